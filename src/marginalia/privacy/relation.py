@@ -1,0 +1,25 @@
+"""Neighbouring relations and what one record can change under each."""
+
+import math
+from enum import StrEnum
+
+
+class Relation(StrEnum):
+    """Which pairs of tables are neighbours.
+
+    ``add_remove``: one table has one record more; the number of records is private.
+    ``replace_one``: one record differs; the number of records is public.
+    """
+
+    ADD_REMOVE = "add_remove"
+    REPLACE_ONE = "replace_one"
+
+    @property
+    def marginal_l2(self) -> float:
+        """L2 sensitivity of one marginal's count vector."""
+        return 1.0 if self is Relation.ADD_REMOVE else math.sqrt(2.0)
+
+    @property
+    def marginal_l1(self) -> float:
+        """L1 sensitivity of one marginal's count vector."""
+        return 1.0 if self is Relation.ADD_REMOVE else 2.0
