@@ -1,0 +1,231 @@
+"""What every synthesizer shares: parameter checks, the ledger around a release, sampling, files."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import zipfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from threadpoolctl import threadpool_limits
+
+from marginalia.data import Domain, Table
+from marginalia.data.files import atomic_path
+from marginalia.errors import InputError, unknown_name
+from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.relation import Relation
+
+FORMAT = "marginalia-synthesizer"
+FORMAT_VERSION = 1
+
+
+class Synthesizer(BaseEstimator, ABC):
+    """A private release of a table from which rows can be drawn and marginals asked.
+
+    A subclass implements `_release` (the only method that sees private rows; every access goes through
+    `marginalia.privacy.mechanisms` and so into the ledger), `_sample`, `marginal`, `_state` and `_restore`.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy parameter, positive and finite.
+    delta : float, default 1e-5
+        Privacy parameter, in (0, 1).
+    relation : {"add_remove", "replace_one"}, default "add_remove"
+        Neighbouring relation; the number of rows is public only under ``replace_one``.
+    calibration : {"tight", "published"}, default "tight"
+        Noise as small as the accountant certifies, or the paper's own formula.
+    random_state : int, numpy.random.SeedSequence or None, default None
+        Seed of all noise and sampling; None draws fresh entropy, which a real release must use:
+        whoever knows the seed can subtract the noise. It is never written to a file.
+
+    Attributes
+    ----------
+    domain_ : Domain
+    n_rows_ : int
+        Public number of rows (``replace_one``) or the private estimate of it (``add_remove``).
+    ledger_ : Ledger
+        What the fit spent.
+    """
+
+    RELATIONS: ClassVar[tuple[str, ...]] = ("add_remove", "replace_one")
+    CALIBRATIONS: ClassVar[tuple[str, ...]] = ("tight", "published")
+
+    epsilon: float
+    delta: float
+    relation: str
+    calibration: str
+    random_state: int | np.random.SeedSequence | None
+    domain_: Domain
+    n_rows_: int
+    ledger_: Ledger
+
+    def fit(self, table: Table, y: None = None) -> Self:
+        """Release `table` under (epsilon, delta)-differential privacy.
+
+        Parameters
+        ----------
+        table : Table
+        y : None
+            Ignored; present for scikit-learn.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            A parameter is invalid or the method does not support it.
+        PrivacyError
+            The release spent more than (epsilon, delta).
+        """
+        self._check_parameters()
+        if not isinstance(table, Table):
+            raise InputError(f"{type(self).__name__}.fit needs a marginalia.data.Table, not {type(table).__name__}")
+        if not len(table.domain):
+            raise InputError("the table has no columns; nothing can be released")
+        ledger = Ledger(Relation(self.relation))
+        if hasattr(self, "ledger_"):
+            del self.ledger_  # a failed refit must not pass for a fitted model
+        self.domain_ = table.domain
+        # One BLAS thread: on small tables threads cost more than they give, and they change the last bits.
+        with threadpool_limits(1):
+            self._release(table, ledger, self._rng("fit"))
+        ledger.certify(self.epsilon, self.delta, calibration=self.calibration)
+        self.ledger_ = ledger
+        return self
+
+    def sample(self, n_rows: int | None = None) -> Table:
+        """Draw a synthetic table.
+
+        Parameters
+        ----------
+        n_rows : int, optional
+            Default: `n_rows_`.
+
+        Returns
+        -------
+        Table of `n_rows` rows; the same `random_state` draws the same rows.
+        """
+        self._check_fitted()
+        count = self.n_rows_ if n_rows is None else n_rows
+        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
+            raise InputError(f"n_rows must be a non-negative integer, not {n_rows!r}")
+        with threadpool_limits(1):
+            return self._sample(int(count), self._rng("sample"))
+
+    @abstractmethod
+    def marginal(self, attributes: Sequence[str]) -> NDArray[np.float64]:
+        """Return the released marginal as counts, shape = sizes of `attributes` in the order given."""
+
+    @abstractmethod
+    def _release(self, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
+        """Read the private rows through mechanisms; set `n_rows_` and the method's own attributes."""
+
+    @abstractmethod
+    def _sample(self, n_rows: int, rng: np.random.Generator) -> Table:
+        """Draw `n_rows` rows."""
+
+    @abstractmethod
+    def _state(self) -> dict[str, NDArray[Any]]:
+        """Return the fitted state as named arrays (no objects)."""
+
+    @abstractmethod
+    def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Set the fitted state from the arrays of `_state`; `domain_` and `n_rows_` are set already."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model (npz with a JSON header, never pickle; the seed is left out), atomically."""
+        self._check_fitted()
+        params = {k: v for k, v in self.get_params(deep=False).items() if k != "random_state"}
+        header = {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "class": type(self).__name__,
+            "params": params,
+            "domain": self.domain_.to_dict(),
+            "n_rows": int(self.n_rows_),
+            "ledger": self.ledger_.to_dict(),
+        }
+        text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+        with atomic_path(path) as temporary, open(temporary, "wb") as file:
+            np.savez(file, header=text, **self._state())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model written by `save`; on `Synthesizer` itself, of whichever class the file names.
+
+        Raises
+        ------
+        InputError
+            The file is missing, is not such a model, or is of another class.
+        """
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                state = {name: archive[name] for name in archive.files}
+            header = json.loads(state.pop("header").tobytes())
+            if header["format"] != FORMAT or header["version"] != FORMAT_VERSION:
+                raise ValueError
+        except OSError as error:
+            raise InputError(f"cannot read model {path}: {error.strerror or error}") from None
+        except (ValueError, KeyError, TypeError, zipfile.BadZipFile):
+            raise InputError(f"{path} is not a synthesizer file of this version; write it with .save()") from None
+        known = {c.__name__: c for c in _family(cls)}
+        if header["class"] not in known:
+            raise InputError(f"{path} holds a {header['class']}, not a {cls.__name__}")
+        model = known[header["class"]](**_as_parameters(header["params"]))
+        model.domain_ = Domain.from_dict(header["domain"], where=str(path))
+        model.n_rows_ = header["n_rows"]
+        model._restore(state)
+        model.ledger_ = Ledger.from_dict(header["ledger"])
+        return model
+
+    def _check_parameters(self) -> None:
+        if not _is_number(self.epsilon) or not 0 < self.epsilon < math.inf:
+            raise InputError(f"epsilon must be a positive finite number, not {self.epsilon!r}")
+        if not _is_number(self.delta) or not 0 < self.delta < 1:
+            raise InputError(f"delta must lie strictly between 0 and 1, not {self.delta!r}")
+        for what, allowed in (("relation", self.RELATIONS), ("calibration", self.CALIBRATIONS)):
+            value = getattr(self, what)
+            if value not in allowed:
+                raise unknown_name(f"{what} of {type(self).__name__}", str(value), allowed)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "ledger_"):
+            raise InputError(f"this {type(self).__name__} is not fitted; call fit(table) first")
+
+    def _rng(self, purpose: str) -> np.random.Generator:
+        """Return the generator of one purpose, so that sampling does not depend on what the fit drew."""
+        seed = self.random_state
+        key = (("fit", "sample").index(purpose),)
+        if isinstance(seed, np.random.SeedSequence):
+            return np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *key)))
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
+            raise InputError(f"random_state must be a non-negative integer, a SeedSequence or None, not {seed!r}")
+        return np.random.default_rng(np.random.SeedSequence(None if seed is None else int(seed), spawn_key=key))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
+def _family(cls: type[Any]) -> Iterator[type[Any]]:
+    yield cls
+    for child in cls.__subclasses__():
+        yield from _family(child)
+
+
+def _as_parameters(params: dict[str, Any]) -> dict[str, Any]:
+    """Undo JSON's turning of tuples into lists (attribute tuples of a workload)."""
+
+    def tupled(value: Any) -> Any:
+        return tuple(tupled(v) for v in value) if isinstance(value, list) else value
+
+    return {name: [tupled(v) for v in value] if isinstance(value, list) else value for name, value in params.items()}
