@@ -1,0 +1,243 @@
+"""From codes to real vectors: the matrices A_j, the public norm bound, and Z'Z from marginals.
+
+Source: Ferrando and Sheldon, "Private Regression via Data-Dependent Sufficient Statistic Perturbation" (TMLR),
+section 3.1, Propositions 3.1 and 3.2. Attribute j with codes 0..m_j-1 is encoded as z_[j] = A_j psi_j, psi_j the
+one-hot vector of its code: reduced one-hot (A_j = identity without row 0) or numeric (A_j = the row
+2s/(m_j-1) - 1, from the *public* size, not from the data's range). z = (x, y) with the target last.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from marginalia.data.domain import Attribute, Domain
+from marginalia.data.table import Table
+from marginalia.errors import InputError, unknown_name
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Task = Literal["linear", "logistic"]
+
+# One sweep job fits dozens of models on the same rows: what was computed from a table lives as long as the table.
+_memory: WeakKeyDictionary[Table, dict[Any, NDArray[np.float64]]] = WeakKeyDictionary()
+
+
+class Encoder:
+    """Encode the attributes of a public domain as features, and one of them as the target.
+
+    Parameters
+    ----------
+    domain : Domain
+        Features in this order, and the target anywhere among them.
+    target : str
+    one_hot : iterable of str, optional
+        Attributes to encode as reduced one-hot blocks (level 0 dropped); all others become one number in
+        [-1, 1]. The target may be among them (it is ignored), so one list serves every task of a data set.
+        Default: categorical attributes with more than two codes.
+
+    Attributes
+    ----------
+    features : tuple of str
+        Attributes that become features, in domain order.
+    matrices : dict of str to ndarray of shape (p_j, m_j)
+        A_j of every feature, in order, then of the target, shape (1, m).
+    feature_names : tuple of str, length n_features
+        ``name`` for a number, ``name=label`` for a column of a one-hot block.
+    n_features : int
+        p, the number of columns of X.
+    norm_bound : float
+        B = sup of the 2-norm of x over the whole domain (attained): sqrt(k-1) when every one of the k-1 features
+        has at least two codes (Prop. 3.1). An attribute with a single code is encoded as 0 and adds nothing.
+
+    Raises
+    ------
+    InputError
+        Unknown names; no feature left; a target with a single code.
+    """
+
+    def __init__(self, domain: Domain, target: str, *, one_hot: Iterable[str] | None = None) -> None:
+        if target not in domain:
+            raise unknown_name("target", target, domain.names)
+        if domain[target].size < 2:
+            raise InputError(f"target '{target}' has a single code: there is nothing to learn")
+        self.domain = domain
+        self.target = target
+        self.features = tuple(name for name in domain.names if name != target)
+        if not self.features:
+            raise InputError(f"the domain holds only the target '{target}'; a model needs at least one feature")
+        if one_hot is None:
+            self.one_hot = frozenset(a.name for a in domain if a.kind == "categorical" and a.size > 2)
+        else:
+            self.one_hot = frozenset(one_hot)
+            for name in sorted(self.one_hot - set(domain.names)):
+                raise unknown_name("one-hot attribute", name, domain.names)
+        self.matrices: dict[str, NDArray[np.float64]] = {
+            name: _one_hot_matrix(domain[name].size) if name in self.one_hot else _numeric_matrix(domain[name].size)
+            for name in self.features
+        }
+        self.matrices[target] = _numeric_matrix(domain[target].size)
+        self.feature_names = tuple(
+            column for name in self.features for column in _column_names(domain[name], one_hot=name in self.one_hot)
+        )
+        self.n_features = len(self.feature_names)
+        longest = (np.square(self.matrices[name]).sum(axis=0).max() for name in self.features)
+        self.norm_bound = math.sqrt(sum(longest))
+
+    def transform(self, table: Table) -> NDArray[np.float64]:
+        """Return X; columns are matched by name, other columns of `table` are ignored.
+
+        Parameters
+        ----------
+        table : Table
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_features), read-only
+            Computed once per table and kept as long as the table lives.
+        """
+        self._check(table, self.features)
+        return _remember(table, ("X", self._key()), lambda: self._design(table))
+
+    def target_values(self, table: Table, task: Task = "linear") -> NDArray[np.float64]:
+        """Return y: codes scaled to [-1, 1] (linear), or exactly -1 and +1 (logistic; two codes needed).
+
+        Parameters
+        ----------
+        table : Table
+        task : {"linear", "logistic"}
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            A squared error in these units, times (m-1)^2/4, is one in codes.
+        """
+        self._check(table, [self.target])
+        size = self.domain[self.target].size
+        if task == "logistic" and size != 2:
+            raise InputError(f"target '{self.target}' has {size} codes; a classifier needs exactly 2")
+        if task not in ("linear", "logistic"):
+            raise unknown_name("task", task, ("linear", "logistic"))
+        return self.matrices[self.target][0, table.column(self.target)]
+
+    def gram(self, table: Table) -> NDArray[np.float64]:
+        """Return Z'Z, Z = [X, y], from the table's exact pair counts.
+
+        The sums are over cells and not over rows, so the result does not depend on the order of the rows, bit for
+        bit. For both tasks: with two codes the scaled target is -1 or +1.
+
+        Parameters
+        ----------
+        table : Table
+
+        Returns
+        -------
+        ndarray of shape (n_features + 1, n_features + 1), read-only
+            Computed once per table and kept as long as the table lives.
+        """
+        self._check(table, [*self.features, self.target])
+        key = ("Z'Z", self.target, self._key())
+        return _remember(table, key, lambda: ztz(table.counts, self.matrices, one_way=lambda j: table.counts([j])))
+
+    def _design(self, table: Table) -> NDArray[np.float64]:
+        X = np.empty((table.n_rows, self.n_features))
+        start = 0
+        for name in self.features:
+            rows = self.matrices[name].T
+            X[:, start : start + rows.shape[1]] = rows[table.column(name)]
+            start += rows.shape[1]
+        return X
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.features, self.one_hot & set(self.features)
+
+    def _check(self, table: Table, names: Iterable[str]) -> None:
+        for name in names:
+            if name not in table.domain:
+                raise InputError(f"column '{name}' is missing; the table has {', '.join(table.domain.names)}")
+            ours, theirs = self.domain[name].size, table.domain[name].size
+            if ours != theirs:
+                raise InputError(f"attribute '{name}' has {theirs} codes in the table, {ours} in the encoder's domain")
+
+
+def ztz(
+    marginal: Callable[[tuple[str, str]], NDArray[Any]],
+    matrices: Mapping[str, NDArray[np.float64]],
+    *,
+    one_way: Callable[[str], NDArray[Any]] | None = None,
+) -> NDArray[np.float64]:
+    """Return Z'Z from two-way marginals (Prop. 3.2): block (j, k) is A_j M_jk A_k', block (j, j) A_j diag(mu_j) A_j'.
+
+    Parameters
+    ----------
+    marginal : callable
+        ``marginal((j, k))`` gives M_jk, shape (m_j, m_k), exact, estimated or noisy counts. Called once for every
+        pair, j before k in the order of `matrices`.
+    matrices : mapping of str to ndarray of shape (p_j, m_j)
+        A_j of each attribute, such as `Encoder.matrices` (target last).
+    one_way : callable, optional
+        ``one_way(j)`` gives mu_j. Default: the mean of the k-1 pair tables' sums, weighted by 1/m_k, which is the
+        inverse-variance mean when every cell carries the same noise; for consistent marginals the choice is
+        irrelevant. (The authors' code takes the first pair that contains j.)
+
+    Returns
+    -------
+    ndarray of shape (sum of p_j, sum of p_j), symmetric
+
+    Raises
+    ------
+    InputError
+        A marginal of the wrong shape; fewer than two attributes and no `one_way`.
+    """
+    names = list(matrices)
+    if one_way is None and len(names) < 2:
+        raise InputError("Z'Z from pairs needs at least two attributes")
+    stops = np.cumsum([matrices[j].shape[0] for j in names])
+    block = {j: slice(int(stop) - matrices[j].shape[0], int(stop)) for j, stop in zip(names, stops, strict=True)}
+    weighted = {j: np.zeros(matrices[j].shape[1]) for j in names}
+    weight = dict.fromkeys(names, 0.0)
+    result = np.empty((int(stops[-1]), int(stops[-1])))
+    for position, j in enumerate(names):
+        for k in names[position + 1 :]:
+            shape = (matrices[j].shape[1], matrices[k].shape[1])
+            M = np.asarray(marginal((j, k)), dtype=np.float64)
+            if M.shape != shape:
+                raise InputError(f"marginal ({j}, {k}) has shape {M.shape}, the domain says {shape}")
+            result[block[j], block[k]] = matrices[j] @ M @ matrices[k].T
+            result[block[k], block[j]] = result[block[j], block[k]].T
+            weighted[j] += M.sum(axis=1) / shape[1]
+            weight[j] += 1 / shape[1]
+            weighted[k] += M.sum(axis=0) / shape[0]
+            weight[k] += 1 / shape[0]
+    for j in names:
+        mu = weighted[j] / weight[j] if one_way is None else one_way(j)
+        result[block[j], block[j]] = (matrices[j] * mu) @ matrices[j].T
+    return result
+
+
+def _one_hot_matrix(size: int) -> NDArray[np.float64]:
+    return np.eye(size)[1:]
+
+
+def _numeric_matrix(size: int) -> NDArray[np.float64]:
+    return (2 * np.arange(size) / (size - 1) - 1)[None, :] if size > 1 else np.zeros((1, 1))
+
+
+def _column_names(attribute: Attribute, *, one_hot: bool) -> list[str]:
+    if not one_hot:
+        return [attribute.name]
+    labels = attribute.labels or tuple(str(code) for code in range(attribute.size))
+    return [f"{attribute.name}={label}" for label in labels[1:]]
+
+
+def _remember(table: Table, key: Any, compute: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
+    kept = _memory.setdefault(table, {})
+    if key not in kept:
+        kept[key] = compute()
+        kept[key].flags.writeable = False
+    return kept[key]
