@@ -98,6 +98,12 @@ class Table:
         """Return the rows at the given positions (or where a boolean mask is true)."""
         return Table._trusted(self.codes[np.asarray(rows)], self.domain)
 
+    def append(self, other: Table) -> Table:
+        """Return the rows of this table followed by those of `other`, which has the same domain."""
+        if other.domain != self.domain:
+            raise InputError("tables of different domains cannot be joined")
+        return Table._trusted(np.concatenate([self.codes, other.codes]), self.domain)
+
     def counts(self, names: Sequence[str]) -> NDArray[np.int64]:
         """Return the marginal on `names` as counts.
 
@@ -219,6 +225,6 @@ def _checked_column(values: NDArray[Any], name: str, size: int) -> NDArray[Any]:
     if bad_rows.size:
         row = int(bad_rows[0])
         raise InputError(
-            f"column '{name}', row {row}: code {int(values[row])} is outside the domain 0..{size - 1} (rows count from 0)"
+            f"column '{name}', row {row}: code {int(values[row])} is outside 0..{size - 1} (rows count from 0)"
         )
     return values

@@ -1,0 +1,1 @@
+"""Metrics, protocols, the method registry and result records."""

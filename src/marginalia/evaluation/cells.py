@@ -1,0 +1,286 @@
+"""One cell of a sweep: what is run, what it is stored under, and how it becomes result rows."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import math
+import os
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from marginalia.data.encoding import Encoder
+from marginalia.data.files import write_text
+from marginalia.data.table import Table
+from marginalia.evaluation import metrics
+from marginalia.evaluation.limits import measured, time_limit
+from marginalia.evaluation.methods import Arm, Method
+from marginalia.evaluation.protocols import Prepared, Task, split_rows
+from marginalia.evaluation.records import ResultRecord
+from marginalia.evaluation.seeds import seed_of
+from marginalia.evaluation.version import code_version
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Everything that determines the rows of one fit.
+
+    Attributes
+    ----------
+    experiment, protocol, dataset : str
+    arm : Arm
+    task : Task or None
+        None for a synthesizer.
+    relation : str
+    epsilon, delta : float
+        Infinity and 0 for methods without privacy.
+    trial : int
+    test_fraction : float
+    root_seed : int
+    """
+
+    experiment: str
+    protocol: str
+    dataset: str
+    arm: Arm
+    task: Task | None
+    relation: str
+    epsilon: float
+    delta: float
+    trial: int
+    test_fraction: float
+    root_seed: int
+
+    @property
+    def seed(self) -> int:
+        """Seed of the fit's noise; arms of a method share it, so that they are compared on the same noise."""
+        return seed_of(self.root_seed, self.experiment, self.dataset, self.trial, self.arm.method, self.epsilon)
+
+    def key(self, data_digest: str) -> str:
+        """Return the name under which the result is stored: a hash of the cell, its data and the code."""
+        content = {**asdict(self), "data": data_digest, "code": code_version()}
+        return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:24]
+
+    def of_source(self, arm: Arm) -> Cell:
+        """Return the cell of the synthesizer fit that this cell post-processes."""
+        return replace(self, arm=arm, task=None)
+
+
+class CellStore:
+    """Finished cells on disk: rows as JSON, fitted synthesizers beside them.
+
+    Snakemake removes a job's outputs before it reruns the job; what is kept here lets a killed or a
+    widened job (one more epsilon) start where it stopped.
+
+    Parameters
+    ----------
+    folder : path-like
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+
+    def rows(self, key: str) -> list[ResultRecord] | None:
+        """Return the rows stored under `key`, or None."""
+        path = self._path(key, "json")
+        if not path.exists():
+            return None
+        return [ResultRecord(**row) for row in json.loads(path.read_text())]
+
+    def put(self, key: str, rows: Iterable[ResultRecord]) -> None:
+        """Store rows under `key`."""
+        write_text(self._path(key, "json"), json.dumps([asdict(r) for r in rows]))
+
+    def model_path(self, key: str) -> Path:
+        """Return where the synthesizer fitted for `key` is stored."""
+        return self._path(key, "npz")
+
+    def _path(self, key: str, ending: str) -> Path:
+        return self.folder / key[:2] / f"{key}.{ending}"
+
+
+class SourceFailedError(Exception):
+    """The synthesizer that a cell post-processes could not be fitted."""
+
+
+class Runner:
+    """Run the cells of one prepared data set.
+
+    Parameters
+    ----------
+    data : Prepared
+    registry : mapping of method id to Method
+    sources : mapping of synthesizer id to Arm
+        The arm whose fit downstream cells post-process.
+    store : CellStore
+    timeout_seconds : float or None
+    """
+
+    def __init__(
+        self,
+        data: Prepared,
+        registry: Mapping[str, Method],
+        sources: Mapping[str, Arm],
+        store: CellStore,
+        timeout_seconds: float | None = None,
+    ) -> None:
+        self.data = data
+        self.registry = registry
+        self.sources = sources
+        self.store = store
+        self.timeout_seconds = timeout_seconds
+        self._rows: tuple[Any, tuple[Table, Table]] | None = None
+
+    def run_all(self, cells: Iterable[Cell]) -> Iterator[ResultRecord]:
+        """Yield the rows of all cells, from the store where they are known.
+
+        Cells are taken trial by trial, so that what is computed once for the training rows is shared.
+        """
+        for cell in sorted(cells, key=lambda c: c.trial):
+            yield from self.run(cell)
+
+    def run(self, cell: Cell) -> list[ResultRecord]:
+        """Return the rows of one cell; a failure becomes rows that say so, never an exception."""
+        key = cell.key(self.data.digest)
+        known = self.store.rows(key)
+        if known is not None and all(r.status == "ok" for r in known):
+            return known
+        rows = self._run(cell, key)
+        self.store.put(key, rows)
+        return rows
+
+    def _run(self, cell: Cell, key: str) -> list[ResultRecord]:
+        status, message, spent = "ok", "", math.nan
+        values: dict[str, float] = {}
+        with measured() as cost:
+            try:
+                with time_limit(self.timeout_seconds), warnings.catch_warnings():
+                    warnings.simplefilter("error", RuntimeWarning)  # overflow or 0/0 in a fit is a failed fit
+                    values, spent, message = self._values(cell, key)
+            except TimeoutError as error:
+                status, message = "timeout", str(error)
+            except MemoryError as error:
+                status, message = "memory", str(error) or "out of memory"
+            except Exception as error:  # one broken cell must not stop a sweep of thousands
+                status, message = "failed", f"{type(error).__name__}: {error}".splitlines()[0]
+        names = tuple(values) if status == "ok" else _metrics_of(cell)
+        return [
+            ResultRecord(
+                experiment=cell.experiment,
+                protocol=cell.protocol,
+                dataset=cell.dataset,
+                task=cell.task.task if cell.task else "",
+                target=cell.task.target if cell.task else "",
+                method=cell.arm.method,
+                variant=cell.arm.variant,
+                calibration=cell.arm.calibration,
+                relation=cell.relation,
+                epsilon=cell.epsilon,
+                delta=cell.delta,
+                epsilon_spent=spent,
+                trial=cell.trial,
+                split=self.data.split_kind(cell.protocol),
+                metric=name,
+                value=float(values.get(name, math.nan)),
+                seconds=cost.seconds,
+                peak_mb=cost.peak_mb,
+                seed=cell.seed,
+                status=status,
+                message=message,
+                code_version=code_version(),
+            )
+            for name in names
+        ]
+
+    def _values(self, cell: Cell, key: str) -> tuple[dict[str, float], float, str]:
+        train, test = self._split(cell)
+        if cell.task is None:
+            model = self._fit_synthesizer(cell, train, key)
+            return {"marginal_error": metrics.marginal_error(model, train)}, *_certificate(model, cell)
+        columns = [n for n in train.domain.names if n not in cell.task.drop]
+        if cell.arm.source:
+            source = self._source(cell)
+            if cell.arm.learner:
+                rows = source.set_params(random_state=cell.seed).sample().project(columns)
+                public = self.registry[cell.arm.learner].load(cell.task.task)
+                model = public(one_hot=cell.task.one_hot).fit(rows, cell.task.target)
+            else:
+                cls = self.registry[cell.arm.method].load(cell.task.task)
+                model = cls(marginals=source, one_hot=cell.task.one_hot)
+                model.fit(train.project(columns), cell.task.target)
+            certificate = _certificate(source, cell)
+        else:
+            model = self._build(cell).fit(train.project(columns), cell.task.target)
+            certificate = _certificate(model, cell)
+        return _scores(model, cell.task, test.project(columns)), *certificate
+
+    def _split(self, cell: Cell) -> tuple[Table, Table]:
+        key = (cell.experiment, cell.protocol, cell.trial, cell.test_fraction, cell.root_seed)
+        if self._rows is None or self._rows[0] != key:
+            self._rows = (
+                key,
+                split_rows(self.data, cell.protocol, cell.experiment, cell.trial, cell.test_fraction, cell.root_seed),
+            )
+        return self._rows[1]
+
+    def _build(self, cell: Cell) -> Any:
+        cls = self.registry[cell.arm.method].load(cell.task.task if cell.task else "")
+        offered: dict[str, Any] = {"random_state": cell.seed}
+        if cell.arm.is_private:
+            offered |= {"epsilon": cell.epsilon, "delta": cell.delta, "relation": cell.relation}
+            offered |= {"calibration": cell.arm.calibration, "variant": cell.arm.variant}
+        if cell.task is not None:
+            offered["one_hot"] = cell.task.one_hot
+        taken = inspect.signature(cls).parameters
+        own = dict(cell.arm.parameters)
+        return cls(**{k: v for k, v in offered.items() if k in taken and not (k == "variant" and not v)}, **own)
+
+    def _fit_synthesizer(self, cell: Cell, train: Table, key: str) -> Any:
+        model = self._build(cell).fit(train)
+        if hasattr(model, "save"):
+            model.save(self.store.model_path(key))
+        return model
+
+    def _source(self, cell: Cell) -> Any:
+        """Return the fitted synthesizer a downstream cell needs: from the store, or fitted now."""
+        source = cell.of_source(self.sources[cell.arm.source])
+        key = source.key(self.data.digest)
+        path = self.store.model_path(key)
+        if not path.exists():
+            failed = [r for r in self.run(source) if r.status != "ok"]
+            if failed:
+                raise SourceFailedError(f"source {source.arm.method}: {failed[0].status}: {failed[0].message}")
+        cls: Any = self.registry[source.arm.method].load()
+        return cls.load(path)
+
+
+def _metrics_of(cell: Cell) -> tuple[str, ...]:
+    if cell.task is None:
+        return ("marginal_error",)
+    return ("mse",) if cell.task.task == "linear" else ("auc", "accuracy", "risk")
+
+
+def _certificate(model: Any, cell: Cell) -> tuple[float, str]:
+    """Return (epsilon spent at the cell's delta, what the ledger has to say about it)."""
+    if not cell.arm.is_private:
+        return math.inf, ""
+    ledger = model.ledger_
+    return float(ledger.epsilon(cell.delta)), "" if ledger.certified else str(ledger.message)
+
+
+def _scores(model: Any, task: Task, test: Table) -> dict[str, float]:
+    encoder = Encoder(test.domain, task.target, one_hot=task.one_hot)
+    if task.task == "linear":
+        return {"mse": metrics.mean_squared_error(encoder.target_values(test), model.predict(test))}
+    y = encoder.target_values(test, "logistic")
+    score = np.asarray(model.decision_function(test), float)
+    values = {"auc": metrics.roc_auc(y, score), "accuracy": metrics.accuracy_of_margin(y, score)}
+    if hasattr(model, "predict_proba"):
+        values["risk"] = metrics.log_loss(y, np.asarray(model.predict_proba(test), float)[:, 1])
+    return values

@@ -1,0 +1,176 @@
+"""The sweep's configuration: one validated object, one-line errors, every key documented here."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from marginalia.errors import InputError, unknown_name
+from marginalia.evaluation.methods import DEFAULT, Choice
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.@-]+$")]
+M = TypeVar("M", bound=BaseModel)
+Epsilon = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
+
+
+class MethodChoice(_Strict):
+    """One entry of ``methods``: a built-in method, some of its arms, or a class in your own file."""
+
+    id: Name = Field(description="method id; of your own choosing with `file`")
+    calibration: str | None = Field(None, description="keep only the arms with this calibration")
+    variant: str | None = Field(None, description="keep only this variant, or name a new one with `parameters`")
+    parameters: dict[str, Any] | None = Field(None, description="passed to the class")
+    file: str | None = Field(None, description="Python file of your own method")
+    class_name: str | None = Field(None, alias="class", description="class in `file`")
+    tasks: tuple[Literal["linear", "logistic"], ...] = Field(
+        (), description="tasks your own learner does; leave out for a synthesizer"
+    )
+
+    @model_validator(mode="after")
+    def _own_needs_both(self) -> MethodChoice:
+        if (self.file is None) != (self.class_name is None):
+            raise ValueError("'file' and 'class' of an own method must be given together")
+        return self
+
+    def choice(self) -> Choice:
+        """Return the plain form that the method registry takes."""
+        return Choice(self.id, self.calibration, self.variant, self.parameters, self.file, self.class_name, self.tasks)
+
+
+class Settings(_Strict):
+    """What one experiment runs; at the top level of the file these are the defaults of every experiment."""
+
+    protocol: Literal["strict", "as_published"] = Field(
+        "strict", description="strict: a new split a trial, made first; as_published: the papers' released split"
+    )
+    relation: Literal["add_remove", "replace_one"] = Field("add_remove", description="neighbouring relation")
+    datasets: Literal["auto"] | tuple[Name | dict[str, Any], ...] = Field(
+        "auto", description="ids of the catalogue, own entries, or auto: the default sets that can be reached"
+    )
+    epsilons: tuple[Epsilon, ...] = Field((0.05, 0.1, 0.5, 1.0, 2.0), min_length=1)
+    delta: float = Field(1e-5, gt=0, lt=1)
+    trials: int = Field(5, ge=1, description="independent repetitions (split and noise)")
+    test_fraction: float = Field(0.2, gt=0, lt=1, description="share of rows held out in random splits")
+    methods: tuple[MethodChoice, ...] = Field(
+        tuple(MethodChoice(id=m) for m in DEFAULT), min_length=1, description="ids, or entries with more detail"
+    )
+    timeout_seconds: float | None = Field(
+        None, gt=0, description="wall seconds after which one fit is given up; its rows say so"
+    )
+
+    @field_validator("methods", mode="before")
+    @classmethod
+    def _names_are_entries(cls, value: Any) -> Any:
+        if value == "default":
+            return [{"id": m} for m in DEFAULT]
+        if isinstance(value, list | tuple):
+            return [{"id": v} if isinstance(v, str) else v for v in value]
+        return value
+
+    @field_validator("epsilons", mode="after")
+    @classmethod
+    def _ascending(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        return tuple(sorted(set(value)))
+
+
+class Experiment(Settings):
+    """One named block of the sweep."""
+
+    name: Name
+
+
+class Config(Settings):
+    """A whole configuration file."""
+
+    seed: int = Field(0, ge=0, description="root seed of every random stream")
+    results_dir: str = Field("results", min_length=1)
+    experiments: dict[Name, dict[str, Any]] = Field(
+        {}, description="named blocks that override the defaults; none: one experiment named 'sweep'"
+    )
+
+    def blocks(self) -> tuple[Experiment, ...]:
+        """Return the experiments in the order of the file, defaults filled in."""
+        shared = {k: getattr(self, k) for k in Settings.model_fields}
+        if not self.experiments:
+            return (Experiment(name="sweep", **shared),)
+        return tuple(
+            _validated(Experiment, {**shared, **(own or {}), "name": name}, f"experiments.{name}")
+            for name, own in self.experiments.items()
+        )
+
+
+def parse(content: Mapping[str, Any], *, where: str = "config") -> Config:
+    """Validate a configuration.
+
+    Parameters
+    ----------
+    content : mapping
+        The parsed YAML.
+    where : str
+        Named in error messages.
+
+    Raises
+    ------
+    InputError
+        One line: the first thing that is wrong, where it stands, and how to mend it.
+    """
+    config = _validated(Config, dict(content), where)
+    config.blocks()
+    return config
+
+
+def read(path: str | os.PathLike[str]) -> Config:
+    """Read and validate a YAML configuration file."""
+    import yaml
+
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read configuration {path}: {error.strerror}") from None
+    except yaml.YAMLError as error:
+        raise InputError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from None
+    if not isinstance(content, dict):
+        raise InputError(f"{path}: expected 'key: value' lines")
+    return parse(content, where=str(path))
+
+
+def epsilon_text(epsilon: float) -> str:
+    """Return how an epsilon is spelled in file names: shortest form that reads back the same."""
+    return "inf" if math.isinf(epsilon) else repr(float(epsilon)).removesuffix(".0")
+
+
+def _validated(model: type[M], content: dict[str, Any], where: str) -> M:
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        raise _one_line(error, model, where) from None
+
+
+def _one_line(error: ValidationError, model: type[BaseModel], where: str) -> InputError:
+    first = error.errors()[0]
+    # Union branches repeat in the location as type names; only keys and positions help the reader.
+    place = [str(p) for p in first["loc"] if isinstance(p, int) or (p in content_keys(model))]
+    if first["type"] == "extra_forbidden":
+        key = str(first["loc"][-1])
+        return unknown_name(f"key in {where}", key, content_keys(model))
+    message = first["msg"].removeprefix("Value error, ")
+    value = first["input"]
+    shown = f" (got {value!r})" if not isinstance(value, dict | list | tuple) else ""
+    return InputError(f"{where}: {'.'.join(place) or 'content'}: {message[:1].lower()}{message[1:]}{shown}")
+
+
+def content_keys(model: type[BaseModel]) -> set[str]:
+    """Return every key that may stand in a file for `model`, at any depth."""
+    own = {f.alias or n for n, f in model.model_fields.items()}
+    if issubclass(model, Settings):
+        own |= {f.alias or n for n, f in MethodChoice.model_fields.items()}
+    return own

@@ -1,0 +1,79 @@
+"""Measure what a piece of work costs, and stop it when it takes too long."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Cost:
+    """CPU seconds of this process and peak resident memory in MB (2**20 bytes), filled in when the work ends."""
+
+    seconds: float = 0.0
+    peak_mb: float = 0.0
+
+
+@contextmanager
+def measured() -> Iterator[Cost]:
+    """Yield a `Cost` that holds what the body took.
+
+    Memory is the peak during the body where Linux lets a process reset its own high-water mark, else
+    the peak of the process so far.
+    """
+    cost = Cost()
+    _reset_peak()
+    start = time.process_time()
+    try:
+        yield cost
+    finally:
+        cost.seconds = time.process_time() - start
+        cost.peak_mb = _peak_mb()
+
+
+@contextmanager
+def time_limit(seconds: float | None) -> Iterator[None]:
+    """Raise `TimeoutError` in the body after `seconds` of wall time; None means no limit.
+
+    Works in the main thread of a POSIX process (elsewhere there is no limit); compiled code is
+    interrupted when it returns to Python.
+    """
+    usable = hasattr(signal, "SIGALRM") and threading.current_thread() is threading.main_thread()
+    if seconds is None or not usable:
+        yield
+        return
+
+    def stop(_number: int, _frame: object) -> None:
+        raise TimeoutError(f"took longer than {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _reset_peak() -> None:
+    try:
+        with open("/proc/self/clear_refs", "w") as file:
+            file.write("5")
+    except OSError:
+        pass  # not Linux, or not allowed: the peak of the process so far stands in
+
+
+def _peak_mb() -> float:
+    try:
+        with open("/proc/self/status") as file:
+            line = next(row for row in file if row.startswith("VmHWM:"))
+        return float(line.split()[1]) / 1024
+    except (OSError, StopIteration):
+        unit = 2**20 if sys.platform == "darwin" else 2**10
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit

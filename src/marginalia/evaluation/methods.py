@@ -1,0 +1,328 @@
+"""Which methods exist, in which arms they are compared, and how each is built."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from marginalia.errors import InputError, unknown_name
+
+Kind = Literal["learner", "synthesizer", "downstream"]
+NON_PRIVATE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One way to run a method: a line in a figure.
+
+    Attributes
+    ----------
+    method : str
+        Method id.
+    calibration : {"tight", "published", "corrected", "none"}
+    variant : str
+        Set of constants, or the marginal source of a method that post-processes one.
+    tasks : tuple of str
+        The tasks this arm can do; empty for a synthesizer.
+    source : str
+        Id of the synthesizer whose fit this arm post-processes, or empty.
+    learner : str
+        Public learner trained on synthetic rows (``ols`` or ``logistic``), or empty.
+    parameters : tuple of (str, value)
+        Passed to the class.
+    """
+
+    method: str
+    calibration: str = "tight"
+    variant: str = ""
+    tasks: tuple[str, ...] = ()
+    source: str = ""
+    learner: str = ""
+    parameters: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the arm has a privacy budget."""
+        return self.calibration != NON_PRIVATE
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method id, the classes behind it, and its arms.
+
+    Attributes
+    ----------
+    id : str
+    kind : {"learner", "synthesizer", "downstream"}
+        ``downstream`` methods fit nothing private themselves: they post-process a synthesizer.
+    classes : mapping of task to import path
+        ``module:Class``; a synthesizer's single class stands under ``""``.
+    arms : tuple of Arm
+        What the id alone stands for in a configuration.
+    relations : tuple of str
+        Neighbouring relations with a privacy proof.
+    slow : bool
+        One job for each epsilon, instead of one job for all.
+    about : str
+    """
+
+    id: str
+    kind: Kind
+    classes: Mapping[str, str]
+    arms: tuple[Arm, ...]
+    relations: tuple[str, ...] = ("add_remove", "replace_one")
+    slow: bool = False
+    about: str = ""
+
+    def load(self, task: str = "") -> type:
+        """Import and return the class for `task`."""
+        try:
+            path = self.classes[task]
+        except KeyError:
+            raise InputError(
+                f"method '{self.id}' has no {task or 'synthesizer'} form; it does {', '.join(self.classes)}"
+            ) from None
+        module, name = path.split(":")
+        if module.endswith(".py"):
+            return _class_from_file(Path(module), name)
+        return getattr(importlib.import_module(module), name)
+
+
+_BOTH = ("linear", "logistic")
+
+
+def _trained_on_rows_of(source: str, method: str | None = None) -> tuple[Arm, ...]:
+    """Return the arms that train a public learner on the synthetic rows of `source`."""
+    return tuple(
+        Arm(method or source, variant="" if method else learner, tasks=(task,), source=source, learner=learner)
+        for task, learner in (("linear", "ols"), ("logistic", "logistic"))
+    )
+
+
+def _synthesizer(method: str, path: str, about: str, *, slow: bool = False, downstream: bool = True) -> Method:
+    arms = (Arm(method), *(_trained_on_rows_of(method) if downstream else ()))
+    return Method(method, "synthesizer", {"": path}, arms, slow=slow, about=about)
+
+
+_LEARNING = "marginalia.learning"
+_SYNTHESIS = "marginalia.synthesis"
+
+BUILT_IN: dict[str, Method] = {
+    m.id: m
+    for m in (
+        Method(
+            "trivial",
+            "learner",
+            {"linear": f"{_LEARNING}:TrivialRegressor", "logistic": f"{_LEARNING}:TrivialClassifier"},
+            (Arm("trivial", NON_PRIVATE, tasks=_BOTH),),
+            about="predicts 0: the level any method must beat",
+        ),
+        Method(
+            "ols",
+            "learner",
+            {"linear": f"{_LEARNING}:OLSRegressor"},
+            (Arm("ols", NON_PRIVATE, tasks=("linear",)),),
+            about="least squares without privacy",
+        ),
+        Method(
+            "logistic",
+            "learner",
+            {"logistic": f"{_LEARNING}:LogisticClassifier"},
+            (Arm("logistic", NON_PRIVATE, tasks=("logistic",)),),
+            about="logistic regression without privacy",
+        ),
+        Method(
+            "ssp",
+            "learner",
+            {"linear": f"{_LEARNING}:SSPRegressor", "logistic": f"{_LEARNING}:SSPClassifier"},
+            (Arm("ssp", "tight", tasks=_BOTH),),
+            about="sufficient-statistic perturbation, one Gaussian release calibrated exactly",
+        ),
+        Method(
+            "ada_ssp",
+            "learner",
+            {"linear": f"{_LEARNING}:AdaSSPRegressor"},
+            (
+                Arm("ada_ssp", "published", "code_constants", ("linear",)),
+                Arm("ada_ssp", "published", "paper_constants", ("linear",)),
+                Arm("ada_ssp", "tight", "", ("linear",)),
+            ),
+            about="AdaSSP (Wang 2018)",
+        ),
+        Method(
+            "objective_perturbation",
+            "learner",
+            {"logistic": f"{_LEARNING}:ObjectivePerturbationClassifier"},
+            (
+                Arm("objective_perturbation", "published", "", ("logistic",)),
+                Arm("objective_perturbation", "tight", "", ("logistic",)),
+            ),
+            about="objective perturbation (Kifer, Smith, Thakurta 2012)",
+        ),
+        Method(
+            "dd_ssp",
+            "downstream",
+            {"linear": f"{_LEARNING}:DDSSPRegressor", "logistic": f"{_LEARNING}:DDSSPClassifier"},
+            tuple(Arm("dd_ssp", variant=s, source=s, tasks=_BOTH) for s in ("aim", "mst", "gaussian_marginals")),
+            about="regression from privately released marginals (Ferrando and Sheldon)",
+        ),
+        Method(
+            "aim_synth",
+            "downstream",
+            {},
+            _trained_on_rows_of("aim", "aim_synth"),
+            about="a public learner trained on AIM's synthetic rows",
+        ),
+        _synthesizer("aim", f"{_SYNTHESIS}:AIM", "AIM (McKenna et al. 2022)", slow=True, downstream=False),
+        _synthesizer("mst", f"{_SYNTHESIS}:MST", "MST (McKenna, Miklau, Sheldon 2021)", slow=True),
+        _synthesizer("mixture", f"{_SYNTHESIS}:MixtureInference", "AIM with mixture inference", slow=True),
+        _synthesizer("independent", f"{_SYNTHESIS}:Independent", "one-way marginals only"),
+        _synthesizer(
+            "gaussian_marginals",
+            f"{_SYNTHESIS}:GaussianMarginals",
+            "Gaussian noise on every pair",
+            downstream=False,
+        ),
+    )
+}
+
+DEFAULT = (
+    "trivial",
+    "ols",
+    "logistic",
+    "ssp",
+    "ada_ssp",
+    "objective_perturbation",
+    "dd_ssp",
+    "aim_synth",
+    "aim",
+    "mst",
+    "independent",
+    "gaussian_marginals",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One entry of a configuration's ``methods``.
+
+    Attributes
+    ----------
+    id : str
+    calibration, variant : str or None
+        Keep only the arms that match; a variant that no arm has names a new arm with `parameters` of its own.
+    parameters : mapping
+        Passed to the class.
+    file, class_name, tasks
+        A method of the user's own: a Python file, the class in it, and the tasks it does (none: a synthesizer).
+    """
+
+    id: str
+    calibration: str | None = None
+    variant: str | None = None
+    parameters: Mapping[str, Any] | None = None
+    file: str | None = None
+    class_name: str | None = None
+    tasks: tuple[str, ...] = ()
+
+
+def method(name: str, registry: Mapping[str, Method] = BUILT_IN) -> Method:
+    """Return the method with id `name`, or raise an `InputError` with the nearest id."""
+    try:
+        return registry[name]
+    except KeyError:
+        raise unknown_name("method", name, registry) from None
+
+
+def own_method(choice: Choice) -> Method:
+    """Return the `Method` of a user's Python file, after importing it once to see that it is usable."""
+    if choice.id in BUILT_IN:
+        raise InputError(f"method '{choice.id}': the id is taken by a built-in method; choose another")
+    path = f"{choice.file}:{choice.class_name}"
+    cls = _class_from_file(Path(str(choice.file)), str(choice.class_name))
+    needed = ("fit", "predict") if choice.tasks else ("fit", "sample", "marginal")
+    for name in needed:
+        if not callable(getattr(cls, name, None)):
+            raise InputError(
+                f"{choice.file}: class {choice.class_name} has no method {name}(), which every such method needs"
+            )
+    known = set(inspect.signature(cls).parameters)
+    for name in ("epsilon", "delta", "random_state"):
+        if name not in known:
+            raise InputError(f"{choice.file}: class {choice.class_name} does not take the parameter '{name}'")
+    arm = Arm(choice.id, choice.calibration or "tight", choice.variant or "", choice.tasks, parameters=_frozen(choice))
+    classes = dict.fromkeys(choice.tasks or ("",), path)
+    return Method(choice.id, "learner" if choice.tasks else "synthesizer", classes, (arm,), slow=True, about=path)
+
+
+def select(choices: Sequence[Choice]) -> tuple[dict[str, Method], tuple[Arm, ...]]:
+    """Return the registry and the arms that a configuration's choices stand for.
+
+    Sources that a chosen arm post-processes are added when they were not chosen themselves.
+
+    Raises
+    ------
+    InputError
+        Unknown id, calibration or task, or an own class that lacks what every method needs.
+    """
+    registry = dict(BUILT_IN)
+    arms: list[Arm] = []
+    for choice in choices:
+        if choice.file:
+            registry[choice.id] = own_method(choice)
+            arms.extend(registry[choice.id].arms)
+        else:
+            arms.extend(_matching(method(choice.id, registry), choice))
+    for arm in list(arms):
+        if arm.source and not any(a.method == arm.source and not a.source for a in arms):
+            arms.append(registry[arm.source].arms[0])
+    unique = tuple(dict.fromkeys(arms))
+    names = [(a.method, a.calibration, a.variant, a.tasks) for a in unique]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"method '{name[0]}' is chosen twice with different parameters; give one a variant name")
+    return registry, unique
+
+
+def _matching(found: Method, choice: Choice) -> Iterable[Arm]:
+    arms = [a for a in found.arms if choice.calibration in (None, a.calibration)]
+    if not arms:
+        raise unknown_name(
+            f"calibration of method '{found.id}'", str(choice.calibration), {a.calibration for a in found.arms}
+        )
+    named = [a for a in arms if choice.variant in (None, a.variant)]
+    if not named:
+        if not choice.parameters:
+            raise unknown_name(
+                f"variant of method '{found.id}'", str(choice.variant), {a.variant for a in arms if a.variant}
+            )
+        named = [replace(arms[0], variant=str(choice.variant))]
+    return [replace(a, parameters=_frozen(choice)) if choice.parameters and not a.source else a for a in named]
+
+
+def _frozen(choice: Choice) -> tuple[tuple[str, Any], ...]:
+    return tuple(sorted((choice.parameters or {}).items()))
+
+
+def _class_from_file(path: Path, name: str) -> type:
+    if not path.is_file():
+        raise InputError(f"method file {path} does not exist")
+    spec = importlib.util.spec_from_file_location(f"marginalia_own_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise InputError(f"method file {path} cannot be imported: {type(error).__name__}: {error}") from None
+    try:
+        return getattr(module, name)
+    except AttributeError:
+        raise unknown_name(
+            f"class in {path}", name, (k for k, v in vars(module).items() if inspect.isclass(v))
+        ) from None

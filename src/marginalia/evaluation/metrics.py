@@ -1,0 +1,108 @@
+"""Metrics of fitted models and of synthetic data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import combinations
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from marginalia.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from marginalia.data.table import Table
+
+
+class HasMarginals(Protocol):
+    """Anything that answers marginal queries."""
+
+    def marginal(self, attributes: Sequence[str]) -> NDArray[np.float64]:
+        """Return the marginal on `attributes`, shape = their sizes."""
+
+
+def mean_squared_error(y: ArrayLike, prediction: ArrayLike) -> float:
+    """Return the mean squared error; `y` and `prediction` of shape (n,), in the target's scale."""
+    return float(np.mean((np.asarray(y, float) - np.asarray(prediction, float)) ** 2))
+
+
+def roc_auc(y: ArrayLike, score: ArrayLike) -> float:
+    """Return the area under the ROC curve; ties count one half.
+
+    Parameters
+    ----------
+    y : array of shape (n,)
+        Two classes; the larger label is positive.
+    score : array of shape (n,)
+        Larger means more likely positive.
+
+    Raises
+    ------
+    InputError
+        Only one class is present, so the area is undefined.
+    """
+    from sklearn.metrics import roc_auc_score
+
+    y = np.asarray(y)
+    if np.unique(y).size != 2:
+        raise InputError("AUC needs both classes among the test rows; use more test rows")
+    return float(roc_auc_score(y == y.max(), np.asarray(score, float)))
+
+
+def log_loss(y: ArrayLike, probability: ArrayLike) -> float:
+    """Return the mean of ``-ln(p_true + 1e-16)``, natural logarithm (Zhou et al., section 5: empirical risk).
+
+    Parameters
+    ----------
+    y : array of shape (n,)
+        Labels -1 and 1.
+    probability : array of shape (n,)
+        Of label 1.
+    """
+    p = np.asarray(probability, float)
+    return float(-np.mean(np.log(np.where(np.asarray(y) > 0, p, 1.0 - p) + 1e-16)))
+
+
+def accuracy_of_margin(y: ArrayLike, score: ArrayLike) -> float:
+    """Return the share of rows with ``y s > 0``; a score of exactly 0 predicts the negative class."""
+    return float(np.mean(np.where(np.asarray(score, float) > 0, 1, -1) == np.asarray(y)))
+
+
+def total_variation(left: ArrayLike, right: ArrayLike) -> float:
+    """Return 0.5 times the L1 distance of two marginals after scaling each to sum 1.
+
+    Negative entries (raw noisy counts) are kept; a marginal whose sum is not positive counts as uniform.
+    """
+    return float(0.5 * np.abs(_normalised(left) - _normalised(right)).sum())
+
+
+def _normalised(counts: ArrayLike) -> NDArray[np.float64]:
+    array = np.asarray(counts, float)
+    total = array.sum()
+    return array / total if total > 0 else np.full(array.shape, 1.0 / array.size)
+
+
+def marginal_error(
+    answers: HasMarginals | Table, table: Table, workload: Iterable[Sequence[str]] | None = None
+) -> float:
+    """Return the mean `total_variation` between the answers and the table over a workload.
+
+    Parameters
+    ----------
+    answers : object with ``marginal(attributes)``, or a synthetic Table
+    table : Table
+        The real rows.
+    workload : iterable of attribute tuples, optional
+        Default: all pairs of attributes.
+    """
+    from marginalia.data.table import Table
+
+    answer = answers.counts if isinstance(answers, Table) else answers.marginal
+    queries = list(combinations(table.domain.names, 2)) if workload is None else list(workload)
+    if not queries:
+        raise InputError("marginal error needs at least two attributes")
+    return float(np.mean([total_variation(answer(q), table.counts(q)) for q in queries]))

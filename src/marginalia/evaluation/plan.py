@@ -1,0 +1,151 @@
+"""From a configuration to jobs: which cells run together, and which need another's fit first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from marginalia.errors import InputError
+from marginalia.evaluation.cells import Cell
+from marginalia.evaluation.config import Config, Experiment, epsilon_text
+from marginalia.evaluation.methods import Arm, Method, select
+from marginalia.evaluation.protocols import Task
+
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What one process of the sweep runs.
+
+    Attributes
+    ----------
+    experiment : Experiment
+    dataset : str
+    method : str
+    batch : str
+        ``all`` epsilons together (cheap methods: starting a process costs more than the fits), or one.
+    arms : tuple of Arm
+    """
+
+    experiment: Experiment
+    dataset: str
+    method: str
+    batch: str
+    arms: tuple[Arm, ...]
+
+    @property
+    def epsilons(self) -> tuple[float, ...]:
+        """The privacy budgets of this job's private cells."""
+        if self.batch == ALL:
+            return self.experiment.epsilons
+        return tuple(e for e in self.experiment.epsilons if epsilon_text(e) == self.batch)
+
+    def settings(self) -> dict[str, Any]:
+        """Return all that the job's cells depend on, JSON-able: an edit of it reruns the job."""
+        block = self.experiment.model_dump(mode="json", exclude={"datasets", "methods", "epsilons"})
+        return {**block, "epsilons": list(self.epsilons), "arms": [asdict(a) for a in self.arms]}
+
+    def cells(self, tasks: Sequence[Task], root_seed: int) -> list[Cell]:
+        """Return the job's cells, synthesizer fits first."""
+        block = self.experiment
+        cells = []
+        for arm in self.arms:
+            budgets = [(e, block.delta) for e in self.epsilons] if arm.is_private else [(math.inf, 0.0)]
+            for task in _tasks_of(arm, tasks):
+                for epsilon, delta in budgets:
+                    for trial in range(block.trials):
+                        cells.append(
+                            Cell(
+                                experiment=block.name,
+                                protocol=block.protocol,
+                                dataset=self.dataset,
+                                arm=arm,
+                                task=task,
+                                relation=block.relation,
+                                epsilon=epsilon,
+                                delta=delta,
+                                trial=trial,
+                                test_fraction=block.test_fraction,
+                                root_seed=root_seed,
+                            )
+                        )
+        return cells
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Every job of a configuration.
+
+    Attributes
+    ----------
+    jobs : dict of (experiment, dataset, method, batch) to Job
+    registries : dict of experiment name to (registry, arms)
+    """
+
+    jobs: dict[tuple[str, str, str, str], Job]
+    registries: dict[str, tuple[Mapping[str, Method], tuple[Arm, ...]]]
+
+    def needed_by(self, job: Job) -> list[Job]:
+        """Return the synthesizer jobs whose fits `job` post-processes."""
+        sources = {a.source for a in job.arms if a.source} - {job.method}
+        wanted = {epsilon_text(e) for e in job.epsilons} | {ALL}
+        return [
+            other
+            for other in self.jobs.values()
+            if (other.experiment.name, other.dataset) == (job.experiment.name, job.dataset)
+            and other.method in sources
+            and other.batch in wanted
+        ]
+
+    def sources(self, experiment: str) -> dict[str, Arm]:
+        """Return the arm of each synthesizer that downstream arms post-process."""
+        found: dict[str, Arm] = {}
+        for arm in self.registries[experiment][1]:
+            if not arm.tasks and not arm.source:
+                found.setdefault(arm.method, arm)
+        return found
+
+
+def plan(config: Config, datasets: Mapping[str, Mapping[str, Sequence[Task]]]) -> Plan:
+    """Return the jobs of a configuration.
+
+    Parameters
+    ----------
+    config : Config
+    datasets : mapping of experiment name to mapping of data-set id to its tasks
+        After ``auto`` is resolved.
+
+    Raises
+    ------
+    InputError
+        A method is unknown, has no proof for the relation, or nothing is left to run.
+    """
+    jobs: dict[tuple[str, str, str, str], Job] = {}
+    registries: dict[str, tuple[Mapping[str, Method], tuple[Arm, ...]]] = {}
+    for block in config.blocks():
+        registry, arms = select([m.choice() for m in block.methods])
+        registries[block.name] = registry, arms
+        for arm in arms:
+            if arm.is_private and block.relation not in registry[arm.method].relations:
+                raise InputError(
+                    f"experiment '{block.name}': method '{arm.method}' has no proof for {block.relation}; "
+                    f"it has for {', '.join(registry[arm.method].relations)}"
+                )
+        for dataset, tasks in datasets[block.name].items():
+            for method in dict.fromkeys(a.method for a in arms):
+                own = tuple(a for a in arms if a.method == method and list(_tasks_of(a, tasks)))
+                batches = [epsilon_text(e) for e in block.epsilons] if registry[method].slow else [ALL]
+                for batch in batches if own else ():
+                    jobs[block.name, dataset, method, batch] = Job(block, dataset, method, batch, own)
+    if not jobs:
+        raise InputError("nothing to run: no chosen method has a task on the chosen data sets")
+    return Plan(jobs, registries)
+
+
+def _tasks_of(arm: Arm, tasks: Iterable[Task]) -> Iterable[Task | None]:
+    if not arm.tasks:
+        return [None]
+    return [t for t in tasks if t.task in arm.tasks]

@@ -1,0 +1,126 @@
+"""The one tidy schema of result rows, and its Parquet files."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING
+
+from marginalia.data.files import atomic_path
+from marginalia.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+METRICS = ("mse", "auc", "accuracy", "risk", "marginal_error")
+
+
+@dataclass(frozen=True, slots=True)
+class ResultRecord:
+    """One measured value, with everything that says where it comes from.
+
+    Attributes
+    ----------
+    experiment, protocol, dataset : str
+    task, target : str
+        Empty for a synthesizer's own rows (marginal error).
+    method, variant, calibration, relation : str
+        ``calibration`` is ``published``, ``tight``, ``corrected`` or ``none``.
+    epsilon, delta : float
+        What was asked for; infinity and 0 for methods without privacy.
+    epsilon_spent : float
+        What the ledger certifies at `delta`; NaN for a failed run.
+    trial : int
+    split : str
+        ``random`` (a new split a trial) or ``released``.
+    metric : str
+        One of ``mse auc accuracy risk marginal_error``.
+    value : float
+        NaN for a failed run.
+    seconds : float
+        CPU seconds of the fit and, for post-processing, of what follows the shared fit.
+    peak_mb : float
+        Peak resident memory while the cell ran.
+    seed : int
+    status : str
+        ``ok``, ``failed``, ``timeout`` or ``memory``.
+    message : str
+    code_version : str
+    """
+
+    experiment: str
+    protocol: str
+    dataset: str
+    task: str
+    target: str
+    method: str
+    variant: str
+    calibration: str
+    relation: str
+    epsilon: float
+    delta: float
+    epsilon_spent: float
+    trial: int
+    split: str
+    metric: str
+    value: float
+    seconds: float
+    peak_mb: float
+    seed: int
+    status: str
+    message: str
+    code_version: str
+
+
+COLUMNS = tuple(f.name for f in fields(ResultRecord))
+_DTYPES = {"str": "str", "float": "float64", "int": "int64"}
+
+
+def to_frame(records: Iterable[ResultRecord]) -> pd.DataFrame:
+    """Return records as a data frame with the schema's columns and types."""
+    import pandas as pd
+
+    frame = pd.DataFrame([asdict(r) for r in records], columns=list(COLUMNS))
+    return frame.astype({f.name: _DTYPES[str(f.type)] for f in fields(ResultRecord)})
+
+
+def write_records(path: str | os.PathLike[str], records: Iterable[ResultRecord]) -> None:
+    """Write records to one Parquet file, atomically."""
+    frame = to_frame(records)
+    with atomic_path(path) as temporary:
+        frame.to_parquet(temporary, index=False)
+
+
+def read_records(paths: Sequence[str | os.PathLike[str]]) -> pd.DataFrame:
+    """Read and join record files, in the order of their keys whatever the order of `paths`.
+
+    Raises
+    ------
+    InputError
+        A file is not readable or lacks a column of the schema.
+    """
+    import pandas as pd
+
+    frames = []
+    for path in paths:
+        try:
+            frame = pd.read_parquet(path)
+        except (OSError, ValueError) as error:
+            raise InputError(f"cannot read records {path}: {str(error).splitlines()[0]}") from None
+        missing = [c for c in COLUMNS if c not in frame.columns]
+        if missing:
+            raise InputError(
+                f"{path}: column '{missing[0]}' of the record schema is missing; was it written by this version?"
+            )
+        frames.append(frame[list(COLUMNS)])
+    if not frames:
+        return to_frame([])
+    keys = ["experiment", "dataset", "task", "target", "method", "variant", "calibration", "epsilon", "trial", "metric"]
+    return pd.concat(frames, ignore_index=True).sort_values(keys, kind="stable", ignore_index=True)
+
+
+def is_private(epsilon: float) -> bool:
+    """Whether a row's requested `epsilon` stands for a private run (non-private rows carry infinity)."""
+    return math.isfinite(epsilon)

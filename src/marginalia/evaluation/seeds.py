@@ -1,0 +1,29 @@
+"""Seeds that depend on what is run, never on the order or the core it is run on."""
+
+import hashlib
+
+from numpy.random import SeedSequence
+
+
+def seed_sequence(root: int, *keys: str | int | float) -> SeedSequence:
+    """Return the seed sequence of one random stream.
+
+    Parameters
+    ----------
+    root : int
+        The configuration's seed.
+    *keys : str, int or float
+        What tells this stream from every other: (experiment, dataset, trial) for data splits, and
+        plus (method, epsilon) for noise. Variants and calibrations of a method share a stream, so
+        that they are compared on the same noise.
+    """
+    words = []
+    for key in keys:
+        digest = hashlib.sha256(f"{type(key).__name__}:{key!r}".encode()).digest()
+        words.append(int.from_bytes(digest[:8], "little"))
+    return SeedSequence([root, *words])
+
+
+def seed_of(root: int, *keys: str | int | float) -> int:
+    """Return one integer below 2**32 drawn from `seed_sequence`, to write down and pass as ``random_state``."""
+    return int(seed_sequence(root, *keys).generate_state(1)[0])
