@@ -13,12 +13,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from marginalia.data.encoding import Encoder
 from marginalia.data.files import write_text
 from marginalia.data.table import Table
 from marginalia.evaluation import metrics
+from marginalia.evaluation.fits import scores
 from marginalia.evaluation.limits import measured, time_limit
 from marginalia.evaluation.methods import Arm, Method
 from marginalia.evaluation.protocols import Prepared, Task, split_rows
@@ -218,7 +216,9 @@ class Runner:
         else:
             model = self._build(cell).fit(train.project(columns), cell.task.target)
             certificate = _certificate(model, cell)
-        return _scores(model, cell.task, test.project(columns)), *certificate
+        task = cell.task
+        values = scores(model, test.project(columns), target=task.target, task=task.task, one_hot=task.one_hot)
+        return values, *certificate
 
     def _split(self, cell: Cell) -> tuple[Table, Table]:
         key = (cell.experiment, cell.protocol, cell.trial, cell.test_fraction, cell.root_seed)
@@ -272,15 +272,3 @@ def _certificate(model: Any, cell: Cell) -> tuple[float, str]:
         return math.inf, ""
     ledger = model.ledger_
     return float(ledger.epsilon(cell.delta)), "" if ledger.certified else str(ledger.message)
-
-
-def _scores(model: Any, task: Task, test: Table) -> dict[str, float]:
-    encoder = Encoder(test.domain, task.target, one_hot=task.one_hot)
-    if task.task == "linear":
-        return {"mse": metrics.mean_squared_error(encoder.target_values(test), model.predict(test))}
-    y = encoder.target_values(test, "logistic")
-    score = np.asarray(model.decision_function(test), float)
-    values = {"auc": metrics.roc_auc(y, score), "accuracy": metrics.accuracy_of_margin(y, score)}
-    if hasattr(model, "predict_proba"):
-        values["risk"] = metrics.log_loss(y, np.asarray(model.predict_proba(test), float)[:, 1])
-    return values

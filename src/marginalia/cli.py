@@ -1,0 +1,312 @@
+"""The command line: data sets, fits, synthetic tables and their evaluation."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import click
+import typer
+
+from marginalia import __version__
+from marginalia.errors import InputError, PrivacyError
+
+if TYPE_CHECKING:
+    from marginalia.data.domain import Domain
+    from marginalia.data.table import Table
+    from marginalia.privacy.ledger import Ledger
+
+PLAIN: dict[str, Any] = {
+    "rich_markup_mode": None,
+    "add_completion": False,
+    "no_args_is_help": True,
+    "pretty_exceptions_enable": False,
+}
+app = typer.Typer(help="Differentially private linear models and synthetic tables, with a certificate.", **PLAIN)
+datasets = typer.Typer(help="Look at, fetch and check data sets.", **PLAIN)
+app.add_typer(datasets, name="datasets")
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+Data = Annotated[Path, typer.Option("--data", help="CSV or Parquet file of integer codes.")]
+DomainFile = Annotated[Path, typer.Option("--domain", help="Domain JSON or YAML.")]
+EpsilonOption = Annotated[float, typer.Option("--epsilon", help="Privacy budget, > 0.")]
+DeltaOption = Annotated[float, typer.Option("--delta", help="In (0, 1).")]
+SeedOption = Annotated[
+    int | None,
+    typer.Option("--seed", help="Noise seed. Leave it out for a real release: who knows it can undo the noise."),
+]
+Relation = Annotated[str, typer.Option("--relation", help="add_remove or replace_one.")]
+Calibration = Annotated[str, typer.Option("--calibration", help="tight, or published (the paper's formula).")]
+
+
+def main() -> None:
+    """Run the command line; bad input ends in one line on stderr and exit code 2."""
+    try:
+        # click's own usage errors span several lines; here every error is one.
+        code = typer.main.get_command(app).main(standalone_mode=False)
+    except (InputError, PrivacyError) as error:
+        _fail(str(error))
+    except click.ClickException as error:
+        _fail(" ".join(error.format_message().split()))
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    else:
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str) -> None:
+    print(f"marginalia: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        print(__version__)
+        raise typer.Exit
+
+
+@datasets.command("list")
+def list_datasets(as_json: Json = False) -> None:
+    """List the catalogue: ids, tasks, and whether the files are at hand.
+
+    Example: marginalia datasets list
+    """
+    from marginalia.data import catalog
+
+    rows = [catalog.summary(name) for name in catalog.names()]
+    if as_json:
+        return _print_json(rows)
+    width = max(len(r["name"]) for r in rows)
+    for row in rows:
+        tasks = ", ".join(f"{t['task']} {t['target']}" for t in row["tasks"])
+        print(f"{row['name']:<{width}}  {'here' if row['at_hand'] else 'remote':<6}  {tasks or '-'}  {row['title']}")
+
+
+@datasets.command()
+def fetch(name: Annotated[str, typer.Argument(help="Data-set id.")], as_json: Json = False) -> None:
+    """Download a data set's files (cache, mirror, then URL); check their hashes.
+
+    Example: marginalia datasets fetch adult
+    """
+    from marginalia.data import catalog
+
+    paths = [str(p) for p in catalog.fetch(name)]
+    _print_json({"name": name, "files": paths}) if as_json else print("\n".join(paths))
+
+
+@datasets.command()
+def describe(name: Annotated[str, typer.Argument(help="Data-set id.")], as_json: Json = False) -> None:
+    """Say what a data set is: source, licence, columns with their public domain, tasks.
+
+    Example: marginalia datasets describe compas
+    """
+    from marginalia.data import catalog
+
+    facts = catalog.describe(name)
+    if as_json:
+        return _print_json(facts)
+    for key, value in facts.items():
+        if isinstance(value, list):
+            print(f"{key}:")
+            for item in value:
+                text = ", ".join(f"{k} {v}" for k, v in item.items()) if isinstance(item, dict) else item
+                print(f"  {text}")
+        else:
+            print(f"{key}: {value}")
+
+
+@datasets.command()
+def check(
+    file: Annotated[Path, typer.Argument(help="CSV or Parquet file of integer codes.")],
+    domain: DomainFile,
+    as_json: Json = False,
+) -> None:
+    """Check a table of your own against its domain; every problem is one line, exit 2 if there is any.
+
+    Example: marginalia datasets check mine.csv --domain mine.yaml
+    """
+    from marginalia.data.check import check as find_problems
+
+    problems = find_problems(file, _read_domain(domain))
+    if as_json:
+        _print_json({"file": str(file), "ok": not problems, "problems": problems})
+    for problem in problems:
+        print(f"marginalia: {problem}", file=sys.stderr)
+    if problems:
+        raise typer.Exit(2)
+    if not as_json:
+        print(f"{file}: ok")
+
+
+@app.command()
+def fit(
+    method: Annotated[str, typer.Option("--method", help="Learner id, e.g. ada_ssp.")],
+    data: Data,
+    domain: DomainFile,
+    target: Annotated[str, typer.Option("--target", help="Column to predict.")],
+    epsilon: EpsilonOption,
+    delta: DeltaOption = 1e-5,
+    seed: SeedOption = None,
+    relation: Relation = "add_remove",
+    calibration: Calibration = "tight",
+    source: Annotated[str, typer.Option("--source", help="Synthesizer behind dd_ssp and aim_synth.")] = "aim",
+    out: Annotated[Path | None, typer.Option("--out", help="Write the model (JSON).")] = None,
+    as_json: Json = False,
+) -> None:
+    """Learn a linear model of one column and print its certificate.
+
+    Example: marginalia fit --method ada_ssp --data t.csv --domain d.json --target income --epsilon 1
+    """
+    from marginalia.evaluation import fits
+
+    table = _read_table(data, _read_domain(domain))
+    model = fits.fit_learner(
+        method,
+        table,
+        target,
+        epsilon=_epsilon(epsilon),
+        delta=delta,
+        random_state=seed,
+        relation=relation,
+        calibration=calibration,
+        source=source,
+    )
+    if out is not None:
+        from marginalia.learning.files import save_model
+
+        save_model(model, out)
+    ledger = getattr(model, "ledger_", None)
+    coefficients = dict(zip(model.encoder_.feature_names, map(float, model.coef_), strict=True))
+    if as_json:
+        return _print_json(
+            {"method": method, "target": target, "coefficients": coefficients, **_certificate(ledger, delta)}
+        )
+    for name, value in coefficients.items():
+        print(f"{name:<40} {value: .6g}")
+    _print_certificate(ledger, delta)
+    if out is not None:
+        print(f"model: {out}")
+
+
+@app.command()
+def synthesize(
+    method: Annotated[str, typer.Option("--method", help="Synthesizer id, e.g. aim.")],
+    data: Data,
+    domain: DomainFile,
+    epsilon: EpsilonOption,
+    out: Annotated[Path, typer.Option("--out", help="CSV or Parquet file to write.")],
+    delta: DeltaOption = 1e-5,
+    seed: SeedOption = None,
+    relation: Relation = "add_remove",
+    rows: Annotated[int | None, typer.Option("--rows", help="Number of rows; default: the released estimate.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Release a synthetic table and print its certificate.
+
+    Example: marginalia synthesize --method aim --data t.csv --domain d.json --epsilon 1 --out synthetic.csv
+    """
+    from marginalia.evaluation import fits
+
+    if out.suffix not in (".csv", ".parquet"):
+        raise InputError(f"--out {out}: the ending must be .csv or .parquet")
+    table = _read_table(data, _read_domain(domain))
+    model = fits.fit_synthesizer(
+        method, table, epsilon=_epsilon(epsilon), delta=delta, random_state=seed, relation=relation
+    )
+    sample = model.sample(rows)
+    sample.to_csv(out) if out.suffix == ".csv" else sample.to_parquet(out)
+    if as_json:
+        return _print_json(
+            {"method": method, "rows": len(sample), "out": str(out), **_certificate(model.ledger_, delta)}
+        )
+    print(f"{out}: {len(sample)} rows")
+    _print_certificate(model.ledger_, delta)
+
+
+@app.command()
+def evaluate(
+    data: Data,
+    domain: DomainFile,
+    model: Annotated[Path | None, typer.Option("--model", help="Model written by `fit --out`.")] = None,
+    synthetic: Annotated[Path | None, typer.Option("--synthetic", help="Synthetic table to compare.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure a model on labelled rows (MSE, or AUC, accuracy, risk), or a synthetic table (marginal error).
+
+    These numbers are computed from the rows without noise: they are for you, not for release.
+
+    Example: marginalia evaluate --model model.json --data test.csv --domain d.json
+    """
+    from marginalia.evaluation import fits
+
+    if (model is None) == (synthetic is None):
+        raise InputError("give either --model or --synthetic")
+    frame = _read_domain(domain)
+    table = _read_table(data, frame)
+    if model is not None:
+        from marginalia.learning.files import load_model
+
+        values = fits.evaluate_model(load_model(model), table)
+    else:
+        assert synthetic is not None
+        values = fits.evaluate_synthetic(_read_table(synthetic, frame), table)
+    if as_json:
+        return _print_json(values)
+    for name, value in values.items():
+        print(f"{name}: {value:.6g}")
+
+
+def _read_domain(path: Path) -> Domain:
+    from marginalia.data.domain import Domain
+
+    return Domain.from_yaml(path) if path.suffix in (".yaml", ".yml") else Domain.from_json(path)
+
+
+def _read_table(path: Path, domain: Domain) -> Table:
+    from marginalia.data.table import Table
+
+    table = Table.read(path, domain=domain)
+    if not len(table):
+        raise InputError(f"{path}: the table has no rows")
+    return table
+
+
+def _epsilon(value: float) -> float:
+    if not value > 0 or math.isinf(value):
+        raise InputError(f"--epsilon must be a positive finite number, not {value}")
+    return value
+
+
+def _certificate(ledger: Ledger | None, delta: float) -> dict[str, Any]:
+    if ledger is None:
+        return {"epsilon_spent": None, "certified": False, "message": "not private"}
+    return {
+        "epsilon_spent": ledger.epsilon(delta),
+        "delta": delta,
+        "relation": str(ledger.relation),
+        "certified": ledger.certified,
+        "message": ledger.message,
+        "ledger": ledger.summary(),
+    }
+
+
+def _print_certificate(ledger: Ledger | None, delta: float) -> None:
+    facts = _certificate(ledger, delta)
+    if ledger is None:
+        print("certificate: none, this method is not private")
+    elif facts["certified"]:
+        print(f"certificate: ({facts['epsilon_spent']:.6g}, {delta:g})-DP, {facts['relation']}")
+    else:
+        print(f"certificate: refused. {facts['message']}")
+
+
+def _print_json(content: object) -> None:
+    print(json.dumps(content, indent=1, default=str))
+
+
+if __name__ == "__main__":
+    main()

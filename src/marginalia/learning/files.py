@@ -1,0 +1,89 @@
+"""Write a fitted linear model to JSON and read it back: coefficients, public domain, certificate."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from marginalia.data.domain import Domain
+from marginalia.data.encoding import Encoder
+from marginalia.data.files import write_text
+from marginalia.errors import InputError
+from marginalia.learning.base import LinearClassifier, LinearLearner
+from marginalia.privacy.ledger import Ledger
+
+FORMAT = "marginalia-model"
+FORMAT_VERSION = 1
+
+
+def save_model(model: LinearLearner, path: str | os.PathLike[str]) -> None:
+    """Write a model that was fitted on a `Table`, atomically.
+
+    The seed is left out: whoever knows it can subtract the noise. A synthesizer given to a model
+    (``marginals=``) is not part of the file; its ledger is.
+
+    Raises
+    ------
+    InputError
+        The model is not fitted, or was fitted on arrays, whose columns have no public meaning.
+    """
+    if not hasattr(model, "coef_"):
+        raise InputError(f"this {type(model).__name__} is not fitted; call fit first")
+    if model.encoder_ is None:
+        raise InputError("only models fitted on a Table can be written: arrays carry no public domain")
+    plain = (str, int, float, bool, type(None))
+    params = {k: v for k, v in model.get_params(deep=False).items() if k != "random_state" and isinstance(v, plain)}
+    encoder = model.encoder_
+    content = {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "class": type(model).__name__,
+        "params": params,
+        "domain": encoder.domain.to_dict(),
+        "target": encoder.target,
+        "one_hot": sorted(encoder.one_hot),
+        "features": list(encoder.feature_names),
+        "coef": [float(c) for c in model.coef_],
+        "intercept": float(model.intercept_),
+        "ledger": model.ledger_.to_dict() if hasattr(model, "ledger_") else None,
+    }
+    write_text(path, json.dumps(content, indent=1) + "\n")
+
+
+def load_model(path: str | os.PathLike[str]) -> LinearLearner:
+    """Read a model written by `save_model`.
+
+    Raises
+    ------
+    InputError
+        The file is missing or is not such a model.
+    """
+    import marginalia.learning
+
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        if content["format"] != FORMAT or content["version"] != FORMAT_VERSION:
+            raise ValueError
+        cls: Any = getattr(marginalia.learning, content["class"])
+        encoder = Encoder(Domain.from_dict(content["domain"]), content["target"], one_hot=content["one_hot"])
+        coef = np.asarray(content["coef"], float)
+        if coef.shape != (encoder.n_features,):
+            raise ValueError
+    except OSError as error:
+        raise InputError(f"cannot read model {path}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise InputError(f"{path} is not a model file of this version; write it with `marginalia fit --out`") from None
+    model: LinearLearner = cls(**content["params"])
+    model.encoder_ = encoder
+    model.n_features_in_ = encoder.n_features
+    model.coef_ = coef
+    model.intercept_ = content["intercept"]
+    if isinstance(model, LinearClassifier):
+        model.classes_ = np.arange(2)
+    if content["ledger"] is not None:
+        model.ledger_ = Ledger.from_dict(content["ledger"])  # type: ignore[attr-defined]
+    return model
