@@ -1,0 +1,25 @@
+"""Mechanisms, their calibration, and the ledger that certifies what they spent together."""
+
+from marginalia.privacy.ledger import (
+    CompositionEvent,
+    ExponentialEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    Ledger,
+    ObjectivePerturbationEvent,
+    PoissonGaussianEvent,
+    RandomStoppingEvent,
+)
+from marginalia.privacy.relation import Relation
+
+__all__ = [
+    "CompositionEvent",
+    "ExponentialEvent",
+    "GaussianEvent",
+    "LaplaceEvent",
+    "Ledger",
+    "ObjectivePerturbationEvent",
+    "PoissonGaussianEvent",
+    "RandomStoppingEvent",
+    "Relation",
+]

@@ -1,0 +1,183 @@
+"""The cost of a list of events by the tightest sound accountant; a mix that none covers is refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from marginalia.errors import PrivacyError
+from marginalia.privacy import pld
+from marginalia.privacy.calibration import gdp_epsilon, zcdp_epsilon
+from marginalia.privacy.events import (
+    Event,
+    ExponentialEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    ObjectivePerturbationEvent,
+    PoissonGaussianEvent,
+    RandomStoppingEvent,
+    leaves,
+)
+from marginalia.privacy.objective import is_gaussian_dp, objective_perturbation_epsilon
+from marginalia.privacy.relation import Relation
+from marginalia.privacy.stopping import random_stopping_epsilon
+
+Parts = list[tuple[Event, int]]
+
+# Above this many nats of privacy loss the grid of a loss distribution grows large; zCDP or pure DP answers instead.
+_LARGEST_LOSS = 300.0
+
+
+def composed_epsilon(events: tuple[Event, ...], relation: Relation, delta: float) -> float:
+    """Return the smallest certified epsilon at `delta` of the composition of `events`.
+
+    Parameters
+    ----------
+    events : tuple of Event
+        Whatever ran; the order does not matter.
+    relation : Relation
+        The one that the sensitivities in the events refer to.
+    delta : float
+        In [0, 1); at 0 the answer is the pure epsilon, or infinity.
+
+    Raises
+    ------
+    PrivacyError
+        No accountant covers the mix.
+    """
+    parts = leaves(events)
+    if not parts:
+        return 0.0
+    pure = _sum(parts, _pure)
+    if delta == 0:
+        return math.inf if pure is None else pure
+    mu_squared = _sum(parts, lambda event: _mu_squared(event, relation))
+    if mu_squared is not None:
+        return gdp_epsilon(math.sqrt(mu_squared), delta)
+    bounds = [
+        bound
+        for bound in (pure, _single(parts, relation, delta), _by_loss_distribution(parts, relation, delta))
+        if bound is not None
+    ]
+    rho = _sum(parts, lambda event: _rho(event, relation))
+    if rho is not None:
+        bounds.append(zcdp_epsilon(rho, delta))
+    if not bounds:
+        raise PrivacyError(f"no accountant covers the composition of {_kinds(parts)}: such a mix is not certified")
+    return min(bounds)
+
+
+def composed_rho(events: tuple[Event, ...], relation: Relation) -> float:
+    """Return the zCDP parameter of the composition of `events`.
+
+    Raises
+    ------
+    PrivacyError
+        An event has none.
+    """
+    parts = leaves(events)
+    rho = _sum(parts, lambda event: _rho(event, relation))
+    if rho is None:
+        without = [part for part in parts if _rho(part[0], relation) is None]
+        raise PrivacyError(f"no zCDP parameter is known for {_kinds(without)}")
+    return rho
+
+
+def _sum(parts: Parts, cost: Callable[[Event], float | None]) -> float | None:
+    """Sum of an additive cost over all parts; None if one has no such cost."""
+    total = []
+    for event, count in parts:
+        one = cost(event)
+        if one is None:
+            return None
+        total.append(count * one)
+    return math.fsum(total)
+
+
+def _mu_squared(event: Event, relation: Relation) -> float | None:
+    """Squared Gaussian-DP parameter; it adds up under adaptive composition."""
+    match event:
+        case GaussianEvent():
+            return (event.sensitivity / event.sigma) ** 2
+        case PoissonGaussianEvent(rate=1):
+            moved = 1.0 if relation is Relation.ADD_REMOVE else 2.0
+            return event.steps * (moved / event.noise_multiplier) ** 2
+        case ObjectivePerturbationEvent() if is_gaussian_dp(event.sigma, event.regulariser):
+            # Two neighbours of a common table under replace-one: group privacy doubles mu.
+            moved = 1.0 if relation is Relation.ADD_REMOVE else 2.0
+            return (moved * event.bound / event.sigma) ** 2
+    return None
+
+
+def _pure(event: Event) -> float | None:
+    """Pure-DP parameter."""
+    match event:
+        case LaplaceEvent():
+            return event.sensitivity / event.scale
+        case ExponentialEvent():
+            return event.epsilon
+    return None
+
+
+def _rho(event: Event, relation: Relation) -> float | None:
+    """ZCDP parameter; it adds up under adaptive composition, and where the parameters adapt too."""
+    match event:
+        case LaplaceEvent():
+            # The Rényi divergence of order a, over a, of two Laplace laws a distance e apart falls with a, so its
+            # limit at a = 1 bounds it; it is convex in e, so spreading e over coordinates never costs more.
+            e = event.sensitivity / event.scale
+            return e + math.expm1(-e)
+        case ExponentialEvent():
+            return event.epsilon**2 / 8  # bounded range (Cesar & Rogers 2021)
+    mu_squared = _mu_squared(event, relation)
+    return None if mu_squared is None else mu_squared / 2
+
+
+def _single(parts: Parts, relation: Relation, delta: float) -> float | None:
+    """Certificates that hold for one release at one epsilon and say nothing about compositions."""
+    if len(parts) > 1 or parts[0][1] > 1:
+        return None
+    match parts[0][0]:
+        case ObjectivePerturbationEvent(bound=bound, sigma=sigma, regulariser=regulariser):
+            return objective_perturbation_epsilon(
+                delta, bound=bound, sigma=sigma, regulariser=regulariser, relation=relation
+            )
+        case RandomStoppingEvent(event=run, r=r, eta=eta):
+            mu_squared = _sum(leaves((run,)), lambda event: _mu_squared(event, relation))
+            if mu_squared is None:
+                raise PrivacyError("random stopping is certified only for runs of Gaussian releases")
+            return random_stopping_epsilon(math.sqrt(mu_squared), delta, r=r, eta=eta)
+    return None
+
+
+def _by_loss_distribution(parts: Parts, relation: Relation, delta: float) -> float | None:
+    """Privacy loss distribution of Gaussians, Laplaces and Poisson-sampled Gaussians with fixed parameters."""
+    mu_squared, largest_loss = 0.0, 0.0
+    laplace: dict[float, int] = {}
+    poisson: dict[tuple[float, float], int] = {}
+    for event, count in parts:
+        gaussian = _mu_squared(event, relation)
+        if gaussian is not None:
+            mu_squared += count * gaussian
+        elif isinstance(event, LaplaceEvent):
+            scale = event.scale / event.sensitivity
+            laplace[scale] = laplace.get(scale, 0) + count
+            largest_loss += count / scale
+        elif isinstance(event, PoissonGaussianEvent):
+            key = (event.rate, event.noise_multiplier)
+            poisson[key] = poisson.get(key, 0) + count * event.steps
+        else:
+            return None
+    if not poisson and largest_loss + mu_squared / 2 > _LARGEST_LOSS:
+        return None
+    return pld.epsilon(
+        tuple(sorted((rate, multiplier, steps) for (rate, multiplier), steps in poisson.items())),
+        tuple(sorted(laplace.items())),
+        math.sqrt(mu_squared),
+        relation,
+        delta,
+    )
+
+
+def _kinds(parts: Parts) -> str:
+    return ", ".join(sorted({type(event).__name__ for event, _ in parts}))

@@ -1,0 +1,245 @@
+"""How much noise a budget buys, and what a given noise costs.
+
+Gaussian DP is converted exactly (Dong, Roth & Su 2022; Balle & Wang 2018); zCDP by the optimised bound of Canonne,
+Kamath & Steinke (2020, Prop. 12); the Poisson-sampled Gaussian by its privacy loss distribution.
+"""
+
+import math
+from functools import lru_cache
+
+from scipy.special import erfcx, log_ndtr
+
+from marginalia.errors import InputError
+from marginalia.privacy import checks, pld
+from marginalia.privacy.relation import Relation
+from marginalia.privacy.roots import root
+
+
+def gdp_delta(mu: float, epsilon: float) -> float:
+    """Smallest delta for which mu-GDP implies (epsilon, delta)-DP: Φ(-ε/μ+μ/2) - e^ε Φ(-ε/μ-μ/2).
+
+    Parameters
+    ----------
+    mu : float
+        At least 0.
+    epsilon : float
+        At least 0.
+
+    Returns
+    -------
+    float
+        In [0, 1).
+
+    Raises
+    ------
+    InputError
+        An argument is negative, infinite or not a number.
+    """
+    mu, epsilon = checks.not_negative("mu", mu), checks.not_negative("epsilon", epsilon)
+    return math.exp(_log_gdp_delta(mu, epsilon)) if mu > 0 else 0.0
+
+
+def gdp_epsilon(mu: float, delta: float) -> float:
+    """Smallest epsilon for which mu-GDP implies (epsilon, delta)-DP.
+
+    Parameters
+    ----------
+    mu : float
+        At least 0; for Gaussian releases μ² = Σ (sensitivity/sigma)².
+    delta : float
+        In (0, 1).
+
+    Raises
+    ------
+    InputError
+        An argument is out of range.
+    """
+    mu, delta = checks.not_negative("mu", mu), checks.open_unit("delta", delta)
+    if mu == 0 or gdp_delta(mu, 0.0) <= delta:
+        return 0.0
+    target = math.log(delta)
+    upper = mu * mu / 2 + mu * math.sqrt(-2 * target)  # a valid, looser conversion
+    while _log_gdp_delta(mu, upper) > target:  # only by rounding
+        upper *= 1 + 1e-12
+    return root(lambda e: _log_gdp_delta(mu, e) - target, 0.0, upper)
+
+
+def gdp_mu(epsilon: float, delta: float) -> float:
+    """Largest mu for which mu-GDP implies (epsilon, delta)-DP: one Gaussian release needs sigma = sensitivity/mu.
+
+    Parameters
+    ----------
+    epsilon : float
+        Above 0.
+    delta : float
+        In (0, 1).
+
+    Raises
+    ------
+    InputError
+        An argument is out of range.
+    """
+    epsilon, delta = checks.positive("epsilon", epsilon), checks.open_unit("delta", delta)
+    target = math.log(delta)
+    # Lower end: the looser conversion used by gdp_epsilon, solved for mu.
+    lower = 2 * epsilon / (math.sqrt(2 * (epsilon - target)) + math.sqrt(-2 * target))
+    while _log_gdp_delta(lower, epsilon) > target:  # only by rounding
+        lower *= 1 - 1e-12
+    upper = 2 * lower
+    while _log_gdp_delta(upper, epsilon) < target:
+        upper *= 2
+    return root(lambda m: _log_gdp_delta(m, epsilon) - target, lower, upper)
+
+
+def _log_gdp_delta(mu: float, epsilon: float) -> float:
+    """Logarithm of the Gaussian hockey-stick at any real epsilon, accurate in both tails."""
+    low, high = epsilon / mu - mu / 2, epsilon / mu + mu / 2
+    if low > 0:
+        # e^ε·exp(-high²/2) = exp(-low²/2): with Φ(-x) = exp(-x²/2)·erfcx(x/√2)/2 the exponentials cancel exactly.
+        scaled = float(erfcx(low / math.sqrt(2)) - erfcx(high / math.sqrt(2)))
+        return math.log(scaled / 2) - low * low / 2 if scaled > 0 else -math.inf
+    first, second = float(log_ndtr(-low)), float(epsilon + log_ndtr(-high))
+    return first + math.log(-math.expm1(second - first)) if second < first else -math.inf
+
+
+def zcdp_epsilon(rho: float, delta: float) -> float:
+    """Smallest epsilon for which the conversion of Canonne et al. turns rho-zCDP into (epsilon, delta)-DP.
+
+    It is min over a > 1 of ``a·rho + ln(1 - 1/a) + (ln(1/delta) - ln a)/(a - 1)``.
+
+    Parameters
+    ----------
+    rho : float
+        At least 0.
+    delta : float
+        In (0, 1).
+
+    Raises
+    ------
+    InputError
+        An argument is out of range.
+    """
+    rho, delta = checks.not_negative("rho", rho), checks.open_unit("delta", delta)
+    return max(0.0, _zcdp_epsilon(rho, -math.log(delta))) if rho > 0 else 0.0
+
+
+def zcdp_rho(epsilon: float, delta: float) -> float:
+    """Largest rho with ``zcdp_epsilon(rho, delta) <= epsilon``.
+
+    Parameters
+    ----------
+    epsilon : float
+        Above 0.
+    delta : float
+        In (0, 1).
+
+    Raises
+    ------
+    InputError
+        An argument is out of range.
+    """
+    epsilon, delta = checks.positive("epsilon", epsilon), checks.open_unit("delta", delta)
+    log_inverse = -math.log(delta)
+    # Lower end: ε = ρ + 2√(ρ ln 1/δ) is a valid, looser conversion.
+    lower = (epsilon / (math.sqrt(log_inverse + epsilon) + math.sqrt(log_inverse))) ** 2
+    upper = 2 * lower
+    while _zcdp_epsilon(upper, log_inverse) < epsilon:
+        upper *= 2
+    return root(lambda r: _zcdp_epsilon(r, log_inverse) - epsilon, lower, upper)
+
+
+def _zcdp_epsilon(rho: float, log_inverse: float) -> float:
+    # With t = a - 1 the derivative vanishes where rho·t² + ln(1+t) = ln(1/delta): one root, the left side increases.
+    upper = math.sqrt(log_inverse / rho)
+    t = root(lambda t: rho * t * t + math.log1p(t) - log_inverse, 0.0, upper)
+    return (1 + t) * rho + math.log(t) - math.log1p(t) + (log_inverse - math.log1p(t)) / t
+
+
+def gaussian_sigma(
+    epsilon: float, delta: float, *, sensitivity: float = 1.0, releases: int = 1, method: str = "tight"
+) -> float:
+    """Noise standard deviation of `releases` Gaussian releases that together are (epsilon, delta)-DP.
+
+    Parameters
+    ----------
+    epsilon : float
+        Above 0.
+    delta : float
+        In (0, 1).
+    sensitivity : float, default=1.0
+        L2 sensitivity of each release.
+    releases : int, default=1
+    method : {"tight", "classical"}, default="tight"
+        ``"tight"``: the smallest such sigma. ``"classical"``: sensitivity·√(2·releases·ln(1.25/delta))/epsilon (Dwork
+        & Roth 2014, Thm A.1, proved for epsilon < 1; larger epsilon is not refused, the ledger decides).
+
+    Raises
+    ------
+    InputError
+        An argument is out of range.
+    """
+    total = checks.positive("sensitivity", sensitivity) * math.sqrt(checks.count("releases", releases))
+    if method == "tight":
+        return total / gdp_mu(epsilon, delta)
+    if method == "classical":
+        epsilon, delta = checks.positive("epsilon", epsilon), checks.open_unit("delta", delta)
+        return total * math.sqrt(2 * math.log(1.25 / delta)) / epsilon
+    raise InputError(f"unknown method '{method}' of Gaussian calibration; use 'tight' or 'classical'")
+
+
+def halved_budget(epsilon: float, delta: float) -> tuple[float, float]:
+    """Budget (ε/2, δ/(1+e^{ε/2})) at which an add/remove mechanism is (ε, δ)-DP under replace-one (group privacy)."""
+    epsilon, delta = checks.positive("epsilon", epsilon), checks.open_unit("delta", delta)
+    return epsilon / 2, delta / (1 + math.exp(epsilon / 2))
+
+
+@lru_cache(maxsize=1024)
+def poisson_gaussian_noise_multiplier(
+    epsilon: float, delta: float, rate: float, steps: int, relation: Relation
+) -> float:
+    """Smallest noise multiplier for which `steps` Poisson-sampled Gaussian releases are (epsilon, delta)-DP.
+
+    Parameters
+    ----------
+    epsilon : float
+        Above 0.
+    delta : float
+        In (0, 1).
+    rate : float
+        Probability that a record is in a batch, in (0, 1].
+    steps : int
+    relation : Relation
+
+    Returns
+    -------
+    float
+        sigma / C, C the norm bound of one record's contribution; within 1e-4 (relative) of the smallest, on the safe
+        side: the accountant's epsilon at it is at most `epsilon`.
+
+    Raises
+    ------
+    InputError
+        An argument is out of range.
+    """
+    mu, relation = gdp_mu(epsilon, delta), Relation(relation)
+    if checks.positive("rate", rate) > 1:
+        raise InputError(f"rate is {rate}: need a sampling probability in (0, 1]")
+    steps = checks.count("steps", steps)
+    one_record = 1.0 if relation is Relation.ADD_REMOVE else 2.0
+    if rate == 1:
+        return one_record * math.sqrt(steps) / mu
+
+    def excess(multiplier: float) -> float:
+        return pld.epsilon(((rate, multiplier, steps),), (), 0.0, relation, delta) - epsilon
+
+    # Start: the central limit theorem for the composition, mu = rate·√(steps·(exp(1/σ²) - 1)) (Bu et al. 2020).
+    start = one_record / math.sqrt(math.log1p((mu / rate) ** 2 / steps))
+    lower, upper = 0.95 * start, 1.05 * start
+    while excess(upper) > 0:
+        lower, upper = upper, 1.3 * upper
+    while excess(lower) <= 0:
+        lower, upper = lower / 1.3, lower
+    multiplier = root(excess, lower, upper, relative=2e-5)
+    while excess(multiplier) > 0:  # the root is met from either side; keep the private one
+        multiplier *= 1 + 2e-5
+    return multiplier

@@ -1,0 +1,65 @@
+"""Privacy loss distributions of fixed compositions, by dp-accounting (imported when first needed)."""
+
+from __future__ import annotations
+
+import logging
+from functools import lru_cache
+from typing import Any
+
+from marginalia.privacy.relation import Relation
+
+# Width of the loss grid. The rounding is pessimistic at any width, so the answer is an upper bound.
+GRID = 1e-4
+
+
+@lru_cache(maxsize=4096)
+def epsilon(
+    poisson: tuple[tuple[float, float, int], ...],
+    laplace: tuple[tuple[float, int], ...],
+    mu: float,
+    relation: Relation,
+    delta: float,
+) -> float:
+    """Return the smallest epsilon at `delta` of one composition whose parameters were all fixed in advance.
+
+    Parameters
+    ----------
+    poisson : tuple of (rate, noise_multiplier, steps)
+        Poisson-sampled Gaussians; the multiplier refers to one record's contribution.
+    laplace : tuple of (scale/sensitivity, count)
+        Laplace releases. A vector of L1 sensitivity Δ is dominated by a scalar of sensitivity Δ.
+    mu : float
+        Gaussian-DP parameter of all the plain Gaussians together; 0 if there are none.
+    relation : Relation
+        Matters to the Poisson-sampled part only: the sensitivities of the rest are already those of the relation.
+    delta : float
+        In (0, 1).
+    """
+    library, relations = _library()
+    total = library.identity(value_discretization_interval=GRID)
+    if mu > 0:
+        total = total.compose(library.from_gaussian_mechanism(1 / mu, value_discretization_interval=GRID))
+    for scale, count in laplace:
+        one = library.from_laplace_mechanism(scale, value_discretization_interval=GRID)
+        total = total.compose(one.self_compose(count))
+    for rate, multiplier, steps in poisson:
+        one = library.from_gaussian_mechanism(
+            multiplier,
+            value_discretization_interval=GRID,
+            sampling_prob=rate,
+            neighboring_relation=relations[relation],
+        )
+        total = total.compose(one.self_compose(steps))
+    return float(total.get_epsilon_for_delta(delta))
+
+
+@lru_cache(maxsize=1)
+def _library() -> tuple[Any, dict[Relation, Any]]:
+    logging.getLogger("absl").setLevel(logging.ERROR)  # it warns on stderr about parameters it handles well
+    from dp_accounting.pld import privacy_loss_distribution
+    from dp_accounting.privacy_accountant import NeighboringRelation
+
+    return privacy_loss_distribution, {
+        Relation.ADD_REMOVE: NeighboringRelation.ADD_OR_REMOVE_ONE,
+        Relation.REPLACE_ONE: NeighboringRelation.REPLACE_ONE,
+    }
