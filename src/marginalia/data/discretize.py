@@ -1,0 +1,158 @@
+"""From raw values to codes: public bins, public labels, and the published recipes' ranks.
+
+Nothing here looks at the data to decide where a bin ends, except `dense_rank`, which exists to reproduce published
+files (its domain is then the set of values that occur: a flaw of those files, see ``docs/datasets.md``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from marginalia.data.domain import Domain, Source
+from marginalia.data.schema import Column
+from marginalia.data.table import Table
+from marginalia.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import ArrayLike, NDArray
+
+
+def bin_codes(
+    values: ArrayLike,
+    edges: Sequence[float],
+    *,
+    closed: Literal["left", "right"] = "left",
+    open_ended: bool = False,
+    name: str = "values",
+) -> NDArray[np.int64]:
+    """Return the bin of each value; order-preserving.
+
+    Parameters
+    ----------
+    values : array-like of float, shape (n,)
+        No NaN.
+    edges : sequence of float, ascending
+        ``len(edges) - 1`` bins.
+    closed : {"left", "right"}
+        Which end belongs to the bin. Right-closed bins include the lowest edge too (as ``pandas.cut`` can).
+    open_ended : bool
+        Put values beyond the outer edges into the outer bins instead of refusing them.
+    name : str
+        Named in error messages.
+
+    Raises
+    ------
+    InputError
+        A value outside the edges (unless `open_ended`), with its row.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    codes = np.searchsorted(edges, values, side="right" if closed == "left" else "left") - 1
+    if closed == "right":
+        codes[values == edges[0]] = 0
+    last = len(edges) - 2
+    outside = np.flatnonzero((codes < 0) | (codes > last) | np.isnan(values))
+    if outside.size and (not open_ended or np.isnan(values[outside]).any()):
+        row = int(outside[0])
+        raise InputError(
+            f"column '{name}', row {row}: {values[row]:g} is outside the public bins from {edges[0]:g} to {edges[-1]:g}"
+        )
+    return np.clip(codes, 0, last).astype(np.int64)
+
+
+def label_codes(values: ArrayLike, labels: Sequence[str], *, name: str = "values") -> NDArray[np.int64]:
+    """Return the position of each value in `labels`; compare as text (1.0 is "1").
+
+    Raises
+    ------
+    InputError
+        A value that is no label, with its row.
+    """
+    import pandas as pd
+
+    codes = pd.Categorical(_text(pd.Series(np.asarray(values))), categories=list(labels)).codes
+    unknown = np.flatnonzero(codes < 0)
+    if unknown.size:
+        row = int(unknown[0])
+        raise InputError(
+            f"column '{name}', row {row}: {np.asarray(values)[row]!r} is not among the public values "
+            f"{', '.join(labels[:8])}{', ...' if len(labels) > 8 else ''}"
+        )
+    return codes.astype(np.int64)
+
+
+def dense_rank(values: ArrayLike) -> NDArray[np.int64]:
+    """Return the rank of each value among the distinct values that occur, from 0.
+
+    The coding of the excess-risk paper's files: the domain depends on the (private) data.
+    """
+    return np.unique(np.asarray(values), return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def column_codes(raw: pd.Series[Any], column: Column) -> NDArray[np.int64]:
+    """Return the codes of one raw column.
+
+    Missing values (NaN or empty) count as ``column.missing`` where the entry documents one, else they are refused.
+    """
+    import pandas as pd
+
+    gone = (raw.isna() | (raw.astype(str).str.strip() == "")).to_numpy()
+    if gone.any():
+        if column.missing is None:
+            raise InputError(
+                f"column '{column.name}', row {int(np.argmax(gone))}: value missing, and no rule for missing values"
+            )
+        raw = raw.astype(object).mask(gone, column.missing)
+    edges = column.bin_edges
+    if column.labels is not None and edges is None:
+        return label_codes(raw.to_numpy(), column.values or column.labels, name=column.name)
+    numbers = pd.to_numeric(raw, errors="coerce").to_numpy(dtype=np.float64)
+    if np.isnan(numbers).any():
+        row = int(np.argmax(np.isnan(numbers)))
+        raise InputError(f"column '{column.name}', row {row}: {raw.iloc[row]!r} is not a number")
+    if edges is not None:
+        return bin_codes(numbers, edges, open_ended=column.open_ended, name=column.name)
+    if column.top is not None:
+        return bin_codes(np.minimum(numbers, column.top), range(column.top + 2), name=column.name)
+    return numbers.astype(np.int64)
+
+
+def discretize(frame: pd.DataFrame, columns: Sequence[Column], *, source: Source, where: str) -> Table:
+    """Code raw columns by their public descriptions.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Raw values; further columns are ignored.
+    columns : sequence of Column
+        What to keep, in this order.
+    source : {"documented", "declared", "inferred"}
+        Recorded in the domain.
+    where : str
+        Named in error messages.
+
+    Returns
+    -------
+    Table
+    """
+    missing = [c.raw_name for c in columns if c.raw_name not in frame.columns]
+    if missing:
+        there = ", ".join(map(str, frame.columns))
+        raise InputError(f"{where}: column '{missing[0]}' is missing; the file has {there}")
+    try:
+        codes = np.stack([column_codes(frame[c.raw_name], c) for c in columns], axis=1)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    return Table(codes, Domain([c.attribute() for c in columns], source=source))
+
+
+def _text(values: pd.Series[Any]) -> pd.Series[Any]:
+    """Return values as text, whole numbers without a decimal point."""
+    import pandas as pd
+
+    if pd.api.types.is_float_dtype(values) and (values == values.round()).all():
+        values = values.astype(np.int64)
+    return values.astype(str).str.strip()

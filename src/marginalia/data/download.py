@@ -1,0 +1,292 @@
+"""Get a published file: from the cache, else from a mirror folder, else from its URL; its hash is checked each time.
+
+Environment: ``MARGINALIA_CACHE`` replaces the user's cache folder, ``MARGINALIA_MIRROR`` names a folder with copies of
+the published files. Without a network the answer comes at once: a host that cannot be found or connected to is tried
+once, for at most `CONNECT_SECONDS`; only answers that broke off or that ask to come back are tried again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import socket
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from marginalia.data.files import atomic_path, write_text
+from marginalia.data.schema import File
+from marginalia.errors import InputError
+
+CONNECT_SECONDS = 5.0
+READ_SECONDS = 60.0
+TRIES = 3
+_CHUNK = 1 << 18
+
+
+class UnreachableError(InputError):
+    """None of the three places has the file."""
+
+
+class CorruptFileError(InputError):
+    """A file is there, but its hash is not the published one."""
+
+
+def default_cache() -> Path:
+    """Return ``MARGINALIA_CACHE``, or the platform's cache folder of the user."""
+    if named := os.environ.get("MARGINALIA_CACHE"):
+        return Path(named)
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "marginalia"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "marginalia"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "marginalia"
+
+
+def default_mirror() -> Path | None:
+    """Return the folder named by ``MARGINALIA_MIRROR``, or None."""
+    named = os.environ.get("MARGINALIA_MIRROR")
+    return Path(named) if named else None
+
+
+def fetch(
+    file: File,
+    *,
+    cache_dir: Path | None = None,
+    mirror: Path | None = None,
+    progress: bool = True,
+) -> Path:
+    """Return a local path of `file` (or of one of its alternatives) whose content has been checked.
+
+    Parameters
+    ----------
+    file : File
+        An absolute ``path`` is the user's own file: only that place is tried.
+    cache_dir, mirror : path, optional
+        Default: see the module.
+    progress : bool
+        Show a bar on stderr while downloading, where stderr is a terminal.
+
+    Raises
+    ------
+    UnreachableError
+        Names the three places tried.
+    CorruptFileError
+        A file of the mirror or a download has another hash than the published one. A corrupt file of the cache is
+        fetched again.
+    """
+    local = find_local(file, cache_dir=cache_dir, mirror=mirror)
+    if local is not None:
+        return local
+    cache = cache_dir or default_cache()
+    reasons = []
+    for edition in file.editions:
+        if edition.url is None:
+            continue
+        target = cache / edition.path
+        try:
+            _download(edition.url, target, file, progress=progress and sys.stderr.isatty())
+        except _NoAnswer as error:
+            reasons.append(f"{edition.url} ({error})")
+            continue
+        _check_record(edition, target, target, cache)
+        return target
+    raise UnreachableError(_three_places(file, cache, mirror or default_mirror(), "; ".join(reasons)))
+
+
+def find_local(file: File, *, cache_dir: Path | None = None, mirror: Path | None = None) -> Path | None:
+    """Return a checked local copy of `file`, or None where only a download could help.
+
+    Raises
+    ------
+    CorruptFileError
+        The mirror's copy, or the user's own file, has another hash than the published one.
+    UnreachableError
+        The user's own file is missing.
+    """
+    cache, mirror = cache_dir or default_cache(), mirror or default_mirror()
+    if os.path.isabs(file.path):
+        own = Path(file.path)
+        if not own.is_file():
+            raise UnreachableError(f"there is no file {own}; correct its path in the data set's entry")
+        _check_published(file, own, mend="correct the hash in the data set's entry, or restore the file")
+        return own
+    for edition in file.editions:
+        kept = cache / edition.path
+        if not kept.is_file():
+            continue
+        try:
+            _check_published(file, kept, mend="")
+            _check_record(edition, kept, kept, cache)
+        except CorruptFileError:
+            continue  # the cache is ours: fetch it again
+        return kept
+    for edition in file.editions:
+        if mirror is not None and (copy := mirror / edition.path).is_file():
+            _check_published(file, copy, mend="copy the published file there again, or remove it")
+            _check_record(edition, copy, cache / edition.path, cache)
+            return copy
+    return None
+
+
+def answers(url: str) -> str | None:
+    """Ask whether `url` can be downloaded, without downloading it; return None, or why not."""
+    try:
+        with _open(urllib.request.Request(url, method="HEAD")):
+            return None
+    except (OSError, http.client.HTTPException) as error:
+        return _reason(error)
+
+
+def _three_places(file: File, cache: Path, mirror: Path | None, tried: str) -> str:
+    in_cache = f"not in the cache {cache}"
+    if (cache / file.path).is_file():
+        in_cache = f"its copy in the cache {cache} is corrupt (wrong hash)"
+    in_mirror = f"not in the mirror {mirror}" if mirror else "no mirror (MARGINALIA_MIRROR is not set)"
+    url = f"not from {tried}" if tried else "no public URL"
+    return (
+        f"cannot get {file.path}: {in_cache}, {in_mirror}, {url}; "
+        "connect to the internet, or put the file into either folder under this path"
+    )
+
+
+def _hashes(path: Path) -> tuple[str, str]:
+    """Return (SHA-256, git blob SHA-1) of a file, read once."""
+    sha256, blob = hashlib.sha256(), hashlib.sha1(usedforsecurity=False)
+    try:
+        with path.open("rb") as stream:
+            blob.update(b"blob %d\0" % os.fstat(stream.fileno()).st_size)
+            while chunk := stream.read(_CHUNK):
+                sha256.update(chunk)
+                blob.update(chunk)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    return sha256.hexdigest(), blob.hexdigest()
+
+
+def _check_published(file: File, path: Path, *, mend: str) -> None:
+    """Raise `CorruptFileError` unless `path` has a published hash of any edition; SHA-256 where known, else git's."""
+    known_sha256 = [e.sha256 for e in file.editions if e.sha256]
+    known_blob = [e.git_blob_sha1 for e in file.editions if e.git_blob_sha1]
+    if not (known_sha256 or known_blob):
+        return
+    sha256, blob = _hashes(path)
+    if sha256 in known_sha256 or (not known_sha256 and blob in known_blob):
+        return
+    kind, expected, got = ("SHA-256", known_sha256, sha256) if known_sha256 else ("git blob SHA-1", known_blob, blob)
+    raise CorruptFileError(f"{path}: {kind} is {got}, expected {' or '.join(expected)}; {mend}")
+
+
+def _check_record(edition: File, path: Path, kept: Path, cache: Path) -> None:
+    """Hold a file without a published hash to the SHA-256 recorded when it was first seen."""
+    if edition.sha256 or edition.git_blob_sha1:
+        return
+    record = kept.with_name(kept.name + ".sha256")
+    sha256 = _hashes(path)[0]
+    if not record.is_file():
+        write_text(record, sha256 + "\n")
+    elif (expected := record.read_text(encoding="utf-8").strip()) != sha256:
+        raise CorruptFileError(
+            f"{path}: SHA-256 is {sha256}, expected {expected} as recorded in {record} when the file was first seen; "
+            "restore the file, or delete the record to accept the new edition"
+        )
+
+
+class _NoAnswer(Exception):  # noqa: N818 - a message for `fetch`, never shown
+    """Why a URL gave no file."""
+
+
+def _download(url: str, target: Path, file: File, *, progress: bool) -> None:
+    with atomic_path(target) as temporary:
+        for attempt in range(TRIES):
+            try:
+                _stream(url, temporary, progress=progress)
+                break
+            except _NETWORK_ERRORS as error:
+                if attempt + 1 == TRIES or not _passing(error):
+                    raise _NoAnswer(_reason(error)) from None
+                time.sleep(2.0**attempt)
+        _check_published(file, temporary, mend=f"{url} does not serve the published file (any more)")
+
+
+def _stream(url: str, path: Path, *, progress: bool) -> None:
+    from tqdm import tqdm
+
+    with _open(urllib.request.Request(url)) as response, path.open("wb") as out:
+        length = response.headers.get("Content-Length")
+        total = int(length) if length else None
+        name = url.rsplit("/", 1)[-1]
+        with tqdm(total=total, unit="B", unit_scale=True, desc=name, disable=not progress, leave=False) as bar:
+            received = 0
+            for chunk in _chunks(response):
+                out.write(chunk)
+                bar.update(len(chunk))
+                received += len(chunk)
+        if total is not None and received != total:
+            raise http.client.IncompleteRead(b"", total - received)
+
+
+def _chunks(response: Any) -> Iterator[bytes]:
+    while chunk := response.read(_CHUNK):
+        yield chunk
+
+
+class _QuickConnect:
+    """A connection with a short time limit to connect and a long one to read."""
+
+    sock: Any
+
+    def connect(self) -> None:
+        self.timeout: float | None = CONNECT_SECONDS
+        super().connect()  # type: ignore[misc]
+        self.sock.settimeout(READ_SECONDS)
+
+
+class _HTTP(_QuickConnect, http.client.HTTPConnection):
+    pass
+
+
+class _HTTPS(_QuickConnect, http.client.HTTPSConnection):
+    pass
+
+
+class _HTTPHandler(urllib.request.HTTPHandler):
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(_HTTP, req)
+
+
+class _HTTPSHandler(urllib.request.HTTPSHandler):
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(_HTTPS, req)
+
+
+def _open(request: urllib.request.Request) -> Any:
+    request.add_header("User-Agent", "marginalia")
+    return urllib.request.build_opener(_HTTPHandler, _HTTPSHandler).open(request)
+
+
+_NETWORK_ERRORS = (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError)
+
+
+def _passing(error: Exception) -> bool:
+    """Say whether trying again may help: the host was there, and broke off or asked to come back."""
+    if isinstance(error, urllib.error.HTTPError):
+        return error.code == 429 or error.code >= 500
+    return not isinstance(error, urllib.error.URLError)  # URLError: not found, refused, or no answer in time
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, urllib.error.HTTPError):
+        return f"HTTP {error.code} {error.reason}"
+    if isinstance(error, urllib.error.URLError):
+        error = error.reason if isinstance(error.reason, Exception) else error
+    if isinstance(error, socket.gaierror):
+        return "host not found: no network?"
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return str(error) or type(error).__name__

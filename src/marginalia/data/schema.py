@@ -1,0 +1,197 @@
+"""What a catalogue entry says about a data set: files and hashes, tasks, attributes, where the domain comes from.
+
+The same schema reads the catalogue and the user's own entries (``config.yaml: datasets:``); a violation is one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from marginalia.data.domain import Attribute, Kind, Source
+from marginalia.errors import InputError, unknown_name
+
+SOURCES = ("coded", "adult", "compas", "law", "dutch", "acs", "bundled")
+
+
+class Strict(BaseModel):
+    """A record that knows all its keys and never changes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class File(Strict):
+    """One file: where it lies in a cache or mirror folder, its public URL, and the hash that pins its content.
+
+    `alternatives` are other editions of the same content (any one will do); a hash of any of them is accepted.
+    Without a published hash the SHA-256 of the first copy seen is recorded and holds from then on.
+    """
+
+    path: str
+    url: str | None = None
+    sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
+    git_blob_sha1: str | None = Field(default=None, pattern="^[0-9a-f]{40}$")
+    alternatives: tuple[File, ...] = ()
+
+    @property
+    def editions(self) -> tuple[File, ...]:
+        """Itself and its alternatives, in order of preference."""
+        return (self, *self.alternatives)
+
+
+class TaskSpec(Strict):
+    """What to predict, and which columns to leave out because they give the answer away."""
+
+    target: str
+    drop: tuple[str, ...] = ()
+
+
+class Bins(Strict):
+    """`count` equal bins from `start` to `stop`, left-closed."""
+
+    start: float
+    stop: float
+    count: int = Field(ge=1)
+
+
+class Column(Strict):
+    """How one raw column becomes codes, by public knowledge only; exactly one coding is given.
+
+    `labels`   one code per label, in this order; raw values are `values` where they differ from the labels
+    `bins`     equal left-closed bins; `edges` the same, written out (both may be named by `labels`)
+    `top`      counts 0, 1, .. top; everything above `top` shares the last code
+    `size`     the file holds codes already
+    """
+
+    name: str
+    column: str | None = None  # its name in the raw file, where that differs
+    kind: Kind = "categorical"
+    labels: tuple[str, ...] | None = None
+    values: tuple[str, ...] | None = None
+    bins: Bins | None = None
+    edges: tuple[float, ...] | None = None
+    open_ended: bool = False  # values beyond the outer edges go to the outer bins
+    top: int | None = Field(default=None, ge=1)
+    size: int | None = Field(default=None, ge=1)
+    missing: str | float | None = None  # the raw value that a missing one counts as; none: refuse
+
+    @field_validator("labels", "values", mode="before")
+    @classmethod
+    def _as_text(cls, value: Any) -> Any:
+        return [str(v) for v in value] if isinstance(value, list | tuple) else value
+
+    @model_validator(mode="after")
+    def _one_coding(self) -> Self:
+        given = [k for k in ("bins", "edges", "top", "size") if getattr(self, k) is not None]
+        if len(given) > 1 or not (given or self.labels):
+            raise ValueError(f"column '{self.name}' needs exactly one of bins, edges, top, size, or labels alone")
+        if self.values is not None and (given or self.labels is None or len(self.values) != len(self.labels)):
+            raise ValueError(f"column '{self.name}': values must go with labels, one for one")
+        return self
+
+    @property
+    def raw_name(self) -> str:
+        """Name of the column in the raw file."""
+        return self.column or self.name
+
+    @property
+    def bin_edges(self) -> tuple[float, ...] | None:
+        """Public bin edges, or None where the column is not binned."""
+        if self.bins is None:
+            return self.edges
+        return tuple(np.linspace(self.bins.start, self.bins.stop, self.bins.count + 1).tolist())
+
+    def attribute(self) -> Attribute:
+        """Return the attribute of the public domain."""
+        edges = self.bin_edges
+        labels = self.labels
+        if self.top is not None:
+            size = self.top + 1
+            labels = (*(str(c) for c in range(self.top)), f"{self.top}+")
+        elif edges is not None:
+            size = len(edges) - 1
+        else:
+            size = self.size or len(labels or ())
+        return Attribute(self.name, size, self.kind, labels, edges)
+
+
+class Entry(Strict):
+    """One data set. See `docs/datasets.md` for the meaning of every key."""
+
+    name: str
+    description: str = ""
+    citation: str = ""
+    licence: str = ""
+    source: Literal[SOURCES] = "coded"  # type: ignore[valid-type]
+    files: dict[str, File] = Field(default_factory=dict)
+    tasks: dict[Literal["linear", "logistic"], TaskSpec]
+    attributes: tuple[Column, ...] = ()
+    kinds: dict[Literal["numeric", "ordinal"], tuple[str, ...]] = Field(default_factory=dict)
+    one_hot: tuple[str, ...] | None = None
+    columns: tuple[str, ...] | None = None  # a view: only these columns, in this order
+    domain_source: Source = "declared"
+    domain_note: str = ""
+    rows: int | None = None
+    train_limit: int | None = None  # of a released split only the first rows are trained on
+    options: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("files", mode="before")
+    @classmethod
+    def _path_alone(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        return {role: {"path": f} if isinstance(f, str) else f for role, f in value.items()}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if not self.tasks:
+            raise ValueError("tasks: give at least one of linear, logistic with its target")
+        if self.source == "coded":
+            if not {"table"} <= set(self.files) and not {"train", "test"} <= set(self.files):
+                raise ValueError("files: give 'table', or 'train' and 'test'")
+            if "domain" not in self.files and not self.attributes:
+                raise ValueError("files: give 'domain' (a JSON or YAML file), or list the attributes here")
+        return self
+
+
+def parse_entry(name: str, content: Any, *, folder: Path | None = None) -> Entry:
+    """Return the validated entry `name`.
+
+    Parameters
+    ----------
+    name : str
+    content : mapping
+        The entry's keys, as read from YAML.
+    folder : Path, optional
+        Own data: relative file paths start here. Default: paths are looked up in the cache and the mirror.
+
+    Raises
+    ------
+    InputError
+        One line that names the entry and the first key that is wrong, with the nearest valid key.
+    """
+    if not isinstance(content, Mapping):
+        raise InputError(f"data set '{name}': expected keys and values (files, tasks, ...), got {content!r}")
+    try:
+        entry = Entry.model_validate({**content, "name": name})
+    except ValidationError as error:
+        raise _one_line(name, error) from None
+    if folder is not None:
+        files = {
+            role: f.model_copy(update={"path": str((folder / f.path).resolve())}) for role, f in entry.files.items()
+        }
+        entry = entry.model_copy(update={"files": files})
+    return entry
+
+
+def _one_line(name: str, error: ValidationError) -> InputError:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
+        return unknown_name(f"key of data set '{name}'", where, set(Entry.model_fields) - {"name"})
+    message = first["msg"].removeprefix("Value error, ")
+    return InputError(f"data set '{name}': {where + ': ' if where else ''}{message}")

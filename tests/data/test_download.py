@@ -1,0 +1,228 @@
+import hashlib
+import socket
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from marginalia.data import download
+from marginalia.data.download import CorruptFileError, UnreachableError, fetch
+from marginalia.data.schema import File
+from marginalia.errors import InputError
+
+CONTENT = b"a,b\n0,1\n1,0\n"
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+BLOB = hashlib.sha1(b"blob %d\0" % len(CONTENT) + CONTENT).hexdigest()
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    """An empty cache and mirror, named by the environment, and no waiting between tries."""
+    cache, mirror = tmp_path / "cache", tmp_path / "mirror"
+    mirror.mkdir()
+    monkeypatch.setenv("MARGINALIA_CACHE", str(cache))
+    monkeypatch.setenv("MARGINALIA_MIRROR", str(mirror))
+    monkeypatch.setattr(download.time, "sleep", lambda seconds: None)
+    return cache, mirror
+
+
+class Server:
+    """Answers each request by the next of `replies`: bytes, a status code, or a cut-off body."""
+
+    def __init__(self, replies):
+        self.requests = []
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                server.requests.append(self.path)
+                reply = replies[min(len(server.requests), len(replies)) - 1]
+                if isinstance(reply, int):
+                    self.send_error(reply)
+                    return
+                body, promised = reply if isinstance(reply, tuple) else (reply, len(reply))
+                self.send_response(200)
+                self.send_header("Content-Length", str(promised))
+                self.end_headers()
+                if self.command == "GET":
+                    self.wfile.write(body)
+
+            do_HEAD = do_GET  # noqa: N815
+
+            def log_message(self, *args):
+                pass
+
+        self.http = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}/d/f.csv"
+        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+
+
+@pytest.fixture
+def serve():
+    servers = []
+
+    def start(*replies):
+        servers.append(Server(replies))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.http.shutdown()
+        server.http.server_close()
+
+
+def put(folder, content=CONTENT, path="d/f.csv"):
+    (folder / path).parent.mkdir(parents=True, exist_ok=True)
+    (folder / path).write_bytes(content)
+    return folder / path
+
+
+def test_order_is_cache_then_mirror_then_url(places, serve):
+    cache, mirror = places
+    server = serve(CONTENT)
+    file = File(path="d/f.csv", url=server.url, sha256=SHA256)
+    in_mirror = put(mirror)
+    assert fetch(file) == in_mirror
+    in_cache = put(cache)
+    assert fetch(file) == in_cache
+    in_mirror.unlink()
+    in_cache.unlink()
+    assert server.requests == []
+    assert fetch(file) == in_cache
+    assert fetch(file).read_bytes() == CONTENT
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "pin", [{"sha256": SHA256}, {"git_blob_sha1": BLOB}, {"sha256": SHA256, "git_blob_sha1": BLOB}]
+)
+def test_either_hash_pins_a_file(places, pin):
+    _, mirror = places
+    copy = put(mirror)
+    file = File(path="d/f.csv", **pin)
+    assert fetch(file) == copy
+    copy.write_bytes(CONTENT + b"1,1\n")
+    with pytest.raises(CorruptFileError) as caught:
+        fetch(file)
+    message = str(caught.value)
+    expected = SHA256 if "sha256" in pin else BLOB
+    assert str(copy) in message
+    assert f"expected {expected}" in message
+    assert "copy the published file" in message
+    assert "\n" not in message
+
+
+def test_corrupt_cache_file_is_fetched_again(places, serve):
+    cache, _ = places
+    bad = put(cache, b"broken")
+    server = serve(CONTENT)
+    assert fetch(File(path="d/f.csv", url=server.url, sha256=SHA256)) == bad
+    assert bad.read_bytes() == CONTENT
+
+
+def test_corrupt_cache_file_is_named_when_nothing_can_replace_it(places):
+    cache, _ = places
+    put(cache, b"broken")
+    with pytest.raises(UnreachableError, match="is corrupt"):
+        fetch(File(path="d/f.csv", sha256=SHA256))
+
+
+def test_corrupt_download_is_refused_and_leaves_nothing(places, serve):
+    cache, _ = places
+    server = serve(b"something else")
+    with pytest.raises(CorruptFileError, match="does not serve the published file"):
+        fetch(File(path="d/f.csv", url=server.url, sha256=SHA256))
+    assert [p for p in cache.rglob("*") if p.is_file()] == []
+
+
+def test_passing_failures_are_tried_again(places, serve):
+    server = serve(503, (CONTENT[:4], len(CONTENT)), CONTENT)
+    assert fetch(File(path="d/f.csv", url=server.url, sha256=SHA256)).read_bytes() == CONTENT
+    assert len(server.requests) == 3
+
+
+def test_a_missing_page_is_not_tried_again(places, serve):
+    cache, mirror = places
+    server = serve(404)
+    with pytest.raises(UnreachableError) as caught:
+        fetch(File(path="d/f.csv", url=server.url, sha256=SHA256))
+    message = str(caught.value)
+    for place in (str(cache), str(mirror), server.url, "404"):
+        assert place in message
+    assert len(server.requests) == 1
+
+
+def test_unreachable_hosts_are_given_up_at_once(places):
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        refused = f"http://127.0.0.1:{unused.getsockname()[1]}/f.csv"
+        start = time.perf_counter()
+        for url in (refused, "https://no-such-host.invalid/f.csv"):
+            with pytest.raises(UnreachableError, match="cannot get d/f"):
+                fetch(File(path="d/f.csv", url=url))
+            assert download.answers(url) is not None
+        assert time.perf_counter() - start < 3
+
+
+def test_a_silent_host_costs_one_short_wait(places, monkeypatch):
+    monkeypatch.setattr(download, "CONNECT_SECONDS", 0.3)
+    start = time.perf_counter()
+    with socket.socket() as full:  # a full backlog: connecting neither works nor fails
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        blockers = [socket.socket() for _ in range(8)]
+        for blocker in blockers:
+            blocker.setblocking(False)
+            blocker.connect_ex(full.getsockname())
+        with pytest.raises(UnreachableError, match="no answer in time"):
+            fetch(File(path="d/f.csv", url=f"http://127.0.0.1:{full.getsockname()[1]}/f.csv"))
+        for blocker in blockers:
+            blocker.close()
+    assert time.perf_counter() - start < 3
+
+
+def test_an_answering_url_is_recognised_without_a_download(places, serve):
+    server = serve(CONTENT)
+    assert download.answers(server.url) is None
+
+
+def test_without_mirror_the_message_says_how_to_name_one(places, monkeypatch):
+    monkeypatch.delenv("MARGINALIA_MIRROR")
+    with pytest.raises(UnreachableError, match="MARGINALIA_MIRROR is not set"):
+        fetch(File(path="d/f.csv"))
+
+
+def test_any_edition_will_do(places):
+    _, mirror = places
+    file = File(path="d/full.csv", sha256="0" * 64, alternatives=(File(path="d/f.csv", sha256=SHA256),))
+    other = put(mirror, path="d/f.csv")
+    assert fetch(file) == other
+    first = put(mirror, path="d/full.csv")
+    assert fetch(file) == first  # the other edition under the first one's name
+
+
+def test_unpublished_hash_is_recorded_and_held_to(places, serve):
+    cache, _ = places
+    server = serve(CONTENT, b"another edition")
+    file = File(path="d/f.csv", url=server.url)
+    kept = fetch(file)
+    assert (cache / "d/f.csv.sha256").read_text().strip() == SHA256
+    kept.unlink()
+    with pytest.raises(CorruptFileError, match="as recorded"):
+        fetch(file)
+
+
+def test_own_file_is_taken_where_it_lies(tmp_path, places):
+    own = put(tmp_path, path="mine.csv")
+    assert fetch(File(path=str(own))) == own
+    with pytest.raises(CorruptFileError, match="correct the hash"):
+        fetch(File(path=str(own), sha256="0" * 64))
+    with pytest.raises(UnreachableError, match="there is no file"):
+        fetch(File(path=str(tmp_path / "other.csv")))
+
+
+def test_unwritable_cache_is_one_clear_line(places, serve, tmp_path):
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    with pytest.raises(InputError, match="cannot write"):
+        fetch(File(path="d/f.csv", url=serve(CONTENT).url, sha256=SHA256))
