@@ -7,8 +7,6 @@ Kamath & Steinke (2020, Prop. 12); the Poisson-sampled Gaussian by its privacy l
 import math
 from functools import lru_cache
 
-from scipy.special import erfcx, log_ndtr
-
 from marginalia.errors import InputError
 from marginalia.privacy import checks, pld
 from marginalia.privacy.relation import Relation
@@ -93,6 +91,8 @@ def gdp_mu(epsilon: float, delta: float) -> float:
 
 def _log_gdp_delta(mu: float, epsilon: float) -> float:
     """Logarithm of the Gaussian hockey-stick at any real epsilon, accurate in both tails."""
+    from scipy.special import erfcx, log_ndtr  # here, since scipy is slow to load
+
     low, high = epsilon / mu - mu / 2, epsilon / mu + mu / 2
     if low > 0:
         # e^ε·exp(-high²/2) = exp(-low²/2): with Φ(-x) = exp(-x²/2)·erfcx(x/√2)/2 the exponentials cancel exactly.

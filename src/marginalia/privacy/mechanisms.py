@@ -5,6 +5,7 @@ Noise is drawn in floating point; the certificates are those of the ideal mechan
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -176,7 +177,8 @@ def lazy_exponential(
     Parameters
     ----------
     bounds : array-like of shape (n_candidates,)
-        ``bounds[i] >= score(i)``, up to a rounding error of 1e-9 (relative to the larger of the bound and 1).
+        ``bounds[i] >= score(i)``, up to a rounding error of 1e-9 (relative to the larger of the bound and 1);
+        infinity where nothing is known.
     score : callable
         Score of candidate i.
     epsilon, sensitivity, ledger, rng, label
@@ -190,16 +192,17 @@ def lazy_exponential(
     Raises
     ------
     InputError
-        A parameter is out of range, there is no candidate, a bound or score is not finite, or a score exceeds its
-        bound.
+        A parameter is out of range, there is no candidate, a score is not finite, or exceeds its bound.
     """
     bounds = np.asarray(bounds, dtype=np.float64)
     if bounds.ndim != 1 or bounds.size == 0:
         raise InputError(f"the exponential mechanism got scores of shape {bounds.shape}: need one number a candidate")
-    if not np.isfinite(bounds).all():
-        raise InputError(f"score {int(np.argmin(np.isfinite(bounds)))} of the exponential mechanism is not finite")
-    factor = epsilon / (2 * checks.positive("sensitivity", sensitivity))
+    usable = bounds > -np.inf  # False for NaN too
+    if not usable.all():
+        worst = int(np.argmin(usable))
+        raise InputError(f"candidate {worst} of the exponential mechanism has score or bound {bounds[worst]}")
     ledger.append(ExponentialEvent(epsilon, label))
+    factor = epsilon / (2 * checks.positive("sensitivity", sensitivity))
     gumbel = rng.gumbel(size=bounds.size)
     allowed = bounds + 1e-9 * np.maximum(np.abs(bounds), 1.0)
     reach = factor * allowed + gumbel
@@ -208,8 +211,8 @@ def lazy_exponential(
         if reach[i] < best_value:
             break
         s = score(i)
-        if not s <= allowed[i] or s == -np.inf:
-            raise InputError(f"score {s} of candidate {i} is above its bound {bounds[i]}, or not finite")
+        if not (math.isfinite(s) and s <= allowed[i]):
+            raise InputError(f"score {s} of candidate {i} is not finite or above its bound {bounds[i]}")
         value = factor * s + gumbel[i]
         if value > best_value or (value == best_value and i < best):
             best, best_value = i, value

@@ -17,7 +17,6 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gdp_delta
@@ -96,6 +95,8 @@ def objective_perturbation_epsilon(
 def _delta(epsilon: float, tau: float, kappa: float) -> float:
     if epsilon >= 4 * kappa - tau**2 / 2:
         return gdp_delta(tau, epsilon)
+    from scipy.special import ndtr  # here, since scipy is slow to load
+
     slopes, heights, ends = _envelope(tau, kappa)
     # g is piecewise linear, heights + slopes·Y on [ends[i], ends[i+1]], and exceeds epsilon above `start`.
     start = np.clip((epsilon - heights) / slopes, ends[:-1], ends[1:])

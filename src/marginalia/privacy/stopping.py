@@ -5,8 +5,7 @@ the best run is released. The exact charge is ours; it follows from the density 
 """
 
 import math
-
-from scipy.special import ndtri
+from statistics import NormalDist
 
 from marginalia.errors import InputError
 from marginalia.privacy import checks
@@ -126,5 +125,5 @@ def _log_ratio(mu: float, r: float) -> float:
     """Minimum over e ≥ 0 of ln(e^e + (1/r - 1)·δ_Q(e))."""
     odds = 1 / r - 1
     # Its derivative is e^e·(1 - odds·Φ(-e/mu - mu/2)), which changes sign once.
-    e = max(0.0, mu * (-float(ndtri(1 / odds)) - mu / 2)) if odds > 1 else 0.0
+    e = max(0.0, mu * (-NormalDist().inv_cdf(1 / odds) - mu / 2)) if odds > 1 else 0.0
     return e + math.log1p(odds * gdp_delta(mu, e) * math.exp(-e))
