@@ -8,7 +8,7 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -134,14 +134,6 @@ class Runner:
         self.store = store
         self.timeout_seconds = timeout_seconds
         self._rows: tuple[Any, tuple[Table, Table]] | None = None
-
-    def run_all(self, cells: Iterable[Cell]) -> Iterator[ResultRecord]:
-        """Yield the rows of all cells, from the store where they are known.
-
-        Cells are taken trial by trial, so that what is computed once for the training rows is shared.
-        """
-        for cell in sorted(cells, key=lambda c: c.trial):
-            yield from self.run(cell)
 
     def run(self, cell: Cell) -> list[ResultRecord]:
         """Return the rows of one cell; a failure becomes rows that say so, never an exception."""

@@ -50,6 +50,12 @@ class Arm:
         """Whether the arm has a privacy budget."""
         return self.calibration != NON_PRIVATE
 
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Arm:
+        """Return the arm that ``dataclasses.asdict`` turned into `content`, after a way through JSON."""
+        parameters = tuple((k, v) for k, v in content["parameters"])
+        return cls(**{**content, "tasks": tuple(content["tasks"]), "parameters": parameters})
+
 
 @dataclass(frozen=True, slots=True)
 class Method:

@@ -10,7 +10,7 @@ from typing import Any
 from marginalia.errors import InputError
 from marginalia.evaluation.cells import Cell
 from marginalia.evaluation.config import Config, Experiment, epsilon_text
-from marginalia.evaluation.methods import Arm, Method, select
+from marginalia.evaluation.methods import Arm, Choice, select
 from marginalia.evaluation.protocols import Task
 
 ALL = "all"
@@ -28,6 +28,10 @@ class Job:
     batch : str
         ``all`` epsilons together (cheap methods: starting a process costs more than the fits), or one.
     arms : tuple of Arm
+    sources : tuple of Arm
+        The synthesizer arms whose fits the job's arms post-process.
+    own : Choice or None
+        Where the method is, if it is the user's own.
     """
 
     experiment: Experiment
@@ -35,6 +39,8 @@ class Job:
     method: str
     batch: str
     arms: tuple[Arm, ...]
+    sources: tuple[Arm, ...] = ()
+    own: Choice | None = None
 
     @property
     def epsilons(self) -> tuple[float, ...]:
@@ -46,7 +52,24 @@ class Job:
     def settings(self) -> dict[str, Any]:
         """Return all that the job's cells depend on, JSON-able: an edit of it reruns the job."""
         block = self.experiment.model_dump(mode="json", exclude={"datasets", "methods", "epsilons"})
-        return {**block, "epsilons": list(self.epsilons), "arms": [asdict(a) for a in self.arms]}
+        return {
+            **block,
+            "dataset": self.dataset,
+            "method": self.method,
+            "batch": self.batch,
+            "epsilons": list(self.epsilons),
+            "arms": [asdict(a) for a in self.arms],
+            "sources": [asdict(a) for a in self.sources],
+            "own": asdict(self.own) if self.own else None,
+        }
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> Job:
+        """Return the job that wrote `settings`."""
+        block = Experiment.model_validate({k: v for k, v in settings.items() if k in Experiment.model_fields})
+        arms, sources = (tuple(Arm.from_dict(a) for a in settings[part]) for part in ("arms", "sources"))
+        own = Choice(**settings["own"]) if settings["own"] else None
+        return cls(block, settings["dataset"], settings["method"], settings["batch"], arms, sources, own)
 
     def cells(self, tasks: Sequence[Task], root_seed: int) -> list[Cell]:
         """Return the job's cells, synthesizer fits first."""
@@ -82,15 +105,13 @@ class Plan:
     Attributes
     ----------
     jobs : dict of (experiment, dataset, method, batch) to Job
-    registries : dict of experiment name to (registry, arms)
     """
 
     jobs: dict[tuple[str, str, str, str], Job]
-    registries: dict[str, tuple[Mapping[str, Method], tuple[Arm, ...]]]
 
     def needed_by(self, job: Job) -> list[Job]:
         """Return the synthesizer jobs whose fits `job` post-processes."""
-        sources = {a.source for a in job.arms if a.source} - {job.method}
+        sources = {a.method for a in job.sources} - {job.method}
         wanted = {epsilon_text(e) for e in job.epsilons} | {ALL}
         return [
             other
@@ -99,14 +120,6 @@ class Plan:
             and other.method in sources
             and other.batch in wanted
         ]
-
-    def sources(self, experiment: str) -> dict[str, Arm]:
-        """Return the arm of each synthesizer that downstream arms post-process."""
-        found: dict[str, Arm] = {}
-        for arm in self.registries[experiment][1]:
-            if not arm.tasks and not arm.source:
-                found.setdefault(arm.method, arm)
-        return found
 
 
 def plan(config: Config, datasets: Mapping[str, Mapping[str, Sequence[Task]]]) -> Plan:
@@ -124,10 +137,11 @@ def plan(config: Config, datasets: Mapping[str, Mapping[str, Sequence[Task]]]) -
         A method is unknown, has no proof for the relation, or nothing is left to run.
     """
     jobs: dict[tuple[str, str, str, str], Job] = {}
-    registries: dict[str, tuple[Mapping[str, Method], tuple[Arm, ...]]] = {}
     for block in config.blocks():
-        registry, arms = select([m.choice() for m in block.methods])
-        registries[block.name] = registry, arms
+        choices = [m.choice() for m in block.methods]
+        registry, arms = select(choices)
+        synthesizers = {a.method: a for a in reversed(arms) if not a.tasks}
+        own_methods = {c.id: c for c in choices if c.file}
         for arm in arms:
             if arm.is_private and block.relation not in registry[arm.method].relations:
                 raise InputError(
@@ -137,12 +151,15 @@ def plan(config: Config, datasets: Mapping[str, Mapping[str, Sequence[Task]]]) -
         for dataset, tasks in datasets[block.name].items():
             for method in dict.fromkeys(a.method for a in arms):
                 own = tuple(a for a in arms if a.method == method and list(_tasks_of(a, tasks)))
+                sources = tuple(synthesizers[n] for n in dict.fromkeys(a.source for a in own if a.source))
                 batches = [epsilon_text(e) for e in block.epsilons] if registry[method].slow else [ALL]
                 for batch in batches if own else ():
-                    jobs[block.name, dataset, method, batch] = Job(block, dataset, method, batch, own)
+                    jobs[block.name, dataset, method, batch] = Job(
+                        block, dataset, method, batch, own, sources, own_methods.get(method)
+                    )
     if not jobs:
         raise InputError("nothing to run: no chosen method has a task on the chosen data sets")
-    return Plan(jobs, registries)
+    return Plan(jobs)
 
 
 def _tasks_of(arm: Arm, tasks: Iterable[Task]) -> Iterable[Task | None]:

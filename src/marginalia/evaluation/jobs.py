@@ -1,0 +1,73 @@
+"""What a job of the sweep does: prepare a data set, or run the cells of one method."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import Any
+
+from marginalia.errors import InputError
+from marginalia.evaluation.cells import CellStore, Runner
+from marginalia.evaluation.methods import BUILT_IN, own_method
+from marginalia.evaluation.plan import Job
+from marginalia.evaluation.protocols import Prepared
+from marginalia.evaluation.records import write_records
+
+
+@contextmanager
+def logged(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Send what the body prints to a log file; an error ends the process after it was written there."""
+    with open(path, "w", buffering=1) as log, redirect_stdout(log), redirect_stderr(log):
+        try:
+            yield
+        except InputError as error:
+            print(f"marginalia: {error}")
+            print(f"marginalia: {error}", file=sys.__stderr__)
+            sys.exit(2)
+        except Exception:
+            traceback.print_exc()
+            sys.exit(1)
+
+
+def run_method(
+    settings: Mapping[str, Any],
+    *,
+    data: str | os.PathLike[str],
+    seed: int,
+    store: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+) -> None:
+    """Run the cells of one job and write their records.
+
+    Parameters
+    ----------
+    settings : mapping
+        `marginalia.evaluation.plan.Job.settings`.
+    data : path-like
+        Folder of the prepared data set.
+    seed : int
+        Root seed.
+    store : path-like
+        Folder of the cell store.
+    out : path-like
+        Parquet file of records.
+    """
+    job = Job.from_settings(settings)
+    prepared = Prepared.load(data)
+    registry = BUILT_IN if job.own is None else {**BUILT_IN, job.own.id: own_method(job.own)}
+    sources = {arm.method: arm for arm in job.sources}
+    runner = Runner(prepared, registry, sources, CellStore(store), job.experiment.timeout_seconds)
+    # Trial by trial: what is computed once for the training rows of a trial is shared by its cells.
+    cells = sorted(job.cells(prepared.tasks, seed), key=lambda cell: cell.trial)
+    records = []
+    for number, cell in enumerate(cells, start=1):
+        rows = runner.run(cell)
+        bad = next((r for r in rows if r.status != "ok"), None)
+        note = f"{bad.status}: {bad.message}" if bad else f"{rows[0].seconds:.2f} s"
+        name = " ".join(filter(None, (cell.arm.method, cell.arm.variant, cell.arm.calibration)))
+        print(f"[{number}/{len(cells)}] {name} epsilon={cell.epsilon:g} trial={cell.trial}: {note}")
+        records.extend(rows)
+    write_records(out, records)

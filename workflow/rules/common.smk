@@ -1,0 +1,40 @@
+# Configuration, plan and helpers of every rule. Everything else lives in the library.
+import os
+import sys
+
+# One BLAS thread a job: results must not depend on the number of cores, and small problems run faster.
+for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ[variable] = "1"
+os.environ["SOURCE_DATE_EPOCH"] = "0"  # figures carry no date
+
+from marginalia.errors import InputError
+from marginalia.evaluation import sweep
+from marginalia.evaluation.version import code_version
+
+try:
+    SWEEP = sweep.prepare(config, probe=workflow.is_main_process)
+except InputError as error:
+    print(f"marginalia: {error}", file=sys.stderr, flush=True)
+    os._exit(2)  # one line and no traceback: nothing has been started yet
+
+RESULTS = SWEEP.config.results_dir
+FIGURES = ("mse", "auc", "marginal_error", "certificates")
+
+
+wildcard_constraints:
+    experiment=r"[^/]+",
+    dataset=r"[^/]+",
+    method=r"[^/]+",
+    batch=r"[^/]+",
+
+
+def job_of(wildcards):
+    return SWEEP.plan.jobs[wildcards.experiment, wildcards.dataset, wildcards.method, wildcards.batch]
+
+
+def records_of(job):
+    return f"{RESULTS}/records/{job.experiment.name}/{job.dataset}/{job.method}/{job.batch}.parquet"
+
+
+def source_records(wildcards):
+    return [records_of(job) for job in SWEEP.plan.needed_by(job_of(wildcards))]

@@ -1,0 +1,18 @@
+rule dataset:
+    """Download (cache, mirror, URL; hashes checked), discretise, and store in the library's own format."""
+    output:
+        f"{RESULTS}/data/{{dataset}}/dataset.json",
+        f"{RESULTS}/data/{{dataset}}/domain.json",
+        f"{RESULTS}/data/{{dataset}}/table.parquet",
+    log:
+        f"{RESULTS}/logs/data/{{dataset}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/data/{{dataset}}.tsv"
+    params:
+        source=lambda wildcards: SWEEP.sources[wildcards.dataset],
+        code=code_version(),
+    resources:
+        mem_mb=2000,
+        runtime=60,
+    script:
+        "../scripts/dataset.py"
