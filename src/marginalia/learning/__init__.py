@@ -1,0 +1,23 @@
+"""Linear and logistic regression, without privacy and under differential privacy."""
+
+from marginalia.learning.ada_ssp import AdaSSPRegressor
+from marginalia.learning.dd_ssp import DDSSPClassifier, DDSSPRegressor
+from marginalia.learning.objective_perturbation import ObjectivePerturbationClassifier
+from marginalia.learning.public import LogisticClassifier, OLSRegressor
+from marginalia.learning.ssp import SSPClassifier, SSPRegressor
+from marginalia.learning.synthetic import fit_on_synthetic
+from marginalia.learning.trivial import TrivialClassifier, TrivialRegressor
+
+__all__ = [
+    "AdaSSPRegressor",
+    "DDSSPClassifier",
+    "DDSSPRegressor",
+    "LogisticClassifier",
+    "OLSRegressor",
+    "ObjectivePerturbationClassifier",
+    "SSPClassifier",
+    "SSPRegressor",
+    "TrivialClassifier",
+    "TrivialRegressor",
+    "fit_on_synthetic",
+]

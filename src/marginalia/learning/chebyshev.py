@@ -1,0 +1,44 @@
+"""The quadratic that stands in for the log-likelihood of logistic regression."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.polynomial import chebyshev as series
+from scipy.special import log_expit
+
+
+@lru_cache(maxsize=64)
+def log_sigmoid_coefficients(radius: float = 6.0) -> tuple[float, float, float]:
+    """Return b0, b1, b2 of  ln(1/(1+e^-s)) ~ b0 + b1 s + b2 s^2  on [-radius, radius].
+
+    Interpolation at the three Chebyshev nodes radius·cos(pi (k+1/2)/3) (Ferrando and Sheldon, section 3.2; Huggins,
+    Adams and Broderick 2017). b0 = -ln 2 and b1 = 1/2 for every radius, since ln(1/(1+e^-s)) - s/2 is even.
+
+    Parameters
+    ----------
+    radius : float
+        Positive.
+    """
+    return tuple(series.cheb2poly(_series(radius)) / radius ** np.arange(3))
+
+
+@lru_cache(maxsize=64)
+def logistic_scale(radius: float = 6.0, *, code_scale: bool = False) -> float:
+    """Return the factor -b1/(2 b2) between least squares on -1/+1 labels and the quadratic logistic optimum.
+
+    Parameters
+    ----------
+    radius : float
+    code_scale : bool
+        Use the coefficients of the Chebyshev *basis* in place of the monomial ones, as the authors' code does:
+        coefficients a third of the right size, the same ranking.
+    """
+    _, b1, b2 = _series(radius) if code_scale else log_sigmoid_coefficients(radius)
+    return float(-b1 / (2 * b2))
+
+
+def _series(radius: float) -> np.ndarray:
+    """Return the coefficients of T_0, T_1, T_2 in s/radius."""
+    return series.chebinterpolate(lambda t: log_expit(radius * t), 2)

@@ -1,0 +1,283 @@
+"""DD-SSP: regression from privately released marginals."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from threadpoolctl import threadpool_limits
+
+from marginalia.data import Attribute, Domain, Table
+from marginalia.data.encoding import Encoder, ztz
+from marginalia.errors import InputError
+from marginalia.learning.base import LinearClassifier, LinearLearner, LinearRegressor, Seed
+from marginalia.learning.chebyshev import logistic_scale
+from marginalia.learning.solvers import least_squares, nearest_semidefinite
+from marginalia.privacy import checks
+from marginalia.privacy.ledger import Ledger
+
+RIDGE = 0.3  # multiple of the noise's typical spectral norm, for tables that no single distribution has
+
+
+class MarginalSource(Protocol):
+    """What DD-SSP needs of a synthesizer."""
+
+    domain_: Domain
+    ledger_: Ledger
+
+    def fit(self, table: Table) -> Self:
+        """Release the table."""
+
+    def marginal(self, attributes: Sequence[str]) -> NDArray[np.float64]:
+        """Return a released marginal as counts."""
+
+
+class _DDSSP(LinearLearner):
+    """Fit by X'X and X'y read off a source's two-way marginals."""
+
+    def __init__(
+        self,
+        *,
+        marginals: MarginalSource | None = None,
+        feature_bound: float = 1.0,
+        n_bins: int = 16,
+        one_hot: Iterable[str] | None = None,
+        random_state: Seed = None,
+    ) -> None:
+        self.marginals = marginals
+        self.feature_bound = feature_bound
+        self.n_bins = n_bins
+        self.one_hot = one_hot
+        self.random_state = random_state
+
+    def fit(self, X: Table | ArrayLike, y: object) -> Self:
+        """Fit `marginals` unless it is fitted, and solve for the coefficients.
+
+        Parameters
+        ----------
+        X : Table or array-like of shape (n, p)
+            With fitted `marginals` only the domain of a table is used, never its rows; it may have fewer attributes
+            than the source.
+        y : str or array-like of shape (n,)
+            The target's name with a table, its values with an array.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            A parameter or the data are unusable, the source's domain is another one, or its tables belong to no
+            distribution although it does not state their noise.
+        """
+        if isinstance(X, Table):
+            rows = self._table_rows(X, y)
+            table, encoder, unit = X, rows.encoder, 1.0
+        else:
+            table, unit = self._binned(X, y)
+            encoder = Encoder(table.domain, "y")
+        self.marginals_ = self._fitted_source(table)
+        self.ledger_ = self.marginals_.ledger_
+        with threadpool_limits(1):
+            self.coef_ = unit * self._solve(encoder)
+        self.intercept_ = 0.0
+        return self
+
+    def _solve(self, encoder: Encoder) -> NDArray[np.float64]:
+        """Return the least-squares coefficients of the encoded target."""
+        p = encoder.n_features
+        statistics = ztz(self.marginals_.marginal, encoder.matrices)
+        sigma = getattr(self.marginals_, "noise_sigma_", None)
+        if sigma is not None:
+            statistics = nearest_semidefinite(statistics)
+            kappa = marginal_noise_norm(encoder.domain, encoder.target, encoder.one_hot)
+            return least_squares(statistics[:p, :p], statistics[:p, p], ridge=RIDGE * kappa * sigma)
+        smallest, trace = np.linalg.eigvalsh(statistics)[0], np.trace(statistics)
+        if smallest < -1e-8 * abs(trace):
+            raise InputError(
+                f"the marginals of {type(self.marginals_).__name__} belong to no single distribution (Z'Z has the "
+                f"eigenvalue {smallest:.3g}); a source of raw noisy tables must state their noise as noise_sigma_"
+            )
+        return least_squares(statistics[:p, :p], statistics[:p, p])
+
+    def _fitted_source(self, table: Table) -> Any:
+        source = self.marginals
+        if source is None:
+            from marginalia.synthesis.gaussian_marginals import GaussianMarginals
+
+            source = GaussianMarginals(epsilon=1.0)
+        if not hasattr(source, "ledger_"):
+            source = clone(source, safe=False)  # scikit-learn's rule: fit never changes a parameter
+            if self.random_state is not None:
+                source.set_params(random_state=self.random_state)
+            return source.fit(table)
+        for attribute in table.domain:
+            known = source.domain_[attribute.name].size if attribute.name in source.domain_ else None
+            if known != attribute.size:
+                raise InputError(
+                    f"attribute '{attribute.name}' with {attribute.size} codes is not in the domain that the marginals "
+                    "were fitted on; fit them on this table, or pass them unfitted"
+                )
+        return source
+
+    def _binned(self, X: ArrayLike, y: object) -> tuple[Table, float]:
+        """Round arrays to public grids; return the table and the factor from its coefficients to those of `X`."""
+        B, Y = self._bounds()
+        n_bins = checks.count("n_bins", self.n_bins)
+        if n_bins < 2:
+            raise InputError("n_bins must be at least 2")
+        rows = self._array_rows(X, y)
+        columns = [*rows.X.T / B, rows.y / Y]
+        sizes = [*[n_bins] * rows.n_features, self._target_size(n_bins)]
+        names = [*(f"x{j}" for j in range(rows.n_features)), "y"]
+        domain = Domain(Attribute(name, size, "numeric") for name, size in zip(names, sizes, strict=True))
+        codes = [
+            np.rint((np.clip(column, -1, 1) + 1) / 2 * (size - 1)) for column, size in zip(columns, sizes, strict=True)
+        ]
+        return Table(np.column_stack(codes), domain), Y / B
+
+    def _bounds(self) -> tuple[float, float]:
+        return checks.positive("feature_bound", self.feature_bound), 1.0
+
+    @abstractmethod
+    def _target_size(self, n_bins: int) -> int:
+        """Return how many codes the target of an array fit has."""
+
+
+@lru_cache(maxsize=64)
+def marginal_noise_norm(domain: Domain, target: str, one_hot: frozenset[str]) -> float:
+    """Return kappa, the typical spectral norm of the X'X read off pair tables of unit noise (five fixed draws)."""
+    encoder = Encoder(domain, target, one_hot=one_hot)
+    p = encoder.n_features
+
+    def norm(seed: int) -> float:
+        rng = np.random.default_rng(seed)
+        noise = ztz(lambda pair: rng.standard_normal([domain[name].size for name in pair]), encoder.matrices)
+        return float(np.linalg.norm(noise[:p, :p], 2))
+
+    return float(np.mean([norm(seed) for seed in range(5)]))
+
+
+class DDSSPRegressor(LinearRegressor, _DDSSP):
+    """Least squares from the two-way marginals of a private release (Ferrando and Sheldon, Algorithm 1).
+
+    X'X and X'y are linear maps of the two-way marginals, so any source of these will do, and nothing is spent beyond
+    what the source spends.
+
+    Parameters
+    ----------
+    marginals : Synthesizer, optional
+        Source of the marginals. Unfitted: a copy is fitted to the table, all columns and the target included.
+        Fitted: it is used as it is, so one release serves any number of targets and models.
+        Default: ``GaussianMarginals(epsilon=1.0)``.
+    feature_bound, target_bound : float, default 1.0
+        Arrays only: public bounds of the rows' 2-norm and of |y|. Longer rows are shrunk, y is clipped.
+    n_bins : int, default 16
+        Arrays only: every column is rounded to this many points between minus and plus its bound.
+    one_hot : iterable of str, optional
+        Tables only: attributes encoded as one-hot blocks; see `Encoder`.
+    random_state : int, numpy.random.SeedSequence or None, default None
+        Replaces the seed of unfitted `marginals`; without effect on fitted ones.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+    marginals_ : Synthesizer
+        The fitted source.
+    ledger_ : Ledger
+        The source's.
+
+    Notes
+    -----
+    Marginals of one distribution (any graphical model, any table) make Z'Z positive semidefinite; levels that the
+    source gives no weight get coefficient 0, where the authors' code adds a ridge of 1e-12. Raw noisy tables belong
+    to no distribution: a source of those says so by an attribute ``noise_sigma_`` (standard deviation of each cell).
+    Then negative eigenvalues of Z'Z are set to 0 and a ridge of 0.3 times the typical spectral norm of the noise in
+    X'X is added (ours).
+
+    Privacy: post-processing of `marginals`.
+    """
+
+    def __init__(
+        self,
+        *,
+        marginals: MarginalSource | None = None,
+        feature_bound: float = 1.0,
+        target_bound: float = 1.0,
+        n_bins: int = 16,
+        one_hot: Iterable[str] | None = None,
+        random_state: Seed = None,
+    ) -> None:
+        super().__init__(
+            marginals=marginals,
+            feature_bound=feature_bound,
+            n_bins=n_bins,
+            one_hot=one_hot,
+            random_state=random_state,
+        )
+        self.target_bound = target_bound
+
+    def _bounds(self) -> tuple[float, float]:
+        return super()._bounds()[0], checks.positive("target_bound", self.target_bound)
+
+    def _target_size(self, n_bins: int) -> int:
+        return n_bins
+
+
+class DDSSPClassifier(LinearClassifier, _DDSSP):
+    """Logistic regression from the two-way marginals of a private release (Ferrando and Sheldon, section 3.2).
+
+    The log-likelihood is replaced by the quadratic through it at three Chebyshev nodes on [-6, 6], whose maximiser is
+    a positive multiple of least squares on -1/+1 labels, whatever the interval: the interval matters for
+    probabilities, not for ranking or classes. Solved in closed form (the authors run L-BFGS, which stops early).
+
+    Parameters
+    ----------
+    marginals, feature_bound, n_bins, one_hot, random_state
+        As in `DDSSPRegressor`.
+    code_scale : bool, default False
+        Reproduce the authors' code, which takes Chebyshev-basis coefficients for monomial ones: coefficients a third
+        of the right size.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+    classes_ : ndarray of shape (2,)
+    marginals_ : Synthesizer
+    ledger_ : Ledger
+
+    Notes
+    -----
+    Privacy: post-processing of `marginals`.
+    """
+
+    def __init__(
+        self,
+        *,
+        marginals: MarginalSource | None = None,
+        code_scale: bool = False,
+        feature_bound: float = 1.0,
+        n_bins: int = 16,
+        one_hot: Iterable[str] | None = None,
+        random_state: Seed = None,
+    ) -> None:
+        super().__init__(
+            marginals=marginals,
+            feature_bound=feature_bound,
+            n_bins=n_bins,
+            one_hot=one_hot,
+            random_state=random_state,
+        )
+        self.code_scale = code_scale
+
+    def _solve(self, encoder: Encoder) -> NDArray[np.float64]:
+        return logistic_scale(code_scale=self.code_scale) * super()._solve(encoder)
+
+    def _target_size(self, n_bins: int) -> int:
+        return 2

@@ -1,0 +1,115 @@
+"""Training rows as real vectors, and what is publicly known about them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.data import Table
+from marginalia.data.encoding import Encoder, Task
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """Rows of a `Table`, encoded from its public domain; nothing is computed before it is asked for.
+
+    The design matrix and Z'Z are kept by the encoder as long as the table lives, so a sweep that fits dozens of
+    models on one table computes them once.
+
+    Parameters
+    ----------
+    table : Table
+    encoder : Encoder
+    task : {"linear", "logistic"}
+    """
+
+    table: Table
+    encoder: Encoder
+    task: Task
+
+    # One-hot and numeric columns, and the scaled target, all lie in [-1, 1].
+    coordinate_bound = 1.0
+    target_bound = 1.0
+
+    @property
+    def feature_bound(self) -> float:
+        """B, the largest 2-norm of a feature vector in the domain."""
+        return self.encoder.norm_bound
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of X."""
+        return self.encoder.n_features
+
+    @property
+    def X(self) -> NDArray[np.float64]:  # noqa: N802
+        """Design matrix of shape (n, p)."""
+        return self.encoder.transform(self.table)
+
+    @property
+    def y(self) -> NDArray[np.float64]:
+        """Target of shape (n,): in [-1, 1], or -1 and +1 for a classifier."""
+        return self.encoder.target_values(self.table, self.task)
+
+    @property
+    def gram(self) -> NDArray[np.float64]:
+        """Z'Z of shape (p+1, p+1), Z = [X, y]."""
+        return self.encoder.gram(self.table)
+
+
+@dataclass(frozen=True)
+class ArrayRows:
+    """Rows of plain arrays that obey declared bounds (see `within_bounds`).
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, p)
+    y : ndarray of shape (n,)
+    feature_bound : float
+        B, public bound of the 2-norm of every row of `X`; infinite where no bound is needed.
+    target_bound : float
+        Y, public bound of every |y|.
+    """
+
+    X: NDArray[np.float64]
+    y: NDArray[np.float64]
+    feature_bound: float
+    target_bound: float
+
+    @property
+    def coordinate_bound(self) -> float:
+        """Largest absolute value of one feature."""
+        return self.feature_bound
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of X."""
+        return self.X.shape[1]
+
+    @cached_property
+    def gram(self) -> NDArray[np.float64]:
+        """Z'Z of shape (p+1, p+1), Z = [X, y]."""
+        Z = np.column_stack([self.X, self.y])
+        return Z.T @ Z
+
+
+Rows = TableRows | ArrayRows
+
+
+def within_bounds(
+    X: NDArray[np.float64], y: NDArray[np.float64], *, feature_bound: float, target_bound: float
+) -> ArrayRows:
+    """Shrink rows longer than `feature_bound` to that length and clip `y` to ``[-target_bound, target_bound]``.
+
+    A record's image depends on that record and the public bounds alone, so this costs no privacy; it biases the fit
+    where the bounds are too small for the data.
+    """
+    length = np.linalg.norm(X, axis=1)
+    longer = length > feature_bound
+    if longer.any():
+        X = X.copy()
+        X[longer] *= (feature_bound / length[longer])[:, None]
+    return ArrayRows(X, np.clip(y, -target_bound, target_bound), feature_bound, target_bound)
