@@ -1,7 +1,12 @@
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# Shared machines are slow at times, and a test that fails must fail again: no deadline, fixed examples.
+hypothesis.settings.register_profile("repeatable", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("repeatable")
 
 
 @pytest.fixture(scope="session")
@@ -13,3 +18,12 @@ def mirror() -> Path:
     if not Path(root).is_dir():
         pytest.skip(f"needs the data mirror: MARGINALIA_MIRROR={root} is not a folder")
     return Path(root)
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Fail the session where a test was skipped although MARGINALIA_NO_SKIPS says that all must run."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    skipped = len(reporter.stats.get("skipped", [])) if reporter else 0
+    if skipped and os.environ.get("MARGINALIA_NO_SKIPS") == "1" and exitstatus == 0:
+        reporter.write_line(f"{skipped} tests were skipped, and MARGINALIA_NO_SKIPS=1 forbids it", red=True)
+        session.exitstatus = 1

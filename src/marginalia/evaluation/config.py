@@ -174,3 +174,9 @@ def content_keys(model: type[BaseModel]) -> set[str]:
     if issubclass(model, Settings):
         own |= {f.alias or n for n, f in MethodChoice.model_fields.items()}
     return own
+
+
+if __name__ == "__main__":  # writes the schema that editors read: python -m marginalia.evaluation.config > FILE
+    import json
+
+    print(json.dumps(Config.model_json_schema(by_alias=True), indent=1))
