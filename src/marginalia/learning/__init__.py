@@ -5,7 +5,6 @@ from marginalia.learning.dd_ssp import DDSSPClassifier, DDSSPRegressor
 from marginalia.learning.objective_perturbation import ObjectivePerturbationClassifier
 from marginalia.learning.public import LogisticClassifier, OLSRegressor
 from marginalia.learning.ssp import SSPClassifier, SSPRegressor
-from marginalia.learning.synthetic import fit_on_synthetic
 from marginalia.learning.trivial import TrivialClassifier, TrivialRegressor
 
 __all__ = [
@@ -19,5 +18,4 @@ __all__ = [
     "SSPRegressor",
     "TrivialClassifier",
     "TrivialRegressor",
-    "fit_on_synthetic",
 ]

@@ -9,10 +9,10 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve
 
 from marginalia.learning.base import LinearRegressor, PrivateLearner, Seed, choose
 from marginalia.learning.rows import Rows
+from marginalia.learning.solvers import solve
 from marginalia.learning.ssp import mirrored, statistic_sensitivities
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gdp_mu
@@ -22,7 +22,7 @@ from marginalia.privacy.mechanisms import gaussian
 _RHO = 0.05  # probability with which the bounds on the noise may fail
 
 
-class AdaSSPRegressor(LinearRegressor, PrivateLearner):
+class AdaSSPRegressor(PrivateLearner, LinearRegressor):
     """Adaptive sufficient-statistic perturbation (Wang 2018; Ferrando and Sheldon, Algorithm 5).
 
     Release the smallest eigenvalue of X'X, then X'X and X'y, each with Gaussian noise; add the smallest ridge that
@@ -105,7 +105,7 @@ class AdaSSPRegressor(LinearRegressor, PrivateLearner):
         self.ridge_ = max(0.0, ceiling - max(0.0, float(noisy) - shift))
         G = mirrored(release(lambda: rows.gram[:d, :d], sensitivity=s_xx, sigma=xx, label="X'X"))
         h = release(lambda: rows.gram[:d, d], sensitivity=s_xy, sigma=xy, label="X'y")
-        return solve(G + self.ridge_ * np.eye(d), h, assume_a="sym")
+        return solve(G + self.ridge_ * np.eye(d), h)
 
     def _multipliers(self) -> tuple[float, float, float]:
         """Return the published noise multipliers of the eigenvalue, of X'X and of X'y."""

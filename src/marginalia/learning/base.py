@@ -104,7 +104,9 @@ class LinearLearner(BaseEstimator, ABC):
             message = str(error)
             if "feature names" in message:  # lists the names, one on each line
                 raise
-            raise InputError(message.splitlines()[0]) from None
+            # The advice that follows on missing values takes a paragraph; other messages are short.
+            one_line = message.splitlines()[0] if message.startswith("Input ") else " ".join(message.split())
+            raise InputError(one_line) from None
 
     def _forget(self) -> None:
         """Drop what an earlier fit on arrays left, so that its column names are not asked for."""
@@ -146,6 +148,7 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
     """
 
     task = "logistic"
+    target_bound = 1.0  # labels are -1 and +1
     classes_: NDArray[Any]
 
     def decision_function(self, X: Table | ArrayLike) -> NDArray[np.float64]:
@@ -159,7 +162,8 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
 
     def predict(self, X: Table | ArrayLike) -> NDArray[Any]:
         """Return the predicted class of every row, shape (n,)."""
-        return self.classes_[(self._scores(X) > 0).astype(int)]
+        positive = self._scores(X) > 0
+        return self.classes_[positive.astype(int)]
 
     def _array_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
         check_classification_targets(y)
@@ -172,7 +176,7 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
         if classes.size < 2:
             raise InputError(f"y holds one class only ({classes[0]!r}); a classifier needs rows of two classes")
         self.classes_ = classes
-        return 2.0 * codes - 1.0
+        return np.where(codes == 1, 1.0, -1.0)
 
     def _check_target(self, rows: TableRows) -> None:
         _ = rows.y  # refuses a target that has not exactly two codes
@@ -286,11 +290,7 @@ class PrivateLearner(LinearLearner):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         # At the default bound and epsilon the noise swamps scikit-learn's test sets of a few dozen rows.
-        if tags.regressor_tags is not None:
-            tags.regressor_tags.poor_score = True
-        if tags.classifier_tags is not None:
-            tags.classifier_tags.poor_score = True
-        return tags
+        return poor_score(tags)
 
 
 def choose(learner: LinearLearner, parameter: str, allowed: tuple[str, ...]) -> None:
@@ -298,6 +298,14 @@ def choose(learner: LinearLearner, parameter: str, allowed: tuple[str, ...]) -> 
     value = getattr(learner, parameter)
     if value not in allowed:
         raise unknown_name(f"{parameter} of {type(learner).__name__}", str(value), allowed)
+
+
+def poor_score(tags: Any) -> Any:
+    """Mark a learner that need not predict scikit-learn's small test sets well."""
+    for task_tags in (tags.regressor_tags, tags.classifier_tags):
+        if task_tags is not None:
+            task_tags.poor_score = True
+    return tags
 
 
 def generator(seed: Seed) -> np.random.Generator:

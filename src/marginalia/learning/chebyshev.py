@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.polynomial import chebyshev as series
+from numpy.typing import NDArray
 from scipy.special import log_expit
 
 
@@ -21,7 +22,8 @@ def log_sigmoid_coefficients(radius: float = 6.0) -> tuple[float, float, float]:
     radius : float
         Positive.
     """
-    return tuple(series.cheb2poly(_series(radius)) / radius ** np.arange(3))
+    b0, b1, b2 = series.cheb2poly(_series(radius)) / radius ** np.arange(3)
+    return float(b0), float(b1), float(b2)
 
 
 @lru_cache(maxsize=64)
@@ -39,6 +41,7 @@ def logistic_scale(radius: float = 6.0, *, code_scale: bool = False) -> float:
     return float(-b1 / (2 * b2))
 
 
-def _series(radius: float) -> np.ndarray:
+def _series(radius: float) -> NDArray[np.float64]:
     """Return the coefficients of T_0, T_1, T_2 in s/radius."""
-    return series.chebinterpolate(lambda t: log_expit(radius * t), 2)
+    nodes = series.chebpts1(3)
+    return np.asarray(series.chebfit(nodes, log_expit(radius * nodes), 2), dtype=np.float64)

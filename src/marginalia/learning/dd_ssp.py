@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 from marginalia.data import Attribute, Domain, Table
 from marginalia.data.encoding import Encoder, ztz
 from marginalia.errors import InputError
-from marginalia.learning.base import LinearClassifier, LinearLearner, LinearRegressor, Seed
+from marginalia.learning.base import LinearClassifier, LinearLearner, LinearRegressor, Seed, poor_score
 from marginalia.learning.chebyshev import logistic_scale
 from marginalia.learning.solvers import least_squares, nearest_semidefinite
 from marginalia.privacy import checks
@@ -106,6 +106,9 @@ class _DDSSP(LinearLearner):
             )
         return least_squares(statistics[:p, :p], statistics[:p, p])
 
+    def __sklearn_tags__(self) -> Any:
+        return poor_score(super().__sklearn_tags__())
+
     def _fitted_source(self, table: Table) -> Any:
         source = self.marginals
         if source is None:
@@ -164,7 +167,7 @@ def marginal_noise_norm(domain: Domain, target: str, one_hot: frozenset[str]) ->
     return float(np.mean([norm(seed) for seed in range(5)]))
 
 
-class DDSSPRegressor(LinearRegressor, _DDSSP):
+class DDSSPRegressor(_DDSSP, LinearRegressor):
     """Least squares from the two-way marginals of a private release (Ferrando and Sheldon, Algorithm 1).
 
     X'X and X'y are linear maps of the two-way marginals, so any source of these will do, and nothing is spent beyond
@@ -230,7 +233,7 @@ class DDSSPRegressor(LinearRegressor, _DDSSP):
         return n_bins
 
 
-class DDSSPClassifier(LinearClassifier, _DDSSP):
+class DDSSPClassifier(_DDSSP, LinearClassifier):
     """Logistic regression from the two-way marginals of a private release (Ferrando and Sheldon, section 3.2).
 
     The log-likelihood is replaced by the quadratic through it at three Chebyshev nodes on [-6, 6], whose maximiser is

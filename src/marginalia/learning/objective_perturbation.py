@@ -6,13 +6,12 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve
 
 from marginalia.errors import PrivacyError
 from marginalia.learning.base import LinearClassifier, PrivateLearner
 from marginalia.learning.chebyshev import log_sigmoid_coefficients
 from marginalia.learning.rows import Rows
-from marginalia.learning.solvers import Minimum, minimise_logistic
+from marginalia.learning.solvers import Minimum, least_squares, minimise_logistic
 from marginalia.privacy.calibration import gdp_mu, halved_budget
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms import objective_perturbation
@@ -21,7 +20,7 @@ from marginalia.privacy.relation import Relation
 GRADIENT_TOLERANCE = 1e-6
 
 
-class ObjectivePerturbationClassifier(LinearClassifier, PrivateLearner):
+class ObjectivePerturbationClassifier(PrivateLearner, LinearClassifier):
     """Minimise the logistic loss plus a random linear term and a ridge (Kifer, Smith and Thakurta 2012, Algorithm 1).
 
     Parameters
@@ -84,6 +83,5 @@ def _minimum(rows: Rows, b: NDArray[np.float64], regulariser: float, tolerance: 
     """Minimise from the optimum of the quadratic loss of DD-SSP, whose statistics a sweep computes once for a table."""
     p = rows.n_features
     _, b1, b2 = log_sigmoid_coefficients()
-    hessian = -2 * b2 * rows.gram[:p, :p] + regulariser * np.eye(p)
-    start = solve(hessian, b1 * rows.gram[:p, p] - b, assume_a="pos")
+    start = least_squares(-2 * b2 * rows.gram[:p, :p], b1 * rows.gram[:p, p] - b, ridge=regulariser)
     return minimise_logistic(rows.X, rows.y, regulariser=regulariser, linear=b, start=start, tolerance=tolerance)

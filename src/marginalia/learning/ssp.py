@@ -9,12 +9,11 @@ from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve
 
 from marginalia.learning.base import LinearClassifier, LinearRegressor, PrivateLearner, Seed
 from marginalia.learning.chebyshev import logistic_scale
 from marginalia.learning.rows import Rows
-from marginalia.learning.solvers import least_squares
+from marginalia.learning.solvers import least_squares, solve
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.ledger import Ledger
@@ -81,7 +80,7 @@ class _SSP(PrivateLearner):
         h = release(lambda: rows.gram[:p, p], sensitivity=xy, sigma=multiplier * B * Y, label="X'y")
         if np.linalg.eigvalsh(G)[0] <= 0:
             warnings.warn("the noisy X'X is indefinite: plain SSP has no minimum there", UserWarning, stacklevel=4)
-        return solve(G, h, assume_a="sym")
+        return solve(G, h)
 
 
 def statistic_sensitivities(relation: Relation, B: float, Y: float) -> tuple[float, float]:
@@ -93,7 +92,7 @@ def statistic_sensitivities(relation: Relation, B: float, Y: float) -> tuple[flo
     return (B**2, B * Y) if relation is Relation.ADD_REMOVE else (math.sqrt(2) * B**2, 2 * B * Y)
 
 
-class SSPRegressor(LinearRegressor, _SSP):
+class SSPRegressor(_SSP, LinearRegressor):
     """Least squares from noisy sufficient statistics.
 
     Parameters
@@ -148,7 +147,7 @@ class SSPRegressor(LinearRegressor, _SSP):
         checks.positive("target_bound", self.target_bound)
 
 
-class SSPClassifier(LinearClassifier, _SSP):
+class SSPClassifier(_SSP, LinearClassifier):
     """Least squares on -1/+1 labels from noisy sufficient statistics; see `SSPRegressor`.
 
     The coefficients carry the factor that makes least squares the minimiser of the quadratic logistic loss of

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from marginalia.data import Table
-from marginalia.learning.base import LinearClassifier, LinearLearner, LinearRegressor
+from marginalia.learning.base import LinearClassifier, LinearLearner, LinearRegressor, poor_score
 
 
 class _Trivial(LinearLearner):
@@ -33,14 +33,10 @@ class _Trivial(LinearLearner):
         return self
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        for task_tags in (tags.regressor_tags, tags.classifier_tags):
-            if task_tags is not None:
-                task_tags.poor_score = True
-        return tags
+        return poor_score(super().__sklearn_tags__())
 
 
-class TrivialRegressor(LinearRegressor, _Trivial):
+class TrivialRegressor(_Trivial, LinearRegressor):
     """Predict 0, the middle of the target's public range.
 
     Parameters
@@ -50,7 +46,7 @@ class TrivialRegressor(LinearRegressor, _Trivial):
     """
 
 
-class TrivialClassifier(LinearClassifier, _Trivial):
+class TrivialClassifier(_Trivial, LinearClassifier):
     """Score every row 0: AUC 1/2, probability 1/2, class ``classes_[0]``.
 
     Parameters
