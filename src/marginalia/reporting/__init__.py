@@ -1,0 +1,1 @@
+"""Tables, figures, comparison with published numbers, and the report page."""

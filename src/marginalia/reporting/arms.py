@@ -1,0 +1,113 @@
+"""Aggregates cut into panels (data set and target) and arms (a method's variant, calibration and relation)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from marginalia.errors import InputError
+from marginalia.reporting.style import RELATION_NAMES, ArmLook, arm_look, arm_name
+from marginalia.reporting.tables import ARM, NON_PRIVATE, PANEL, in_order, is_certified
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One line of a panel.
+
+    Attributes
+    ----------
+    key : tuple of str
+        Method, variant, calibration, relation.
+    name : str
+        For the legend.
+    look : ArmLook
+    rows : DataFrame
+        Aggregate rows in ascending epsilon.
+    """
+
+    key: tuple[str, str, str, str]
+    name: str
+    look: ArmLook
+    rows: pd.DataFrame
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the arm has a privacy budget; the others are reference lines."""
+        return self.key[2] != NON_PRIVATE
+
+    @property
+    def overspends(self) -> bool:
+        """Whether the certificate of some point exceeds what was asked for."""
+        return self.is_private and bool((~is_certified(self.rows) & self.rows["epsilon_spent"].notna()).any())
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """The aggregate rows that share an axis.
+
+    Attributes
+    ----------
+    key : tuple of str
+        Experiment, protocol, data set, task, target.
+    title : str
+        What tells the panel from the others.
+    rows : DataFrame
+    """
+
+    key: tuple[str, ...]
+    title: str
+    rows: pd.DataFrame
+
+
+def panels_of(aggregates: pd.DataFrame) -> list[Panel]:
+    """Cut aggregates into panels, in the order of the tables.
+
+    A panel is titled by data set and target, and by experiment and protocol where there are several.
+    """
+    several = [c for c in PANEL[:2] if aggregates[c].nunique() > 1]
+    panels = []
+    for key, rows in in_order(aggregates).groupby(list(PANEL), sort=False):
+        of = dict(zip(PANEL, key, strict=True))  # type: ignore[arg-type]
+        title = " · ".join(str(of[c]) for c in ("dataset", "target", *several) if of[c])
+        panels.append(Panel(tuple(of.values()), title, rows))
+    return panels
+
+
+def arms_of(panel: pd.DataFrame, *, context: pd.DataFrame | None = None) -> list[Arm]:
+    """Cut the rows of a panel into arms, methods in the order of the project's legend.
+
+    Parameters
+    ----------
+    panel : DataFrame
+        Aggregate rows of one panel.
+    context : DataFrame, optional
+        All rows of the figure or table: an arm is named by what tells it apart in there, so that it has one name
+        in all panels. Default: the panel itself.
+
+    Raises
+    ------
+    InputError
+        Two rows for one point, as when rows of several splits are given together.
+    """
+    everything = panel if context is None else context
+    twice = panel.duplicated([*ARM, "epsilon"])
+    if twice.any():
+        row = panel[twice].iloc[0]
+        raise InputError(
+            f"two rows for {row['method']} on {row['dataset']} at epsilon {row['epsilon']:g}; "
+            "give the rows of one split and delta"
+        )
+    private = everything[everything["calibration"] != NON_PRIVATE]
+    mixed = private["relation"].nunique() > 1
+    arms = []
+    for key, rows in in_order(panel).groupby(list(ARM), sort=False):
+        method, variant, calibration, relation = (str(part) for part in key)  # type: ignore[union-attr]
+        siblings = private[private["method"] == method]
+        name = arm_name(method, variant, calibration, siblings["calibration"].nunique() > 1)
+        if mixed and calibration != NON_PRIVATE:
+            name += f" [{RELATION_NAMES.get(relation, relation)}]"
+        variants = siblings[siblings["calibration"] == calibration]["variant"].tolist()
+        look = arm_look(method, variant, calibration, variants)
+        arms.append(Arm((method, variant, calibration, relation), name, look, rows.sort_values("epsilon")))
+    return arms

@@ -1,0 +1,285 @@
+"""Figures at paper size: a metric against epsilon, and asked-for against certified privacy.
+
+Every figure is byte-reproducible: no date is written into a file, and SVG ids are salted with a constant.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+from marginalia.data.files import atomic_path
+from marginalia.errors import InputError
+from marginalia.reporting.arms import Arm, Panel, arms_of, panels_of
+from marginalia.reporting.style import DOUBLE_COLUMN, RC, RELATION_NAMES, SINGLE_COLUMN, method_rank
+from marginalia.reporting.tables import ARM, HIGHER_IS_BETTER, NON_PRIVATE, TOLERANCE
+
+Width = Literal["double", "single"]
+METRIC_NAMES = {
+    "mse": "test MSE",
+    "auc": "test AUC",
+    "accuracy": "test accuracy",
+    "risk": "test log-loss",
+    "marginal_error": "marginal error",
+}
+_METADATA = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None, "ModDate": None}}
+_CROSS: dict[str, Any] = {"marker": "x", "ms": 6.0, "mew": 0.9, "color": "#222222"}
+_PANEL_HEIGHT = 2.05  # inches, with title and axis label
+_LEGEND_LINE = 0.123
+
+
+def metric_vs_epsilon(aggregates: pd.DataFrame, metric: str, *, width: Width = "double") -> Figure:
+    """Draw one metric against epsilon: a panel for each data set and target, a line for each arm.
+
+    Bands are ± 1 standard error over trials; non-private and trivial predictors are horizontal lines. An incomplete
+    point carries its coverage (``3/5``), a point without any success stands on the axis as ``0/5``, a point whose
+    certificate exceeds the requested epsilon is crossed.
+
+    Parameters
+    ----------
+    aggregates : DataFrame
+        Of `tables.aggregate`, one experiment and protocol.
+    metric : str
+    width : {"double", "single"}
+        7 in with panels side by side, or 3.4 in with panels below each other (one column of a paper, a phone).
+
+    Raises
+    ------
+    InputError
+        No rows of this metric, or two rows for one point.
+    """
+    rows = aggregates[aggregates["metric"] == metric]
+    if rows.empty:
+        raise InputError(f"no rows of metric '{metric}' to draw")
+    panels = panels_of(rows)
+    arms = [arms_of(p.rows, context=rows) for p in panels]
+    handles = _legend_handles([arm for panel in arms for arm in panel])
+    columns = 1 if width == "single" else {1: 1, 2: 2, 3: 3, 4: 2}.get(len(panels), 3)
+    inches = SINGLE_COLUMN if width == "single" or len(panels) == 1 else DOUBLE_COLUMN
+    n_rows = math.ceil(len(panels) / columns)
+    legend_columns, legend_height = _legend_size(handles, inches)
+    height = n_rows * _PANEL_HEIGHT + legend_height + 0.35
+    with matplotlib.rc_context(RC):
+        figure = Figure(figsize=(inches, height))
+        grid = figure.subplots(n_rows, columns, squeeze=False)
+        for axes in grid.flat[len(panels) :]:
+            axes.remove()
+        for place, (axes, panel, lines) in enumerate(zip(grid.flat, panels, arms, strict=False)):
+            letter = f"({chr(ord('a') + place)}) " if len(panels) > 1 else ""
+            _draw_panel(axes, panel, lines, title=letter + panel.title, inches=inches / columns)
+            axes.set_ylabel(METRIC_NAMES.get(metric, metric) if place % columns == 0 else "")
+            axes.set_xlabel("ε" if place + columns >= len(panels) else "")
+        figure.legend(
+            handles=handles, loc="lower center", ncols=legend_columns, frameon=False, borderaxespad=0.2,
+            handlelength=3.6, columnspacing=1.4, labelspacing=0.32, borderpad=0.1,
+        )  # fmt: skip
+        figure.subplots_adjust(
+            left=0.5 / inches, right=1 - 0.08 / inches, top=1 - 0.22 / height,
+            bottom=(legend_height + 0.4) / height, wspace=0.55 / (inches / columns - 0.5), hspace=0.42 / (_PANEL_HEIGHT - 0.4),
+        )  # fmt: skip
+    return figure
+
+
+def _draw_panel(axes: Any, panel: Panel, arms: Sequence[Arm], *, title: str, inches: float) -> None:
+    log = _spans_decades(panel.rows["mean"])
+    if log:
+        _log_axis(axes, panel.rows["mean"])
+    for arm in arms:
+        if not arm.is_private:
+            axes.axhline(arm.rows["mean"].iloc[0], zorder=1.5, **_reference_line(arm))
+    missing: list[tuple[Arm, float, int]] = []
+    for place, arm in enumerate(a for a in arms if a.is_private):
+        x, y = arm.rows["epsilon"].to_numpy(float), arm.rows["mean"].to_numpy(float)
+        spread = arm.rows["stderr"].fillna(0.0).to_numpy(float)
+        lower = np.maximum(y - spread, 0.2 * y) if log else y - spread
+        axes.fill_between(x, lower, y + spread, color=arm.look.colour, alpha=0.16, lw=0, zorder=2)
+        axes.plot(x, y, zorder=3 + place / 100, **_line(arm))
+        over = (arm.rows["epsilon_spent"] > x * (1 + TOLERANCE)).to_numpy()
+        axes.plot(x[over], y[over], ls="", zorder=4, **_CROSS)
+        for point in arm.rows[arm.rows["k"] < arm.rows["n_trials"]].itertuples():
+            if point.k == 0:
+                missing.append((arm, point.epsilon, point.n_trials))
+            else:
+                _note(axes, f"{point.k}/{point.n_trials}", (point.epsilon, point.mean), arm.look.colour)
+    stacked: dict[float, int] = {}
+    for arm, epsilon, n in missing:  # on the axis: there is no value to show
+        height = 0.08 * stacked.get(epsilon, 0)
+        stacked[epsilon] = stacked.get(epsilon, 0) + 1
+        where = axes.get_xaxis_transform()
+        axes.plot([epsilon], [height], transform=where, clip_on=False, zorder=5, **(_line(arm) | {"ls": ""}))
+        _note(axes, f"0/{n}", (epsilon, height), arm.look.colour, xycoords=where)
+    _epsilon_axis(axes, sorted(panel.rows.loc[np.isfinite(panel.rows["epsilon"]), "epsilon"].unique()))
+    axes.set_title(title, loc="left", fontsize=min(RC["axes.titlesize"], 118 * inches / len(title)))
+
+
+def _note(axes: Any, text: str, at: tuple[float, float], colour: str, **where: Any) -> None:
+    note = axes.annotate(
+        text, at, xytext=(4.5, 0), textcoords="offset points", va="center_baseline", fontsize=6, color=colour,
+        fontweight="bold", zorder=6, annotation_clip=False, **where,
+    )  # fmt: skip
+    note.set_path_effects([withStroke(linewidth=1.8, foreground="white")])
+
+
+def _line(arm: Arm) -> dict[str, Any]:
+    look = arm.look
+    return {
+        "color": look.colour, "ls": look.dash, "marker": look.marker, "fillstyle": look.fill,
+        "markerfacecoloralt": "white", "mew": 0.8,
+    }  # fmt: skip
+
+
+def _reference_line(arm: Arm) -> dict[str, Any]:
+    return {"color": arm.look.colour, "lw": 0.9, "ls": (0, (1, 1.6)) if arm.key[0] == "trivial" else "-"}
+
+
+def _spans_decades(means: pd.Series) -> bool:
+    known = means.dropna()
+    return len(known) > 0 and known.min() > 0 and known.max() > 10 * known.min()
+
+
+def _log_axis(axes: Any, means: pd.Series) -> None:
+    axes.set_yscale("log")
+    few = means.max() < 200 * means.min()  # one labelled tick a decade would leave a short axis bare
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,), numticks=12))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _epsilon_axis(axes: Any, epsilons: Sequence[float]) -> None:
+    if not epsilons:
+        return
+    if epsilons[-1] > 4 * epsilons[0]:
+        axes.set_xscale("log")
+        axes.set_xlim(epsilons[0] / 1.25, epsilons[-1] * 1.25)
+    axes.xaxis.set_major_locator(FixedLocator(list(epsilons)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _legend_handles(arms: Sequence[Arm]) -> list[Any]:
+    """Return one legend entry for each arm of the figure, then the references, then what the cross means."""
+    in_legend_order = sorted(arms, key=lambda a: (method_rank(a.key[0]), a.key[2], a.key[1], a.key[3]))
+    named = {arm.name: arm for arm in in_legend_order}
+    handles: list[Any] = [Line2D([], [], label=name, **_line(arm)) for name, arm in named.items() if arm.is_private]
+    for name, arm in named.items():
+        if not arm.is_private:
+            label = name if arm.key[0] == "trivial" else f"{name} (no privacy)"
+            handles.append(Line2D([], [], label=label, **_reference_line(arm)))
+    if any(arm.overspends for arm in arms):
+        handles.append(Line2D([], [], label="spends more than ε", ls="", **_CROSS))
+    return handles
+
+
+def _legend_size(handles: Sequence[Any], inches: float) -> tuple[int, float]:
+    """Return the number of legend columns that fit, and the height in inches."""
+    longest = max(len(h.get_label()) for h in handles)
+    columns = max(1, min(4, len(handles), int((inches - 0.1) / (0.046 * longest + 0.5))))
+    return columns, math.ceil(len(handles) / columns) * _LEGEND_LINE + 0.08
+
+
+def certified_epsilon(certificates: pd.DataFrame, *, width: Width = "double") -> Figure:
+    """Draw, for each private arm, the certified epsilon as a share of the requested one.
+
+    Right of 1 the arm spends more than it was asked to, and is not certified; left of 1 its noise is larger than
+    needed. Marker size grows with the requested epsilon; data sets are summarised by their largest share.
+
+    Parameters
+    ----------
+    certificates : DataFrame
+        Of `tables.certificates`.
+    width : {"double", "single"}
+        7 in or 3.4 in.
+
+    Raises
+    ------
+    InputError
+        No private setting has a certificate.
+    """
+    known = certificates[certificates["ratio"].notna()]
+    if known.empty:
+        raise InputError("no certified epsilon to draw: no private run succeeded")
+    largest = known.groupby([*ARM, "epsilon"], sort=False)["ratio"].max().reset_index()
+    arms = arms_of(largest.assign(dataset="all", epsilon_spent=largest["ratio"] * largest["epsilon"]))
+    epsilons = sorted(largest["epsilon"].unique())
+    sizes = dict(zip(epsilons, np.linspace(2.6, 6.6, len(epsilons)), strict=True))
+    inches = SINGLE_COLUMN if width == "single" else DOUBLE_COLUMN
+    height = 0.155 * len(arms) + 0.95
+    with matplotlib.rc_context(RC | {"axes.grid.axis": "x"}):
+        figure = Figure(figsize=(inches, height))
+        axes = figure.subplots()
+        limit = max(1.25, 1.08 * largest["ratio"].max())
+        if limit > 6:
+            axes.set_xscale("log")
+        axes.axvspan(1, limit, color="#f6e6e0", lw=0, zorder=0)
+        axes.axvline(1, color="#000000", lw=0.9, zorder=1)
+        for place, arm in enumerate(arms):
+            axes.axhline(place, color="#eeeeee", lw=0.5, zorder=0.5)
+            for row in arm.rows[::-1].itertuples():  # the largest marker first, so that all stay visible
+                axes.plot([row.ratio], [place], ms=sizes[row.epsilon], zorder=3, **(_line(arm) | {"ls": "", "mew": 0.7}))
+        axes.set_yticks(range(len(arms)), [arm.name for arm in arms])
+        axes.tick_params(axis="y", length=0)
+        axes.set_ylim(len(arms) - 0.4, -0.6)
+        axes.set_xlim(right=limit, left=None if limit > 6 else 0)
+        axes.set_xlabel("certified ε / requested ε")
+        for text, side in (("certified  ", "right"), ("  not certified", "left")):
+            axes.text(1, 1.01, text, transform=axes.get_xaxis_transform(), fontsize=6.5, va="bottom", ha=side)
+        handles = [
+            Line2D([], [], ls="", marker="o", ms=sizes[e], color="#555555", mew=0, label=f"ε = {e:g}")
+            for e in epsilons
+        ]
+        figure.legend(handles=handles, loc="lower center", ncols=min(len(epsilons), 6), frameon=False,
+                      handletextpad=0.1, columnspacing=1.2, borderaxespad=0.1)  # fmt: skip
+        names = 0.05 * max(len(arm.name) for arm in arms) + 0.15
+        figure.subplots_adjust(left=names / inches, right=1 - 0.1 / inches, top=1 - 0.2 / height, bottom=0.58 / height)
+    return figure
+
+
+def caption(aggregates: pd.DataFrame, metric: str) -> str:
+    """Return the caption of `metric_vs_epsilon`: what is drawn, what bands and signs mean, what is missing."""
+    rows = aggregates[aggregates["metric"] == metric]
+    private = rows[rows["calibration"] != NON_PRIVATE]
+    trials = sorted(private["n_trials"].unique())
+    span = f"{trials[0]}" if len(trials) == 1 else f"{trials[0]}–{trials[-1]}"
+    better = "higher" if HIGHER_IS_BETTER[metric] else "lower"
+    deltas = ", ".join(f"{d:g}" for d in sorted(private["delta"].unique()))
+    relations = [RELATION_NAMES.get(r, r) for r in sorted(private["relation"].unique())]
+    parts = [
+        f"{METRIC_NAMES[metric][0].upper()}{METRIC_NAMES[metric][1:]} against ε ({better} is better); δ = {deltas}, "
+        f"{' and '.join(relations)} neighbours{', marked in the legend' if len(relations) > 1 else ''}.",
+        f"Lines are means over {span} trials, bands ± 1 standard error.",
+    ]
+    if metric == "marginal_error":
+        parts.append("Marginal error is half the L1 distance between normalised marginals, averaged over the workload.")
+    if "published" in set(private["calibration"]):
+        parts.append("Published calibrations are dashed with open markers, tight ones drawn through and filled.")
+    if (rows["calibration"] == NON_PRIVATE).any():
+        parts.append("Horizontal lines: predictors without privacy and the trivial predictor.")
+    if (private["epsilon_spent"] > private["epsilon"] * (1 + TOLERANCE)).any():
+        parts.append("Crossed points spend more privacy than requested and carry no certificate.")
+    holes = int((private["k"] < private["n_trials"]).sum())
+    if holes:
+        parts.append(f"{holes} of {len(private)} points lack trials and show how many succeeded (k/n).")
+    return " ".join(parts)
+
+
+def save_figure(figure: Figure, stem: str | os.PathLike[str]) -> dict[str, Path]:
+    """Write ``stem.png`` (200 dpi), ``stem.svg`` and ``stem.pdf``, each atomically and the same bytes each time."""
+    paths = {}
+    with matplotlib.rc_context(RC):
+        for kind, metadata in _METADATA.items():
+            path = Path(f"{os.fspath(stem)}.{kind}")
+            with atomic_path(path) as temporary:
+                figure.savefig(temporary, format=kind, metadata=metadata)
+            paths[kind] = path
+    return paths

@@ -1,0 +1,129 @@
+"""Tables for readers (a row for each arm, a column for each epsilon) and files: CSV, Markdown, LaTeX."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pandas as pd
+
+from marginalia.data.files import atomic_path, write_text
+from marginalia.reporting.arms import arms_of, panels_of
+from marginalia.reporting.tables import KEYS, NON_PRIVATE, TOLERANCE
+
+
+def wide(aggregates: pd.DataFrame) -> pd.DataFrame:
+    """Return the table a reader wants: a row for each arm, a column for each epsilon.
+
+    Returns
+    -------
+    DataFrame
+        ``panel`` (data set and target), ``method`` and one text column for each epsilon, ``∞`` for the non-private arms. A cell
+        reads ``0.0697 ± 0.0009``, with ``(4/5)`` where trials are missing and ``†`` where the certificate exceeds
+        the requested epsilon.
+    """
+    levels = sorted(aggregates["epsilon"].unique())
+    lines = []
+    for panel in panels_of(aggregates):
+        for arm in arms_of(panel.rows, context=aggregates):
+            line = {"panel": panel.title, "method": arm.name}
+            cells = {row.epsilon: format_cell(row) for row in arm.rows.itertuples()}
+            lines.append(line | {epsilon_name(e): cells.get(e, "") for e in levels})
+    return pd.DataFrame(lines, columns=["panel", "method", *(epsilon_name(e) for e in levels)])
+
+
+def epsilon_name(epsilon: float) -> str:
+    """Return ``0.05``, or ``∞`` for no privacy."""
+    return "∞" if np.isinf(epsilon) else f"{epsilon:g}"
+
+
+def format_cell(row: object) -> str:
+    """Return mean ± standard error of one aggregate row, to two digits of the standard error."""
+    mean, stderr, k, n = (getattr(row, name) for name in ("mean", "stderr", "k", "n_trials"))
+    if k == 0:
+        return f"– (0/{n})"
+    if np.isfinite(stderr) and stderr > 0:
+        decimals = int(np.clip(1 - np.floor(np.log10(stderr)), 2, 7))
+        text = f"{mean:.{decimals}f} ± {stderr:.{decimals}f}"
+    else:
+        text = f"{mean:.4g}"
+    private = getattr(row, "calibration") != NON_PRIVATE
+    if private and not getattr(row, "epsilon_spent") <= getattr(row, "epsilon") * (1 + TOLERANCE):
+        text += " †"
+    return text if k == n else f"{text} ({k}/{n})"
+
+
+def write_csv(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
+    """Write a table as CSV, atomically; infinity as ``inf``, nothing as an empty field."""
+    with atomic_path(path) as temporary:
+        frame.to_csv(temporary, index=False, lineterminator="\n", encoding="utf-8")
+
+
+def read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
+    """Read a table written by `write_csv`; empty text stays text."""
+    frame = pd.read_csv(path)
+    text = {*KEYS[:9], "split", "metric", "metrics", "status", "message", "certified"} & set(frame.columns)
+    return frame.assign(**{c: frame[c].astype(object).where(frame[c].notna(), "").astype(str) for c in sorted(text)})
+
+
+def write_markdown(frame: pd.DataFrame, path: str | os.PathLike[str], *, caption: str = "") -> None:
+    """Write a table (`wide`, or any other) as GitHub Markdown, atomically."""
+    cells = [[str(c) for c in frame.columns], ["---"] * frame.shape[1], *_texts(frame)]
+    lines = ["| " + " | ".join(c.replace("|", "\\|") for c in row) + " |" for row in cells]
+    write_text(path, "\n".join([*([caption, ""] if caption else []), *lines, ""]))
+
+
+def write_latex(frame: pd.DataFrame, path: str | os.PathLike[str], *, caption: str = "", label: str = "") -> None:
+    """Write a table (`wide`, or any other) as a LaTeX ``table`` with booktabs rules, atomically.
+
+    A rule separates the panels of `wide`; needs ``\\usepackage{booktabs}``.
+    """
+    grouped = frame.columns[0] == "panel"
+    columns = list(frame.columns[1:] if grouped else frame.columns)
+    body: list[str] = []
+    last = None
+    for row in _texts(frame):
+        if grouped:
+            panel, *row = row
+            if panel != last:
+                body += [r"\midrule"] * bool(body)
+                body.append(rf"\multicolumn{{{len(columns)}}}{{l}}{{\textit{{{_latex(panel)}}}}} \\")
+            last = panel
+        body.append(" & ".join(_latex(c) for c in row) + r" \\")
+    head = " & ".join(_latex(f"ε = {c}" if _is_number(c) else c) for c in columns) + r" \\"
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        *([rf"\caption{{{_latex(caption)}}}"] if caption else []),
+        *([rf"\label{{{label}}}"] if label else []),
+        rf"\begin{{tabular}}{{{'l' * len(columns)}}}",
+        r"\toprule", head, r"\midrule", *body, r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+        "",
+    ]  # fmt: skip
+    write_text(path, "\n".join(lines))
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}", "_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "ε": r"$\varepsilon$", "δ": r"$\delta$",
+    "∞": r"$\infty$", "–": "--", "†": r"$^\dagger$", "’": "'", "·": r"$\cdot$", "≤": r"$\leq$", ">": r"$>$", "<": r"$<$",
+}  # fmt: skip
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(c, c) for c in text)
+
+
+def _is_number(text: str) -> bool:
+    return text == "∞" or text.replace(".", "", 1).replace("e-", "", 1).isdigit()
+
+
+def _texts(frame: pd.DataFrame) -> list[list[str]]:
+    def text(value: object) -> str:
+        if isinstance(value, float):
+            return "" if np.isnan(value) else f"{value:.6g}"
+        return str(value)
+
+    return [[text(v) for v in row] for row in frame.itertuples(index=False)]

@@ -1,0 +1,204 @@
+"""The report page: one HTML file with everything in it, for a phone, a desk and a printer, with or without network."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from marginalia.data.files import write_text
+from marginalia.errors import InputError
+from marginalia.reporting import page
+from marginalia.reporting.figures import METRIC_NAMES
+from marginalia.reporting.formats import epsilon_name
+from marginalia.reporting.tables import ARM, NON_PRIVATE
+
+HEADLINE_METRICS = ("mse", "auc", "marginal_error")
+FIGURE_TITLES = {"certificates": "Certified against requested ε"}
+OTHER_TITLES = {"certificates", "failures", "timings"}
+
+
+def write_report(
+    path: str | os.PathLike[str],
+    *,
+    tables: Mapping[str, pd.DataFrame],
+    figures: Mapping[str, str | os.PathLike[str]],
+    captions: Mapping[str, str],
+    provenance: Mapping[str, Any],
+    config: Mapping[str, Any],
+    datasets_info: Sequence[Mapping[str, Any]],
+    narrow_figures: Mapping[str, str | os.PathLike[str]] | None = None,
+    title: str = "marginalia report",
+) -> None:
+    """Write the report page, atomically. The same arguments give the same bytes.
+
+    Parameters
+    ----------
+    path : path-like
+        The HTML file.
+    tables : mapping of name to DataFrame
+        Aggregates under their metric id, and ``certificates``, ``failures`` and ``timings`` of `tables`; any other
+        table is shown as it is under its name. Sections without a table are left out.
+    figures, narrow_figures : mapping of name to path
+        SVG files; the narrow ones are shown on small screens.
+    captions : mapping of figure name to str
+    provenance : mapping
+        What ran, where and when; nested mappings become nested lists. Times are given, never taken here.
+    config : mapping
+        The configuration as it was used.
+    datasets_info : sequence of mapping
+        For each data set ``name`` and ``status`` (``used`` or ``missing``), and any of ``reason`` (why it is missing),
+        ``description``, ``source``, ``domain_source``, ``rows``, ``attributes``, ``targets``, ``split``, ``licence``,
+        ``citation``, and ``stand_in`` (true for the bundled tables that replace unreachable data).
+
+    Raises
+    ------
+    InputError
+        A figure is missing, or has no caption.
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    aggregates = [tables[m] for m in METRIC_NAMES if m in tables and len(tables[m])]
+    headline = [a for a in aggregates if a["metric"].iloc[0] in HEADLINE_METRICS]
+    environment = Environment(
+        loader=PackageLoader("marginalia.reporting", "templates"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    html = environment.get_template("report.html.j2").render(
+        title=title,
+        facts=_facts(aggregates, tables, datasets_info),
+        finished=provenance.get("finished", ""),
+        stand_ins=[d["name"] for d in datasets_info if d.get("stand_in") and d.get("status") == "used"],
+        missing=[d for d in datasets_info if d.get("status") == "missing"],
+        datasets=_datasets_table(datasets_info),
+        best=page.recommendation_table(headline, METRIC_NAMES) if headline else None,
+        figures=[_figure(name, figures, narrow_figures or {}, captions) for name in figures],
+        results=[_results(a) for a in aggregates],
+        details=[
+            page.plain_table(a, f"{m}-all", f"Every setting of {METRIC_NAMES[m]}.")
+            for a, m in ((a, a["metric"].iloc[0]) for a in aggregates)
+        ],
+        certificates=page.certificate_table(tables["certificates"]) if _has(tables, "certificates") else None,
+        coverage=page.coverage_table(aggregates, METRIC_NAMES) if aggregates else None,
+        failures=page.plain_table(tables["failures"], "failures", "Runs without a value, and why.")
+        if _has(tables, "failures")
+        else None,
+        timings=page.timing_table(tables["timings"]) if _has(tables, "timings") else None,
+        others=[
+            page.plain_table(frame, name, name.replace("_", " "))
+            for name, frame in tables.items()
+            if name not in METRIC_NAMES and name not in OTHER_TITLES
+        ],
+        provenance=provenance,
+        config=_yaml(config),
+    )
+    write_text(path, html)
+
+
+def _has(tables: Mapping[str, pd.DataFrame], name: str) -> bool:
+    return name in tables and len(tables[name]) > 0
+
+
+def _results(aggregates: pd.DataFrame) -> page.HtmlTable:
+    metric = aggregates["metric"].iloc[0]
+    name = METRIC_NAMES[metric]
+    return page.results_table(aggregates, metric, f"{name[0].upper()}{name[1:]}: mean ± standard error over trials.")
+
+
+def _facts(
+    aggregates: Sequence[pd.DataFrame], tables: Mapping[str, pd.DataFrame], datasets_info: Sequence[Mapping[str, Any]]
+) -> list[tuple[str, str]]:
+    """Return the headline figures as (value, what it counts)."""
+    facts = [(str(sum(d.get("status") == "used" for d in datasets_info)), "data sets")]
+    if aggregates:
+        rows = pd.concat(aggregates, ignore_index=True)
+        private = rows[rows["calibration"] != NON_PRIVATE]
+        trials = sorted(rows["n_trials"].unique())
+        levels = [epsilon_name(e) for e in sorted(private["epsilon"].unique())]
+        facts += [
+            (str(len(private[list(ARM)].drop_duplicates())), "private method arms"),
+            (", ".join(levels) or "–", "ε"),
+            ("–".join(dict.fromkeys((str(trials[0]), str(trials[-1])))), "trials per setting"),
+            (f"{rows['k'].sum()} of {rows['n_trials'].sum()}", "values obtained"),
+        ]
+    if _has(tables, "certificates"):
+        certified = tables["certificates"]["certified"] == "yes"
+        facts.append((f"{certified.sum()} of {len(certified)}", "private settings certified"))
+    return facts
+
+
+def _figure(
+    name: str,
+    figures: Mapping[str, str | os.PathLike[str]],
+    narrow: Mapping[str, str | os.PathLike[str]],
+    captions: Mapping[str, str],
+) -> dict[str, str]:
+    if name not in captions:
+        raise InputError(f"figure '{name}' has no caption; add one under its name")
+    metric = METRIC_NAMES.get(name, name)
+    heading = FIGURE_TITLES.get(name, f"{metric[0].upper()}{metric[1:]} against ε")
+    first_sentence = captions[name].split(". ")[0].rstrip(".")
+    return {
+        "name": name,
+        "title": heading,
+        "wide": _data_uri(figures[name]),
+        "narrow": _data_uri(narrow[name]) if name in narrow else "",
+        "alt": f"Figure. {first_sentence}. The same numbers are in the tables below.",
+        "caption": captions[name],
+    }
+
+
+def _data_uri(path: str | os.PathLike[str]) -> str:
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read figure {path}: {error.strerror}") from None
+    return "data:image/svg+xml;base64," + base64.b64encode(content).decode("ascii")
+
+
+_DATASET_COLUMNS = {
+    "name": "Data set",
+    "status": "Status",
+    "rows": "Rows",
+    "attributes": "Attributes",
+    "targets": "Targets",
+    "split": "Split",
+    "source": "Source",
+    "domain_source": "Domain",
+    "description": "Description",
+    "licence": "Licence",
+    "citation": "Citation",
+    "reason": "Why missing",
+}
+
+
+def _datasets_table(datasets_info: Sequence[Mapping[str, Any]]) -> page.HtmlTable | None:
+    if not datasets_info:
+        return None
+    given = [c for c in _DATASET_COLUMNS if any(d.get(c) not in (None, "") for d in datasets_info)]
+    frame = pd.DataFrame([[_text(d.get(c, "")) for c in given] for d in datasets_info], columns=given, dtype=object)
+    return page.plain_table(
+        frame.rename(columns=_DATASET_COLUMNS), "datasets", "Data sets, where their rows and their domain come from."
+    )
+
+
+def _text(value: Any) -> Any:
+    if value is None:
+        return ""
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return value if isinstance(value, int | float | np.number) else str(value)
+
+
+def _yaml(config: Mapping[str, Any]) -> str:
+    import yaml
+
+    return yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True, width=100)

@@ -1,0 +1,161 @@
+"""What the result rows say: averages over trials, certificates, failures and timings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from marginalia.errors import InputError
+from marginalia.reporting.style import method_rank
+
+PANEL = ("experiment", "protocol", "dataset", "task", "target")
+ARM = ("method", "variant", "calibration", "relation")
+KEYS = (*PANEL, *ARM, "epsilon", "delta", "split", "metric")
+STATISTICS = ("mean", "std", "stderr", "k", "n_trials", "reported")
+AGGREGATE_COLUMNS = (*KEYS, *STATISTICS, "epsilon_spent")
+HIGHER_IS_BETTER = {"auc": True, "accuracy": True, "mse": False, "risk": False, "marginal_error": False}
+NON_PRIVATE = "none"
+TOLERANCE = 1e-6  # relative; a certificate is computed by root finding
+
+
+def aggregate(records: pd.DataFrame, metric: str, *, reported: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Average one metric over trials, showing how many trials stand behind each average.
+
+    Parameters
+    ----------
+    records : DataFrame
+        Result rows in the tidy schema.
+    metric : str
+        One of ``mse auc accuracy risk marginal_error``.
+    reported : DataFrame, optional
+        Published values: any of the key columns, and ``reported``. Joined on the key columns it has.
+
+    Returns
+    -------
+    DataFrame
+        One row for each setting, in a fixed order: the keys, then ``mean``, ``std`` (n - 1), ``stderr`` =
+        ``std / sqrt(k)``, ``k`` trials that succeeded of ``n_trials`` that were run, ``reported``, and
+        ``epsilon_spent``, the largest of the k. Floats carry 6 significant digits: beyond them two types of
+        CPU differ. A setting where nothing succeeded keeps its row, with ``k = 0`` and no mean.
+
+    Raises
+    ------
+    InputError
+        Two rows for one trial of one setting, or published values that fit two ways.
+    """
+    rows = records[records["metric"] == metric]
+    twice = rows.duplicated([*KEYS, "trial"])
+    if twice.any():
+        row = rows[twice].iloc[0]
+        raise InputError(
+            f"trial {row['trial']} of {_where(row)} has two rows for {metric}; remove the older records file"
+        )
+    succeeded = rows.assign(value=rows["value"].where(_succeeded(rows)))
+    groups = succeeded.groupby(list(KEYS), dropna=False, sort=False)
+    frame = groups["value"].agg(["mean", "std", "count", "size"])
+    frame["epsilon_spent"] = (
+        succeeded.assign(epsilon_spent=succeeded["epsilon_spent"].where(_succeeded(rows)))
+        .groupby(list(KEYS), dropna=False, sort=False)["epsilon_spent"]
+        .max()
+    )
+    frame = frame.rename(columns={"count": "k", "size": "n_trials"}).reset_index()
+    frame["stderr"] = frame["std"] / np.sqrt(frame["k"].where(frame["k"] > 0))
+    frame = _with_reported(frame, reported)
+    for column in ("mean", "std", "stderr", "epsilon_spent"):
+        frame[column] = round_significant(frame[column])
+    return in_order(frame[list(AGGREGATE_COLUMNS)])
+
+
+def certificates(records: pd.DataFrame) -> pd.DataFrame:
+    """Compare the privacy that each private setting was asked for with what its ledger certifies.
+
+    Returns
+    -------
+    DataFrame
+        One row for each setting: the keys without ``split`` and ``metric``, ``epsilon_spent`` (largest over the
+        trials), ``ratio`` = spent / asked, ``certified`` (``yes``, ``no``, or ``unknown`` where no run succeeded)
+        and the ledger's ``message``.
+    """
+    keys = [k for k in KEYS if k not in ("split", "metric")]
+    rows = records[(records["calibration"] != NON_PRIVATE) & (records["status"] == "ok")]
+    groups = rows.groupby(keys, sort=False)
+    frame = groups["epsilon_spent"].max().to_frame()
+    frame["message"] = groups["message"].max()
+    asked = records[records["calibration"] != NON_PRIVATE][keys].drop_duplicates()
+    frame = asked.merge(frame.reset_index(), on=keys, how="left")
+    frame["message"] = frame["message"].fillna("")
+    frame["epsilon_spent"] = round_significant(frame["epsilon_spent"])
+    frame["ratio"] = round_significant(frame["epsilon_spent"] / frame["epsilon"])
+    certified = pd.Series(np.where(is_certified(frame), "yes", "no"), index=frame.index)
+    frame["certified"] = certified.where(frame["epsilon_spent"].notna(), "unknown")
+    return in_order(frame[[*keys, "epsilon_spent", "ratio", "certified", "message"]])
+
+
+def is_certified(frame: pd.DataFrame) -> pd.Series:
+    """Return for each row whether ``epsilon_spent`` is known and within the ``epsilon`` that was asked for."""
+    return frame["epsilon_spent"].notna() & (frame["epsilon_spent"] <= frame["epsilon"] * (1 + TOLERANCE))
+
+
+def failures(records: pd.DataFrame) -> pd.DataFrame:
+    """List every run without a usable value: keys, trial, ``metrics`` it lacks, ``status`` and ``message``.
+
+    A row that claims success but holds no finite value has status ``no value``.
+    """
+    keys = [*(k for k in KEYS if k != "metric"), "trial"]
+    rows = records[~_succeeded(records)].copy()
+    rows["status"] = rows["status"].where(rows["status"] != "ok", "no value")
+    groups = rows.groupby([*keys, "status", "message"], dropna=False, sort=False)
+    frame = groups["metric"].agg(lambda names: " ".join(sorted(set(names)))).rename("metrics").reset_index()
+    return in_order(frame[[*keys, "metrics", "status", "message"]])
+
+
+def timings(records: pd.DataFrame) -> pd.DataFrame:
+    """Summarise cost: ``seconds`` (mean), ``seconds_max``, ``peak_mb`` (largest) and ``k`` runs for each setting.
+
+    Kept apart from the other tables, which repeat byte for byte while times never do.
+    """
+    keys = [k for k in KEYS if k not in ("split", "metric")]
+    runs = records[records["status"] == "ok"].groupby([*keys, "split", "trial"], dropna=False, sort=False)
+    once = runs[["seconds", "peak_mb"]].max().reset_index()  # the metrics of one run repeat its time
+    groups = once.groupby(keys, sort=False)
+    frame = groups.agg(
+        seconds=("seconds", "mean"), seconds_max=("seconds", "max"), peak_mb=("peak_mb", "max"), k=("trial", "size")
+    ).reset_index()
+    for column in ("seconds", "seconds_max", "peak_mb"):
+        frame[column] = round_significant(frame[column], 3)
+    return in_order(frame)
+
+
+def in_order(frame: pd.DataFrame) -> pd.DataFrame:
+    """Sort by the key columns, methods in the order of the project's legend; a fixed order for equal content."""
+    order = (*PANEL, "split", "method", "calibration", "variant", "relation", "delta", "epsilon", "metric", "trial")
+    columns = [c for c in order if c in frame.columns]
+    rank = {m: i for i, m in enumerate(sorted(frame["method"].unique(), key=method_rank))}
+    return frame.sort_values(
+        columns, key=lambda c: c.map(rank) if c.name == "method" else c, kind="stable", ignore_index=True
+    )
+
+
+def round_significant(values: pd.Series, digits: int = 6) -> pd.Series:
+    """Round to significant digits by way of decimal text, so that the printed number is the stored one."""
+    return values.map(lambda v: float(f"{v:.{digits - 1}e}") if np.isfinite(v) else v).astype(float)
+
+
+def _succeeded(rows: pd.DataFrame) -> pd.Series:
+    return (rows["status"] == "ok") & np.isfinite(rows["value"])
+
+
+def _where(row: pd.Series) -> str:
+    named = [str(row[k]) for k in ("experiment", "dataset", "method", "variant", "calibration") if row[k]]
+    return f"{'/'.join(named)} at epsilon {row['epsilon']:g}"
+
+
+def _with_reported(frame: pd.DataFrame, reported: pd.DataFrame | None) -> pd.DataFrame:
+    if reported is None:
+        return frame.assign(reported=np.nan)
+    keys: Sequence[str] = [k for k in KEYS if k in reported.columns]
+    if reported.duplicated(keys).any():
+        raise InputError(f"the published values hold two rows for one {' + '.join(keys)}; keep one")
+    return frame.merge(reported[[*keys, "reported"]], on=list(keys), how="left", validate="many_to_one")
