@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from marginalia.data.domain import Domain, Source
-from marginalia.data.schema import Column
+from marginalia.data.domain import Domain
+from marginalia.data.schema import Column, Entry
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 
@@ -73,7 +73,9 @@ def label_codes(values: ArrayLike, labels: Sequence[str], *, name: str = "values
     """
     import pandas as pd
 
-    codes = pd.Categorical(_text(pd.Series(np.asarray(values))), categories=list(labels)).codes
+    which, distinct = pd.factorize(np.asarray(values), use_na_sentinel=False)
+    position = {label: code for code, label in enumerate(labels)}
+    codes = np.array([position.get(_text(value), -1) for value in distinct], dtype=np.int64)[which]
     unknown = np.flatnonzero(codes < 0)
     if unknown.size:
         row = int(unknown[0])
@@ -81,7 +83,7 @@ def label_codes(values: ArrayLike, labels: Sequence[str], *, name: str = "values
             f"column '{name}', row {row}: {np.asarray(values)[row]!r} is not among the public values "
             f"{', '.join(labels[:8])}{', ...' if len(labels) > 8 else ''}"
         )
-    return codes.astype(np.int64)
+    return codes
 
 
 def dense_rank(values: ArrayLike) -> NDArray[np.int64]:
@@ -107,12 +109,17 @@ def column_codes(raw: pd.Series[Any], column: Column) -> NDArray[np.int64]:
             )
         raw = raw.astype(object).mask(gone, column.missing)
     edges = column.bin_edges
+    if column.among is not None:
+        which, distinct = pd.factorize(raw.to_numpy())
+        return np.array([_text(value) in column.among for value in distinct], dtype=np.int64)[which]
     if column.labels is not None and edges is None:
         return label_codes(raw.to_numpy(), column.values or column.labels, name=column.name)
     numbers = pd.to_numeric(raw, errors="coerce").to_numpy(dtype=np.float64)
     if np.isnan(numbers).any():
         row = int(np.argmax(np.isnan(numbers)))
         raise InputError(f"column '{column.name}', row {row}: {raw.iloc[row]!r} is not a number")
+    if column.threshold is not None:
+        return (numbers >= column.threshold).astype(np.int64)
     if edges is not None:
         return bin_codes(numbers, edges, open_ended=column.open_ended, name=column.name)
     if column.top is not None:
@@ -120,39 +127,33 @@ def column_codes(raw: pd.Series[Any], column: Column) -> NDArray[np.int64]:
     return numbers.astype(np.int64)
 
 
-def discretize(frame: pd.DataFrame, columns: Sequence[Column], *, source: Source, where: str) -> Table:
-    """Code raw columns by their public descriptions.
+def discretize(frame: pd.DataFrame, entry: Entry) -> Table:
+    """Code raw columns by the public descriptions of a catalogue entry.
 
     Parameters
     ----------
     frame : DataFrame
-        Raw values; further columns are ignored.
-    columns : sequence of Column
-        What to keep, in this order.
-    source : {"documented", "declared", "inferred"}
-        Recorded in the domain.
-    where : str
-        Named in error messages.
+        Raw values; columns that the entry does not list are ignored.
+    entry : Entry
+        Its `attributes` say what to keep, in which order.
 
     Returns
     -------
     Table
     """
-    missing = [c.raw_name for c in columns if c.raw_name not in frame.columns]
+    missing = [c.raw_name for c in entry.attributes if c.raw_name not in frame.columns]
     if missing:
         there = ", ".join(map(str, frame.columns))
-        raise InputError(f"{where}: column '{missing[0]}' is missing; the file has {there}")
+        raise InputError(f"{entry.name}: column '{missing[0]}' is missing; the file has {there}")
     try:
-        codes = np.stack([column_codes(frame[c.raw_name], c) for c in columns], axis=1)
+        codes = np.stack([column_codes(frame[c.raw_name], c) for c in entry.attributes], axis=1)
     except InputError as error:
-        raise InputError(f"{where}: {error}") from None
-    return Table(codes, Domain([c.attribute() for c in columns], source=source))
+        raise InputError(f"{entry.name}: {error}") from None
+    return Table(codes, Domain([c.attribute() for c in entry.attributes], source=entry.domain_source or "declared"))
 
 
-def _text(values: pd.Series[Any]) -> pd.Series[Any]:
-    """Return values as text, whole numbers without a decimal point."""
-    import pandas as pd
-
-    if pd.api.types.is_float_dtype(values) and (values == values.round()).all():
-        values = values.astype(np.int64)
-    return values.astype(str).str.strip()
+def _text(value: Any) -> str:
+    """Return a raw value as text, whole numbers without a decimal point."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).strip()

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from marginalia.data.domain import Attribute, Kind, Source
 from marginalia.errors import InputError, unknown_name
 
-SOURCES = ("coded", "adult", "compas", "law", "dutch", "acs", "bundled")
+SOURCES = ("coded", "adult", "compas", "arff", "acs", "bundled")
 
 
 class Strict(BaseModel):
@@ -64,6 +64,8 @@ class Column(Strict):
     `labels`   one code per label, in this order; raw values are `values` where they differ from the labels
     `bins`     equal left-closed bins; `edges` the same, written out (both may be named by `labels`)
     `top`      counts 0, 1, .. top; everything above `top` shares the last code
+    `among`    Boolean: is the raw value one of these?
+    `from`     Boolean: is the raw number at least this?
     `size`     the file holds codes already
     """
 
@@ -76,19 +78,22 @@ class Column(Strict):
     edges: tuple[float, ...] | None = None
     open_ended: bool = False  # values beyond the outer edges go to the outer bins
     top: int | None = Field(default=None, ge=1)
+    among: tuple[str, ...] | None = None
+    threshold: float | None = Field(default=None, alias="from")
     size: int | None = Field(default=None, ge=1)
     missing: str | float | None = None  # the raw value that a missing one counts as; none: refuse
 
-    @field_validator("labels", "values", mode="before")
+    @field_validator("labels", "values", "among", mode="before")
     @classmethod
     def _as_text(cls, value: Any) -> Any:
         return [str(v) for v in value] if isinstance(value, list | tuple) else value
 
     @model_validator(mode="after")
     def _one_coding(self) -> Self:
-        given = [k for k in ("bins", "edges", "top", "size") if getattr(self, k) is not None]
+        codings = ("bins", "edges", "top", "among", "threshold", "size")
+        given = [key for key in codings if getattr(self, key) is not None]
         if len(given) > 1 or not (given or self.labels):
-            raise ValueError(f"column '{self.name}' needs exactly one of bins, edges, top, size, or labels alone")
+            raise ValueError(f"column '{self.name}' needs exactly one of bins, edges, top, among, from, size or labels")
         if self.values is not None and (given or self.labels is None or len(self.values) != len(self.labels)):
             raise ValueError(f"column '{self.name}': values must go with labels, one for one")
         return self
@@ -112,6 +117,8 @@ class Column(Strict):
         if self.top is not None:
             size = self.top + 1
             labels = (*(str(c) for c in range(self.top)), f"{self.top}+")
+        elif self.among is not None or self.threshold is not None:
+            size, labels = 2, ("no", "yes")
         elif edges is not None:
             size = len(edges) - 1
         else:
@@ -133,7 +140,7 @@ class Entry(Strict):
     kinds: dict[Literal["numeric", "ordinal"], tuple[str, ...]] = Field(default_factory=dict)
     one_hot: tuple[str, ...] | None = None
     columns: tuple[str, ...] | None = None  # a view: only these columns, in this order
-    domain_source: Source = "declared"
+    domain_source: Source | None = None  # default: as the domain file says, else declared
     domain_note: str = ""
     rows: int | None = None
     train_limit: int | None = None  # of a released split only the first rows are trained on

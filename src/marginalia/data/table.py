@@ -94,9 +94,9 @@ class Table:
         self.domain.index(name)
         return self.project([n for n in self.domain.names if n != name])
 
-    def take(self, rows: ArrayLike) -> Table:
-        """Return the rows at the given positions (or where a boolean mask is true)."""
-        return Table._trusted(self.codes[np.asarray(rows)], self.domain)
+    def take(self, rows: ArrayLike | slice) -> Table:
+        """Return the rows of a slice, at the given positions, or where a boolean mask is true."""
+        return Table._trusted(self.codes[rows if isinstance(rows, slice) else np.asarray(rows)], self.domain)
 
     def append(self, other: Table) -> Table:
         """Return the rows of this table followed by those of `other`, which has the same domain."""

@@ -1,0 +1,70 @@
+"""The catalogue of data sets: ``catalog.yaml``, validated."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from marginalia.data.schema import Entry, parse_entry
+from marginalia.errors import unknown_name
+
+AUTO = ("adult", "compas", "acs_income_lin@dd_ssp", "acs_employment@dd_ssp")
+"""What ``datasets: auto`` asks for: whichever of these can be had."""
+
+STAND_INS = ("diabetes", "breast_cancer")
+"""Embedded sets that ``datasets: auto`` falls back to when none of `AUTO` can be had."""
+
+
+def names() -> tuple[str, ...]:
+    """Return the id of every data set, in the catalogue's order."""
+    return tuple(_content())
+
+
+@cache
+def entry(name: str) -> Entry:
+    """Return the entry `name`; raise `InputError` with the nearest name when there is none."""
+    content = _content()
+    if name not in content:
+        raise unknown_name("data set", name, content)
+    return parse_entry(name, content[name])
+
+
+def describe(name: str | Entry) -> dict[str, Any]:
+    """Return what is publicly known of a data set, as plain data: no file is read or fetched.
+
+    Parameters
+    ----------
+    name : str or Entry
+
+    Returns
+    -------
+    dict
+        ``name, description, citation, licence, tasks, rows, domain_source, domain_note, one_hot, files`` and, where
+        the catalogue itself lists them, ``attributes`` (name, size, kind).
+    """
+    item = entry(name) if isinstance(name, str) else name
+    content = item.model_dump(
+        mode="json",
+        include={"name", "description", "citation", "licence", "source", "rows", "domain_source", "domain_note"},
+    )
+    content["tasks"] = {task: spec.model_dump(mode="json") for task, spec in item.tasks.items()}
+    content["one_hot"] = None if item.one_hot is None else list(item.one_hot)
+    content["files"] = [
+        {"role": role, "path": edition.path, "url": edition.url}
+        for role, file in item.files.items()
+        for edition in file.editions
+    ]
+    content["attributes"] = [
+        {"name": a.name, "size": a.size, "kind": a.kind} for a in (c.attribute() for c in item.attributes)
+    ]
+    return content
+
+
+@cache
+def _content() -> dict[str, Any]:
+    import yaml
+
+    text = (resources.files("marginalia.data") / "catalog.yaml").read_text(encoding="utf-8")
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return {name: item for name, item in yaml.load(text, Loader=loader).items() if not name.startswith(".")}

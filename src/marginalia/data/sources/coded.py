@@ -1,0 +1,39 @@
+"""Files that hold codes already: the papers' own files, and the user's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from marginalia.data.domain import Attribute, Domain, Kind
+from marginalia.data.schema import Entry
+from marginalia.data.table import Table
+from marginalia.errors import unknown_name
+
+
+def load(entry: Entry, files: dict[str, Path]) -> Table | tuple[Table, Table]:
+    """Return the table, or (train, test) where the split is released; columns keep the file's order."""
+    domain = read_domain(entry, files)
+    if "table" in files:
+        return Table.read(files["table"], domain=domain)
+    train, test = Table.read(files["train"], domain=domain), Table.read(files["test"], domain=domain)
+    return train, test.project(train.domain.names)
+
+
+def read_domain(entry: Entry, files: dict[str, Path]) -> Domain:
+    """Return the domain from its file or from the entry's attributes, with the kinds that the entry names.
+
+    Plain size files say nothing about kinds; the entry's word goes before the file's.
+    """
+    if "domain" not in files:
+        return Domain([c.attribute() for c in entry.attributes], source=entry.domain_source or "declared")
+    domain = Domain.from_yaml(files["domain"])
+    kinds: dict[str, Kind] = {name: kind for kind, group in entry.kinds.items() for name in group}
+    for name in kinds:
+        if name not in domain:
+            raise unknown_name(f"attribute under 'kinds' of data set '{entry.name}'", name, domain.names)
+    attributes = [Attribute(a.name, a.size, kinds.get(a.name, a.kind), a.labels, a.edges) for a in domain]
+    return Domain(
+        attributes,
+        source=entry.domain_source or domain.source,
+        structural_zeros=domain.structural_zeros,
+    )
