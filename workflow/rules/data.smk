@@ -9,7 +9,7 @@ rule dataset:
     benchmark:
         f"{RESULTS}/benchmarks/data/{{dataset}}.tsv"
     params:
-        source=lambda wildcards: SWEEP.sources[wildcards.dataset],
+        entry=lambda wildcards: SWEEP.entries[wildcards.dataset].model_dump(mode="json"),
         code=code_version(),
     resources:
         mem_mb=2000,

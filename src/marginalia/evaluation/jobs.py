@@ -9,12 +9,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
+from marginalia.data.catalog import describe
+from marginalia.data.datasets import load
+from marginalia.data.schema import Entry
 from marginalia.errors import InputError
 from marginalia.evaluation.cells import CellStore, Runner
 from marginalia.evaluation.methods import BUILT_IN, own_method
 from marginalia.evaluation.plan import Job
 from marginalia.evaluation.protocols import Prepared
 from marginalia.evaluation.records import write_records
+from marginalia.evaluation.sweep import tasks_of
 
 
 @contextmanager
@@ -30,6 +34,23 @@ def logged(path: str | os.PathLike[str]) -> Iterator[None]:
         except Exception:
             traceback.print_exc()
             sys.exit(1)
+
+
+def prepare_dataset(content: Mapping[str, Any], out: str | os.PathLike[str]) -> None:
+    """Get a data set's files, turn them into codes, and store them in a folder of the library's own format.
+
+    Parameters
+    ----------
+    content : mapping
+        The data set's entry, as `marginalia.data.schema.Entry.model_dump` gives it.
+    out : path-like
+        Folder to write.
+    """
+    entry = Entry.model_validate(content)
+    loaded = load(entry)
+    facts = {k: v for k, v in describe(entry).items() if k not in ("name", "tasks", "attributes")}
+    facts |= {"rows": loaded.table.n_rows, "domain_source": loaded.table.domain.source}
+    Prepared(entry.name, loaded.table, tasks_of(entry), loaded.released_test, entry.train_limit, facts).save(out)
 
 
 def run_method(

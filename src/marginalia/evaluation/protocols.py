@@ -47,9 +47,11 @@ class Prepared:
     name : str
     table : Table
         All rows, or the training part of a released split.
+    tasks : tuple of Task
     test : Table or None
         The test part of a released split.
-    tasks : tuple of Task
+    train_limit : int or None
+        Most training rows that are used.
     facts : dict
         For the report: description, citation, domain source, file hashes.
     """
@@ -58,6 +60,7 @@ class Prepared:
     table: Table
     tasks: tuple[Task, ...]
     test: Table | None = None
+    train_limit: int | None = None
     facts: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
@@ -67,7 +70,11 @@ class Prepared:
         for part in (self.table, self.test):
             if part is not None:
                 digest.update(part.codes.tobytes(order="C") + b"\0")
-        content = {"domain": self.table.domain.to_dict(), "tasks": [asdict(t) for t in self.tasks]}
+        content = {
+            "domain": self.table.domain.to_dict(),
+            "tasks": [asdict(t) for t in self.tasks],
+            "train_limit": self.train_limit,
+        }
         digest.update(json.dumps(content, sort_keys=True).encode())
         return digest.hexdigest()
 
@@ -85,6 +92,7 @@ class Prepared:
         content = {
             "name": self.name,
             "has_test": self.test is not None,
+            "train_limit": self.train_limit,
             "tasks": [asdict(t) for t in self.tasks],
             "facts": self.facts,
         }
@@ -105,7 +113,7 @@ class Prepared:
         )
         test = Table.from_parquet(root / "test.parquet", domain=domain) if content["has_test"] else None
         table = Table.from_parquet(root / "table.parquet", domain=domain)
-        return cls(content["name"], table, tasks, test, content["facts"])
+        return cls(content["name"], table, tasks, test, content["train_limit"], content["facts"])
 
 
 def split_rows(
@@ -129,9 +137,9 @@ def split_rows(
     """
     if data.split_kind(protocol) == "released":
         assert data.test is not None
-        return data.table, data.test
+        return data.table.take(slice(data.train_limit)), data.test
     rows = data.table if data.test is None else data.table.append(data.test)
     which = trial if protocol == "strict" else 0
-    return random_split(
-        rows, test_fraction=test_fraction, seed_sequence=seed_sequence(root_seed, experiment, data.name, which)
-    )
+    seed = seed_sequence(root_seed, experiment, data.name, which)
+    split = random_split(rows, test_fraction=test_fraction, seed=seed, train_limit=data.train_limit)
+    return split.train, split.test

@@ -1,0 +1,100 @@
+"""A configuration made ready to run: data sets resolved, jobs planned."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from marginalia.data import catalog
+from marginalia.data.datasets import Resolution, resolve_auto, unreachable_reason
+from marginalia.data.files import write_text
+from marginalia.data.schema import Entry, parse_entry
+from marginalia.errors import InputError
+from marginalia.evaluation.config import Config, parse
+from marginalia.evaluation.plan import Plan, plan
+from marginalia.evaluation.protocols import Task
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What the workflow runs.
+
+    Attributes
+    ----------
+    config : Config
+    plan : Plan
+    entries : dict of data-set id to Entry
+        Every data set that some experiment uses.
+    resolution : Resolution
+        What ``datasets: auto`` became: names, what is missing and why, whether embedded tables stand in.
+    """
+
+    config: Config
+    plan: Plan
+    entries: dict[str, Entry]
+    resolution: Resolution
+
+
+def prepare(content: Mapping[str, Any], *, probe: bool = True) -> Sweep:
+    """Validate a configuration, find its data sets, and plan its jobs.
+
+    Parameters
+    ----------
+    content : mapping
+        The parsed configuration.
+    probe : bool
+        Look (cache, mirror, then the network) for the data sets of ``auto``; False reads what an earlier
+        call with True found, so that the many processes of a cluster run agree and do not ask again.
+
+    Raises
+    ------
+    InputError
+        One line: the configuration is wrong, or a data set asked for by name cannot be had.
+    """
+    config = parse(content)
+    blocks = config.blocks()
+    automatic = any(block.datasets == "auto" for block in blocks)
+    found = _resolution(Path(config.results_dir) / "data" / "auto.json", probe=probe) if automatic else Resolution(())
+    entries: dict[str, Entry] = {}
+    chosen: dict[str, dict[str, tuple[Task, ...]]] = {}
+    for block in blocks:
+        wanted = found.names if block.datasets == "auto" else block.datasets
+        own = [_entry(item) for item in wanted]
+        for entry in own:
+            if entries.setdefault(entry.name, entry) != entry:
+                raise InputError(f"data set '{entry.name}' is declared twice with different contents")
+            if block.datasets != "auto" and probe and (reason := unreachable_reason(entry)):
+                raise InputError(f"data set '{entry.name}': {reason}")
+        chosen[block.name] = {entry.name: tasks_of(entry) for entry in own}
+    return Sweep(config, plan(config, chosen), entries, found)
+
+
+def tasks_of(entry: Entry) -> tuple[Task, ...]:
+    """Return what can be learnt on a data set."""
+    return tuple(Task(task, spec.target, spec.drop, entry.one_hot) for task, spec in entry.tasks.items())
+
+
+def _resolution(note: Path, *, probe: bool) -> Resolution:
+    """Look which default sets can be had, and write it down; or read what was written."""
+    if not probe and note.exists():
+        found = json.loads(note.read_text())
+        return Resolution(tuple(found["names"]), found["missing"], found["stand_ins"])
+    resolution = resolve_auto()
+    text = json.dumps(asdict(resolution), indent=1) + "\n"
+    if not (note.exists() and note.read_text() == text):
+        write_text(note, text)
+    return resolution
+
+
+def _entry(item: str | Mapping[str, Any]) -> Entry:
+    if isinstance(item, str):
+        return catalog.entry(item)
+    if not isinstance(item.get("name"), str):
+        raise InputError(f"datasets: an entry of your own needs a name, got keys {', '.join(map(str, item))}")
+    if item["name"] in catalog.names():
+        raise InputError(f"data set '{item['name']}': the name is taken by the catalogue; choose another")
+    content = {k: v for k, v in item.items() if k != "name"}
+    return parse_entry(item["name"], content, folder=Path.cwd())
