@@ -1,0 +1,264 @@
+"""Any marginal of a calibrated model, with a bound on the memory of the computation.
+
+After one inference pass every table times its adjoint is a marginal. For attributes q:
+
+1. q inside one table: sum that product onto q (the smallest such table, or an answer already given).
+2. otherwise take the smallest set of connected eliminations that covers q: their tables, the messages that enter
+   from outside, and the adjoint of the root's message, which stands for everything beyond. Sum the rest out.
+3. attributes in different connected components are independent.
+
+Where a step would build a table beyond the bound, the sum is done in slices: one attribute fixed at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.errors import InputError
+from marginalia.marginals import kernels
+from marginalia.marginals.contraction import Contraction, Node, as_program, elementwise, strides
+from marginalia.marginals.elimination import Clique
+from marginalia.marginals.inference import Inference
+
+_MEMO_CELLS = 4_000_000
+
+
+class CandidateMarginals:
+    """Marginals of one calibrated model; valid until the next pass of its `Inference`.
+
+    Parameters
+    ----------
+    inference : Inference
+        Calibrated; its `scratch_bytes` bound the memory of intermediate tables and of an answer.
+    """
+
+    def __init__(self, inference: Inference) -> None:
+        self.inference = inference
+        self.max_bytes = inference.scratch_bytes
+        plan = inference.plan
+        self._sizes = plan.sizes
+        self._step = {v: i for i, v in enumerate(plan.order)}
+        self._component = {v: i for i, (members, _, _) in enumerate(plan.components) for v in members}
+        self._tables = sorted(
+            ((t.cells, i, frozenset(t.axes), t) for i, t in enumerate(plan.nodes)), key=lambda t: t[:2]
+        )
+        # The message of v is consumed when the first attribute of its axes goes.
+        self._parent = {
+            v: min(message.axes, key=self._step.__getitem__) if message.axes else None
+            for v, (_, _, message) in plan.joined.items()
+        }
+        self._factor_of = {t.value: t for t in plan.factors}
+        self._memo: dict[Clique, NDArray[np.float64]] = {}
+        self._memo_cells = 0
+
+    def marginal(self, clique: Iterable[int]) -> NDArray[np.float64]:
+        """Return the probabilities of the marginal on `clique`, axes in ascending attribute order.
+
+        Raises
+        ------
+        InputError
+            The answer itself exceeds the scratch memory.
+        """
+        q = tuple(sorted(clique))
+        if q in self._memo:
+            return self._memo[q]
+        cells = math.prod(self._sizes[a] for a in q)
+        if 8 * cells > self.max_bytes:
+            raise InputError(f"a marginal of {cells} cells does not fit the {self.max_bytes >> 20} MB set for answers")
+        parts: dict[int, list[int]] = {}
+        for a in q:
+            parts.setdefault(self._component[a], []).append(a)
+        if len(parts) == 1:
+            answer = self._connected(q)
+        else:
+            answer = np.ones([1] * len(q))
+            for part in parts.values():
+                shape = [self._sizes[a] if a in part else 1 for a in q]
+                answer = answer * self.marginal(part).reshape(shape)
+        if self._memo_cells + cells <= _MEMO_CELLS:
+            self._memo[q] = answer
+            self._memo_cells += cells
+        return answer
+
+    def _connected(self, q: Clique) -> NDArray[np.float64]:
+        wanted = frozenset(q)
+        table = next((t for cells, _, axes, t in self._tables if wanted <= axes), None)
+        known = min((k for k in self._memo if wanted < set(k)), key=lambda k: self._memo[k].size, default=None)
+        if known is not None and (table is None or self._memo[known].size < table.cells):
+            return np.asarray(self._memo[known].sum(axis=tuple(i for i, a in enumerate(known) if a not in wanted)))
+        if table is not None:
+            return self._from_table(table, q)
+        return self._from_subtree(q)
+
+    def _from_table(self, table: Node, q: Clique) -> NDArray[np.float64]:
+        plan = self.inference.plan
+        if table.value in self._factor_of:
+            start = table.adjoint  # clique marginals are finished, and linear in every domain
+            full = self.inference.workspace[start : start + table.cells].reshape([self._sizes[a] for a in table.axes])
+            answer = full.sum(axis=tuple(i for i, a in enumerate(table.axes) if a not in q))
+            return answer / answer.sum()
+        work = Contraction(self._sizes, self._step, plan.n_workspace, reverse=False)
+        out = work.allocate(q)
+        code = kernels.MUL if len(q) == len(table.axes) else kernels.DOT
+        record = elementwise(
+            code, self._sizes, table.axes, (out.value, q), (table.value, table.axes), (table.adjoint, table.axes)
+        )
+        w = self.inference.with_scratch(work.end)
+        self._execute(as_program([record]), w)
+        return self._read(w, out)
+
+    def _from_subtree(self, q: Clique) -> NDArray[np.float64]:
+        leaves = self._subtree_tables(q)
+        slices: tuple[int, ...] = ()
+        while True:
+            work, heads, out = self._contract(leaves, q, slices)
+            peak = 8 * (work.end - self.inference.plan.n_workspace)
+            if peak <= self.max_bytes:
+                break
+            largest = max(work.nodes, key=lambda t: t.cells).axes
+            open_axes = [a for a in largest if a not in slices and self._sizes[a] > 1]
+            if not open_axes:
+                raise InputError(
+                    f"a marginal of {out.cells} cells needs more than the {self.max_bytes >> 20} MB set for candidates"
+                )
+            slices = (*slices, max(open_axes, key=lambda a: (a in q, self._sizes[a], -a)))
+        w = self.inference.with_scratch(work.end)
+        if not slices:
+            self._execute(work.forward(), w, work.n_scales)
+            return self._read(w, out)
+        return self._sliced(work, heads, out, q, slices, w)
+
+    def _sliced(
+        self,
+        work: Contraction,
+        heads: list[tuple[Node, Node]],
+        out: Node,
+        q: Clique,
+        slices: tuple[int, ...],
+        w: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """Run the contraction once per value of the sliced attributes and put the pieces together."""
+        answer = np.zeros([self._sizes[a] for a in q])
+        program = work.forward()
+        pieces: list[tuple[tuple[slice | int, ...], NDArray[np.float64], float]] = []
+        for values in np.ndindex(*(self._sizes[a] for a in slices)):
+            fixed = dict(zip(slices, values, strict=True))
+            copies = []
+            for source, copy in heads:
+                step = strides(source.axes, self._sizes)
+                offset = source.value + sum(fixed[a] * step[a] for a in source.axes if a in fixed)
+                copies.append(
+                    elementwise(
+                        kernels.COPY, work.sizes, copy.axes, (copy.value, copy.axes), (offset, ()), a_strides=step
+                    )
+                )
+            log_scale = self._execute(np.concatenate([as_program(copies), program]), w, work.n_scales)
+            index = tuple(fixed.get(a, slice(None)) for a in q)
+            piece = w[out.value : out.value + out.cells].reshape([work.sizes[a] for a in q])
+            piece = piece[tuple(0 if a in fixed else slice(None) for a in q)]
+            pieces.append((index, piece.copy(), log_scale))
+        top = max(s + (p.max() if self._is_log else _log(p.max())) for _, p, s in pieces)
+        for index, piece, log_scale in pieces:
+            answer[index] += np.exp(piece + (log_scale - top)) if self._is_log else piece * math.exp(log_scale - top)
+        return answer / answer.sum()
+
+    @property
+    def _is_log(self) -> bool:
+        return self.inference.domain == "log"
+
+    def _execute(self, program: NDArray[np.int64], w: NDArray[np.float64], n_scales: int = 0) -> float:
+        """Run a program in the pass's domain; return the log of the scale taken out of its result."""
+        if self._is_log:
+            kernels.run_log(program, w)
+            return 0.0
+        scales = np.ones(n_scales)
+        if not kernels.run(program, w, scales):
+            return -math.inf  # a slice without mass
+        return float(np.log(scales).sum())
+
+    def _read(self, w: NDArray[np.float64], out: Node) -> NDArray[np.float64]:
+        table = w[out.value : out.value + out.cells].reshape([self._sizes[a] for a in out.axes])
+        table = np.exp(table - table.max()) if self._is_log else table.copy()
+        return np.asarray(table / table.sum())
+
+    def _subtree_tables(self, q: Clique) -> list[tuple[Node, bool]]:
+        """Return the tables (and whether to take the adjoint) whose product, summed onto q, is its marginal."""
+        plan = self.inference.plan
+        tree = self._spanning(q)
+        inner = {id(plan.joined[v][2]): v for v in tree}
+        tables: list[tuple[Node, bool]] = []
+
+        def collect(t: Node) -> bool:
+            """Append what `t` is made of, as coarsely as possible; return whether a message of the subtree is inside."""
+            if id(t) in inner:
+                for side in plan.joined[inner[id(t)]][:2]:
+                    if side is not None:
+                        collect(side)
+                return True
+            start = len(tables)
+            if any([collect(part) for part in t.inputs]):
+                return True
+            tables[start:] = [(t, False)]
+            return False
+
+        message = plan.joined[max(tree, key=self._step.__getitem__)][2]
+        collect(message)
+        if message.axes:
+            tables.append((message, True))
+        return tables
+
+    def _spanning(self, q: Clique) -> set[int]:
+        """Return the eliminations of the smallest subtree whose tables cover q."""
+        plan = self.inference.plan
+        paths = []
+        for a in q:
+            path, v = [], a
+            while v is not None:
+                path.append(v)
+                v = self._parent[v]
+            paths.append(path)
+        shared = set(paths[0]).intersection(*paths[1:])
+        top = min(shared, key=self._step.__getitem__)
+        tree = {v for path in paths for v in path[: path.index(top) + 1]}
+        wanted = frozenset(q)
+        scope = {v: {v, *plan.joined[v][2].axes} for v in tree}
+        while len(tree) > 1:  # drop the root while a single child holds all it has of q
+            root = max(tree, key=self._step.__getitem__)
+            children = [v for v in tree if self._parent[v] == root]
+            if len(children) != 1 or not wanted & scope[root] <= scope[children[0]] - {children[0]}:
+                break
+            tree.discard(root)
+        return tree
+
+    def _contract(
+        self, leaves: list[tuple[Node, bool]], q: Clique, slices: Sequence[int]
+    ) -> tuple[Contraction, list[tuple[Node, Node]], Node]:
+        """Compile the sum of the leaves' product onto q; sliced attributes have size 1 and their tables are copied."""
+        sizes = tuple(1 if a in slices else m for a, m in enumerate(self._sizes))
+        work = Contraction(sizes, self._step, self.inference.plan.n_workspace, reverse=False)
+        live, heads = [], []
+        for t, adjoint in leaves:
+            source = Node(t.axes, t.cells, t.adjoint if adjoint else t.value)
+            if any(a in slices for a in t.axes):
+                copy = work.allocate(t.axes)
+                heads.append((source, copy))
+                live.append(copy)
+            else:
+                live.append(source)
+        left = {a for t in live for a in t.axes} - set(q)
+        while left:
+            scopes = {v: frozenset().union(*(t.axes for t in live if v in t.axes)) for v in left}
+            v = min(left, key=lambda v: (work.cells(tuple(scopes[v])) // sizes[v], work.cells(tuple(scopes[v])), v))
+            bucket = [t for t in live if v in t.axes]
+            live = [t for t in live if v not in t.axes]
+            live.append(work.sum_out(v, bucket))
+            left.discard(v)
+        return work, heads, work.product(live, q)
+
+
+def _log(x: float) -> float:
+    return math.log(x) if x > 0.0 else -math.inf

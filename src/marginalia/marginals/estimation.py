@@ -1,0 +1,346 @@
+"""Fit a graphical model to noisy marginals: Bregman proximal steps, each solved in its dual.
+
+The objective is L(mu) = 1/2 sum_i ||M_i(mu) - y_i||^2 / sigma_i^2 over the marginals mu of distributions with N
+records (Private-PGM, McKenna et al. 2019, which takes mirror-descent steps instead). One outer step minimises
+L(mu) + T KL(mu || mu_k), whose dual is smooth and well conditioned in one vector u per measured marginal:
+
+    minimise over u   N log Z(theta_k + u) - <u, y> + T/2 sum_i sigma_i^2 |u_i|^2
+    gradient          r = mu - y + T sigma^2 u                (one inference pass)
+    duality gap       1/2 sum_i |r_i|^2 / sigma_i^2           (exact, in units of L)
+
+and theta_{k+1} = theta_k + u. The bias of the entropy term vanishes over outer steps, along which L decreases.
+The inner problem is solved by L-BFGS, whose curvature pairs stay valid across outer steps (the Hessian at a point
+does not depend on k).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits
+
+from marginalia.data import Domain
+from marginalia.errors import InputError
+from marginalia.marginals.cost import check_memory
+from marginalia.marginals.elimination import Clique
+from marginalia.marginals.inference import Inference
+from marginalia.marginals.model import GraphicalModel
+from marginalia.marginals.plan import Plan
+
+_MEMORY = 10  # curvature pairs of L-BFGS
+_FIRST_STEP = 2.0  # largest change of a dual variable before any curvature is known
+_MAX_INNER = 500  # passes of one subproblem; it normally stops on its gap
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A noisy marginal.
+
+    Parameters
+    ----------
+    attributes : sequence of str
+    values : array-like of shape (size of each attribute, in the order given)
+        Noisy counts.
+    sigma : float
+        Standard deviation of the noise of each count, positive.
+    """
+
+    attributes: Sequence[str]
+    values: ArrayLike
+    sigma: float
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """When a fit stops, and how long its proximal steps are.
+
+    Parameters
+    ----------
+    t : float
+        T = t / min sigma: small values make long steps of hard subproblems.
+    gap : float
+        A subproblem ends when its duality gap is at most this share of L.
+    decrease : float
+        The fit ends when an outer step lowers L by at most this share of it ...
+    passes : int
+        ... or at the first outer step that ends after this many inference passes.
+    min_outer : int
+        Outer steps made in any case.
+    """
+
+    t: float = 3.0
+    gap: float = 0.01
+    decrease: float = 5e-4
+    passes: int = 2000
+    min_outer: int = 2
+
+
+FINAL = FitSettings()
+ROUND_TIGHT = FitSettings(t=3.0, gap=0.01, decrease=1e-3, passes=400)
+ROUND_QUICK = FitSettings(t=10.0, gap=0.1, decrease=1e-3, passes=60)
+
+
+@dataclass
+class FitReport:
+    """What a fit did.
+
+    Attributes
+    ----------
+    loss : float
+        L at the end.
+    gap : float
+        Duality gap of the last subproblem, in units of L.
+    decrease : float
+        Relative decrease of L over the last outer step.
+    passes, outer : int
+    domains : dict
+        How many passes ran in each numeric domain of `inference`.
+    losses : list of float
+        L after each outer step; never increases.
+    """
+
+    loss: float = math.nan
+    gap: float = math.nan
+    decrease: float = math.nan
+    passes: int = 0
+    outer: int = 0
+    domains: dict[str, int] = field(default_factory=dict)
+    losses: list[float] = field(default_factory=list)
+
+
+def estimate(
+    domain: Domain,
+    measurements: Sequence[Measurement],
+    *,
+    total: float | None = None,
+    warm_start: GraphicalModel | None = None,
+    settings: FitSettings = FINAL,
+) -> GraphicalModel:
+    """Return the graphical model that fits the measurements.
+
+    Parameters
+    ----------
+    domain : Domain
+        Cells it declares impossible get no mass.
+    measurements : sequence of Measurement
+        May repeat, nest and overlap; attributes in none of them come out uniform.
+    total : float, optional
+        Number of records; default: `estimate_total`.
+    warm_start : GraphicalModel, optional
+        Start here; each of its cliques must lie in a clique of the new model.
+    settings : FitSettings
+
+    Returns
+    -------
+    GraphicalModel
+        With a `report` (`FitReport`).
+
+    Raises
+    ------
+    InputError
+        A measurement does not fit the domain, or the model does not fit in memory.
+    """
+    targets = _merge(domain, measurements)
+    total = estimate_total(measurements) if total is None else float(total)
+    if not 0 < total < math.inf:
+        raise InputError(f"total must be a positive number of records, not {total!r}")
+    zeros = _zero_cliques(domain)
+    plan = Plan([t.clique for t in targets], domain.sizes, extra=zeros)
+    check_memory(plan)
+    theta = _initial(plan, domain, warm_start)
+    with threadpool_limits(1):  # threads change the last bits, and cost time on small tables
+        fit = _Fit(plan, targets, total)
+        theta = fit.run(theta, settings)
+    model = GraphicalModel(domain, plan, theta, total)
+    model.inference = fit.inference  # calibrated at theta
+    model.report = fit.report
+    return model
+
+
+def estimate_total(measurements: Sequence[Measurement]) -> float:
+    """Return the inverse-variance weighted mean of the measurements' sums (variance sigma^2 * cells), at least 1."""
+    weights = [1.0 / (m.sigma**2 * np.size(m.values)) for m in measurements]
+    if not weights:
+        raise InputError("without measurements the total must be given")
+    sums = [float(np.sum(m.values)) for m in measurements]
+    return max(1.0, sum(w * s for w, s in zip(weights, sums, strict=True)) / sum(weights))
+
+
+@dataclass
+class _Target:
+    clique: Clique
+    values: NDArray[np.float64]
+    precision: float
+
+
+def _merge(domain: Domain, measurements: Sequence[Measurement]) -> list[_Target]:
+    """Average repeated measurements of a marginal by precision; order by clique."""
+    targets: dict[Clique, _Target] = {}
+    for m in measurements:
+        positions = [domain.index(a) for a in m.attributes]
+        if not positions or len(set(positions)) != len(positions):
+            raise InputError(f"measurement of {tuple(m.attributes)}: name at least one attribute, each once")
+        values = np.asarray(m.values, np.float64)
+        if values.shape != tuple(domain.sizes[a] for a in positions):
+            wanted = tuple(domain.sizes[a] for a in positions)
+            raise InputError(f"measurement of {tuple(m.attributes)} has shape {values.shape}; the domain says {wanted}")
+        if not np.isfinite(values).all():
+            raise InputError(f"measurement of {tuple(m.attributes)} holds a value that is not finite")
+        if not 0 < m.sigma < math.inf:
+            raise InputError(
+                f"measurement of {tuple(m.attributes)}: sigma must be positive and finite, not {m.sigma!r}"
+            )
+        order = sorted(range(len(positions)), key=positions.__getitem__)
+        clique = tuple(positions[i] for i in order)
+        flat = np.transpose(values, order).ravel()
+        weight = 1.0 / m.sigma**2
+        if clique in targets:
+            old = targets[clique]
+            both = old.precision + weight
+            targets[clique] = _Target(clique, (old.precision * old.values + weight * flat) / both, both)
+        else:
+            targets[clique] = _Target(clique, flat, weight)
+    return [targets[c] for c in sorted(targets)]
+
+
+def _zero_cliques(domain: Domain) -> list[Clique]:
+    return [tuple(sorted(domain.index(a) for a in z.attributes)) for z in domain.structural_zeros if z.cells]
+
+
+def _initial(plan: Plan, domain: Domain, warm_start: GraphicalModel | None) -> NDArray[np.float64]:
+    """Return the potentials to start from: those of `warm_start`, or uniform over the possible cells."""
+    theta = np.zeros(plan.theta_at[-1])
+    if warm_start is not None:
+        theta = plan.embed(warm_start.plan, warm_start.theta)
+    for zeros, clique in zip((z for z in domain.structural_zeros if z.cells), _zero_cliques(domain), strict=True):
+        host = next(i for i, c in enumerate(plan.cliques) if set(clique) <= set(c))
+        axes = plan.cliques[host]
+        table = theta[plan.theta_at[host] : plan.theta_at[host + 1]].reshape([plan.sizes[a] for a in axes])
+        for cell in zeros.cells:
+            fixed = {domain.index(a): x for a, x in zip(zeros.attributes, cell, strict=True)}
+            table[tuple(fixed.get(a, slice(None)) for a in axes)] = -np.inf
+    return theta
+
+
+class _Fit:
+    """One estimation problem: N, the targets y and their weights, on a plan."""
+
+    def __init__(self, plan: Plan, targets: list[_Target], total: float) -> None:
+        self.inference = Inference(plan)
+        self.total = total
+        self.y = np.concatenate([np.zeros(0), *(t.values for t in targets)])
+        self.weights = np.concatenate([np.zeros(0), *(np.full(t.values.size, t.precision) for t in targets)])
+        self.report = FitReport()
+        self._pairs = _Curvature(self.y.size)
+
+    def run(self, theta: NDArray[np.float64], settings: FitSettings) -> NDArray[np.float64]:
+        report = self.report
+        zero = np.zeros_like(self.y)
+        mu, log_z = self._evaluate(theta, zero)
+        loss = self._loss(mu)
+        if not self.y.size:
+            report.loss = report.gap = report.decrease = 0.0
+            return theta
+        ridge = settings.t * math.sqrt(self.weights.max()) / self.weights  # T sigma^2
+        while True:
+            mu, log_z = self._subproblem(theta, mu, log_z, ridge, settings.gap)
+            theta = self.inference.theta.copy()
+            previous, loss = loss, self._loss(mu)
+            report.outer += 1
+            report.losses.append(loss)
+            report.decrease = (previous - loss) / loss if loss > 0 else 0.0
+            if report.outer >= settings.min_outer and (
+                report.decrease <= settings.decrease or report.passes >= settings.passes
+            ):
+                report.loss = loss
+                return theta
+
+    def _subproblem(
+        self, theta: NDArray[np.float64], mu: NDArray[np.float64], log_z: float, ridge: NDArray[np.float64], gap: float
+    ) -> tuple[NDArray[np.float64], float]:
+        """Minimise the dual from u = 0, where mu and log Z are known; leave the pass at its solution."""
+        u = np.zeros_like(self.y)
+        value = self.total * log_z
+        r = mu - self.y
+        for _ in range(_MAX_INNER):
+            self.report.gap = 0.5 * float(self.weights @ (r * r))
+            if self.report.gap <= gap * self._loss(mu):
+                break
+            inverse = 1.0 / (mu * (1.0 - mu / self.total) + ridge)
+            direction = self._pairs.direction(r, inverse)
+            slope = float(direction @ r)
+            step = 1.0
+            if not self._pairs.count:
+                step = min(1.0, _FIRST_STEP / float(np.abs(direction).max()))
+            while True:
+                trial = u + step * direction
+                mu, log_z = self._evaluate(theta, trial)
+                new = self.total * log_z - float(trial @ self.y) + 0.5 * float(ridge @ (trial * trial))
+                # Beyond the precision of N log Z a decrease cannot be seen; the gap decides then.
+                if new <= value + 1e-4 * step * slope + 1e-13 * abs(self.total * log_z):
+                    break
+                # Minimum of the parabola through value, slope and the trial, kept inside [0.1, 0.5] of the step.
+                curve = new - value - step * slope
+                step *= min(0.5, max(0.1, -0.5 * step * slope / curve)) if math.isfinite(curve) else 0.1
+                if step < 1e-10:
+                    return self._evaluate(theta, u)
+            new_r = mu - self.y + ridge * trial
+            self._pairs.push(trial - u, new_r - r)
+            u, r, value = trial, new_r, new
+        return mu, log_z
+
+    def _evaluate(self, theta: NDArray[np.float64], u: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+        log_z = self.inference.evaluate(theta, u)
+        self.report.passes += 1
+        domains = self.report.domains
+        domains[self.inference.domain] = domains.get(self.inference.domain, 0) + 1
+        return self.total * self.inference.block_mu, log_z
+
+    def _loss(self, mu: NDArray[np.float64]) -> float:
+        miss = mu - self.y
+        return 0.5 * float(self.weights @ (miss * miss))
+
+
+class _Curvature:
+    """The last pairs (change of u, change of gradient) of L-BFGS (Nocedal & Wright 2006, Algorithm 7.4)."""
+
+    def __init__(self, size: int) -> None:
+        self._s = np.zeros((_MEMORY, size))
+        self._y = np.zeros((_MEMORY, size))
+        self._sy = np.ones(_MEMORY)
+        self._next = 0
+        self.count = 0
+
+    def push(self, s: NDArray[np.float64], y: NDArray[np.float64]) -> None:
+        sy = float(s @ y)
+        if not sy > 1e-12 * math.sqrt(float(s @ s) * float(y @ y)):
+            return
+        self._s[self._next], self._y[self._next], self._sy[self._next] = s, y, sy
+        self._next = (self._next + 1) % _MEMORY
+        self.count = min(self.count + 1, _MEMORY)
+
+    def direction(self, gradient: NDArray[np.float64], inverse: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return minus the approximate inverse Hessian times `gradient`; `inverse` is its initial diagonal."""
+        newest_first = np.array([(self._next - 1 - i) % _MEMORY for i in range(self.count)], np.int64)
+        return _two_loops(gradient, inverse, self._s, self._y, self._sy, newest_first)
+
+
+@njit(cache=True)
+def _two_loops(gradient, inverse, s, y, sy, newest_first):  # type: ignore[no-untyped-def]
+    q = gradient.copy()
+    alpha = np.empty(newest_first.size)
+    for i in range(newest_first.size):
+        k = newest_first[i]
+        alpha[i] = np.dot(s[k], q) / sy[k]
+        q -= alpha[i] * y[k]
+    q *= inverse
+    for i in range(newest_first.size - 1, -1, -1):
+        k = newest_first[i]
+        beta = np.dot(y[k], q) / sy[k]
+        q += (alpha[i] - beta) * s[k]
+    return -q

@@ -1,0 +1,395 @@
+"""Compiled loops of the inference engine: an interpreter for integer programs over one flat float64 workspace.
+
+A program (made by `plan`) is an int64 vector of records. Tables are stretches of the workspace; an element-wise
+record carries a loop shape and one stride per operand and axis, so broadcasting, transposing and summing out are
+the same loop:
+
+====== =================================================================================================
+COPY   d = a
+MUL    d = a * b
+DOT    d = sum of a * b over the axes d lacks
+SUM    d = sum of a over the axes d lacks
+ADD    d += a (broadcast or summed)
+GEMM   batched matrix product of contiguous blocks (BLAS)
+SCALE  divide a message by its maximum, remember the factor
+UNSCALE divide an adjoint by the factor of its message
+ROOT   adjoint of a scalar message: 1 / message
+====== =================================================================================================
+
+`run` executes it on probabilities, `run_log` on their logarithms (the slow path, for models whose products leave
+the range of float64). Denormal numbers are flushed to zero while a program runs: they slow multiplication fivefold.
+"""
+
+from __future__ import annotations
+
+import platform
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+COPY, MUL, DOT, SUM, ADD, GEMM, SCALE, UNSCALE, ROOT = range(9)
+
+_FAST = {"reassoc", "contract", "nsz", "arcp"}  # keeps NaN and infinity meaningful
+_SMALL = 4096  # multiply-adds below which a BLAS call costs more than it saves
+
+_X86 = platform.machine().lower() in ("x86_64", "amd64")
+
+
+@intrinsic
+def _read_mxcsr(typingctx):  # type: ignore[no-untyped-def]
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        if not _X86:
+            return ir.Constant(ir.IntType(32), 0)
+        slot = cgutils.alloca_once(builder, ir.IntType(32))
+        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer()])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse.stmxcsr")
+        builder.call(function, [builder.bitcast(slot, ir.IntType(8).as_pointer())])
+        return builder.load(slot)
+
+    return types.uint32(), codegen
+
+
+@intrinsic
+def _write_mxcsr(typingctx, value):  # type: ignore[no-untyped-def]
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        if _X86:
+            slot = cgutils.alloca_once(builder, ir.IntType(32))
+            builder.store(args[0], slot)
+            kind = ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer()])
+            function = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse.ldmxcsr")
+            builder.call(function, [builder.bitcast(slot, ir.IntType(8).as_pointer())])
+        return context.get_dummy_value()
+
+    return types.void(types.uint32), codegen
+
+
+@njit(cache=True, fastmath=_FAST)
+def _row(code, w, d, a, b, n, sd, sa, sb):  # type: ignore[no-untyped-def]
+    """Run the innermost loop of an element-wise record; unit and zero strides get loops that vectorise."""
+    if code == MUL:
+        if sd == 1 and sa == 1 and sb == 1:
+            for j in range(n):
+                w[d + j] = w[a + j] * w[b + j]
+        elif sd == 1 and sa == 1 and sb == 0:
+            y = w[b]
+            for j in range(n):
+                w[d + j] = w[a + j] * y
+        elif sd == 1 and sa == 0 and sb == 1:
+            x = w[a]
+            for j in range(n):
+                w[d + j] = x * w[b + j]
+        else:
+            for j in range(n):
+                w[d + j * sd] = w[a + j * sa] * w[b + j * sb]
+    elif code == DOT:
+        if sd == 0:
+            total = 0.0
+            if sa == 1 and sb == 1:
+                for j in range(n):
+                    total += w[a + j] * w[b + j]
+            elif sa == 1 and sb == 0:
+                for j in range(n):
+                    total += w[a + j]
+                total *= w[b]
+            elif sa == 0 and sb == 1:
+                for j in range(n):
+                    total += w[b + j]
+                total *= w[a]
+            else:
+                for j in range(n):
+                    total += w[a + j * sa] * w[b + j * sb]
+            w[d] += total
+        elif sd == 1 and sa == 1 and sb == 1:
+            for j in range(n):
+                w[d + j] += w[a + j] * w[b + j]
+        elif sd == 1 and sa == 1 and sb == 0:
+            y = w[b]
+            for j in range(n):
+                w[d + j] += w[a + j] * y
+        elif sd == 1 and sa == 0 and sb == 1:
+            x = w[a]
+            for j in range(n):
+                w[d + j] += x * w[b + j]
+        else:
+            for j in range(n):
+                w[d + j * sd] += w[a + j * sa] * w[b + j * sb]
+    elif code == COPY:
+        if sd == 1 and sa == 1:
+            for j in range(n):
+                w[d + j] = w[a + j]
+        else:
+            for j in range(n):
+                w[d + j * sd] = w[a + j * sa]
+    elif sd == 0:
+        total = 0.0
+        if sa == 1:
+            for j in range(n):
+                total += w[a + j]
+        else:
+            for j in range(n):
+                total += w[a + j * sa]
+        w[d] += total
+    elif sd == 1 and sa == 1:
+        for j in range(n):
+            w[d + j] += w[a + j]
+    else:
+        for j in range(n):
+            w[d + j * sd] += w[a + j * sa]
+
+
+@njit(cache=True)
+def _elementwise(code, w, p, i, counter):  # type: ignore[no-untyped-def]
+    """Run one element-wise record: an odometer over the outer axes, two explicit inner loops."""
+    nd = p[i + 2]
+    d = p[i + 3]
+    a = p[i + 4]
+    b = p[i + 5]
+    shape = i + 7
+    td = shape + nd
+    ta = td + nd
+    tb = ta + nd
+    if code == DOT or code == SUM:
+        w[d : d + p[i + 6]] = 0.0
+    n1 = p[shape + nd - 2]
+    n0 = p[shape + nd - 1]
+    d1, a1, b1 = p[td + nd - 2], p[ta + nd - 2], p[tb + nd - 2]
+    d0, a0, b0 = p[td + nd - 1], p[ta + nd - 1], p[tb + nd - 1]
+    outer = 1
+    for k in range(nd - 2):
+        counter[k] = 0
+        outer *= p[shape + k]
+    for _ in range(outer):
+        for j in range(n1):
+            _row(code, w, d + j * d1, a + j * a1, b + j * b1, n0, d0, a0, b0)
+        k = nd - 3
+        while k >= 0:
+            counter[k] += 1
+            d += p[td + k]
+            a += p[ta + k]
+            b += p[tb + k]
+            if counter[k] < p[shape + k]:
+                break
+            d -= p[td + k] * p[shape + k]
+            a -= p[ta + k] * p[shape + k]
+            b -= p[tb + k] * p[shape + k]
+            counter[k] = 0
+            k -= 1
+
+
+@njit(cache=True, fastmath=_FAST)
+def _gemm(w, nb, m, n, k, oa, ob, oc, ta, tb):  # type: ignore[no-untyped-def]
+    """C_i (m x n) = op(A_i) (m x k) op(B_i) (k x n) for nb contiguous blocks."""
+    if m * n * k < _SMALL and not ta and tb:
+        for i in range(nb):
+            for r in range(m):
+                for c in range(n):
+                    total = 0.0
+                    for j in range(k):
+                        total += w[oa + r * k + j] * w[ob + c * k + j]
+                    w[oc + r * n + c] = total
+            oa += m * k
+            ob += n * k
+            oc += m * n
+        return
+    if m * n * k < _SMALL and not tb:
+        sr = 1 if ta else k
+        sj = m if ta else 1
+        for i in range(nb):
+            for r in range(m):
+                for c in range(n):
+                    w[oc + r * n + c] = 0.0
+                for j in range(k):
+                    x = w[oa + r * sr + j * sj]
+                    for c in range(n):
+                        w[oc + r * n + c] += x * w[ob + j * n + c]
+            oa += m * k
+            ob += n * k
+            oc += m * n
+        return
+    for i in range(nb):
+        a = w[oa : oa + m * k]
+        b = w[ob : ob + n * k]
+        c = w[oc : oc + m * n].reshape((m, n))
+        if ta:
+            if tb:
+                np.dot(a.reshape((k, m)).T, b.reshape((n, k)).T, c)
+            else:
+                np.dot(a.reshape((k, m)).T, b.reshape((k, n)), c)
+        elif tb:
+            np.dot(a.reshape((m, k)), b.reshape((n, k)).T, c)
+        else:
+            np.dot(a.reshape((m, k)), b.reshape((k, n)), c)
+        oa += m * k
+        ob += n * k
+        oc += m * n
+
+
+@njit(cache=True)
+def run(program, w, scales):  # type: ignore[no-untyped-def]
+    """Execute a program on the workspace `w`; return False where a message lost all its mass."""
+    counter = np.empty(64, np.int64)
+    saved = _read_mxcsr()
+    _write_mxcsr(np.uint32(saved | np.uint32(0x8040)))
+    ok = True
+    i = 0
+    while i < program.size:
+        code = program[i]
+        if code <= ADD:
+            _elementwise(code, w, program, i, counter)
+        elif code == GEMM:
+            p = program[i + 2 : i + 11]
+            _gemm(w, p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8])
+        elif code == SCALE:
+            off, cells = program[i + 2], program[i + 3]
+            top = 0.0
+            for j in range(off, off + cells):
+                if w[j] > top:
+                    top = w[j]
+            if not (top > 0.0 and top < np.inf):
+                ok = False
+                break
+            scales[program[i + 4]] = top
+            # Inside this range nothing is lost by leaving the table alone, and a pass over it is saved.
+            if top < 1e-10 or top > 1e10 or cells == 1:
+                inverse = 1.0 / top
+                for j in range(off, off + cells):
+                    w[j] *= inverse
+            else:
+                scales[program[i + 4]] = 1.0
+        elif code == UNSCALE:
+            s = scales[program[i + 4]]
+            if s != 1.0:
+                inverse = 1.0 / s
+                for j in range(program[i + 2], program[i + 2] + program[i + 3]):
+                    w[j] *= inverse
+        else:
+            w[program[i + 3]] = 1.0 / w[program[i + 2]]
+        i += program[i + 1]
+    _write_mxcsr(saved)
+    return ok
+
+
+@njit(cache=True)
+def _log_elementwise(code, w, p, i, counter):  # type: ignore[no-untyped-def]
+    """Run one element-wise record on logarithms: products are sums, sums are log-sum-exp."""
+    nd = p[i + 2]
+    d0, a0, b0 = p[i + 3], p[i + 4], p[i + 5]
+    cells = p[i + 6]
+    shape = i + 7
+    total = 1
+    for k in range(nd):
+        total *= p[shape + k]
+    reduces = code == DOT or code == SUM
+    top = np.full(cells if reduces else 1, -np.inf)
+    sums = np.zeros(cells if reduces else 1)
+    for phase in range(2 if reduces else 1):
+        d, a, b = d0, a0, b0
+        for k in range(nd):
+            counter[k] = 0
+        for _ in range(total):
+            x = w[a]
+            if code == MUL or code == DOT:
+                x += w[b]
+            if code == COPY or code == MUL:
+                w[d] = x
+            elif code == ADD:
+                w[d] += x
+            elif phase == 0:
+                if x > top[d - d0]:
+                    top[d - d0] = x
+            elif top[d - d0] > -np.inf:
+                sums[d - d0] += np.exp(x - top[d - d0])
+            k = nd - 1
+            while k >= 0:
+                counter[k] += 1
+                d += p[shape + nd + k]
+                a += p[shape + 2 * nd + k]
+                b += p[shape + 3 * nd + k]
+                if counter[k] < p[shape + k]:
+                    break
+                d -= p[shape + nd + k] * p[shape + k]
+                a -= p[shape + 2 * nd + k] * p[shape + k]
+                b -= p[shape + 3 * nd + k] * p[shape + k]
+                counter[k] = 0
+                k -= 1
+    if reduces:
+        for j in range(cells):
+            w[d0 + j] = top[j] + np.log(sums[j]) if sums[j] > 0.0 else -np.inf
+
+
+@njit(cache=True)
+def log_matmul(a, b):  # type: ignore[no-untyped-def]
+    """Return log(exp(a) @ exp(b)) without overflow or loss, a (m x k), b (k x n).
+
+    Rows of `a` and columns of `b` are shifted by their maxima; entries whose scaled sum comes near the bottom of
+    float64 are recomputed with their own maximum.
+    """
+    m, k = a.shape
+    n = b.shape[1]
+    row = np.full(m, -np.inf)
+    column = np.full(n, -np.inf)
+    for r in range(m):
+        for j in range(k):
+            row[r] = max(row[r], a[r, j])
+    for j in range(k):
+        for c in range(n):
+            column[c] = max(column[c], b[j, c])
+    ea = np.empty((m, k))
+    eb = np.empty((k, n))
+    for r in range(m):
+        for j in range(k):
+            ea[r, j] = np.exp(a[r, j] - row[r]) if row[r] > -np.inf else 0.0
+    for j in range(k):
+        for c in range(n):
+            eb[j, c] = np.exp(b[j, c] - column[c]) if column[c] > -np.inf else 0.0
+    out = np.dot(ea, eb)
+    for r in range(m):
+        for c in range(n):
+            if out[r, c] >= 1e-280:
+                out[r, c] = np.log(out[r, c]) + row[r] + column[c]
+                continue
+            top = -np.inf
+            for j in range(k):
+                top = max(top, a[r, j] + b[j, c])
+            total = 0.0
+            if top > -np.inf:
+                for j in range(k):
+                    total += np.exp(a[r, j] + b[j, c] - top)
+            out[r, c] = top + np.log(total) if total > 0.0 else -np.inf
+    return out
+
+
+@njit(cache=True)
+def run_log(program, w):  # type: ignore[no-untyped-def]
+    """Execute a program whose tables hold logarithms (adjoints too); messages need no scaling."""
+    counter = np.empty(64, np.int64)
+    i = 0
+    while i < program.size:
+        code = program[i]
+        if code <= ADD:
+            _log_elementwise(code, w, program, i, counter)
+        elif code == GEMM:
+            p = program[i + 2 : i + 11]
+            nb, m, n, k, oa, ob, oc, ta, tb = p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8]
+            for _ in range(nb):
+                a = np.empty((m, k))
+                b = np.empty((k, n))
+                for r in range(m):
+                    for j in range(k):
+                        a[r, j] = w[oa + j * m + r] if ta else w[oa + r * k + j]
+                for j in range(k):
+                    for c in range(n):
+                        b[j, c] = w[ob + c * k + j] if tb else w[ob + j * n + c]
+                out = log_matmul(a, b)
+                for r in range(m):
+                    for c in range(n):
+                        w[oc + r * n + c] = out[r, c]
+                oa += m * k
+                ob += n * k
+                oc += m * n
+        elif code == ROOT:
+            w[program[i + 3]] = -w[program[i + 2]]
+        i += program[i + 1]

@@ -1,0 +1,132 @@
+"""The fitted graphical model: what `estimate` returns."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.data import Domain, Table
+from marginalia.data.files import atomic_path
+from marginalia.errors import InputError
+from marginalia.marginals.candidates import CandidateMarginals
+from marginalia.marginals.elimination import Clique
+from marginalia.marginals.inference import Inference
+from marginalia.marginals.plan import Plan
+from marginalia.marginals.sampling import sample_codes
+
+
+class GraphicalModel:
+    """P(x) proportional to exp(sum over cliques of theta_c(x_c)), scaled to `total` records.
+
+    Parameters
+    ----------
+    domain : Domain
+        Its structural zeros have no mass.
+    plan : Plan
+        Structure.
+    theta : ndarray of shape (plan.theta_at[-1],)
+        Potentials, one table after the other; minus infinity on structural zeros.
+    total : float
+        Number of records the marginals add up to.
+
+    Attributes
+    ----------
+    cliques : list of tuple of str
+        Maximal cliques, attributes in domain order.
+    """
+
+    def __init__(self, domain: Domain, plan: Plan, theta: NDArray[np.float64], total: float) -> None:
+        self.domain = domain
+        self.plan = plan
+        self.theta = theta
+        self.total = float(total)
+
+    @property
+    def cliques(self) -> list[tuple[str, ...]]:
+        """Maximal cliques by name."""
+        return [tuple(self.domain.names[a] for a in c) for c in self.plan.cliques]
+
+    @cached_property
+    def inference(self) -> Inference:
+        """The calibrated tables, computed on first use."""
+        inference = Inference(self.plan)
+        inference.theta[:] = self.theta
+        inference.calibrate()
+        return inference
+
+    @cached_property
+    def _queries(self) -> CandidateMarginals:
+        return CandidateMarginals(self.inference)
+
+    @property
+    def log_z(self) -> float:
+        """Logarithm of the partition function."""
+        return self.inference.log_z
+
+    def probabilities(self, clique: Clique) -> NDArray[np.float64]:
+        """Return the marginal on attribute positions (axes ascending) as probabilities; treat it as read-only."""
+        return self._queries.marginal(clique)
+
+    def marginal(self, attributes: Sequence[str]) -> NDArray[np.float64]:
+        """Return the marginal as expected counts.
+
+        Parameters
+        ----------
+        attributes : sequence of str
+
+        Returns
+        -------
+        ndarray of shape (size of each attribute, in the order given)
+        """
+        positions = [self.domain.index(a) for a in attributes]
+        if len(set(positions)) != len(positions):
+            raise InputError(f"marginal({list(attributes)}): an attribute stands twice")
+        order = sorted(range(len(positions)), key=positions.__getitem__)
+        table = self.probabilities(tuple(sorted(positions))) * self.total
+        return np.transpose(table, [order.index(i) for i in range(len(order))])
+
+    def sample(self, n_rows: int, rng: np.random.Generator) -> Table:
+        """Draw rows whose counts follow the model as closely as whole numbers allow (see `sampling`)."""
+        return Table(sample_codes(self.inference, n_rows, rng), self.domain)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return the model without its domain as named arrays."""
+        blocks = json.dumps({"blocks": self.plan.blocks, "cliques": self.plan.cliques}).encode()
+        return {"structure": np.frombuffer(blocks, np.uint8), "theta": self.theta, "total": np.array(self.total)}
+
+    @classmethod
+    def from_state(cls, domain: Domain, state: Mapping[str, NDArray[Any]]) -> GraphicalModel:
+        """Build the model of `state` on `domain`."""
+        structure = json.loads(state["structure"].tobytes())
+        blocks = [tuple(b) for b in structure["blocks"]]
+        plan = Plan(blocks, domain.sizes, extra=[tuple(c) for c in structure["cliques"]])
+        theta = np.asarray(state["theta"], np.float64)
+        if theta.shape != (plan.theta_at[-1],):
+            raise InputError("the saved potentials do not fit the saved structure")
+        return cls(domain, plan, theta, float(state["total"]))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model (npz, no pickle), atomically."""
+        domain = np.frombuffer(json.dumps(self.domain.to_dict()).encode(), np.uint8)
+        with atomic_path(path) as temporary, open(temporary, "wb") as file:
+            np.savez(file, domain=domain, **self.state())  # type: ignore[arg-type]
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> GraphicalModel:
+        """Read a model written by `save`."""
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                state = {name: archive[name] for name in archive.files}
+            domain = Domain.from_dict(json.loads(state.pop("domain").tobytes()), where=str(path))
+            return cls.from_state(domain, state)
+        except OSError as error:
+            raise InputError(f"cannot read model {path}: {error.strerror or error}") from None
+        except (ValueError, KeyError, zipfile.BadZipFile):
+            raise InputError(f"{path} is not a graphical model file; write it with GraphicalModel.save") from None

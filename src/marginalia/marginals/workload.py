@@ -1,0 +1,115 @@
+"""Which marginals a release is judged by, and the weights of the candidates that serve them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.data import Domain, Table
+from marginalia.errors import InputError
+from marginalia.marginals.elimination import Clique
+
+WorkloadLike = int | Iterable[Sequence[str]] | Mapping[Sequence[str], float]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Weighted marginals, as sorted attribute positions.
+
+    Attributes
+    ----------
+    cliques : tuple of Clique
+    weights : tuple of float
+        Positive.
+    """
+
+    cliques: tuple[Clique, ...]
+    weights: tuple[float, ...]
+
+    @classmethod
+    def parse(cls, workload: WorkloadLike, domain: Domain, *, max_cells: float | None = None) -> Workload:
+        """Read a user's workload.
+
+        Parameters
+        ----------
+        workload : int, iterable of attribute tuples, or mapping
+            An order k (all marginals of k attributes; of all attributes, if there are fewer), marginals of weight 1,
+            or ``{attributes: weight}``. An element may also be a pair ``(attributes, weight)``.
+        domain : Domain
+        max_cells : float, optional
+            Leave out marginals with more cells.
+
+        Raises
+        ------
+        InputError
+            Unknown attribute, bad weight, or nothing left.
+        """
+        if isinstance(workload, bool) or (isinstance(workload, int | np.integer) and workload < 1):
+            raise InputError(f"workload must be a positive order or a list of attribute tuples, not {workload!r}")
+        if isinstance(workload, int | np.integer):
+            order = min(int(workload), len(domain))
+            pairs = [(c, 1.0) for c in itertools.combinations(range(len(domain)), order)]
+        else:
+            pairs = _named(workload, domain)
+        weights: dict[Clique, float] = {}
+        for clique, weight in pairs:
+            if max_cells is None or domain.n_cells([domain.names[a] for a in clique]) <= max_cells:
+                weights[clique] = weights.get(clique, 0.0) + weight
+        if not weights:
+            raise InputError("the workload is empty" if not pairs else "max_cells leaves no marginal; raise it")
+        return cls(tuple(weights), tuple(weights.values()))
+
+    def closure(self) -> dict[Clique, float]:
+        """Return every non-empty subset of a member with its score weight w_q = sum_r weight_r |q ∩ r|.
+
+        The order is by size, then by attributes, so that nothing depends on hashing.
+        """
+        subsets = {q for c in self.cliques for k in range(1, len(c) + 1) for q in itertools.combinations(c, k)}
+        ordered = sorted(subsets, key=lambda q: (len(q), q))
+        d = 1 + max(a for q in ordered for a in q)
+        members = np.zeros((len(self.cliques), d))
+        for i, c in enumerate(self.cliques):
+            members[i, list(c)] = self.weights[i]
+        # |q ∩ r| summed over r is the sum, over the attributes of q, of the weight of the members that hold them.
+        held = members.sum(axis=0)
+        return {q: float(held[list(q)].sum()) for q in ordered}
+
+    def names(self, domain: Domain) -> list[tuple[str, ...]]:
+        """Return the members by attribute name."""
+        return [tuple(domain.names[a] for a in c) for c in self.cliques]
+
+
+def marginal_errors(workload: Sequence[Sequence[str]], a: Table, b: Table) -> NDArray[np.float64]:
+    """Return half the L1 distance between the normalised marginals of two tables, one per workload member."""
+    return np.array(
+        [0.5 * np.abs(a.counts(q) / max(1, a.n_rows) - b.counts(q) / max(1, b.n_rows)).sum() for q in workload]
+    )
+
+
+def _named(workload: object, domain: Domain) -> list[tuple[Clique, float]]:
+    if isinstance(workload, str) or not isinstance(workload, Iterable):
+        raise InputError(f"workload must be a positive order or a list of attribute tuples, not {workload!r}")
+    items = list(workload.items()) if isinstance(workload, Mapping) else [_weighted(item) for item in workload]
+    pairs = []
+    for names, weight in items:
+        if isinstance(names, str):
+            raise InputError(f"workload: write the marginal on '{names}' as a tuple, ('{names}',)")
+        clique = tuple(sorted(domain.index(n) for n in names))
+        if not clique or len(set(clique)) != len(clique):
+            raise InputError(f"workload: {tuple(names)} must name at least one attribute, each once")
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < float("inf"):
+            raise InputError(f"workload: the weight of {tuple(names)} must be positive and finite, not {weight!r}")
+        pairs.append((clique, float(weight)))
+    return pairs
+
+
+def _weighted(item: object) -> tuple[Sequence[str], float]:
+    if isinstance(item, Sequence) and len(item) == 2 and not isinstance(item, str) and not isinstance(item[0], str):
+        return item[0], item[1]
+    if not isinstance(item, Sequence):
+        raise InputError(f"workload: {item!r} is not a tuple of attribute names")
+    return item, 1.0
