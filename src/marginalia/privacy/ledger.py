@@ -161,7 +161,7 @@ class Ledger:
         if self.certified:
             return
         self.message = (
-            f"not certified: requested epsilon {epsilon:g} at delta {delta:g} ({self.relation}), spent {spent:.6g}"
+            f"not certified: requested epsilon {epsilon:g} at delta {delta:g} ({self.relation}), spent {spent:.8g}"
         )
         if calibration != "published":
             raise PrivacyError(self.message)

@@ -15,6 +15,7 @@ from marginalia.data.table import Table
 from marginalia.errors import InputError, PrivacyError
 from marginalia.privacy import checks
 from marginalia.privacy.events import (
+    CompositionEvent,
     ExponentialEvent,
     GaussianEvent,
     LaplaceEvent,
@@ -62,6 +63,56 @@ def gaussian(
     ledger.append(GaussianEvent(sensitivity, sigma, label))
     exact = _evaluated(value, label)
     return exact + sigma * rng.standard_normal(exact.shape)
+
+
+def gaussian_run(
+    value: Callable[[Array], ArrayLike],
+    *,
+    sensitivity: float,
+    sigma: float,
+    steps: int,
+    ledger: Ledger,
+    rng: np.random.Generator,
+    label: str = "",
+) -> Callable[[Array], Array]:
+    """Open a run of `steps` Gaussian releases on all rows (noisy gradient descent), charged now as one event.
+
+    Parameters
+    ----------
+    value : callable
+        ``value(theta)``: an array of L2 sensitivity at most `sensitivity`, whatever `theta`.
+    sensitivity, sigma : float
+        Of each release, as in `gaussian`.
+    steps : int
+    ledger : Ledger
+    rng : numpy.random.Generator
+        Each step draws one normal per entry.
+    label : str, default=""
+
+    Returns
+    -------
+    callable
+        ``step(theta)``: ``value(theta)`` + N(0, sigma² I).
+
+    Raises
+    ------
+    InputError
+        A parameter is out of range, or a value is not finite.
+    PrivacyError
+        From `step`, when it is called more than `steps` times.
+    """
+    ledger.append(CompositionEvent((GaussianEvent(sensitivity, sigma, label),), checks.count("steps", steps), label))
+    left = steps
+
+    def step(theta: Array) -> Array:
+        nonlocal left
+        if left == 0:
+            raise PrivacyError(f"the run '{label}' was charged for {steps} steps; another one is not covered")
+        left -= 1
+        exact = _evaluated(lambda: value(theta), label)
+        return exact + sigma * rng.standard_normal(exact.shape)
+
+    return step
 
 
 def laplace(

@@ -57,7 +57,9 @@ def objective_perturbation_delta(
     tau = checks.positive("bound", bound) / checks.positive("sigma", sigma)
     kappa = bound**2 / (4 * checks.positive("regulariser", regulariser))
     if relation is Relation.REPLACE_ONE:
-        return min(1.0, (1 + math.exp(epsilon / 2)) * _delta(epsilon / 2, tau, kappa))
+        delta = _delta(epsilon / 2, tau, kappa)
+        group = epsilon / 2 + math.log1p(math.exp(-epsilon / 2))  # ln(1 + e^{ε/2})
+        return math.exp(min(0.0, math.log(delta) + group)) if delta > 0 else 0.0
     return _delta(epsilon, tau, kappa)
 
 
