@@ -13,12 +13,12 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import validate_data
-from threadpoolctl import threadpool_limits
 
-from marginalia.data import Table
+from marginalia.data import Domain, Table
 from marginalia.data.encoding import Encoder, Task
 from marginalia.errors import InputError, unknown_name
 from marginalia.learning.rows import ArrayRows, Rows, TableRows, within_bounds
+from marginalia.learning.solvers import one_blas_thread
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.relation import Relation
@@ -54,7 +54,7 @@ class LinearLearner(BaseEstimator, ABC):
         """Encode a table, after checking that it can be learnt from."""
         if not isinstance(target, str):
             raise InputError("with a Table, y is the name of the target column: fit(table, 'target')")
-        encoder = Encoder(table.domain, target, one_hot=self.one_hot)
+        encoder = self._encoder(table.domain, target)
         if not table.n_rows:
             raise InputError("the table has no rows; nothing can be learnt from it")
         rows = TableRows(table, encoder, self.task)
@@ -63,6 +63,10 @@ class LinearLearner(BaseEstimator, ABC):
         self.encoder_ = encoder
         self.n_features_in_ = encoder.n_features
         return rows
+
+    def _encoder(self, domain: Domain, target: str) -> Encoder:
+        """Return how tables of `domain` become features."""
+        return Encoder(domain, target, one_hot=self.one_hot)
 
     def _array_rows(self, X: ArrayLike, y: object) -> ArrayRows:
         """Check arrays and apply the public bounds."""
@@ -91,7 +95,7 @@ class LinearLearner(BaseEstimator, ABC):
 
     def _scores(self, X: Table | ArrayLike) -> NDArray[np.float64]:
         features = self._features(X)
-        with threadpool_limits(1):
+        with one_blas_thread():
             return np.asarray(features @ self.coef_ + self.intercept_, dtype=np.float64)
 
     def _validated(self, X: ArrayLike, y: object = "no_validation") -> Any:
@@ -268,7 +272,7 @@ class PrivateLearner(LinearLearner):
                 delattr(self, fitted)
         rows = self._rows(X, y)
         ledger = Ledger(Relation(self.relation))
-        with threadpool_limits(1):
+        with one_blas_thread():
             coef = self._release(rows, ledger, rng)
         ledger.certify(self.epsilon, self.delta, calibration=self.calibration)
         self.coef_ = coef

@@ -10,14 +10,13 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from threadpoolctl import threadpool_limits
 
 from marginalia.data import Attribute, Domain, Table
 from marginalia.data.encoding import Encoder, ztz
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearLearner, LinearRegressor, Seed, poor_score
 from marginalia.learning.chebyshev import logistic_scale
-from marginalia.learning.solvers import least_squares, nearest_semidefinite
+from marginalia.learning.solvers import least_squares, nearest_semidefinite, one_blas_thread
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
 
@@ -84,7 +83,7 @@ class _DDSSP(LinearLearner):
             encoder = Encoder(table.domain, "y")
         self.marginals_ = self._fitted_source(table)
         self.ledger_ = self.marginals_.ledger_
-        with threadpool_limits(1):
+        with one_blas_thread():
             self.coef_ = unit * self._solve(encoder)
         self.intercept_ = 0.0
         return self

@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight
-from threadpoolctl import threadpool_limits
 
 from marginalia.data import Table
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearRegressor
 from marginalia.learning.rows import Rows
-from marginalia.learning.solvers import least_squares, minimise_logistic
+from marginalia.learning.solvers import least_squares, minimise_logistic, one_blas_thread
 
 
 class OLSRegressor(LinearRegressor):
@@ -59,7 +58,7 @@ class OLSRegressor(LinearRegressor):
         """
         rows = self._rows(X, y)
         weights = _weights(sample_weight, rows)
-        with threadpool_limits(1):
+        with one_blas_thread():
             gram = self._gram(rows, weights)
             solution = least_squares(gram[:-1, :-1], gram[:-1, -1])
         self.coef_, self.intercept_ = solution[: rows.n_features], float(solution[rows.n_features :].sum())
@@ -115,7 +114,7 @@ class LogisticClassifier(LinearClassifier):
         rows = self._rows(X, y)
         weights = _weights(sample_weight, rows)
         tolerance = 1e-6
-        with threadpool_limits(1):
+        with one_blas_thread():
             minimum = minimise_logistic(rows.X, rows.y, weights=weights, tolerance=tolerance)
         if minimum.gradient_norm > tolerance:
             warnings.warn(
