@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from marginalia.errors import InputError
-from marginalia.reporting.style import RELATION_NAMES, ArmLook, arm_look, arm_name
+from marginalia.reporting.style import RELATION_NAMES, ArmLook, arm_look, arm_name, method_rank
 from marginalia.reporting.tables import ARM, NON_PRIVATE, PANEL, in_order, is_certified
 
 
@@ -68,8 +68,8 @@ def panels_of(aggregates: pd.DataFrame) -> list[Panel]:
     several = [c for c in PANEL[:2] if aggregates[c].nunique() > 1]
     panels = []
     for key, rows in in_order(aggregates).groupby(list(PANEL), sort=False):
-        of = dict(zip(PANEL, key, strict=True))  # type: ignore[arg-type]
-        title = " · ".join(str(of[c]) for c in ("dataset", "target", *several) if of[c])
+        of = {column: str(part) for column, part in zip(PANEL, key, strict=True)}
+        title = " · ".join(of[c] for c in ("dataset", "target", *several) if of[c])
         panels.append(Panel(tuple(of.values()), title, rows))
     return panels
 
@@ -102,7 +102,7 @@ def arms_of(panel: pd.DataFrame, *, context: pd.DataFrame | None = None) -> list
     mixed = private["relation"].nunique() > 1
     arms = []
     for key, rows in in_order(panel).groupby(list(ARM), sort=False):
-        method, variant, calibration, relation = (str(part) for part in key)  # type: ignore[union-attr]
+        method, variant, calibration, relation = (str(part) for part in key)
         siblings = private[private["method"] == method]
         name = arm_name(method, variant, calibration, siblings["calibration"].nunique() > 1)
         if mixed and calibration != NON_PRIVATE:
@@ -110,4 +110,4 @@ def arms_of(panel: pd.DataFrame, *, context: pd.DataFrame | None = None) -> list
         variants = siblings[siblings["calibration"] == calibration]["variant"].tolist()
         look = arm_look(method, variant, calibration, variants)
         arms.append(Arm((method, variant, calibration, relation), name, look, rows.sort_values("epsilon")))
-    return arms
+    return sorted(arms, key=lambda a: (method_rank(a.key[0]), a.key[2], a.key[1], a.key[3]))

@@ -8,6 +8,7 @@ import pandas as pd
 from marginalia.reporting.arms import arms_of, panels_of
 from marginalia.reporting.tables import ARM, HIGHER_IS_BETTER, NON_PRIVATE, PANEL, is_certified
 
+
 def best_certified(aggregates: pd.DataFrame) -> pd.DataFrame:
     """Name the best certified private arm of each data set, task and epsilon.
 
@@ -22,9 +23,9 @@ def best_certified(aggregates: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``experiment, protocol, dataset, task, target, metric, epsilon``, the winner's ``method, variant, calibration, relation``, its
-        ``name``, ``mean`` and ``stderr``, and ``as_good``: the names of the other arms whose mean lies within two
-        standard errors of the difference.
+        ``experiment, protocol, dataset, task, target, metric, epsilon``, the winner's ``method, variant,
+        calibration, relation``, its ``name``, ``mean`` and ``stderr``, and ``as_good``: the names of the other arms
+        whose mean lies within two standard errors of the difference.
     """
     columns = [*PANEL, "metric", "epsilon", *ARM, "name", "mean", "stderr", "as_good"]
     lines = []

@@ -59,9 +59,7 @@ def compare(
             raise InputError(f"{name} has two rows for {twice}; add the column that tells them apart to the keys")
     joined = theirs.merge(ours[["_key", "mean", "stderr"]], on="_key", how="left", validate="one_to_one")
     their_stderr = joined.get("reported_stderr", joined["stderr"])
-    joined["z"] = (joined["mean"] - joined["reported"]) / np.sqrt(
-        joined["stderr"] ** 2 + their_stderr**2 + rounding**2
-    )
+    joined["z"] = (joined["mean"] - joined["reported"]) / np.sqrt(joined["stderr"] ** 2 + their_stderr**2 + rounding**2)
     joined["z"] = round_significant(joined["z"])
     return joined[[*keys, "mean", "stderr", "reported", "z"]]
 

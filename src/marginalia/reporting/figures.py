@@ -22,8 +22,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 from marginalia.data.files import atomic_path
 from marginalia.errors import InputError
 from marginalia.reporting.arms import Arm, Panel, arms_of, panels_of
-from marginalia.reporting.style import DOUBLE_COLUMN, RC, RELATION_NAMES, SINGLE_COLUMN, method_rank
-from marginalia.reporting.tables import ARM, HIGHER_IS_BETTER, NON_PRIVATE, TOLERANCE
+from marginalia.reporting.style import DOUBLE_COLUMN, RC, RELATION_NAMES, SINGLE_COLUMN
+from marginalia.reporting.tables import ARM, HIGHER_IS_BETTER, NON_PRIVATE, TOLERANCE, rows_of
 
 Width = Literal["double", "single"]
 METRIC_NAMES = {
@@ -86,7 +86,8 @@ def metric_vs_epsilon(aggregates: pd.DataFrame, metric: str, *, width: Width = "
         )  # fmt: skip
         figure.subplots_adjust(
             left=0.5 / inches, right=1 - 0.08 / inches, top=1 - 0.22 / height,
-            bottom=(legend_height + 0.4) / height, wspace=0.55 / (inches / columns - 0.5), hspace=0.42 / (_PANEL_HEIGHT - 0.4),
+            bottom=(legend_height + 0.4) / height, wspace=0.55 / (inches / columns - 0.5),
+            hspace=0.42 / (_PANEL_HEIGHT - 0.4),
         )  # fmt: skip
     return figure
 
@@ -107,7 +108,7 @@ def _draw_panel(axes: Any, panel: Panel, arms: Sequence[Arm], *, title: str, inc
         axes.plot(x, y, zorder=3 + place / 100, **_line(arm))
         over = (arm.rows["epsilon_spent"] > x * (1 + TOLERANCE)).to_numpy()
         axes.plot(x[over], y[over], ls="", zorder=4, **_CROSS)
-        for point in arm.rows[arm.rows["k"] < arm.rows["n_trials"]].itertuples():
+        for point in rows_of(arm.rows[arm.rows["k"] < arm.rows["n_trials"]]):
             if point.k == 0:
                 missing.append((arm, point.epsilon, point.n_trials))
             else:
@@ -169,8 +170,7 @@ def _epsilon_axis(axes: Any, epsilons: Sequence[float]) -> None:
 
 def _legend_handles(arms: Sequence[Arm]) -> list[Any]:
     """Return one legend entry for each arm of the figure, then the references, then what the cross means."""
-    in_legend_order = sorted(arms, key=lambda a: (method_rank(a.key[0]), a.key[2], a.key[1], a.key[3]))
-    named = {arm.name: arm for arm in in_legend_order}
+    named = {arm.name: arm for arm in arms}
     handles: list[Any] = [Line2D([], [], label=name, **_line(arm)) for name, arm in named.items() if arm.is_private]
     for name, arm in named.items():
         if not arm.is_private:
@@ -225,8 +225,9 @@ def certified_epsilon(certificates: pd.DataFrame, *, width: Width = "double") ->
         axes.axvline(1, color="#000000", lw=0.9, zorder=1)
         for place, arm in enumerate(arms):
             axes.axhline(place, color="#eeeeee", lw=0.5, zorder=0.5)
-            for row in arm.rows[::-1].itertuples():  # the largest marker first, so that all stay visible
-                axes.plot([row.ratio], [place], ms=sizes[row.epsilon], zorder=3, **(_line(arm) | {"ls": "", "mew": 0.7}))
+            look = _line(arm) | {"ls": "", "mew": 0.7}
+            for row in rows_of(arm.rows[::-1]):  # the largest marker first, so that all stay visible
+                axes.plot([row.ratio], [place], ms=sizes[row.epsilon], zorder=3, **look)
         axes.set_yticks(range(len(arms)), [arm.name for arm in arms])
         axes.tick_params(axis="y", length=0)
         axes.set_ylim(len(arms) - 0.4, -0.6)
@@ -235,8 +236,7 @@ def certified_epsilon(certificates: pd.DataFrame, *, width: Width = "double") ->
         for text, side in (("certified  ", "right"), ("  not certified", "left")):
             axes.text(1, 1.01, text, transform=axes.get_xaxis_transform(), fontsize=6.5, va="bottom", ha=side)
         handles = [
-            Line2D([], [], ls="", marker="o", ms=sizes[e], color="#555555", mew=0, label=f"ε = {e:g}")
-            for e in epsilons
+            Line2D([], [], ls="", marker="o", ms=sizes[e], color="#555555", mew=0, label=f"ε = {e:g}") for e in epsilons
         ]
         figure.legend(handles=handles, loc="lower center", ncols=min(len(epsilons), 6), frameon=False,
                       handletextpad=0.1, columnspacing=1.2, borderaxespad=0.1)  # fmt: skip
@@ -249,7 +249,7 @@ def caption(aggregates: pd.DataFrame, metric: str) -> str:
     """Return the caption of `metric_vs_epsilon`: what is drawn, what bands and signs mean, what is missing."""
     rows = aggregates[aggregates["metric"] == metric]
     private = rows[rows["calibration"] != NON_PRIVATE]
-    trials = sorted(private["n_trials"].unique())
+    trials = sorted(rows["n_trials"].unique())
     span = f"{trials[0]}" if len(trials) == 1 else f"{trials[0]}–{trials[-1]}"
     better = "higher" if HIGHER_IS_BETTER[metric] else "lower"
     deltas = ", ".join(f"{d:g}" for d in sorted(private["delta"].unique()))
@@ -269,8 +269,19 @@ def caption(aggregates: pd.DataFrame, metric: str) -> str:
         parts.append("Crossed points spend more privacy than requested and carry no certificate.")
     holes = int((private["k"] < private["n_trials"]).sum())
     if holes:
-        parts.append(f"{holes} of {len(private)} points lack trials and show how many succeeded (k/n).")
+        parts.append(f"Points with missing trials show how many succeeded (k/n): {holes} of {len(private)}.")
     return " ".join(parts)
+
+
+def certificate_caption(certificates: pd.DataFrame) -> str:
+    """Return the caption of `certified_epsilon`."""
+    over = certificates[certificates["certified"] == "no"].drop_duplicates([*ARM])
+    deltas = ", ".join(f"{d:g}" for d in sorted(certificates["delta"].unique()))
+    return (
+        "Certified ε as a share of the requested ε, for every private arm, the largest over data sets and trials; "
+        f"δ = {deltas}. Marker size grows with ε. Left of 1, noise is larger than the guarantee needs; right of 1, the "
+        f"guarantee does not hold: {len(over) or 'no'} arm{'' if len(over) == 1 else 's'} here."
+    )
 
 
 def save_figure(figure: Figure, stem: str | os.PathLike[str]) -> dict[str, Path]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from marginalia.data.files import atomic_path, write_text
 from marginalia.reporting.arms import arms_of, panels_of
-from marginalia.reporting.tables import KEYS, NON_PRIVATE, TOLERANCE
+from marginalia.reporting.tables import KEYS, NON_PRIVATE, TOLERANCE, rows_of
 
 
 def wide(aggregates: pd.DataFrame) -> pd.DataFrame:
@@ -18,16 +19,16 @@ def wide(aggregates: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``panel`` (data set and target), ``method`` and one text column for each epsilon, ``∞`` for the non-private arms. A cell
-        reads ``0.0697 ± 0.0009``, with ``(4/5)`` where trials are missing and ``†`` where the certificate exceeds
-        the requested epsilon.
+        ``panel`` (data set and target), ``method`` and one text column for each epsilon, ``∞`` for the non-private
+        arms. A cell reads ``0.0697 ± 0.0009``, with ``(4/5)`` where trials are missing and ``†`` where the
+        certificate exceeds the requested epsilon.
     """
     levels = sorted(aggregates["epsilon"].unique())
     lines = []
     for panel in panels_of(aggregates):
         for arm in arms_of(panel.rows, context=aggregates):
             line = {"panel": panel.title, "method": arm.name}
-            cells = {row.epsilon: format_cell(row) for row in arm.rows.itertuples()}
+            cells = {row.epsilon: format_cell(row) for row in rows_of(arm.rows)}
             lines.append(line | {epsilon_name(e): cells.get(e, "") for e in levels})
     return pd.DataFrame(lines, columns=["panel", "method", *(epsilon_name(e) for e in levels)])
 
@@ -37,20 +38,18 @@ def epsilon_name(epsilon: float) -> str:
     return "∞" if np.isinf(epsilon) else f"{epsilon:g}"
 
 
-def format_cell(row: object) -> str:
-    """Return mean ± standard error of one aggregate row, to two digits of the standard error."""
-    mean, stderr, k, n = (getattr(row, name) for name in ("mean", "stderr", "k", "n_trials"))
-    if k == 0:
-        return f"– (0/{n})"
-    if np.isfinite(stderr) and stderr > 0:
-        decimals = int(np.clip(1 - np.floor(np.log10(stderr)), 2, 7))
-        text = f"{mean:.{decimals}f} ± {stderr:.{decimals}f}"
+def format_cell(row: Any) -> str:
+    """Return mean ± standard error of one aggregate row (a named tuple), to two digits of the standard error."""
+    if row.k == 0:
+        return f"– (0/{row.n_trials})"
+    if np.isfinite(row.stderr) and row.stderr > 0:
+        decimals = int(np.clip(1 - np.floor(np.log10(row.stderr)), 2, 7))
+        text = f"{row.mean:.{decimals}f} ± {row.stderr:.{decimals}f}"
     else:
-        text = f"{mean:.4g}"
-    private = getattr(row, "calibration") != NON_PRIVATE
-    if private and not getattr(row, "epsilon_spent") <= getattr(row, "epsilon") * (1 + TOLERANCE):
+        text = f"{row.mean:.4g}"
+    if row.calibration != NON_PRIVATE and not row.epsilon_spent <= row.epsilon * (1 + TOLERANCE):
         text += " †"
-    return text if k == n else f"{text} ({k}/{n})"
+    return text if row.k == row.n_trials else f"{text} ({row.k}/{row.n_trials})"
 
 
 def write_csv(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
@@ -74,9 +73,9 @@ def write_markdown(frame: pd.DataFrame, path: str | os.PathLike[str], *, caption
 
 
 def write_latex(frame: pd.DataFrame, path: str | os.PathLike[str], *, caption: str = "", label: str = "") -> None:
-    """Write a table (`wide`, or any other) as a LaTeX ``table`` with booktabs rules, atomically.
+    r"""Write a table (`wide`, or any other) as a LaTeX ``table`` with booktabs rules, atomically.
 
-    A rule separates the panels of `wide`; needs ``\\usepackage{booktabs}``.
+    A rule separates the panels of `wide`; needs ``\usepackage{booktabs}``.
     """
     grouped = frame.columns[0] == "panel"
     columns = list(frame.columns[1:] if grouped else frame.columns)
@@ -108,7 +107,8 @@ def write_latex(frame: pd.DataFrame, path: str | os.PathLike[str], *, caption: s
 _LATEX = {
     "\\": r"\textbackslash{}", "_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "ε": r"$\varepsilon$", "δ": r"$\delta$",
-    "∞": r"$\infty$", "–": "--", "†": r"$^\dagger$", "’": "'", "·": r"$\cdot$", "≤": r"$\leq$", ">": r"$>$", "<": r"$<$",
+    "∞": r"$\infty$", "–": "--", "†": r"$^\dagger$", "’": "'", "·": r"$\cdot$",
+    "≤": r"$\leq$", ">": r"$>$", "<": r"$<$",
 }  # fmt: skip
 
 
@@ -126,4 +126,4 @@ def _texts(frame: pd.DataFrame) -> list[list[str]]:
             return "" if np.isnan(value) else f"{value:.6g}"
         return str(value)
 
-    return [[text(v) for v in row] for row in frame.itertuples(index=False)]
+    return [[text(v) for v in row] for row in rows_of(frame)]

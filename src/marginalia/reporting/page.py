@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -11,19 +11,36 @@ import pandas as pd
 from marginalia.reporting.arms import Arm, arms_of, panels_of
 from marginalia.reporting.best import best_certified
 from marginalia.reporting.formats import epsilon_name, format_cell
-from marginalia.reporting.style import RELATION_NAMES
-from marginalia.reporting.tables import ARM, PANEL
+from marginalia.reporting.style import RELATION_NAMES, arm_name
+from marginalia.reporting.tables import ARM, NON_PRIVATE, PANEL, rows_of
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell: `text` to read, `value` to sort by, a method's `arm` for the colour dot, a smaller `note`."""
+    """One cell.
+
+    Attributes
+    ----------
+    text : str
+        To read.
+    value : float, optional
+        To sort by, where the text does not do.
+    best : bool
+        Set in bold.
+    arm : Arm, optional
+        Gives the cell its colour dot.
+    note : str
+        In smaller type below the text.
+    span : int
+        Columns it covers.
+    """
 
     text: str
-    value: float | str = ""
+    value: float | None = None
     best: bool = False
     arm: Arm | None = None
     note: str = ""
+    span: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,35 +68,60 @@ class HtmlTable:
 
 def results_table(aggregates: pd.DataFrame, metric: str, caption: str) -> HtmlTable:
     """Return arms by epsilon, one group for each data set and target, the best certified arm marked."""
-    levels = sorted(aggregates["epsilon"].unique())
+    levels = _levels(aggregates)
     winners = best_certified(aggregates)
     best = {tuple(row) for row in winners[[*PANEL, "epsilon", *ARM]].itertuples(index=False)}
     groups = []
     for panel in panels_of(aggregates):
         group = Group(panel.title)
         for arm in arms_of(panel.rows, context=aggregates):
-            at = {row.epsilon: row for row in arm.rows.itertuples()}
-            line = [Cell(arm.name, arm.name, arm=arm)]
-            for epsilon in levels:
-                marked = (*panel.key, epsilon, *arm.key) in best
-                line.append(_value_cell(at[epsilon], marked) if epsilon in at else Cell(""))
-            group.rows.append(line)
+            cells = {}
+            for row in rows_of(arm.rows):
+                value = None if np.isnan(row.mean) else float(row.mean)
+                marked = (*panel.key, row.epsilon, *arm.key) in best
+                cells[row.epsilon] = Cell(format_cell(row), value, best=marked)
+            group.rows.append(_line(arm, cells, levels))
         groups.append(group)
     return HtmlTable(f"table-{metric}", caption, ["Method", *_epsilon_heads(levels)], groups)
 
 
-def _value_cell(row: object, best: bool) -> Cell:
-    mean = row.mean  # type: ignore[attr-defined]
-    return Cell(format_cell(row), "" if np.isnan(mean) else float(mean), best=best)
+def timing_table(timings: pd.DataFrame) -> HtmlTable:
+    """Return mean CPU seconds, arms by epsilon, with the largest peak memory."""
+    levels = _levels(timings)
+    groups = []
+    for panel in panels_of(timings):
+        group = Group(panel.title)
+        for arm in arms_of(panel.rows, context=timings):
+            cells = {row.epsilon: Cell(f"{row.seconds:.3g}", row.seconds) for row in rows_of(arm.rows)}
+            memory = arm.rows["peak_mb"].max()
+            group.rows.append([*_line(arm, cells, levels), Cell("") if np.isnan(memory) else _number(memory, ".0f")])
+        groups.append(group)
+    columns = ["Method", *_epsilon_heads(levels), "Peak MB"]
+    return HtmlTable("table-timings", "Mean CPU seconds of one run, and the largest peak memory.", columns, groups)
+
+
+def _line(arm: Arm, cells: dict[float, Cell], levels: Sequence[float]) -> list[Cell]:
+    """Return the row of one arm; the single value of an arm without epsilon stands across all columns."""
+    if np.inf in cells and len(levels) > 0:
+        return [Cell(arm.name, arm=arm), replace(cells[np.inf], span=len(levels), note="at every ε")]
+    return [Cell(arm.name, arm=arm), *(cells.get(e, Cell("")) for e in levels)]
+
+
+def _levels(frame: pd.DataFrame) -> list[float]:
+    return sorted(e for e in frame["epsilon"].unique() if np.isfinite(e))
 
 
 def _epsilon_heads(levels: Iterable[float]) -> list[str]:
     return [f"ε = {epsilon_name(e)}" for e in levels]
 
 
-def recommendation_table(aggregates: Sequence[pd.DataFrame], metric_names: dict[str, str]) -> HtmlTable:
+def _number(value: float, how: str = ".6g") -> Cell:
+    return Cell(format(value, how), float(value))
+
+
+def recommendation_table(aggregates: Sequence[pd.DataFrame], metric_names: Mapping[str, str]) -> HtmlTable:
     """Return the best certified private arm of each data set and epsilon, over several metrics."""
-    levels = sorted({e for frame in aggregates for e in frame["epsilon"] if np.isfinite(e)})
+    levels = sorted({e for frame in aggregates for e in _levels(frame)})
     groups = []
     for frame in aggregates:
         winners = best_certified(frame)
@@ -87,101 +129,106 @@ def recommendation_table(aggregates: Sequence[pd.DataFrame], metric_names: dict[
         for panel in panels_of(frame):
             arms = {arm.key: arm for arm in arms_of(panel.rows, context=frame)}
             here = winners[(winners[list(PANEL)] == list(panel.key)).all(axis=1)]
-            at = {row.epsilon: row for row in here.itertuples()}
-            line = [Cell(panel.title, panel.title)]
-            for epsilon in levels:
-                if epsilon not in at:
-                    line.append(Cell("–"))
-                    continue
-                row = at[epsilon]
-                others = f"; as good: {row.as_good.replace('; ', ', ')}" if row.as_good else ""
+            cells = {}
+            for row in rows_of(here):
                 arm = arms[(row.method, row.variant, row.calibration, row.relation)]
-                line.append(Cell(arm.name, arm.name, arm=arm, note=f"{row.mean:.4g}{others}"))
-            group.rows.append(line)
+                others = f"; as good: {row.as_good.replace('; ', ', ')}" if row.as_good else ""
+                cells[row.epsilon] = Cell(arm.name, arm=arm, note=f"{row.mean:.4g}{others}")
+            group.rows.append([Cell(panel.title), *(cells.get(e, Cell("none")) for e in levels)])
         groups.append(group)
     return HtmlTable(
         "table-best",
-        "Best certified private method by mean over trials; “as good”: within two standard errors of the difference.",
+        "Best mean over trials; “as good”: within two standard errors of the difference.",
         ["Data set · target", *_epsilon_heads(levels)],
         groups,
     )
 
 
 def certificate_table(certificates: pd.DataFrame) -> HtmlTable:
-    """Return requested against certified epsilon for each arm, the largest over data sets and tasks."""
+    """Return the certified epsilon of each arm at each requested one, the largest over data sets and tasks."""
+    levels = _levels(certificates)
     worst = certificates.sort_values("ratio", kind="stable", na_position="first")
     worst = worst.drop_duplicates([*ARM, "epsilon"], keep="last")
-    arms = arms_of(worst)
-    rows = [
-        [
-            Cell(arm.name, arm.name, arm=arm),
-            Cell(arm.key[2], arm.key[2]),
-            Cell(RELATION_NAMES.get(arm.key[3], arm.key[3]), arm.key[3]),
-            Cell(f"{row.delta:g}", row.delta),
-            Cell(f"{row.epsilon:g}", row.epsilon),
-            Cell("–" if np.isnan(row.epsilon_spent) else f"{row.epsilon_spent:.4g}", row.epsilon_spent),
-            Cell("–" if np.isnan(row.ratio) else f"{row.ratio:.3f}", row.ratio),
-            Cell(row.certified, row.certified),
-            Cell(row.message, row.message),
-        ]
-        for arm in arms
-        for row in arm.rows.itertuples()
-    ]
+    rows = []
+    for arm in arms_of(worst):
+        cells = {}
+        for row in rows_of(arm.rows):
+            if np.isnan(row.epsilon_spent):
+                cells[row.epsilon] = Cell("no run")
+            else:
+                cells[row.epsilon] = Cell(f"{row.epsilon_spent:.4g}", row.epsilon_spent, note=f"{row.ratio:.1%}")
+        answers = list(dict.fromkeys(arm.rows["certified"]))
+        deltas = ", ".join(f"{d:g}" for d in sorted(arm.rows["delta"].unique()))
+        messages = [m for m in dict.fromkeys(arm.rows["message"]) if m]
+        rows.append(
+            [
+                Cell(arm.name, arm=arm),
+                Cell(answers[0] if len(answers) == 1 else "not at every ε"),
+                *(cells.get(e, Cell("")) for e in levels),
+                Cell(arm.key[2]),
+                Cell(RELATION_NAMES.get(arm.key[3], arm.key[3])),
+                Cell(deltas),
+                Cell(messages[0] if messages else ""),
+            ]
+        )
+    heads = [f"{'requested ' if i == 0 else ''}ε = {epsilon_name(e)}" for i, e in enumerate(levels)]
     return HtmlTable(
         "table-certificates",
-        "Requested and certified ε of every private arm; the largest over data sets, tasks and trials.",
-        ["Method", "Calibration", "Relation", "δ", "Requested ε", "Certified ε", "Share", "Certified", "Message"],
+        "Certified ε, and its share of the requested ε: the largest over data sets, tasks and trials.",
+        ["Method", "Certified", *heads, "Calibration", "Relation", "δ", "Message"],
         [Group("", rows)],
     )
 
 
-def timing_table(timings: pd.DataFrame) -> HtmlTable:
-    """Return mean CPU seconds, arms by epsilon, with the largest peak memory."""
-    levels = sorted(timings["epsilon"].unique())
-    groups = []
-    for panel in panels_of(timings):
-        group = Group(panel.title)
-        for arm in arms_of(panel.rows, context=timings):
-            at = dict(zip(arm.rows["epsilon"], arm.rows["seconds"], strict=True))
-            memory = arm.rows["peak_mb"].max()
-            line = [Cell(arm.name, arm.name, arm=arm)]
-            line += [Cell(f"{at[e]:.3g}", at[e]) if e in at else Cell("") for e in levels]
-            group.rows.append([*line, Cell("" if np.isnan(memory) else f"{memory:.0f}", memory)])
-        groups.append(group)
-    columns = ["Method", *_epsilon_heads(levels), "Peak MB"]
-    return HtmlTable("table-timings", "Mean CPU seconds of one run, and the largest peak memory.", columns, groups)
-
-
-def coverage_table(aggregates: Sequence[pd.DataFrame], metric_names: dict[str, str]) -> HtmlTable:
+def coverage_table(aggregates: Sequence[pd.DataFrame], metric_names: Mapping[str, str]) -> HtmlTable:
     """Return, for each data set and metric, how many runs and settings have a value, and which arms lack some."""
     rows = []
     for frame in aggregates:
-        name = metric_names[frame["metric"].iloc[0]]
         for panel in panels_of(frame):
             short = [
                 f"{arm.name} at ε = {epsilon_name(row.epsilon)} ({row.k}/{row.n_trials})"
                 for arm in arms_of(panel.rows, context=frame)
-                for row in arm.rows.itertuples()
+                for row in rows_of(arm.rows)
                 if row.k < row.n_trials
             ]
             k, n = int(panel.rows["k"].sum()), int(panel.rows["n_trials"].sum())
-            full = int((panel.rows["k"] == panel.rows["n_trials"]).sum())
+            full, settings = int((panel.rows["k"] == panel.rows["n_trials"]).sum()), len(panel.rows)
             rows.append(
                 [
-                    Cell(panel.title, panel.title),
-                    Cell(name, name),
+                    Cell(panel.title),
+                    Cell(metric_names[frame["metric"].iloc[0]]),
                     Cell(f"{k} of {n}", k / n),
-                    Cell(f"{full} of {len(panel.rows)}", full / len(panel.rows)),
-                    Cell(", ".join(short) or "none", ", ".join(short)),
+                    Cell(f"{full} of {settings}", full / settings),
+                    Cell(", ".join(short) or "none"),
                 ]
             )
     columns = ["Data set · target", "Metric", "Runs with a value", "Complete settings", "Incomplete settings"]
-    return HtmlTable("table-coverage", "Coverage: which planned runs have a value.", columns, [Group("", rows)])
+    return HtmlTable("table-coverage", "Coverage: which runs have a value.", columns, [Group("", rows)])
+
+
+def failure_table(failures: pd.DataFrame) -> HtmlTable:
+    """Return the runs without a value, trials that failed in the same way in one row."""
+    rows = []
+    for panel in panels_of(failures):
+        alike = [*ARM, "epsilon", "metrics", "status", "message"]
+        for _, group in panel.rows.groupby(alike, sort=False):
+            row = next(rows_of(group))
+            trials = ", ".join(str(t) for t in sorted(set(group["trial"])))
+            rows.append(
+                [
+                    Cell(panel.title),
+                    Cell(arm_name(row.method, row.variant, row.calibration, row.calibration != NON_PRIVATE)),
+                    Cell(epsilon_name(row.epsilon), row.epsilon),
+                    *(Cell(str(text)) for text in (trials, row.metrics, row.status, row.message)),
+                ]
+            )
+    columns = ["Data set · target", "Method", "ε", "Trials", "Metrics", "Status", "Message"]
+    return HtmlTable("table-failures", "Runs without a value, and why.", columns, [Group("", rows)])
 
 
 def plain_table(frame: pd.DataFrame, name: str, caption: str) -> HtmlTable:
     """Return any data frame as it is."""
-    rows = [[_plain_cell(value) for value in record] for record in frame.itertuples(index=False)]
+    rows = [[_plain_cell(value) for value in record] for record in rows_of(frame)]
     return HtmlTable(f"table-{name}", caption, [str(c) for c in frame.columns], [Group("", rows)])
 
 
@@ -189,7 +236,7 @@ def _plain_cell(value: object) -> Cell:
     if isinstance(value, float | np.floating):
         if np.isnan(value):
             return Cell("")
-        return Cell("∞" if np.isinf(value) else f"{value:.6g}", float(value))
+        return Cell("∞") if np.isinf(value) else _number(float(value))
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return Cell(str(value), float(value))
-    return Cell(str(value), str(value))
+        return _number(int(value), "d")
+    return Cell(str(value))

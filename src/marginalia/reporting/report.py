@@ -63,8 +63,9 @@ def write_report(
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    aggregates = [tables[m] for m in METRIC_NAMES if m in tables and len(tables[m])]
-    headline = [a for a in aggregates if a["metric"].iloc[0] in HEADLINE_METRICS]
+    present = [m for m in METRIC_NAMES if _has(tables, m)]
+    shown = [m for m in present if m in HEADLINE_METRICS]
+    aggregates = [tables[m] for m in present]
     environment = Environment(
         loader=PackageLoader("marginalia.reporting", "templates"),
         autoescape=True,
@@ -79,18 +80,19 @@ def write_report(
         stand_ins=[d["name"] for d in datasets_info if d.get("stand_in") and d.get("status") == "used"],
         missing=[d for d in datasets_info if d.get("status") == "missing"],
         datasets=_datasets_table(datasets_info),
-        best=page.recommendation_table(headline, METRIC_NAMES) if headline else None,
+        best=page.recommendation_table([tables[m] for m in shown], METRIC_NAMES) if shown else None,
         figures=[_figure(name, figures, narrow_figures or {}, captions) for name in figures],
-        results=[_results(a) for a in aggregates],
+        results=[_results(tables[m], m) for m in shown],
         details=[
-            page.plain_table(a, f"{m}-all", f"Every setting of {METRIC_NAMES[m]}.")
-            for a, m in ((a, a["metric"].iloc[0]) for a in aggregates)
+            *(_results(tables[m], m) for m in present if m not in HEADLINE_METRICS),
+            *(page.plain_table(tables[m], f"{m}-all", f"Every setting of {METRIC_NAMES[m]}.") for m in present),
         ],
         certificates=page.certificate_table(tables["certificates"]) if _has(tables, "certificates") else None,
-        coverage=page.coverage_table(aggregates, METRIC_NAMES) if aggregates else None,
-        failures=page.plain_table(tables["failures"], "failures", "Runs without a value, and why.")
-        if _has(tables, "failures")
+        all_certificates=page.plain_table(tables["certificates"], "certificates-all", "Every certificate.")
+        if _has(tables, "certificates")
         else None,
+        coverage=page.coverage_table(aggregates, METRIC_NAMES) if aggregates else None,
+        failures=page.failure_table(tables["failures"]) if _has(tables, "failures") else None,
         timings=page.timing_table(tables["timings"]) if _has(tables, "timings") else None,
         others=[
             page.plain_table(frame, name, name.replace("_", " "))
@@ -107,8 +109,7 @@ def _has(tables: Mapping[str, pd.DataFrame], name: str) -> bool:
     return name in tables and len(tables[name]) > 0
 
 
-def _results(aggregates: pd.DataFrame) -> page.HtmlTable:
-    metric = aggregates["metric"].iloc[0]
+def _results(aggregates: pd.DataFrame, metric: str) -> page.HtmlTable:
     name = METRIC_NAMES[metric]
     return page.results_table(aggregates, metric, f"{name[0].upper()}{name[1:]}: mean ± standard error over trials.")
 
@@ -122,17 +123,22 @@ def _facts(
         rows = pd.concat(aggregates, ignore_index=True)
         private = rows[rows["calibration"] != NON_PRIVATE]
         trials = sorted(rows["n_trials"].unique())
-        levels = [epsilon_name(e) for e in sorted(private["epsilon"].unique())]
+        levels = sorted(private["epsilon"].unique())
         facts += [
             (str(len(private[list(ARM)].drop_duplicates())), "private method arms"),
-            (", ".join(levels) or "–", "ε"),
-            ("–".join(dict.fromkeys((str(trials[0]), str(trials[-1])))), "trials per setting"),
+            (_span(levels), f"ε ({len(levels)} values)"),
+            (_span(trials), "trials per setting"),
             (f"{rows['k'].sum()} of {rows['n_trials'].sum()}", "values obtained"),
         ]
     if _has(tables, "certificates"):
         certified = tables["certificates"]["certified"] == "yes"
         facts.append((f"{certified.sum()} of {len(certified)}", "private settings certified"))
     return facts
+
+
+def _span(values: Sequence[float]) -> str:
+    """Return ``5`` or ``0.05–2``."""
+    return "–".join(dict.fromkeys(epsilon_name(v) for v in (*values[:1], *values[-1:]))) or "none"
 
 
 def _figure(

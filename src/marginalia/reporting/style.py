@@ -122,8 +122,8 @@ _SOLID: tuple[Dash, ...] = (
 _DASHED: tuple[Dash, ...] = ((0, (4, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (2.5, 3)), (0, (8, 3)))
 
 _VARIANT_NAMES = {
-    "aim": "AIM", "mst": "MST", "gaussian_marginals": "Gaussian marginals", "mixture": "mixture", "independent": "independent",
-    "paper_constants": "paper’s constants", "code_constants": "code’s constants", "ols": "OLS", "logistic": "logistic",
+    "aim": "AIM", "mst": "MST", "gaussian_marginals": "Gaussian marginals",
+    "paper_constants": "paper’s constants", "code_constants": "code’s constants", "ols": "OLS",
 }  # fmt: skip
 RELATION_NAMES = {"add_remove": "add/remove", "replace_one": "replace-one"}
 

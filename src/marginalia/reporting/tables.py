@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -136,6 +137,11 @@ def in_order(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.sort_values(
         columns, key=lambda c: c.map(rank) if c.name == "method" else c, kind="stable", ignore_index=True
     )
+
+
+def rows_of(frame: pd.DataFrame) -> Iterator[Any]:
+    """Iterate over rows as named tuples, typed for reading: the stubs give each field every scalar type there is."""
+    return frame.itertuples(index=False)
 
 
 def round_significant(values: pd.Series, digits: int = 6) -> pd.Series:

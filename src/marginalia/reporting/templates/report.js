@@ -6,7 +6,9 @@ for (const box of document.querySelectorAll(".table")) {
   const heads = [...table.tHead.rows[0].cells];
   const dataRows = body => [...body.rows].filter(row => !row.classList.contains("group"));
   const key = (row, column) => {
-    const cell = row.cells[column];
+    // a value that holds at every epsilon stands in one cell across the columns
+    const spans = [...row.cells].flatMap(cell => Array(cell.colSpan).fill(cell));
+    const cell = spans[column];
     return cell.dataset.v === undefined ? cell.textContent.trim() : Number(cell.dataset.v);
   };
   const compare = (a, b) => {

@@ -1,0 +1,124 @@
+"""Where results come from: code, versions, machine, cost, data sets."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from marginalia.evaluation.version import code_version
+
+PACKAGES = (
+    "numpy",
+    "scipy",
+    "pandas",
+    "scikit-learn",
+    "numba",
+    "dp-accounting",
+    "folktables",
+    "matplotlib",
+    "snakemake",
+    "opacus",
+    "torch",
+)
+
+
+def collect(timings: pd.DataFrame) -> dict[str, Any]:
+    """Return what a reader needs to know about a run.
+
+    Parameters
+    ----------
+    timings : DataFrame
+        Of `tables.timings`.
+
+    Returns
+    -------
+    dict
+        ``finished`` (UTC), ``code`` (version, commit, whether the work tree was clean), ``python``, ``packages``,
+        ``machine`` and ``cost`` (CPU hours of all fits, largest peak memory).
+    """
+    spent = float((timings["seconds"] * timings["k"]).sum())
+    peak = float(timings["peak_mb"].max()) if len(timings) else 0.0
+    return {
+        "finished": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "code": {"version": code_version(), **_commit()},
+        "python": platform.python_version(),
+        "packages": {name: version for name in PACKAGES if (version := _version(name))},
+        "machine": _machine(),
+        "cost": {"cpu_hours_of_all_fits": round(spent / 3600, 4), "largest_peak_mb": round(peak, 1)},
+    }
+
+
+def datasets_info(
+    descriptions: Iterable[str | os.PathLike[str]], *, missing: Mapping[str, str], stand_ins: bool
+) -> list[dict[str, Any]]:
+    """Return what the report shows of each data set.
+
+    Parameters
+    ----------
+    descriptions : iterable of path-like
+        The ``dataset.json`` of every prepared data set; its ``domain.json`` stands beside it.
+    missing : mapping of data-set id to reason
+    stand_ins : bool
+        Whether the prepared sets replace data that could not be had.
+    """
+    rows: list[dict[str, Any]] = []
+    for path in map(Path, descriptions):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        domain = json.loads((path.parent / "domain.json").read_text(encoding="utf-8"))
+        facts = content["facts"]
+        rows.append(
+            {
+                "name": content["name"],
+                "status": "used",
+                "rows": facts["rows"],
+                "attributes": len(domain["attributes"]),
+                "targets": [f"{t['target']} ({t['task']})" for t in content["tasks"]],
+                "split": "released test rows" if content["has_test"] else "random",
+                "source": ", ".join(dict.fromkeys(f["url"] or f["path"] for f in facts["files"])) or "bundled",
+                "domain_source": facts["domain_source"],
+                "description": facts["description"],
+                "licence": facts["licence"],
+                "citation": facts["citation"],
+                "stand_in": stand_ins,
+            }
+        )
+    rows.extend({"name": name, "status": "missing", "reason": reason} for name, reason in missing.items())
+    return rows
+
+
+def _commit() -> dict[str, Any]:
+    def git(*arguments: str) -> str:
+        run = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
+        return run.stdout.strip()
+
+    try:
+        return {"commit": git("rev-parse", "HEAD"), "clean": not git("status", "--porcelain")}
+    except (OSError, subprocess.CalledProcessError):
+        return {"commit": "unknown: not a git work tree"}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _machine() -> dict[str, Any]:
+    facts: dict[str, Any] = {"system": f"{platform.system()} {platform.machine()}", "cores": os.cpu_count()}
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        facts["processor"] = next(row.split(":", 1)[1].strip() for row in lines if row.startswith("model name"))
+        facts["memory_gb"] = round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1)
+    except (OSError, StopIteration, ValueError):
+        facts["processor"] = platform.processor() or "unknown"
+    return facts
