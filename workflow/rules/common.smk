@@ -9,7 +9,7 @@ os.environ["SOURCE_DATE_EPOCH"] = "0"  # figures carry no date
 
 from marginalia.errors import InputError
 from marginalia.evaluation import sweep
-from marginalia.evaluation.version import code_version
+from marginalia.evaluation.version import code_version, reporting_version
 
 try:
     SWEEP = sweep.prepare(config, probe=workflow.is_main_process)
@@ -18,7 +18,8 @@ except InputError as error:
     os._exit(2)  # one line and no traceback: nothing has been started yet
 
 RESULTS = SWEEP.config.results_dir
-FIGURES = ("mse", "auc", "marginal_error", "certificates")
+HEADLINES = ("mse", "auc", "marginal_error")
+FIGURES = SWEEP.figures(HEADLINES)  # name -> (experiment, table)
 
 
 wildcard_constraints:
@@ -26,6 +27,7 @@ wildcard_constraints:
     dataset=r"[^/]+",
     method=r"[^/]+",
     batch=r"[^/]+",
+    figure=r"[^/]+",
 
 
 def job_of(wildcards):

@@ -3,14 +3,74 @@ rule tables:
     input:
         [records_of(job) for job in SWEEP.plan.jobs.values()],
     output:
-        mse=report(f"{RESULTS}/tables/mse.csv", caption="../report/mse.rst", category="Tables"),
-        auc=report(f"{RESULTS}/tables/auc.csv", caption="../report/auc.rst", category="Tables"),
-        marginal_error=report(
-            f"{RESULTS}/tables/marginal_error.csv", caption="../report/marginal_error.rst", category="Tables"
+        report(
+            expand(f"{RESULTS}/tables/{{metric}}.csv", metric=HEADLINES),
+            caption="../report/tables.rst",
+            category="Tables",
         ),
+        report(f"{RESULTS}/tables/certificates.csv", caption="../report/certificates.rst", category="Certificates"),
+        expand(f"{RESULTS}/tables/{{name}}.csv", name=("accuracy", "risk", "failures", "timings")),
+        expand(f"{RESULTS}/tables/{{metric}}.{{ending}}", metric=HEADLINES, ending=("md", "tex")),
     log:
         f"{RESULTS}/logs/tables.log",
     benchmark:
         f"{RESULTS}/benchmarks/tables.tsv"
+    params:
+        folder=f"{RESULTS}/tables",
+        code=reporting_version(),
+    resources:
+        mem_mb=2000,
+        runtime=30,
     script:
         "../scripts/tables.py"
+
+
+rule figure:
+    """Draw one metric, or the certificates, of one experiment: two columns wide, and one for phones."""
+    input:
+        lambda wildcards: f"{RESULTS}/tables/{FIGURES[wildcards.figure][1]}.csv",
+    output:
+        report(f"{RESULTS}/figures/{{figure}}.png", caption="../report/figure.rst", category="Figures"),
+        f"{RESULTS}/figures/{{figure}}.svg",
+        f"{RESULTS}/figures/{{figure}}.pdf",
+        f"{RESULTS}/figures/narrow/{{figure}}.svg",
+    log:
+        f"{RESULTS}/logs/figures/{{figure}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/figures/{{figure}}.tsv"
+    params:
+        shown=lambda wildcards: FIGURES[wildcards.figure],
+        code=reporting_version(),
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    script:
+        "../scripts/figure.py"
+
+
+rule report_page:
+    """Write the report: one page with everything in it."""
+    input:
+        tables=rules.tables.output,
+        figures=expand(f"{RESULTS}/figures/{{figure}}.svg", figure=FIGURES),
+        narrow=expand(f"{RESULTS}/figures/narrow/{{figure}}.svg", figure=FIGURES),
+        datasets=expand(f"{RESULTS}/data/{{dataset}}/dataset.json", dataset=SWEEP.entries),
+    output:
+        page=f"{RESULTS}/report.html",
+        provenance=f"{RESULTS}/provenance.json",
+    log:
+        f"{RESULTS}/logs/report.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/report.tsv"
+    params:
+        figures=FIGURES,
+        config=SWEEP.config.model_dump(mode="json", by_alias=True, exclude_defaults=True),
+        protocols={block.name: block.protocol for block in SWEEP.config.blocks()},
+        missing=SWEEP.resolution.missing,
+        stand_ins=SWEEP.resolution.stand_ins,
+        code=reporting_version(),
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    script:
+        "../scripts/report_page.py"

@@ -159,7 +159,7 @@ class Runner:
                 status, message = "memory", str(error) or "out of memory"
             except Exception as error:  # one broken cell must not stop a sweep of thousands
                 status, message = "failed", f"{type(error).__name__}: {error}".splitlines()[0]
-        names = tuple(values) if status == "ok" else _metrics_of(cell)
+        names = tuple(values) if status == "ok" else metrics_of(cell.task)
         return [
             ResultRecord(
                 experiment=cell.experiment,
@@ -252,10 +252,11 @@ class Runner:
         return cls.load(path)
 
 
-def _metrics_of(cell: Cell) -> tuple[str, ...]:
-    if cell.task is None:
+def metrics_of(task: Task | None) -> tuple[str, ...]:
+    """Return what is measured on a task, or of a synthesizer (None)."""
+    if task is None:
         return ("marginal_error",)
-    return ("mse",) if cell.task.task == "linear" else ("auc", "accuracy", "risk")
+    return ("mse",) if task.task == "linear" else ("auc", "accuracy", "risk")
 
 
 def _certificate(model: Any, cell: Cell) -> tuple[float, str]:

@@ -80,6 +80,12 @@ def run_method(
     prepared = Prepared.load(data)
     registry = BUILT_IN if job.own is None else {**BUILT_IN, job.own.id: own_method(job.own)}
     sources = {arm.method: arm for arm in job.sources}
+    import sklearn.metrics  # noqa: F401 - loading a library is not part of the first fit's time
+
+    for arm in job.arms:
+        for task in arm.tasks or ("",):
+            if task in registry[arm.method].classes:
+                registry[arm.method].load(task)
     runner = Runner(prepared, registry, sources, CellStore(store), job.experiment.timeout_seconds)
     # Trial by trial: what is computed once for the training rows of a trial is shared by its cells.
     cells = sorted(job.cells(prepared.tasks, seed), key=lambda cell: cell.trial)

@@ -185,7 +185,7 @@ BUILT_IN: dict[str, Method] = {
             about="a public learner trained on AIM's synthetic rows",
         ),
         _synthesizer("aim", f"{_SYNTHESIS}:AIM", "AIM (McKenna et al. 2022)", slow=True, downstream=False),
-        _synthesizer("mst", f"{_SYNTHESIS}:MST", "MST (McKenna, Miklau, Sheldon 2021)", slow=True),
+        _synthesizer("mst", f"{_SYNTHESIS}:MST", "MST (McKenna, Miklau, Sheldon 2021)"),
         _synthesizer("mixture", f"{_SYNTHESIS}:MixtureInference", "AIM with mixture inference", slow=True),
         _synthesizer("independent", f"{_SYNTHESIS}:Independent", "one-way marginals only"),
         _synthesizer(

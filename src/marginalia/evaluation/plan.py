@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from marginalia.errors import InputError
-from marginalia.evaluation.cells import Cell
+from marginalia.evaluation.cells import Cell, metrics_of
 from marginalia.evaluation.config import Config, Experiment, epsilon_text
 from marginalia.evaluation.methods import Arm, Choice, select
 from marginalia.evaluation.protocols import Task
@@ -70,6 +70,10 @@ class Job:
         arms, sources = (tuple(Arm.from_dict(a) for a in settings[part]) for part in ("arms", "sources"))
         own = Choice(**settings["own"]) if settings["own"] else None
         return cls(block, settings["dataset"], settings["method"], settings["batch"], arms, sources, own)
+
+    def metrics(self, tasks: Sequence[Task]) -> set[str]:
+        """Return the metrics that the job's cells measure."""
+        return {m for arm in self.arms for task in _tasks_of(arm, tasks) for m in metrics_of(task)}
 
     def cells(self, tasks: Sequence[Task], root_seed: int) -> list[Cell]:
         """Return the job's cells, synthesizer fits first."""

@@ -37,6 +37,24 @@ class Sweep:
     entries: dict[str, Entry]
     resolution: Resolution
 
+    def figures(self, metrics: tuple[str, ...]) -> dict[str, tuple[str, str]]:
+        """Return every figure's name with its experiment and table.
+
+        An experiment has a figure for each of `metrics` that some of its jobs measure, and one of its
+        certificates; names carry the experiment where there are several.
+        """
+        shown: dict[str, tuple[str, str]] = {}
+        blocks = self.config.blocks()
+        for block in blocks:
+            jobs = [job for job in self.plan.jobs.values() if job.experiment.name == block.name]
+            measured = {metric for job in jobs for metric in job.metrics(tasks_of(self.entries[job.dataset]))}
+            tables = [metric for metric in metrics if metric in measured]
+            if any(arm.is_private for job in jobs for arm in job.arms):
+                tables.append("certificates")
+            for table in tables:
+                shown[f"{block.name}_{table}" if len(blocks) > 1 else table] = (block.name, table)
+        return shown
+
 
 def prepare(content: Mapping[str, Any], *, probe: bool = True) -> Sweep:
     """Validate a configuration, find its data sets, and plan its jobs.

@@ -13,10 +13,20 @@ PARTS = ("data", "privacy", "marginals", "synthesis", "learning", "evaluation", 
 @cache
 def code_version() -> str:
     """Return the package version and a hash of every source file that results depend on."""
+    return _version(PARTS)
+
+
+@cache
+def reporting_version() -> str:
+    """Return the same for what tables, figures and the report depend on beside the records."""
+    return _version(("reporting",))
+
+
+def _version(parts: tuple[str, ...]) -> str:
     root = Path(marginalia.__file__).parent
     digest = hashlib.sha256()
-    for part in PARTS:
+    for part in parts:
         for path in sorted((root / part).rglob("*")):
-            if path.suffix in {".py", ".yaml", ".csv", ".json"}:
+            if path.suffix in {".py", ".yaml", ".csv", ".json", ".j2", ".css", ".js"}:
                 digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return f"{marginalia.__version__}+{digest.hexdigest()[:12]}"

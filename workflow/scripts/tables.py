@@ -1,0 +1,21 @@
+"""Aggregate records into tables."""
+
+from pathlib import Path
+
+from marginalia.evaluation.jobs import logged
+
+with logged(snakemake.log[0]):
+    from marginalia.evaluation.records import METRICS, read_records
+    from marginalia.reporting import formats, tables
+
+    folder = Path(snakemake.params.folder)
+    records = read_records(snakemake.input)
+    frames = {metric: tables.aggregate(records, metric) for metric in METRICS}
+    for name in ("certificates", "failures", "timings"):
+        frames[name] = getattr(tables, name)(records)
+    for name, frame in frames.items():
+        formats.write_csv(frame, folder / f"{name}.csv")
+    for metric in ("mse", "auc", "marginal_error"):
+        text = formats.wide(frames[metric])
+        formats.write_markdown(text, folder / f"{metric}.md")
+        formats.write_latex(text, folder / f"{metric}.tex", label=f"tab:{metric}")
