@@ -73,14 +73,15 @@ def label_codes(values: ArrayLike, labels: Sequence[str], *, name: str = "values
     """
     import pandas as pd
 
-    which, distinct = pd.factorize(np.asarray(values), use_na_sentinel=False)
+    values = np.asarray(values, dtype=object)
+    which, distinct = pd.factorize(values, use_na_sentinel=False)
     position = {label: code for code, label in enumerate(labels)}
     codes = np.array([position.get(_text(value), -1) for value in distinct], dtype=np.int64)[which]
     unknown = np.flatnonzero(codes < 0)
     if unknown.size:
         row = int(unknown[0])
         raise InputError(
-            f"column '{name}', row {row}: {np.asarray(values)[row]!r} is not among the public values "
+            f"column '{name}', row {row}: {values[row]!r} is not among the public values "
             f"{', '.join(labels[:8])}{', ...' if len(labels) > 8 else ''}"
         )
     return codes

@@ -1,0 +1,99 @@
+import csv
+from pathlib import Path
+
+import pytest
+
+from marginalia.data import catalog
+from marginalia.data.schema import parse_entry
+from marginalia.errors import InputError
+
+REQUIRED = {
+    *("adult", "compas", "law", "dutch", "breast_cancer", "diabetes", "nist_taxi", "adult@clean"),
+    *("acs_income", "acs_income_lin", "acs_employment", "acs_public_coverage", "acs_mobility"),
+    *(f"{name}@dpml" for name in ("adult", "churn", "compas", "dutch", "heart", "law")),
+    *(f"{name}@dd_ssp" for name in ("adult", "acs_income_lin", "acs_employment", "acs_mobility")),
+    *(f"{name}@dd_ssp" for name in ("acs_income", "acs_public_coverage", "fire")),
+}
+
+
+def test_the_catalogue_holds_every_required_set():
+    assert set(catalog.names()) >= REQUIRED
+    assert {*catalog.AUTO, *catalog.STAND_INS} <= set(catalog.names())
+
+
+@pytest.mark.parametrize("name", catalog.names())
+def test_every_entry_is_complete_and_consistent(name):
+    entry = catalog.entry(name)
+    assert entry.description
+    assert entry.citation
+    assert entry.licence
+    assert entry.domain_note
+    assert entry.domain_source is not None
+    for file in entry.files.values():
+        for edition in file.editions:
+            assert edition.url or edition.sha256 or edition.path.startswith("acs_pums/")
+            assert edition.sha256 or edition.git_blob_sha1 or edition.path.startswith("acs_pums/")
+    names = [column.attribute().name for column in entry.attributes]
+    if names:
+        for task in entry.tasks.values():
+            assert {task.target, *task.drop} <= set(names)
+        for hot in entry.one_hot or ():
+            assert next(c for c in entry.attributes if c.name == hot).attribute().kind == "categorical"
+    described = catalog.describe(name)
+    assert described["name"] == name
+    assert [a["name"] for a in described["attributes"]] == names
+
+
+def test_adult_regression_leaves_out_what_determines_its_target():
+    assert catalog.entry("adult").tasks["linear"].drop == ("education",)
+    assert catalog.entry("adult@dd_ssp").tasks["linear"].drop == ()  # as published
+
+
+def test_unknown_names_get_the_nearest():
+    with pytest.raises(InputError, match="unknown data set 'adlut'; did you mean 'adult'"):
+        catalog.entry("adlut")
+
+
+def test_hashes_and_urls_are_the_published_ones(mirror: Path):
+    with (mirror / "manifest.csv").open() as stream:
+        manifest = {row["file"]: row for row in csv.DictReader(stream)}
+    for name in catalog.names():
+        for file in catalog.entry(name).files.values():
+            for edition in file.editions:
+                if edition.path.startswith("acs_pums/"):
+                    continue
+                row = manifest[edition.path]
+                assert (edition.url or "", edition.sha256 or "", edition.git_blob_sha1) == (
+                    row["url"],
+                    row["sha256"],
+                    row["git_blob_sha1"],
+                )
+
+
+OWN = {"files": {"table": "t.csv", "domain": "d.yaml"}, "tasks": {"logistic": {"target": "y"}}}
+
+
+def test_own_entries_start_in_their_folder(tmp_path):
+    entry = parse_entry("mine", OWN, folder=tmp_path)
+    assert entry.files["table"].path == str(tmp_path / "t.csv")
+    assert entry.source == "coded"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"taks": {}}, "unknown key of data set 'mine' 'taks'; did you mean 'tasks'"),
+        ({"tasks": {}}, "give at least one of linear, logistic"),
+        ({"tasks": {"ordinal": {"target": "y"}}}, "'mine': tasks.ordinal"),
+        ({"files": {"domain": "d.yaml"}}, "give 'table', or 'train' and 'test'"),
+        ({"files": {"table": "t.csv"}}, "give 'domain'"),
+        ({"files": {"table": {"path": "t.csv", "sha256": "xyz"}}}, "files.table.sha256"),
+        ({"attributes": [{"name": "a", "size": 2, "top": 3}]}, "exactly one of"),
+        ({"source": "excel"}, "source"),
+    ],
+)
+def test_wrong_entries_are_one_clear_line(change, words):
+    with pytest.raises(InputError) as caught:
+        parse_entry("mine", {**OWN, **change})
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,99 @@
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from marginalia.data.discretize import bin_codes, column_codes, dense_rank, discretize, label_codes
+from marginalia.data.schema import Column, Entry
+from marginalia.errors import InputError
+
+edges_and_values = st.lists(st.integers(-50, 50), min_size=2, max_size=8, unique=True).flatmap(
+    lambda edges: st.tuples(st.just(sorted(edges)), st.lists(st.integers(min(edges), max(edges) - 1), min_size=1))
+)
+
+
+@given(edges_and_values)
+def test_left_closed_bins_hold_their_values_and_keep_order(case):
+    edges, values = case
+    codes = bin_codes(values, edges)
+    for value, code in zip(values, codes, strict=True):
+        assert edges[code] <= value < edges[code + 1]
+    order = np.argsort(values)
+    assert (np.diff(codes[order]) >= 0).all()
+
+
+@given(st.lists(st.integers(-20, 20), min_size=1))
+def test_right_closed_bins_agree_with_pandas(values):
+    edges = [-20, -3, 0, 4, 20]
+    expected = pd.cut(pd.Series(values), edges, right=True, include_lowest=True, labels=False)
+    np.testing.assert_array_equal(bin_codes(values, edges, closed="right"), expected)
+
+
+def test_values_outside_public_bins_are_refused_unless_the_ends_are_open():
+    for value in (-1.0, 10.0, float("nan")):
+        with pytest.raises(InputError, match=r"column 'x', row 1: .* outside the public bins from 0 to 10"):
+            bin_codes([5, value], [0, 5, 10], name="x")
+    np.testing.assert_array_equal(bin_codes([-1, 3, 10], [0, 5, 10], open_ended=True), [0, 0, 1])
+    with pytest.raises(InputError, match="nan"):
+        bin_codes([float("nan")], [0, 5, 10], open_ended=True)
+
+
+def test_labels_match_as_text():
+    np.testing.assert_array_equal(label_codes([1.0, 3, "1 "], ["1", "3"]), [0, 1, 0])
+    with pytest.raises(InputError, match="row 2: 'x' is not among the public values a, b"):
+        label_codes(["a", "b", "x"], ["a", "b"], name="c")
+
+
+@given(st.lists(st.floats(-10, 10), min_size=1))
+def test_dense_ranks_are_contiguous_and_keep_order(values):
+    codes = dense_rank(values)
+    assert sorted(set(codes.tolist())) == list(range(len(set(values))))
+    for i, j in zip(range(len(values)), range(1, len(values)), strict=False):
+        assert (values[i] < values[j]) == (codes[i] < codes[j])
+
+
+@pytest.mark.parametrize(
+    ("spec", "raw", "codes", "size"),
+    [
+        ({"labels": ["no", "yes"], "values": [0, 1]}, [1, 0, 1.0], [1, 0, 1], 2),
+        ({"labels": ["a", "?"]}, ["?", "a", "a"], [1, 0, 0], 2),
+        ({"bins": {"start": 0, "stop": 10, "count": 5}, "kind": "numeric"}, ["0", "2", "9.9"], [0, 1, 4], 5),
+        ({"edges": [0, 1, 10], "labels": ["none", "some"]}, [0, 1, 9], [0, 1, 1], 2),
+        ({"top": 3}, [0, 2, 40], [0, 2, 3], 4),
+        ({"among": ["x", 2]}, ["x", "y", "2"], [1, 0, 1], 2),
+        ({"from": 10}, [9.5, 10, 11], [0, 1, 1], 2),
+        ({"labels": ["N/A", 1, 2], "missing": "N/A"}, [2.0, np.nan, 1.0], [2, 0, 1], 3),
+        ({"labels": ["N/A", "a"], "missing": "N/A"}, ["a", "", None], [1, 0, 0], 2),
+        ({"bins": {"start": 0, "stop": 4, "count": 4}, "missing": 0}, [3.0, np.nan], [3, 0], 4),
+    ],
+)
+def test_every_coding(spec, raw, codes, size):
+    column = Column(name="c", **spec)
+    np.testing.assert_array_equal(column_codes(pd.Series(raw), column), codes)
+    assert column.attribute().size == size
+
+
+def test_missing_values_need_a_rule():
+    with pytest.raises(InputError, match="row 1: value missing"):
+        column_codes(pd.Series([1.0, np.nan]), Column(name="c", labels=["1"]))
+
+
+def test_tables_take_only_listed_columns_in_the_listed_order():
+    entry = Entry(
+        name="toy",
+        source="arff",
+        tasks={"logistic": {"target": "y"}},
+        attributes=[Column(name="y", column="Y", labels=["n", "p"]), Column(name="a", top=2, kind="numeric")],
+        domain_source="documented",
+    )
+    frame = pd.DataFrame({"a": [0, 5], "Y": ["p", "n"], "other": [1, 2]})
+    table = discretize(frame, entry)
+    assert table.domain.names == ("y", "a")
+    assert table.domain["a"].labels == ("0", "1", "2+")
+    assert table.domain.source == "documented"
+    assert table.codes.tolist() == [[1, 0], [0, 2]]
+    with pytest.raises(InputError, match="toy: column 'Y' is missing"):
+        discretize(frame.drop(columns="Y"), entry)
+    with pytest.raises(InputError, match="toy: column 'y', row 0: 'q'"):
+        discretize(frame.assign(Y="q"), entry)

@@ -1,0 +1,94 @@
+"""The published coded files, re-derived from the raw ones, and the page that reports it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from marginalia.data import recipes
+from marginalia.data.agreement import (
+    agreement_markdown,
+    catalogue_markdown,
+    column_agreement,
+    compare,
+    law_agreement,
+    raw_frame,
+    rewrite,
+)
+from marginalia.data.datasets import load
+
+PAGE = Path(__file__).parents[2] / "docs" / "datasets.md"
+
+
+def test_compare_knows_its_five_answers():
+    base = [0, 1, 2, 0]
+    assert compare(base, base) == "identical"
+    assert compare([5, 3, 4, 5], base) == "relabelled"
+    assert compare([0, 0, 1, 0], base) == "coarser"
+    assert compare([0, 1, 2, 3], base) == "finer"
+    assert compare([0, 0, 1, 1], base) == "different"
+
+
+def test_generated_parts_of_a_page_are_replaced():
+    page = "head\n<!-- a: begin -->\nold\n<!-- a: end -->\ntail\n"
+    assert rewrite(page, {"a": "new"}) == "head\n<!-- a: begin -->\nnew\n<!-- a: end -->\ntail\n"
+
+
+@pytest.fixture
+def real(mirror, monkeypatch, tmp_path):
+    monkeypatch.setenv("MARGINALIA_CACHE", str(tmp_path))
+    return mirror
+
+
+def test_house_adult_is_adult_clean_code_by_code(real):
+    house, clean = load("adult").table, load("adult@clean").table
+    assert house.domain.names == clean.domain.names
+    assert house.domain.sizes == clean.domain.sizes
+    assert [a.kind for a in house.domain] == [a.kind for a in clean.domain]
+    np.testing.assert_array_equal(house.codes, clean.codes)
+
+
+@pytest.mark.parametrize(
+    ("name", "recipe", "rows"),
+    [
+        ("adult", recipes.dpml_adult, 48842),
+        ("compas", recipes.dpml_compas, 7214),
+        ("dutch", recipes.dpml_dutch, 60420),
+    ],
+)
+def test_recipes_reproduce_the_published_files_row_by_row(real, name, recipe, rows):
+    recoded, published = recipe(raw_frame(name)), load(f"{name}@dpml").table
+    assert len(recoded) == published.n_rows == rows
+    assert list(recoded.columns) == list(published.domain.names)
+    for column in published.domain.names:
+        assert compare(recoded[column], published.column(column)) in ("identical", "relabelled"), column
+        assert recoded[column].nunique() == published.domain[column].size
+        if published.domain[column].kind != "categorical":  # ranks keep the order
+            np.testing.assert_array_equal(recoded[column], published.column(column))
+
+
+@pytest.mark.parametrize(("name", "recipe"), [("compas", recipes.dpml_compas), ("dutch", recipes.dpml_dutch)])
+def test_house_codings_lose_only_what_their_public_bins_merge(real, name, recipe):
+    for row in column_agreement(name, f"{name}@dpml", recipe):
+        assert row.house in ("identical", "relabelled", "coarser"), row
+
+
+def test_law_differs_in_rows_and_every_row_is_accounted_for(real):
+    found = law_agreement()
+    assert (found["raw_rows"], found["published_rows"]) == (18692, 20798)
+    assert found["raw_white"] == found["published_white"] == found["white_in_common"] == 17491
+    assert found["raw_other"] == 1201
+    assert found["published_other"] == 3307
+    assert found["other_in_common"] + found["other_undecidable"] == found["raw_other"]
+    assert found["other_in_common"] > 1000
+    assert all(equal for *_, equal in found["columns"])
+
+
+def test_the_page_lists_the_catalogue_as_it_is():
+    text = PAGE.read_text(encoding="utf-8")
+    assert rewrite(text, {"catalogue": catalogue_markdown()}) == text
+
+
+def test_the_page_shows_the_agreement_as_computed(real):
+    text = PAGE.read_text(encoding="utf-8")
+    assert rewrite(text, {"agreement": agreement_markdown()}) == text
