@@ -1,0 +1,107 @@
+"""First-order solvers of the same problem, for more moments than an interior point can hold."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.synthesis.chebyshev.interior_point import Objective, Solution, gap_of
+
+Array = NDArray[np.float64]
+
+RELAXATION = 1.6
+BALANCED_ITERATIONS = 400  # ADMM adapts its penalty this long; a penalty that never settles need not converge
+POWER_ITERATIONS = 30
+
+
+def project_simplex(v: Array) -> Array:
+    """Return the point of the probability simplex nearest to `v` (any shape), by sorting."""
+    ordered = np.sort(v, axis=None)[::-1]
+    excess = (np.cumsum(ordered) - 1) / np.arange(1, v.size + 1)
+    last = np.flatnonzero(ordered > excess)[-1]
+    return np.maximum(v - excess[last], 0.0)
+
+
+def fista(objective: Objective, tolerance: float, max_iterations: int, check_every: int = 10) -> Solution:
+    """Accelerated projected gradient with restart (Beck & Teboulle 2009; O'Donoghue & Candès 2015).
+
+    Parameters
+    ----------
+    objective : Objective
+    tolerance : float
+        Stop at this duality gap.
+    max_iterations : int
+    check_every : int
+        Iterations between two looks at the gap.
+
+    Returns
+    -------
+    Solution
+        The best iterate looked at; its gap may exceed `tolerance`.
+    """
+    step = 1 / _lipschitz(objective)
+    z = y = objective.uniform()
+    t = 1.0
+    best = Solution(z, gap_of(objective.gradient(z), z), 0)
+    for iteration in range(1, max_iterations + 1):
+        following = project_simplex(y - step * objective.gradient(y))
+        if float(np.vdot(y - following, following - z)) > 0:
+            t, y = 1.0, following
+        else:
+            t_next = (1 + np.sqrt(1 + 4 * t * t)) / 2
+            y = following + (t - 1) / t_next * (following - z)
+            t = t_next
+        z = following
+        if iteration % check_every == 0 or iteration == max_iterations:
+            gap = gap_of(objective.gradient(z), z)
+            if gap < best.gap:
+                best = Solution(z, gap, iteration)
+            if best.gap <= tolerance:
+                break
+    return best
+
+
+def admm(objective: Objective, tolerance: float, max_iterations: int, check_every: int = 10) -> Solution:
+    """Alternating directions on Gauss grids, where A Aᵀ = R^d I makes the quadratic step exact.
+
+    Parameters and result as in `fista`.
+    """
+    A, omega = objective.map, objective.weights
+    norm = float(A.n_cells)
+    rho = float(np.median(omega[omega > 0])) * norm
+    pull = A.adjoint(omega * objective.target)
+    u = objective.uniform()
+    dual = np.zeros_like(u)
+    best = Solution(u, gap_of(objective.gradient(u), u), 0)
+    for iteration in range(1, max_iterations + 1):
+        v = pull + rho * (u - dual)
+        z = (v - A.adjoint(omega / (rho + omega * norm) * A.apply(v))) / rho
+        relaxed = RELAXATION * z + (1 - RELAXATION) * u
+        before, u = u, project_simplex(relaxed + dual)
+        dual = dual + relaxed - u
+        if iteration % check_every == 0 or iteration == max_iterations:
+            gap = gap_of(objective.gradient(u), u)
+            if gap < best.gap:
+                best = Solution(u, gap, iteration)
+            if best.gap <= tolerance:
+                break
+            if iteration <= BALANCED_ITERATIONS:
+                primal, moved = float(np.linalg.norm(z - u)), rho * float(np.linalg.norm(u - before))
+                scale = 2.0 if primal * rho > 2 * moved else 0.5 if moved > 2 * primal * rho else 1.0
+                rho *= scale
+                dual = dual / scale
+    return best
+
+
+def _lipschitz(objective: Objective) -> float:
+    """Largest eigenvalue of AᵀΩA: exact on Gauss grids, else by power iteration with a margin of 5 %."""
+    A, omega = objective.map, objective.weights
+    if A.is_orthogonal:
+        return float(omega.max()) * A.n_cells
+    v = omega.copy()
+    value = 1.0
+    for _ in range(POWER_ITERATIONS):
+        v = v / np.linalg.norm(v)
+        v = np.sqrt(omega) * A.apply(A.adjoint(np.sqrt(omega) * v))
+        value = float(np.linalg.norm(v))
+    return 1.05 * value

@@ -1,0 +1,119 @@
+"""Which grid and which degrees a release uses, from public facts only, and what is too large to solve."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+from marginalia.errors import InputError, unknown_name
+from marginalia.synthesis.chebyshev.axes import Axis
+from marginalia.synthesis.chebyshev.calibration import default_degree
+
+Mode = Literal["practical", "paper"]
+
+MAX_CELLS = 2_000_000
+MAX_MOMENTS = 20_000
+MAX_AXES = 4
+MAX_SMOOTHNESS = 8
+
+
+def choose_axes(
+    sizes: Sequence[int | None],
+    *,
+    n: int,
+    epsilon: float,
+    delta: float,
+    k: int,
+    m: int | Sequence[int] | None,
+    c: float,
+    mode: Mode,
+    max_cells: int = MAX_CELLS,
+) -> tuple[Axis, ...]:
+    """Return the axes of a release.
+
+    Parameters
+    ----------
+    sizes : sequence of int or None
+        Number of ordered codes of each column, None for a continuous one; two codes become -1 and +1.
+    n : int
+        Public number of records.
+    epsilon, delta : float
+    k : int
+        Smoothness.
+    m : int, sequence of int or None
+        Degree, for all axes or for each; None: `default_degree`, lowered until the moments can be solved for. A column
+        of L codes has at most L - 1.
+    c : float
+        Constant of `default_degree`.
+    mode : {"practical", "paper"}
+        ``practical``: the codes themselves, or Gauss nodes for continuous columns and where the codes would make too
+        many cells. ``paper``: the published uniform grid on every axis.
+    max_cells : int
+
+    Raises
+    ------
+    InputError
+        A parameter is out of range, or the grid or the moments are too many; one line with size and limit.
+    """
+    _check(sizes, k, m, mode)
+    free = sum(size != 2 for size in sizes)
+    default = default_degree(n, epsilon, delta, k=k, d=max(1, free), c=c)
+    ceilings = [math.inf if size is None else size - 1 for size in sizes]
+    wanted = list(m) if isinstance(m, Sequence) else [default if m is None else m] * len(sizes)
+    degrees = [int(min(a, b)) for a, b in zip(wanted, ceilings, strict=True)]
+    if m is None:
+        while math.prod(a + 1 for a in degrees) > MAX_MOMENTS:
+            default = max(degrees) - 1
+            degrees = [min(a, default) for a in degrees]
+    moments = math.prod(a + 1 for a in degrees)
+    if moments > MAX_MOMENTS:
+        raise InputError(f"chebyshev: {moments} moments (m={_text(degrees)}) exceed {MAX_MOMENTS}; lower m")
+    practical = _practical(sizes, degrees, k, max_cells)
+    axes = [Axis.uniform(a, k) for a in degrees] if mode == "paper" else practical
+    cells = math.prod(a.degree**k for a in axes) if mode == "paper" else math.prod(a.size for a in axes)
+    if cells > max_cells:
+        smaller = math.prod(a.size for a in practical)
+        hint = f"use mode=practical ({smaller} cells)" if mode == "paper" and smaller <= max_cells else "lower m or k"
+        raise InputError(
+            f"chebyshev: {cells} grid cells (mode={mode}, m={_text(degrees)}, k={k}, d={len(sizes)}) exceed "
+            f"max_cells={max_cells}; {hint}"
+        )
+    return tuple(axes)
+
+
+def _practical(sizes: Sequence[int | None], degrees: Sequence[int], k: int, max_cells: int) -> list[Axis]:
+    axes = []
+    for size, degree in zip(sizes, degrees, strict=True):
+        if size is None:
+            axes.append(Axis.gauss(degree, k))
+        else:
+            axes.append(Axis.binary() if size == 2 else Axis.midpoints(size, degree))
+    # Too many cells: Gauss nodes on the longest code axes that have more codes than those.
+    for i in sorted(range(len(axes)), key=lambda i: -axes[i].size):
+        if math.prod(a.size for a in axes) > max_cells and axes[i].kind == "midpoints":
+            coarser = Axis.gauss(degrees[i], k)
+            axes[i] = coarser if coarser.size < axes[i].size else axes[i]
+    return axes
+
+
+def _check(sizes: Sequence[int | None], k: int, m: int | Sequence[int] | None, mode: str) -> None:
+    if mode not in ("practical", "paper"):
+        raise unknown_name("mode of chebyshev", str(mode), ("practical", "paper"))
+    if not _whole(k, 1, MAX_SMOOTHNESS):
+        raise InputError(f"chebyshev: k is {k!r}; need a whole number from 1 to {MAX_SMOOTHNESS}")
+    if not 1 <= len(sizes) <= MAX_AXES:
+        raise InputError(f"chebyshev: {len(sizes)} columns; it takes 1 to {MAX_AXES}, so choose the ones that matter")
+    if isinstance(m, Sequence) and len(m) != len(sizes):
+        raise InputError(f"chebyshev: {len(m)} degrees m for {len(sizes)} columns; give one each, or one for all")
+    for degree in m if isinstance(m, Sequence) else () if m is None else (m,):
+        if not _whole(degree, 1, MAX_MOMENTS):
+            raise InputError(f"chebyshev: m is {degree!r}; need a whole number from 1 to {MAX_MOMENTS}")
+
+
+def _whole(value: object, low: int, high: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+
+def _text(degrees: Sequence[int]) -> str:
+    return str(degrees[0]) if len(set(degrees)) == 1 else "x".join(map(str, degrees))

@@ -1,0 +1,174 @@
+"""Weighted least squares over the probability simplex by a primal-dual interior point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from marginalia.synthesis.chebyshev.moments import MomentMap
+
+Array = NDArray[np.float64]
+
+MAX_ITERATIONS = 80
+PATIENCE = 3  # iterations without a better gap: the floor of double precision is reached
+TO_BOUNDARY = 0.995
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A point of the simplex and how good it is.
+
+    Attributes
+    ----------
+    z : ndarray of shape (R_1, …, R_d)
+    gap : float
+        ⟨∇F, z⟩ - min ∇F >= F(z) - F*.
+    iterations : int
+    """
+
+    z: Array
+    gap: float
+    iterations: int
+
+
+class Objective:
+    """F(z) = ½ Σ_K ω_K ((Az)_K - m_K)².
+
+    Parameters
+    ----------
+    moment_map : MomentMap
+    target, weights : ndarray of shape (m_1 + 1, …, m_d + 1)
+        m and ω; ω_0 = 0.
+    """
+
+    def __init__(self, moment_map: MomentMap, target: Array, weights: Array) -> None:
+        self.map = moment_map
+        self.target = target
+        self.weights = weights
+
+    def value(self, z: Array) -> float:
+        """F(z)."""
+        return 0.5 * float((self.weights * (self.map.apply(z) - self.target) ** 2).sum())
+
+    def gradient(self, z: Array) -> Array:
+        """∇F(z)."""
+        return self.map.adjoint(self.weights * (self.map.apply(z) - self.target))
+
+    def uniform(self) -> Array:
+        """The centre of the simplex."""
+        return np.full(self.map.shape, 1.0 / self.map.n_cells)
+
+
+def gap_of(gradient: Array, z: Array) -> float:
+    """Return the duality gap ⟨∇F, z⟩ - min ∇F of a point of the simplex."""
+    return float(np.vdot(gradient, z) - gradient.min())
+
+
+def interior_point(objective: Objective, tolerance: float) -> Solution:
+    """Minimise F over the simplex (Mehrotra's predictor-corrector).
+
+    The Newton matrix is BᵀB + diag(s/z), B = Ω^½ A; by Woodbury one Cholesky factor of the M x M matrix I + B diag(z/s)
+    Bᵀ serves all solves of an iteration, and that matrix comes from `MomentMap.gram` without the grid's size.
+
+    Parameters
+    ----------
+    objective : Objective
+    tolerance : float
+        Stop at this duality gap.
+
+    Returns
+    -------
+    Solution
+        The iterate with the smallest gap; above `tolerance` when double precision gave out.
+    """
+    z = objective.uniform()
+    gradient = objective.gradient(z)
+    multiplier = -float(gradient.min()) + 0.1 * float(np.abs(gradient).max())
+    s = gradient + multiplier
+    best = Solution(z, gap_of(gradient, z), 0)
+    stalled = 0
+    for iteration in range(1, MAX_ITERATIONS + 1):
+        if best.gap <= tolerance or stalled == PATIENCE:
+            break
+        newton = _Newton.at(objective, z, s, gradient + multiplier - s)
+        if newton is None:
+            break
+        mu = float(np.vdot(z, s)) / z.size
+        dz, _, ds = newton.step(-z * s)
+        affine = float(np.vdot(z + _length(z, dz, 1.0) * dz, s + _length(s, ds, 1.0) * ds)) / z.size
+        centre = (max(affine, 0.0) / mu) ** 3 * mu
+        dz, change, ds = newton.step(centre - z * s - dz * ds)
+        length = min(1.0, TO_BOUNDARY * min(_length(z, dz, 2.0), _length(s, ds, 2.0)))
+        z = z + length * dz
+        s = s + length * ds
+        multiplier += length * change
+        gradient = objective.gradient(z)
+        gap = gap_of(gradient, z / z.sum())
+        if not np.isfinite(gap):
+            break
+        stalled = 0 if gap < best.gap else stalled + 1
+        if gap < best.gap:
+            best = Solution(z / z.sum(), gap, iteration)
+    return best
+
+
+@dataclass(frozen=True)
+class _Newton:
+    """The linear system of one iterate, factored."""
+
+    map: MomentMap
+    root: Array
+    z: Array
+    s: Array
+    dual: Array
+    factor: tuple[Array, bool]
+
+    @classmethod
+    def at(cls, objective: Objective, z: Array, s: Array, dual: Array) -> _Newton | None:
+        """Factor I + B diag(z/s) Bᵀ; None when rounding has made it indefinite."""
+        root = np.sqrt(objective.weights)
+        T = objective.map.gram(z / s)
+        T *= root.ravel()
+        T *= root.ravel()[:, None]
+        factor = _cholesky(T)
+        return None if factor is None else cls(objective.map, root, z, s, dual, factor)
+
+    def inverse(self, v: Array) -> Array:
+        """(BᵀB + D⁻¹)⁻¹ v = D v - D Bᵀ (I + T)⁻¹ B D v, D = diag(z/s)."""
+        Dv = self.z / self.s * v
+        inner = cho_solve(self.factor, (self.root * self.map.apply(Dv)).ravel(), check_finite=False)
+        return Dv - self.z / self.s * self.map.adjoint(self.root * inner.reshape(self.root.shape))
+
+    @cached_property
+    def ones(self) -> Array:
+        """The inverse times the constraint Σz = 1."""
+        return self.inverse(np.ones_like(self.z))
+
+    def step(self, complement: Array) -> tuple[Array, float, Array]:
+        """Newton step (dz, d multiplier, ds) that changes z∘s by `complement` to first order."""
+        u = self.inverse(complement / self.z - self.dual)
+        change = (float(u.sum()) + float(self.z.sum()) - 1) / float(self.ones.sum())
+        dz = u - change * self.ones
+        return dz, change, (complement - self.s * dz) / self.z
+
+
+def _length(x: Array, dx: Array, largest: float) -> float:
+    """Longest step up to `largest` that keeps x >= 0."""
+    falling = dx < 0
+    return min(largest, float((-x[falling] / dx[falling]).min())) if falling.any() else largest
+
+
+def _cholesky(T: Array) -> tuple[Array, bool] | None:
+    """Factor I + T (T is overwritten); rounding on a nearly singular matrix is met by a growing ridge."""
+    T.flat[:: T.shape[0] + 1] += 1.0
+    ridge, largest = 0.0, 1e-15 * float(T.diagonal().max())
+    for _ in range(12):
+        try:
+            return cho_factor(T + ridge * np.eye(len(T)) if ridge else T, lower=True, check_finite=False)
+        except LinAlgError:
+            ridge = ridge * 10 if ridge else largest
+    return None

@@ -1,0 +1,178 @@
+"""The release itself: noisy moments of the records, and the density on the grid that fits them best.
+
+Ding, He and Zhu, "Minimax optimal differentially private synthetic data for smooth queries", Algorithm 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.errors import InputError
+from marginalia.privacy.calibration import gdp_epsilon
+from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.mechanisms import gaussian
+from marginalia.synthesis.chebyshev.axes import Axis, histogram
+from marginalia.synthesis.chebyshev.calibration import attained_sensitivity, noise_scale, tight_sensitivity
+from marginalia.synthesis.chebyshev.first_order import admm, fista
+from marginalia.synthesis.chebyshev.interior_point import Objective, Solution, interior_point
+from marginalia.synthesis.chebyshev.measures import GridMeasure
+from marginalia.synthesis.chebyshev.moments import Degrees, MomentMap
+
+Array = NDArray[np.float64]
+
+INTERIOR_POINT_MOMENTS = 2500  # about five M x M arrays: 250 MB
+FIRST_ORDER_ITERATIONS = 300
+
+
+@dataclass(frozen=True, eq=False)
+class Density:
+    """A probability vector on a grid, fitted to noisy moments.
+
+    Attributes
+    ----------
+    axes : tuple of Axis
+    q : ndarray of shape (R_1, …, R_d)
+        Non-negative, sum 1.
+    moments : ndarray of shape (m_1 + 1, …, m_d + 1)
+        The noisy moments; entry 0 is 1.
+    sigma : float
+        Moment K carries noise of standard deviation sigma·‖K‖^(k/2).
+    gap : float
+        Duality gap in units of N₀ = ½σ²S, half the expected squared noise norm.
+    tolerance : float
+        The gap that was asked for.
+    solver : {"interior_point", "fista", "admm"}
+    iterations : int
+    """
+
+    axes: tuple[Axis, ...]
+    q: Array
+    moments: Array
+    sigma: float
+    gap: float
+    tolerance: float
+    solver: str
+    iterations: int
+
+    @property
+    def message(self) -> str:
+        """How the fit ended."""
+        verdict = "" if self.gap <= self.tolerance else "inexact: "
+        return f"{verdict}{self.solver}, duality gap {self.gap:.3g} N0 after {self.iterations} iterations"
+
+    def measure(self) -> GridMeasure:
+        """Return the density as a measure on [-1, 1]^d."""
+        return GridMeasure(tuple(a.points for a in self.axes), self.q)
+
+
+def release_density(
+    points: Array,
+    axes: Sequence[Axis],
+    *,
+    k: int,
+    epsilon: float,
+    delta: float,
+    ledger: Ledger,
+    rng: np.random.Generator,
+    calibration: str = "tight",
+    tolerance: float = 0.1,
+    max_iterations: int = FIRST_ORDER_ITERATIONS,
+) -> Density:
+    """Release the distribution of `points` by moment matching.
+
+    Deviations from Algorithm 1: the grid is whatever `axes` say; `tight` and `corrected` noise in place of the
+    published one, which is too small; the fit stops at a duality gap of `tolerance` times half the noise, since
+    solving on fits noise.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, d)
+        In [-1, 1]; n is public.
+    axes : sequence of Axis
+    k : int
+        Smoothness: the density answers queries with k bounded derivatives.
+    epsilon, delta : float
+    ledger : Ledger
+        Under ``replace_one``; gets one Gaussian event. With the published noise its sensitivity is the one that two
+        corners of the cube attain, if that refutes epsilon: what it then reports is a lower bound.
+    rng : numpy.random.Generator
+        One normal per moment.
+    calibration : {"tight", "corrected", "published"}
+    tolerance : float
+        τ, in units of N₀.
+    max_iterations : int
+        Of the first-order solvers.
+
+    Raises
+    ------
+    InputError
+        No rows, points outside the public cube, or `tolerance` is not positive.
+    """
+    if points.ndim != 2 or points.shape[1] != len(axes):
+        raise InputError(f"points have shape {points.shape}: need (n, {len(axes)})")
+    if len(points) == 0:
+        raise InputError("chebyshev: the table has no rows, so it has no moments")
+    if not np.all(np.abs(points) <= 1):
+        raise InputError("chebyshev: a value lies outside the public bounds [-1, 1]; scale and clamp the columns first")
+    if not tolerance > 0:
+        raise InputError(f"chebyshev: tolerance is {tolerance}; need a number above 0")
+    indices = Degrees([a.degree for a in axes], k)
+    moment_map = MomentMap(axes)
+    binary = [a.kind == "binary" for a in axes]
+    sigma = noise_scale(indices, len(points), epsilon, delta, calibration=calibration, binary=binary)
+    noise = indices.power(k / 2)
+    scale = np.where(noise > 0, noise, 1.0)
+    inner = slice(1, None)  # K = 0 is the constant 1
+    released = gaussian(
+        lambda: (moment_map.apply(histogram(axes, points)) / scale).ravel()[inner],
+        sensitivity=_recorded_sensitivity(indices, binary, sigma * len(points), epsilon, delta) / len(points),
+        sigma=sigma,
+        ledger=ledger,
+        rng=rng,
+        label=f"Chebyshev moments up to degree {'x'.join(str(a.degree) for a in axes)}",
+    )
+    moments = np.concatenate([[1.0], released]).reshape(indices.shape) * scale
+    solution, solver, half_noise = fit_moments(
+        moment_map, moments, indices, sigma=sigma, tolerance=tolerance, max_iterations=max_iterations
+    )
+    q = np.maximum(solution.z, 0.0)
+    return Density(
+        tuple(axes), q / q.sum(), moments, sigma, solution.gap / half_noise, tolerance, solver, solution.iterations
+    )
+
+
+def fit_moments(
+    moment_map: MomentMap, moments: Array, indices: Degrees, *, sigma: float, tolerance: float, max_iterations: int
+) -> tuple[Solution, str, float]:
+    """Minimise Σ ‖K‖^(-2k) (moment error)² over densities on the grid.
+
+    Returns
+    -------
+    solution : Solution
+    solver : str
+    half_noise : float
+        N₀.
+    """
+    objective = Objective(moment_map, moments, indices.fit_weights)
+    half_noise = 0.5 * sigma**2 * indices.total_weight
+    goal = tolerance * half_noise
+    if moments.size <= INTERIOR_POINT_MOMENTS:
+        return interior_point(objective, goal), "interior_point", half_noise
+    if indices.k >= 2 and moment_map.is_orthogonal:
+        return admm(objective, goal, max_iterations), "admm", half_noise
+    return fista(objective, goal, max_iterations), "fista", half_noise
+
+
+def _recorded_sensitivity(
+    indices: Degrees, binary: Sequence[bool], sigma: float, epsilon: float, delta: float
+) -> float:
+    """Return the certified n·Δ, or the attained one where that alone proves that `sigma` does not keep epsilon."""
+    attained = math.sqrt(attained_sensitivity(indices))
+    if gdp_epsilon(attained / sigma, delta) > epsilon * (1 + 1e-9):
+        return attained
+    return math.sqrt(tight_sensitivity(indices, binary))

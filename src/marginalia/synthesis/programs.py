@@ -1,0 +1,27 @@
+"""Linear programs by HiGHS, with failure as an exception."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scipy.optimize import linprog
+
+
+def solve(cost: Any, *, method: str = "highs-ds", **constraints: Any) -> Any:
+    """Minimise ``cost @ x`` under the constraints of `scipy.optimize.linprog`; one thread, dual simplex by default.
+
+    Returns
+    -------
+    scipy.optimize.OptimizeResult
+        With the dual values in ``ineqlin.marginals`` and ``eqlin.marginals``.
+
+    Raises
+    ------
+    RuntimeError
+        HiGHS did not reach an optimum; the message is its own.
+    """
+    program: Any = linprog
+    solved = program(cost, method=method, **constraints)
+    if solved.status != 0:
+        raise RuntimeError(f"linear program of {len(cost)} columns: {solved.message}")
+    return solved

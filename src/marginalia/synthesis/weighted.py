@@ -1,0 +1,40 @@
+"""Rows from a probability vector: apportioned, or drawn independently."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.errors import unknown_name
+
+SAMPLING = ("apportion", "iid")
+
+
+def check_sampling(sampling: str) -> None:
+    """Refuse anything but a name in `SAMPLING`."""
+    if sampling not in SAMPLING:
+        raise unknown_name("sampling", str(sampling), SAMPLING)
+
+
+def copies(q: NDArray[np.float64], n_rows: int, sampling: str, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return how many of `n_rows` rows each atom gets.
+
+    Parameters
+    ----------
+    q : ndarray of shape (N,)
+        Non-negative, sum 1.
+    n_rows : int
+    sampling : {"apportion", "iid"}
+        ``apportion``: ⌊n q⌋ copies, the rest to the largest remainders (ties by index); every count is within 1 of
+        n·q. ``iid``: multinomial.
+    rng : numpy.random.Generator
+        Used by ``iid`` only.
+    """
+    if sampling == "iid":
+        return rng.multinomial(n_rows, q / q.sum())
+    expected = n_rows * (q / q.sum())
+    counts = np.floor(expected).astype(np.int64)
+    missing = n_rows - int(counts.sum())
+    if missing > 0:
+        counts[np.argsort(counts - expected, kind="stable")[:missing]] += 1
+    return counts
