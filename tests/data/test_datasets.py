@@ -6,7 +6,7 @@ import pytest
 from marginalia.data import catalog, datasets
 from marginalia.data.datasets import load, reachable, resolve_auto
 from marginalia.data.encoding import Encoder
-from marginalia.data.splits import released_split
+from marginalia.data.splits import random_split, released_split
 from marginalia.errors import InputError
 
 
@@ -87,6 +87,27 @@ def test_released_splits_have_the_published_positive_rates(real, name, train, te
     target = dataset.tasks["logistic"].target
     assert dataset.table.column(target).mean() == pytest.approx(train, abs=6e-5)
     assert dataset.released_test.column(target).mean() == pytest.approx(test, abs=6e-4)
+
+
+def ols_test_mse(dataset, split):
+    encoder = Encoder(dataset.table.domain, dataset.tasks["linear"].target, one_hot=dataset.entry.one_hot)
+    gram = encoder.gram(split.train)
+    theta = np.linalg.solve(gram[:-1, :-1] + 1e-12 * np.eye(encoder.n_features), gram[:-1, -1])
+    return np.mean((encoder.transform(split.test) @ theta - encoder.target_values(split.test)) ** 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "released", "resplit"),
+    [("adult@dd_ssp", 0.00055501, 0.000497), ("acs_income_lin@dd_ssp", 0.20428759, 0.1896)],
+)
+def test_least_squares_on_the_splits_gives_the_reference_errors(real, name, released, resplit):
+    dataset = load(name)
+    assert ols_test_mse(dataset, released_split(dataset)) == pytest.approx(released, abs=6e-9)
+    rows = dataset.all_rows()
+    errors = [
+        ols_test_mse(dataset, random_split(rows, seed=5000 + s, test_size=1000, train_limit=50_000)) for s in range(10)
+    ]
+    assert np.mean(errors) == pytest.approx(resplit, rel=1.1e-3)
 
 
 VIEWS = {

@@ -205,6 +205,15 @@ def test_own_coded_data_by_csv_and_parquet(tmp_path):
         assert dataset.table.codes.tolist() == frame.to_numpy().tolist()
 
 
+def test_a_view_keeps_only_its_columns_in_its_order(tmp_path):
+    (tmp_path / "t.csv").write_text("y,x,z\n0,2,1\n1,0,0\n")
+    (tmp_path / "d.json").write_text('{"x": 3, "y": 2, "z": 2}')
+    content = {"files": {"table": "t.csv", "domain": "d.json"}, "tasks": {"logistic": {"target": "y"}}}
+    view = load(parse_entry("mine_xy", {**content, "columns": ["x", "y"]}, folder=tmp_path)).table
+    assert view.domain.names == ("x", "y")
+    assert view.codes.tolist() == [[2, 0], [0, 1]]
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

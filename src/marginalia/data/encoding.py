@@ -145,7 +145,7 @@ class Encoder:
         return _remember(table, key, lambda: ztz(table.counts, self.matrices, one_way=lambda j: table.counts([j])))
 
     def _design(self, table: Table) -> NDArray[np.float64]:
-        X = np.empty((table.n_rows, self.n_features))
+        X = np.empty((table.n_rows, self.n_features), order="F")  # X'v and Xv run twice as fast on columns
         start = 0
         for name in self.features:
             rows = self.matrices[name].T

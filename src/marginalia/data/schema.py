@@ -15,8 +15,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from marginalia.data.domain import Attribute, Kind, Source
 from marginalia.errors import InputError, unknown_name
 
-SOURCES = ("coded", "adult", "compas", "arff", "acs", "bundled")
-
 
 class Strict(BaseModel):
     """A record that knows all its keys and never changes."""
@@ -133,7 +131,7 @@ class Entry(Strict):
     description: str = ""
     citation: str = ""
     licence: str = ""
-    source: Literal[SOURCES] = "coded"  # type: ignore[valid-type]
+    source: Literal["coded", "adult", "compas", "arff", "acs", "bundled"] = "coded"  # a module of data.sources
     files: dict[str, File] = Field(default_factory=dict)
     tasks: dict[Literal["linear", "logistic"], TaskSpec]
     attributes: tuple[Column, ...] = ()
