@@ -22,16 +22,8 @@ Public names (stable):
 
 from marginalia.marginals.cost import Cost, predict_cost
 from marginalia.marginals.elimination import eliminate, megabytes_with
-from marginalia.marginals.estimation import (
-    FINAL,
-    ROUND_QUICK,
-    ROUND_TIGHT,
-    FitReport,
-    FitSettings,
-    Measurement,
-    estimate,
-    estimate_total,
-)
+from marginalia.marginals.estimation import Measurement, estimate, estimate_total
+from marginalia.marginals.fitting import FINAL, ROUND_QUICK, ROUND_TIGHT, FitReport, FitSettings
 from marginalia.marginals.model import GraphicalModel
 from marginalia.marginals.workload import Workload, marginal_errors
 

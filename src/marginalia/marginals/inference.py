@@ -11,8 +11,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -53,8 +51,12 @@ class Inference:
         self._starts = np.array(plan.theta_at, np.int64)
         self._tops = np.zeros(len(plan.cliques))
         cells = sum(t.cells for t in plan.nodes)
-        self._floor = [
-            -671.0 + 2.0 * sum(math.log(plan.sizes[a]) for a in attributes) + math.log(cells)
+        step = {v: i for i, v in enumerate(plan.order)}
+        self._floors = [
+            (
+                np.array([step[v] for v in attributes]),
+                -671.0 + 2.0 * sum(math.log(plan.sizes[a]) for a in attributes) + math.log(cells),
+            )
             for attributes, _, _ in plan.components
         ]
 
@@ -113,12 +115,11 @@ class Inference:
         np.exp(values, out=values)
         if not kernels.run(plan.forward, w, self._scales):
             return False
-        # SCALE left ln(factor) of every message; a component's log Z is the sum over its attributes.
+        # A component's log Z is the sum of the logarithms of the factors that SCALE took out of its messages.
         logs = np.log(self._scales)
         self.log_z = float(self._tops.sum() + logs.sum())
-        step = {v: i for i, v in enumerate(plan.order)}
-        for (attributes, _, _), floor in zip(plan.components, self._floor, strict=True):
-            if not logs[[step[v] for v in attributes]].sum() > floor:
+        for steps, floor in self._floors:
+            if not logs[steps].sum() > floor:
                 return False
         kernels.run(plan.backward, w, self._scales)
         return bool(np.isfinite(self.mu.sum()))
@@ -135,29 +136,52 @@ class Inference:
 
 
 def balance(theta: NDArray[np.float64], plan: Plan) -> NDArray[np.float64]:
-    """Return potentials of the same distribution whose factors have (nearly) equal maxima over every attribute value."""
+    """Return potentials of the same distribution whose maxima over each attribute value (nearly) agree among factors.
+
+    Parameters
+    ----------
+    theta : ndarray of shape (plan.theta_at[-1],)
+    plan : Plan
+    """
     theta = theta.copy()
-    tables = [
-        theta[plan.theta_at[i] : plan.theta_at[i + 1]].reshape([plan.sizes[a] for a in c])
-        for i, c in enumerate(plan.cliques)
-    ]
-    holders: list[list[tuple[int, tuple[int, ...]]]] = [[] for _ in plan.sizes]
-    for i, c in enumerate(plan.cliques):
-        for position, a in enumerate(c):
-            holders[a].append((i, tuple(p for p in range(len(c)) if p != position)))
     for _ in range(_SWEEPS):
-        for held in holders:
-            _equalise([tables[i] for i, _ in held], [others for _, others in held])
+        _equalise(theta, plan.lines, plan.holders)
     return theta
 
 
-def _equalise(tables: Sequence[NDArray[np.float64]], others: Sequence[tuple[int, ...]]) -> None:
-    tops = np.array([t.max(axis=o) for t, o in zip(tables, others, strict=True)])
-    mean = tops.mean(axis=0)
-    possible = np.isfinite(mean)  # a value that a structural zero excludes stays excluded
-    for t, o, top in zip(tables, others, tops, strict=True):
-        step = np.where(possible, mean - np.where(possible, top, 0.0), 0.0)
-        t += np.expand_dims(step, o)
+@njit(cache=True)
+def _equalise(theta, lines, holders):  # type: ignore[no-untyped-def]
+    """Give the factors that hold an attribute equal maxima over each of its values, attribute after attribute."""
+    for v in range(holders.size - 1):
+        first, last = holders[v], holders[v + 1]
+        if last - first < 2:
+            continue
+        size = lines[first, 2]
+        tops = np.full((last - first, size), -np.inf)
+        for h in range(first, last):
+            at, outer, inner = lines[h, 0], lines[h, 1], lines[h, 3]
+            for o in range(outer):
+                for x in range(size):
+                    top = tops[h - first, x]
+                    for i in range(inner):
+                        top = max(top, theta[at])
+                        at += 1
+                    tops[h - first, x] = top
+        for x in range(size):
+            mean = 0.0
+            for h in range(last - first):
+                mean += tops[h, x] / (last - first)
+            for h in range(last - first):
+                # A value that a structural zero excludes stays excluded.
+                tops[h, x] = mean - tops[h, x] if np.isfinite(mean) else 0.0
+        for h in range(first, last):
+            at, outer, inner = lines[h, 0], lines[h, 1], lines[h, 3]
+            for o in range(outer):
+                for x in range(size):
+                    step = tops[h - first, x]
+                    for i in range(inner):
+                        theta[at] += step
+                        at += 1
 
 
 @njit(cache=True)

@@ -17,6 +17,7 @@ from marginalia.data.files import atomic_path
 from marginalia.errors import InputError
 from marginalia.marginals.candidates import CandidateMarginals
 from marginalia.marginals.elimination import Clique
+from marginalia.marginals.fitting import FitReport
 from marginalia.marginals.inference import Inference
 from marginalia.marginals.plan import Plan
 from marginalia.marginals.sampling import sample_codes
@@ -40,6 +41,8 @@ class GraphicalModel:
     ----------
     cliques : list of tuple of str
         Maximal cliques, attributes in domain order.
+    report : FitReport or None
+        How it was fitted; None after loading.
     """
 
     def __init__(self, domain: Domain, plan: Plan, theta: NDArray[np.float64], total: float) -> None:
@@ -47,6 +50,7 @@ class GraphicalModel:
         self.plan = plan
         self.theta = theta
         self.total = float(total)
+        self.report: FitReport | None = None
 
     @property
     def cliques(self) -> list[tuple[str, ...]]:
@@ -65,10 +69,15 @@ class GraphicalModel:
     def _queries(self) -> CandidateMarginals:
         return CandidateMarginals(self.inference)
 
-    @property
+    @cached_property
     def log_z(self) -> float:
         """Logarithm of the partition function."""
         return self.inference.log_z
+
+    def release_memory(self) -> None:
+        """Drop the calibrated tables; they are computed again when needed."""
+        self.__dict__.pop("inference", None)
+        self.__dict__.pop("_queries", None)
 
     def probabilities(self, clique: Clique) -> NDArray[np.float64]:
         """Return the marginal on attribute positions (axes ascending) as probabilities; treat it as read-only."""

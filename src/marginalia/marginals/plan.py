@@ -135,6 +135,14 @@ class Plan:
             expand.append(elementwise(kernels.ADD, self.sizes, clique, (host, clique), (self.dual.start + at, b)))
             target = (self.block_mu.start + at, b)
             project.append(elementwise(kernels.SUM, self.sizes, clique, target, (self.mu.start + host, clique)))
+        # For balancing: per attribute, every factor that holds it as (offset, outer cells, size, inner cells).
+        lines: list[list[tuple[int, int, int, int]]] = [[] for _ in self.sizes]
+        for clique, at in zip(self.cliques, self.theta_at, strict=False):
+            for i, a in enumerate(clique):
+                outer, inner = (math.prod(self.sizes[x] for x in part) for part in (clique[:i], clique[i + 1 :]))
+                lines[a].append((at, outer, self.sizes[a], inner))
+        self.lines = np.array([line for held in lines for line in held], np.int64)
+        self.holders = np.cumsum([0, *(len(held) for held in lines)])
         self.expand = as_program(expand)
         self.project = as_program(project)
 

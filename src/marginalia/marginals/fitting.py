@@ -1,0 +1,64 @@
+"""How long a fit goes on, and what it reports."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """When a fit stops, and how long its proximal steps are.
+
+    Parameters
+    ----------
+    t : float
+        T = t / min sigma: small values make long steps of hard subproblems.
+    gap : float
+        A subproblem ends when its duality gap is at most this share of L.
+    decrease : float
+        The fit ends when an outer step lowers L by at most this share of it ...
+    passes : int
+        ... or at the first outer step that ends after this many inference passes.
+    min_outer : int
+        Outer steps made in any case.
+    """
+
+    t: float = 3.0
+    gap: float = 0.01
+    decrease: float = 5e-4
+    passes: int = 2000
+    min_outer: int = 2
+
+
+FINAL = FitSettings()
+ROUND_TIGHT = FitSettings(t=3.0, gap=0.01, decrease=1e-3, passes=400)
+ROUND_QUICK = FitSettings(t=10.0, gap=0.1, decrease=1e-3, passes=60)
+
+
+@dataclass
+class FitReport:
+    """What a fit did.
+
+    Attributes
+    ----------
+    loss : float
+        L at the end.
+    gap : float
+        Duality gap of the last subproblem, in units of L.
+    decrease : float
+        Relative decrease of L over the last outer step.
+    passes, outer : int
+    domains : dict
+        How many passes ran in each numeric domain of `inference`.
+    losses : list of float
+        L after each outer step; never increases.
+    """
+
+    loss: float = math.nan
+    gap: float = math.nan
+    decrease: float = math.nan
+    passes: int = 0
+    outer: int = 0
+    domains: dict[str, int] = field(default_factory=dict)
+    losses: list[float] = field(default_factory=list)

@@ -1,0 +1,98 @@
+"""AIM's scores of candidate marginals, evaluated as seldom as the lazy selection allows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.data import Table
+from marginalia.marginals import GraphicalModel
+from marginalia.marginals.elimination import Clique
+
+_CACHE_BYTES = 2**28  # of counts; beyond, they are counted again
+_KEPT_MODELS = 12  # earlier rounds whose models still bound scores
+
+
+class CandidateScores:
+    """Scores w_q (||M_q(D) - M_q(P)||_1 - noise * n_q) of one table's marginals, and upper bounds on them.
+
+    A bound needs no marginal: the distance is at most n + N; and where it was computed for an earlier model P_i, at
+    most that distance plus N sqrt(2 KL(P || P_i)) (Pinsker) plus the change of N. The divergence of two graphical
+    models is <theta - theta_i, mu> - log Z + log Z_i.
+
+    Parameters
+    ----------
+    table : Table
+        Private: scores and bounds may go into a mechanism only.
+    candidates : mapping of Clique to float
+        Weight of each candidate.
+    """
+
+    def __init__(self, table: Table, candidates: Mapping[Clique, float]) -> None:
+        self._table = table
+        self._weights = candidates
+        self._cells = {q: table.domain.n_cells([table.domain.names[a] for a in q]) for q in candidates}
+        self._counts: dict[Clique, tuple[NDArray[np.int32], NDArray[np.int32]]] = {}
+        self._counts_bytes = 0
+        self._models: dict[int, GraphicalModel] = {}
+        self._moved: dict[int, float] = {}  # round -> bound on the L1 move from its model to the current one
+        self._round = -1
+        self._known: dict[Clique, tuple[int, float]] = {}  # candidate -> round, distance then
+
+    def begin_round(self, model: GraphicalModel, noise: float) -> None:
+        """Set the model and sqrt(2/pi) sigma of the round."""
+        self._model, self._noise = model, noise
+        self._round += 1
+        self._models.pop(self._round - _KEPT_MODELS - 1, None)
+        self._moved = {i: _distance_bound(model, m) for i, m in self._models.items()}
+        self._models[self._round] = model
+
+    def bounds(self, candidates: Sequence[Clique]) -> NDArray[np.float64]:
+        """Return upper bounds on the scores of `candidates`."""
+        trivial = self._table.n_rows + self._model.total
+        out = np.empty(len(candidates))
+        for i, q in enumerate(candidates):
+            distance = trivial
+            if q in self._known:
+                at, then = self._known[q]
+                if at in self._moved:
+                    distance = min(trivial, then + self._moved[at])
+            out[i] = self._weights[q] * (distance - self._noise * self._cells[q])
+        # The scores themselves carry rounding errors of this size.
+        return out + 1e-9 * trivial * max(self._weights.values())
+
+    def score(self, q: Clique) -> float:
+        """Return the score of `q`."""
+        at, counts = self._sparse_counts(q)
+        expected = self._model.probabilities(q).ravel()[at] * self._model.total
+        # Cells without records add their expected counts.
+        distance = float(np.abs(counts - expected).sum()) + max(0.0, self._model.total - float(expected.sum()))
+        self._known[q] = (self._round, distance)
+        return self._weights[q] * (distance - self._noise * self._cells[q])
+
+    def _sparse_counts(self, q: Clique) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        if q in self._counts:
+            return self._counts[q]
+        dense = self._table.counts([self._table.domain.names[a] for a in q]).ravel()
+        at = np.flatnonzero(dense).astype(np.int32)
+        sparse = at, dense[at].astype(np.int32)
+        if self._counts_bytes + 8 * at.size <= _CACHE_BYTES:
+            self._counts[q] = sparse
+            self._counts_bytes += 8 * at.size
+        return sparse
+
+
+def _distance_bound(new: GraphicalModel, old: GraphicalModel) -> float:
+    """Bound the L1 distance between any marginal's expected counts under the two models."""
+    inference = new.inference
+    step = inference.theta - new.plan.embed(old.plan, old.theta)
+    mu = inference.mu
+    possible = mu > 0  # 0 * infinity on structural zeros
+    terms = step[possible] * mu[possible]
+    divergence = float(terms.sum()) - new.log_z + old.log_z
+    rounding = 1e-12 * (float(np.abs(terms).sum()) + abs(new.log_z) + abs(old.log_z))
+    distance = math.sqrt(2 * max(0.0, divergence + rounding))
+    return min(2.0, distance) * new.total + abs(new.total - old.total)
