@@ -1,6 +1,7 @@
 """Linear and logistic regression, without privacy and under differential privacy."""
 
 from marginalia.learning.ada_ssp import AdaSSPRegressor
+from marginalia.learning.adaptive_margin import AdaptiveMarginClassifier
 from marginalia.learning.dd_ssp import DDSSPClassifier, DDSSPRegressor
 from marginalia.learning.objective_perturbation import ObjectivePerturbationClassifier
 from marginalia.learning.public import LogisticClassifier, OLSRegressor
@@ -9,6 +10,7 @@ from marginalia.learning.trivial import TrivialClassifier, TrivialRegressor
 
 __all__ = [
     "AdaSSPRegressor",
+    "AdaptiveMarginClassifier",
     "DDSSPClassifier",
     "DDSSPRegressor",
     "LogisticClassifier",

@@ -1,0 +1,210 @@
+"""Private linear classification that adapts to an unknown margin."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from marginalia.data import Domain, Table
+from marginalia.data.encoding import Encoder
+from marginalia.errors import InputError
+from marginalia.learning.adaptive_margin_descent import Output
+from marginalia.learning.adaptive_margin_grid import PUBLISHED, VARIANTS, Constants
+from marginalia.learning.adaptive_margin_projection import clip_rows, failure_probability
+from marginalia.learning.adaptive_margin_selection import (
+    Trainer,
+    Winner,
+    iterate,
+    make_candidates,
+    population_penalty,
+    private_tuning,
+    published_tuning_rate,
+    tuning_rate,
+)
+from marginalia.learning.base import LinearClassifier, PrivateLearner, Seed, choose
+from marginalia.learning.rows import Rows
+from marginalia.privacy import checks
+from marginalia.privacy.calibration import gdp_mu
+from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.relation import Relation
+from marginalia.privacy.stopping import random_stopping_mu
+
+N_FOR_ITER = 5000  # rows from which on trying every candidate once beats private tuning
+MISS = 0.2  # probability that private tuning never tries a given candidate
+
+
+class AdaptiveMarginClassifier(LinearClassifier, PrivateLearner):
+    """Train a halfspace for every margin of a doubling grid and choose one privately (Wang, Zhu and Wang, Algorithm 3).
+
+    Parameters
+    ----------
+    epsilon : float, default 1.0
+    delta : float, default 1e-5
+        Below 1/n.
+    variant : {"practical", "published", "fixed"} or Constants, default "practical"
+        The paper's constants, ours, or ours with one hinge parameter c = 0.003 and no choice.
+    calibration : {"tight", "published"}, default "tight"
+        Gaussian-DP budget by the exact formula, or epsilon/(2 sqrt(2 ln(1/delta))), which spends about 40 % of epsilon.
+    selection : {"auto", "iter", "private_tuning"}, default "auto"
+        Try every candidate once, or random ones a secret number of times. Default: `iter` for the published constants
+        and from 5000 rows on.
+    score : {"empirical", "population"}, default "empirical"
+        Choose by the errors on the training rows, or add the paper's penalty on the dimension.
+    output : {"average", "last"}, default "average"
+        Iterate of the gradient descent that is released.
+    max_steps : float, optional
+        Most gradient steps; ``math.inf`` runs the paper's number as it stands, which may take many minutes.
+    data_radius : float, optional
+        Public bound b of the rows' norm, the constant column included; longer rows are shrunk to it. Default: every
+        row is divided by its own norm, which changes no sign of a score.
+    fit_intercept : bool, default True
+        Append a constant 1 to every row.
+    relation : {"replace_one"}
+        The only one with a proof: the number of rows n is public.
+    one_hot : iterable of str, optional
+        Tables only: attributes encoded as one-hot blocks. Default: none, each attribute is one number in [-1, 1].
+    progress : bool, default False
+        Show a progress bar.
+    random_state : int, numpy.random.SeedSequence or None, default None
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+    intercept_ : float
+    classes_ : ndarray of shape (2,)
+    gamma_ : float
+        Grid margin of the chosen candidate. It is not an estimate of the margin of the data: many candidates tie, and
+        it jumps by factors of 100 between seeds.
+    hinge_c_ : float
+        Confidence margin of its hinge loss.
+    score_ : float
+        Its noisy score: errors on the training rows (NaN where nothing was chosen).
+    gammas_, scores_ : ndarray of shape (G,), or None
+        All candidates with their noisy scores; None after private tuning, which may release the winner alone.
+    ledger_ : Ledger
+
+    Notes
+    -----
+    Arrays: scale every feature to [-1, 1] by *public* bounds first; a maximum or a mean of the data is private.
+
+    Where we differ from the paper: it always projects, to dimensions that exceed n; here a candidate is projected only
+    if that lowers the dimension (published) or the bound (practical). The paper's T is capped. Errors count scores
+    of exactly 0. For the other choices see `Constants`.
+
+    Privacy: (epsilon, delta)-DP under replace-one. `iter`: everything trained and scored is one mu-GDP composition of
+    Gaussian releases. `private_tuning`: one random-stopping event; the number of runs, and so the run time, is secret.
+    """
+
+    gammas_: NDArray[np.float64] | None
+    scores_: NDArray[np.float64] | None
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        variant: str | Constants = "practical",
+        calibration: str = "tight",
+        selection: Literal["auto", "iter", "private_tuning"] = "auto",
+        score: Literal["empirical", "population"] = "empirical",
+        output: Output = "average",
+        max_steps: float | None = None,
+        data_radius: float | None = None,
+        fit_intercept: bool = True,
+        relation: str = "replace_one",
+        one_hot: Iterable[str] | None = None,
+        progress: bool = False,
+        random_state: Seed = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.variant = variant
+        self.calibration = calibration
+        self.selection = selection
+        self.score = score
+        self.output = output
+        self.max_steps = max_steps
+        self.data_radius = data_radius
+        self.fit_intercept = fit_intercept
+        self.relation = relation
+        self.one_hot = one_hot
+        self.progress = progress
+        self.random_state = random_state
+
+    def fit(self, X: Table | ArrayLike, y: object) -> Self:
+        """Learn under (epsilon, delta)-differential privacy; see `PrivateLearner.fit`."""
+        super().fit(X, y)
+        if self.fit_intercept:
+            self.coef_, self.intercept_ = self.coef_[:-1], float(self.coef_[-1])
+        return self
+
+    def _release(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> NDArray[np.float64]:
+        constants = self.variant if isinstance(self.variant, Constants) else VARIANTS[self.variant]
+        X, b = self._scaled(rows.X)
+        n, d = X.shape
+        if self.delta >= 1 / n:
+            raise InputError(f"delta is {self.delta:g}: need less than 1/n = {1 / n:.3g}")
+        margins = constants.margins(n, self.epsilon)
+        trainer = Trainer(
+            signed_rows=X * rows.y[:, None],
+            candidates=make_candidates(margins, n, d, constants, rng),
+            constants=constants,
+            output=self.output,
+            step_limit=self.max_steps,
+            beta=failure_probability(n),
+            progress=self.progress,
+        )
+        winner = self._select(trainer, ledger, rng)
+        self.gamma_, self.hinge_c_, self.score_ = b * winner.candidate.gamma, b * winner.candidate.hinge_c, winner.score
+        return winner.w / b
+
+    def _select(self, trainer: Trainer, ledger: Ledger, rng: np.random.Generator) -> Winner:
+        n, G = len(trainer.signed_rows), len(trainer.candidates)
+        published = trainer.constants.name == PUBLISHED.name
+        penalty: NDArray[np.float64] | float = 0.0
+        if self.score == "population":
+            penalty = population_penalty(trainer.dimensions, n, beta=trainer.beta)
+        by_iter = published or n >= N_FOR_ITER if self.selection == "auto" else self.selection == "iter"
+        if by_iter or G == 1:
+            if self.calibration == "published":
+                mu = self.epsilon / (2 * math.sqrt(-2 * math.log(self.delta)))
+            else:
+                mu = gdp_mu(self.epsilon, self.delta)
+            winner, self.scores_ = iterate(trainer, mu, penalty=penalty, ledger=ledger, rng=rng)
+            self.gammas_ = np.array([candidate.gamma for candidate in trainer.candidates])
+            return winner
+        r = published_tuning_rate(G, n) if published else tuning_rate(G, MISS)
+        mu = random_stopping_mu(self.epsilon, self.delta, r=r, method=self.calibration)
+        self.gammas_ = self.scores_ = None
+        return private_tuning(trainer, mu, r, penalty=penalty, ledger=ledger, rng=rng)
+
+    def _scaled(self, X: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+        """Return the rows, with the constant column, scaled to norm at most 1, and the data radius b divided out."""
+        if self.fit_intercept:
+            X = np.column_stack([X, np.ones(len(X))])
+        if self.data_radius is not None:
+            return clip_rows(X, self.data_radius) / self.data_radius, self.data_radius
+        length = np.linalg.norm(X, axis=1, keepdims=True)
+        return X / np.where(length > 0, length, 1.0), 1.0
+
+    def _encoder(self, domain: Domain, target: str) -> Encoder:
+        return Encoder(domain, target, one_hot=self.one_hot or ())
+
+    def _check_parameters(self) -> None:
+        checks.positive("epsilon", self.epsilon)
+        checks.open_unit("delta", self.delta)
+        if not isinstance(self.variant, Constants):
+            choose(self, "variant", tuple(VARIANTS))
+        choose(self, "calibration", self.CALIBRATIONS)
+        choose(self, "selection", ("auto", "iter", "private_tuning"))
+        choose(self, "score", ("empirical", "population"))
+        choose(self, "output", ("average", "last"))
+        choose(self, "relation", (Relation.REPLACE_ONE,))
+        if self.data_radius is not None:
+            checks.positive("data_radius", self.data_radius)
+        if self.max_steps is not None and not self.max_steps >= 1:
+            raise InputError(f"max_steps is {self.max_steps}: need at least 1, or math.inf for the paper's number")

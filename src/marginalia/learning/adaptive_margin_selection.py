@@ -1,0 +1,265 @@
+"""Candidates, their training, and the private choice among them (Wang, Zhu and Wang, Algorithms 1, 2, 4 and 6)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.errors import InputError
+from marginalia.learning.adaptive_margin_descent import Descent, Output, noisy_descent
+from marginalia.learning.adaptive_margin_grid import Constants
+from marginalia.learning.adaptive_margin_projection import clip_rows, draw_projection, jl_dimension
+from marginalia.privacy import checks
+from marginalia.privacy.events import CompositionEvent, GaussianEvent, RandomStoppingEvent
+from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.mechanisms import gaussian
+from marginalia.privacy.stopping import mean_runs
+
+Array = NDArray[np.float64]
+
+MOST_RUNS = 10_000  # expected; more would not end
+_COLUMNS = 64  # candidates that advance together
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What one model is trained for.
+
+    Attributes
+    ----------
+    gamma : float
+        Margin of the data it is meant for, in units of the data radius.
+    hinge_c : float
+        Confidence margin c of its hinge loss; another thing than gamma.
+    radius : float
+        R.
+    projection : ndarray of shape (k, d), or None
+        Phi.
+    """
+
+    gamma: float
+    hinge_c: float
+    radius: float
+    projection: Array | None = None
+
+
+@dataclass(frozen=True)
+class Winner:
+    """What a selection releases: the model, its candidate and its noisy score (errors, plus a penalty if any)."""
+
+    w: Array
+    candidate: Candidate
+    score: float
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """Trains candidates on one set of rows.
+
+    Attributes
+    ----------
+    signed_rows : ndarray of shape (n, d)
+        y_i x_i, norms at most 1.
+    candidates : sequence of Candidate
+    constants : Constants
+    output : {"average", "last"}
+    step_limit : float or None
+        See `Constants.steps`.
+    beta : float
+        Failure probability of the guarantee; sets the step size of the last iterate.
+    progress : bool
+    """
+
+    signed_rows: Array
+    candidates: Sequence[Candidate]
+    constants: Constants
+    output: Output = "average"
+    step_limit: float | None = None
+    beta: float = 1e-6
+    progress: bool = False
+
+    def descent(self, candidate: Candidate, mu: float) -> Descent:
+        """Return how `candidate` is trained at a Gaussian-DP budget of `mu`."""
+        n, d = self.signed_rows.shape
+        k = d if candidate.projection is None else len(candidate.projection)
+        return Descent(
+            radius=candidate.radius,
+            mu=mu,
+            steps=self.constants.steps(n, mu, k, self.step_limit),
+            output=self.output,
+            log_factor=math.log(len(self.candidates) / self.beta) if self.output == "last" else 1.0,
+            step_scale=self.constants.step_scale,
+            progress=self.progress,
+        )
+
+    def train(self, picks: NDArray[np.intp], mu: float, *, ledger: Ledger, rng: np.random.Generator) -> Array:
+        """Return models of shape (d, len(picks)), one for each index into `candidates`; each is mu-GDP.
+
+        Candidates without projection share their rows and advance together.
+        """
+        w = np.empty((self.signed_rows.shape[1], len(picks)))
+        plain = [at for at, pick in enumerate(picks) if self.candidates[pick].projection is None]
+        groups = [plain[i : i + _COLUMNS] for i in range(0, len(plain), _COLUMNS)]
+        groups += [[at] for at in range(len(picks)) if at not in set(plain)]
+        for group in groups:
+            first = self.candidates[picks[group[0]]]
+            c = np.array([self.candidates[picks[at]].hinge_c for at in group])
+            settings, phi = self.descent(first, mu), first.projection
+            rows = self.signed_rows if phi is None else clip_rows(self.signed_rows @ phi.T, first.radius)
+            found = noisy_descent(rows, c, settings, ledger=ledger, rng=rng, label="hinge gradients")
+            w[:, group] = found if phi is None else phi.T @ found
+        return w
+
+    @property
+    def dimensions(self) -> Array:
+        """VC dimension of each candidate's halfspaces, which have no free constant: k, or d without projection."""
+        d = self.signed_rows.shape[1]
+        return np.array([d if c.projection is None else len(c.projection) for c in self.candidates], dtype=float)
+
+    def errors(self, w: Array) -> Array:
+        """Return how many rows each column of `w` gets wrong; a score of 0 is wrong, so that w = 0 is no solution."""
+        return np.count_nonzero(self.signed_rows @ w <= 0, axis=0).astype(float)
+
+
+def make_candidates(
+    margins: Array, n: int, d: int, constants: Constants, rng: np.random.Generator
+) -> tuple[Candidate, ...]:
+    """Return a candidate for each margin, projected where that leaves few enough dimensions.
+
+    A projected margin shrinks to gamma/3 and row norms may grow, hence the paper's c = gamma/3 and R = 2.
+    """
+    candidates = []
+    for gamma in margins.tolist():
+        k = jl_dimension(gamma, n, margins.size, factor=constants.jl_factor)
+        if k < constants.project_below * d:
+            candidates.append(Candidate(gamma, gamma / 3, 2.0, draw_projection(k, d, rng)))
+        else:
+            candidates.append(Candidate(gamma, gamma * constants.hinge_share, constants.radius))
+    return tuple(candidates)
+
+
+def iterate(
+    trainer: Trainer, mu: float, *, penalty: Array | float = 0.0, ledger: Ledger, rng: np.random.Generator
+) -> tuple[Winner, Array]:
+    """Train every candidate once and return the one with the smallest noisy number of errors (Algorithm 2, Iter).
+
+    Parameters
+    ----------
+    trainer : Trainer
+    mu : float
+        Gaussian-DP budget of the whole selection.
+    penalty : float or ndarray of shape (G,), default 0.0
+        Added to the errors; must not depend on the data.
+    ledger : Ledger
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    Winner
+    ndarray of shape (G,)
+        All noisy scores, which may be released too.
+    """
+    G = len(trainer.candidates)
+    mu_model, mu_score = split(mu / math.sqrt(G), trainer.constants.model_share if G > 1 else 1.0)
+    w = trainer.train(np.arange(G), mu_model, ledger=ledger, rng=rng)
+    if G == 1:  # nothing to choose, nothing to score
+        return Winner(w[:, 0], trainer.candidates[0], math.nan), np.full(1, math.nan)
+    scores = penalty + gaussian(
+        lambda: trainer.errors(w), sensitivity=math.sqrt(G), sigma=1 / mu_score, ledger=ledger, rng=rng, label="errors"
+    )
+    best = int(np.argmin(scores))
+    return Winner(w[:, best], trainer.candidates[best], float(scores[best])), scores
+
+
+def private_tuning(
+    trainer: Trainer, mu: float, r: float, *, penalty: Array | float = 0.0, ledger: Ledger, rng: np.random.Generator
+) -> Winner:
+    """Train random candidates a random number of times and return the best run (Algorithms 4 and 6, PrivTune).
+
+    The number of runs is geometric with mean 1/r. It must stay secret, as must the time that this takes and every run
+    but the winner.
+
+    Parameters
+    ----------
+    trainer, penalty, ledger, rng
+        As in `iterate`.
+    mu : float
+        Gaussian-DP budget of one run with its score.
+    r : float
+        Parameter of the geometric law.
+
+    Raises
+    ------
+    InputError
+        So many runs are expected that they would not end.
+    """
+    if mean_runs(r) > MOST_RUNS:
+        raise InputError(
+            f"private tuning would train {mean_runs(r):.3g} models on average; "
+            "use selection='iter', or the practical variant, whose mean is below 100"
+        )
+    G = len(trainer.candidates)
+    mu_model, mu_score = split(mu, trainer.constants.model_share)
+    ledger.append(RandomStoppingEvent(_one_run(trainer, mu_model, mu_score), r, label="private tuning"))
+    runs = int(rng.geometric(r))
+    picks = rng.integers(G, size=runs)
+    unsaid = Ledger(ledger.relation)  # its length would tell the number of runs
+    w = trainer.train(picks, mu_model, ledger=unsaid, rng=rng)
+    scores = (penalty * np.ones(G))[picks] + gaussian(
+        lambda: trainer.errors(w), sensitivity=math.sqrt(runs), sigma=1 / mu_score, ledger=unsaid, rng=rng
+    )
+    best = int(np.argmin(scores))
+    return Winner(w[:, best], trainer.candidates[picks[best]], float(scores[best]))
+
+
+def split(mu: float, model_share: float) -> tuple[float, float]:
+    """Return the budgets of a model and of its score: shares of mu², which add up."""
+    return mu * math.sqrt(model_share), mu * math.sqrt(1 - model_share)
+
+
+def tuning_rate(n_candidates: int, miss: float) -> float:
+    """Return r of the geometric law for which a given one of the candidates is never drawn with probability `miss`.
+
+    Raises
+    ------
+    InputError
+        Fewer than two candidates, or so few that no r in (0, 1) fits.
+    """
+    miss = checks.open_unit("miss", miss)
+    if n_candidates < 2:
+        raise InputError("private tuning needs at least two candidates")
+    return checks.open_unit("r", miss / (1 - miss) / (n_candidates - 1))
+
+
+def published_tuning_rate(n_candidates: int, n: int) -> float:
+    """Return the paper's r = 1/(|Theta| (n² - 1)), whose mean number of runs |Theta| (n² - 1) nobody can wait for."""
+    return 1 / (n_candidates * (n**2 - 1))
+
+
+def population_penalty(dimensions: Array, n: int, *, beta: float) -> Array:
+    """Return what turns a count of errors into a bound on n/2 times the risk: 5/2 (VC ln(2n) + ln(4 |Gamma|/beta)).
+
+    Wang, Zhu and Wang, Equation 3, with the sign of its last term corrected and a union over the candidates.
+
+    Parameters
+    ----------
+    dimensions : ndarray of shape (G,)
+        VC dimension of each candidate's halfspaces: k_gamma, or d without projection.
+    n : int
+    beta : float
+    """
+    return 2.5 * (dimensions * math.log(2 * n) + math.log(4 * dimensions.size / beta))
+
+
+def _one_run(trainer: Trainer, mu_model: float, mu_score: float) -> CompositionEvent:
+    """Return the events of one run: T Gaussian gradients, which are mu_model-GDP for every candidate, and the score."""
+    settings = trainer.descent(trainer.candidates[-1], mu_model)
+    sensitivity = 2 * settings.radius
+    gradient = GaussianEvent(sensitivity, sensitivity * math.sqrt(settings.steps) / mu_model, "hinge gradient")
+    return CompositionEvent(
+        (CompositionEvent((gradient,), settings.steps), GaussianEvent(1.0, 1 / mu_score, "errors")), label="one run"
+    )
