@@ -1,20 +1,12 @@
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 
 from marginalia.data import Domain
 from marginalia.errors import InputError
+from marginalia.marginals import Measurement
 from marginalia.synthesis.product_mixture import Objective, ProductMixture, fit
 
 DOMAIN = Domain.from_sizes({"a": 3, "b": 2, "c": 4, "d": 1, "e": 3})
-
-
-@dataclass(frozen=True)
-class Noisy:
-    attributes: tuple[str, ...]
-    values: np.ndarray
-    sigma: float
 
 
 def a_mixture(components=4, seed=0, total=100.0):
@@ -30,7 +22,7 @@ def joint(mixture):
 
 def some_measurements(rng):
     cliques = [("a",), ("a", "b"), ("c", "a", "e"), ("e", "d", "b", "a", "c"), ("a", "b")]
-    return [Noisy(c, rng.normal(20, 20, [DOMAIN[x].size for x in c]), 1.0 + i) for i, c in enumerate(cliques)]
+    return [Measurement(c, rng.normal(20, 20, [DOMAIN[x].size for x in c]), 1.0 + i) for i, c in enumerate(cliques)]
 
 
 @pytest.mark.parametrize("clique", [(), ("c",), ("b", "a"), ("e", "a", "c"), ("a", "b", "c", "d", "e")])
@@ -57,7 +49,7 @@ def test_gradient_agrees_with_finite_differences():
 def test_objective_weights_squares_by_inverse_variance():
     mixture = a_mixture()
     y = mixture.marginal(("a", "c")) + 6.0
-    loss, _ = Objective(mixture, [Noisy(("a", "c"), y, 3.0)])(mixture.logits)
+    loss, _ = Objective(mixture, [Measurement(("a", "c"), y, 3.0)])(mixture.logits)
     assert loss == pytest.approx(0.5 * 12 * 36 / 9)
 
 
@@ -65,8 +57,8 @@ def test_repeated_measurements_pull_as_much_as_their_precision_weighted_mean():
     mixture = a_mixture()
     rng = np.random.default_rng(2)
     y, z = rng.normal(size=(3, 2)), rng.normal(size=(3, 2))
-    twice = Objective(mixture, [Noisy(("a", "b"), y, 1.0), Noisy(("a", "b"), z, 2.0)])
-    once = Objective(mixture, [Noisy(("a", "b"), (y + z / 4) / 1.25, 1.25**-0.5)])
+    twice = Objective(mixture, [Measurement(("a", "b"), y, 1.0), Measurement(("a", "b"), z, 2.0)])
+    once = Objective(mixture, [Measurement(("a", "b"), (y + z / 4) / 1.25, 1.25**-0.5)])
     np.testing.assert_allclose(twice(mixture.logits)[1], once(mixture.logits)[1], rtol=1e-10)
 
 
@@ -74,7 +66,7 @@ def test_fit_recovers_the_marginals_of_a_mixture():
     truth = a_mixture(components=3, seed=5)
     truth = ProductMixture(DOMAIN, truth.total, 6 * truth.logits)  # components far apart
     pairs = [(x, y) for i, x in enumerate(DOMAIN.names) for y in DOMAIN.names[i + 1 :]]
-    exact = [Noisy(c, truth.marginal(c), 1.0) for c in pairs]
+    exact = [Measurement(c, truth.marginal(c), 1.0) for c in pairs]
     fitted = fit(a_mixture(components=12, seed=6), exact, iterations=3000, tolerance=1e-9)
     for c in pairs:
         assert np.abs(fitted.marginal(c) - truth.marginal(c)).sum() < 0.01 * truth.total
@@ -90,9 +82,7 @@ def test_fit_never_returns_worse_than_it_started():
 
 def test_start_is_near_the_given_one_way_marginals():
     one_way = np.array([700.0, 200.0, 100.0])
-    start = ProductMixture.start(
-        DOMAIN, 1000.0, components=400, rng=np.random.default_rng(0), one_ways={"a": one_way}
-    )
+    start = ProductMixture.start(DOMAIN, 1000.0, components=400, rng=np.random.default_rng(0), one_ways={"a": one_way})
     np.testing.assert_allclose(start.marginal(("a",)), one_way, rtol=0.05)
 
 

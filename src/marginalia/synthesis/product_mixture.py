@@ -8,30 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data import Domain, Table
 from marginalia.errors import InputError
+from marginalia.marginals import Measurement
 
 Array = NDArray[np.float64]
 
 SPREAD = 0.25  # standard deviation of the random starting logits
-STEP, DECAY_MEAN, DECAY_SQUARE = 0.1, 0.9, 0.999  # Adam
+STEP, DECAY_MEAN, DECAY_SQUARE = 0.05, 0.9, 0.999  # Adam
 CHECK_EVERY = 50  # iterations between two looks at the progress
-
-
-class NoisyMarginal(Protocol):
-    """What a fit needs of a measurement: noisy counts, their attributes, the standard deviation of the noise."""
-
-    @property
-    def attributes(self) -> tuple[str, ...]: ...  # noqa: D102
-    @property
-    def values(self) -> Array: ...  # noqa: D102
-    @property
-    def sigma(self) -> float: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -120,18 +109,18 @@ class Objective:
     ----------
     start : ProductMixture
         Domain, total and number of components.
-    measurements : iterable of NoisyMarginal
+    measurements : iterable of Measurement
         Repeated measurements of the same attributes are averaged by precision, which changes L by a constant.
     """
 
-    def __init__(self, start: ProductMixture, measurements: Iterable[NoisyMarginal]) -> None:
+    def __init__(self, start: ProductMixture, measurements: Iterable[Measurement]) -> None:
         self._blocks = _blocks(start.domain)
         self._scale = start.total / start.components
         merged: dict[tuple[str, ...], tuple[Array, float]] = {}
         for m in measurements:
             weight = 1.0 / m.sigma**2
             y, w = merged.get(tuple(m.attributes), (0.0, 0.0))
-            merged[tuple(m.attributes)] = (y + weight * m.values, w + weight)
+            merged[tuple(m.attributes)] = (y + weight * np.asarray(m.values), w + weight)
         if not merged:
             raise InputError("a mixture needs at least one measured marginal to be fitted to")
         self._targets = [(c, y / w, w) for c, (y, w) in merged.items()]
@@ -158,7 +147,7 @@ class Objective:
 
 
 def fit(
-    start: ProductMixture, measurements: Iterable[NoisyMarginal], *, iterations: int, tolerance: float
+    start: ProductMixture, measurements: Iterable[Measurement], *, iterations: int, tolerance: float
 ) -> ProductMixture:
     """Minimise `Objective` by Adam from `start`; the best iterate is returned.
 
@@ -166,7 +155,7 @@ def fit(
     ----------
     start : ProductMixture
         Also fixes the total and the number of components.
-    measurements : iterable of NoisyMarginal
+    measurements : iterable of Measurement
     iterations : int
         At most this many.
     tolerance : float
@@ -228,6 +217,9 @@ def _khatri_rao(p: Mapping[str, Array], names: Sequence[str], components: int) -
 def _add_adjoint(d: Array, names: Sequence[str], p: Mapping[str, Array], dp: Mapping[str, Array]) -> None:
     """Add to `dp` the gradient with respect to every factor of ``_khatri_rao(p, names)``, given the one w.r.t. it."""
     K = len(d)
+    if len(names) == 1:
+        dp[names[0]][...] += d
+        return
     for i, name in enumerate(names):
         before, after = _khatri_rao(p, names[:i], K), _khatri_rao(p, names[i + 1 :], K)
         cube = d.reshape(K, before.shape[1], p[name].shape[1], after.shape[1])

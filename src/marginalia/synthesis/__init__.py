@@ -1,0 +1,7 @@
+"""Private synthetic data: each synthesizer releases a table once and answers from the release for ever."""
+
+from marginalia.synthesis.gaussian_marginals import GaussianMarginals
+from marginalia.synthesis.independent import Independent
+from marginalia.synthesis.mst import MST
+
+__all__ = ["MST", "GaussianMarginals", "Independent"]

@@ -1,0 +1,99 @@
+"""Merge the rare values of attributes, and undo it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.data import Attribute, Domain, Table
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Compression:
+    """A map from every value of a domain to a code of a smaller one.
+
+    Parameters
+    ----------
+    domain : Domain
+        The original one.
+    codes : mapping of str to ndarray of shape (size,)
+        The compressed code of each value. Rare values of an attribute share its last code; every other code stands for
+        one value.
+    """
+
+    domain: Domain
+    codes: Mapping[str, NDArray[np.int64]]
+
+    @classmethod
+    def of_rare_values(cls, one_ways: Mapping[str, Array], *, threshold: float, domain: Domain) -> Compression:
+        """Merge the values whose noisy count is below `threshold`, within each attribute.
+
+        Parameters
+        ----------
+        one_ways : mapping of str to ndarray of shape (size,)
+            Noisy counts.
+        threshold : float
+        domain : Domain
+
+        Notes
+        -----
+        An attribute with declared structural zeros keeps all its values: a merged cell would be possible for some of
+        its values and impossible for others.
+        """
+        whole = {name for zeros in domain.structural_zeros for name in zeros.attributes}
+        codes = {}
+        for name, y in one_ways.items():
+            kept = y >= threshold
+            if name in whole or np.count_nonzero(~kept) <= 1:
+                codes[name] = np.arange(y.size)
+            else:
+                codes[name] = np.where(kept, np.cumsum(kept) - 1, np.count_nonzero(kept))
+        return cls(domain, codes)
+
+    @property
+    def compressed_domain(self) -> Domain:
+        """The smaller domain; values keep no labels there."""
+        attributes = [Attribute(n, int(self.codes[n].max()) + 1) for n in self.domain.names]
+        return Domain(attributes, source=self.domain.source, structural_zeros=self.domain.structural_zeros)
+
+    def multiplicity(self, name: str) -> NDArray[np.int64]:
+        """Return how many values each compressed code of `name` stands for."""
+        return np.bincount(self.codes[name])
+
+    def compress(self, table: Table) -> Table:
+        """Return the table with every value replaced by its compressed code."""
+        columns = [self.codes[n][table.column(n)] for n in self.domain.names]
+        return Table(np.column_stack(columns), self.compressed_domain)
+
+    def compress_one_way(self, name: str, y: Array) -> Array:
+        """Return the counts `y` of the values of `name`, summed by compressed code."""
+        return np.bincount(self.codes[name], weights=y).astype(np.float64, copy=False)
+
+    def expand_marginal(self, attributes: Sequence[str], counts: Array) -> Array:
+        """Return a marginal of the original domain: the count of merged values is spread evenly over them."""
+        shares = counts
+        for axis, name in enumerate(attributes):
+            share = 1.0 / self.multiplicity(name)
+            shares = shares * share.reshape([-1 if i == axis else 1 for i in range(len(attributes))])
+        return shares[np.ix_(*(self.codes[name] for name in attributes))]
+
+    def expand(self, table: Table, rng: np.random.Generator) -> Table:
+        """Return rows of the original domain: a merged value becomes one of its values, uniformly at random."""
+        columns = []
+        for name in self.domain.names:
+            codes = self.codes[name]
+            # Values sorted by code: those of code c start at first[c].
+            values = np.argsort(codes, kind="stable")
+            count = self.multiplicity(name)
+            first = np.cumsum(count) - count
+            column = table.column(name)
+            offset = np.zeros(len(table), dtype=np.int64)
+            merged = count[column] > 1
+            offset[merged] = rng.integers(count[column[merged]])
+            columns.append(values[first[column] + offset])
+        return Table(np.column_stack(columns), self.domain)
