@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from conftest_learning import mean_score
+from learning_helpers import mean_score
 
 from marginalia.data.encoding import Encoder
 from marginalia.learning import AdaSSPRegressor, OLSRegressor, ada_ssp

@@ -3,7 +3,7 @@ import math
 
 import numpy as np
 import pytest
-from conftest_learning import mean_score
+from learning_helpers import mean_score
 
 from marginalia.data.encoding import Encoder
 from marginalia.errors import PrivacyError

@@ -40,6 +40,8 @@ def count(name: str, value: SupportsFloat) -> int:
 
 def _number(name: str, value: SupportsFloat) -> float:
     try:
+        if isinstance(value, str):  # float() would read a number written out
+            raise TypeError
         return float(value)
     except (TypeError, ValueError):
         raise InputError(f"{name} is {value!r}: need a number") from None

@@ -1,0 +1,76 @@
+"""What the tests of the learners share besides fixtures."""
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+from marginalia.data import Attribute, Domain, Table
+from marginalia.privacy.ledger import Ledger
+
+
+def mean_score(model, data, target, seeds):
+    """Mean test MSE (regressor) or AUC (classifier) over noise seeds."""
+    scores = []
+    for seed in seeds:
+        model.set_params(random_state=seed).fit(data.train, target)
+        if hasattr(model, "classes_"):
+            scores.append(roc_auc_score(data.test.column(target), model.decision_function(data.test)))
+        else:
+            scores.append(np.mean((model.predict(data.test) - model.encoder_.target_values(data.test)) ** 2))
+    return np.mean(scores)
+
+
+def make_table(n: int = 400, seed: int = 0) -> Table:
+    """A small table in which the features say something about both targets."""
+    rng = np.random.default_rng(seed)
+    colour = rng.integers(0, 3, n)
+    age = rng.integers(0, 8, n)
+    flag = rng.integers(0, 2, n)
+    pay = np.clip((age + 2 * colour + rng.integers(0, 3, n)) // 2, 0, 5)
+    rich = (age + 3 * flag + rng.integers(0, 6, n) > 8).astype(int)
+    domain = Domain(
+        [
+            Attribute("colour", 3, labels=("red", "green", "blue")),
+            Attribute("pay", 6, "numeric"),
+            Attribute("age", 8, "numeric"),
+            Attribute("flag", 2),
+            Attribute("rich", 2),
+        ]
+    )
+    return Table(np.column_stack([colour, pay, age, flag, rich]), domain)
+
+
+class ExactMarginals:
+    """A marginal source without noise: what DD-SSP does with the truth."""
+
+    def __init__(self, *, random_state=None):
+        self.random_state = random_state
+
+    def set_params(self, **params):
+        self.__dict__.update(params)
+        return self
+
+    def fit(self, table):
+        self.table = table
+        self.domain_ = table.domain
+        self.ledger_ = Ledger("add_remove")
+        return self
+
+    def marginal(self, attributes):
+        return self.table.counts(attributes).astype(float)
+
+
+class NoisyTables(ExactMarginals):
+    """Raw noisy pair tables; `draws` gives the unit noise of each in the order in which they are asked for."""
+
+    def __init__(self, *, sigma, seed):
+        super().__init__()
+        self.noise_sigma_ = sigma
+        self.seed = seed
+
+    def fit(self, table):
+        self.rng = np.random.default_rng(self.seed)
+        return super().fit(table)
+
+    def marginal(self, attributes):
+        exact = super().marginal(attributes)
+        return exact + self.noise_sigma_ * self.rng.standard_normal(exact.shape)
