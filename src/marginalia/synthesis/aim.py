@@ -28,15 +28,13 @@ from marginalia.marginals import (
 from marginalia.marginals.cost import seconds_per_pass
 from marginalia.marginals.elimination import Clique
 from marginalia.marginals.workload import WorkloadLike
-from marginalia.privacy.calibration import zcdp_rho
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms import lazy_exponential, measure_marginal
 from marginalia.privacy.relation import Relation
+from marginalia.synthesis.aim_budget import AdaptiveBudget
 from marginalia.synthesis.aim_scores import CandidateScores
 from marginalia.synthesis.base import Synthesizer
 
-_MEASURE_SHARE = 0.9  # of the budget; the rest selects
-_ROUNDS_PER_ATTRIBUTE = 16
 _TIGHT_SECONDS = 0.3  # a round may spend this long on a tight fit
 
 
@@ -167,7 +165,7 @@ class AIM(Synthesizer):
         self.workload_ = Workload.parse(self.workload, domain, max_cells=self.max_cells)
         candidates = self.workload_.closure()
         singles = [q for q in candidates if len(q) == 1]
-        budget = _Budget.start(self, len(domain), len(singles))
+        budget = AdaptiveBudget.start(self, len(domain), len(singles))
         public_n = table.n_rows if ledger.relation is Relation.REPLACE_ONE else None
 
         def measure(q: Clique, sigma: float) -> Measurement:
@@ -318,74 +316,6 @@ class Round:
         self.candidates = candidates or {}
 
 
-@dataclass
-class _Budget:
-    """The zCDP budget and the prices of the next round.
-
-    Attributes
-    ----------
-    rho : float
-    used : float
-    sigma, epsilon : float
-        Noise of the next measurement, parameter of the next selection.
-    initial_sigma : float
-        Noise of the one-way marginals.
-    half_square : float
-        Cost of a Gaussian marginal of sigma 1: half its squared L2 sensitivity.
-    last : bool
-        This round spends all that is left.
-    """
-
-    rho: float
-    used: float
-    sigma: float
-    epsilon: float
-    initial_sigma: float
-    half_square: float
-    last: bool = False
-
-    @classmethod
-    def start(cls, aim: AIM, n_attributes: int, n_singles: int) -> _Budget:
-        relation = Relation(aim.relation)
-        rho = zcdp_rho(aim.epsilon, aim.delta) * (1 - 1e-12)  # rounding in the sums below must not overspend
-        half_square = 0.5 if aim.calibration == "published" else 0.5 * relation.marginal_l2**2
-        rounds = aim.rounds if aim.rounds is not None else _ROUNDS_PER_ATTRIBUTE * n_attributes
-        price = min(_MEASURE_SHARE * rho / rounds, 0.5 * rho / n_singles)
-        return cls(
-            rho=rho,
-            used=n_singles * price,
-            sigma=math.sqrt(half_square * rounds / (_MEASURE_SHARE * rho)),
-            epsilon=math.sqrt(8 * (1 - _MEASURE_SHARE) * rho / rounds),
-            initial_sigma=math.sqrt(half_square / price),
-            half_square=half_square,
-        )
-
-    @property
-    def used_share(self) -> float:
-        return self.used / self.rho
-
-    @property
-    def spent(self) -> bool:
-        return self.last
-
-    def next_round(self) -> None:
-        """Charge a round; the last one takes all that is left."""
-        left = self.rho - self.used
-        if left < 2 * self._price():
-            self.last = True
-            self.sigma = math.sqrt(self.half_square / (_MEASURE_SHARE * left))
-            self.epsilon = math.sqrt(8 * (1 - _MEASURE_SHARE) * left)
-        self.used += self._price()
-
-    def anneal(self) -> None:
-        """Halve the noise and sharpen the selection: a round costs four times as much from now on."""
-        self.sigma /= 2
-        self.epsilon *= 2
-
-    def _price(self) -> float:
-        return self.half_square / self.sigma**2 + self.epsilon**2 / 8
-
-
 def _allowed(
     candidates: Mapping[Clique, float], cliques: Sequence[Clique], sizes: Sequence[int], limit: float
 ) -> list[Clique]:
@@ -399,7 +329,7 @@ def _allowed(
 class _progress:  # noqa: N801 - used as a function
     """A bar over the share of the budget used; nothing at all unless asked for."""
 
-    def __init__(self, show: bool, budget: _Budget) -> None:
+    def __init__(self, show: bool, budget: AdaptiveBudget) -> None:
         self._show, self._budget = show, budget
 
     def __enter__(self) -> Any:
