@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import validate_data
 
@@ -59,7 +60,7 @@ class LinearLearner(BaseEstimator, ABC):
             raise InputError("the table has no rows; nothing can be learnt from it")
         rows = TableRows(table, encoder, self.task)
         self._check_target(rows)
-        self._forget()
+        self._forget("feature_names_in_")  # of an earlier fit on arrays
         self.encoder_ = encoder
         self.n_features_in_ = encoder.n_features
         return rows
@@ -79,13 +80,12 @@ class LinearLearner(BaseEstimator, ABC):
         return within_bounds(features, target, **bounds)
 
     def _rows(self, X: Table | ArrayLike, y: object) -> Rows:
+        self._forget("coef_", "ledger_")  # a failed refit must not pass for a fitted model
         return self._table_rows(X, y) if isinstance(X, Table) else self._array_rows(X, y)
 
     def _features(self, X: Table | ArrayLike) -> NDArray[np.float64]:
         """Return the design matrix to predict from."""
         if not hasattr(self, "coef_"):
-            from sklearn.exceptions import NotFittedError
-
             raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit first")
         if not isinstance(X, Table):
             return self._validated(X)
@@ -112,10 +112,10 @@ class LinearLearner(BaseEstimator, ABC):
             one_line = message.splitlines()[0] if message.startswith("Input ") else " ".join(message.split())
             raise InputError(one_line) from None
 
-    def _forget(self) -> None:
-        """Drop what an earlier fit on arrays left, so that its column names are not asked for."""
-        if hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+    def _forget(self, *attributes: str) -> None:
+        for name in attributes:
+            if hasattr(self, name):
+                delattr(self, name)
 
     @abstractmethod
     def _array_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
@@ -148,7 +148,7 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
-        The codes 0 and 1 after a fit on a table, else the sorted labels.
+        The codes 0 and 1 after a fit on a table; else the sorted labels, which are taken to be public.
     """
 
     task = "logistic"
@@ -267,9 +267,6 @@ class PrivateLearner(LinearLearner):
         """
         self._check_parameters()
         rng = generator(self.random_state)
-        for fitted in ("coef_", "ledger_"):  # a failed refit must not pass for a fitted model
-            if hasattr(self, fitted):
-                delattr(self, fitted)
         rows = self._rows(X, y)
         ledger = Ledger(Relation(self.relation))
         with one_blas_thread():

@@ -16,6 +16,7 @@ from marginalia.data.encoding import Encoder, ztz
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearLearner, LinearRegressor, Seed, poor_score
 from marginalia.learning.chebyshev import logistic_scale
+from marginalia.learning.rows import ArrayRows, TableRows
 from marginalia.learning.solvers import least_squares, nearest_semidefinite, one_blas_thread
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
@@ -75,11 +76,12 @@ class _DDSSP(LinearLearner):
             A parameter or the data are unusable, the source's domain is another one, or its tables belong to no
             distribution although it does not state their noise.
         """
-        if isinstance(X, Table):
-            rows = self._table_rows(X, y)
-            table, encoder, unit = X, rows.encoder, 1.0
+        self._check_parameters()
+        rows = self._rows(X, y)
+        if isinstance(rows, TableRows):
+            table, encoder, unit = rows.table, rows.encoder, 1.0
         else:
-            table, unit = self._binned(X, y)
+            table, unit = self._binned(rows), rows.target_bound / rows.feature_bound
             encoder = Encoder(table.domain, "y")
         self.marginals_ = self._fitted_source(table)
         self.ledger_ = self.marginals_.ledger_
@@ -128,27 +130,23 @@ class _DDSSP(LinearLearner):
                 )
         return source
 
-    def _binned(self, X: ArrayLike, y: object) -> tuple[Table, float]:
-        """Round arrays to public grids; return the table and the factor from its coefficients to those of `X`."""
-        B, Y = self._bounds()
-        n_bins = checks.count("n_bins", self.n_bins)
-        if n_bins < 2:
-            raise InputError("n_bins must be at least 2")
-        rows = self._array_rows(X, y)
-        columns = [*rows.X.T / B, rows.y / Y]
-        sizes = [*[n_bins] * rows.n_features, self._target_size(n_bins)]
-        names = [*(f"x{j}" for j in range(rows.n_features)), "y"]
+    def _binned(self, rows: ArrayRows) -> Table:
+        """Round columns, in units of their bounds, to public grids on [-1, 1]."""
+        n_features = rows.n_features
+        columns = [*rows.X.T / rows.feature_bound, rows.y / rows.target_bound]
+        sizes = [*[self.n_bins] * n_features, self._target_size()]
+        names = [*(f"x{j}" for j in range(n_features)), "y"]
         domain = Domain(Attribute(name, size, "numeric") for name, size in zip(names, sizes, strict=True))
-        codes = [
-            np.rint((np.clip(column, -1, 1) + 1) / 2 * (size - 1)) for column, size in zip(columns, sizes, strict=True)
-        ]
-        return Table(np.column_stack(codes), domain), Y / B
+        unit = np.clip(np.column_stack(columns), -1, 1)
+        return Table(np.rint((unit + 1) / 2 * (np.array(sizes) - 1)), domain)
 
-    def _bounds(self) -> tuple[float, float]:
-        return checks.positive("feature_bound", self.feature_bound), 1.0
+    def _check_parameters(self) -> None:
+        checks.positive("feature_bound", self.feature_bound)
+        if checks.count("n_bins", self.n_bins) < 2:
+            raise InputError(f"n_bins is {self.n_bins}: need at least 2")
 
     @abstractmethod
-    def _target_size(self, n_bins: int) -> int:
+    def _target_size(self) -> int:
         """Return how many codes the target of an array fit has."""
 
 
@@ -176,7 +174,8 @@ class DDSSPRegressor(_DDSSP, LinearRegressor):
     ----------
     marginals : Synthesizer, optional
         Source of the marginals. Unfitted: a copy is fitted to the table, all columns and the target included.
-        Fitted: it is used as it is, so one release serves any number of targets and models.
+        Fitted: it is used as it is, so one release serves any number of targets and models (a clone of the learner
+        holds an unfitted clone of it, and spends again).
         Default: ``GaussianMarginals(epsilon=1.0)``.
     feature_bound, target_bound : float, default 1.0
         Arrays only: public bounds of the rows' 2-norm and of |y|. Longer rows are shrunk, y is clipped.
@@ -225,11 +224,12 @@ class DDSSPRegressor(_DDSSP, LinearRegressor):
         )
         self.target_bound = target_bound
 
-    def _bounds(self) -> tuple[float, float]:
-        return super()._bounds()[0], checks.positive("target_bound", self.target_bound)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        checks.positive("target_bound", self.target_bound)
 
-    def _target_size(self, n_bins: int) -> int:
-        return n_bins
+    def _target_size(self) -> int:
+        return self.n_bins
 
 
 class DDSSPClassifier(_DDSSP, LinearClassifier):
@@ -281,5 +281,5 @@ class DDSSPClassifier(_DDSSP, LinearClassifier):
     def _solve(self, encoder: Encoder) -> NDArray[np.float64]:
         return logistic_scale(code_scale=self.code_scale) * super()._solve(encoder)
 
-    def _target_size(self, n_bins: int) -> int:
+    def _target_size(self) -> int:
         return 2
