@@ -1,7 +1,9 @@
 """Private synthetic data: each synthesizer releases a table once and answers from the release for ever."""
 
+from marginalia.synthesis.aim import AIM
 from marginalia.synthesis.gaussian_marginals import GaussianMarginals
 from marginalia.synthesis.independent import Independent
+from marginalia.synthesis.mixture import MixtureInference
 from marginalia.synthesis.mst import MST
 
-__all__ = ["MST", "GaussianMarginals", "Independent"]
+__all__ = ["AIM", "MST", "GaussianMarginals", "Independent", "MixtureInference"]
