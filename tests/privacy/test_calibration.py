@@ -168,6 +168,10 @@ class TestPoissonSampledGaussian:
         spent = pld.epsilon(((0.02, multiplier, 900),), (), 0.0, relation, 1e-6)
         assert 0.7 * (1 - 3e-4) < spent <= 0.7
 
+    @pytest.mark.slow
+    def test_rarely_sampled_records_need_little_noise(self) -> None:
+        assert poisson_gaussian_noise_multiplier(1, 1e-5, 5e-6, 1, Relation.ADD_REMOVE) < 0.3
+
     def test_full_batch_is_a_plain_gaussian(self) -> None:
         assert poisson_gaussian_noise_multiplier(1, 1e-5, 1.0, 20, Relation.ADD_REMOVE) == pytest.approx(
             gaussian_sigma(1, 1e-5, releases=20)

@@ -15,6 +15,7 @@ from scipy.stats import laplace as laplace_law
 from marginalia.data import Domain, Table
 from marginalia.errors import InputError, PrivacyError
 from marginalia.privacy import (
+    CompositionEvent,
     ExponentialEvent,
     GaussianEvent,
     LaplaceEvent,
@@ -25,6 +26,7 @@ from marginalia.privacy import (
 from marginalia.privacy.mechanisms import (
     exponential,
     gaussian,
+    gaussian_run,
     laplace,
     lazy_exponential,
     measure_marginal,
@@ -159,6 +161,15 @@ def test_lazy_evaluates_few(ledger: Ledger, rng: np.random.Generator) -> None:
 
 def test_lazy_forgives_rounding(ledger: Ledger, rng: np.random.Generator) -> None:
     assert lazy_exponential([1e6], lambda i: 1e6 * (1 + 1e-12), epsilon=1, sensitivity=1, ledger=ledger, rng=rng) == 0
+
+
+def test_gaussian_run(ledger: Ledger, rng: np.random.Generator) -> None:
+    step = gaussian_run(lambda theta: 2 * theta, sensitivity=3, sigma=5, steps=4, ledger=ledger, rng=rng, label="gd")
+    assert ledger.events == (CompositionEvent((GaussianEvent(3, 5, "gd"),), 4, "gd"),)
+    released = np.concatenate([step(np.full(5000, 1.0)) for _ in range(4)])
+    assert kstest(released, norm(2, 5).cdf).pvalue > FALSE_ALARM
+    with pytest.raises(PrivacyError, match="charged for 4 steps"):
+        step(np.zeros(2))
 
 
 def test_poisson_gaussian_run(ledger: Ledger, rng: np.random.Generator) -> None:

@@ -213,8 +213,8 @@ def poisson_gaussian_noise_multiplier(
     Returns
     -------
     float
-        sigma / C, C the norm bound of one record's contribution; within 1e-4 (relative) of the smallest, on the safe
-        side: the accountant's epsilon at it is at most `epsilon`.
+        sigma / C, C the norm bound of one record's contribution; within 1e-4 (relative) of the smallest and not
+        much below 0.3, on the safe side: the accountant's epsilon at it is at most `epsilon`.
 
     Raises
     ------
@@ -233,11 +233,13 @@ def poisson_gaussian_noise_multiplier(
         return pld.epsilon(((rate, multiplier, steps),), (), 0.0, relation, delta) - epsilon
 
     # Start: the central limit theorem for the composition, mu = rate·√(steps·(exp(1/σ²) - 1)) (Bu et al. 2020).
-    start = one_record / math.sqrt(math.log1p((mu / rate) ** 2 / steps))
+    start = max(0.3, one_record / math.sqrt(math.log1p((mu / rate) ** 2 / steps)))
     lower, upper = 0.95 * start, 1.05 * start
     while excess(upper) > 0:
         lower, upper = upper, 1.3 * upper
     while excess(lower) <= 0:
+        if lower < 0.3:  # records so rarely sampled that noise hardly matters: spare the loss grid
+            return lower
         lower, upper = lower / 1.3, lower
     multiplier = root(excess, lower, upper, relative=2e-5)
     while excess(multiplier) > 0:  # the root is met from either side; keep the private one

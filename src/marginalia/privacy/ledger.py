@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Self
 
 from marginalia.errors import InputError, PrivacyError
-from marginalia.privacy import checks
+from marginalia.privacy import checks, events
 from marginalia.privacy.accounting import composed_epsilon, composed_rho
 from marginalia.privacy.events import (
     CompositionEvent,
@@ -175,6 +176,23 @@ class Ledger:
             "message": self.message,
             "events": [_describe(event) for event in self._events],
         }
+
+    @classmethod
+    def from_summary(cls, summary: Mapping[str, Any]) -> Self:
+        """Rebuild a ledger from `summary`, after a way through JSON; its verdict is the one it had."""
+        ledger = cls(summary["relation"])
+        for described in summary["events"]:
+            ledger.append(_event(described))
+        ledger.certified, ledger.message = summary["certified"], summary["message"]
+        ledger.epsilon_spent = math.inf if summary["epsilon_spent"] is None else summary["epsilon_spent"]
+        return ledger
+
+
+def _event(described: Mapping[str, Any]) -> Any:
+    fields = {k: _event(v) if isinstance(v, dict) else v for k, v in described.items() if k != "type"}
+    if "events" in fields:
+        fields["events"] = tuple(_event(e) for e in fields["events"])
+    return getattr(events, described["type"])(**fields)
 
 
 def _describe(event: Event) -> dict[str, Any]:

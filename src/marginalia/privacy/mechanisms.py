@@ -102,17 +102,7 @@ def gaussian_run(
         From `step`, when it is called more than `steps` times.
     """
     ledger.append(CompositionEvent((GaussianEvent(sensitivity, sigma, label),), checks.count("steps", steps), label))
-    left = steps
-
-    def step(theta: Array) -> Array:
-        nonlocal left
-        if left == 0:
-            raise PrivacyError(f"the run '{label}' was charged for {steps} steps; another one is not covered")
-        left -= 1
-        exact = _evaluated(lambda: value(theta), label)
-        return exact + sigma * rng.standard_normal(exact.shape)
-
-    return step
+    return _run(value, sigma, steps, rng, label)
 
 
 def laplace(
@@ -315,17 +305,11 @@ def poisson_gaussian(
     """
     sigma = checks.positive("clip", clip) * checks.positive("noise_multiplier", noise_multiplier)
     ledger.append(PoissonGaussianEvent(rate, noise_multiplier, steps, label))
-    left = steps
 
-    def step(theta: Array) -> Array:
-        nonlocal left
-        if left == 0:
-            raise PrivacyError(f"the run '{label}' was charged for {steps} steps; another one is not covered")
-        left -= 1
-        exact = _evaluated(lambda: clipped_sum(theta, np.flatnonzero(rng.random(n_rows) < rate)), label)
-        return exact + sigma * rng.standard_normal(exact.shape)
+    def sampled_sum(theta: Array) -> Array:
+        return clipped_sum(theta, np.flatnonzero(rng.random(n_rows) < rate))
 
-    return step
+    return _run(sampled_sum, sigma, steps, rng, label)
 
 
 def objective_perturbation(
@@ -371,6 +355,23 @@ def objective_perturbation(
     if theta.shape != b.shape:
         raise InputError(f"the perturbed minimiser has shape {theta.shape}: need {b.shape}")
     return theta
+
+
+def _run(
+    value: Callable[[Array], ArrayLike], sigma: float, steps: int, rng: np.random.Generator, label: str
+) -> Callable[[Array], Array]:
+    """Steps of a run that has been charged: value(theta) + N(0, sigma² I), `steps` times and no more."""
+    left = steps
+
+    def step(theta: Array) -> Array:
+        nonlocal left
+        if left == 0:
+            raise PrivacyError(f"the run '{label}' was charged for {steps} steps; another one is not covered")
+        left -= 1
+        exact = _evaluated(lambda: value(theta), label)
+        return exact + sigma * rng.standard_normal(exact.shape)
+
+    return step
 
 
 def _evaluated(value: ArrayLike | Callable[[], ArrayLike], label: str) -> Array:

@@ -9,6 +9,8 @@ from typing import Any
 
 from marginalia.privacy.relation import Relation
 
+_CELLS = 500_000  # of the grid of one step's loss, beyond which time counts more than tightness
+
 
 @lru_cache(maxsize=4096)
 def epsilon(
@@ -61,7 +63,12 @@ def _grid(poisson: tuple[tuple[float, float, int], ...], laplace: tuple[tuple[fl
     # Size of the loss by the central limit theorem.
     squares = [mu**2] + [count / scale**2 for scale, count in laplace]
     squares += [rate**2 * steps * math.expm1(min(multiplier**-2, 700.0)) for rate, multiplier, steps in poisson]
-    return min(3e-4, max(1e-6, 3e-4 * math.sqrt(math.fsum(squares))))
+    width = min(3e-4, max(1e-6, 3e-4 * math.sqrt(math.fsum(squares))))
+    # Rarely sampled records have a small loss with a long tail, about as long as at 10 standard deviations.
+    tails = [
+        math.log1p(rate * math.exp(min(10 / multiplier + multiplier**-2, 700.0))) for rate, multiplier, _ in poisson
+    ]
+    return max(width, min(3e-4, max(tails, default=0.0) / _CELLS))
 
 
 @lru_cache(maxsize=1)
