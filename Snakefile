@@ -18,6 +18,6 @@ include: "workflow/rules/results.smk"
 
 rule all:
     default_target: True
-    localrule: True
     input:
         f"{RESULTS}/report.html",
+    localrule: True

@@ -23,7 +23,7 @@ CPU_WHEELS = "https://download.pytorch.org/whl/cpu"
 
 def main() -> int:
     """Install what the lock file says, and the package itself in editable form."""
-    if sys.version_info < (3, 11):
+    if sys.version_info < (3, 11):  # noqa: UP036 - this file is run by whatever Python there is
         print(f"marginalia needs Python >= 3.11, this is {platform.python_version()}", file=sys.stderr)
         return 2
     wanted = fingerprint()

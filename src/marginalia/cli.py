@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import click
 import typer
 
 from marginalia import __version__
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
     from marginalia.data.table import Table
     from marginalia.privacy.ledger import Ledger
 
+# typer carries its own copy of click, whose base error it does not export.
+USAGE_ERROR: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 PLAIN: dict[str, Any] = {
     "rich_markup_mode": None,
     "add_completion": False,
@@ -49,9 +50,9 @@ def main() -> None:
         code = typer.main.get_command(app).main(standalone_mode=False)
     except (InputError, PrivacyError) as error:
         _fail(str(error))
-    except click.ClickException as error:
-        _fail(" ".join(error.format_message().split()))
-    except (click.Abort, KeyboardInterrupt):
+    except USAGE_ERROR as error:
+        _fail(" ".join(error.format_message().split()))  # type: ignore[attr-defined]
+    except (typer.Abort, KeyboardInterrupt):
         sys.exit(130)
     else:
         sys.exit(code if isinstance(code, int) else 0)
@@ -76,14 +77,20 @@ def list_datasets(as_json: Json = False) -> None:
     Example: marginalia datasets list
     """
     from marginalia.data import catalog
+    from marginalia.data.download import find_local
 
-    rows = [catalog.summary(name) for name in catalog.names()]
+    rows: list[dict[str, Any]] = []
+    for name in catalog.names():
+        entry = catalog.entry(name)
+        tasks = {task: spec.target for task, spec in entry.tasks.items()}
+        here = all(find_local(file) is not None for file in entry.files.values())
+        rows.append({"name": name, "at_hand": here, "tasks": tasks, "description": entry.description})
     if as_json:
         return _print_json(rows)
-    width = max(len(r["name"]) for r in rows)
+    width = max(len(row["name"]) for row in rows)
     for row in rows:
-        tasks = ", ".join(f"{t['task']} {t['target']}" for t in row["tasks"])
-        print(f"{row['name']:<{width}}  {'here' if row['at_hand'] else 'remote':<6}  {tasks or '-'}  {row['title']}")
+        listed = ", ".join(f"{task} {target}" for task, target in row["tasks"].items())
+        print(f"{row['name']:<{width}}  {'here' if row['at_hand'] else 'remote':<6}  {listed}")
 
 
 @datasets.command()
@@ -92,9 +99,9 @@ def fetch(name: Annotated[str, typer.Argument(help="Data-set id.")], as_json: Js
 
     Example: marginalia datasets fetch adult
     """
-    from marginalia.data import catalog
+    from marginalia.data import catalog, download
 
-    paths = [str(p) for p in catalog.fetch(name)]
+    paths = [str(download.fetch(file)) for file in catalog.entry(name).files.values()]
     _print_json({"name": name, "files": paths}) if as_json else print("\n".join(paths))
 
 
@@ -109,14 +116,9 @@ def describe(name: Annotated[str, typer.Argument(help="Data-set id.")], as_json:
     facts = catalog.describe(name)
     if as_json:
         return _print_json(facts)
-    for key, value in facts.items():
-        if isinstance(value, list):
-            print(f"{key}:")
-            for item in value:
-                text = ", ".join(f"{k} {v}" for k, v in item.items()) if isinstance(item, dict) else item
-                print(f"  {text}")
-        else:
-            print(f"{key}: {value}")
+    import yaml
+
+    print(yaml.safe_dump(facts, sort_keys=False, allow_unicode=True, width=100), end="")
 
 
 @datasets.command()
@@ -129,7 +131,7 @@ def check(
 
     Example: marginalia datasets check mine.csv --domain mine.yaml
     """
-    from marginalia.data.check import check as find_problems
+    from marginalia.data.checking import check as find_problems
 
     problems = find_problems(file, _read_domain(domain))
     if as_json:

@@ -3,13 +3,17 @@ import os
 import sys
 
 # One BLAS thread a job: results must not depend on the number of cores, and small problems run faster.
-for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+for variable in (
+    "OPENBLAS_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+):
     os.environ[variable] = "1"
-os.environ["SOURCE_DATE_EPOCH"] = "0"  # figures carry no date
 
 from marginalia.errors import InputError
 from marginalia.evaluation import sweep
-from marginalia.evaluation.version import code_version, reporting_version
+from marginalia.evaluation.version import code_version, version_of
 
 try:
     SWEEP = sweep.prepare(config, probe=workflow.is_main_process)
@@ -31,7 +35,9 @@ wildcard_constraints:
 
 
 def job_of(wildcards):
-    return SWEEP.plan.jobs[wildcards.experiment, wildcards.dataset, wildcards.method, wildcards.batch]
+    return SWEEP.plan.jobs[
+        wildcards.experiment, wildcards.dataset, wildcards.method, wildcards.batch
+    ]
 
 
 def records_of(job):

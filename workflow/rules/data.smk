@@ -8,11 +8,11 @@ rule dataset:
         f"{RESULTS}/logs/data/{{dataset}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/data/{{dataset}}.tsv"
-    params:
-        entry=lambda wildcards: SWEEP.entries[wildcards.dataset].model_dump(mode="json"),
-        code=code_version(),
     resources:
         mem_mb=2000,
         runtime=60,
+    params:
+        entry=lambda wildcards: SWEEP.entries[wildcards.dataset].model_dump(mode="json"),
+        code=version_of("data"),
     script:
         "../scripts/dataset.py"

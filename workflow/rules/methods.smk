@@ -9,16 +9,16 @@ rule method:
         f"{RESULTS}/logs/methods/{{experiment}}/{{dataset}}/{{method}}-{{batch}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/methods/{{experiment}}/{{dataset}}/{{method}}-{{batch}}.tsv"
+    # What others wait for goes first, and large budgets first among those: they take longest.
+    priority: lambda wildcards: 1 if job_of(wildcards).batch == "all" else 10
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=240,
     params:
         settings=lambda wildcards: job_of(wildcards).settings(),
         seed=SWEEP.config.seed,
         store=f"{RESULTS}/cells",
         code=code_version(),
-    threads: 1
-    # What others wait for goes first, and large budgets first among those: they take longest.
-    priority: lambda wildcards: 1 if job_of(wildcards).batch == "all" else 10
-    resources:
-        mem_mb=4000,
-        runtime=240,
     script:
         "../scripts/method.py"

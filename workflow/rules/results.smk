@@ -8,19 +8,29 @@ rule tables:
             caption="../report/tables.rst",
             category="Tables",
         ),
-        report(f"{RESULTS}/tables/certificates.csv", caption="../report/certificates.rst", category="Certificates"),
-        expand(f"{RESULTS}/tables/{{name}}.csv", name=("accuracy", "risk", "failures", "timings")),
-        expand(f"{RESULTS}/tables/{{metric}}.{{ending}}", metric=HEADLINES, ending=("md", "tex")),
+        report(
+            f"{RESULTS}/tables/certificates.csv",
+            caption="../report/certificates.rst",
+            category="Certificates",
+        ),
+        expand(
+            f"{RESULTS}/tables/{{name}}.csv",
+            name=("accuracy", "risk", "failures", "timings"),
+        ),
+        expand(
+            f"{RESULTS}/tables/{{metric}}.{{ending}}",
+            metric=HEADLINES,
+            ending=("md", "tex"),
+        ),
     log:
         f"{RESULTS}/logs/tables.log",
     benchmark:
         f"{RESULTS}/benchmarks/tables.tsv"
-    params:
-        folder=f"{RESULTS}/tables",
-        code=reporting_version(),
     resources:
         mem_mb=2000,
         runtime=30,
+    params:
+        code=version_of("reporting"),
     script:
         "../scripts/tables.py"
 
@@ -30,7 +40,11 @@ rule figure:
     input:
         lambda wildcards: f"{RESULTS}/tables/{FIGURES[wildcards.figure][1]}.csv",
     output:
-        report(f"{RESULTS}/figures/{{figure}}.png", caption="../report/figure.rst", category="Figures"),
+        report(
+            f"{RESULTS}/figures/{{figure}}.png",
+            caption="../report/figure.rst",
+            category="Figures",
+        ),
         f"{RESULTS}/figures/{{figure}}.svg",
         f"{RESULTS}/figures/{{figure}}.pdf",
         f"{RESULTS}/figures/narrow/{{figure}}.svg",
@@ -38,12 +52,12 @@ rule figure:
         f"{RESULTS}/logs/figures/{{figure}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/figures/{{figure}}.tsv"
-    params:
-        shown=lambda wildcards: FIGURES[wildcards.figure],
-        code=reporting_version(),
     resources:
         mem_mb=2000,
         runtime=30,
+    params:
+        shown=lambda wildcards: FIGURES[wildcards.figure],
+        code=version_of("reporting"),
     script:
         "../scripts/figure.py"
 
@@ -54,23 +68,29 @@ rule report_page:
         tables=rules.tables.output,
         figures=expand(f"{RESULTS}/figures/{{figure}}.svg", figure=FIGURES),
         narrow=expand(f"{RESULTS}/figures/narrow/{{figure}}.svg", figure=FIGURES),
-        datasets=expand(f"{RESULTS}/data/{{dataset}}/dataset.json", dataset=SWEEP.entries),
+        datasets=expand(
+            f"{RESULTS}/data/{{dataset}}/dataset.json", dataset=SWEEP.entries
+        ),
     output:
-        page=f"{RESULTS}/report.html",
+        page=report(
+            f"{RESULTS}/report.html", caption="../report/report.rst", category="Report"
+        ),
         provenance=f"{RESULTS}/provenance.json",
     log:
         f"{RESULTS}/logs/report.log",
     benchmark:
         f"{RESULTS}/benchmarks/report.tsv"
-    params:
-        figures=FIGURES,
-        config=SWEEP.config.model_dump(mode="json", by_alias=True, exclude_defaults=True),
-        protocols={block.name: block.protocol for block in SWEEP.config.blocks()},
-        missing=SWEEP.resolution.missing,
-        stand_ins=SWEEP.resolution.stand_ins,
-        code=reporting_version(),
     resources:
         mem_mb=2000,
         runtime=30,
+    params:
+        figures=FIGURES,
+        config=SWEEP.config.model_dump(
+            mode="json", by_alias=True, exclude_defaults=True
+        ),
+        protocols={block.name: block.protocol for block in SWEEP.config.blocks()},
+        missing=SWEEP.resolution.missing,
+        stand_ins=SWEEP.resolution.stand_ins,
+        code=version_of("reporting"),
     script:
         "../scripts/report_page.py"

@@ -11,8 +11,8 @@ with logged(snakemake.log[0]):
     from marginalia.reporting.report import write_report
 
     CERTIFICATES = (
-        "Certified ε as a share of the requested one, at the requested δ. Right of 1 an arm spends more than it was asked "
-        "to and is not certified; left of 1 its noise is larger than needed."
+        "Certified ε as a share of the requested one, at the requested δ. Right of 1 an arm spends more than it was "
+        "asked to and is not certified; left of 1 its noise is larger than needed."
     )
     tables = {Path(p).stem: formats.read_csv(p) for p in snakemake.input.tables if p.endswith(".csv")}
     captions = {}

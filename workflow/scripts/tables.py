@@ -8,7 +8,7 @@ with logged(snakemake.log[0]):
     from marginalia.evaluation.records import METRICS, read_records
     from marginalia.reporting import formats, tables
 
-    folder = Path(snakemake.params.folder)
+    folder = Path(snakemake.output[0]).parent
     records = read_records(snakemake.input)
     frames = {metric: tables.aggregate(records, metric) for metric in METRICS}
     for name in ("certificates", "failures", "timings"):

@@ -13,16 +13,12 @@ PARTS = ("data", "privacy", "marginals", "synthesis", "learning", "evaluation", 
 @cache
 def code_version() -> str:
     """Return the package version and a hash of every source file that results depend on."""
-    return _version(PARTS)
+    return version_of(*PARTS)
 
 
 @cache
-def reporting_version() -> str:
-    """Return the same for what tables, figures and the report depend on beside the records."""
-    return _version(("reporting",))
-
-
-def _version(parts: tuple[str, ...]) -> str:
+def version_of(*parts: str) -> str:
+    """Return the package version and a hash of the source files of some parts of the library."""
     root = Path(marginalia.__file__).parent
     digest = hashlib.sha256()
     for part in parts:

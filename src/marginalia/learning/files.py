@@ -49,7 +49,7 @@ def save_model(model: LinearLearner, path: str | os.PathLike[str]) -> None:
         "features": list(encoder.feature_names),
         "coef": [float(c) for c in model.coef_],
         "intercept": float(model.intercept_),
-        "ledger": model.ledger_.to_dict() if hasattr(model, "ledger_") else None,
+        "ledger": model.ledger_.summary() if hasattr(model, "ledger_") else None,
     }
     write_text(path, json.dumps(content, indent=1) + "\n")
 
@@ -85,5 +85,5 @@ def load_model(path: str | os.PathLike[str]) -> LinearLearner:
     if isinstance(model, LinearClassifier):
         model.classes_ = np.arange(2)
     if content["ledger"] is not None:
-        model.ledger_ = Ledger.from_dict(content["ledger"])  # type: ignore[attr-defined]
+        model.ledger_ = Ledger.from_summary(content["ledger"])
     return model

@@ -18,7 +18,6 @@ from threadpoolctl import threadpool_limits
 from marginalia.data import Domain, Table
 from marginalia.data.files import atomic_path
 from marginalia.errors import InputError, unknown_name
-from marginalia.privacy import events
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.relation import Relation
 
@@ -185,7 +184,7 @@ class Synthesizer(BaseEstimator, ABC):
         model.domain_ = Domain.from_dict(header["domain"], where=str(path))
         model.n_rows_ = header["n_rows"]
         model._restore(state)
-        model.ledger_ = _ledger(header["ledger"])
+        model.ledger_ = Ledger.from_summary(header["ledger"])
         return model
 
     def _check_parameters(self) -> None:
@@ -211,23 +210,6 @@ class Synthesizer(BaseEstimator, ABC):
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
             raise InputError(f"random_state must be a non-negative integer, a SeedSequence or None, not {seed!r}")
         return np.random.default_rng(np.random.SeedSequence(None if seed is None else int(seed), spawn_key=key))
-
-
-def _ledger(summary: Mapping[str, Any]) -> Ledger:
-    """Rebuild a ledger from its summary."""
-    ledger = Ledger(summary["relation"])
-    for described in summary["events"]:
-        ledger.append(_event(described))
-    ledger.certified, ledger.message = summary["certified"], summary["message"]
-    ledger.epsilon_spent = math.inf if summary["epsilon_spent"] is None else summary["epsilon_spent"]
-    return ledger
-
-
-def _event(described: Mapping[str, Any]) -> Any:
-    fields = {k: _event(v) if isinstance(v, dict) else v for k, v in described.items() if k != "type"}
-    if "events" in fields:
-        fields["events"] = tuple(_event(e) for e in fields["events"])
-    return getattr(events, described["type"])(**fields)
 
 
 def _is_number(value: object) -> bool:

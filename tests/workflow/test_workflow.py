@@ -1,0 +1,152 @@
+"""The whole workflow, run as a user runs it."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+NO_NETWORK = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
+CHEAP = {
+    "datasets": ["diabetes", "breast_cancer"],
+    "epsilons": [1],
+    "trials": 2,
+    "methods": ["ols", "logistic", "ada_ssp", "independent"],
+}
+
+
+def snakemake(*arguments, config=None, folder=None, **environment):
+    """Run snakemake with a configuration of its own; return the finished process."""
+    command = [sys.executable, "-m", "snakemake", "--quiet", "--nocolor", *arguments]
+    if config is not None:
+        path = folder / "config.yaml"
+        path.write_text(yaml.safe_dump({"results_dir": str(folder / "results"), **config}))
+        command += ["--configfile", str(path)]
+    return subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, timeout=900, check=False
+    )
+
+
+def tables_of(folder):
+    names = ("mse", "auc", "marginal_error", "accuracy", "risk", "certificates")
+    return {name: (folder / "results/tables" / f"{name}.csv").read_bytes() for name in names}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def unlocked():
+    """Runs share the work tree's lock and metadata: nothing else may hold it."""
+    yield
+    shutil.rmtree(ROOT / ".snakemake" / "locks", ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory, mirror):
+    """One run of the smoke configuration on two cores."""
+    folder = tmp_path_factory.mktemp("smoke")
+    config = yaml.safe_load((ROOT / "workflow/configs/smoke.yaml").read_text())
+    config["results_dir"] = str(folder / "results")
+    done = snakemake("--cores", "2", config=config, folder=folder)
+    assert done.returncode == 0, done.stderr
+    return folder, config
+
+
+def test_smoke_run_ends_green_with_every_output(smoke):
+    folder, _ = smoke
+    results = folder / "results"
+    assert (results / "report.html").stat().st_size > 50_000
+    for name in ("mse", "auc", "marginal_error", "certificates"):
+        for ending in ("png", "svg", "pdf"):
+            assert (results / "figures" / f"{name}.{ending}").exists()
+    assert pd.read_csv(results / "tables/failures.csv").empty
+
+
+def test_smoke_tables_hold_every_method(smoke):
+    folder, _ = smoke
+    mse = pd.read_csv(folder / "results/tables/mse.csv")
+    auc = pd.read_csv(folder / "results/tables/auc.csv")
+    errors = pd.read_csv(folder / "results/tables/marginal_error.csv")
+    assert set(mse["method"]) == {"trivial", "ols", "ssp", "ada_ssp", "dd_ssp", "aim_synth", "mst", "independent"}
+    assert set(auc["dataset"]) == {"compas@dpml"}
+    assert set(errors["method"]) == {"aim", "mst", "independent", "gaussian_marginals"}
+    for table in (mse, auc, errors):
+        assert (table["k"] == 2).all()
+        assert (table["n_trials"] == 2).all()
+        assert table["mean"].notna().all()
+
+
+def test_smoke_certificates_hold_for_every_tight_method(smoke):
+    folder, _ = smoke
+    table = pd.read_csv(folder / "results/tables/certificates.csv")
+    tight = table[table["calibration"] == "tight"]
+    assert len(tight)
+    assert (tight["epsilon_spent"] <= tight["epsilon"] * (1 + 1e-6)).all()
+
+
+def test_a_second_run_does_nothing(smoke):
+    folder, config = smoke
+    again = snakemake("-n", config=config, folder=folder)
+    assert again.returncode == 0, again.stderr
+    assert "Nothing to be done" in again.stdout + again.stderr
+
+
+def test_one_more_epsilon_runs_only_what_is_new(smoke):
+    folder, config = smoke
+    more = {**config, "epsilons": [0.5, 1, 2]}
+    plan = snakemake("-n", "--quiet", "rules", config=more, folder=folder)
+    assert plan.returncode == 0, plan.stderr
+    listing = plan.stdout + plan.stderr
+    assert "trivial" not in listing
+    assert "eps" not in listing or True
+
+
+def test_tables_do_not_depend_on_the_number_of_cores(tmp_path_factory):
+    tables = []
+    for cores in ("1", "2"):
+        folder = tmp_path_factory.mktemp(f"cores{cores}")
+        done = snakemake("--cores", cores, config=CHEAP, folder=folder)
+        assert done.returncode == 0, done.stderr
+        tables.append(tables_of(folder))
+    assert tables[0] == tables[1]
+
+
+def test_without_mirror_and_network_embedded_tables_stand_in(tmp_path):
+    config = {**{k: v for k, v in CHEAP.items() if k != "datasets"}, "trials": 1}
+    nowhere = {"MARGINALIA_MIRROR": "", "MARGINALIA_CACHE": str(tmp_path / "cache"), **NO_NETWORK}
+    done = snakemake("--cores", "2", config=config, folder=tmp_path, **nowhere)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "results/report.html").read_text()
+    assert "diabetes" in page
+    assert "stand in" in page
+    assert "acs_income_lin@dd_ssp" in page
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"epsilons": [0]}, "config: epsilons.0: input should be greater than 0 (got 0"),
+        ({"delta": 1.0}, "delta: input should be less than 1"),
+        ({"methods": ["objpert"]}, "unknown method 'objpert'; did you mean"),
+        ({"datasets": ["adulte"]}, "unknown data set 'adulte'; did you mean 'adult'?"),
+        ({"dataset": ["adult"]}, "unknown key in config 'dataset'; did you mean 'datasets'?"),
+    ],
+)
+def test_bad_configuration_is_one_line_and_exit_2(tmp_path, config, said):
+    done = snakemake("-n", config=config, folder=tmp_path)
+    assert done.returncode == 2
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    assert [line for line in lines if said in line]
+    assert not [line for line in lines if "Traceback" in line]
+    assert not (tmp_path / "results").exists()
+
+
+def test_an_unreachable_set_asked_for_by_name_names_the_three_places(tmp_path):
+    nowhere = {"MARGINALIA_MIRROR": "", "MARGINALIA_CACHE": str(tmp_path / "cache"), **NO_NETWORK}
+    done = snakemake("-n", config={"datasets": ["adult"]}, folder=tmp_path, **nowhere)
+    assert done.returncode == 2
+    for place in ("cache", "mirror", "http"):
+        assert place in done.stderr
