@@ -98,16 +98,16 @@ def arms_of(panel: pd.DataFrame, *, context: pd.DataFrame | None = None) -> list
             f"two rows for {row['method']} on {row['dataset']} at epsilon {row['epsilon']:g}; "
             "give the rows of one split and delta"
         )
-    private = everything[everything["calibration"] != NON_PRIVATE]
-    mixed = private["relation"].nunique() > 1
+    known = {tuple(map(str, key)) for key in zip(*(everything[c] for c in ARM), strict=True)}
+    private = [key for key in known if key[2] != NON_PRIVATE]
+    mixed = len({relation for *_, relation in private}) > 1
     arms = []
-    for key, rows in in_order(panel).groupby(list(ARM), sort=False):
+    for key, rows in panel.groupby(list(ARM), sort=False):
         method, variant, calibration, relation = (str(part) for part in key)
-        siblings = private[private["method"] == method]
-        name = arm_name(method, variant, calibration, siblings["calibration"].nunique() > 1)
+        siblings = [other for other in private if other[0] == method]
+        name = arm_name(method, variant, calibration, len({c for _, _, c, _ in siblings}) > 1)
         if mixed and calibration != NON_PRIVATE:
             name += f" [{RELATION_NAMES.get(relation, relation)}]"
-        variants = siblings[siblings["calibration"] == calibration]["variant"].tolist()
-        look = arm_look(method, variant, calibration, variants)
+        look = arm_look(method, variant, calibration, [v for _, v, c, _ in siblings if c == calibration])
         arms.append(Arm((method, variant, calibration, relation), name, look, rows.sort_values("epsilon")))
     return sorted(arms, key=lambda a: (method_rank(a.key[0]), a.key[2], a.key[1], a.key[3]))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
+import math
+from typing import Any
+
 import pandas as pd
 
 from marginalia.reporting.arms import arms_of, panels_of
-from marginalia.reporting.tables import ARM, HIGHER_IS_BETTER, NON_PRIVATE, PANEL, is_certified
+from marginalia.reporting.tables import ARM, HIGHER_IS_BETTER, NON_PRIVATE, PANEL, is_certified, rows_of
 
 
 def best_certified(aggregates: pd.DataFrame) -> pd.DataFrame:
@@ -35,11 +37,14 @@ def best_certified(aggregates: pd.DataFrame) -> pd.DataFrame:
         )
         complete = named["k"] == named["n_trials"]
         candidates = named[(named["calibration"] != NON_PRIVATE) & is_certified(named) & complete]
-        for _, group in candidates.groupby("epsilon"):
-            ascending = not HIGHER_IS_BETTER[group["metric"].iloc[0]]
-            ranked = group.sort_values("mean", ascending=ascending, kind="stable")
-            best, others = ranked.iloc[0], ranked.iloc[1:]
-            margin = 2 * np.hypot(others["stderr"].fillna(0.0), np.nan_to_num(best["stderr"]))
-            close = others[(others["mean"] - best["mean"]).abs() <= margin]
-            lines.append({**best[[c for c in columns if c != "as_good"]], "as_good": "; ".join(close["name"])})
+        ascending = not HIGHER_IS_BETTER[named["metric"].iloc[0]]
+        for _, ranked in candidates.sort_values("mean", ascending=ascending, kind="stable").groupby("epsilon"):
+            best, *others = rows_of(ranked)
+            close = [o.name for o in others if abs(o.mean - best.mean) <= 2 * math.hypot(_known(o), _known(best))]
+            line = {column: getattr(best, column) for column in columns if column != "as_good"}
+            lines.append(line | {"as_good": "; ".join(close)})
     return pd.DataFrame(lines, columns=columns)
+
+
+def _known(row: Any) -> float:
+    return 0.0 if math.isnan(row.stderr) else float(row.stderr)

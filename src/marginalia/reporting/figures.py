@@ -85,8 +85,8 @@ def metric_vs_epsilon(aggregates: pd.DataFrame, metric: str, *, width: Width = "
             handlelength=3.6, columnspacing=1.4, labelspacing=0.32, borderpad=0.1,
         )  # fmt: skip
         figure.subplots_adjust(
-            left=0.5 / inches, right=1 - 0.08 / inches, top=1 - 0.22 / height,
-            bottom=(legend_height + 0.4) / height, wspace=0.55 / (inches / columns - 0.5),
+            left=0.54 / inches, right=1 - 0.08 / inches, top=1 - 0.22 / height,
+            bottom=(legend_height + 0.4) / height, wspace=0.55 / (inches / columns - 0.54),
             hspace=0.42 / (_PANEL_HEIGHT - 0.4),
         )  # fmt: skip
     return figure
@@ -204,12 +204,11 @@ def certified_epsilon(certificates: pd.DataFrame, *, width: Width = "double") ->
     Raises
     ------
     InputError
-        No private setting has a certificate.
+        There is no private setting.
     """
-    known = certificates[certificates["ratio"].notna()]
-    if known.empty:
-        raise InputError("no certified epsilon to draw: no private run succeeded")
-    largest = known.groupby([*ARM, "epsilon"], sort=False)["ratio"].max().reset_index()
+    if certificates.empty:
+        raise InputError("no certified epsilon to draw: the table of certificates is empty")
+    largest = certificates.groupby([*ARM, "epsilon"], sort=False)["ratio"].max().reset_index()
     arms = arms_of(largest.assign(dataset="all", epsilon_spent=largest["ratio"] * largest["epsilon"]))
     epsilons = sorted(largest["epsilon"].unique())
     sizes = dict(zip(epsilons, np.linspace(2.6, 6.6, len(epsilons)), strict=True))
@@ -218,7 +217,7 @@ def certified_epsilon(certificates: pd.DataFrame, *, width: Width = "double") ->
     with matplotlib.rc_context(RC | {"axes.grid.axis": "x"}):
         figure = Figure(figsize=(inches, height))
         axes = figure.subplots()
-        limit = max(1.25, 1.08 * largest["ratio"].max())
+        limit = max(1.25, 1.08 * largest["ratio"].fillna(0).max())
         if limit > 6:
             axes.set_xscale("log")
         axes.axvspan(1, limit, color="#f6e6e0", lw=0, zorder=0)
@@ -228,6 +227,8 @@ def certified_epsilon(certificates: pd.DataFrame, *, width: Width = "double") ->
             look = _line(arm) | {"ls": "", "mew": 0.7}
             for row in rows_of(arm.rows[::-1]):  # the largest marker first, so that all stay visible
                 axes.plot([row.ratio], [place], ms=sizes[row.epsilon], zorder=3, **look)
+            if arm.rows["ratio"].isna().all():
+                axes.text(1, place, "no run succeeded ", fontsize=6, color="#555555", ha="right", va="center")
         axes.set_yticks(range(len(arms)), [arm.name for arm in arms])
         axes.tick_params(axis="y", length=0)
         axes.set_ylim(len(arms) - 0.4, -0.6)

@@ -10,7 +10,9 @@ import pandas as pd
 
 from marginalia.data.files import atomic_path, write_text
 from marginalia.reporting.arms import arms_of, panels_of
-from marginalia.reporting.tables import KEYS, NON_PRIVATE, TOLERANCE, rows_of
+from marginalia.reporting.tables import ARM, NON_PRIVATE, PANEL, TOLERANCE, rows_of
+
+_TEXT = {*PANEL, *ARM, "split", "metric", "metrics", "status", "message", "certified"}
 
 
 def wide(aggregates: pd.DataFrame) -> pd.DataFrame:
@@ -59,10 +61,11 @@ def write_csv(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
 
 
 def read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """Read a table written by `write_csv`; empty text stays text."""
-    frame = pd.read_csv(path)
-    text = {*KEYS[:9], "split", "metric", "metrics", "status", "message", "certified"} & set(frame.columns)
-    return frame.assign(**{c: frame[c].astype(object).where(frame[c].notna(), "").astype(str) for c in sorted(text)})
+    """Read a table written by `write_csv`; an empty text stays an empty text, an empty number becomes NaN."""
+    columns = pd.read_csv(path, nrows=0).columns
+    text = {c: str for c in columns if c in _TEXT}
+    numbers = {c: [""] for c in columns if c not in text}
+    return pd.read_csv(path, dtype=text, keep_default_na=False, na_values=numbers)
 
 
 def write_markdown(frame: pd.DataFrame, path: str | os.PathLike[str], *, caption: str = "") -> None:

@@ -19,7 +19,10 @@ from marginalia.reporting.formats import epsilon_name
 from marginalia.reporting.tables import ARM, NON_PRIVATE
 
 HEADLINE_METRICS = ("mse", "auc", "marginal_error")
-FIGURE_TITLES = {"certificates": "Certified against requested ε"}
+FIGURE_TITLES = {
+    **{metric: f"{name[0].upper()}{name[1:]} against ε" for metric, name in METRIC_NAMES.items()},
+    "certificates": "Certified against requested ε",
+}
 OTHER_TITLES = {"certificates", "failures", "timings"}
 
 
@@ -45,7 +48,8 @@ def write_report(
         Aggregates under their metric id, and ``certificates``, ``failures`` and ``timings`` of `tables`; any other
         table is shown as it is under its name. Sections without a table are left out.
     figures, narrow_figures : mapping of name to path
-        SVG files; the narrow ones are shown on small screens.
+        SVG files, named by the table they show (``mse``) or by experiment and table (``f3a_mse``); the narrow ones
+        are shown on small screens.
     captions : mapping of figure name to str
     provenance : mapping
         What ran, where and when; nested mappings become nested lists. Times are given, never taken here.
@@ -149,17 +153,25 @@ def _figure(
 ) -> dict[str, str]:
     if name not in captions:
         raise InputError(f"figure '{name}' has no caption; add one under its name")
-    metric = METRIC_NAMES.get(name, name)
-    heading = FIGURE_TITLES.get(name, f"{metric[0].upper()}{metric[1:]} against ε")
     first_sentence = captions[name].split(". ")[0].rstrip(".")
     return {
         "name": name,
-        "title": heading,
+        "title": _heading(name),
         "wide": _data_uri(figures[name]),
         "narrow": _data_uri(narrow[name]) if name in narrow else "",
         "alt": f"Figure. {first_sentence}. The same numbers are in the tables below.",
         "caption": captions[name],
     }
+
+
+def _heading(name: str) -> str:
+    """Return the heading of a figure named ``<table>`` or ``<experiment>_<table>``."""
+    for table, title in FIGURE_TITLES.items():
+        if name == table:
+            return title
+        if name.endswith(f"_{table}"):
+            return f"{title} · {name.removesuffix(f'_{table}')}"
+    return name.replace("_", " ")
 
 
 def _data_uri(path: str | os.PathLike[str]) -> str:

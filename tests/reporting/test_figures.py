@@ -1,0 +1,175 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_hex
+
+from marginalia.errors import InputError
+from marginalia.reporting import figures, tables
+
+FOLDER = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def mse(records):
+    return tables.aggregate(records, "mse")
+
+
+def lines(axes, colour, marker):
+    return [x for x in axes.lines if to_hex(x.get_color()) == colour.lower() and x.get_marker() == marker]
+
+
+def notes(axes):
+    return [text.get_text() for text in axes.texts]
+
+
+def test_a_panel_for_each_data_set_and_target(mse):
+    figure = figures.metric_vs_epsilon(mse, "mse")
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles == ["(a) acs_income_lin@dd_ssp · PINCP", "(b) adult · education-num"]
+    assert figure.get_figwidth() == 7.0
+    assert figures.metric_vs_epsilon(mse, "mse", width="single").get_figwidth() == 3.4
+
+
+def test_the_epsilon_axis_is_logarithmic_with_the_epsilons_as_ticks(mse):
+    for axes in figures.metric_vs_epsilon(mse, "mse").axes:
+        assert axes.get_xscale() == "log"
+        assert list(axes.get_xticks()) == [0.05, 0.1, 0.5, 1, 2]
+        assert [label.get_text() for label in axes.get_xticklabels()] == ["0.05", "0.1", "0.5", "1", "2"]
+
+
+def test_the_error_axis_is_logarithmic_only_where_it_spans_decades(mse):
+    income, adult = figures.metric_vs_epsilon(mse, "mse").axes
+    assert (income.get_yscale(), adult.get_yscale()) == ("linear", "log")
+
+
+def test_lines_show_the_means_and_the_calibration(mse):
+    adult = figures.metric_vs_epsilon(mse, "mse").axes[1]
+    arms = lines(adult, "#E69F00", "^")
+    assert len(arms) == 3
+    assert sorted(line.get_fillstyle() for line in arms) == ["full", "none", "none"]
+    tight = next(line for line in arms if line.get_fillstyle() == "full")
+    means = mse[(mse.dataset == "adult") & (mse.method == "ada_ssp") & (mse.calibration == "tight")]["mean"]
+    assert list(tight.get_ydata()) == list(means)
+
+
+def test_bands_are_one_standard_error(mse):
+    income = figures.metric_vs_epsilon(mse, "mse").axes[0]
+    rows = mse[mse.dataset.str.startswith("acs") & (mse.method == "ssp")]
+    corners = {tuple(np.round(v, 12)) for path in income.collections for v in path.get_paths()[0].vertices}
+    for row in rows.itertuples():
+        assert tuple(np.round((row.epsilon, row.mean + row.stderr), 12)) in corners
+        assert tuple(np.round((row.epsilon, row.mean - row.stderr), 12)) in corners
+
+
+def test_references_are_horizontal_lines(mse):
+    adult = figures.metric_vs_epsilon(mse, "mse").axes[1]
+    heights = {tuple(line.get_ydata()) for line in adult.lines if len(set(line.get_ydata())) == 1}
+    for method in ("ols", "trivial"):
+        mean = mse[(mse.dataset == "adult") & (mse.method == method)]["mean"].item()
+        assert (mean, mean) in heights
+
+
+def test_missing_runs_are_marked(records, mse):
+    income, adult = figures.metric_vs_epsilon(mse, "mse").axes
+    assert notes(income) == ["0/5"]
+    assert notes(adult) == []
+    employment = figures.metric_vs_epsilon(tables.aggregate(records, "auc"), "auc").axes[0]
+    assert notes(employment) == ["3/5"]
+
+
+def test_uncertified_points_are_crossed(mse):
+    adult = figures.metric_vs_epsilon(mse, "mse").axes[1]
+    crossed = [line for line in adult.lines if line.get_marker() == "x" and len(line.get_xdata())]
+    assert len(crossed) == 1
+    assert list(crossed[0].get_xdata()) == [0.05, 0.1, 0.5, 1, 2]
+
+
+def test_the_legend_names_every_arm_once(mse):
+    names = [t.get_text() for t in figures.metric_vs_epsilon(mse, "mse").legends[0].get_texts()]
+    assert len(names) == len(set(names)) == 14
+    assert names[:4] == [
+        "SSP",
+        "AdaSSP published, code’s constants",
+        "AdaSSP published, paper’s constants",
+        "AdaSSP tight",
+    ]
+    assert names[-3:] == ["OLS (no privacy)", "Trivial", "spends more than ε"]
+
+
+def test_mixed_relations_are_told_in_legend_and_caption(mse):
+    mixed = mse.copy()
+    mixed.loc[mixed.method == "chebyshev", "relation"] = "replace_one"
+    names = [t.get_text() for t in figures.metric_vs_epsilon(mixed, "mse").legends[0].get_texts()]
+    assert "Chebyshev + OLS published [replace-one]" in names
+    assert "SSP [add/remove]" in names
+    assert "marked in the legend" in figures.caption(mixed, "mse")
+    assert "marked in the legend" not in figures.caption(mse, "mse")
+
+
+def test_text_stays_inside_the_figure(records):
+    for metric in ("mse", "auc", "marginal_error"):
+        for width in ("double", "single"):
+            figure = figures.metric_vs_epsilon(tables.aggregate(records, metric), metric, width=width)
+            figure.canvas.draw()
+            page = figure.bbox
+            legend = figure.legends[0].get_window_extent()
+            assert legend.x0 >= page.x0
+            assert legend.x1 <= page.x1
+            boxes = [axes.get_tightbbox() for axes in figure.axes]
+            assert min(b.x0 for b in boxes) >= page.x0
+            assert max(b.y1 for b in boxes) <= page.y1
+            assert legend.y1 <= min(b.y0 for b in boxes), "the legend must not cover an axis label"
+
+
+def test_figures_without_any_success_can_be_drawn(records, tmp_path):
+    failed = records.assign(status="failed", value=np.nan, epsilon_spent=np.nan)
+    frame = tables.aggregate(failed, "auc")
+    figures.save_figure(figures.metric_vs_epsilon(frame, "auc"), tmp_path / "auc")
+    figure = figures.certified_epsilon(tables.certificates(failed))
+    assert set(notes(figure.axes[0])) == {"no run succeeded ", "certified  ", "  not certified"}
+
+
+def test_certified_epsilon_shows_every_arm_and_its_share(records):
+    table = tables.certificates(records)
+    axes = figures.certified_epsilon(table).axes[0]
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    place = names.index("ObjPert published")
+    dots = [line for line in axes.lines if line.get_marker() == "D" and list(line.get_ydata()) == [place]]
+    assert len(dots) == 5
+    assert [line.get_xdata()[0] for line in dots] == pytest.approx([0.5869] * 5, rel=1e-3)
+    assert "1 arm here" in figures.certificate_caption(table)
+
+
+def test_caption_says_what_bands_and_signs_mean(records, mse):
+    text = figures.caption(mse, "mse")
+    for fact in ("lower is better", "5 trials", "± 1 standard error", "δ = 1e-05", "Crossed points", "1 of 110"):
+        assert fact in text
+    assert "Crossed" not in figures.caption(tables.aggregate(records, "auc"), "auc")
+
+
+def test_rows_of_two_splits_are_refused(mse):
+    both = pd.concat([mse, mse.assign(split="other")])
+    with pytest.raises(InputError, match="two rows for ols on acs_income_lin@dd_ssp"):
+        figures.metric_vs_epsilon(both, "mse")
+    with pytest.raises(InputError, match="no rows of metric 'auc'"):
+        figures.metric_vs_epsilon(mse, "auc")
+
+
+def test_files_repeat_byte_for_byte_across_processes(records, tmp_path):
+    frame = tables.aggregate(records, "marginal_error")
+    here = figures.save_figure(figures.metric_vs_epsilon(frame, "marginal_error"), tmp_path / "here")
+    code = (
+        f"import sys; sys.path.insert(0, {str(FOLDER)!r})\n"
+        "from conftest import make_records\n"
+        "from marginalia.reporting import figures, tables\n"
+        "frame = tables.aggregate(make_records(), 'marginal_error')\n"
+        f"figures.save_figure(figures.metric_vs_epsilon(frame, 'marginal_error'), {str(tmp_path / 'there')!r})\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"PYTHONHASHSEED": "5"})
+    for kind, path in here.items():
+        assert path.read_bytes() == (tmp_path / f"there.{kind}").read_bytes(), kind

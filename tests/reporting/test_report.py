@@ -1,0 +1,193 @@
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from marginalia.errors import InputError
+from marginalia.reporting import figures, tables
+from marginalia.reporting.report import write_report
+
+VOID = {"meta", "link", "img", "source", "br", "input"}
+DATASETS = [
+    {
+        "name": "adult",
+        "status": "used",
+        "rows": 48842,
+        "source": "UCI",
+        "domain_source": "documented",
+        "split": "random",
+    },
+    {"name": "fire@dd_ssp", "status": "missing", "reason": "no copy & no network <here>"},
+]
+
+
+class Page(HTMLParser):
+    """Collect the elements of a page and check that they are closed in order."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.elements, self.headings = [], [], []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] in ("h1", "h2", "h3"):
+            self.headings.append((self.open[-1], data))
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+@pytest.fixture(scope="module")
+def arguments(records, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("figures")
+    records = records[records["epsilon"].isin([2, np.inf])]
+    frames = {m: tables.aggregate(records, m) for m in ("mse", "auc", "accuracy", "marginal_error")}
+    drawn = {"mse": figures.metric_vs_epsilon(frames["mse"], "mse")}
+    wide = {name: figures.save_figure(figure, folder / name)["svg"] for name, figure in drawn.items()}
+    figure = figures.metric_vs_epsilon(frames["mse"], "mse", width="single")
+    narrow = {"mse": figures.save_figure(figure, folder / "narrow")["svg"]}
+    frames |= {name: getattr(tables, name)(records) for name in ("certificates", "failures", "timings")}
+    return {
+        "tables": frames,
+        "figures": wide,
+        "narrow_figures": narrow,
+        "captions": {"mse": figures.caption(frames["mse"], "mse")},
+        "provenance": {"finished": "2026-11-21", "machine": {"cores": 2}, "packages": {"numpy": "2.4.6"}},
+        "config": {"epsilons": [0.05, 1], "datasets": "auto"},
+        "datasets_info": DATASETS,
+    }
+
+
+@pytest.fixture(scope="module")
+def html(arguments, tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    write_report(path, **arguments)
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def page(html):
+    return Page(html)
+
+
+def rewrite(tmp_path, arguments, **changes):
+    write_report(tmp_path / "report.html", **(arguments | changes))
+    return (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_page_needs_nothing_from_outside(page):
+    for tag, attributes in page.elements:
+        for name in ("src", "srcset", "href", "action", "data"):
+            value = attributes.get(name) or "#"
+            assert value.startswith(("#", "data:")), (tag, name, value[:60])
+    assert not page.all("iframe")
+    policy = next(m["content"] for m in page.all("meta") if "http-equiv" in m)
+    assert policy.startswith("default-src 'none'")
+
+
+def test_every_link_of_the_page_has_its_target(page):
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert {a["href"][1:] for a in page.all("a")} <= set(ids)
+
+
+def test_figures_have_texts_and_tables_have_captions_and_headers(page):
+    images = page.all("img")
+    assert len(images) == 1
+    assert all(len(image["alt"]) > 40 for image in images)
+    assert len(page.all("caption")) == len(page.all("table")) > 8
+    assert all("scope" in th for th in page.all("th"))
+    assert page.all("html")[0]["lang"] == "en"
+
+
+def test_headings_do_not_skip_a_level(page):
+    levels = [int(tag[1]) for tag, _ in page.headings]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(b - a <= 1 for a, b in pairwise(levels))
+
+
+def test_rows_fill_their_columns(html):
+    for table in re.findall(r"<table.*?</table>", html, re.DOTALL):
+        head = len(re.findall(r"<th scope=\"col\"", table))
+        for row in re.findall(r"<tr>(.*?)</tr>", table.split("</thead>")[1], re.DOTALL):
+            spans = [int(n) for n in re.findall(r'<t[hd][^>]*colspan="(\d+)"', row)]
+            assert len(re.findall(r"<t[hd][ >]", row)) - len(spans) + sum(spans) == head
+
+
+def test_missing_data_sets_stand_at_the_top_with_their_reason(html):
+    top = html[: html.index("<nav")]
+    assert "fire@dd_ssp" in top
+    assert "no copy &amp; no network &lt;here&gt;" in top
+    assert "Stand-in data" not in top
+
+
+def test_stand_ins_are_announced_at_the_top(arguments, tmp_path):
+    stand_in = [{"name": "breast_cancer", "status": "used", "stand_in": True}]
+    text = rewrite(tmp_path, arguments, datasets_info=stand_in)
+    top = text[: text.index("<nav")]
+    assert "Stand-in data" in top
+    assert "breast_cancer" in top
+
+
+def test_the_best_certified_arm_is_bold_and_in_the_summary(html):
+    mse = re.search(r'id="table-mse".*?</table>', html, re.DOTALL).group()
+    assert len(re.findall(r'class="number best"', mse)) == 2  # two panels, one epsilon
+    summary = re.search(r'id="table-best".*?</table>', html, re.DOTALL).group()
+    assert "DP-SGD" in summary
+    assert "Chebyshev" not in summary
+
+
+def test_failures_name_their_trials(html):
+    table = re.search(r'id="table-failures".*?</table>', html, re.DOTALL).group()
+    assert "3, 4" in table
+    assert "stopped after 600 s" in table
+
+
+def test_messages_cannot_inject_markup(records, arguments, tmp_path):
+    failures = arguments["tables"]["failures"].assign(message="<script>alert(1)</script>")
+    text = rewrite(tmp_path, arguments, tables=arguments["tables"] | {"failures": failures})
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert(1)" in text
+
+
+def test_the_same_arguments_give_the_same_bytes(html, arguments, tmp_path):
+    assert rewrite(tmp_path, arguments) == html
+
+
+def test_sections_without_content_are_left_out(arguments, tmp_path):
+    empty = {name: frame.iloc[:0] for name, frame in arguments["tables"].items()}
+    text = rewrite(tmp_path, arguments, tables=empty, figures={}, captions={}, datasets_info=[])
+    page = Page(text)
+    assert [h for tag, h in page.headings if tag == "h2"] == ["What was run", "Provenance"]
+
+
+def test_other_tables_are_shown_under_their_name(arguments, tmp_path):
+    other = arguments["tables"]["timings"].head(2)
+    text = rewrite(tmp_path, arguments, tables=arguments["tables"] | {"comparison_excess_risk_table2": other})
+    assert "comparison excess risk table2" in text
+
+
+def test_a_figure_of_an_experiment_is_headed_by_both(arguments, tmp_path):
+    figure = arguments["figures"]["mse"]
+    text = rewrite(tmp_path, arguments, figures={"f3a_mse": figure}, captions={"f3a_mse": "Caption."})
+    assert "<h3>Test MSE against ε · f3a</h3>" in text
+
+
+def test_what_is_missing_is_named_and_nothing_is_left_behind(arguments, tmp_path):
+    with pytest.raises(InputError, match="cannot read figure"):
+        rewrite(tmp_path, arguments, figures={"mse": tmp_path / "absent.svg"})
+    with pytest.raises(InputError, match="figure 'mse' has no caption"):
+        rewrite(tmp_path, arguments, captions={})
+    assert list(tmp_path.iterdir()) == []
