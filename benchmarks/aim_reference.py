@@ -12,11 +12,12 @@ aim : the whole mechanism: the loop of the reference's own ``mechanisms/aim.py``
 """
 
 import argparse
+import contextlib
 import itertools
 import json
-import resource
 import sys
 import time
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -80,27 +81,23 @@ def run_pass(domain, measurements, repeats):
     return {"cpu": clock.cpu / repeats, "wall": clock.wall / repeats, "compile_cpu": compilation}
 
 
-def run_estimate(domain, measurements, iterations):
+class Stopped(Exception):  # noqa: N818 - not an error
+    """The allowed CPU time is over."""
+
+
+def run_estimate(domain, measurements, iterations, seconds):
+    """Fit once; the curve holds CPU seconds and objective after every 50 iterations, the first with compilation."""
     curve = []
-    estimator = estimation.MirrorDescent()
     clock = Clock()
-    model = estimator.estimate(
-        domain,
-        measurements,
-        iters=iterations,
-        callback_fn=lambda mu: curve.append((clock.cpu, objective(mu, measurements))),
-    )
-    first = clock.cpu, clock.wall
-    clock = Clock()
-    jax.block_until_ready(estimator.estimate(domain, measurements, iters=iterations).marginals)
-    return {
-        "cpu": first[0],
-        "wall": first[1],
-        "compiled_cpu": clock.cpu,
-        "compiled_wall": clock.wall,
-        "objective": objective(model.marginals, measurements),
-        "curve": curve,
-    }
+
+    def look(mu):
+        curve.append((clock.cpu, clock.wall, objective(mu, measurements)))
+        if clock.cpu > seconds:
+            raise Stopped
+
+    with contextlib.suppress(Stopped):
+        estimation.MirrorDescent().estimate(domain, measurements, iters=iterations, callback_fn=look)
+    return {"curve": curve}
 
 
 def run_aim(domain, codes, header):
@@ -109,11 +106,11 @@ def run_aim(domain, codes, header):
     data = Dataset({name: codes[:, j] for j, name in enumerate(header["names"])}, domain)
     rho, seconds = header["rho"], header["seconds"]
     estimator = estimation.MirrorDescent()
-    workload = list(itertools.combinations(header["names"], header["order"]))
+    workload = [w for w in itertools.combinations(header["names"], header["order"]) if domain.size(w) <= 1e6]
     scores = {}
-    for r in range(1, header["order"] + 1):
-        for q in itertools.combinations(header["names"], r):
-            scores[q] = float(sum(len(set(q) & set(w)) for w in workload))
+    for q in {q for w in workload for r in range(1, len(w) + 1) for q in itertools.combinations(w, r)}:
+        scores[q] = float(sum(len(set(q) & set(w)) for w in workload))
+    scores = {q: scores[q] for q in sorted(scores, key=lambda q: (len(q), q))}
     answers = {q: np.asarray(data.project(q).datavector(), dtype=np.float64) for q in scores}
     rounds = 16 * len(header["names"])
     sigma, epsilon = np.sqrt(rounds / (2 * 0.9 * rho)), np.sqrt(8 * 0.1 * rho / rounds)
@@ -173,21 +170,28 @@ def run_aim(domain, codes, header):
     return {**result, "workload_error": float(np.mean(errors))}
 
 
+def peak_mb():
+    """Largest resident memory of this process, in MB (Linux)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("problem")
     parser.add_argument("task", choices=["pass", "estimate", "aim"])
     parser.add_argument("--iterations", type=int, default=1000)
+    parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--repeats", type=int, default=20)
     arguments = parser.parse_args()
     header, domain, measurements, codes = read_problem(arguments.problem)
     if arguments.task == "pass":
         result = run_pass(domain, measurements, arguments.repeats)
     elif arguments.task == "estimate":
-        result = run_estimate(domain, measurements, arguments.iterations)
+        result = run_estimate(domain, measurements, arguments.iterations, arguments.seconds)
     else:
         result = run_aim(domain, codes, header)
-    result["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    result["peak_mb"] = peak_mb()
     json.dump(result, sys.stdout)
 
 
