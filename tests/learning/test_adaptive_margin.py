@@ -143,7 +143,7 @@ class TestLearning:
         X = rng.standard_normal((300, 400)) / 20
         X[:, 0] += 2 * y - 1.0
         model = AdaptiveMarginClassifier(
-            variant="published", score="population", epsilon=50, delta=1e-6, fit_intercept=False, random_state=0
+            variant="published", criterion="population", epsilon=50, delta=1e-6, fit_intercept=False, random_state=0
         ).fit(X, y)
         assert model.gamma_ == 1.0  # the candidate of fewest dimensions
 
@@ -188,7 +188,7 @@ class TestBadInput:
             ({"variant": "practicle"}, "practical"),
             ({"selection": "tune"}, "did you mean"),
             ({"output": "mean"}, "average"),
-            ({"score": "x"}, "empirical"),
+            ({"criterion": "x"}, "empirical"),
             ({"calibration": "exact"}, "tight"),
             ({"delta": 0.01}, "less than 1/n"),
             ({"data_radius": 0}, "data_radius"),

@@ -52,7 +52,7 @@ class AdaptiveMarginClassifier(LinearClassifier, PrivateLearner):
     selection : {"auto", "iter", "private_tuning"}, default "auto"
         Try every candidate once, or random ones a secret number of times. Default: `iter` for the published constants
         and from 5000 rows on.
-    score : {"empirical", "population"}, default "empirical"
+    criterion : {"empirical", "population"}, default "empirical"
         Choose by the errors on the training rows, or add the paper's penalty on the dimension.
     output : {"average", "last"}, default "average"
         Iterate of the gradient descent that is released.
@@ -110,7 +110,7 @@ class AdaptiveMarginClassifier(LinearClassifier, PrivateLearner):
         variant: str | Constants = "practical",
         calibration: str = "tight",
         selection: Literal["auto", "iter", "private_tuning"] = "auto",
-        score: Literal["empirical", "population"] = "empirical",
+        criterion: Literal["empirical", "population"] = "empirical",
         output: Output = "average",
         max_steps: float | None = None,
         data_radius: float | None = None,
@@ -125,7 +125,7 @@ class AdaptiveMarginClassifier(LinearClassifier, PrivateLearner):
         self.variant = variant
         self.calibration = calibration
         self.selection = selection
-        self.score = score
+        self.criterion = criterion
         self.output = output
         self.max_steps = max_steps
         self.data_radius = data_radius
@@ -166,7 +166,7 @@ class AdaptiveMarginClassifier(LinearClassifier, PrivateLearner):
         n, G = len(trainer.signed_rows), len(trainer.candidates)
         published = trainer.constants.name == PUBLISHED.name
         penalty: NDArray[np.float64] | float = 0.0
-        if self.score == "population":
+        if self.criterion == "population":
             penalty = population_penalty(trainer.dimensions, n, beta=trainer.beta)
         by_iter = published or n >= N_FOR_ITER if self.selection == "auto" else self.selection == "iter"
         if by_iter or G == 1:
@@ -201,7 +201,7 @@ class AdaptiveMarginClassifier(LinearClassifier, PrivateLearner):
             choose(self, "variant", tuple(VARIANTS))
         choose(self, "calibration", self.CALIBRATIONS)
         choose(self, "selection", ("auto", "iter", "private_tuning"))
-        choose(self, "score", ("empirical", "population"))
+        choose(self, "criterion", ("empirical", "population"))
         choose(self, "output", ("average", "last"))
         choose(self, "relation", (Relation.REPLACE_ONE,))
         if self.data_radius is not None:
