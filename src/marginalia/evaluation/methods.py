@@ -117,6 +117,13 @@ def _synthesizer(method: str, path: str, about: str, *, slow: bool = False, down
 
 _LEARNING = "marginalia.learning"
 _SYNTHESIS = "marginalia.synthesis"
+_PAPERS_REDUCED_SPACE = (
+    ("family", "monomials"),
+    ("measure", "uniform"),
+    ("sampling", "iid"),
+    ("solution", "lp"),
+    ("space", "sampled"),
+)
 
 BUILT_IN: dict[str, Method] = {
     m.id: m
@@ -193,6 +200,26 @@ BUILT_IN: dict[str, Method] = {
             f"{_SYNTHESIS}:GaussianMarginals",
             "Gaussian noise on every pair",
             downstream=False,
+        ),
+        Method(
+            "chebyshev",
+            "synthesizer",
+            {"": f"{_SYNTHESIS}:ChebyshevMomentMatching"},
+            (Arm("chebyshev"), Arm("chebyshev", "published"), *_trained_on_rows_of("chebyshev")),
+            relations=("replace_one",),
+            about="Chebyshev moments (Ding, He, Zhu); up to four numeric, ordinal or two-valued columns",
+        ),
+        Method(
+            "reduced_space",
+            "synthesizer",
+            {"": f"{_SYNTHESIS}:ReducedSpaceLP"},
+            (
+                Arm("reduced_space"),
+                Arm("reduced_space", "published", parameters=_PAPERS_REDUCED_SPACE),
+                *_trained_on_rows_of("reduced_space"),
+            ),
+            relations=("replace_one", "add_remove"),
+            about="reduced-space fit (Boedihardjo, Strohmer, Vershynin); about 20 Boolean columns",
         ),
     )
 }

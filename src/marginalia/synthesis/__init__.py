@@ -1,9 +1,19 @@
 """Private synthetic data: each synthesizer releases a table once and answers from the release for ever."""
 
 from marginalia.synthesis.aim import AIM
+from marginalia.synthesis.chebyshev import ChebyshevMomentMatching
 from marginalia.synthesis.gaussian_marginals import GaussianMarginals
 from marginalia.synthesis.independent import Independent
 from marginalia.synthesis.mixture import MixtureInference
 from marginalia.synthesis.mst import MST
+from marginalia.synthesis.reduced_space import ReducedSpaceLP
 
-__all__ = ["AIM", "MST", "GaussianMarginals", "Independent", "MixtureInference"]
+__all__ = [
+    "AIM",
+    "MST",
+    "ChebyshevMomentMatching",
+    "GaussianMarginals",
+    "Independent",
+    "MixtureInference",
+    "ReducedSpaceLP",
+]

@@ -56,6 +56,7 @@ class Synthesizer(BaseEstimator, ABC):
 
     RELATIONS: ClassVar[tuple[str, ...]] = ("add_remove", "replace_one")
     CALIBRATIONS: ClassVar[tuple[str, ...]] = ("tight", "published")
+    PURE: ClassVar[bool] = False  # whether delta = 0 can be met
 
     epsilon: float
     delta: float
@@ -190,7 +191,7 @@ class Synthesizer(BaseEstimator, ABC):
     def _check_parameters(self) -> None:
         if not _is_number(self.epsilon) or not 0 < self.epsilon < math.inf:
             raise InputError(f"epsilon must be a positive finite number, not {self.epsilon!r}")
-        if not _is_number(self.delta) or not 0 < self.delta < 1:
+        if not (self.PURE and self.delta == 0) and not (_is_number(self.delta) and 0 < self.delta < 1):
             raise InputError(f"delta must lie strictly between 0 and 1, not {self.delta!r}")
         for what, allowed in (("relation", self.RELATIONS), ("calibration", self.CALIBRATIONS)):
             value = getattr(self, what)

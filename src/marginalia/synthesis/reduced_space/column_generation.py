@@ -1,0 +1,172 @@
+"""The linear programs of the method over very many points, by column generation.
+
+Chebyshev fit (the paper's): min_h max_f |⟨f,h⟩ - s_f|. L1 fit (maximum likelihood under Laplace noise): min_h Σ_f
+|⟨f,h⟩ - s_f|. Both over probability vectors h on the points of a `Space`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from marginalia.synthesis import programs
+from marginalia.synthesis.reduced_space.families import Family
+from marginalia.synthesis.reduced_space.spaces import Space
+
+Array = NDArray[np.float64]
+Loss = Literal["chebyshev", "l1"]
+
+START_COLUMNS = 4  # times |F| - 1
+COLUMNS_A_ROUND = 50
+REDUCED_COST = 1e-9  # a new column must price above the ones present by this much
+MAX_ROUNDS = 500
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A probability vector on a space.
+
+    Attributes
+    ----------
+    support : ndarray of int
+        Points with positive weight.
+    weights : ndarray, same length
+        Sum 1.
+    value : float
+        The loss at `weights`.
+    lower : float
+        The optimum is at least this.
+    rounds, n_columns : int
+        Masters solved, and columns of the last one.
+    """
+
+    support: NDArray[np.intp]
+    weights: Array
+    value: float
+    lower: float
+    rounds: int
+    n_columns: int
+
+
+def fit_columns(space: Space, averages: Array, *, loss: Loss, gap: float, rng: np.random.Generator) -> Fit:
+    """Solve one of the two fits to within `gap`.
+
+    HiGHS solves the restricted master (for parities in the sparse form, with monomial averages between); the dual y
+    prices all points at once by Aᵀy, and bounds the optimum: s'y - max Aᵀy.
+
+    Parameters
+    ----------
+    space : Space
+    averages : ndarray of shape (|F| - 1,)
+        s.
+    loss : {"chebyshev", "l1"}
+    gap : float
+        For ``l1`` too in units of the loss.
+    rng : numpy.random.Generator
+        Draws the start: 4(|F| - 1) points.
+
+    Returns
+    -------
+    Fit
+        A vertex: at most |F| points carry mass. The optimum is not unique; which one comes out depends on `rng`.
+    """
+    wanted = min(space.size, START_COLUMNS * len(averages))
+    present = np.sort(rng.choice(space.size, size=wanted, replace=False)).astype(np.intp)
+    inside = np.zeros(space.size, dtype=bool)
+    inside[present] = True
+    lower = -np.inf
+    rounds = 0
+    while True:
+        rounds += 1
+        h, y = _master(space, present, averages, loss)
+        residual = np.abs(_average(space.columns(present), h) - averages)
+        value = float(residual.max() if loss == "chebyshev" else residual.sum())
+        v = space.price(y)
+        lower = max(lower, float(averages @ y - v.max()))
+        if value - lower <= gap or rounds == MAX_ROUNDS:
+            break
+        v_outside = np.where(inside, -np.inf, v)
+        k = min(COLUMNS_A_ROUND, space.size - 1)
+        best = np.argpartition(-v_outside, k)[:k] if k else np.zeros(0, dtype=np.intp)
+        best = best[v_outside[best] > v[present].max() + REDUCED_COST]
+        if not best.size:  # optimal up to the rounding of HiGHS
+            break
+        best = best[np.lexsort((best, -v_outside[best]))]
+        inside[best] = True
+        present = np.concatenate([present, best])
+    kept = h > 0
+    return Fit(present[kept], h[kept], value, lower, rounds, len(present))
+
+
+def _master(space: Space, present: NDArray[np.intp], averages: Array, loss: Loss) -> tuple[Array, Array]:
+    """Solve the program restricted to some points: (h, dual y of the fitted averages)."""
+    n, r = len(present), len(averages)
+    if space.family.kind == "parities":
+        # χ_T = 1 + Σ (-2)^|U| f_U: sparse monomial columns M, then the fixed triangular B.
+        monomials = Family("monomials", space.family.sizes, space.family.order)
+        M: Any = sparse.csr_array(monomials.values(space.points(present)), dtype=np.float64)
+        B, target, free = _parities_from_monomials(space.family), averages - 1, r
+    else:
+        M = sparse.csr_array((0, n))
+        B, target, free = sparse.csr_array(space.columns(present), dtype=np.float64), averages, 0
+    eye = sparse.eye_array(r, format="csr")
+    link = [M, -sparse.eye_array(free)] if free else []
+    fitted = [sparse.csr_array((r, n)), B] if free else [B]
+    simplex = [sparse.csr_array(np.ones((1, n)))] + ([sparse.csr_array((1, free))] if free else [])
+    if loss == "chebyshev":
+        cost = np.r_[np.zeros(n + free), 1.0]
+        t = sparse.csr_array(-np.ones((r, 1)))
+        upper = sparse.vstack([sparse.hstack([*fitted, t]), sparse.hstack([*(-part for part in fitted), t])]).tocsr()
+        equal = _stack(link, simplex, 1)
+        solved = programs.solve(
+            cost, A_ub=upper, b_ub=np.r_[target, -target], A_eq=equal, b_eq=_ends_with_one(equal), bounds=(0, None)
+        )
+        duals: Array = solved.ineqlin.marginals
+        return _clean(solved.x[:n]), duals[:r] - duals[r:]
+    cost = np.r_[np.zeros(n + free), np.ones(2 * r)]
+    equal = sparse.vstack([sparse.hstack([*fitted, eye, -eye]), _stack(link, simplex, 2 * r)]).tocsr()
+    right = _ends_with_one(equal)
+    right[:r] = target
+    solved = programs.solve(cost, A_eq=equal, b_eq=right, bounds=(0, None))
+    return _clean(solved.x[:n]), solved.eqlin.marginals[:r]
+
+
+def _stack(link: list[Any], simplex: list[Any], extra: int) -> Any:
+    """Rows M h - u = 0 and Σh = 1, with empty columns for the loss."""
+    rows = [sparse.hstack([*part, sparse.csr_array((part[0].shape[0], extra))]) for part in (link, simplex) if part]
+    return sparse.vstack(rows).tocsr()
+
+
+def _ends_with_one(matrix: Any) -> Array:
+    right = np.zeros(matrix.shape[0])
+    right[-1] = 1.0
+    return right
+
+
+def _clean(h: Array) -> Array:
+    """Clip what rounding made negative, and normalise."""
+    h = np.maximum(h, 0.0)
+    return h / h.sum()
+
+
+def _average(columns: NDArray[np.int8], h: Array) -> Array:
+    kept = h > 0
+    return columns[:, kept].astype(np.float64) @ h[kept]
+
+
+def _parities_from_monomials(family: Family) -> Any:
+    """B[T, U] = (-2)^|U| for the non-empty U ⊆ T."""
+    number = {s: i for i, s in enumerate(family.sets)}
+    entries = [
+        (number[T], number[U], (-2.0) ** len(U))
+        for T in family.sets
+        for size in range(1, len(T) + 1)
+        for U in itertools.combinations(T, size)
+    ]
+    rows, columns, values = zip(*entries, strict=True)
+    return sparse.csr_array((values, (rows, columns)), shape=(len(number), len(number)))

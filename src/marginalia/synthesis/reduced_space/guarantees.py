@@ -1,0 +1,127 @@
+"""What the theorems promise before a run, what a run can certify after it, and the noise behind both."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from scipy.stats import norm
+
+from marginalia.errors import InputError
+from marginalia.privacy import checks
+from marginalia.privacy.calibration import gdp_mu
+from marginalia.privacy.relation import Relation
+from marginalia.synthesis.reduced_space.families import Family
+
+
+def laplace_scale(family: Family, epsilon: float, *, relation: Relation, calibration: str) -> float:
+    """Return the Laplace scale of every *sum*; divide by n for averages.
+
+    ``published``: 2|F|/ε (Theorem 2.2), valid and about twice too large. ``tight``: D₁/ε.
+    """
+    sensitivity = 2.0 * family.size if calibration == "published" else family.l1_sensitivity(relation)
+    return sensitivity / epsilon
+
+
+def gaussian_sigma(family: Family, epsilon: float, delta: float, *, relation: Relation) -> float:
+    """Return the standard deviation on every sum for exact (epsilon, delta)-DP."""
+    return family.l2_sensitivity(relation) / gdp_mu(epsilon, delta)
+
+
+def noise_quantile(scale: float, n_noises: int, gamma: float, *, noise: str = "laplace") -> float:
+    """Return Λ_q: with probability 1 - gamma no noise exceeds it.
+
+    Parameters
+    ----------
+    scale : float
+        Laplace scale, or Gaussian standard deviation.
+    n_noises : int
+    gamma : float
+    noise : {"laplace", "gaussian"}
+    """
+    gamma = checks.open_unit("gamma", gamma)
+    one = -math.expm1(math.log1p(-gamma) / n_noises)  # allowed failure of a single noise
+    return -scale * math.log(one) if noise == "laplace" else scale * float(norm.isf(one / 2))
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What Theorem 2.3 asks and gives.
+
+    Attributes
+    ----------
+    accuracy : float
+        δ of the paper; the synthetic averages are within 8δ with probability 1 - 4γ.
+    bound : float
+        8δ.
+    n_synthetic : int
+        k, the least number of synthetic rows.
+    n_points : int
+        m, the least number of points of the reduced space; far more than practice needs.
+    applies : bool
+        Whether δ <= 1/2, without which the theorem says nothing.
+    vacuous : bool
+        Whether 8δ is no less than the trivial bound: 1 for {0,1}-valued functions, 2 for ±1-valued ones.
+    """
+
+    accuracy: float
+    bound: float
+    n_synthetic: int
+    n_points: int
+    applies: bool
+    vacuous: bool
+
+
+def guarantee(
+    family: Family,
+    n: int,
+    epsilon: float,
+    *,
+    gamma: float = 0.05,
+    condition_number: float = 1.0,
+    calibration: str = "published",
+    strict: bool = False,
+) -> Guarantee:
+    """Solve Theorems 2.2 and 2.3 for the accuracy that n records buy.
+
+    Parameters
+    ----------
+    family : Family
+    n : int
+    epsilon : float
+    gamma : float, default 0.05
+        In (0, 1/4).
+    condition_number : float, default 1.0
+        K, a bound on κ(ν‖μ).
+    calibration : {"published", "tight"}
+    strict : bool, default False
+        Use the corrected sampling lemma for ±1-valued functions: √(2 ln(2|F|/γ)/n) in place of √(ln(|F|/γ)/n).
+
+    Raises
+    ------
+    InputError
+        A parameter is out of range.
+    """
+    n, epsilon = checks.count("n", n), checks.positive("epsilon", epsilon)
+    if not 0 < gamma < 0.25:
+        raise InputError(f"gamma is {gamma}: need a number strictly between 0 and 1/4")
+    L = math.log(family.size / gamma)
+    scale = laplace_scale(family, epsilon, relation=Relation.REPLACE_ONE, calibration=calibration)
+    signed = family.kind == "parities"
+    sampling = math.sqrt(2 * math.log(2 * family.size / gamma) / n) if strict and signed else math.sqrt(L / n)
+    accuracy = max(scale * L / n, sampling)
+    return Guarantee(
+        accuracy,
+        8 * accuracy,
+        math.ceil(L / accuracy**2),
+        math.ceil(condition_number * family.size / (gamma * accuracy**2)),
+        accuracy <= 0.5,
+        8 * accuracy >= (2.0 if signed else 1.0),
+    )
+
+
+def records_needed(family: Family, accuracy: float, epsilon: float, *, gamma: float = 0.05, calibration: str) -> int:
+    """Return the least n for which `guarantee` reaches `accuracy`."""
+    L = math.log(family.size / gamma)
+    scale = laplace_scale(family, epsilon, relation=Relation.REPLACE_ONE, calibration=calibration)
+    return math.ceil(max(scale * L / accuracy, L / accuracy**2))

@@ -1,0 +1,165 @@
+"""The reduced space: the points that may carry mass, and products with the matrix of test functions on them."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.synthesis.reduced_space.families import Family
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+BLOCK = 8192
+# A transform of the whole cube beats a product with the pool's matrix when the matrix has this many times its entries.
+WORTH_A_TRANSFORM = 16
+KERNEL_BITS = 7  # a transform over p bits is one product with a small matrix for every 7 of them
+
+
+class Space(ABC):
+    """Points z_1 … z_m with the matrix A = [f(z_i)], |F| - 1 rows, never stored in floating point.
+
+    Attributes
+    ----------
+    family : Family
+    size : int
+        m, duplicates merged.
+    base : ndarray of shape (m,)
+        Share of the draws that fell on each point; the centre of the maximum-entropy fit.
+    """
+
+    family: Family
+    size: int
+    base: Array
+
+    @abstractmethod
+    def price(self, y: Array) -> Array:
+        """Return Aᵀy, shape (m,)."""
+
+    @abstractmethod
+    def means(self, h: Array) -> Array:
+        """Return A h, shape (|F| - 1,)."""
+
+    @abstractmethod
+    def points(self, indices: Indices) -> NDArray[np.int16]:
+        """Return the codes of some points."""
+
+    def columns(self, indices: Indices) -> NDArray[np.int8]:
+        """Return some columns of A."""
+        return self.family.values(self.points(indices))
+
+
+class Pool(Space):
+    """Points drawn from a sampling measure.
+
+    Parameters
+    ----------
+    family : Family
+    draws : integer ndarray of shape (m, p)
+        With repetitions, which are merged.
+    """
+
+    def __init__(self, family: Family, draws: NDArray[np.integer]) -> None:
+        self.family = family
+        flat = np.ravel_multi_index(tuple(draws.T), family.sizes) if _fits(family.sizes) else None
+        if flat is not None:
+            _, first, counts = np.unique(flat, return_index=True, return_counts=True)
+        else:
+            _, first, counts = np.unique(draws, axis=0, return_index=True, return_counts=True)
+        self._codes = np.ascontiguousarray(draws[first], dtype=np.int16)
+        self._matrix = family.values(self._codes)
+        self.size = len(first)
+        self.base = counts / counts.sum()
+        cells = math.prod(family.sizes)
+        self._cube = None
+        if family.kind != "cells" and WORTH_A_TRANSFORM * cells <= self._matrix.size:
+            self._cube, self._cells = Cube(family), np.ravel_multi_index(tuple(self._codes.T), family.sizes)
+
+    def price(self, y: Array) -> Array:
+        """Return Aᵀy."""
+        if self._cube is not None:
+            return self._cube.price(y)[self._cells]
+        return np.concatenate([y @ block for block in self._blocks()])
+
+    def means(self, h: Array) -> Array:
+        """Return A h."""
+        if self._cube is not None:
+            spread = np.zeros(self._cube.size)
+            spread[self._cells] = h
+            return self._cube.means(spread)
+        starts = range(0, self.size, BLOCK)
+        return np.sum([b @ h[i : i + BLOCK] for i, b in zip(starts, self._blocks(), strict=True)], axis=0)
+
+    def points(self, indices: Indices) -> NDArray[np.int16]:
+        """Return the codes of some points."""
+        return self._codes[indices]
+
+    def columns(self, indices: Indices) -> NDArray[np.int8]:
+        """Return some columns of A."""
+        return self._matrix[:, indices]
+
+    def _blocks(self) -> list[Array]:
+        return [self._matrix[:, i : i + BLOCK].astype(np.float64) for i in range(0, self.size, BLOCK)]
+
+
+class Cube(Space):
+    """Every point of the domain, in C order: products with A by fast transforms.
+
+    Parities by Walsh–Hadamard, monomials by subset sums, cells by sums along axes.
+    """
+
+    def __init__(self, family: Family) -> None:
+        self.family = family
+        self.size = math.prod(family.sizes)
+        self.base = np.full(self.size, 1 / self.size)
+        p = len(family.sizes)
+        self._masks = np.array([sum(1 << (p - 1 - j) for j in s) for s in family.sets], dtype=np.intp)
+
+    def price(self, y: Array) -> Array:
+        """Return Aᵀy."""
+        if self.family.kind != "cells":
+            coefficients = np.zeros(self.size)
+            coefficients[self._masks] = y
+            return self._transform(coefficients, transpose=False)
+        total: Array = np.zeros(self.family.sizes)
+        for s, rows in self.family.blocks.items():
+            total += y[rows].reshape([size if j in s else 1 for j, size in enumerate(self.family.sizes)])
+        return total.ravel()
+
+    def means(self, h: Array) -> Array:
+        """Return A h."""
+        if self.family.kind != "cells":
+            return self._transform(h, transpose=True)[self._masks]
+        tensor = h.reshape(self.family.sizes)
+        axes = range(tensor.ndim)
+        return np.concatenate([tensor.sum(axis=tuple(j for j in axes if j not in s)).ravel() for s in self.family.sets])
+
+    def points(self, indices: Indices) -> NDArray[np.int16]:
+        """Return the codes of some points."""
+        return np.stack(np.unravel_index(indices, self.family.sizes), axis=1).astype(np.int16)
+
+    def _transform(self, vector: Array, *, transpose: bool) -> Array:
+        p = len(self.family.sizes)
+        groups = [KERNEL_BITS] * (p // KERNEL_BITS) + [p % KERNEL_BITS] * (p % KERNEL_BITS > 0)
+        tensor = vector.reshape([1 << g for g in groups])
+        for g in groups:  # the leading axis is consumed and reappears last
+            kernel = _kernel(self.family.kind, g)
+            tensor = np.tensordot(tensor, kernel.T if transpose else kernel, axes=(0, 1))
+        return tensor.ravel()
+
+
+def _kernel(kind: str, bits: int) -> Array:
+    """Value at x (rows) of the function on the set S (columns), both as bit masks."""
+    small = np.array([[1.0, 1.0], [1.0, -1.0]] if kind == "parities" else [[1.0, 0.0], [1.0, 1.0]])
+    kernel = np.ones((1, 1))
+    for _ in range(bits):
+        kernel = np.kron(kernel, small)
+    return kernel
+
+
+def _fits(sizes: Sequence[int]) -> bool:
+    return math.prod(sizes) < 2**62
