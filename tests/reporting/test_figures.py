@@ -106,7 +106,7 @@ def test_mixed_relations_are_told_in_legend_and_caption(mse):
     mixed.loc[mixed.method == "chebyshev", "relation"] = "replace_one"
     names = [t.get_text() for t in figures.metric_vs_epsilon(mixed, "mse").legends[0].get_texts()]
     assert "Chebyshev + OLS published [replace-one]" in names
-    assert "SSP [add/remove]" in names
+    assert "SSP" in names
     assert "marked in the legend" in figures.caption(mixed, "mse")
     assert "marked in the legend" not in figures.caption(mse, "mse")
 
@@ -134,14 +134,21 @@ def test_figures_without_any_success_can_be_drawn(records, tmp_path):
     assert set(notes(figure.axes[0])) == {"no run succeeded ", "certified  ", "  not certified"}
 
 
-def test_certified_epsilon_shows_every_arm_and_its_share(records):
+def test_certified_epsilon_shows_every_arm_and_its_shares(records):
     table = tables.certificates(records)
+    published = (table.method == "ada_ssp") & (table.variant == "code_constants")
+    measured = {0.05: 0.546, 0.1: 0.587, 0.5: 0.68, 1: 0.73, 2: 0.73}
+    table.loc[published, "ratio"] = table.loc[published, "epsilon"].map(measured)
     axes = figures.certified_epsilon(table).axes[0]
     names = [label.get_text() for label in axes.get_yticklabels()]
-    place = names.index("ObjPert published")
-    dots = [line for line in axes.lines if line.get_marker() == "D" and list(line.get_ydata()) == [place]]
-    assert len(dots) == 5
-    assert [line.get_xdata()[0] for line in dots] == pytest.approx([0.5869] * 5, rel=1e-3)
+
+    def shares(name):
+        return sorted(line.get_xdata()[0] for line in axes.lines if list(line.get_ydata()) == [names.index(name)])
+
+    assert len(names) == 19
+    assert shares("AdaSSP published, code’s constants") == [0.546, 0.587, 0.68, 0.73]
+    assert shares("ObjPert published") == pytest.approx([0.5869], rel=1e-4)
+    assert shares("Chebyshev + OLS published") == pytest.approx([1.602], rel=1e-4)
     assert "1 arm here" in figures.certificate_caption(table)
 
 

@@ -83,7 +83,7 @@ def arms_of(panel: pd.DataFrame, *, context: pd.DataFrame | None = None) -> list
         Aggregate rows of one panel.
     context : DataFrame, optional
         All rows of the figure or table: an arm is named by what tells it apart in there, so that it has one name
-        in all panels. Default: the panel itself.
+        in all panels. Where relations are mixed, an arm under another than add/remove says so. Default: the panel.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def arms_of(panel: pd.DataFrame, *, context: pd.DataFrame | None = None) -> list
         method, variant, calibration, relation = (str(part) for part in key)
         siblings = [other for other in private if other[0] == method]
         name = arm_name(method, variant, calibration, len({c for _, _, c, _ in siblings}) > 1)
-        if mixed and calibration != NON_PRIVATE:
+        if mixed and calibration != NON_PRIVATE and relation != "add_remove":
             name += f" [{RELATION_NAMES.get(relation, relation)}]"
         look = arm_look(method, variant, calibration, [v for _, v, c, _ in siblings if c == calibration])
         arms.append(Arm((method, variant, calibration, relation), name, look, rows.sort_values("epsilon")))

@@ -37,6 +37,8 @@ _METADATA = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"Creation
 _CROSS: dict[str, Any] = {"marker": "x", "ms": 6.0, "mew": 0.9, "color": "#222222"}
 _PANEL_HEIGHT = 2.05  # inches, with title and axis label
 _LEGEND_LINE = 0.123
+_ROOMY = 10  # arms in a panel; more of them get more height
+_CROWDED_EXTRA = 0.5
 
 
 def metric_vs_epsilon(aggregates: pd.DataFrame, metric: str, *, width: Width = "double") -> Figure:
@@ -52,7 +54,8 @@ def metric_vs_epsilon(aggregates: pd.DataFrame, metric: str, *, width: Width = "
         Of `tables.aggregate`, one experiment and protocol.
     metric : str
     width : {"double", "single"}
-        7 in with panels side by side, or 3.4 in with panels below each other (one column of a paper, a phone).
+        7 in with panels side by side (3.4 in for a single panel of few arms), or 3.4 in with panels below each
+        other: one column of a paper, or a phone.
 
     Raises
     ------
@@ -66,10 +69,12 @@ def metric_vs_epsilon(aggregates: pd.DataFrame, metric: str, *, width: Width = "
     arms = [arms_of(p.rows, context=rows) for p in panels]
     handles = _legend_handles([arm for panel in arms for arm in panel])
     columns = 1 if width == "single" else {1: 1, 2: 2, 3: 3, 4: 2}.get(len(panels), 3)
-    inches = SINGLE_COLUMN if width == "single" or len(panels) == 1 else DOUBLE_COLUMN
+    crowded = max(map(len, arms)) > _ROOMY
+    inches = SINGLE_COLUMN if width == "single" or (len(panels) == 1 and not crowded) else DOUBLE_COLUMN
+    panel_height = _PANEL_HEIGHT + (_CROWDED_EXTRA if crowded else 0.0)
     n_rows = math.ceil(len(panels) / columns)
     legend_columns, legend_height = _legend_size(handles, inches)
-    height = n_rows * _PANEL_HEIGHT + legend_height + 0.35
+    height = n_rows * panel_height + legend_height + 0.35
     with matplotlib.rc_context(RC):
         figure = Figure(figsize=(inches, height))
         grid = figure.subplots(n_rows, columns, squeeze=False)
@@ -87,7 +92,7 @@ def metric_vs_epsilon(aggregates: pd.DataFrame, metric: str, *, width: Width = "
         figure.subplots_adjust(
             left=0.54 / inches, right=1 - 0.08 / inches, top=1 - 0.22 / height,
             bottom=(legend_height + 0.4) / height, wspace=0.55 / (inches / columns - 0.54),
-            hspace=0.42 / (_PANEL_HEIGHT - 0.4),
+            hspace=0.42 / (panel_height - 0.4),
         )  # fmt: skip
     return figure
 
@@ -225,7 +230,9 @@ def certified_epsilon(certificates: pd.DataFrame, *, width: Width = "double") ->
         for place, arm in enumerate(arms):
             axes.axhline(place, color="#eeeeee", lw=0.5, zorder=0.5)
             look = _line(arm) | {"ls": "", "mew": 0.7}
-            for row in rows_of(arm.rows[::-1]):  # the largest marker first, so that all stay visible
+            # one marker, the largest, where shares coincide; the largest first, so that all stay visible
+            apart = arm.rows.assign(shown=arm.rows["ratio"].round(2)).drop_duplicates("shown", keep="last")
+            for row in rows_of(apart[::-1]):
                 axes.plot([row.ratio], [place], ms=sizes[row.epsilon], zorder=3, **look)
             if arm.rows["ratio"].isna().all():
                 axes.text(1, place, "no run succeeded ", fontsize=6, color="#555555", ha="right", va="center")
@@ -257,7 +264,7 @@ def caption(aggregates: pd.DataFrame, metric: str) -> str:
     relations = [RELATION_NAMES.get(r, r) for r in sorted(private["relation"].unique())]
     parts = [
         f"{METRIC_NAMES[metric][0].upper()}{METRIC_NAMES[metric][1:]} against ε ({better} is better); δ = {deltas}, "
-        f"{' and '.join(relations)} neighbours{', marked in the legend' if len(relations) > 1 else ''}.",
+        f"{' and '.join(relations)} neighbours{' (the latter marked in the legend)' if len(relations) > 1 else ''}.",
         f"Lines are means over {span} trials, bands ± 1 standard error.",
     ]
     if metric == "marginal_error":
@@ -280,8 +287,9 @@ def certificate_caption(certificates: pd.DataFrame) -> str:
     deltas = ", ".join(f"{d:g}" for d in sorted(certificates["delta"].unique()))
     return (
         "Certified ε as a share of the requested ε, for every private arm, the largest over data sets and trials; "
-        f"δ = {deltas}. Marker size grows with ε. Left of 1, noise is larger than the guarantee needs; right of 1, the "
-        f"guarantee does not hold: {len(over) or 'no'} arm{'' if len(over) == 1 else 's'} here."
+        f"δ = {deltas}. Marker size grows with ε; where shares coincide the largest stands for all. "
+        "Left of 1, noise is larger than the guarantee needs; right of 1, the guarantee does not hold: "
+        f"{len(over) or 'no'} arm{'' if len(over) == 1 else 's'} here."
     )
 
 
