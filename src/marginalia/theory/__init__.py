@@ -1,0 +1,1 @@
+"""Bounds, polynomials and hard instances of the papers, as functions."""
