@@ -185,6 +185,7 @@ def _data_uri(path: str | os.PathLike[str]) -> str:
 _DATASET_COLUMNS = {
     "name": "Data set",
     "status": "Status",
+    "reason": "Why missing",
     "rows": "Rows",
     "attributes": "Attributes",
     "targets": "Targets",
@@ -194,7 +195,6 @@ _DATASET_COLUMNS = {
     "description": "Description",
     "licence": "Licence",
     "citation": "Citation",
-    "reason": "Why missing",
 }
 
 
