@@ -234,7 +234,7 @@ CASES: dict[str, Case] = {
     "aim_4way_law": _dpml("law", 20798),
     "engine_small": EngineCase(None),
     "engine_eps0.05_80mb": EngineCase(AimCase(0.05)),
-    "engine_eps1_80mb": EngineCase(AimCase(1.0), fit=False, repeats=10),
+    "engine_eps1_80mb": EngineCase(AimCase(1.0), repeats=20),
     "engine_eps2_200mb": EngineCase(AimCase(2.0, 200), fit=False, repeats=3),
     **{f"rows_{n}": AimCase(1.0, data=f"adult*{n}", seeds=3) for n in (10_000, 100_000, 1_000_000)},
     **{f"attributes_{d}": AimCase(1.0, data=f"tree/{d}/50000", seeds=3) for d in (5, 10, 20, 40)},

@@ -7,6 +7,7 @@ Tasks
 -----
 pass : time one call of the compiled default marginal oracle, after compilation.
 estimate : `MirrorDescent` with the objective after every 50 iterations.
+sizes : the reference's model size in MB of every clique set in the header.
 aim : the whole mechanism: the loop of the reference's own ``mechanisms/aim.py`` (McKenna et al. 2022) on the class
     interface of 2.0.0 (that script still calls functions which 2.0.0 removed), stopped after `seconds` of CPU.
 """
@@ -95,9 +96,11 @@ def run_estimate(domain, measurements, iterations, seconds):
         if clock.cpu > seconds:
             raise Stopped
 
+    model = None
     with contextlib.suppress(Stopped):
-        estimation.MirrorDescent().estimate(domain, measurements, iters=iterations, callback_fn=look)
-    return {"curve": curve}
+        model = estimation.MirrorDescent().estimate(domain, measurements, iters=iterations, callback_fn=look)
+    marginals = [np.asarray(model.project(m.clique).datavector()).tolist() for m in measurements] if model else None
+    return {"curve": curve, "marginals": marginals}
 
 
 def run_aim(domain, codes, header):
@@ -179,7 +182,7 @@ def peak_mb():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("problem")
-    parser.add_argument("task", choices=["pass", "estimate", "aim"])
+    parser.add_argument("task", choices=["pass", "estimate", "sizes", "aim"])
     parser.add_argument("--iterations", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--repeats", type=int, default=20)
@@ -189,6 +192,9 @@ def main():
         result = run_pass(domain, measurements, arguments.repeats)
     elif arguments.task == "estimate":
         result = run_estimate(domain, measurements, arguments.iterations, arguments.seconds)
+    elif arguments.task == "sizes":
+        sets = [[tuple(c) for c in cliques] for cliques in header["clique_sets"]]
+        result = {"megabytes": [junction_tree.hypothetical_model_size(domain, cliques) for cliques in sets]}
     else:
         result = run_aim(domain, codes, header)
     result["peak_mb"] = peak_mb()

@@ -155,9 +155,12 @@ def draw_growth(ax: Any, rows: Sequence[Row], title: str, label: str, prefix: st
         for r in rows
         if r.implementation == OURS and r.case.startswith(prefix)
     ]
-    colour, marker, fill = LOOKS[OURS]
-    ax.plot(*zip(*sorted(points), strict=True) if points else ([], []), marker=marker, color=colour, fillstyle=fill)
-    ax.set_xscale("log")
-    ax.set_yscale("log")
     ax.set_xlabel(label)
     ax.set_title(title, loc="left")
+    if not points:
+        ax.text(0.5, 0.5, "not run", ha="center", transform=ax.transAxes)
+        return
+    colour, marker, fill = LOOKS[OURS]
+    ax.plot(*zip(*sorted(points), strict=True), marker=marker, color=colour, fillstyle=fill)
+    ax.set_xscale("log")
+    ax.set_yscale("log")
