@@ -178,6 +178,19 @@ BUILT_IN: dict[str, Method] = {
             about="objective perturbation (Kifer, Smith, Thakurta 2012)",
         ),
         Method(
+            "adaptive_margin",
+            "learner",
+            {"logistic": f"{_LEARNING}:AdaptiveMarginClassifier"},
+            (
+                Arm("adaptive_margin", "tight", "practical", ("logistic",)),
+                Arm("adaptive_margin", "tight", "published", ("logistic",)),
+                Arm("adaptive_margin", "published", "published", ("logistic",)),
+                Arm("adaptive_margin", "tight", "fixed", ("logistic",)),
+            ),
+            relations=("replace_one",),
+            about="halfspaces for a grid of margins, one chosen privately (Wang, Zhu, Wang)",
+        ),
+        Method(
             "dd_ssp",
             "downstream",
             {"linear": f"{_LEARNING}:DDSSPRegressor", "logistic": f"{_LEARNING}:DDSSPClassifier"},

@@ -203,7 +203,8 @@ class AdaptiveMarginClassifier(LinearClassifier, PrivateLearner):
         choose(self, "selection", ("auto", "iter", "private_tuning"))
         choose(self, "criterion", ("empirical", "population"))
         choose(self, "output", ("average", "last"))
-        choose(self, "relation", (Relation.REPLACE_ONE,))
+        if self.relation != Relation.REPLACE_ONE:
+            raise InputError(f"relation is '{self.relation}': this method has a proof for replace_one only, n public")
         if self.data_radius is not None:
             checks.positive("data_radius", self.data_radius)
         if self.max_steps is not None and not self.max_steps >= 1:
