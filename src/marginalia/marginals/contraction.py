@@ -80,30 +80,29 @@ def elementwise(
     a_strides : dict, optional
         Strides of `a` where it is a slice of a larger table.
     """
-    tables = [d, a, b if b is not None else a]
-    steps: list[Mapping[int, int]] = [strides(axes, sizes) for _, axes in tables]
-    if a_strides is not None:
-        steps[1] = a_strides
+    b = b if b is not None else a
+    d_move, a_move, b_move = strides(d[1], sizes), a_strides or strides(a[1], sizes), strides(b[1], sizes)
     # Merge neighbouring axes along which every table moves as one.
     shape: list[int] = []
-    moves: list[list[int]] = []
+    ds: list[int] = []
+    as_: list[int] = []
+    bs: list[int] = []
     for axis in loop:
-        n, move = sizes[axis], [s.get(axis, 0) for s in steps]
+        n = sizes[axis]
         if n == 1:
             continue
-        if shape and all(p == q * n for p, q in zip(moves[-1], move, strict=True)):
+        i, j, k = d_move.get(axis, 0), a_move.get(axis, 0), b_move.get(axis, 0)
+        if shape and ds[-1] == i * n and as_[-1] == j * n and bs[-1] == k * n:
             shape[-1] *= n
-            moves[-1] = move
+            ds[-1], as_[-1], bs[-1] = i, j, k
         else:
             shape.append(n)
-            moves.append(move)
-    while len(shape) < 2:
-        shape.insert(0, 1)
-        moves.insert(0, [0, 0, 0])
-    cells = math.prod(sizes[x] for x in d[1])
-    record = [code, 0, len(shape), *(offset for offset, _ in tables), cells, *shape]
-    for operand in range(3):
-        record.extend(move[operand] for move in moves)
+            ds.append(i)
+            as_.append(j)
+            bs.append(k)
+    pad = [0] * (2 - len(shape))
+    record = [code, 0, max(2, len(shape)), d[0], a[0], b[0], math.prod(sizes[x] for x in d[1])]
+    record += [1] * len(pad) + shape + pad + ds + pad + as_ + pad + bs
     record[1] = len(record)
     return record
 

@@ -22,14 +22,13 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
 from marginalia.data import Domain
 from marginalia.errors import InputError
 from marginalia.marginals.cost import check_memory
 from marginalia.marginals.elimination import Clique
 from marginalia.marginals.fitting import FINAL, FitReport, FitSettings
-from marginalia.marginals.inference import Inference, balance
+from marginalia.marginals.inference import Inference, balance, one_thread
 from marginalia.marginals.model import GraphicalModel
 from marginalia.marginals.plan import Plan
 
@@ -96,7 +95,7 @@ def estimate(
     plan = Plan([t.clique for t in targets], domain.sizes, extra=zeros)
     check_memory(plan)
     theta = _initial(plan, domain, warm_start)
-    with threadpool_limits(1):  # threads change the last bits, and cost time on small tables
+    with one_thread():
         fit = _Fit(plan, targets, total)
         theta = fit.run(theta, settings)
     model = GraphicalModel(domain, plan, theta, total)
@@ -192,6 +191,10 @@ class _Fit:
         ridge = settings.t * math.sqrt(self.weights.max()) / self.weights  # T sigma^2
         while True:
             mu, log_z = self._subproblem(theta, mu, log_z, ridge, settings.gap)
+            if self._loss(mu) > loss:  # within the precision of the subproblem there is nothing left to gain
+                self._evaluate(theta, zero)
+                report.loss, report.decrease = loss, 0.0
+                return theta
             theta = self.inference.theta.copy()
             if self.inference.domain != "linear":  # the same distribution in a form that needs no rescue
                 theta = balance(theta, self.inference.plan)
@@ -212,9 +215,12 @@ class _Fit:
         u = np.zeros_like(self.y)
         value = self.total * log_z
         r = mu - self.y
+        start = self._loss(mu)
         for _ in range(_MAX_INNER):
             self.report.gap = 0.5 * float(self.weights @ (r * r))
-            if self.report.gap <= gap * self._loss(mu):
+            loss = self._loss(mu)
+            # The exact solution lowers L; an inexact one may not, and is then made a thousand times more exact.
+            if self.report.gap <= gap * loss * (1.0 if loss < start else 1e-3):
                 break
             inverse = 1.0 / (mu * (1.0 - mu / self.total) + ridge)
             direction = self._pairs.direction(r, inverse)

@@ -27,13 +27,13 @@ class FitSettings:
     t: float = 3.0
     gap: float = 0.01
     decrease: float = 5e-4
-    passes: int = 2000
+    passes: int = 1000
     min_outer: int = 2
 
 
 FINAL = FitSettings()
 ROUND_TIGHT = FitSettings(t=3.0, gap=0.01, decrease=1e-3, passes=400)
-ROUND_QUICK = FitSettings(t=10.0, gap=0.1, decrease=1e-3, passes=60)
+ROUND_QUICK = FitSettings(t=10.0, gap=0.1, decrease=1e-3, passes=40)
 
 
 @dataclass

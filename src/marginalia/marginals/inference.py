@@ -11,15 +11,29 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import Any
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from marginalia.errors import InputError
 from marginalia.marginals import kernels
 from marginalia.marginals.plan import Plan
 
 _SWEEPS = 4
+
+
+@cache
+def _thread_controller() -> ThreadpoolController:
+    return ThreadpoolController()  # finds the loaded libraries once; that takes milliseconds
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """Return a context in which BLAS uses one thread: more would change the last bits, and spin on small products."""
+    return _thread_controller().limit(limits=1)
 
 
 class Inference:

@@ -18,7 +18,7 @@ from marginalia.errors import InputError
 from marginalia.marginals.candidates import CandidateMarginals
 from marginalia.marginals.elimination import Clique
 from marginalia.marginals.fitting import FitReport
-from marginalia.marginals.inference import Inference
+from marginalia.marginals.inference import Inference, one_thread
 from marginalia.marginals.plan import Plan
 from marginalia.marginals.sampling import sample_codes
 
@@ -62,7 +62,8 @@ class GraphicalModel:
         """The calibrated tables, computed on first use."""
         inference = Inference(self.plan)
         inference.theta[:] = self.theta
-        inference.calibrate()
+        with one_thread():
+            inference.calibrate()
         return inference
 
     @cached_property
@@ -98,7 +99,8 @@ class GraphicalModel:
         if len(set(positions)) != len(positions):
             raise InputError(f"marginal({list(attributes)}): an attribute stands twice")
         order = sorted(range(len(positions)), key=positions.__getitem__)
-        table = self.probabilities(tuple(sorted(positions))) * self.total
+        with one_thread():
+            table = self.probabilities(tuple(sorted(positions))) * self.total
         return np.transpose(table, [order.index(i) for i in range(len(order))])
 
     def sample(self, n_rows: int, rng: np.random.Generator) -> Table:
@@ -137,5 +139,5 @@ class GraphicalModel:
             return cls.from_state(domain, state)
         except OSError as error:
             raise InputError(f"cannot read model {path}: {error.strerror or error}") from None
-        except (ValueError, KeyError, zipfile.BadZipFile):
+        except (ValueError, KeyError, EOFError, zipfile.BadZipFile):
             raise InputError(f"{path} is not a graphical model file; write it with GraphicalModel.save") from None

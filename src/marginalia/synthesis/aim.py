@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -35,7 +36,8 @@ from marginalia.synthesis.aim_budget import AdaptiveBudget
 from marginalia.synthesis.aim_scores import CandidateScores
 from marginalia.synthesis.base import Synthesizer
 
-_TIGHT_SECONDS = 0.3  # a round may spend this long on a tight fit
+_TIGHT_SECONDS = 0.05  # a round's tight fit may take this long, predicted; beyond, quick fits lose nothing
+_FINAL_SECONDS = 2.0  # the same for the last fit
 
 
 class AIM(Synthesizer):
@@ -181,12 +183,15 @@ class AIM(Synthesizer):
         scores = CandidateScores(table, candidates)
         zeros = [tuple(sorted(domain.index(a) for a in z.attributes)) for z in domain.structural_zeros]
         cliques = [*singles, *zeros]
+        free = {q for c in cliques for q in _subsets(c)}  # inside a model clique: always allowed
+        names = list(candidates)
         self.history_: list[Round] = []
         with _progress(self.verbose, budget) as show:
             while not budget.spent:
                 budget.next_round()
                 limit = self.max_model_mb * budget.used_share
-                allowed = _allowed(candidates, cliques, domain.sizes, limit)
+                megabytes = megabytes_with(cliques, names, domain.sizes)
+                allowed = [q for q, mb in zip(names, megabytes, strict=True) if mb <= limit or q in free]
                 weights = np.array([candidates[q] for q in allowed])
                 sensitivity = float(weights.max()) * ledger.relation.marginal_l1
                 # Under the published constants the score is divided by the add/remove sensitivity.
@@ -215,22 +220,22 @@ class AIM(Synthesizer):
                     self.history_[-1].candidates = dict(zip(allowed, weights.tolist(), strict=True))
                     break
                 cliques.append(chosen)
-                previous, model = model, fit(self._round_settings(model), model)
+                free.update(_subsets(chosen))
+                previous, model = model, fit(self._settings(model, ROUND_TIGHT, _TIGHT_SECONDS), model)
                 previous.release_memory()
                 moved = np.abs(model.probabilities(chosen) * model.total - before).sum()
                 if moved <= noise * cells:
                     budget.anneal()
                 show()
         self._previous = model
-        self.model_ = fit(FINAL, model)
+        self.model_ = fit(self._settings(model, FINAL, _FINAL_SECONDS), model)
         model.release_memory()
         self.rounds_ = len(self.history_)
         self.n_rows_ = int(public_n if public_n is not None else self.model_.total)
 
-    def _round_settings(self, model: GraphicalModel) -> FitSettings:
+    def _settings(self, model: GraphicalModel, tight: FitSettings, seconds: float) -> FitSettings:
         """Fit tightly where passes are cheap; the choice depends on the model's structure only, which is public."""
-        tight = seconds_per_pass(model.plan) * ROUND_TIGHT.passes < _TIGHT_SECONDS
-        return ROUND_TIGHT if tight else ROUND_QUICK
+        return tight if seconds_per_pass(model.plan) * tight.passes < seconds else ROUND_QUICK
 
     def _check_own_parameters(self) -> None:
         if self.rounds is not None and (
@@ -316,14 +321,9 @@ class Round:
         self.candidates = candidates or {}
 
 
-def _allowed(
-    candidates: Mapping[Clique, float], cliques: Sequence[Clique], sizes: Sequence[int], limit: float
-) -> list[Clique]:
-    """Return the candidates that fit the size limit, and those inside a measured clique, which cost nothing."""
-    names = list(candidates)
-    free = {q for q in names if any(set(q) <= set(c) for c in cliques)}
-    megabytes = megabytes_with(cliques, names, sizes)
-    return [q for q, mb in zip(names, megabytes, strict=True) if mb <= limit or q in free]
+def _subsets(clique: Clique) -> Iterator[Clique]:
+    for k in range(1, len(clique) + 1):
+        yield from itertools.combinations(clique, k)
 
 
 class _progress:  # noqa: N801 - used as a function

@@ -88,10 +88,9 @@ class CandidateScores:
 def _distance_bound(new: GraphicalModel, old: GraphicalModel) -> float:
     """Bound the L1 distance between any marginal's expected counts under the two models."""
     inference = new.inference
-    step = inference.theta - new.plan.embed(old.plan, old.theta)
-    mu = inference.mu
-    possible = mu > 0  # 0 * infinity on structural zeros
-    terms = step[possible] * mu[possible]
+    possible = inference.mu > 0  # structural zeros have potential minus infinity in both
+    step = inference.theta[possible] - new.plan.embed(old.plan, old.theta)[possible]
+    terms = step * inference.mu[possible]
     divergence = float(terms.sum()) - new.log_z + old.log_z
     rounding = 1e-12 * (float(np.abs(terms).sum()) + abs(new.log_z) + abs(old.log_z))
     distance = math.sqrt(2 * max(0.0, divergence + rounding))

@@ -176,7 +176,7 @@ class Synthesizer(BaseEstimator, ABC):
                 raise ValueError
         except OSError as error:
             raise InputError(f"cannot read model {path}: {error.strerror or error}") from None
-        except (ValueError, KeyError, TypeError, zipfile.BadZipFile):
+        except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
             raise InputError(f"{path} is not a synthesizer file of this version; write it with .save()") from None
         known = {c.__name__: c for c in _family(cls)}
         if header["class"] not in known:

@@ -1,0 +1,53 @@
+import math
+
+import numpy as np
+import pytest
+
+from marginalia.marginals.elimination import eliminate, maximal, megabytes_with
+
+
+def reference(cliques, sizes):
+    """The size rule by sets: greedy triangulation, maximal cliques, 8 bytes a cell."""
+    left, live, made, order = set(range(len(sizes))), [frozenset(c) for c in cliques], [], []
+    while left:
+        scopes = {v: frozenset({v}).union(*(c for c in live if v in c)) for v in sorted(left)}
+        v = min(sorted(left), key=lambda v: (math.prod(sizes[a] for a in scopes[v]), v))
+        live = [c for c in live if v not in c] + [scopes[v] - {v}]
+        made.append(scopes[v])
+        order.append(v)
+        left.discard(v)
+    top = {c for c in made if not any(c < other for other in made)}
+    return order, sum(math.prod(sizes[a] for a in c) for c in top) * 8 / 2**20
+
+
+@pytest.mark.parametrize("d", [1, 4, 9, 25, 70, 130])
+def test_order_and_size_equal_the_set_version(d):
+    rng = np.random.default_rng(d)
+    for _ in range(20):
+        sizes = rng.integers(1, 30, d).tolist()
+        cliques = [
+            tuple(sorted(rng.choice(d, int(rng.integers(1, min(4, d) + 1)), replace=False).tolist()))
+            for _ in range(int(rng.integers(0, 2 * d)))
+        ]
+        order, megabytes = reference(cliques, sizes)
+        made = eliminate(cliques, sizes)
+        assert made.megabytes == pytest.approx(megabytes, rel=1e-12)
+        assert list(made.order) == order
+
+
+def test_candidates_are_sized_one_at_a_time():
+    sizes = [4, 5, 6, 7]
+    base = [(0, 1), (2, 3)]
+    candidates = [(0,), (1, 2), (0, 3), (0, 1, 2, 3)]
+    got = megabytes_with(base, candidates, sizes)
+    expected = [reference([*base, q], sizes)[1] for q in candidates]
+    np.testing.assert_allclose(got, expected, rtol=1e-12)
+
+
+def test_known_size():
+    # A cycle of four: triangulated into two cliques of three binary attributes.
+    assert eliminate([(0, 1), (1, 2), (2, 3), (0, 3)], [2] * 4).megabytes == 16 * 8 / 2**20
+
+
+def test_maximal_drops_nested_and_repeated_cliques():
+    assert maximal([(0,), (0, 1), (1, 0), (2,), (1, 2, 3)]) == [(0, 1), (1, 2, 3)]

@@ -1,0 +1,175 @@
+import numpy as np
+import pytest
+from graph_oracle import GRAPHS, project
+from scipy.optimize import nnls
+
+from marginalia.data import Domain, StructuralZeros
+from marginalia.errors import InputError
+from marginalia.marginals import FitSettings, Measurement, estimate, estimate_total, predict_cost
+
+TIGHT = FitSettings(t=1.0, gap=1e-5, decrease=1e-7, passes=6000)
+
+
+def domain_of(sizes):
+    return Domain.from_sizes({f"x{i}": m for i, m in enumerate(sizes)})
+
+
+def names_of(clique):
+    return tuple(f"x{a}" for a in clique)
+
+
+def noisy_problem(graph, *, sigma, total=1000.0, seed=0):
+    """Return measurements of a random distribution on every clique of a graph."""
+    sizes, cliques = GRAPHS[graph]
+    rng = np.random.default_rng(seed)
+    table = rng.dirichlet(np.full(int(np.prod(sizes)), 0.3)).reshape(sizes) * total
+    return sizes, table, [
+        Measurement(names_of(c), project(table, c) + rng.normal(0, sigma, [sizes[a] for a in c]), sigma * (1 + i % 2))
+        for i, c in enumerate(cliques)
+    ]
+
+
+def smallest_loss(sizes, measurements, total):
+    """Minimise L over all nonnegative tables of the given total, by nonnegative least squares."""
+    cells = int(np.prod(sizes))
+    identity = np.eye(cells).reshape(*sizes, cells)
+    rows, targets = [np.full((1, cells), 1e5)], [np.array([1e5])]
+    for m in measurements:
+        clique = [int(a[1:]) for a in m.attributes]
+        others = tuple(a for a in range(len(sizes)) if a not in clique)
+        rows.append(identity.sum(axis=others).reshape(-1, cells) * total / m.sigma)
+        targets.append(np.ravel(m.values) / m.sigma)
+    return 0.5 * nnls(np.concatenate(rows), np.concatenate(targets), maxiter=10_000)[1] ** 2
+
+
+@pytest.mark.parametrize("graph", ["tree", "cyclic", "missing", "full", "singleton", "permuted", "disconnected", "nested"])
+def test_reaches_the_optimum_of_the_convex_problem(graph):
+    sizes, _, measurements = noisy_problem(graph, sigma=10.0)
+    model = estimate(domain_of(sizes), measurements, total=1000.0, settings=TIGHT)
+    best = smallest_loss(sizes, measurements, 1000.0)
+    assert best * (1 - 1e-6) <= model.report.loss <= best * (1 + 1e-3) + 1e-3
+
+
+@pytest.mark.parametrize("graph", ["tree", "cyclic", "four-way"])
+def test_reproduces_consistent_measurements(graph):
+    sizes, table, _ = noisy_problem(graph, sigma=0.0)
+    cliques = GRAPHS[graph][1]
+    exact = [Measurement(names_of(c), project(table, c), 1.0) for c in cliques]
+    model = estimate(domain_of(sizes), exact, settings=TIGHT)
+    assert model.total == pytest.approx(1000.0)
+    for c in cliques:
+        np.testing.assert_allclose(model.marginal(names_of(c)), project(table, c), atol=0.5)
+
+
+def test_loss_never_rises_and_the_gap_closes():
+    sizes, _, measurements = noisy_problem("cyclic", sigma=5.0)
+    report = estimate(domain_of(sizes), measurements, total=1000.0, settings=TIGHT).report
+    assert all(b <= a for a, b in zip(report.losses, report.losses[1:], strict=False))
+    assert 0 <= report.gap <= TIGHT.gap * report.loss
+    assert report.decrease <= TIGHT.decrease
+    assert report.outer == len(report.losses)
+    assert sum(report.domains.values()) == report.passes
+
+
+def test_pass_limit_stops_at_an_outer_step():
+    sizes, _, measurements = noisy_problem("cyclic", sigma=5.0)
+    limited = FitSettings(t=1.0, gap=1e-3, decrease=0.0, passes=5)
+    report = estimate(domain_of(sizes), measurements, total=1000.0, settings=limited).report
+    assert report.outer == 2
+    assert report.gap <= 1e-3 * report.loss
+
+
+def test_repeated_measurements_count_by_precision():
+    domain = domain_of((3, 2))
+    a, b = np.array([10.0, 20.0, 30.0]), np.array([40.0, 20.0, 0.0])
+    twice = [Measurement(("x0",), a, 1.0), Measurement(("x0",), b, 2.0)]
+    once = [Measurement(("x0",), (a + b / 4) / 1.25, np.sqrt(1 / 1.25))]
+    np.testing.assert_allclose(
+        estimate(domain, twice, total=60.0, settings=TIGHT).theta,
+        estimate(domain, once, total=60.0, settings=TIGHT).theta,
+        rtol=1e-9,
+    )
+
+
+def test_order_of_attributes_does_not_matter():
+    domain = domain_of((3, 2, 4))
+    values = np.random.default_rng(0).uniform(0, 10, (4, 3))
+    straight = estimate(domain, [Measurement(("x0", "x2"), values.T, 1.0)], settings=TIGHT)
+    turned = estimate(domain, [Measurement(("x2", "x0"), values, 1.0)], settings=TIGHT)
+    np.testing.assert_array_equal(straight.theta, turned.theta)
+    np.testing.assert_allclose(turned.marginal(("x2", "x0")), turned.marginal(("x0", "x2")).T)
+    np.testing.assert_allclose(turned.marginal(("x1",)), turned.total / 2)  # unmeasured: uniform
+
+
+def test_total_is_the_inverse_variance_mean_of_the_sums():
+    one, two = Measurement(("a",), [10.0, 20.0], 1.0), Measurement(("b",), [40.0, 0.0, 5.0, 5.0], 2.0)
+    weights = np.array([1 / 2, 1 / 16])
+    assert estimate_total([one, two]) == pytest.approx(weights @ [30.0, 50.0] / weights.sum())
+    assert estimate_total([Measurement(("a",), [-10.0, 2.0], 1.0)]) == 1.0
+
+
+def test_warm_start_continues_and_keeps_the_distribution():
+    sizes, _, measurements = noisy_problem("cyclic", sigma=5.0)
+    domain = domain_of(sizes)
+    cold = estimate(domain, measurements[:3], total=1000.0, settings=TIGHT)
+    warm = estimate(domain, measurements, total=1000.0, warm_start=cold, settings=TIGHT)
+    again = estimate(domain, measurements, total=1000.0, settings=TIGHT)
+    assert warm.report.loss == pytest.approx(again.report.loss, rel=1e-3)
+    embedded = warm.plan.embed(cold.plan, cold.theta)
+    assert embedded.size == warm.theta.size
+    with pytest.raises(InputError, match="warm start"):
+        estimate(domain, measurements[:1], total=1000.0, warm_start=warm)
+
+
+def test_structural_zeros_get_no_mass():
+    zeros = StructuralZeros(("x2", "x0"), ((1, 0), (3, 2)))
+    domain = Domain(domain_of((3, 2, 4)).attributes, structural_zeros=[zeros])
+    rng = np.random.default_rng(0)
+    measurements = [
+        Measurement(("x0", "x1"), rng.uniform(10, 50, (3, 2)), 2.0),
+        Measurement(("x2",), rng.uniform(10, 50, 4), 2.0),
+    ]
+    model = estimate(domain, measurements, settings=TIGHT)
+    table = model.marginal(("x0", "x2"))
+    assert table[0, 1] == table[2, 3] == 0.0
+    assert table.sum() == pytest.approx(model.total)
+    codes = model.sample(5000, np.random.default_rng(1)).codes
+    assert not (((codes[:, 0] == 0) & (codes[:, 2] == 1)) | ((codes[:, 0] == 2) & (codes[:, 2] == 3))).any()
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (Measurement(("x0", "nope"), np.zeros((3, 2)), 1.0), "unknown attribute 'nope'"),
+        (Measurement(("x0",), np.zeros(4), 1.0), r"has shape \(4,\); the domain says \(3,\)"),
+        (Measurement(("x0", "x0"), np.zeros((3, 3)), 1.0), "each once"),
+        (Measurement(("x0",), np.array([1.0, np.nan, 1.0]), 1.0), "not finite"),
+        (Measurement(("x0",), np.ones(3), 0.0), "sigma must be positive"),
+    ],
+)
+def test_bad_measurements_are_refused(bad, message):
+    with pytest.raises(InputError, match=message):
+        estimate(domain_of((3, 2)), [bad])
+
+
+def test_bad_totals_are_refused():
+    with pytest.raises(InputError, match="total"):
+        estimate(domain_of((3, 2)), [], total=0.0)
+    with pytest.raises(InputError, match="total must be given"):
+        estimate(domain_of((3, 2)), [])
+
+
+def test_no_measurements_give_the_uniform_model():
+    model = estimate(domain_of((3, 2)), [], total=12.0)
+    np.testing.assert_allclose(model.marginal(("x1", "x0")), np.full((2, 3), 2.0))
+
+
+def test_cost_is_known_before_a_fit_and_too_large_a_model_is_refused():
+    cost = predict_cost(domain_of((10, 20, 30)), [("x0", "x1"), ("x1", "x2")])
+    assert cost.cells == 200 + 600
+    assert cost.megabytes == pytest.approx(800 * 8 / 2**20)
+    assert cost.bytes >= 800 * 8
+    assert 0 < cost.seconds_per_pass < 0.01
+    pairs = [Measurement((f"x{i}", f"x{j}"), np.zeros((60, 60)), 1.0) for i in range(9) for j in range(i + 1, 9)]
+    with pytest.raises(InputError, match="memory"):
+        estimate(domain_of((60,) * 9), pairs, total=10.0)
