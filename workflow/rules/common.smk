@@ -29,19 +29,18 @@ FIGURES = SWEEP.figures(HEADLINES)  # name -> (experiment, table)
 wildcard_constraints:
     experiment=r"[^/]+",
     dataset=r"[^/]+",
-    method=r"[^/]+",
+    group=r"[^/]+",
     batch=r"[^/]+",
-    figure=r"[^/]+",
 
 
 def job_of(wildcards):
     return SWEEP.plan.jobs[
-        wildcards.experiment, wildcards.dataset, wildcards.method, wildcards.batch
+        wildcards.experiment, wildcards.dataset, wildcards.group, wildcards.batch
     ]
 
 
 def records_of(job):
-    return f"{RESULTS}/records/{job.experiment.name}/{job.dataset}/{job.method}/{job.batch}.parquet"
+    return f"{RESULTS}/records/{job.experiment.name}/{job.dataset}/{job.group}/{job.batch}.parquet"
 
 
 def source_records(wildcards):

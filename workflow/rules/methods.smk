@@ -1,14 +1,14 @@
-rule method:
-    """Run one method on one data set: all epsilons and trials of cheap methods, one epsilon of slow ones."""
+rule methods:
+    """Run methods on one data set: all that are cheap together, a slow one for one epsilon."""
     input:
         data=f"{RESULTS}/data/{{dataset}}/dataset.json",
         sources=source_records,
     output:
-        f"{RESULTS}/records/{{experiment}}/{{dataset}}/{{method}}/{{batch}}.parquet",
+        f"{RESULTS}/records/{{experiment}}/{{dataset}}/{{group}}/{{batch}}.parquet",
     log:
-        f"{RESULTS}/logs/methods/{{experiment}}/{{dataset}}/{{method}}-{{batch}}.log",
+        f"{RESULTS}/logs/methods/{{experiment}}/{{dataset}}/{{group}}-{{batch}}.log",
     benchmark:
-        f"{RESULTS}/benchmarks/methods/{{experiment}}/{{dataset}}/{{method}}-{{batch}}.tsv"
+        f"{RESULTS}/benchmarks/methods/{{experiment}}/{{dataset}}/{{group}}-{{batch}}.tsv"
     # What others wait for goes first, and large budgets first among those: they take longest.
     priority: lambda wildcards: 1 if job_of(wildcards).batch == "all" else 10
     threads: 1
@@ -21,4 +21,4 @@ rule method:
         store=f"{RESULTS}/cells",
         code=code_version(),
     script:
-        "../scripts/method.py"
+        "../scripts/methods.py"

@@ -35,31 +35,37 @@ rule tables:
         "../scripts/tables.py"
 
 
-rule figure:
-    """Draw one metric, or the certificates, of one experiment: two columns wide, and one for phones."""
+rule figures:
+    """Draw each metric, and the certificates, of each experiment: two columns wide, and one for phones."""
     input:
-        lambda wildcards: f"{RESULTS}/tables/{FIGURES[wildcards.figure][1]}.csv",
+        rules.tables.output,
     output:
-        report(
-            f"{RESULTS}/figures/{{figure}}.png",
-            caption="../report/figure.rst",
-            category="Figures",
+        *[
+            report(
+                f"{RESULTS}/figures/{name}.png",
+                caption=f"../report/{table}.rst",
+                category="Figures",
+            )
+            for name, (_, table) in FIGURES.items()
+        ],
+        expand(
+            f"{RESULTS}/figures/{{figure}}.{{ending}}",
+            figure=FIGURES,
+            ending=("svg", "pdf"),
         ),
-        f"{RESULTS}/figures/{{figure}}.svg",
-        f"{RESULTS}/figures/{{figure}}.pdf",
-        f"{RESULTS}/figures/narrow/{{figure}}.svg",
+        expand(f"{RESULTS}/figures/narrow/{{figure}}.svg", figure=FIGURES),
     log:
-        f"{RESULTS}/logs/figures/{{figure}}.log",
+        f"{RESULTS}/logs/figures.log",
     benchmark:
-        f"{RESULTS}/benchmarks/figures/{{figure}}.tsv"
+        f"{RESULTS}/benchmarks/figures.tsv"
     resources:
         mem_mb=2000,
         runtime=30,
     params:
-        shown=lambda wildcards: FIGURES[wildcards.figure],
+        figures=FIGURES,
         code=version_of("reporting"),
     script:
-        "../scripts/figure.py"
+        "../scripts/figures.py"
 
 
 rule report_page:

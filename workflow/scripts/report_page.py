@@ -10,15 +10,13 @@ with logged(snakemake.log[0]):
     from marginalia.reporting import figures, formats, provenance
     from marginalia.reporting.report import write_report
 
-    CERTIFICATES = (
-        "Certified ε as a share of the requested one, at the requested δ. Right of 1 an arm spends more than it was "
-        "asked to and is not certified; left of 1 its noise is larger than needed."
-    )
     tables = {Path(p).stem: formats.read_csv(p) for p in snakemake.input.tables if p.endswith(".csv")}
     captions = {}
     for name, (experiment, table) in snakemake.params.figures.items():
         frame = tables[table][tables[table]["experiment"] == experiment]
-        captions[name] = CERTIFICATES if table == "certificates" else figures.caption(frame, table)
+        captions[name] = (
+            figures.certificate_caption(frame) if table == "certificates" else figures.caption(frame, table)
+        )
     facts = provenance.collect(tables["timings"])
     write_text(snakemake.output.provenance, json.dumps(facts, indent=1) + "\n")
     write_report(

@@ -133,7 +133,7 @@ class Runner:
         self.sources = sources
         self.store = store
         self.timeout_seconds = timeout_seconds
-        self._rows: tuple[Any, tuple[Table, Table]] | None = None
+        self._rows: tuple[Any, dict[Any, tuple[Table, Table]]] | None = None
 
     def run(self, cell: Cell) -> list[ResultRecord]:
         """Return the rows of one cell; a failure becomes rows that say so, never an exception."""
@@ -189,37 +189,46 @@ class Runner:
         ]
 
     def _values(self, cell: Cell, key: str) -> tuple[dict[str, float], float, str]:
-        train, test = self._split(cell)
         if cell.task is None:
+            train, _ = self._split(cell)
             model = self._fit_synthesizer(cell, train, key)
             return {"marginal_error": metrics.marginal_error(model, train)}, *_certificate(model, cell)
-        columns = [n for n in train.domain.names if n not in cell.task.drop]
+        task = cell.task
+        columns = tuple(n for n in self.data.table.domain.names if n not in task.drop)
+        train, test = self._split(cell, columns)
         if cell.arm.source:
             source = self._source(cell)
             if cell.arm.learner:
                 rows = source.set_params(random_state=cell.seed).sample().project(columns)
-                public = self.registry[cell.arm.learner].load(cell.task.task)
-                model = public(one_hot=cell.task.one_hot).fit(rows, cell.task.target)
+                public: Any = self.registry[cell.arm.learner].load(task.task)
+                model = public(one_hot=task.one_hot).fit(rows, task.target)
             else:
-                cls = self.registry[cell.arm.method].load(cell.task.task)
-                model = cls(marginals=source, one_hot=cell.task.one_hot)
-                model.fit(train.project(columns), cell.task.target)
+                cls: Any = self.registry[cell.arm.method].load(task.task)
+                model = cls(marginals=source, one_hot=task.one_hot).fit(train, task.target)
             certificate = _certificate(source, cell)
         else:
-            model = self._build(cell).fit(train.project(columns), cell.task.target)
+            model = self._build(cell).fit(train, task.target)
             certificate = _certificate(model, cell)
-        task = cell.task
-        values = scores(model, test.project(columns), target=task.target, task=task.task, one_hot=task.one_hot)
-        return values, *certificate
+        return scores(model, test, target=task.target, task=task.task, one_hot=task.one_hot), *certificate
 
-    def _split(self, cell: Cell) -> tuple[Table, Table]:
+    def _split(self, cell: Cell, columns: tuple[str, ...] | None = None) -> tuple[Table, Table]:
+        """Return training and test rows of the cell's trial.
+
+        The tables of the trial at hand are kept: what learners compute from a table once, its encoding and
+        Z'Z, lives as long as the table.
+        """
         key = (cell.experiment, cell.protocol, cell.trial, cell.test_fraction, cell.root_seed)
         if self._rows is None or self._rows[0] != key:
-            self._rows = (
-                key,
-                split_rows(self.data, cell.protocol, cell.experiment, cell.trial, cell.test_fraction, cell.root_seed),
+            whole = split_rows(
+                self.data, cell.protocol, cell.experiment, cell.trial, cell.test_fraction, cell.root_seed
             )
-        return self._rows[1]
+            self._rows = key, {None: whole}
+        kept = self._rows[1]
+        if columns not in kept:
+            train, test = kept[None]
+            assert columns is not None
+            kept[columns] = train.project(columns), test.project(columns)
+        return kept[columns]
 
     def _build(self, cell: Cell) -> Any:
         cls = self.registry[cell.arm.method].load(cell.task.task if cell.task else "")

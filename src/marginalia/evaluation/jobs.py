@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
@@ -14,7 +14,7 @@ from marginalia.data.datasets import load
 from marginalia.data.schema import Entry
 from marginalia.errors import InputError
 from marginalia.evaluation.cells import CellStore, Runner
-from marginalia.evaluation.methods import BUILT_IN, own_method
+from marginalia.evaluation.methods import BUILT_IN, Arm, Method, own_method
 from marginalia.evaluation.plan import Job
 from marginalia.evaluation.protocols import Prepared
 from marginalia.evaluation.records import write_records
@@ -80,15 +80,11 @@ def run_method(
     prepared = Prepared.load(data)
     registry = BUILT_IN if job.own is None else {**BUILT_IN, job.own.id: own_method(job.own)}
     sources = {arm.method: arm for arm in job.sources}
-    import sklearn.metrics  # noqa: F401 - loading a library is not part of the first fit's time
-
-    for arm in job.arms:
-        for task in arm.tasks or ("",):
-            if task in registry[arm.method].classes:
-                registry[arm.method].load(task)
+    load_libraries(registry, job.arms)
     runner = Runner(prepared, registry, sources, CellStore(store), job.experiment.timeout_seconds)
-    # Trial by trial: what is computed once for the training rows of a trial is shared by its cells.
-    cells = sorted(job.cells(prepared.tasks, seed), key=lambda cell: cell.trial)
+    # Trial by trial: what is computed once for the training rows of a trial is shared by its cells. Fits of
+    # synthesizers come before the arms that post-process them.
+    cells = sorted(job.cells(prepared.tasks, seed), key=lambda cell: (cell.trial, cell.task is not None))
     records = []
     for number, cell in enumerate(cells, start=1):
         rows = runner.run(cell)
@@ -98,3 +94,13 @@ def run_method(
         print(f"[{number}/{len(cells)}] {name} epsilon={cell.epsilon:g} trial={cell.trial}: {note}")
         records.extend(rows)
     write_records(out, records)
+
+
+def load_libraries(registry: Mapping[str, Method], arms: Iterable[Arm]) -> None:
+    """Import what the arms need beforehand: loading a library is not part of the first fit's time."""
+    import sklearn.metrics  # noqa: F401
+
+    for arm in arms:
+        for task in arm.tasks or ("",):
+            if task in registry[arm.method].classes:
+                registry[arm.method].load(task)

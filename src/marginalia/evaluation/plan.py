@@ -10,10 +10,11 @@ from typing import Any
 from marginalia.errors import InputError
 from marginalia.evaluation.cells import Cell, metrics_of
 from marginalia.evaluation.config import Config, Experiment, epsilon_text
-from marginalia.evaluation.methods import Arm, Choice, select
+from marginalia.evaluation.methods import Arm, Choice, Method, select
 from marginalia.evaluation.protocols import Task
 
 ALL = "all"
+GROUPS = {"learner": "learners", "synthesizer": "synthesizers", "downstream": "downstream"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +25,11 @@ class Job:
     ----------
     experiment : Experiment
     dataset : str
-    method : str
+    group : str
+        Cheap methods run together, since starting a process costs more than their fits: ``learners``,
+        ``synthesizers`` and ``downstream``. A slow method is its own group.
     batch : str
-        ``all`` epsilons together (cheap methods: starting a process costs more than the fits), or one.
+        ``all`` epsilons together, or the one of a slow method's job.
     arms : tuple of Arm
     sources : tuple of Arm
         The synthesizer arms whose fits the job's arms post-process.
@@ -36,7 +39,7 @@ class Job:
 
     experiment: Experiment
     dataset: str
-    method: str
+    group: str
     batch: str
     arms: tuple[Arm, ...]
     sources: tuple[Arm, ...] = ()
@@ -55,7 +58,7 @@ class Job:
         return {
             **block,
             "dataset": self.dataset,
-            "method": self.method,
+            "group": self.group,
             "batch": self.batch,
             "epsilons": list(self.epsilons),
             "arms": [asdict(a) for a in self.arms],
@@ -69,7 +72,7 @@ class Job:
         block = Experiment.model_validate({k: v for k, v in settings.items() if k in Experiment.model_fields})
         arms, sources = (tuple(Arm.from_dict(a) for a in settings[part]) for part in ("arms", "sources"))
         own = Choice(**settings["own"]) if settings["own"] else None
-        return cls(block, settings["dataset"], settings["method"], settings["batch"], arms, sources, own)
+        return cls(block, settings["dataset"], settings["group"], settings["batch"], arms, sources, own)
 
     def metrics(self, tasks: Sequence[Task]) -> set[str]:
         """Return the metrics that the job's cells measure."""
@@ -108,21 +111,22 @@ class Plan:
 
     Attributes
     ----------
-    jobs : dict of (experiment, dataset, method, batch) to Job
+    jobs : dict of (experiment, dataset, group, batch) to Job
     """
 
     jobs: dict[tuple[str, str, str, str], Job]
 
     def needed_by(self, job: Job) -> list[Job]:
         """Return the synthesizer jobs whose fits `job` post-processes."""
-        sources = {a.method for a in job.sources} - {job.method}
+        sources = {a.method for a in job.sources}
         wanted = {epsilon_text(e) for e in job.epsilons} | {ALL}
         return [
             other
             for other in self.jobs.values()
             if (other.experiment.name, other.dataset) == (job.experiment.name, job.dataset)
-            and other.method in sources
+            and other is not job
             and other.batch in wanted
+            and any(a.method in sources and not a.tasks for a in other.arms)
         ]
 
 
@@ -153,17 +157,23 @@ def plan(config: Config, datasets: Mapping[str, Mapping[str, Sequence[Task]]]) -
                     f"it has for {', '.join(registry[arm.method].relations)}"
                 )
         for dataset, tasks in datasets[block.name].items():
-            for method in dict.fromkeys(a.method for a in arms):
-                own = tuple(a for a in arms if a.method == method and list(_tasks_of(a, tasks)))
-                sources = tuple(synthesizers[n] for n in dict.fromkeys(a.source for a in own if a.source))
-                batches = [epsilon_text(e) for e in block.epsilons] if registry[method].slow else [ALL]
-                for batch in batches if own else ():
-                    jobs[block.name, dataset, method, batch] = Job(
-                        block, dataset, method, batch, own, sources, own_methods.get(method)
-                    )
+            groups: dict[str, list[Arm]] = {}
+            for arm in arms:
+                if list(_tasks_of(arm, tasks)):
+                    groups.setdefault(_group(registry[arm.method]), []).append(arm)
+            for group, members in groups.items():
+                sources = tuple(synthesizers[n] for n in dict.fromkeys(a.source for a in members if a.source))
+                slow = group not in GROUPS.values()
+                for batch in [epsilon_text(e) for e in block.epsilons] if slow else [ALL]:
+                    job = Job(block, dataset, group, batch, tuple(members), sources, own_methods.get(group))
+                    jobs[block.name, dataset, group, batch] = job
     if not jobs:
         raise InputError("nothing to run: no chosen method has a task on the chosen data sets")
     return Plan(jobs)
+
+
+def _group(method: Method) -> str:
+    return method.id if method.slow else GROUPS[method.kind]
 
 
 def _tasks_of(arm: Arm, tasks: Iterable[Task]) -> Iterable[Task | None]:

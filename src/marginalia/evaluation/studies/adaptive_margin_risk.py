@@ -53,8 +53,8 @@ def run(part: str, settings: Mapping[str, Any], root_seed: int, data: Mapping[st
 
     name, trials = part, range(settings["digits_trials"])
     if part not in DIGITS:
-        name, _, trial = part.rpartition("-")
-        trials = range(int(trial), int(trial) + 1)
+        name, _, number = part.rpartition("-")
+        trials = range(int(number), int(number) + 1)
         if name not in TABULAR:
             raise unknown_name(f"set of study {CARD}", name, (*TABULAR, *DIGITS))
     rows = rows_of(name, data)

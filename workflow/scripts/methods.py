@@ -1,4 +1,4 @@
-"""Run one method on one data set."""
+"""Run methods on one data set."""
 
 from pathlib import Path
 
