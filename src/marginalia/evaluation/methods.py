@@ -53,7 +53,7 @@ class Arm:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Arm:
         """Return the arm that ``dataclasses.asdict`` turned into `content`, after a way through JSON."""
-        parameters = tuple((k, v) for k, v in content["parameters"])
+        parameters = tuple((k, _tupled(v)) for k, v in content["parameters"])
         return cls(**{**content, "tasks": tuple(content["tasks"]), "parameters": parameters})
 
 
@@ -352,7 +352,12 @@ def _matching(found: Method, choice: Choice) -> Iterable[Arm]:
 
 
 def _frozen(choice: Choice) -> tuple[tuple[str, Any], ...]:
-    return tuple(sorted((choice.parameters or {}).items()))
+    return tuple((k, _tupled(v)) for k, v in sorted((choice.parameters or {}).items()))
+
+
+def _tupled(value: Any) -> Any:
+    """Turn lists into tuples at every depth: arms are compared and hashed, and travel through JSON."""
+    return tuple(_tupled(v) for v in value) if isinstance(value, list | tuple) else value
 
 
 def _class_from_file(path: Path, name: str) -> type:

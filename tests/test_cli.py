@@ -1,0 +1,196 @@
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from marginalia import cli
+from marginalia.data import Attribute, Domain, Table
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A small table with its domain, in a folder of its own."""
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 3, 500), rng.integers(0, 4, 500)
+    y = (rng.random(500) < 0.1 + 0.2 * b).astype(int)
+    domain = Domain([Attribute("a", 3), Attribute("b", 4, "numeric"), Attribute("y", 2)])
+    domain.to_json(tmp_path / "d.json")
+    Table(np.column_stack([a, b, y]), domain).to_csv(tmp_path / "t.csv")
+    return tmp_path
+
+
+def run(capsys, monkeypatch, *arguments):
+    """Return (exit code, stdout, stderr) of one call."""
+    monkeypatch.setattr(sys, "argv", ["marginalia", *map(str, arguments)])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    captured = capsys.readouterr()
+    return end.value.code, captured.out, captured.err
+
+
+@pytest.fixture
+def call(capsys, monkeypatch):
+    return lambda *arguments: run(capsys, monkeypatch, *arguments)
+
+
+def data(files, name="t.csv"):
+    return ["--data", files / name, "--domain", files / "d.json"]
+
+
+def test_version_and_help(call):
+    assert call("--version")[0] == 0
+    for verb in ("fit", "synthesize", "evaluate"):
+        code, out, _ = call(verb, "--help")
+        assert code == 0
+        assert "Example: marginalia" in " ".join(out.split())
+    for verb in ("list", "fetch", "describe", "check"):
+        code, out, _ = call("datasets", verb, "--help")
+        assert code == 0
+        assert "Example: marginalia" in " ".join(out.split())
+
+
+def test_datasets_list_and_describe(call):
+    code, out, _ = call("datasets", "list", "--json")
+    assert code == 0
+    assert {"adult", "compas", "acs_income"} <= {row["name"] for row in json.loads(out)}
+    code, out, _ = call("datasets", "describe", "adult", "--json")
+    assert code == 0
+    assert json.loads(out)["tasks"]["linear"]["target"] == "education-num"
+    assert call("datasets", "describe", "adult")[0] == 0
+
+
+def test_datasets_fetch(call, mirror, tmp_path, monkeypatch):
+    monkeypatch.setenv("MARGINALIA_CACHE", str(tmp_path))
+    code, out, _ = call("datasets", "fetch", "compas@dpml", "--json")
+    assert code == 0
+    assert all(path.endswith((".csv", ".json")) for path in json.loads(out)["files"])
+
+
+def test_check_explains_every_problem(call, files):
+    assert call("datasets", "check", files / "t.csv", "--domain", files / "d.json")[0] == 0
+    (files / "bad.csv").write_text("a,b,z\n0,7,1\n0.5,1,0\n")
+    code, _, err = call("datasets", "check", files / "bad.csv", "--domain", files / "d.json")
+    assert code == 2
+    lines = err.splitlines()
+    assert len(lines) >= 4  # z unknown, y missing, a fraction in a, a code of b outside
+    assert all(line.startswith("marginalia: ") for line in lines)
+
+
+def test_fit_writes_a_model_that_evaluates(call, files):
+    code, out, _ = call(
+        "fit", "--method", "objective_perturbation", *data(files), "--target", "y", "--epsilon", 2, "--seed", 1,
+        "--out", files / "m.json", "--json",
+    )  # fmt: skip
+    assert code == 0
+    result = json.loads(out)
+    assert result["certified"]
+    assert result["epsilon_spent"] == pytest.approx(2, rel=1e-6)
+    assert "random_state" not in (files / "m.json").read_text()
+    code, out, _ = call("evaluate", "--model", files / "m.json", *data(files), "--json")
+    assert code == 0
+    assert 0.6 < json.loads(out)["auc"] < 1
+
+
+@pytest.mark.parametrize("method", ["ols", "ada_ssp", "dd_ssp", "aim_synth", "trivial"])
+def test_every_kind_of_learner_fits(call, files, method):
+    target = "y" if method in ("dd_ssp", "aim_synth", "trivial") else "b"
+    code, out, err = call(
+        "fit", "--method", method, *data(files), "--target", target, "--epsilon", 1, "--seed", 1,
+        "--source", "independent", "--out", files / "m.json",
+    )  # fmt: skip
+    assert code == 0, err
+    assert "certificate" in out
+    assert call("evaluate", "--model", files / "m.json", *data(files))[0] == 0
+
+
+def test_published_calibration_may_be_refused_a_certificate(call, files):
+    arguments = ("fit", "--method", "ssp", *data(files), "--target", "b", "--epsilon", 1, "--calibration", "published")
+    code, out, _ = call(*arguments)
+    assert code == 0
+    assert "certificate: refused" in out
+
+
+def test_synthesize_then_evaluate(call, files):
+    for out_name in ("s.csv", "s.parquet"):
+        code, out, err = call(
+            "synthesize", "--method", "independent", *data(files), "--epsilon", 1, "--seed", 2, "--rows", 77,
+            "--out", files / out_name,
+        )  # fmt: skip
+        assert code == 0, err
+        assert "77 rows" in out
+        code, out, _ = call("evaluate", "--synthetic", files / out_name, *data(files), "--json")
+        assert code == 0
+        assert 0 < json.loads(out)["marginal_error"] < 0.5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["fit", "--method", "ada_spp", "--target", "b", "--epsilon", 1], "did you mean 'ada_ssp'?"),
+        (["fit", "--method", "aim", "--target", "b", "--epsilon", 1], "makes synthetic rows and learns no model"),
+        (["fit", "--method", "ols", "--target", "bb", "--epsilon", 1], "unknown target 'bb'; did you mean 'b'?"),
+        (["fit", "--method", "ada_ssp", "--target", "b", "--epsilon", 0], "--epsilon must be a positive finite number"),
+        (["fit", "--method", "ada_ssp", "--target", "b", "--epsilon", "nan"], "--epsilon must be"),
+        (["fit", "--method", "ada_ssp", "--target", "b", "--epsilon", 1, "--delta", 1], "strictly between 0 and 1"),
+        (["fit", "--method", "ada_ssp", "--target", "b", "--epsilon", 1, "--relation", "x"], "unknown relation"),
+        (["fit", "--method", "ada_ssp", "--target", "b", "--epsilon", 1, "--calibration", "t"], "calibration"),
+        (["fit", "--method", "objective_perturbation", "--target", "b", "--epsilon", 1], "it needs exactly 2"),
+        (["synthesize", "--method", "ols", "--epsilon", 1, "--out", "x.csv"], "makes no rows"),
+        (["synthesize", "--method", "independent", "--epsilon", 1, "--out", "x.txt"], "must be .csv or .parquet"),
+        (["evaluate"], "give either --model or --synthetic"),
+        (["evaluate", "--model", "none.json"], "cannot read model none.json"),
+    ],
+    ids=lambda v: v if isinstance(v, str) else " ".join(map(str, v))[:40],
+)
+def test_bad_input_is_one_line_and_exit_2(call, files, arguments, said):
+    code, out, err = call(arguments[0], *data(files), *arguments[1:])
+    assert code == 2
+    assert said in err
+    assert err.count("\n") == 1
+    assert not out
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("nan.csv", "a,b,y\n0,,1\n", "column 'b', row 0: NaN"),
+        ("outside.csv", "a,b,y\n0,9,1\n", "column 'b', row 0: code 9 is outside 0..3"),
+        ("missing.csv", "a,b\n0,1\n", "column 'y' of the domain is missing"),
+        ("twice.csv", "a,a,b,y\n0,0,1,1\n", "column"),
+        ("text.csv", "a,b,y\nred,1,1\n", "'red' is not an integer code"),
+        ("empty.csv", "a,b,y\n", "no rows"),
+        ("nothing.csv", "", "not a CSV table"),
+        ("absent.csv", None, "cannot read"),
+    ],
+)
+def test_bad_tables_are_one_line_and_nothing_is_written(call, files, name, text, said):
+    if text is not None:
+        (files / name).write_text(text)
+    code, _, err = call(
+        "fit", "--method", "ada_ssp", *data(files, name), "--target", "b", "--epsilon", 1, "--out", files / "m.json"
+    )
+    assert code == 2
+    assert said in err
+    assert err.count("\n") == 1
+    assert not (files / "m.json").exists()
+
+
+def test_an_unwritable_place_is_one_line(call, files):
+    (files / "file").write_text("")
+    code, _, err = call(
+        "fit", "--method", "ada_ssp", *data(files), "--target", "b", "--epsilon", 1, "--out", files / "file" / "m.json"
+    )
+    assert code == 2
+    assert "cannot write" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments", [["fi"], ["fit", "--method"], ["fit"], ["datasets", "fetch", "adlt"], ["fit", "-x"]]
+)
+def test_usage_errors_are_one_line(call, arguments):
+    code, _, err = call(*arguments)
+    assert code == 2
+    assert err.startswith("marginalia: ")
+    assert err.count("\n") == 1
