@@ -92,7 +92,11 @@ def prepare(content: Mapping[str, Any], *, probe: bool = True) -> Sweep:
 
 def tasks_of(entry: Entry) -> tuple[Task, ...]:
     """Return what can be learnt on a data set."""
-    return tuple(Task(task, spec.target, spec.drop, entry.one_hot) for task, spec in entry.tasks.items())
+
+    def encoded(drop: tuple[str, ...]) -> tuple[str, ...] | None:
+        return None if entry.one_hot is None else tuple(n for n in entry.one_hot if n not in drop)
+
+    return tuple(Task(task, spec.target, spec.drop, encoded(spec.drop)) for task, spec in entry.tasks.items())
 
 
 def _resolution(note: Path, *, probe: bool) -> Resolution:
