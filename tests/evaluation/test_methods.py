@@ -35,6 +35,11 @@ def test_sources_of_a_chosen_arm_are_added():
     assert {(a.method, a.source) for a in arms} == {("dd_ssp", "mst"), ("mst", "")}
 
 
+def test_dd_ssp_stands_on_any_synthesizer():
+    _, arms = select([Choice("dd_ssp", source="independent")])
+    assert {(a.method, a.variant) for a in arms} == {("dd_ssp", "independent"), ("independent", "")}
+
+
 def test_calibration_and_variant_filter_arms():
     _, arms = select([Choice("ada_ssp", calibration="published", variant="paper_constants")])
     assert [(a.calibration, a.variant) for a in arms] == [("published", "paper_constants")]
@@ -51,6 +56,8 @@ def test_parameters_may_name_a_new_variant():
         (Choice("ada_spp"), "unknown method 'ada_spp'; did you mean 'ada_ssp'?"),
         (Choice("ssp", calibration="tigth"), "did you mean 'tight'?"),
         (Choice("ada_ssp", variant="paper_constant"), "did you mean 'paper_constants'?"),
+        (Choice("ols", source="aim"), "takes no source"),
+        (Choice("dd_ssp", source="ols"), "is no synthesizer"),
         (Choice("ols", file="nowhere.py", class_name="A"), "taken by a built-in"),
         (Choice("mine", file="nowhere.py", class_name="A"), "does not exist"),
     ],

@@ -14,8 +14,12 @@ for variable in (
 from marginalia.errors import InputError
 from marginalia.evaluation import sweep
 from marginalia.evaluation.version import code_version, version_of
+from marginalia.reporting.cards import tables_of
 
 try:
+    COMPARISONS = tables_of(
+        config.get("comparisons", ())
+    )  # name -> import path of what makes the table
     SWEEP = sweep.prepare(config, probe=workflow.is_main_process)
 except InputError as error:
     print(f"marginalia: {error}", file=sys.stderr, flush=True)

@@ -35,6 +35,26 @@ rule tables:
         "../scripts/tables.py"
 
 
+rule comparisons:
+    """Compare results with what a paper says."""
+    input:
+        [records_of(job) for job in SWEEP.plan.jobs.values()],
+    output:
+        expand(f"{RESULTS}/tables/{{name}}.csv", name=COMPARISONS),
+    log:
+        f"{RESULTS}/logs/comparisons.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/comparisons.tsv"
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        tables=COMPARISONS,
+        code=version_of("reporting"),
+    script:
+        "../scripts/comparisons.py"
+
+
 rule figures:
     """Draw each metric, and the certificates, of each experiment: two columns wide, and one for phones."""
     input:
@@ -72,6 +92,7 @@ rule report_page:
     """Write the report: one page with everything in it."""
     input:
         tables=rules.tables.output,
+        comparisons=expand(f"{RESULTS}/tables/{{name}}.csv", name=COMPARISONS),
         figures=expand(f"{RESULTS}/figures/{{figure}}.svg", figure=FIGURES),
         narrow=expand(f"{RESULTS}/figures/narrow/{{figure}}.svg", figure=FIGURES),
         datasets=expand(

@@ -10,7 +10,11 @@ with logged(snakemake.log[0]):
     from marginalia.reporting import figures, formats, provenance
     from marginalia.reporting.report import write_report
 
-    tables = {Path(p).stem: formats.read_csv(p) for p in snakemake.input.tables if p.endswith(".csv")}
+    tables = {
+        Path(p).stem: formats.read_csv(p)
+        for p in [*snakemake.input.tables, *snakemake.input.comparisons]
+        if p.endswith(".csv")
+    }
     captions = {}
     for name, (experiment, table) in snakemake.params.figures.items():
         frame = tables[table][tables[table]["experiment"] == experiment]

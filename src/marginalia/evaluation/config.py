@@ -28,6 +28,7 @@ class MethodChoice(_Strict):
     id: Name = Field(description="method id; of your own choosing with `file`")
     calibration: str | None = Field(None, description="keep only the arms with this calibration")
     variant: str | None = Field(None, description="keep only this variant, or name a new one with `parameters`")
+    source: str | None = Field(None, description="for dd_ssp: the synthesizer to stand on, any of them")
     parameters: dict[str, Any] | None = Field(None, description="passed to the class")
     file: str | None = Field(None, description="Python file of your own method")
     class_name: str | None = Field(None, alias="class", description="class in `file`")
@@ -43,7 +44,7 @@ class MethodChoice(_Strict):
 
     def choice(self) -> Choice:
         """Return the plain form that the method registry takes."""
-        return Choice(self.id, self.calibration, self.variant, self.parameters, self.file, self.class_name, self.tasks)
+        return Choice(**dict(self))
 
 
 class Settings(_Strict):
@@ -93,6 +94,9 @@ class Config(Settings):
 
     seed: int = Field(0, ge=0, description="root seed of every random stream")
     results_dir: str = Field("results", min_length=1)
+    comparisons: tuple[str, ...] = Field(
+        (), description="cards whose tables compare the results with a paper's: dd_ssp"
+    )
     experiments: dict[Name, dict[str, Any]] = Field(
         {}, description="named blocks that override the defaults; none: one experiment named 'sweep'"
     )

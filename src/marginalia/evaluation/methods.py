@@ -207,7 +207,7 @@ BUILT_IN: dict[str, Method] = {
         _synthesizer("aim", f"{_SYNTHESIS}:AIM", "AIM (McKenna et al. 2022)", slow=True, downstream=False),
         _synthesizer("mst", f"{_SYNTHESIS}:MST", "MST (McKenna, Miklau, Sheldon 2021)"),
         _synthesizer("mixture", f"{_SYNTHESIS}:MixtureInference", "AIM with mixture inference", slow=True),
-        _synthesizer("independent", f"{_SYNTHESIS}:Independent", "one-way marginals only"),
+        _synthesizer("independent", f"{_SYNTHESIS}:Independent", "one-way marginals only", downstream=False),
         _synthesizer(
             "gaussian_marginals",
             f"{_SYNTHESIS}:GaussianMarginals",
@@ -262,6 +262,8 @@ class Choice:
     id : str
     calibration, variant : str or None
         Keep only the arms that match; a variant that no arm has names a new arm with `parameters` of its own.
+    source : str or None
+        For ``dd_ssp``: the synthesizer to stand on, any of them.
     parameters : mapping
         Passed to the class.
     file, class_name, tasks
@@ -271,6 +273,7 @@ class Choice:
     id: str
     calibration: str | None = None
     variant: str | None = None
+    source: str | None = None
     parameters: Mapping[str, Any] | None = None
     file: str | None = None
     class_name: str | None = None
@@ -323,7 +326,8 @@ def select(choices: Sequence[Choice]) -> tuple[dict[str, Method], tuple[Arm, ...
             registry[choice.id] = own_method(choice)
             arms.extend(registry[choice.id].arms)
         else:
-            arms.extend(_matching(method(choice.id, registry), choice))
+            found = method(choice.id, registry)
+            arms.extend(_matching(found, choice) if choice.source is None else [_on_source(found, choice, registry)])
     for arm in list(arms):
         if arm.source and not any(a.method == arm.source and not a.source for a in arms):
             arms.append(registry[arm.source].arms[0])
@@ -349,6 +353,15 @@ def _matching(found: Method, choice: Choice) -> Iterable[Arm]:
             )
         named = [replace(arms[0], variant=str(choice.variant))]
     return [replace(a, parameters=_frozen(choice)) if choice.parameters and not a.source else a for a in named]
+
+
+def _on_source(found: Method, choice: Choice, registry: Mapping[str, Method]) -> Arm:
+    if found.kind != "downstream" or not found.classes:
+        raise InputError(f"method '{found.id}' takes no source; dd_ssp does")
+    source = method(str(choice.source), registry)
+    if source.kind != "synthesizer":
+        raise InputError(f"method '{found.id}': source '{source.id}' is no synthesizer")
+    return replace(found.arms[0], variant=source.id, source=source.id)
 
 
 def _frozen(choice: Choice) -> tuple[tuple[str, Any], ...]:

@@ -1,0 +1,246 @@
+"""The DD-SSP paper's qualitative claims, tested on result records; and the race against calibrated baselines.
+
+Ferrando and Sheldon print no MSE and no AUC (their figures are plots), so what can be compared is what they say. The
+claims and how each is tested stand in ``reported/dd_ssp_claims.csv``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib import resources
+
+import numpy as np
+import pandas as pd
+
+from marginalia.reporting.tables import aggregate, round_significant
+
+Arm = tuple[str, str, str]  # method, variant, calibration
+
+DD_SSP: Arm = ("dd_ssp", "aim", "tight")
+DD_SSP_MST: Arm = ("dd_ssp", "mst", "tight")
+DD_SSP_MIXTURE: Arm = ("dd_ssp", "mixture", "tight")
+AIM_SYNTH: Arm = ("aim_synth", "", "tight")
+ADA_SSP: Arm = ("ada_ssp", "code_constants", "published")
+SSP: Arm = ("ssp", "", "tight")
+OBJ_PERT: Arm = ("objective_perturbation", "", "published")
+OBJ_PERT_TIGHT: Arm = ("objective_perturbation", "", "tight")
+METRIC = {"linear": "mse", "logistic": "auc"}
+MAIN, SMALLER = "dd_ssp", "dd_ssp_100mb"
+COLUMNS = ("id", "task", "dataset", "epsilon", "left", "right", "difference", "two_stderr", "held")
+NOT_TESTED = {
+    "c07": "needs DP-SGD with its 108-point grid",
+    "c08": "cannot be tested as stated",
+    "c09": "about inner products on training rows, which are not released",
+    "c12": "about run times: see the run-time table",
+    "c14": "about the accountant of DP-SGD",
+}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim as a test of pairs of arms.
+
+    Attributes
+    ----------
+    id : str
+    task : str
+    pairs : tuple of (left, right) arms
+    holds : callable(gain, two_stderr, right_mean) -> bool
+        `gain` is how much better the left arm is than the right one, in the metric's units.
+    epsilons : callable(epsilon) -> bool
+    datasets : tuple of str
+        Prefixes of data-set ids.
+    """
+
+    id: str
+    task: str
+    pairs: tuple[tuple[Arm, Arm], ...]
+    holds: Callable[[float, float, float], bool]
+    epsilons: Callable[[float], bool] = lambda epsilon: True
+    datasets: tuple[str, ...] = ("",)
+
+
+def _small(epsilon: float) -> bool:
+    return epsilon <= 0.1
+
+
+def _large(epsilon: float) -> bool:
+    return epsilon >= 1
+
+
+CLAIMS = (
+    Claim("c01", "linear", ((DD_SSP, AIM_SYNTH),), lambda gain, two, right: abs(gain) <= max(two, 0.05 * right)),
+    Claim(
+        "c02",
+        "linear",
+        ((DD_SSP, ADA_SSP), (AIM_SYNTH, ADA_SSP)),
+        lambda gain, two, right: gain > two,
+        datasets=("adult",),
+    ),
+    Claim(
+        "c03",
+        "linear",
+        ((DD_SSP, ADA_SSP), (AIM_SYNTH, ADA_SSP)),
+        lambda gain, two, right: abs(gain) <= 0.1 * right,
+        datasets=("acs_income",),
+    ),
+    Claim("c04", "logistic", ((DD_SSP, AIM_SYNTH),), lambda gain, two, right: abs(gain) <= max(two, 0.01)),
+    Claim("c05", "logistic", ((DD_SSP, OBJ_PERT),), lambda gain, two, right: gain > 0, _small),
+    Claim("c06", "logistic", ((DD_SSP, OBJ_PERT),), lambda gain, two, right: abs(gain) <= 0.01, _large),
+    Claim("c10", "linear", ((DD_SSP_MST, DD_SSP),), lambda gain, two, right: gain > 0, _small),
+    Claim("c10", "logistic", ((DD_SSP_MST, DD_SSP),), lambda gain, two, right: gain > 0, _small),
+    Claim("c10", "linear", ((DD_SSP, DD_SSP_MST),), lambda gain, two, right: gain > 0, _large),
+    Claim("c10", "logistic", ((DD_SSP, DD_SSP_MST),), lambda gain, two, right: gain > 0, _large),
+    *(
+        Claim("c11", task, ((DD_SSP, DD_SSP_MST), (DD_SSP, DD_SSP_MIXTURE)), lambda gain, two, right: gain >= -two)
+        for task in METRIC
+    ),
+)
+
+
+def claims(records: pd.DataFrame) -> pd.DataFrame:
+    """Test every claim on every data set and epsilon that it speaks of.
+
+    Parameters
+    ----------
+    records : DataFrame
+        Result rows of the experiment ``dd_ssp`` and, for the claim on model size, ``dd_ssp_100mb``.
+
+    Returns
+    -------
+    DataFrame
+        Columns `COLUMNS`: the claim's id, where it is tested, the two arms, by how much the left one is better
+        (lower MSE, higher AUC), two standard errors of that difference, and whether the claim held.
+    """
+    rows = []
+    means = _means(records, MAIN)
+    for claim in CLAIMS:
+        for left, right in claim.pairs:
+            for place, gain, two, baseline in _differences(means, means, claim.task, left, right):
+                dataset, epsilon = place
+                if claim.epsilons(epsilon) and dataset.startswith(claim.datasets):
+                    held = claim.holds(gain, two, baseline)
+                    rows.append((claim.id, claim.task, dataset, epsilon, _name(left), _name(right), gain, two, held))
+    smaller = _means(records, SMALLER)
+    for task in METRIC:
+        for (dataset, epsilon), gain, two, _ in _differences(smaller, means, task, DD_SSP, DD_SSP):
+            names = (f"{_name(DD_SSP)} 100 MB", f"{_name(DD_SSP)} 200 MB")
+            rows.append(("c13", task, dataset, epsilon, *names, gain, two, abs(gain) <= two))
+    return _rounded(pd.DataFrame(rows, columns=list(COLUMNS)))
+
+
+def verdicts(records: pd.DataFrame) -> pd.DataFrame:
+    """Sum up `claims`: for each claim in how many cells it held, and a verdict in words.
+
+    Returns
+    -------
+    DataFrame
+        ``id, claim, datasets`` as in the file of claims, ``held`` and ``tested`` cells, ``verdict``.
+    """
+    with (resources.files("marginalia.reporting") / "reported" / "dd_ssp_claims.csv").open(encoding="utf-8") as file:
+        stated = pd.read_csv(file)
+    counts = claims(records).groupby("id")["held"].agg(["sum", "size"])
+    rows = []
+    for row in stated.itertuples():
+        held, tested = (int(v) for v in counts.loc[row.id]) if row.id in counts.index else (0, 0)
+        rows.append((row.id, row.claim, row.datasets, held, tested, _verdict(str(row.id), held, tested)))
+    return pd.DataFrame(rows, columns=["id", "claim", "datasets", "held", "tested", "verdict"])
+
+
+def base(records: pd.DataFrame) -> pd.DataFrame:
+    """Race DD-SSP against baselines that are calibrated exactly: what data dependence gains.
+
+    Returns
+    -------
+    DataFrame
+        For each data set, task and epsilon: means of DD-SSP on AIM, AIM-Synth, the published baseline, SSP and (for
+        classification) objective perturbation calibrated exactly; by how much DD-SSP is better than the best of the
+        calibrated ones, two standard errors of that, and ``dd_ssp`` = better, worse or tie.
+    """
+    means = _means(records, MAIN)
+    rows = []
+    for task, published, calibrated in (("linear", ADA_SSP, (SSP,)), ("logistic", OBJ_PERT, (SSP, OBJ_PERT_TIGHT))):
+        for (dataset, epsilon), here in means[means["task"] == task].groupby(["dataset", "epsilon"], sort=True):
+            value = {arm: here[here["arm"] == arm] for arm in (DD_SSP, AIM_SYNTH, published, *calibrated)}
+            if any(frame.empty for frame in value.values()) or not np.isfinite(epsilon):
+                continue
+            mean = {arm: float(frame["mean"].iloc[0]) for arm, frame in value.items()}
+            stderr = {arm: float(frame["stderr"].iloc[0]) for arm, frame in value.items()}
+            sign = -1.0 if task == "linear" else 1.0
+            best = max(calibrated, key=lambda arm: sign * mean[arm])
+            gain, two = sign * (mean[DD_SSP] - mean[best]), 2 * float(np.hypot(stderr[DD_SSP], stderr[best]))
+            outcome = "tie" if abs(gain) <= two else "better" if gain > 0 else "worse"
+            rows.append(
+                {
+                    "task": task,
+                    "dataset": dataset,
+                    "epsilon": epsilon,
+                    "dd_ssp_on_aim": mean[DD_SSP],
+                    "aim_synth": mean[AIM_SYNTH],
+                    "published_baseline": mean[published],
+                    "ssp_tight": mean[SSP],
+                    "objective_perturbation_tight": mean.get(OBJ_PERT_TIGHT, np.nan),
+                    "best_calibrated": _name(best),
+                    "gain": gain,
+                    "two_stderr": two,
+                    "dd_ssp": outcome,
+                }
+            )
+    return _rounded(pd.DataFrame(rows))
+
+
+def run_times(records: pd.DataFrame) -> pd.DataFrame:
+    """Put the CPU seconds of a fit beside what the paper's appendix G.3 reports (claim c12).
+
+    Returns
+    -------
+    DataFrame
+        For each data set and method: mean seconds at the smallest and the largest epsilon, and their ratio.
+    """
+    rows = records[(records["experiment"] == MAIN) & (records["status"] == "ok")]
+    rows = rows[rows["method"].isin(["aim", "ada_ssp", "objective_perturbation"]) & np.isfinite(rows["epsilon"])]
+    once = rows.drop_duplicates(["dataset", "method", "variant", "calibration", "epsilon", "trial"])
+    seconds = once.groupby(["dataset", "method", "epsilon"])["seconds"].mean().unstack("epsilon")
+    low, high = seconds.columns.min(), seconds.columns.max()
+    frame = pd.DataFrame({f"seconds_at_{low:g}": seconds[low], f"seconds_at_{high:g}": seconds[high]})
+    frame["ratio"] = frame.iloc[:, 1] / frame.iloc[:, 0]
+    return frame.apply(round_significant, digits=3).reset_index()
+
+
+def _means(records: pd.DataFrame, experiment: str) -> pd.DataFrame:
+    own = records[records["experiment"] == experiment]
+    frame = pd.concat([aggregate(own, metric) for metric in METRIC.values()], ignore_index=True)
+    return frame.assign(arm=list(zip(frame["method"], frame["variant"], frame["calibration"], strict=True)))
+
+
+def _differences(
+    left_means: pd.DataFrame, right_means: pd.DataFrame, task: str, left: Arm, right: Arm
+) -> Iterable[tuple[tuple[str, float], float, float, float]]:
+    """Yield ((data set, epsilon), gain of left over right, two standard errors, right mean) where both were run."""
+    sign = -1.0 if task == "linear" else 1.0
+    keys = ["dataset", "epsilon"]
+    mine, theirs = (
+        frame[(frame["arm"] == arm) & (frame["metric"] == METRIC[task])][[*keys, "mean", "stderr"]].dropna()
+        for frame, arm in ((left_means, left), (right_means, right))
+    )
+    both = mine.merge(theirs, on=keys, suffixes=("", "_right")).sort_values(keys)
+    for dataset, epsilon, mean, stderr, mean_right, stderr_right in both.to_numpy().tolist():
+        yield (dataset, epsilon), sign * (mean - mean_right), 2 * float(np.hypot(stderr, stderr_right)), mean_right
+
+
+def _verdict(claim: str, held: int, tested: int) -> str:
+    if not tested:
+        return f"not tested: {NOT_TESTED[claim]}" if claim in NOT_TESTED else "not tested"
+    if held == tested:
+        return "held"
+    return "held in most cells" if held > tested / 2 else "held in some cells" if held else "not held"
+
+
+def _name(arm: Arm) -> str:
+    return "/".join(part for part in arm if part)
+
+
+def _rounded(frame: pd.DataFrame) -> pd.DataFrame:
+    numbers = frame.select_dtypes("float").columns.drop("epsilon", errors="ignore")
+    return frame.assign(**{column: round_significant(frame[column]) for column in numbers})

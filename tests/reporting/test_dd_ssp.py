@@ -1,0 +1,112 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from marginalia.errors import InputError
+from marginalia.evaluation.records import COLUMNS
+from marginalia.reporting import dd_ssp
+from marginalia.reporting.cards import CARDS, tables_of
+
+# (experiment, dataset, task, method, variant, calibration, mean at epsilon .1 and 1)
+SETTINGS = [
+    ("dd_ssp", "adult@dd_ssp", "linear", "dd_ssp", "aim", "tight", (0.040, 0.010)),
+    ("dd_ssp", "adult@dd_ssp", "linear", "aim_synth", "", "tight", (0.041, 0.020)),
+    ("dd_ssp", "adult@dd_ssp", "linear", "ada_ssp", "code_constants", "published", (0.118, 0.058)),
+    ("dd_ssp", "adult@dd_ssp", "linear", "ssp", "", "tight", (0.020, 0.020)),
+    ("dd_ssp", "adult@dd_ssp", "linear", "dd_ssp", "mst", "tight", (0.030, 0.030)),
+    ("dd_ssp", "adult@dd_ssp", "linear", "dd_ssp", "mixture", "tight", (0.040, 0.040)),
+    ("dd_ssp", "adult@dd_ssp", "logistic", "dd_ssp", "aim", "tight", (0.87, 0.88)),
+    ("dd_ssp", "adult@dd_ssp", "logistic", "aim_synth", "", "tight", (0.80, 0.88)),
+    ("dd_ssp", "adult@dd_ssp", "logistic", "objective_perturbation", "", "published", (0.80, 0.885)),
+    ("dd_ssp", "adult@dd_ssp", "logistic", "objective_perturbation", "", "tight", (0.88, 0.89)),
+    ("dd_ssp", "adult@dd_ssp", "logistic", "ssp", "", "tight", (0.86, 0.87)),
+    ("dd_ssp_100mb", "adult@dd_ssp", "linear", "dd_ssp", "aim", "tight", (0.040, 0.012)),
+    ("dd_ssp", "adult@dd_ssp", "", "aim", "", "tight", (0.1, 0.05)),
+]
+
+
+@pytest.fixture
+def records():
+    rows = []
+    for experiment, dataset, task, method, variant, calibration, means in SETTINGS:
+        for epsilon, mean in zip((0.1, 1.0), means, strict=True):
+            for trial, noise in enumerate((-1e-4, 0.0, 1e-4)):
+                row = dict.fromkeys(COLUMNS, "")
+                row |= {"experiment": experiment, "dataset": dataset, "task": task, "method": method}
+                row |= {"variant": variant, "calibration": calibration, "epsilon": epsilon, "delta": 1e-5}
+                row |= {"trial": trial, "status": "ok", "value": mean + noise, "epsilon_spent": epsilon}
+                row |= {"metric": {"linear": "mse", "logistic": "auc", "": "marginal_error"}[task]}
+                row |= {"seconds": 1.0 if epsilon < 1 else 20.0, "peak_mb": 1.0, "seed": 0}
+                rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def held(frame, claim, epsilon, left="dd_ssp/aim/tight"):
+    row = frame[(frame["id"] == claim) & (frame["epsilon"] == epsilon) & (frame["left"] == left)]
+    return bool(row["held"].iloc[0])
+
+
+def test_claims_follow_their_definitions(records):
+    frame = dd_ssp.claims(records)
+    assert tuple(frame.columns) == dd_ssp.COLUMNS
+    assert held(frame, "c01", 0.1)  # .040 against .041: within 5 %
+    assert not held(frame, "c01", 1.0)
+    assert held(frame, "c02", 1.0)
+    assert held(frame, "c02", 1.0, left="aim_synth/tight")
+    assert not held(frame, "c04", 0.1)
+    assert held(frame, "c04", 1.0)
+    assert held(frame, "c05", 0.1)
+    assert held(frame, "c06", 1.0)
+    assert "c03" not in set(frame["id"])  # no income data
+    assert frame[frame["id"] == "c05"]["epsilon"].tolist() == [0.1]
+    ten = frame[(frame["id"] == "c10") & (frame["task"] == "linear")]
+    assert ten["held"].tolist() == [True, True]  # MST ahead at .1, AIM at 1
+    assert not held(frame, "c11", 0.1)
+    assert not held(frame, "c13", 1.0, left="dd_ssp/aim/tight 100 MB")
+
+
+def test_gain_is_positive_where_the_left_arm_is_better(records):
+    frame = dd_ssp.claims(records).set_index(["id", "epsilon", "left"])
+    assert frame.loc[("c02", 1.0, "dd_ssp/aim/tight"), "difference"].item() == pytest.approx(0.048)
+    assert frame.loc[("c05", 0.1, "dd_ssp/aim/tight"), "difference"].item() == pytest.approx(0.07)
+    two = 2 * np.hypot(1e-4, 1e-4) / np.sqrt(3)
+    assert frame.loc[("c02", 1.0, "dd_ssp/aim/tight"), "two_stderr"].item() == pytest.approx(two, rel=1e-5)
+
+
+def test_every_stated_claim_has_a_verdict(records):
+    frame = dd_ssp.verdicts(records)
+    assert frame["id"].tolist() == [f"c{i:02d}" for i in range(1, 15)]
+    verdict = frame.set_index("id")["verdict"]
+    assert verdict["c02"] == "held"
+    assert verdict["c07"].startswith("not tested: needs DP-SGD")
+    assert verdict["c03"] == "not tested"
+    assert (frame["held"] <= frame["tested"]).all()
+
+
+def test_the_race_is_against_the_best_calibrated_baseline(records):
+    frame = dd_ssp.base(records).set_index(["task", "epsilon"])
+    assert frame.loc[("linear", 0.1), "dd_ssp"] == "worse"
+    assert frame.loc[("linear", 1.0), "dd_ssp"] == "better"
+    assert frame.loc[("logistic", 0.1), "best_calibrated"] == "objective_perturbation/tight"
+    assert frame.loc[("logistic", 0.1), "gain"] == pytest.approx(-0.01)
+
+
+def test_run_times(records):
+    frame = dd_ssp.run_times(records).set_index("method")
+    assert set(frame.index) == {"aim", "ada_ssp", "objective_perturbation"}
+    assert frame.loc["aim", ["seconds_at_0.1", "seconds_at_1", "ratio"]].tolist() == [1.0, 20.0, 20.0]
+
+
+def test_cards_name_functions_that_exist():
+    from importlib import import_module
+
+    for path in tables_of(CARDS).values():
+        module, function = path.split(":")
+        assert callable(getattr(import_module(module), function))
+
+
+@pytest.mark.parametrize(("cards", "said"), [(["ddssp"], "did you mean 'dd_ssp'?"), ("dd_ssp", "expected a list")])
+def test_bad_cards_are_one_line(cards, said):
+    with pytest.raises(InputError) as error:
+        tables_of(cards)
+    assert said in str(error.value)

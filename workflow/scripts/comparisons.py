@@ -1,0 +1,16 @@
+"""Write the tables that compare results with a paper."""
+
+from importlib import import_module
+from pathlib import Path
+
+from marginalia.evaluation.jobs import logged
+
+with logged(snakemake.log[0]):
+    from marginalia.evaluation.records import read_records
+    from marginalia.reporting import formats
+
+    records = read_records(snakemake.input)
+    folder = Path(snakemake.output[0]).parent
+    for name, path in snakemake.params.tables.items():
+        module, function = path.split(":")
+        formats.write_csv(getattr(import_module(module), function)(records), folder / f"{name}.csv")
