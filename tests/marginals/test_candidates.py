@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
+from graph_oracle import GRAPHS, all_cliques, joint, project, random_graph
 
 from marginalia.errors import InputError
 from marginalia.marginals.candidates import CandidateMarginals
 from marginalia.marginals.inference import Inference
 from marginalia.marginals.plan import Plan
-from graph_oracle import GRAPHS, all_cliques, joint, project, random_graph
 
 
 def every_marginal(inference, table, queries):

@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 from graph_oracle import GRAPHS, project
@@ -23,10 +25,16 @@ def noisy_problem(graph, *, sigma, total=1000.0, seed=0):
     sizes, cliques = GRAPHS[graph]
     rng = np.random.default_rng(seed)
     table = rng.dirichlet(np.full(int(np.prod(sizes)), 0.3)).reshape(sizes) * total
-    return sizes, table, [
-        Measurement(names_of(c), project(table, c) + rng.normal(0, sigma, [sizes[a] for a in c]), sigma * (1 + i % 2))
-        for i, c in enumerate(cliques)
-    ]
+    return (
+        sizes,
+        table,
+        [
+            Measurement(
+                names_of(c), project(table, c) + rng.normal(0, sigma, [sizes[a] for a in c]), sigma * (1 + i % 2)
+            )
+            for i, c in enumerate(cliques)
+        ],
+    )
 
 
 def smallest_loss(sizes, measurements, total):
@@ -42,7 +50,9 @@ def smallest_loss(sizes, measurements, total):
     return 0.5 * nnls(np.concatenate(rows), np.concatenate(targets), maxiter=10_000)[1] ** 2
 
 
-@pytest.mark.parametrize("graph", ["tree", "cyclic", "missing", "full", "singleton", "permuted", "disconnected", "nested"])
+@pytest.mark.parametrize(
+    "graph", ["tree", "cyclic", "missing", "full", "singleton", "permuted", "disconnected", "nested"]
+)
 def test_reaches_the_optimum_of_the_convex_problem(graph):
     sizes, _, measurements = noisy_problem(graph, sigma=10.0)
     model = estimate(domain_of(sizes), measurements, total=1000.0, settings=TIGHT)
@@ -64,7 +74,7 @@ def test_reproduces_consistent_measurements(graph):
 def test_loss_never_rises_and_the_gap_closes():
     sizes, _, measurements = noisy_problem("cyclic", sigma=5.0)
     report = estimate(domain_of(sizes), measurements, total=1000.0, settings=TIGHT).report
-    assert all(b <= a for a, b in zip(report.losses, report.losses[1:], strict=False))
+    assert all(b <= a for a, b in itertools.pairwise(report.losses))
     assert 0 <= report.gap <= TIGHT.gap * report.loss
     assert report.decrease <= TIGHT.decrease
     assert report.outer == len(report.losses)

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
+from graph_oracle import GRAPHS, joint, project, random_graph
 
 from marginalia.errors import InputError
-from marginalia.marginals import kernels
+from marginalia.marginals import log_kernels
 from marginalia.marginals.inference import Inference, balance
 from marginalia.marginals.plan import Plan
-from graph_oracle import GRAPHS, joint, project, random_graph
 
 
 def calibrated(sizes, cliques, theta):
@@ -29,7 +29,9 @@ def check(inference, theta, *, tolerance=1e-9):
 def test_pass_equals_brute_force(graph, scale):
     sizes, cliques = GRAPHS[graph]
     plan = Plan(cliques, sizes)
-    theta = np.random.default_rng(3).normal(scale=scale, size=plan.theta_at[-1]) if scale else np.zeros(plan.theta_at[-1])
+    theta = (
+        np.random.default_rng(3).normal(scale=scale, size=plan.theta_at[-1]) if scale else np.zeros(plan.theta_at[-1])
+    )
     check(calibrated(sizes, cliques, theta), theta)
 
 
@@ -117,7 +119,7 @@ def test_matrix_products_through_blas_equal_brute_force():
 def test_log_matmul_repairs_entries_below_the_float_range():
     a = np.array([[0.0, -2000.0], [-np.inf, -np.inf]])
     b = np.array([[-2000.0, 0.0], [0.0, -2000.0]])
-    out = kernels.log_matmul(a, b)
+    out = log_kernels.log_matmul(a, b)
     np.testing.assert_allclose(out[0], [-2000.0 + np.log(2.0), 0.0], atol=1e-12)
     assert np.isneginf(out[1]).all()
 

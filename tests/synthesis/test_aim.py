@@ -65,7 +65,7 @@ def test_every_workload_stays_within_the_budget(workload):
 def test_noise_and_selection_follow_the_annealing_rule():
     aim = AIM(epsilon=2.0, max_model_mb=1, random_state=0).fit(table_of())
     sigmas = [r.sigma for r in aim.history_[:-1]]
-    ratios = {round(a / b, 9) for a, b in zip(sigmas, sigmas[1:], strict=False)}
+    ratios = {round(a / b, 9) for a, b in itertools.pairwise(sigmas)}
     assert ratios == {1.0, 2.0}
     # selection : measurement = 1 : 9 of the price in every round
     assert all(r.epsilon**2 / 8 == pytest.approx(0.5 / r.sigma**2 / 9) for r in aim.history_)

@@ -14,15 +14,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.errors import InputError
-from marginalia.marginals import kernels
-from marginalia.marginals.contraction import Contraction, Node, as_program, elementwise, strides
+from marginalia.marginals import kernels, log_kernels
+from marginalia.marginals.contraction import Contraction
 from marginalia.marginals.elimination import Clique
 from marginalia.marginals.inference import Inference
+from marginalia.marginals.records import Node, as_program, elementwise, strides
 
 _MEMO_CELLS = 4_000_000
 
@@ -43,9 +45,7 @@ class CandidateMarginals:
         self._sizes = plan.sizes
         self._step = {v: i for i, v in enumerate(plan.order)}
         self._component = {v: i for i, (members, _, _) in enumerate(plan.components) for v in members}
-        self._tables = sorted(
-            ((t.cells, i, frozenset(t.axes), t) for i, t in enumerate(plan.nodes)), key=lambda t: t[:2]
-        )
+        self._tables = [(frozenset(t.axes), t) for t in sorted(plan.nodes, key=lambda t: t.cells)]
         # The message of v is consumed when the first attribute of its axes goes.
         self._parent = {
             v: min(message.axes, key=self._step.__getitem__) if message.axes else None
@@ -53,6 +53,7 @@ class CandidateMarginals:
         }
         self._factor_of = {t.value: t for t in plan.factors}
         self._memo: dict[Clique, NDArray[np.float64]] = {}
+        self._memo_masks: list[tuple[int, int, Clique]] = []  # cells, attributes as bits, key
         self._memo_cells = 0
 
     def marginal(self, clique: Iterable[int]) -> NDArray[np.float64]:
@@ -81,15 +82,18 @@ class CandidateMarginals:
                 answer = answer * self.marginal(part).reshape(shape)
         if self._memo_cells + cells <= _MEMO_CELLS:
             self._memo[q] = answer
+            self._memo_masks.append((cells, _bits(q), q))
             self._memo_cells += cells
         return answer
 
     def _connected(self, q: Clique) -> NDArray[np.float64]:
         wanted = frozenset(q)
-        table = next((t for cells, _, axes, t in self._tables if wanted <= axes), None)
-        known = min((k for k in self._memo if wanted < set(k)), key=lambda k: self._memo[k].size, default=None)
-        if known is not None and (table is None or self._memo[known].size < table.cells):
-            return np.asarray(self._memo[known].sum(axis=tuple(i for i, a in enumerate(known) if a not in wanted)))
+        table = next((t for axes, t in self._tables if wanted <= axes), None)
+        mask = _bits(q)
+        known = min((k for k in self._memo_masks if k[1] & mask == mask), default=None)
+        if known is not None and (table is None or known[0] < table.cells):
+            others = tuple(i for i, a in enumerate(known[2]) if a not in wanted)
+            return np.asarray(self._memo[known[2]].sum(axis=others))
         if table is not None:
             return self._from_table(table, q)
         return self._from_subtree(q)
@@ -173,7 +177,7 @@ class CandidateMarginals:
     def _execute(self, program: NDArray[np.int64], w: NDArray[np.float64], n_scales: int = 0) -> float:
         """Run a program in the pass's domain; return the log of the scale taken out of its result."""
         if self._is_log:
-            kernels.run_log(program, w)
+            log_kernels.run_log(program, w)
             return 0.0
         scales = np.ones(n_scales)
         if not kernels.run(program, w, scales):
@@ -193,14 +197,15 @@ class CandidateMarginals:
         tables: list[tuple[Node, bool]] = []
 
         def collect(t: Node) -> bool:
-            """Append what `t` is made of, as coarsely as possible; return whether a message of the subtree is inside."""
+            """Append what `t` is made of, coarsely; return whether a message of the subtree is inside."""
             if id(t) in inner:
                 for side in plan.joined[inner[id(t)]][:2]:
                     if side is not None:
                         collect(side)
                 return True
             start = len(tables)
-            if any([collect(part) for part in t.inputs]):
+            found = [collect(part) for part in t.inputs]
+            if any(found):
                 return True
             tables[start:] = [(t, False)]
             return False
@@ -214,13 +219,7 @@ class CandidateMarginals:
     def _spanning(self, q: Clique) -> set[int]:
         """Return the eliminations of the smallest subtree whose tables cover q."""
         plan = self.inference.plan
-        paths = []
-        for a in q:
-            path, v = [], a
-            while v is not None:
-                path.append(v)
-                v = self._parent[v]
-            paths.append(path)
+        paths = [self._ancestors(a) for a in q]
         shared = set(paths[0]).intersection(*paths[1:])
         top = min(shared, key=self._step.__getitem__)
         tree = {v for path in paths for v in path[: path.index(top) + 1]}
@@ -233,6 +232,14 @@ class CandidateMarginals:
                 break
             tree.discard(root)
         return tree
+
+    def _ancestors(self, a: int) -> list[int]:
+        """Return the elimination of `a` and those its message goes through, up to the root."""
+        path, v = [], cast("int | None", a)
+        while v is not None:
+            path.append(v)
+            v = self._parent[v]
+        return path
 
     def _contract(
         self, leaves: list[tuple[Node, bool]], q: Clique, slices: Sequence[int]
@@ -249,15 +256,26 @@ class CandidateMarginals:
                 live.append(copy)
             else:
                 live.append(source)
-        left = {a for t in live for a in t.axes} - set(q)
-        while left:
-            scopes = {v: frozenset().union(*(t.axes for t in live if v in t.axes)) for v in left}
-            v = min(left, key=lambda v: (work.cells(tuple(scopes[v])) // sizes[v], work.cells(tuple(scopes[v])), v))
+
+        def price(v: int) -> tuple[int, int, int]:
+            scope = frozenset().union(*(t.axes for t in live if v in t.axes))
+            cells = work.cells(tuple(scope))
+            return cells // sizes[v], cells, v  # the smallest message first
+
+        prices = {v: price(v) for v in {a for t in live for a in t.axes}.difference(q)}
+        while prices:
+            v = min(prices.values())[2]
+            del prices[v]
             bucket = [t for t in live if v in t.axes]
             live = [t for t in live if v not in t.axes]
-            live.append(work.sum_out(v, bucket))
-            left.discard(v)
+            message = work.sum_out(v, bucket)
+            live.append(message)
+            prices.update((a, price(a)) for a in message.axes if a in prices)
         return work, heads, work.product(live, q)
+
+
+def _bits(clique: Iterable[int]) -> int:
+    return sum(1 << a for a in clique)
 
 
 def _log(x: float) -> float:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
@@ -17,166 +16,9 @@ from numpy.typing import NDArray
 
 from marginalia.errors import InputError
 from marginalia.marginals import kernels
-
-Axes = tuple[int, ...]
+from marginalia.marginals.records import Axes, Node, as_program, elementwise, gemm
 
 _MAX_SPLIT = 11  # tables of a bucket whose 2^(k-1) splits are enumerated
-
-
-@dataclass(eq=False, slots=True)
-class Node:
-    """A table in the workspace.
-
-    Attributes
-    ----------
-    axes : tuple of int
-        Attributes in storage order, last one contiguous.
-    cells : int
-    value, adjoint : int
-        Offsets in the workspace. After both passes their product, cell by cell, is proportional to the marginal on
-        `axes`.
-    inputs : tuple of Node
-        Tables a product or a transposed copy was made from; empty for factors and messages.
-    """
-
-    axes: Axes
-    cells: int
-    value: int
-    adjoint: int = -1
-    inputs: tuple[Node, ...] = ()
-
-
-def strides(axes: Axes, sizes: Sequence[int]) -> dict[int, int]:
-    """Return the stride of every axis of a contiguous table."""
-    out, step = {}, 1
-    for a in reversed(axes):
-        out[a] = step
-        step *= sizes[a]
-    return out
-
-
-def elementwise(
-    code: int,
-    sizes: Sequence[int],
-    loop: Axes,
-    d: tuple[int, Axes],
-    a: tuple[int, Axes],
-    b: tuple[int, Axes] | None = None,
-    *,
-    a_strides: Mapping[int, int] | None = None,
-) -> list[int]:
-    """Return the record of an element-wise operation.
-
-    Parameters
-    ----------
-    code : int
-        COPY, MUL, DOT, SUM or ADD of `kernels`.
-    sizes : sequence of int
-        Size of every attribute.
-    loop : tuple of int
-        All attributes to loop over, outermost first.
-    d, a, b : (offset, axes)
-        Destination and operands.
-    a_strides : dict, optional
-        Strides of `a` where it is a slice of a larger table.
-    """
-    b = b if b is not None else a
-    d_move, a_move, b_move = strides(d[1], sizes), a_strides or strides(a[1], sizes), strides(b[1], sizes)
-    # Merge neighbouring axes along which every table moves as one.
-    shape: list[int] = []
-    ds: list[int] = []
-    as_: list[int] = []
-    bs: list[int] = []
-    for axis in loop:
-        n = sizes[axis]
-        if n == 1:
-            continue
-        i, j, k = d_move.get(axis, 0), a_move.get(axis, 0), b_move.get(axis, 0)
-        if shape and ds[-1] == i * n and as_[-1] == j * n and bs[-1] == k * n:
-            shape[-1] *= n
-            ds[-1], as_[-1], bs[-1] = i, j, k
-        else:
-            shape.append(n)
-            ds.append(i)
-            as_.append(j)
-            bs.append(k)
-    pad = [0] * (2 - len(shape))
-    record = [code, 0, max(2, len(shape)), d[0], a[0], b[0], math.prod(sizes[x] for x in d[1])]
-    record += [1] * len(pad) + shape + pad + ds + pad + as_ + pad + bs
-    record[1] = len(record)
-    return record
-
-
-def gemm(
-    nb: int, m: int, n: int, k: int, a: int, b: int, c: int, *, transpose_a: bool = False, transpose_b: bool = False
-) -> list[int]:
-    """Return the record of nb products C (m x n) = op(A) op(B), at offsets `a`, `b`, `c`."""
-    return [kernels.GEMM, 11, nb, m, n, k, a, b, c, int(transpose_a), int(transpose_b)]
-
-
-@njit(cache=True)
-def _best_split(masks, sizes, v):  # type: ignore[no-untyped-def]
-    """Return the subset of items (bit i = item i goes left, item 0 always) whose contraction over v is cheapest.
-
-    Cost in elementary operations, measured weights: a matrix product of at least 8 rows and columns runs eight
-    times faster per multiply-add than a scalar loop; forming the product table of a side costs about four per cell.
-    """
-    n = masks.size
-    best = np.int64(1)
-    least = np.inf
-    for s in range(1 << (n - 1)):
-        left = np.int64(0)
-        right = np.int64(0)
-        count_l = 0
-        count_r = 0
-        for i in range(n):
-            if i == 0 or (s >> (i - 1)) & 1:
-                left |= masks[i]
-                count_l += 1
-            else:
-                right |= masks[i]
-                count_r += 1
-        batch = 1.0
-        rows = 1.0
-        columns = 1.0
-        for a in range(sizes.size):
-            if a == v:
-                continue
-            in_l = (left >> a) & 1
-            in_r = (right >> a) & 1
-            if in_l and in_r:
-                batch *= sizes[a]
-            elif in_l:
-                rows *= sizes[a]
-            elif in_r:
-                columns *= sizes[a]
-        inner = sizes[v]
-        macs = batch * rows * columns * inner
-        per = rows * columns * inner
-        fast = 1.0
-        if rows > 1 and columns > 1 and per >= 4096:
-            fast = 8.0 if min(rows, columns) >= 8 else 3.0 if max(rows, columns) >= 8 else 1.0
-        cost = 3.0 * macs / fast + 20.0 * batch
-        if count_l > 1:
-            cost += 4.0 * batch * rows * inner * (count_l - 1)
-        if count_r > 1:
-            cost += 4.0 * batch * columns * inner * (count_r - 1)
-        if cost < least:
-            least = cost
-            best = np.int64((s << 1) | 1)
-    return best
-
-
-def split(scopes: Sequence[frozenset[int]], v: int, sizes: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Return the positions of the items that go left and right when `v` is summed out of their product.
-
-    At most `MAX_SPLIT` items.
-    """
-    local = {a: i for i, a in enumerate(sorted(frozenset().union(*scopes)))}
-    masks = np.array([sum(1 << local[a] for a in s) for s in scopes], np.int64)
-    chosen = int(_best_split(masks, np.array([sizes[a] for a in local], np.float64), local[v]))
-    left = [i for i in range(len(scopes)) if chosen >> i & 1]
-    return left, [i for i in range(len(scopes)) if not chosen >> i & 1]
 
 
 class Contraction:
@@ -184,7 +26,7 @@ class Contraction:
 
     Parameters
     ----------
-    sizes : sequence of int
+    sizes : tuple of int
     rank : mapping
         Attribute -> position in the elimination order (decides storage orders only).
     start : int
@@ -204,7 +46,7 @@ class Contraction:
         Weighted multiply-adds, for predicting time.
     """
 
-    def __init__(self, sizes: Sequence[int], rank: Mapping[int, int], start: int, *, reverse: bool) -> None:
+    def __init__(self, sizes: tuple[int, ...], rank: Mapping[int, int], start: int, *, reverse: bool) -> None:
         self.sizes = sizes
         self.end = start
         self.nodes: list[Node] = []
@@ -387,6 +229,68 @@ def _batch_of(items: list[Node], batch: frozenset[int], v: int) -> Axes | None:
     return head if set(head) == batch and v in (rest[0], rest[-1]) else None
 
 
-def as_program(records: Sequence[Sequence[int]]) -> NDArray[np.int64]:
-    """Join records into one program."""
-    return np.array([x for r in records for x in r], np.int64)
+@njit(cache=True)
+def _best_split(masks, sizes, v):  # type: ignore[no-untyped-def]
+    """Return the subset of items (bit i = item i goes left, item 0 always) whose contraction over v is cheapest.
+
+    Cost in elementary operations, measured weights: a matrix product of at least 8 rows and columns runs eight
+    times faster per multiply-add than a scalar loop; forming the product table of a side costs about four per cell.
+    """
+    n = masks.size
+    best = np.int64(1)
+    least = np.inf
+    for s in range(1 << (n - 1)):
+        left = np.int64(0)
+        right = np.int64(0)
+        count_l = 0
+        count_r = 0
+        for i in range(n):
+            if i == 0 or (s >> (i - 1)) & 1:
+                left |= masks[i]
+                count_l += 1
+            else:
+                right |= masks[i]
+                count_r += 1
+        batch = 1.0
+        rows = 1.0
+        columns = 1.0
+        for a in range(sizes.size):
+            if a == v:
+                continue
+            in_l = (left >> a) & 1
+            in_r = (right >> a) & 1
+            if in_l and in_r:
+                batch *= sizes[a]
+            elif in_l:
+                rows *= sizes[a]
+            elif in_r:
+                columns *= sizes[a]
+        inner = sizes[v]
+        macs = batch * rows * columns * inner
+        per = rows * columns * inner
+        fast = 1.0
+        if rows > 1 and columns > 1 and per >= 4096:
+            fast = 8.0 if min(rows, columns) >= 8 else 3.0 if max(rows, columns) >= 8 else 1.0
+        cost = 3.0 * macs / fast + 20.0 * batch
+        if count_l > 1:
+            cost += 4.0 * batch * rows * inner * (count_l - 1)
+        if count_r > 1:
+            cost += 4.0 * batch * columns * inner * (count_r - 1)
+        if cost < least:
+            least = cost
+            best = np.int64((s << 1) | 1)
+    return best
+
+
+def split(scopes: Sequence[frozenset[int]], v: int, sizes: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Return the positions of the items that go left and right when `v` is summed out of their product.
+
+    At most `_MAX_SPLIT` items.
+    """
+    if len(scopes) <= 2:
+        return [0], list(range(1, len(scopes)))  # the product of two tables is never cheaper than joining them
+    local = {a: i for i, a in enumerate(sorted(frozenset().union(*scopes)))}
+    masks = np.array([sum(1 << local[a] for a in s) for s in scopes], np.int64)
+    chosen = int(_best_split(masks, np.array([sizes[a] for a in local], np.float64), local[v]))
+    left = [i for i in range(len(scopes)) if chosen >> i & 1]
+    return left, [i for i in range(len(scopes)) if not chosen >> i & 1]

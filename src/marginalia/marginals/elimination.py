@@ -64,7 +64,7 @@ def eliminate(cliques: Iterable[Clique], sizes: Sequence[int]) -> Elimination:
 def megabytes_with(
     cliques: Iterable[Clique], candidates: Sequence[Clique], sizes: Sequence[int]
 ) -> NDArray[np.float64]:
-    """Return the junction-tree size in MB of `cliques` plus each one of `candidates` in turn, shape (len(candidates),)."""
+    """Return the junction-tree size in MB of `cliques` plus each of `candidates` in turn, shape (candidates,)."""
     graph = _graph(cliques, len(sizes))
     masks = np.array([_mask(c, graph.shape[1]) for c in candidates], np.int64).reshape(len(candidates), graph.shape[1])
     return np.asarray(_greedy_each(graph, masks, np.asarray(sizes, np.float64))) * _MB

@@ -14,13 +14,14 @@ import math
 from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from marginalia.errors import InputError
-from marginalia.marginals import kernels
+from marginalia.marginals import kernels, log_kernels
 from marginalia.marginals.plan import Plan
 
 _SWEEPS = 4
@@ -141,11 +142,11 @@ class Inference:
     def _log(self, theta: NDArray[np.float64]) -> None:
         plan, w = self.plan, self.workspace
         w[plan.values] = theta
-        kernels.run_log(plan.forward, w)
+        log_kernels.run_log(plan.forward, w)
         self.log_z = float(sum(w[root.value] for _, _, root in plan.components))
         if not math.isfinite(self.log_z):
             raise InputError("the structural zeros leave no possible record; check them against the domain")
-        kernels.run_log(plan.backward, w)
+        log_kernels.run_log(plan.backward, w)
         w[plan.mu] = np.exp(w[plan.mu])
 
 
@@ -174,10 +175,10 @@ def _equalise(theta, lines, holders):  # type: ignore[no-untyped-def]
         tops = np.full((last - first, size), -np.inf)
         for h in range(first, last):
             at, outer, inner = lines[h, 0], lines[h, 1], lines[h, 3]
-            for o in range(outer):
+            for _ in range(outer):
                 for x in range(size):
                     top = tops[h - first, x]
-                    for i in range(inner):
+                    for _ in range(inner):
                         top = max(top, theta[at])
                         at += 1
                     tops[h - first, x] = top
@@ -190,10 +191,10 @@ def _equalise(theta, lines, holders):  # type: ignore[no-untyped-def]
                 tops[h, x] = mean - tops[h, x] if np.isfinite(mean) else 0.0
         for h in range(first, last):
             at, outer, inner = lines[h, 0], lines[h, 1], lines[h, 3]
-            for o in range(outer):
+            for _ in range(outer):
                 for x in range(size):
                     step = tops[h - first, x]
-                    for i in range(inner):
+                    for _ in range(inner):
                         theta[at] += step
                         at += 1
 

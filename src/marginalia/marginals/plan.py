@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from marginalia.errors import InputError
 from marginalia.marginals import kernels
-from marginalia.marginals.contraction import Contraction, Node, as_program, elementwise
+from marginalia.marginals.contraction import Contraction
 from marginalia.marginals.elimination import Clique, eliminate, maximal
+from marginalia.marginals.records import Node, as_program, elementwise
 
 
 class Plan:
@@ -101,10 +102,9 @@ class Plan:
         ]
         self._smallest_first = sorted(range(len(self.factors)), key=lambda i: (self.factors[i].cells, i))
         work = Contraction(self.sizes, {v: i for i, v in enumerate(self.order)}, start=self.block_mu.stop, reverse=True)
-        live, reach = (
-            list(self.factors),
-            {id(t): ({i}, set(c)) for i, (t, c) in enumerate(zip(self.factors, self.cliques, strict=True))},
-        )
+        live = list(self.factors)
+        # What each live table contains: positions of cliques, attributes.
+        reach = {id(t): ({i}, set(t.axes)) for i, t in enumerate(self.factors)}
         self.components: list[tuple[tuple[int, ...], list[int], Node]] = []
         for v in self.order:
             bucket = [t for t in live if v in t.axes]

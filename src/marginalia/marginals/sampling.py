@@ -12,8 +12,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from marginalia.marginals.contraction import Node, strides
 from marginalia.marginals.inference import Inference
+from marginalia.marginals.records import Node, strides
 
 
 def sample_codes(inference: Inference, n_rows: int, rng: np.random.Generator) -> NDArray[np.int32]:

@@ -37,7 +37,7 @@ from marginalia.synthesis.aim_scores import CandidateScores
 from marginalia.synthesis.base import Synthesizer
 
 _TIGHT_SECONDS = 0.05  # a round's tight fit may take this long, predicted; beyond, quick fits lose nothing
-_FINAL_SECONDS = 2.0  # the same for the last fit
+_FINAL_SECONDS = 4.0  # the same for the last fit
 
 
 class AIM(Synthesizer):
@@ -251,9 +251,7 @@ class AIM(Synthesizer):
         return self.model_.sample(n_rows, rng)
 
     def _state(self) -> dict[str, NDArray[Any]]:
-        history = [
-            {**asdict(r), "candidates": [[list(q), w] for q, w in r.candidates.items()]} for r in self.history_
-        ]
+        history = [{**asdict(r), "candidates": [[list(q), w] for q, w in r.candidates.items()]} for r in self.history_]
         return {
             **{f"model_{k}": v for k, v in self.model_.state().items()},
             **{f"previous_{k}": v for k, v in self._previous.state().items()},
