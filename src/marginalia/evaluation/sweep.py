@@ -75,7 +75,8 @@ def prepare(content: Mapping[str, Any], *, probe: bool = True) -> Sweep:
     config = parse(content)
     blocks = config.blocks()
     automatic = any(block.datasets == "auto" for block in blocks)
-    found = _resolution(Path(config.results_dir) / "data" / "auto.json", probe=probe) if automatic else Resolution(())
+    note = Path(config.results_dir) / "data" / "auto.json"
+    found = _resolution(note, probe=probe) if automatic else Resolution(())
     entries: dict[str, Entry] = {}
     chosen: dict[str, dict[str, tuple[Task, ...]]] = {}
     for block in blocks:
@@ -87,7 +88,11 @@ def prepare(content: Mapping[str, Any], *, probe: bool = True) -> Sweep:
             if block.datasets != "auto" and probe and (reason := unreachable_reason(entry)):
                 raise InputError(f"data set '{entry.name}': {reason}")
         chosen[block.name] = {entry.name: tasks_of(entry) for entry in own}
-    return Sweep(config, plan(config, chosen), entries, found)
+    ready = Sweep(config, plan(config, chosen), entries, found)
+    text = json.dumps(asdict(found), indent=1) + "\n"
+    if automatic and not (note.exists() and note.read_text() == text):
+        write_text(note, text)
+    return ready
 
 
 def tasks_of(entry: Entry) -> tuple[Task, ...]:
@@ -100,15 +105,11 @@ def tasks_of(entry: Entry) -> tuple[Task, ...]:
 
 
 def _resolution(note: Path, *, probe: bool) -> Resolution:
-    """Look which default sets can be had, and write it down; or read what was written."""
-    if not probe and note.exists():
-        found = json.loads(note.read_text())
-        return Resolution(tuple(found["names"]), found["missing"], found["stand_ins"])
-    resolution = resolve_auto()
-    text = json.dumps(asdict(resolution), indent=1) + "\n"
-    if not (note.exists() and note.read_text() == text):
-        write_text(note, text)
-    return resolution
+    """Look which default sets can be had, or read what an earlier look found."""
+    if probe or not note.exists():
+        return resolve_auto()
+    found = json.loads(note.read_text())
+    return Resolution(tuple(found["names"]), found["missing"], found["stand_ins"])
 
 
 def _entry(item: str | Mapping[str, Any]) -> Entry:
