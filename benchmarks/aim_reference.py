@@ -28,6 +28,7 @@ jax.config.update("jax_enable_compilation_cache", False)  # its own advice: many
 
 from mbi import CliqueVector, Dataset, Domain, LinearMeasurement, estimation, junction_tree  # noqa: E402
 from mbi import marginal_oracles as oracles  # noqa: E402
+from mbi.clique_utils import maximal_subset  # noqa: E402
 
 
 class Clock:
@@ -70,7 +71,7 @@ def objective(marginals, measurements):
 
 
 def run_pass(domain, measurements, repeats):
-    cliques = [m.clique for m in measurements]
+    cliques = maximal_subset([m.clique for m in measurements])  # as its estimators do
     oracle = jax.jit(oracles.default_oracle(cliques, domain, has_constraints=False))
     potentials = CliqueVector.zeros(domain, cliques)
     clock = Clock()
