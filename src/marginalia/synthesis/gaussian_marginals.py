@@ -109,6 +109,7 @@ class GaussianMarginals(Synthesizer):
         InputError
             No measured marginal holds the attributes.
         """
+        self._check_fitted()
         names, table, _ = self._answer(attributes)
         return np.transpose(table, [names.index(a) for a in attributes])
 

@@ -61,12 +61,13 @@ class Independent(Synthesizer):
         measurements = [
             Measurement((a,), measure_marginal(table, (a,), sigma=sigma, ledger=ledger, rng=rng), sigma) for a in names
         ]
-        public_total = max(1, table.n_rows) if ledger.relation is Relation.REPLACE_ONE else None
-        self.model_ = estimate(table.domain, measurements, total=public_total)
-        self.n_rows_ = round(self.model_.total)
+        public = ledger.relation is Relation.REPLACE_ONE
+        self.model_ = estimate(table.domain, measurements, total=max(1, table.n_rows) if public else None)
+        self.n_rows_ = table.n_rows if public else round(self.model_.total)
 
     def marginal(self, attributes: Sequence[str]) -> NDArray[np.float64]:
         """Return the model's marginal as counts, shape = sizes of `attributes` in the order given."""
+        self._check_fitted()
         return self.model_.marginal(attributes)
 
     def _sample(self, n_rows: int, rng: np.random.Generator) -> Table:

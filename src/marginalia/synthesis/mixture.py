@@ -101,12 +101,12 @@ class MixtureInference(Synthesizer):
         # Under the published constants the score is divided by the add/remove sensitivity.
         scale = ledger.relation.marginal_l1 if self.calibration == "published" else 1.0
         counts = _Counts(table)
+        public = ledger.relation is Relation.REPLACE_ONE  # of the number of rows
 
         def measure(q: tuple[str, ...], sigma: float) -> Measurement:
             return Measurement(q, measure_marginal(table, q, sigma=sigma, ledger=ledger, rng=rng), sigma)
 
         def total() -> float:
-            public = ledger.relation is Relation.REPLACE_ONE
             return max(1.0, float(table.n_rows)) if public else estimate_total(measured)
 
         measured = [measure(q, budget.initial_sigma) for q in singles]
@@ -144,7 +144,7 @@ class MixtureInference(Synthesizer):
             if np.abs(model.marginal(chosen) - before).sum() <= noise * before.size:
                 budget.anneal()
         self.model_ = fit(model, measured, iterations=FIRST_AND_LAST, tolerance=TOLERANCE)
-        self.n_rows_ = round(self.model_.total)
+        self.n_rows_ = table.n_rows if public else round(self.model_.total)
 
     def _check_own_parameters(self) -> None:
         for name, value in (("components", self.components), ("rounds", 1 if self.rounds is None else self.rounds)):

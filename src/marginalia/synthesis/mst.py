@@ -81,7 +81,8 @@ class MST(Synthesizer):
         sigma = charged.marginal_l2 * math.sqrt(d / (2 * third))
         noisy = {a: measure_marginal(table, (a,), sigma=sigma, ledger=ledger, rng=rng) for a in names}
         one_ways = [Measurement((a,), y, sigma) for a, y in noisy.items()]
-        total = max(1.0, table.n_rows) if ledger.relation is Relation.REPLACE_ONE else estimate_total(one_ways)
+        public = ledger.relation is Relation.REPLACE_ONE
+        total = max(1.0, table.n_rows) if public else estimate_total(one_ways)
 
         self._compression = Compression.of_rare_values(noisy, threshold=RARE * sigma, domain=table.domain)
         compressed = self._compression.compress(table)
@@ -99,7 +100,7 @@ class MST(Synthesizer):
                 for q in self.tree_
             ]
         self.model_ = estimate(compressed.domain, [*one_ways, *pairs], total=total)
-        self.n_rows_ = round(total)
+        self.n_rows_ = table.n_rows if public else round(total)
 
     def _adjusted(self, name: str, y: NDArray[np.float64], total: float) -> NDArray[np.float64]:
         """Return the compressed counts with sum `total`: what is missing is shared in proportion to the variances."""
@@ -112,6 +113,7 @@ class MST(Synthesizer):
 
         Merged values share their count evenly.
         """
+        self._check_fitted()
         return self._compression.expand_marginal(attributes, self.model_.marginal(attributes))
 
     def _sample(self, n_rows: int, rng: np.random.Generator) -> Table:
