@@ -88,11 +88,11 @@ def rows_of(name: str, data: Mapping[str, Path]) -> Sample:
 
 
 def synthetic(
-    n: int, d: int, gamma: float, rng: np.random.Generator, *, outliers: int = 0, kind: str = "far"
-) -> tuple[Sample, NDArray[np.bool_]]:
-    """Return unit rows at distance gamma from a random halfspace's edge, and which of them are outliers.
+    n: int, d: int, gamma: float, rng: np.random.Generator, *, n_test: int, outliers: int = 0, kind: str = "far"
+) -> tuple[Sample, Sample, NDArray[np.bool_]]:
+    """Return rows at distance gamma from the edge of a random halfspace, clean test rows, and which are outliers.
 
-    Inliers are y gamma w* + sqrt(1 - gamma²) u with u a random unit vector orthogonal to w*. Outliers are ``far``, at
+    Inliers are y gamma w* + sqrt(1 - gamma²) u, u a random unit vector orthogonal to w*. Outliers are ``far``, at
     -0.9 y w*, deep on the wrong side, or ``flip``: inliers with the other label.
 
     Parameters
@@ -100,26 +100,28 @@ def synthetic(
     n, d : int
     gamma : float
     rng : numpy.random.Generator
+    n_test : int
     outliers : int, default 0
-        S, how many of the n rows.
+        S, the last S of the n training rows.
     kind : {"far", "flip"}, default "far"
     """
     w = rng.standard_normal(d)
     w /= np.linalg.norm(w)
-    y = rng.choice([-1.0, 1.0], size=n)
-    u = rng.standard_normal((n, d))
+    y = rng.choice([-1.0, 1.0], size=n + n_test)
+    u = rng.standard_normal((n + n_test, d))
     u -= np.outer(u @ w, w)
     u /= np.linalg.norm(u, axis=1)[:, None]
     X = gamma * y[:, None] * w + math.sqrt(1 - gamma**2) * u
-    is_outlier = np.zeros(n, dtype=bool)
-    is_outlier[rng.choice(n, size=outliers, replace=False)] = True
+    test = Sample(X[n:], y[n:])
+    is_outlier = np.arange(n) >= n - outliers
+    X, y = X[:n], y[:n]
     if kind == "far":
-        X[is_outlier] = -0.9 * y[is_outlier, None] * w
+        X = np.where(is_outlier[:, None], -0.9 * np.outer(y, w), X)
     elif kind == "flip":
         y = np.where(is_outlier, -y, y)
     else:
         raise unknown_name("kind of outlier", kind, ("far", "flip"))
-    return Sample(X, y), is_outlier
+    return Sample(X, y), test, is_outlier
 
 
 def mean_and_spread(rows: pd.DataFrame, keys: Sequence[str], values: Sequence[str]) -> pd.DataFrame:

@@ -24,7 +24,7 @@ from marginalia.evaluation.studies.adaptive_margin_data import (
 )
 from marginalia.evaluation.studies.base import Study
 from marginalia.privacy.calibration import gdp_mu
-from marginalia.theory.adaptive_margin import best, explicit_unprojected, theorem_4_1
+from marginalia.theory.adaptive_margin import explicit_unprojected, theorem_4_1
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -168,32 +168,26 @@ def x7_run(part: str, settings: Mapping[str, Any], root_seed: int, data: Mapping
     n, d = rows.X.shape
     curve = removal_curve(rows, C=C, max_share=share, batch=batch)
     epsilon, mu = settings["epsilon"], gdp_mu(settings["epsilon"], settings["delta"])
-    curve["theorem_4_1"] = [theorem_4_1(n, g, S, epsilon) if g else 1.0 for g, S in _points(curve)]
+    points = list(zip(curve["margin"].tolist(), curve["removed"].tolist(), strict=True))
+    curve["theorem_4_1"] = [theorem_4_1(n, g, S, epsilon) if g else 1.0 for g, S in points]
     curve["explicit_unprojected"] = [
-        explicit_unprojected(n, g, S, mu, dimension=d, kappa=1.12) if g else 1.0 for g, S in _points(curve)
+        explicit_unprojected(n, g, S, mu, dimension=d, kappa=1.12) if g else 1.0 for g, S in points
     ]
     return curve.assign(set=part, n=n, d=d, C=C, seconds=time.process_time() - start)
-
-
-def _points(curve: pd.DataFrame) -> list[tuple[float, float]]:
-    return list(zip(curve["margin"].tolist(), curve["removed"].astype(float).tolist(), strict=True))
 
 
 def x7_tables(rows: pd.DataFrame, settings: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
     """Return the smallest value of each bound over the curve of each set, and the curves."""
     import pandas as pd
 
-    epsilon, mu = settings["epsilon"], gdp_mu(settings["epsilon"], settings["delta"])
     found = []
     for (name, n, d), curve in rows.groupby(["set", "n", "d"], sort=True):
-        points = _points(curve)
-        shape = best(lambda g, S, n=n: theorem_4_1(n, g, S, epsilon), points)
-        explicit = best(lambda g, S, n=n, d=d: explicit_unprojected(n, g, S, mu, dimension=d, kappa=1.12), points)
-        where = curve.loc[curve["theorem_4_1"].idxmin()]
+        where = curve.sort_values(["theorem_4_1", "removed"]).iloc[0]
         found.append(
             {
-                "set": name, "n": n, "d": d, "theorem_4_1_shape": shape, "explicit_unprojected": explicit,
+                "set": name, "n": n, "d": d, "theorem_4_1_shape": curve["theorem_4_1"].min(),
                 "at_margin": where["margin"], "at_share": where["share"],
+                "explicit_unprojected": curve["explicit_unprojected"].min(),
                 "largest_margin": curve["margin"].max(), "largest_share": curve["share"].max(),
             }
         )  # fmt: skip
@@ -204,9 +198,10 @@ X1 = Study(
     id=X1_CARD,
     title="Adaptive margin: margin over removed points",
     caption=(
-        "Geometric margin of the rows left (norm 1) after removing the points of smallest margin one by one, refitting a "
-        "linear SVM each time; 0 until they are separable. Not private. Raw pixels against the hidden layer of a network "
-        "trained on other, public digits: stand-ins for the paper's CIFAR-10 features, which a feature file supplies."
+        "Geometric margin of the rows left (norm 1) after removing the points of smallest margin one by one, with a "
+        "linear SVM refitted each time; 0 until they are separable. Not private. Raw pixels against the hidden layer "
+        "of a network trained on other, public digits: stand-ins for the paper's CIFAR-10 features, which a feature "
+        "file supplies."
     ),
     defaults={
         "sets": list(PAIRS),
@@ -226,7 +221,8 @@ X7 = Study(
     title="Adaptive margin: the bounds on real data",
     caption=(
         "Theorem 4.1 without its constants and logarithms (shape), and the bound without projection with constants "
-        "(explicit, kappa = 1.12), at each point of a removal curve; epsilon = 1, delta = 1e-6. At 1 a bound says nothing."
+        "(explicit, kappa = 1.12), at each point of a removal curve; epsilon = 1, delta = 1e-6. At 1 a bound says "
+        "nothing."
     ),
     defaults={
         "sets": [*PAIRS, *TABULAR],
