@@ -7,7 +7,30 @@ import importlib
 from marginalia.errors import unknown_name
 from marginalia.evaluation.studies.base import Study
 
-STUDIES: dict[str, str] = {}
+STUDIES: dict[str, str] = {
+    "adaptive_margin_x1": "marginalia.evaluation.studies.adaptive_margin_removal:X1",
+    "adaptive_margin_x2": "marginalia.evaluation.studies.adaptive_margin_risk:X2",
+    "adaptive_margin_x3": "marginalia.evaluation.studies.adaptive_margin_synthetic:X3",
+    "adaptive_margin_x4": "marginalia.evaluation.studies.adaptive_margin_synthetic:X4",
+    "adaptive_margin_x5": "marginalia.evaluation.studies.adaptive_margin_budget:X5",
+    "adaptive_margin_x6": "marginalia.evaluation.studies.adaptive_margin_ablation:X6",
+    "adaptive_margin_x7": "marginalia.evaluation.studies.adaptive_margin_removal:X7",
+    "chebyshev_x1": "marginalia.evaluation.studies.chebyshev_rates:X1",
+    "chebyshev_x2": "marginalia.evaluation.studies.chebyshev_ablations:X2",
+    "chebyshev_x3": "marginalia.evaluation.studies.chebyshev_ablations:X3",
+    "chebyshev_x4": "marginalia.evaluation.studies.chebyshev_ablations:X4",
+    "chebyshev_x5": "marginalia.evaluation.studies.chebyshev_ablations:X5",
+    "chebyshev_x6": "marginalia.evaluation.studies.chebyshev_ablations:X6",
+    "chebyshev_x7": "marginalia.evaluation.studies.chebyshev_histogram:X7",
+    "chebyshev_x8": "marginalia.evaluation.studies.chebyshev_tables:X8",
+    "reduced_space_n": "marginalia.evaluation.studies.reduced_space_runs:N",
+    "reduced_space_f": "marginalia.evaluation.studies.reduced_space_runs:F",
+    "reduced_space_m": "marginalia.evaluation.studies.reduced_space_runs:M",
+    "reduced_space_fail": "marginalia.evaluation.studies.reduced_space_runs:FAIL",
+    "reduced_space_lemma": "marginalia.evaluation.studies.reduced_space_runs:LEMMA",
+    "reduced_space_epsilon": "marginalia.evaluation.studies.reduced_space_tables:EPSILON",
+    "reduced_space_kappa": "marginalia.evaluation.studies.reduced_space_tables:KAPPA",
+}
 
 
 def study(name: str) -> Study:

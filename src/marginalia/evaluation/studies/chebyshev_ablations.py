@@ -1,0 +1,103 @@
+"""Cards X2 to X6: what smoothness, epsilon, the degree, the calibration and the solver's tolerance do to the error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from marginalia.evaluation.studies.base import Study
+from marginalia.evaluation.studies.chebyshev_runs import figure_of, mean_table, one_run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Case = dict[str, Any]
+
+SUMMARY = ("exact", "lower", "moments", "epsilon_spent", "gap")
+
+
+def _study(
+    card: str, title: str, caption: str, over: str, cases: Callable[[Mapping[str, Any]], list[Case]], **defaults: Any
+) -> Study:
+    """Return the study that runs every case for all trials; `over` is the setting on the horizontal axis."""
+
+    def parts(settings: Mapping[str, Any]) -> list[str]:
+        return [str(i) for i in range(len(cases(settings)))]
+
+    def run(part: str, settings: Mapping[str, Any], root_seed: int, data: Mapping[str, Path]) -> pd.DataFrame:
+        import pandas as pd
+
+        case = cases(settings)[int(part)]
+        rows = [one_run((card,), root_seed, trial=trial, exact=False, **case) for trial in range(settings["trials"])]
+        return pd.DataFrame(rows)
+
+    def tables(rows: pd.DataFrame, settings: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+        keys = ["d", "k", "n", "epsilon", "m", "calibration", "tolerance"]
+        return {card: mean_table(rows, keys, SUMMARY)}
+
+    return Study(
+        id=card,
+        title=title,
+        caption=caption,
+        defaults={"trials": 10, "over": over, **defaults},
+        parts=parts,
+        run=run,
+        tables=tables,
+        figure=figure_of("chebyshev", "ablation"),
+    )
+
+
+_BARS = "Means over trials, bars: one standard error. In the plane and in space the cosine lower bound of d_k."
+
+X2 = _study(
+    "chebyshev_x2",
+    "Smoothness helps until k = d",
+    f"Error over the smoothness k at n = 10,000. {_BARS}",
+    "k",
+    lambda s: [{"k": k, "d": d, "n": s["n"]} for d in s["dimensions"] for k in s["smoothness"]],
+    n=10_000,
+    dimensions=(2, 3),
+    smoothness=(1, 2, 3),
+)
+X3 = _study(
+    "chebyshev_x3",
+    "Error over epsilon",
+    f"k = d = 2, n = 10,000, degree 16. {_BARS}",
+    "epsilon",
+    lambda s: [{"k": 2, "d": 2, "n": s["n"], "m": 16, "epsilon": e} for e in s["epsilons"]],
+    n=10_000,
+    epsilons=(0.25, 0.5, 1.0, 2.0, 4.0),
+)
+X4 = _study(
+    "chebyshev_x4",
+    "Error over the degree m",
+    f"Too small a degree hurts by bias, too large a one hardly does. {_BARS}",
+    "m",
+    lambda s: [{"k": int(k), "d": int(d), "n": n, "m": m} for k, d, n, ms in s["grid"] for m in ms],
+    grid=(
+        (2, 1, 10_000, (8, 16, 33, 66, 132)),
+        (1, 1, 1600, (16, 66, 264)),
+        (2, 2, 10_000, (4, 8, 16, 33)),
+        (2, 2, 100_000, (16, 33)),
+    ),
+)
+X5 = _study(
+    "chebyshev_x5",
+    "What the published noise buys, and costs",
+    f"k = d = 2, n = 10,000, degree 16, nominal epsilon 1; epsilon_spent is the true one over the cube. {_BARS}",
+    "epsilon_spent",
+    lambda s: [{"k": 2, "d": 2, "n": s["n"], "m": 16, "calibration": c} for c in ("published", "tight", "corrected")],
+    n=10_000,
+)
+X6 = _study(
+    "chebyshev_x6",
+    "Solving harder than the noise does not help",
+    f"Error over the relative duality gap at which the solver stops. {_BARS}",
+    "tolerance",
+    lambda s: [
+        {"k": 2, "d": d, "n": s["n"], "m": m, "tolerance": t} for d, m in ((2, 16), (1, 33)) for t in s["tolerances"]
+    ],
+    n=10_000,
+    tolerances=(10.0, 1.0, 0.1, 0.01, 1e-4),
+)

@@ -1,0 +1,134 @@
+"""The cards of the two theory papers: every study runs small, repeats, and draws; their statistics against oracles."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from marginalia.data import Attribute, Domain, Table
+from marginalia.evaluation.protocols import Prepared, Task
+from marginalia.evaluation.studies import STUDIES, study
+from marginalia.evaluation.studies.chebyshev_histogram import dyadic_histogram
+from marginalia.evaluation.studies.chebyshev_rates import GRID, finite_slope
+from marginalia.evaluation.studies.chebyshev_runs import log_slope, population, slope_interval
+
+SMALL = {
+    "chebyshev_x1": {"trials": 2, "populations": ("beta",), "grid": {"1,1": (50, 100, 200), "1,2": (50, 100, 200)}},
+    "chebyshev_x2": {"trials": 2, "n": 100, "dimensions": (2,)},
+    "chebyshev_x3": {"trials": 2, "n": 100, "epsilons": (0.5, 2.0)},
+    "chebyshev_x4": {"trials": 2, "grid": ((2, 1, 100, (4, 8)),)},
+    "chebyshev_x5": {"trials": 2, "n": 100},
+    "chebyshev_x6": {"trials": 2, "n": 100, "tolerances": (1.0, 0.1)},
+    "chebyshev_x7": {"trials": 2, "grid_cases": ((2, 1, 100, 8),), "tree_records": (100,), "levels": (3, 4)},
+    "chebyshev_x8": {"trials": 2, "column_sets": ("adult_age_hours_label", "compas_smooth3"), "epsilons": (1.0, 2.0),
+                     "smoothness": (2,), "bins": (2,)},
+    "reduced_space_n": {"trials": 2, "records": (100, 200), "points": 50},
+    "reduced_space_f": {"trials": 2, "records": 100, "attributes": (3, 4), "orders": (1, 2)},
+    "reduced_space_m": {"trials": 2, "records": 100, "points": (5, 20), "laws": (0.0, 0.8)},
+    "reduced_space_fail": {"trials": 4, "blocks": 2, "points": 200},
+    "reduced_space_lemma": {},
+    "reduced_space_epsilon": {"trials": 2, "sets": ("adult_bool20",), "epsilons": (1.0, 2.0),
+                              "arms": ("tree, lp", "default", "gaussian")},
+    "reduced_space_kappa": {"trials": 2, "sets": ("adult_bool20",), "points": (20, 50)},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """Small made-up tables under the names of the catalogue's."""
+    rng = np.random.default_rng(0)
+    root = tmp_path_factory.mktemp("prepared")
+    smooth = Domain(
+        [Attribute("age", 9, "numeric"), Attribute("hours-per-week", 7, "ordinal"), Attribute("income>50K", 2)]
+    )
+    codes = rng.integers(0, [9, 7, 2], (200, 3))
+    Prepared("adult_smooth4", Table(codes, smooth), (Task("logistic", "income>50K"),)).save(root / "adult_smooth4")
+    Prepared("compas_smooth3", Table(codes, smooth), (Task("logistic", "income>50K"),)).save(root / "compas_smooth3")
+    boolean = Domain.from_sizes({f"x{j}": 2 for j in range(5)})
+    rows = Table(rng.integers(0, 2, (200, 5)), boolean)
+    for name in ("adult_bool20", "compas_bool13"):
+        Prepared(name, rows, (Task("logistic", "x0"),)).save(root / name)
+    return root
+
+
+def test_every_study_of_the_two_papers_is_tried():
+    assert set(SMALL) == {name for name in STUDIES if name.startswith(("chebyshev", "reduced_space"))}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_study_runs_repeats_and_draws(name, prepared):
+    card = study(name)
+    assert card.id == name
+    settings = {**card.defaults, **SMALL[name]}
+    data = {d: prepared / d for d in card.datasets if (prepared / d).exists()}
+    parts = card.parts(settings)
+    assert len(parts) == len(set(parts))
+    rows = pd.concat([card.run(part, settings, 0, data) for part in parts])
+    again = card.run(parts[0], settings, 0, data)
+    first = rows.iloc[: len(again)]
+    pd.testing.assert_frame_equal(first.drop(columns="seconds", errors="ignore")[[c for c in again if c != "seconds"]],
+                                  again.drop(columns="seconds", errors="ignore"), check_dtype=False)  # fmt: skip
+    tables = card.tables(rows, settings)
+    assert name in tables
+    assert all(len(t) for t in tables.values())
+    assert not any("seconds" in t.columns for t in tables.values())
+    assert card.figure(tables, settings).axes
+
+
+def test_defaults_hold_the_cards_values():
+    assert study("chebyshev_x1").defaults["trials"] == 10
+    assert study("reduced_space_n").defaults["records"] == (1000, 3000, 10_000, 30_000, 100_000)
+    assert study("reduced_space_epsilon").defaults["epsilons"] == (0.5, 1.0, 2.0, 4.0, 8.0)
+
+
+@pytest.mark.parametrize(
+    ("pair", "n_to", "expected"),
+    [("1,1", 3200, -0.80), ("2,1", 10**5, -0.985), ("3,1", 10**5, -0.995), ("1,2", 30_000, -0.55),
+     ("1,3", 30_000, -0.52), ("2,3", 30_000, -0.78), ("3,3", 10_000, -0.94)],
+)  # fmt: skip
+def test_finite_slopes_are_those_of_the_specification(pair, n_to, expected):
+    k, d = (int(v) for v in pair.split(","))
+    grids = {"1,3": (1000, 3000, 10_000, 30_000)}
+    ns = tuple(n for n in grids.get(pair, GRID[pair]) if n <= n_to)
+    assert finite_slope(k, d, ns) == pytest.approx(expected, abs=0.006)
+
+
+def test_slope_and_its_interval():
+    n = np.array([100.0, 1000, 10_000])
+    assert log_slope(n, 3 * n**-0.7) == pytest.approx(-0.7)
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"n": np.repeat(n, 50)})
+    rows["error"] = rows["n"] ** -0.5 * rng.lognormal(0, 0.2, 150)
+    slope, low, high = slope_interval(rows, "error")
+    assert low < slope < high
+    assert low < -0.5 < high
+    assert high - low < 0.1
+
+
+def test_the_dyadic_tree_is_consistent_and_unbiased_without_noise():
+    rng = np.random.default_rng(0)
+    x = population("beta", 5000, 1, rng)[:, 0]
+    exact = np.histogram(x, bins=16, range=(-1, 1))[0] / 5000
+    np.testing.assert_allclose(dyadic_histogram(x, 4, 1e9, rng), exact, atol=1e-6)
+    noisy = dyadic_histogram(x, 4, 0.5, rng)
+    assert noisy.sum() == pytest.approx(1)
+    assert noisy.min() >= 0
+
+
+def test_populations_stay_in_the_cube():
+    for name in ("beta", "atoms", "unif"):
+        x = population(name, 500, 3, np.random.default_rng(1))
+        assert x.shape == (500, 3)
+        assert np.abs(x).max() <= 1
+    assert len(np.unique(population("atoms", 500, 2, np.random.default_rng(1)), axis=0)) == 10
+
+
+def test_the_printed_lemma_fails_as_the_specification_says():
+    card = study("reduced_space_lemma")
+    table = pd.concat([card.run(p, card.defaults, 0, {}) for p in card.parts(card.defaults)])
+    printed = table[(table["lemma"] == "as printed") & (table["values"] == "±1")].set_index("bits")
+    assert printed.loc[20, "n"] == math.ceil(math.log(20 / 0.1) * 100)
+    assert printed.loc[20, "failure"] > 0.25
+    assert printed.loc[210, "failure"] > 0.6
+    assert (table[table["lemma"] == "repaired"]["failure"] <= 0.1).all()
