@@ -13,6 +13,7 @@ report: "workflow/report/workflow.rst"
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/methods.smk"
+include: "workflow/rules/studies.smk"
 include: "workflow/rules/results.smk"
 
 

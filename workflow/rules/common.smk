@@ -1,5 +1,6 @@
 # Configuration, plan and helpers of every rule. Everything else lives in the library.
 import os
+import re
 import sys
 
 # One BLAS thread a job: results must not depend on the number of cores, and small problems run faster.
@@ -35,6 +36,8 @@ wildcard_constraints:
     dataset=r"[^/]+",
     group=r"[^/]+",
     batch=r"[^/]+",
+    study="|".join(map(re.escape, SWEEP.studies)) or "none",
+    part=r"[^/]+",
 
 
 def job_of(wildcards):
@@ -49,3 +52,10 @@ def records_of(job):
 
 def source_records(wildcards):
     return [records_of(job) for job in SWEEP.plan.needed_by(job_of(wildcards))]
+
+
+def study_parts(wildcards):
+    study, settings = SWEEP.studies[wildcards.study]
+    return [
+        f"{RESULTS}/studies/{study.id}/{part}.parquet" for part in study.parts(settings)
+    ]

@@ -93,7 +93,10 @@ rule report_page:
     input:
         tables=rules.tables.output,
         comparisons=expand(f"{RESULTS}/tables/{{name}}.csv", name=COMPARISONS),
-        figures=expand(f"{RESULTS}/figures/{{figure}}.svg", figure=FIGURES),
+        studies=expand(f"{RESULTS}/tables/{{study}}.csv", study=SWEEP.studies),
+        figures=expand(
+            f"{RESULTS}/figures/{{figure}}.svg", figure=[*FIGURES, *SWEEP.studies]
+        ),
         narrow=expand(f"{RESULTS}/figures/narrow/{{figure}}.svg", figure=FIGURES),
         datasets=expand(
             f"{RESULTS}/data/{{dataset}}/dataset.json", dataset=SWEEP.entries
@@ -112,6 +115,10 @@ rule report_page:
         runtime=30,
     params:
         figures=FIGURES,
+        studies={
+            name: (study.title, study.caption)
+            for name, (study, _) in SWEEP.studies.items()
+        },
         config=SWEEP.config.model_dump(
             mode="json", by_alias=True, exclude_defaults=True
         ),

@@ -12,7 +12,7 @@ with logged(snakemake.log[0]):
 
     tables = {
         Path(p).stem: formats.read_csv(p)
-        for p in [*snakemake.input.tables, *snakemake.input.comparisons]
+        for p in [*snakemake.input.tables, *snakemake.input.comparisons, *snakemake.input.studies]
         if p.endswith(".csv")
     }
     captions = {}
@@ -21,6 +21,7 @@ with logged(snakemake.log[0]):
         captions[name] = (
             figures.certificate_caption(frame) if table == "certificates" else figures.caption(frame, table)
         )
+    captions |= {name: caption for name, (_, caption) in snakemake.params.studies.items()}
     facts = provenance.collect(tables["timings"])
     write_text(snakemake.output.provenance, json.dumps(facts, indent=1) + "\n")
     write_report(
@@ -29,6 +30,7 @@ with logged(snakemake.log[0]):
         figures={Path(p).stem: p for p in snakemake.input.figures},
         narrow_figures={Path(p).stem: p for p in snakemake.input.narrow},
         captions=captions,
+        titles={name: title for name, (title, _) in snakemake.params.studies.items()},
         provenance=facts,
         config=snakemake.params.config,
         datasets_info=provenance.datasets_info(

@@ -62,7 +62,8 @@ class Settings(_Strict):
     trials: int = Field(5, ge=1, description="independent repetitions (split and noise)")
     test_fraction: float = Field(0.2, gt=0, lt=1, description="share of rows held out in random splits")
     methods: tuple[MethodChoice, ...] = Field(
-        tuple(MethodChoice(id=m) for m in DEFAULT), min_length=1, description="ids, or entries with more detail"
+        tuple(MethodChoice(id=m) for m in DEFAULT),
+        description="ids, or entries with more detail; empty: studies only",
     )
     timeout_seconds: float | None = Field(
         None, gt=0, description="wall seconds after which one fit is given up; its rows say so"
@@ -96,6 +97,9 @@ class Config(Settings):
     results_dir: str = Field("results", min_length=1)
     comparisons: tuple[str, ...] = Field(
         (), description="cards whose tables compare the results with a paper's: dd_ssp"
+    )
+    studies: dict[Name, dict[str, Any] | None] = Field(
+        {}, description="experiment cards of their own kind, by id, with settings that override theirs"
     )
     experiments: dict[Name, dict[str, Any]] = Field(
         {}, description="named blocks that override the defaults; none: one experiment named 'sweep'"

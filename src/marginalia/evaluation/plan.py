@@ -167,7 +167,7 @@ def plan(config: Config, datasets: Mapping[str, Mapping[str, Sequence[Task]]]) -
                 for batch in [epsilon_text(e) for e in block.epsilons] if slow else [ALL]:
                     job = Job(block, dataset, group, batch, tuple(members), sources, own_methods.get(group))
                     jobs[block.name, dataset, group, batch] = job
-    if not jobs:
+    if not jobs and not config.studies:
         raise InputError("nothing to run: no chosen method has a task on the chosen data sets")
     return Plan(jobs)
 

@@ -12,10 +12,12 @@ from marginalia.data import catalog
 from marginalia.data.datasets import Resolution, resolve_auto, unreachable_reason
 from marginalia.data.files import write_text
 from marginalia.data.schema import Entry, parse_entry
-from marginalia.errors import InputError
+from marginalia.errors import InputError, unknown_name
 from marginalia.evaluation.config import Config, parse
 from marginalia.evaluation.plan import Plan, plan
 from marginalia.evaluation.protocols import Task
+from marginalia.evaluation.studies import Study
+from marginalia.evaluation.studies import study as find_study
 
 
 @dataclass(frozen=True)
@@ -30,12 +32,14 @@ class Sweep:
         Every data set that some experiment uses.
     resolution : Resolution
         What ``datasets: auto`` became: names, what is missing and why, whether embedded tables stand in.
+    studies : dict of id to (Study, settings)
     """
 
     config: Config
     plan: Plan
     entries: dict[str, Entry]
     resolution: Resolution
+    studies: dict[str, tuple[Study, dict[str, Any]]]
 
     def figures(self, metrics: tuple[str, ...]) -> dict[str, tuple[str, str]]:
         """Return every figure's name with its experiment and table.
@@ -88,7 +92,13 @@ def prepare(content: Mapping[str, Any], *, probe: bool = True) -> Sweep:
             if block.datasets != "auto" and probe and (reason := unreachable_reason(entry)):
                 raise InputError(f"data set '{entry.name}': {reason}")
         chosen[block.name] = {entry.name: tasks_of(entry) for entry in own}
-    ready = Sweep(config, plan(config, chosen), entries, found)
+    studies = {name: _study(name, settings or {}) for name, settings in config.studies.items()}
+    for study, _ in studies.values():
+        for name in study.datasets:
+            entry = entries.setdefault(name, catalog.entry(name))
+            if probe and (reason := unreachable_reason(entry)):
+                raise InputError(f"study '{study.id}' needs data set '{name}': {reason}")
+    ready = Sweep(config, plan(config, chosen), entries, found, studies)
     text = json.dumps(asdict(found), indent=1) + "\n"
     if automatic and not (note.exists() and note.read_text() == text):
         write_text(note, text)
@@ -102,6 +112,14 @@ def tasks_of(entry: Entry) -> tuple[Task, ...]:
         return None if entry.one_hot is None else tuple(n for n in entry.one_hot if n not in drop)
 
     return tuple(Task(task, spec.target, spec.drop, encoded(spec.drop)) for task, spec in entry.tasks.items())
+
+
+def _study(name: str, settings: Mapping[str, Any]) -> tuple[Study, dict[str, Any]]:
+    study = find_study(name)
+    for key in settings:
+        if key not in study.defaults:
+            raise unknown_name(f"setting of study '{name}'", key, study.defaults)
+    return study, {**study.defaults, **settings}
 
 
 def _resolution(note: Path, *, probe: bool) -> Resolution:

@@ -36,6 +36,7 @@ def write_report(
     config: Mapping[str, Any],
     datasets_info: Sequence[Mapping[str, Any]],
     narrow_figures: Mapping[str, str | os.PathLike[str]] | None = None,
+    titles: Mapping[str, str] | None = None,
     title: str = "marginalia report",
 ) -> None:
     """Write the report page, atomically. The same arguments give the same bytes.
@@ -51,6 +52,8 @@ def write_report(
         SVG files, named by the table they show (``mse``) or by experiment and table (``f3a_mse``); the narrow ones
         are shown on small screens.
     captions : mapping of figure name to str
+    titles : mapping of figure name to str, optional
+        Headings of figures that are not named after a table of this package.
     provenance : mapping
         What ran, where and when; nested mappings become nested lists. Times are given, never taken here.
     config : mapping
@@ -85,7 +88,7 @@ def write_report(
         missing=[d for d in datasets_info if d.get("status") == "missing"],
         datasets=_datasets_table(datasets_info),
         best=page.recommendation_table([tables[m] for m in shown], METRIC_NAMES) if shown else None,
-        figures=[_figure(name, figures, narrow_figures or {}, captions) for name in figures],
+        figures=[_figure(name, figures, narrow_figures or {}, captions, titles or {}) for name in figures],
         results=[_results(tables[m], m) for m in shown],
         details=[
             *(_results(tables[m], m) for m in present if m not in HEADLINE_METRICS),
@@ -150,13 +153,14 @@ def _figure(
     figures: Mapping[str, str | os.PathLike[str]],
     narrow: Mapping[str, str | os.PathLike[str]],
     captions: Mapping[str, str],
+    titles: Mapping[str, str],
 ) -> dict[str, str]:
     if name not in captions:
         raise InputError(f"figure '{name}' has no caption; add one under its name")
     first_sentence = captions[name].split(". ")[0].rstrip(".")
     return {
         "name": name,
-        "title": _heading(name),
+        "title": titles.get(name) or _heading(name),
         "wide": _data_uri(figures[name]),
         "narrow": _data_uri(narrow[name]) if name in narrow else "",
         "alt": f"Figure. {first_sentence}. The same numbers are in the tables below.",

@@ -33,7 +33,7 @@ class Study:
         ``seconds`` and ``peak_mb`` are kept out of the tables that must repeat byte for byte.
     tables : callable(rows, settings) -> dict of name to DataFrame
         From the rows of all parts; the main table has the name `id`.
-    figure : callable(tables, settings) -> Figure, or None
+    figure : callable(tables, settings) -> Figure
     datasets : tuple of str
     """
 
@@ -44,5 +44,5 @@ class Study:
     parts: Callable[[Settings], list[str]]
     run: Callable[[str, Settings, int, Mapping[str, Path]], pd.DataFrame]
     tables: Callable[[pd.DataFrame, Settings], dict[str, pd.DataFrame]]
-    figure: Callable[[dict[str, pd.DataFrame], Settings], Figure] | None = None
+    figure: Callable[[dict[str, pd.DataFrame], Settings], Figure]
     datasets: tuple[str, ...] = ()
