@@ -43,7 +43,7 @@ def test_pairs_of_k_attributes_have_the_papers_weights():
         ([("a",), ()], "at least one attribute"),
         ([(("a", "b"), -1.0)], "weight"),
         ([], "empty"),
-        ([("d", "c", "b")], "max_cells"),
+        ([("a",), ("d", "c", "b")], "has 4000 cells, max_cells is 3000"),
     ],
 )
 def test_bad_workloads_are_refused(bad, message):

@@ -100,6 +100,7 @@ def estimate(
         theta = fit.run(theta, settings)
     model = GraphicalModel(domain, plan, theta, total)
     model.inference = fit.inference  # calibrated at theta
+    model.log_z = fit.inference.log_z
     model.report = fit.report
     return model
 

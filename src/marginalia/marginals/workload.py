@@ -41,7 +41,7 @@ class Workload:
             or ``{attributes: weight}``. An element may also be a pair ``(attributes, weight)``.
         domain : Domain
         max_cells : float, optional
-            Leave out marginals with more cells.
+            Leave marginals with more cells out of an order's workload; refuse them where they are named.
 
         Raises
         ------
@@ -50,6 +50,7 @@ class Workload:
         """
         if isinstance(workload, bool) or (isinstance(workload, int | np.integer) and workload < 1):
             raise InputError(f"workload must be a positive order or a list of attribute tuples, not {workload!r}")
+        by_order = isinstance(workload, int | np.integer)
         if isinstance(workload, int | np.integer):
             order = min(int(workload), len(domain))
             pairs = [(c, 1.0) for c in itertools.combinations(range(len(domain)), order)]
@@ -57,8 +58,12 @@ class Workload:
             pairs = _named(workload, domain)
         weights: dict[Clique, float] = {}
         for clique, weight in pairs:
-            if max_cells is None or domain.n_cells([domain.names[a] for a in clique]) <= max_cells:
+            names = [domain.names[a] for a in clique]
+            cells = domain.n_cells(names)
+            if max_cells is None or cells <= max_cells:
                 weights[clique] = weights.get(clique, 0.0) + weight
+            elif not by_order:
+                raise InputError(f"workload: {tuple(names)} has {cells} cells, max_cells is {max_cells:g}; raise it")
         if not weights:
             raise InputError("the workload is empty" if not pairs else "max_cells leaves no marginal; raise it")
         return cls(tuple(weights), tuple(weights.values()))

@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -59,7 +59,7 @@ class AIM(Synthesizer):
         Largest junction tree, counted as in the paper (the engine itself needs less); a share of it is allowed as the
         budget is spent.
     max_cells : float, default 1e6
-        Larger marginals of a workload given by its order are left out.
+        Larger marginals of a workload given by its order are left out; named ones are refused.
     rounds : int, optional
         T: the starting price of a round is 1/T of the budget. Default 16 per attribute. The number of rounds run
         depends on the annealing and never exceeds T.
@@ -119,10 +119,9 @@ class AIM(Synthesizer):
         """Return the mean over the workload of half the L1 distance between the model's and the table's marginals."""
         self._check_fitted()
         errors = []
-        for clique in self.workload_.cliques:
-            names = [self.domain_.names[a] for a in clique]
+        for names in self.workload_.names(self.domain_):
             counts = table.counts(names) / max(1, table.n_rows)
-            errors.append(0.5 * float(np.abs(counts - self.model_.probabilities(clique)).sum()))
+            errors.append(0.5 * float(np.abs(counts - self.model_.marginal(names) / self.model_.total).sum()))
         return float(np.mean(errors))
 
     def confidence_bound(self, attributes: Sequence[str], *, confidence: float = 0.95) -> float:
@@ -301,22 +300,7 @@ class Round:
     epsilon: float
     sensitivity: float
     misfit: float
-    candidates: dict[Clique, float]
-
-    def __init__(
-        self,
-        marginal: Clique,
-        weight: float,
-        cells: int,
-        sigma: float,
-        epsilon: float,
-        sensitivity: float,
-        misfit: float,
-        candidates: dict[Clique, float] | None = None,
-    ) -> None:
-        self.marginal, self.weight, self.cells = marginal, weight, cells
-        self.sigma, self.epsilon, self.sensitivity, self.misfit = sigma, epsilon, sensitivity, misfit
-        self.candidates = candidates or {}
+    candidates: dict[Clique, float] = field(default_factory=dict)
 
 
 def _subsets(clique: Clique) -> Iterator[Clique]:
