@@ -124,6 +124,14 @@ _PAPERS_REDUCED_SPACE = (
     ("solution", "lp"),
     ("space", "sampled"),
 )
+_EXCESS_RISK_DP_SGD = (
+    ("clip", 1.0),
+    ("decay", 0.1),
+    ("fit_intercept", True),
+    ("inputs", "codes"),
+    ("learning_rate", 5.0),
+    ("steps", 500),
+)
 
 BUILT_IN: dict[str, Method] = {
     m.id: m
@@ -189,6 +197,18 @@ BUILT_IN: dict[str, Method] = {
             ),
             relations=("replace_one",),
             about="halfspaces for a grid of margins, one chosen privately (Wang, Zhu, Wang)",
+        ),
+        Method(
+            "dp_sgd",
+            "learner",
+            {"linear": f"{_LEARNING}:DPSGDRegressor", "logistic": f"{_LEARNING}:DPSGDClassifier"},
+            (
+                Arm("dp_sgd", "tight", tasks=_BOTH),
+                Arm("dp_sgd", "published", "excess_risk", ("logistic",), parameters=_EXCESS_RISK_DP_SGD),
+                Arm("dp_sgd", "tight", "private_selection", _BOTH, parameters=(("selection", "random_stopping"),)),
+            ),
+            slow=True,
+            about="differentially private stochastic gradient descent (Abadi et al. 2016)",
         ),
         Method(
             "dd_ssp",

@@ -3,6 +3,7 @@
 from marginalia.learning.ada_ssp import AdaSSPRegressor
 from marginalia.learning.adaptive_margin import AdaptiveMarginClassifier
 from marginalia.learning.dd_ssp import DDSSPClassifier, DDSSPRegressor
+from marginalia.learning.dp_sgd import DPSGDClassifier, DPSGDRegressor
 from marginalia.learning.objective_perturbation import ObjectivePerturbationClassifier
 from marginalia.learning.public import LogisticClassifier, OLSRegressor
 from marginalia.learning.ssp import SSPClassifier, SSPRegressor
@@ -13,6 +14,8 @@ __all__ = [
     "AdaptiveMarginClassifier",
     "DDSSPClassifier",
     "DDSSPRegressor",
+    "DPSGDClassifier",
+    "DPSGDRegressor",
     "LogisticClassifier",
     "OLSRegressor",
     "ObjectivePerturbationClassifier",

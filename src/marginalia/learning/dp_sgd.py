@@ -1,0 +1,222 @@
+"""Linear and logistic regression by differentially private stochastic gradient descent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from marginalia.data import Domain, Table
+from marginalia.data.encoding import Encoder
+from marginalia.errors import InputError
+from marginalia.learning.base import LinearClassifier, LinearRegressor, PrivateLearner, Seed, choose, generator
+from marginalia.learning.dp_sgd_descent import Batches, Run, descend
+from marginalia.learning.dp_sgd_selection import best_of_random_runs
+from marginalia.learning.rows import Rows
+from marginalia.learning.solvers import one_blas_thread
+from marginalia.privacy import checks
+from marginalia.privacy.calibration import poisson_gaussian_noise_multiplier
+from marginalia.privacy.ledger import Ledger
+
+BATCH_SIZE = 256
+
+
+class _DPSGD(PrivateLearner):
+    """What both learners share; the parameters are described in `DPSGDClassifier`."""
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        calibration: str = "tight",
+        relation: str = "add_remove",
+        batch_size: int | None = None,
+        epochs: float = 20,
+        steps: int | None = None,
+        learning_rate: float = 1.0,
+        decay: float = 0.0,
+        clip: float = 0.2,
+        fit_intercept: bool = False,
+        inputs: Literal["scaled", "codes"] = "scaled",
+        n_public: int | None = None,
+        selection: Literal["fixed", "random_stopping"] = "fixed",
+        backend: Literal["closed_form", "opacus"] = "closed_form",
+        one_hot: Iterable[str] | None = None,
+        random_state: Seed = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.calibration = calibration
+        self.relation = relation
+        self.batch_size = batch_size
+        self.epochs = epochs
+        self.steps = steps
+        self.learning_rate = learning_rate
+        self.decay = decay
+        self.clip = clip
+        self.fit_intercept = fit_intercept
+        self.inputs = inputs
+        self.n_public = n_public
+        self.selection = selection
+        self.backend = backend
+        self.one_hot = one_hot
+        self.random_state = random_state
+
+    def fit(self, X: Table | ArrayLike, y: object) -> Self:
+        """Learn under (epsilon, delta)-differential privacy; see `PrivateLearner.fit`.
+
+        With ``epsilon=math.inf`` there is no noise, no privacy, and no `ledger_`.
+        """
+        if self.epsilon == math.inf:
+            self._check_parameters()
+            rng = generator(self.random_state)
+            rows = self._rows(X, y)
+            with one_blas_thread():
+                self.coef_ = self._release(rows, None, rng)
+        else:
+            super().fit(X, y)
+        self.intercept_ = 0.0
+        if self.fit_intercept:
+            self.coef_, self.intercept_ = self.coef_[:-1], float(self.coef_[-1])
+        if self.encoder_ is not None and self.inputs == "codes":
+            # code = (z + 1)(m - 1)/2 for the encoded feature z
+            half = _half_ranges(self.encoder_)
+            self.intercept_ += float(half @ self.coef_)
+            self.coef_ = half * self.coef_
+        return self
+
+    def _release(self, rows: Rows, ledger: Ledger | None, rng: np.random.Generator) -> NDArray[np.float64]:
+        X = self._design(rows)
+        if self.selection == "random_stopping":
+            assert ledger is not None
+            n = self.n_public or len(X)
+            return best_of_random_runs(X, rows.y, self.task, self.epsilon, self.delta, n=n, ledger=ledger, rng=rng)
+        batches, steps = self._schedule(len(X))
+        noise = 0.0 if ledger is None else self._noise_multiplier(batches, steps, len(X), ledger)
+        run = Run(steps, self.learning_rate, self.clip, noise, self.decay)
+        if self.backend == "opacus":
+            from marginalia.learning.dp_sgd_opacus import descend_by_opacus
+
+            return descend_by_opacus(X, rows.y, self.task, run, batches, ledger=ledger, rng=rng)
+        return descend(X, rows.y, self.task, [run], batches, ledger=ledger, rng=rng)[:, 0]
+
+    def _schedule(self, n: int) -> tuple[Batches, int]:
+        """Return batches and steps, from public numbers alone."""
+        n = self.n_public or n
+        size = min(BATCH_SIZE, n) if self.batch_size is None else self.batch_size
+        if size > n:
+            raise InputError(f"batch_size is {size}: more than the {n} rows; use at most {n}")
+        return Batches(size / n, size), self.steps or max(1, math.floor(self.epochs * n / size))
+
+    def _noise_multiplier(self, batches: Batches, steps: int, n: int, ledger: Ledger) -> float:
+        if self.calibration == "published":
+            of_mean = self.clip * math.sqrt(16 * steps * -math.log(self.delta)) / ((self.n_public or n) * self.epsilon)
+            return of_mean * batches.size / self.clip
+        return poisson_gaussian_noise_multiplier(self.epsilon, self.delta, batches.rate, steps, ledger.relation)
+
+    def _design(self, rows: Rows) -> NDArray[np.float64]:
+        X = rows.X
+        if self.encoder_ is not None and self.inputs == "codes":
+            X = (X + 1) * _half_ranges(self.encoder_)
+        return np.column_stack([X, np.ones(len(X))]) if self.fit_intercept else X
+
+    def _encoder(self, domain: Domain, target: str) -> Encoder:
+        if self.inputs == "scaled":
+            return super()._encoder(domain, target)
+        super()._encoder(domain, target)  # refuses unknown names
+        return Encoder(domain, target, one_hot=())
+
+    def _check_parameters(self) -> None:
+        if self.epsilon != math.inf:
+            checks.positive("epsilon", self.epsilon)
+        checks.open_unit("delta", self.delta)
+        choose(self, "calibration", self.CALIBRATIONS)
+        choose(self, "relation", ("add_remove", "replace_one"))
+        choose(self, "inputs", ("scaled", "codes"))
+        choose(self, "selection", ("fixed", "random_stopping"))
+        choose(self, "backend", ("closed_form", "opacus"))
+        for name in ("batch_size", "steps", "n_public"):
+            if getattr(self, name) is not None:
+                checks.count(name, getattr(self, name))
+        checks.positive("epochs", self.epochs)
+        checks.positive("learning_rate", self.learning_rate)
+        checks.not_negative("decay", self.decay)
+        if not (self.clip == math.inf and self.epsilon == math.inf):
+            checks.positive("clip", self.clip)
+        if self.selection == "random_stopping":
+            self._check_selection()
+
+    def _check_selection(self) -> None:
+        if self.epsilon == math.inf:
+            raise InputError("selection='random_stopping' needs a finite epsilon")
+        if self.calibration == "published" or self.backend == "opacus":
+            raise InputError("selection='random_stopping' goes with calibration='tight' and backend='closed_form' only")
+
+
+class DPSGDClassifier(_DPSGD, LinearClassifier):
+    """Logistic regression by DP-SGD (Abadi et al. 2016): clipped gradients of Poisson batches, with Gaussian noise.
+
+    From w = 0, ``w <- w - learning_rate/(1 + decay t) (sum of clipped gradients + clip sigma N(0, I)) / batch_size``;
+    the last iterate is released. The defaults are one setting of Ferrando and Sheldon's grid, fixed in advance.
+
+    Parameters
+    ----------
+    epsilon : float, default 1.0
+        Infinity: plain SGD with the same batches, without privacy (`clip` still applies, and may then be infinite).
+    delta : float, default 1e-5
+    calibration : {"tight", "published"}, default "tight"
+        The smallest noise that the privacy loss distribution certifies, or that of Iyengar et al. (2019) on the mean
+        gradient, sigma = clip sqrt(16 T ln(1/delta))/(n epsilon).
+    relation : {"add_remove", "replace_one"}, default "add_remove"
+    batch_size : int, optional
+        Expected size of a Poisson batch. Default: 256, or the number of rows where that is less.
+    epochs : float, default 20
+        Number of steps T times `batch_size` over the number of rows, rounded down.
+    steps : int, optional
+        T, in place of `epochs`.
+    learning_rate : float, default 1.0
+    decay : float, default 0.0
+    clip : float, default 0.2
+    fit_intercept : bool, default False
+        Append a constant 1 to every row.
+    inputs : {"scaled", "codes"}, default "scaled"
+        Tables only: train on features scaled by the public domain, or on the bare integer codes of all attributes (no
+        one-hot blocks). `coef_` and `intercept_` refer to `encoder_` in both.
+    n_public : int, optional
+        A documented number of rows, from which the sampling rate and T follow. Default: the number of rows in `fit`,
+        which then counts as public; under ``add_remove`` that is an assumption.
+    selection : {"fixed", "random_stopping"}, default "fixed"
+        Train with the parameters above, or choose full-batch settings privately: see `best_of_random_runs`; all
+        parameters of the descent are then unused.
+    backend : {"closed_form", "opacus"}, default "closed_form"
+        The same law of weights by our matrix form or by Opacus, which needs torch and serves as the reference.
+    one_hot : iterable of str, optional
+        Tables only: attributes encoded as one-hot blocks; see `Encoder`.
+    random_state : int, numpy.random.SeedSequence or None, default None
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+    intercept_ : float
+    classes_ : ndarray of shape (2,)
+    ledger_ : Ledger
+        Absent after a fit without privacy.
+
+    Notes
+    -----
+    Rows of arrays may have any length: their gradients are clipped. Scale features by *public* bounds all the same.
+
+    Privacy: (epsilon, delta)-DP; one event of Poisson-sampled Gaussians, or one of random stopping.
+    """
+
+
+class DPSGDRegressor(_DPSGD, LinearRegressor):
+    """Linear regression by DP-SGD with the loss (y - x.w)²; parameters and attributes as for `DPSGDClassifier`."""
+
+
+def _half_ranges(encoder: Encoder) -> NDArray[np.float64]:
+    return np.array([(encoder.domain[name].size - 1) / 2 for name in encoder.features])

@@ -1,0 +1,81 @@
+"""DP-SGD by Opacus: the reference that the closed form of `dp_sgd_descent` is checked and raced against."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.data.encoding import Task
+from marginalia.errors import InputError
+from marginalia.learning.dp_sgd_descent import Batches, Run
+from marginalia.privacy.events import PoissonGaussianEvent
+from marginalia.privacy.ledger import Ledger
+
+Array = NDArray[np.float64]
+
+
+def descend_by_opacus(
+    X: Array, y: Array, task: Task, run: Run, batches: Batches, *, ledger: Ledger | None, rng: np.random.Generator
+) -> Array:
+    """Return the last iterate of `run`: the law of `descend` with one run, up to single precision.
+
+    Opacus draws the batches (its own loader would round 1/rate to a whole number, so it is given the rate), clips and
+    adds the noise; the ledger is charged here, with the event of the closed form.
+
+    Parameters
+    ----------
+    X, y, task, run, batches, ledger, rng
+        As in `descend`.
+
+    Returns
+    -------
+    ndarray of shape (p,)
+
+    Raises
+    ------
+    InputError
+        Torch or Opacus are not installed.
+    """
+    try:
+        import torch
+        from opacus import PrivacyEngine
+        from opacus.data_loader import DPDataLoader
+    except ImportError as error:
+        raise InputError(f"backend='opacus' needs torch and opacus ({error}); use backend='closed_form'") from None
+    if ledger is not None:
+        ledger.append(PoissonGaussianEvent(batches.rate, run.noise_multiplier, run.steps, "gradients"))
+    generators = [torch.Generator().manual_seed(int(rng.integers(2**62))) for _ in range(2)]
+    target = (y + 1) / 2 if task == "logistic" else y
+    rows = torch.utils.data.TensorDataset(*(torch.from_numpy(a.astype(np.float32)) for a in (X, target)))
+    model: Any = torch.nn.Linear(X.shape[1], 1, bias=False)
+    torch.nn.init.zeros_(model.weight)
+    optimizer: Any = torch.optim.SGD(model.parameters(), lr=run.learning_rate / batches.size)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about generators that are not cryptographic, and hooks of torch itself
+        # Sums: Opacus would divide a mean by a batch size of its own rounding.
+        model, optimizer, loader = PrivacyEngine().make_private(
+            module=model,
+            optimizer=optimizer,
+            data_loader=DPDataLoader(rows, sample_rate=batches.rate, generator=generators[0]),
+            noise_multiplier=run.noise_multiplier,
+            max_grad_norm=run.clip,
+            poisson_sampling=False,  # the loader does it already
+            loss_reduction="sum",
+            noise_generator=generators[1],
+        )
+        loss = torch.nn.BCEWithLogitsLoss(reduction="sum") if task == "logistic" else torch.nn.MSELoss(reduction="sum")
+        t = 0
+        while t < run.steps:
+            for x, values in loader:
+                for group in optimizer.param_groups:
+                    group["lr"] = run.learning_rate / (1 + run.decay * t) / batches.size
+                optimizer.zero_grad()
+                loss(model(x).squeeze(-1), values).backward()
+                optimizer.step()
+                t += 1
+                if t == run.steps:
+                    break
+    return next(model.parameters()).detach().numpy().astype(np.float64)[0]
