@@ -27,7 +27,7 @@ class FitSettings:
     t: float = 3.0
     gap: float = 0.01
     decrease: float = 5e-4
-    passes: int = 1000
+    passes: int = 2000
     min_outer: int = 2
 
 
