@@ -1,0 +1,55 @@
+from pathlib import Path
+
+import pytest
+
+from marginalia.errors import InputError
+from marginalia.reporting.pages import fill
+
+ROOT = Path(__file__).parents[2]
+PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "t.csv").write_text("method,epsilon,mean,held\naim,1.0,0.123456,True\nmst,2.0,,False\n")
+    return tmp_path
+
+
+def page(options=""):
+    return f"before\n<!-- table: t.csv{options} -->\nold\n<!-- end -->\nafter\n"
+
+
+def test_a_marked_table_is_filled_in(folder):
+    text = fill(page(" columns=method,mean,held digits=3"), folder)
+    assert "| method | mean | held |" in text
+    assert "| aim | 0.123 | yes |" in text
+    assert "| mst |  | no |" in text
+    assert "old" not in text
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert fill(text, folder) == text
+
+
+def test_rows_are_chosen_by_value(folder):
+    text = fill(page(" where=method:mst"), folder)
+    assert "aim" not in text
+    assert "| mst | 2 |" in text
+
+
+@pytest.mark.parametrize("options", [" columns=nothing", " rows=3"])
+def test_bad_options_are_one_line(folder, options):
+    with pytest.raises(InputError) as error:
+        fill(page(options), folder)
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_table_is_one_line(tmp_path):
+    with pytest.raises(InputError, match="does not exist"):
+        fill(page(), tmp_path)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
+def test_committed_pages_show_the_committed_tables(path):
+    """After a new run: python -m marginalia.reporting.pages."""
+    text = path.read_text(encoding="utf-8")
+    assert fill(text, ROOT) == text
