@@ -211,6 +211,18 @@ BUILT_IN: dict[str, Method] = {
             about="differentially private stochastic gradient descent (Abadi et al. 2016)",
         ),
         Method(
+            "pate",
+            "learner",
+            {"logistic": f"{_LEARNING}:PATEClassifier"},
+            (
+                Arm("pate", "tight", tasks=("logistic",)),
+                Arm("pate", "published", tasks=("logistic",)),
+            ),
+            relations=("replace_one",),
+            slow=True,
+            about="private aggregation of teacher ensembles (Papernot et al. 2017, 2018)",
+        ),
+        Method(
             "dd_ssp",
             "downstream",
             {"linear": f"{_LEARNING}:DDSSPRegressor", "logistic": f"{_LEARNING}:DDSSPClassifier"},

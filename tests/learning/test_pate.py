@@ -1,0 +1,114 @@
+"""PATE: its noise, its votes, and what it refuses."""
+
+import math
+
+import numpy as np
+import pytest
+from learning_helpers import make_table
+from sklearn.linear_model import LogisticRegression
+
+from marginalia.data import Domain, Table
+from marginalia.data.splits import random_split
+from marginalia.errors import InputError
+from marginalia.learning import PATEClassifier
+from marginalia.learning.pate import published_gamma
+
+
+@pytest.mark.parametrize(("queries", "gamma"), [(100, 0.010003), (20, 0.022367)])
+def test_published_noise(queries, gamma):
+    got = published_gamma(1.0, 1e-5, queries)
+    assert got == pytest.approx(gamma, abs=5e-7)
+    assert 4 * queries * got**2 + 2 * got * math.sqrt(2 * queries * math.log(1e5)) == pytest.approx(1.0, rel=1e-12)
+
+
+@pytest.mark.parametrize(("queries", "sigma"), [(100, 52.8), (20, 23.6)])
+def test_tight_noise(queries, sigma):
+    model = PATEClassifier(n_queries=queries, n_teachers=5, random_state=0).fit(make_table(), "rich")
+    assert model.sigma_ == pytest.approx(sigma, abs=0.05)
+    assert model.ledger_.epsilon_spent == pytest.approx(1.0, abs=1e-6)
+    assert model.ledger_.certified
+
+
+@pytest.mark.parametrize(("queries", "spent"), [(100, 0.7148), (20, 0.6829)])
+def test_published_certificate(queries, spent):
+    """A little below .717/.690, which charge each query as any 2 gamma-DP mechanism and not as Laplace noise."""
+    model = PATEClassifier(calibration="published", n_queries=queries, n_teachers=5, random_state=0)
+    ledger = model.fit(make_table(), "rich").ledger_
+    assert ledger.certified
+    assert ledger.epsilon_spent == pytest.approx(spent, abs=2e-4)
+    assert len(ledger.events) == queries
+
+
+@pytest.mark.parametrize("calibration", ["tight", "published"])
+def test_without_noise_the_student_learns_the_majority(calibration):
+    """At a huge epsilon the labels are the plain majority of teachers on the parts that the seed deals out."""
+    table = make_table(600)
+    model = PATEClassifier(epsilon=1e9, calibration=calibration, n_teachers=7, n_queries=50, random_state=3)
+    model.fit(table, "rich")
+    X, y = model.encoder_.transform(table), table.column("rich")
+    order = np.random.default_rng(3).permutation(600)
+    public, parts = X[order[:50]], np.split(order[50 : 50 + 7 * 78], 7)
+    votes = sum(LogisticRegression(max_iter=10_000).fit(X[part], y[part]).predict(public) for part in parts)
+    student = LogisticRegression(max_iter=10_000).fit(public, votes > 3.5)
+    np.testing.assert_allclose(model.coef_, student.coef_[0], rtol=1e-6)
+    assert model.intercept_ == pytest.approx(student.intercept_[0], rel=1e-6)
+
+
+def test_a_class_without_votes_can_still_win():
+    """All teachers vote 0; with the noise of T queries about half of the labels flip when K is small."""
+    X = np.random.default_rng(0).normal(size=(400, 2))
+    y = np.zeros(400)
+    y[np.random.default_rng(0).permutation(400)[0]] = 1  # the first public row at seed 0: no teacher sees class 1
+    model = PATEClassifier(n_teachers=3, n_queries=100, random_state=0).fit(X, y)
+    assert np.abs(model.coef_).max() > 0  # both labels occur among the 100 public rows
+
+
+def test_unanimous_labels_make_a_constant_student():
+    X = np.random.default_rng(0).normal(size=(400, 2))
+    y = np.zeros(400)
+    y[np.random.default_rng(0).permutation(400)[0]] = 1
+    model = PATEClassifier(epsilon=1e9, n_teachers=3, n_queries=100, random_state=0).fit(X, y)
+    assert np.array_equal(model.coef_, [0, 0])
+    assert np.array_equal(model.predict(X), np.zeros(400))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "pattern"),
+    [
+        ({"relation": "add_remove"}, "replace_one only"),
+        ({"n_queries": 400}, "leave none for the teachers"),
+        ({"n_queries": 0}, "n_queries"),
+        ({"n_teachers": 301, "n_queries": 100}, "use at most 300"),
+        ({"n_teachers": 2.5}, "n_teachers"),
+        ({"epsilon": math.inf}, "epsilon"),
+        ({"calibration": "classical"}, "calibration"),
+    ],
+    ids=str,
+)
+def test_bad_parameters_are_one_line(table, parameters, pattern):
+    with pytest.raises(InputError, match=pattern) as caught:
+        PATEClassifier(**parameters).fit(table, "rich")
+    assert "\n" not in str(caught.value)
+
+
+# X-F4: accuracy at epsilon 1 with published noise on integer codes, 10 splits; the largest ensemble.
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "target", "teachers", "queries", "accuracy"),
+    [
+        ("compas", "two_year_recid", 300, 100, 0.661),
+        ("heart", "output", 15, 20, 0.521),
+        ("churn", "Churn Value", 200, 100, 0.708),
+    ],
+)
+def test_golden_accuracy(mirror, name, target, teachers, queries, accuracy):
+    folder = mirror / "dpml"
+    table = Table.from_csv(folder / f"{name}.csv", domain=Domain.from_json(folder / f"{name}_domain.json"))
+    found = []
+    for seed in range(10):
+        split = random_split(table, seed=seed, test_fraction=0.2)
+        model = PATEClassifier(calibration="published", n_teachers=teachers, n_queries=queries, random_state=seed)
+        model.fit(split.train.drop(target).codes, split.train.column(target))
+        found.append(np.mean(model.predict(split.test.drop(target).codes) == split.test.column(target)))
+    error = np.std(found, ddof=1) / math.sqrt(10)
+    assert np.mean(found) == pytest.approx(accuracy, abs=3 * math.sqrt(2) * error)
