@@ -24,10 +24,10 @@ class FitSettings:
         Outer steps made in any case.
     """
 
-    t: float = 3.0
-    gap: float = 0.01
-    decrease: float = 5e-4
-    passes: int = 2000
+    t: float = 1.0
+    gap: float = 0.003
+    decrease: float = 1e-5
+    passes: int = 4000
     min_outer: int = 2
 
 

@@ -37,7 +37,7 @@ from marginalia.synthesis.aim_scores import CandidateScores
 from marginalia.synthesis.base import Synthesizer
 
 _TIGHT_SECONDS = 0.05  # a round's tight fit may take this long, predicted; beyond, quick fits lose nothing
-_FINAL_SECONDS = 8.0  # the same for the last fit
+_FINAL_SECONDS = 4.0  # the same for the last fit
 
 
 class AIM(Synthesizer):
