@@ -14,7 +14,7 @@ SETTINGS = [
     ("dd_ssp", "adult@dd_ssp", "linear", "ada_ssp", "code_constants", "published", (0.118, 0.058)),
     ("dd_ssp", "adult@dd_ssp", "linear", "ssp", "", "tight", (0.020, 0.020)),
     ("dd_ssp", "adult@dd_ssp", "linear", "dd_ssp", "mst", "tight", (0.030, 0.030)),
-    ("dd_ssp", "adult@dd_ssp", "linear", "dd_ssp", "mixture", "tight", (0.040, 0.040)),
+    ("dd_ssp_mixture", "adult@dd_ssp", "linear", "dd_ssp", "mixture", "tight", (0.040, 0.040)),
     ("dd_ssp", "adult@dd_ssp", "logistic", "dd_ssp", "aim", "tight", (0.87, 0.88)),
     ("dd_ssp", "adult@dd_ssp", "logistic", "aim_synth", "", "tight", (0.80, 0.88)),
     ("dd_ssp", "adult@dd_ssp", "logistic", "objective_perturbation", "", "published", (0.80, 0.885)),

@@ -26,7 +26,7 @@ SSP: Arm = ("ssp", "", "tight")
 OBJ_PERT: Arm = ("objective_perturbation", "", "published")
 OBJ_PERT_TIGHT: Arm = ("objective_perturbation", "", "tight")
 METRIC = {"linear": "mse", "logistic": "auc"}
-MAIN, SMALLER = "dd_ssp", "dd_ssp_100mb"
+MAIN, SMALLER, MIXTURE = "dd_ssp", "dd_ssp_100mb", "dd_ssp_mixture"
 COLUMNS = ("id", "task", "dataset", "epsilon", "left", "right", "difference", "two_stderr", "held")
 NOT_TESTED = {
     "c07": "needs DP-SGD with its 108-point grid",
@@ -105,7 +105,8 @@ def claims(records: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     records : DataFrame
-        Result rows of the experiment ``dd_ssp`` and, for the claim on model size, ``dd_ssp_100mb``.
+        Result rows of the experiment ``dd_ssp`` and, for the claims on mixture inference and on model size, of
+        ``dd_ssp_mixture`` and ``dd_ssp_100mb``.
 
     Returns
     -------
@@ -114,7 +115,7 @@ def claims(records: pd.DataFrame) -> pd.DataFrame:
         (lower MSE, higher AUC), two standard errors of that difference, and whether the claim held.
     """
     rows = []
-    means = _means(records, MAIN)
+    means = pd.concat([_means(records, MAIN), _means(records, MIXTURE)], ignore_index=True)
     for claim in CLAIMS:
         for left, right in claim.pairs:
             for place, gain, two, baseline in _differences(means, means, claim.task, left, right):
