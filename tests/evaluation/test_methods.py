@@ -1,7 +1,8 @@
 import pytest
 
 from marginalia.errors import InputError
-from marginalia.evaluation.methods import BUILT_IN, DEFAULT, Arm, Choice, method, select
+from marginalia.evaluation.choices import Choice, select
+from marginalia.evaluation.methods import BUILT_IN, DEFAULT, Arm, method
 
 OWN = """
 class Mine:

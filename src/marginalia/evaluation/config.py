@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from marginalia.errors import InputError, unknown_name
-from marginalia.evaluation.methods import DEFAULT, Choice
+from marginalia.evaluation.choices import Choice
+from marginalia.evaluation.methods import DEFAULT
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.@-]+$")]
 M = TypeVar("M", bound=BaseModel)

@@ -14,7 +14,8 @@ from marginalia.data.datasets import load
 from marginalia.data.schema import Entry
 from marginalia.errors import InputError
 from marginalia.evaluation.cells import CellStore, Runner
-from marginalia.evaluation.methods import BUILT_IN, Arm, Method, own_method
+from marginalia.evaluation.choices import own_method
+from marginalia.evaluation.methods import BUILT_IN, Arm, Method
 from marginalia.evaluation.plan import Job
 from marginalia.evaluation.protocols import Prepared
 from marginalia.evaluation.records import write_records

@@ -9,8 +9,9 @@ from typing import Any
 
 from marginalia.errors import InputError
 from marginalia.evaluation.cells import Cell, metrics_of
+from marginalia.evaluation.choices import Choice, select
 from marginalia.evaluation.config import Config, Experiment, epsilon_text
-from marginalia.evaluation.methods import Arm, Choice, Method, select
+from marginalia.evaluation.methods import Arm, Method
 from marginalia.evaluation.protocols import Task
 
 ALL = "all"
