@@ -67,6 +67,8 @@ def descend_by_opacus(
             noise_generator=generators[1],
         )
         loss = torch.nn.BCEWithLogitsLoss(reduction="sum") if task == "logistic" else torch.nn.MSELoss(reduction="sum")
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # more would change the last bits from machine to machine
         t = 0
         while t < run.steps:
             for x, values in loader:
@@ -78,4 +80,5 @@ def descend_by_opacus(
                 t += 1
                 if t == run.steps:
                     break
+        torch.set_num_threads(threads)
     return next(model.parameters()).detach().numpy().astype(np.float64)[0]

@@ -26,7 +26,7 @@ ROWS_FOR_A_TEACHER = 75  # fewer make teachers that disagree by chance
 PUBLIC_ROWS = 100
 
 
-class PATEClassifier(LinearClassifier, PrivateLearner):
+class PATEClassifier(PrivateLearner, LinearClassifier):
     """Train a student on public rows that an ensemble of teachers labels privately (Papernot et al. 2017, 2018).
 
     Some of the given rows count as public: their features are known, their labels hidden. The others are split into

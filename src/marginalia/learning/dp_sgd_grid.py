@@ -1,0 +1,152 @@
+"""The published grid search of DP-SGD, whose winner is chosen on test rows: a curve to compare with, not a method.
+
+Source: Ferrando and Sheldon, "Private Regression via Data-Dependent Sufficient Statistic Perturbation" (TMLR),
+section 5. One run for each of 108 settings, the best on the *test* rows is run again, and its trials are drawn twice:
+at the epsilon of one run, as if choosing cost nothing, and at what all 108 runs cost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.data.encoding import Task
+from marginalia.learning.dp_sgd_descent import Batches, Run, descend
+from marginalia.learning.solvers import one_blas_thread
+from marginalia.privacy.calibration import poisson_gaussian_noise_multiplier
+from marginalia.privacy.events import PoissonGaussianEvent
+from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.relation import Relation
+
+Array = NDArray[np.float64]
+
+NOT_PRIVATE = "tuned on test, not private"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A point of the grid; `batch_size` None is all rows."""
+
+    batch_size: int | None
+    epochs: int
+    clip: float
+    learning_rate: float
+
+    def batches(self, n: int) -> Batches:
+        """Return the Poisson samples for n rows."""
+        size = n if self.batch_size is None else min(self.batch_size, n)
+        return Batches(size / n, size)
+
+    def run(self, epsilon: float, delta: float, n: int, relation: Relation) -> Run:
+        """Return the run that spends (epsilon, delta) on n rows."""
+        batches = self.batches(n)
+        steps = max(1, math.floor(self.epochs * n / batches.size))
+        noise = poisson_gaussian_noise_multiplier(epsilon, delta, batches.rate, steps, relation)
+        return Run(steps, self.learning_rate, self.clip, noise)
+
+
+GRID = tuple(
+    Setting(*point) for point in product((None, 1024, 256), (1, 10, 20), (0.01, 0.1, 0.2), (1e-3, 0.01, 0.1, 1))
+)
+
+
+@dataclass(frozen=True)
+class GridSearch:
+    """What a grid search found, and what it cost.
+
+    Attributes
+    ----------
+    grid : tuple of Setting
+    scores : ndarray of shape (len(grid),)
+        Test score of one run of each.
+    winner : Setting
+    trials : ndarray of shape (n_trials,)
+        Test scores of further runs of the winner.
+    ledger : Ledger
+        The runs of the grid, each with its own batches. At the epsilon of one run it is not certified (see its
+        message), and choosing on test rows would leak those even if it were.
+    message : str
+        How to label the trials at the epsilon of one run.
+    """
+
+    grid: tuple[Setting, ...]
+    scores: Array
+    winner: Setting
+    trials: Array
+    ledger: Ledger
+    message: str = NOT_PRIVATE
+
+    def epsilon_charged(self, delta: float) -> float:
+        """Return the epsilon of all runs of the grid by their privacy loss distribution."""
+        return self.ledger.epsilon(delta)
+
+
+def search_on_test(
+    X: Array,
+    y: Array,
+    task: Task,
+    score: Callable[[Array], float],
+    *,
+    epsilon: float,
+    delta: float,
+    rng: np.random.Generator,
+    grid: tuple[Setting, ...] = GRID,
+    n_trials: int = 5,
+    relation: Relation = Relation.ADD_REMOVE,
+) -> GridSearch:
+    """Run every setting once at (epsilon, delta) each, and the best of them `n_trials` times more.
+
+    Settings of one batch size advance together and share their batches, whatever their number of epochs. This leaves
+    the law of every single run as it is, and so all that the curves show; a *release* of all runs would need batches
+    of their own, which is what `GridSearch.ledger` charges.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, p)
+    y : ndarray of shape (n,)
+    task : {"linear", "logistic"}
+    score : callable
+        ``score(w)``: quality of weights on the test rows; larger is better.
+    epsilon, delta : float
+        Of one run.
+    rng : numpy.random.Generator
+    grid : tuple of Setting
+    n_trials : int
+    relation : Relation
+    """
+    n = len(X)
+    runs = [setting.run(epsilon, delta, n, relation) for setting in grid]
+    scores = np.empty(len(grid))
+    with one_blas_thread():
+        for size in dict.fromkeys(setting.batch_size for setting in grid):
+            members = [i for i, setting in enumerate(grid) if setting.batch_size == size]
+            batches = grid[members[0]].batches(n)
+            together = Ledger(relation)
+            w = descend(X, y, task, [runs[i] for i in members], batches, ledger=together, rng=rng)
+            scores[members] = [score(column) for column in w.T]
+        best = int(np.argmax(scores))
+        batches = grid[best].batches(n)
+        trials = [
+            score(descend(X, y, task, [runs[best]], batches, ledger=Ledger(relation), rng=rng)[:, 0])
+            for _ in range(n_trials)
+        ]
+    ledger = Ledger(relation)
+    for setting, run in zip(grid, runs, strict=True):
+        ledger.append(PoissonGaussianEvent(setting.batches(n).rate, run.noise_multiplier, run.steps, "grid"))
+    ledger.certify(epsilon, delta, calibration="published")
+    return GridSearch(grid, scores, grid[best], np.array(trials), ledger)
+
+
+def published_charge(epsilon: float, n_runs: int, delta_extra: float) -> float:
+    """Return the epsilon that the paper charges for `n_runs` runs of `epsilon` each, by advanced composition.
+
+    min(k e, k e²/2 + sqrt(2 ln(1/delta') k e²)) (Steinke 2022, Theorem 22), at a total delta of k times that of one
+    run plus `delta_extra`: far more than the delta it is drawn at.
+    """
+    square = n_runs * epsilon**2
+    return min(n_runs * epsilon, square / 2 + math.sqrt(-2 * math.log(delta_extra) * square))
