@@ -237,6 +237,8 @@ CASES: dict[str, Case] = {
     "engine_eps1_80mb": EngineCase(AimCase(1.0), repeats=20),
     "engine_eps2_200mb": EngineCase(AimCase(2.0, 200), fit=False, repeats=3),
     **{f"rows_{n}": AimCase(1.0, data=f"adult*{n}", seeds=3) for n in (10_000, 100_000, 1_000_000)},
+    # The noise in a count grows with n as the counts do: the mechanism then takes the same decisions at every n.
+    **{f"same_noise_{n}": AimCase(47_842 / n, data=f"adult*{n}", seeds=3) for n in (10_000, 100_000, 1_000_000)},
     **{f"attributes_{d}": AimCase(1.0, data=f"tree/{d}/50000", seeds=3 if d < 40 else 1) for d in (5, 10, 20, 40)},
     **{f"epsilon_{e}": AimCase(e, seeds=3) for e in (0.1, 0.5, 5.0)},
     **{f"model_{mb}mb": AimCase(2.0, mb, seeds=3) for mb in (5, 20, 400)},

@@ -20,7 +20,8 @@ LOOKS = {OURS: (METHODS["aim"].colour, "o", "full"), "mbi 2.0.0": ("#767676", "s
 SECTIONS = {
     "Whole AIM fits": "aim_",
     "Engine: one inference pass, and a fit of the same measurements": "engine_",
-    "Growth with the number of rows": "rows_",
+    "Growth with the number of rows, at the same epsilon": "rows_",
+    "Growth with the number of rows, at the same noise relative to the counts": "same_noise_",
     "Growth with the number of attributes": "attributes_",
     "Growth with epsilon": "epsilon_",
     "Growth with the model size": "model_",
