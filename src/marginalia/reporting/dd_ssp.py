@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import resources
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -141,11 +142,13 @@ def verdicts(records: pd.DataFrame) -> pd.DataFrame:
     """
     with (resources.files("marginalia.reporting") / "reported" / "dd_ssp_claims.csv").open(encoding="utf-8") as file:
         stated = pd.read_csv(file)
-    counts = claims(records).groupby("id")["held"].agg(["sum", "size"])
+    cells = claims(records)
     rows = []
     for row in stated.itertuples():
-        held, tested = (int(v) for v in counts.loc[row.id]) if row.id in counts.index else (0, 0)
-        rows.append((row.id, row.claim, row.datasets, held, tested, _verdict(str(row.id), held, tested)))
+        claim = str(row.id)
+        own = cells[cells["id"] == claim]
+        held, tested = int(own["held"].sum()), len(own)
+        rows.append((claim, row.claim, row.datasets, held, tested, _verdict(claim, held, tested)))
     return pd.DataFrame(rows, columns=["id", "claim", "datasets", "held", "tested", "verdict"])
 
 
@@ -162,7 +165,9 @@ def base(records: pd.DataFrame) -> pd.DataFrame:
     means = _means(records, MAIN)
     rows = []
     for task, published, calibrated in (("linear", ADA_SSP, (SSP,)), ("logistic", OBJ_PERT, (SSP, OBJ_PERT_TIGHT))):
-        for (dataset, epsilon), here in means[means["task"] == task].groupby(["dataset", "epsilon"], sort=True):
+        places = means.loc[means["task"] == task, ["dataset", "epsilon"]].drop_duplicates()
+        for dataset, epsilon in sorted(map(tuple, places.to_numpy().tolist())):
+            here = means[(means["task"] == task) & (means["dataset"] == dataset) & (means["epsilon"] == epsilon)]
             value = {arm: here[here["arm"] == arm] for arm in (DD_SSP, AIM_SYNTH, published, *calibrated)}
             if any(frame.empty for frame in value.values()) or not np.isfinite(epsilon):
                 continue
@@ -212,7 +217,8 @@ def run_times(records: pd.DataFrame) -> pd.DataFrame:
 def _means(records: pd.DataFrame, experiment: str) -> pd.DataFrame:
     own = records[records["experiment"] == experiment]
     frame = pd.concat([aggregate(own, metric) for metric in METRIC.values()], ignore_index=True)
-    return frame.assign(arm=list(zip(frame["method"], frame["variant"], frame["calibration"], strict=True)))
+    arms: list[Any] = [tuple(arm) for arm in frame[["method", "variant", "calibration"]].to_numpy().tolist()]
+    return frame.assign(arm=arms)
 
 
 def _differences(
