@@ -70,7 +70,7 @@ def run(part: str, settings: Mapping[str, Any], root_seed: int, data: Mapping[st
 def _one_trial(
     train: Sample, test: Sample, settings: Mapping[str, Any], root_seed: int, keys: tuple[str | int, ...]
 ) -> Iterable[dict[str, Any]]:
-    from marginalia.learning import AdaptiveMarginClassifier, ObjectivePerturbationClassifier
+    from marginalia.learning import AdaptiveMarginClassifier, DPSGDClassifier, ObjectivePerturbationClassifier
 
     yield from _non_private(train, test)
     for epsilon in settings["epsilons"]:
@@ -83,11 +83,15 @@ def _one_trial(
                 fit_intercept=False, calibration=calibration, random_state=seed, **private, **parameters
             )
             yield _fitted(model, train, test, (method, variant, calibration), float(epsilon), settings["delta"])
-        for calibration in ("published", "tight"):
-            seed = seed_of(root_seed, *keys, "objective_perturbation", float(epsilon))
-            rival = ObjectivePerturbationClassifier(calibration=calibration, random_state=seed, **private)
-            arm = ("objective_perturbation", "", calibration)
-            yield _fitted(rival, train, test, arm, float(epsilon), settings["delta"])
+        rivals: dict[tuple[str, str, str], Any] = {
+            ("objective_perturbation", "", "published"): ObjectivePerturbationClassifier,
+            ("objective_perturbation", "", "tight"): ObjectivePerturbationClassifier,
+            ("dp_sgd", "", "tight"): DPSGDClassifier,
+        }
+        for arm, rival in rivals.items():
+            seed = seed_of(root_seed, *keys, arm[0], float(epsilon))
+            model = rival(calibration=arm[2], random_state=seed, **private)
+            yield _fitted(model, train, test, arm, float(epsilon), settings["delta"])
 
 
 def _fitted(

@@ -57,24 +57,25 @@ def x3_tables(rows: pd.DataFrame, settings: Mapping[str, Any]) -> dict[str, pd.D
 
 
 def x4_parts(settings: Mapping[str, Any]) -> list[str]:
-    """One part for each trial and each margin, then for each trial and number of rows."""
-    trials = range(settings["trials"])
-    margins = [f"gamma={g:g}-{t}" for g in settings["gammas"] for t in trials]
-    return margins + [f"n={n}-{t}" for n in settings["rows"] for t in trials]
+    """One part a trial."""
+    return [str(trial) for trial in range(settings["trials"])]
 
 
 def x4_run(part: str, settings: Mapping[str, Any], root_seed: int, data: Mapping[str, Path]) -> pd.DataFrame:
-    """Return the risks of all arms on one separable sample."""
+    """Return the risks of all arms on separable samples, one for each margin and each number of rows."""
     import pandas as pd
 
-    point, _, trial = part.rpartition("-")
-    sweep, _, value = point.partition("=")
-    n = int(value) if sweep == "n" else settings["n"]
-    gamma = float(value) if sweep == "gamma" else settings["gamma"]
-    rng = np.random.default_rng(seed_sequence(root_seed, X4_CARD, point, int(trial)))
-    train, test, is_outlier = synthetic(n, settings["d"], gamma, rng, n_test=N_TEST)
-    rows = _risks(train, test, is_outlier, settings, (root_seed, X4_CARD, point, int(trial)))
-    return pd.DataFrame([{"sweep": sweep, "n": n, "gamma": gamma, "trial": int(trial), **row} for row in rows])
+    trial, found = int(part), []
+    points = [("gamma", settings["n"], gamma) for gamma in settings["gammas"]]
+    points += [("n", n, settings["gamma"]) for n in settings["rows"]]
+    for sweep, n, gamma in points:
+        key = (root_seed, X4_CARD, sweep, n, float(gamma), trial)
+        train, test, is_outlier = synthetic(
+            n, settings["d"], gamma, np.random.default_rng(seed_sequence(*key)), n_test=N_TEST
+        )
+        for row in _risks(train, test, is_outlier, settings, key):
+            found.append({"sweep": sweep, "n": n, "gamma": gamma, "trial": trial, **row})
+    return pd.DataFrame(found)
 
 
 def x4_tables(rows: pd.DataFrame, settings: Mapping[str, Any]) -> dict[str, pd.DataFrame]:

@@ -35,10 +35,13 @@ _ARMS = {
     ("published", "published"): _look("published", _PALE, "o", DASHED, is_open=True),
     ("published_last", "published"): _look("published, last iterate", _PALE, "s", DOTTED, is_open=True),
 }
-_PERTURBED = METHODS["objective_perturbation"]
+_PERTURBED, _SGD = METHODS["objective_perturbation"], METHODS["dp_sgd"]
 _RIVALS = {
-    "tight": _look("ObjPert", _PERTURBED.colour, _PERTURBED.marker),
-    "published": _look("ObjPert, published", _PERTURBED.colour, _PERTURBED.marker, DASHED, is_open=True),
+    ("objective_perturbation", "tight"): _look("ObjPert", _PERTURBED.colour, _PERTURBED.marker),
+    ("objective_perturbation", "published"): _look(
+        "ObjPert, published", _PERTURBED.colour, _PERTURBED.marker, DASHED, is_open=True
+    ),
+    ("dp_sgd", "tight"): _look("DP-SGD", _SGD.colour, _SGD.marker),
 }
 _REFERENCES = {
     "majority": _look("majority class", "#767676", ""),
@@ -67,8 +70,8 @@ def risk_over_epsilon(tables: Tables, settings: Settings) -> Figure:
             for (variant, calibration), look in _ARMS.items():
                 arm = rows[(rows["variant"] == variant) & (rows["calibration"] == calibration)]
                 _band(ax, arm[arm["method"] == "adaptive_margin"], "epsilon", "error", "stderr", look)
-            for calibration, look in _RIVALS.items():
-                arm = rows[(rows["method"] == "objective_perturbation") & (rows["calibration"] == calibration)]
+            for (method, calibration), look in _RIVALS.items():
+                arm = rows[(rows["method"] == method) & (rows["calibration"] == calibration)]
                 _band(ax, arm, "epsilon", "error", "stderr", look)
             _log_epsilon(ax, settings["epsilons"])
             ax.set_title(f"{_NAMES.get(name, name)}, n = {rows['n_train'].iloc[0]:,}")
