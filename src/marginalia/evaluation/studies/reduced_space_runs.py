@@ -232,7 +232,8 @@ def _run_lemma(part: str, settings: Mapping[str, Any], root_seed: int, data: Map
     found = []
     for signed in (True, False):
         for repaired in (False, True):
-            L = 2 * math.log(2 * p / gamma) if repaired else math.log(p / gamma)
+            functions = p + 1  # the constant counts in |F|
+            L = 2 * math.log(2 * functions / gamma) if repaired else math.log(functions / gamma)
             n = math.ceil(L / accuracy**2)
             width = accuracy / 2 if signed else accuracy  # ±1-valued averages move twice as fast as shares
             low, high = math.ceil(n * (0.5 - width)) - 1, math.floor(n * (0.5 + width))
