@@ -14,7 +14,7 @@ from marginalia.evaluation.studies.adaptive_margin_ablation import FAR_OUTLIERS
 from marginalia.evaluation.studies.adaptive_margin_data import digits_rows, prepared_rows, synthetic
 from marginalia.evaluation.studies.adaptive_margin_prototype import CELLS
 from marginalia.evaluation.studies.adaptive_margin_removal import digits_features, removal_curve
-from marginalia.evaluation.studies.adaptive_margin_risk import comparison
+from marginalia.evaluation.studies.adaptive_margin_risk import choice, comparison
 
 IDS = [name for name in STUDIES if name.startswith("adaptive_margin")]
 SMALL = {
@@ -85,6 +85,21 @@ class TestRisk:
         found = comparison(summary)
         assert len(found) == 1  # the prototype knew neither epsilon 4 nor the ACS set
         assert found["z"].iloc[0] == pytest.approx(0.005 / math.hypot(0.004 / math.sqrt(5), 0.003 / math.sqrt(3)))
+
+    def test_choice_is_compared_split_by_split(self):
+        errors = {"fixed": [0.20, 0.30, 0.25], "practical": [0.24, 0.34, 0.291], "private_tuning": [0.21, 0.28, 0.25]}
+        rows = pd.DataFrame(
+            [
+                {"dataset": "d", "method": "adaptive_margin", "variant": variant, "calibration": "tight",
+                 "epsilon": 1.0, "trial": trial, "error": error}
+                for variant, values in errors.items()
+                for trial, error in enumerate(values)
+            ]
+        )  # fmt: skip
+        found = choice(rows).set_index("variant")
+        assert found.loc["practical", "minus_fixed"] == pytest.approx(0.0403333)
+        assert found.loc["practical", "verdict"] == "fixed c is better"
+        assert found.loc["private_tuning", "verdict"] == "tie"
 
     def test_cells_of_the_prototype(self):
         assert CELLS["adult@dpml", "practical", "tight"][0.25] == (0.161, 3)

@@ -36,6 +36,7 @@ MARGIN_ARMS: dict[tuple[str, str, str], dict[str, Any]] = {
     ("adaptive_margin", "private_tuning", "tight"): {"variant": "practical", "selection": "private_tuning"},
     ("adaptive_margin", "fixed", "tight"): {"variant": "fixed"},
 }
+ARM = ["method", "variant", "calibration"]
 TUNING_BELOW = 10_000  # rows: private tuning trains about 60 models, a minute on Adult
 
 
@@ -135,19 +136,58 @@ def _public(method: str, error: float) -> dict[str, Any]:
 
 
 def _arm(arm: Sequence[str]) -> dict[str, str]:
-    return dict(zip(("method", "variant", "calibration"), arm, strict=True))
+    return dict(zip(ARM, arm, strict=True))
 
 
 def tables(rows: pd.DataFrame, settings: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
     """Return the means, their comparison with the prototype's, and how much the chosen margin scatters."""
-    keys = ["dataset", "n_train", "d", "method", "variant", "calibration", "epsilon"]
+    keys = ["dataset", "n_train", "d", *ARM, "epsilon"]
     summary = mean_and_spread(rows, keys, ["error"]).rename(columns={"error_std": "std"})
     summary["stderr"] = summary["std"] / np.sqrt(summary["n_trials"])
     spent = rows.groupby(keys, sort=True)["epsilon_spent"].max().reset_index()
     summary = summary.merge(spent, on=keys)
     chosen = rows[rows["variant"].isin(["published", "practical", "private_tuning"])]
     gammas = chosen.groupby(keys, sort=True)["gamma"].agg(["min", "median", "max"]).add_prefix("gamma_").reset_index()
-    return {CARD: summary, f"comparison_{CARD}": comparison(summary), f"{CARD}_chosen_gamma": gammas}
+    return {
+        CARD: summary,
+        f"comparison_{CARD}": comparison(summary),
+        f"{CARD}_wide": wide(summary),
+        f"{CARD}_choice": choice(rows),
+        f"{CARD}_chosen_gamma": gammas,
+    }
+
+
+def wide(summary: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean errors, a column for each epsilon; methods without privacy stand under ``not private``."""
+    table = summary.pivot(index=["dataset", *ARM], columns="epsilon", values="error")
+    table.columns = [f"{e:g}" if math.isfinite(e) else "not private" for e in table.columns]
+    return table.reset_index()
+
+
+def choice(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return what choosing the hinge parameter privately costs or gains against one fixed in advance, split by split.
+
+    ``verdict`` asks whether the mean paired difference exceeds two standard errors.
+    """
+    import pandas as pd
+
+    own = rows[(rows["method"] == "adaptive_margin") & (rows["calibration"] == "tight")]
+    errors = own.pivot(index=["dataset", "epsilon", "trial"], columns="variant", values="error")
+    found = []
+    for variant in ("practical", "private_tuning"):
+        if variant not in errors:
+            continue
+        difference = (errors[variant] - errors["fixed"]).dropna()
+        for (dataset, epsilon), group in difference.groupby(["dataset", "epsilon"], sort=True):
+            mean, stderr = float(group.mean()), float(group.std(ddof=1)) / math.sqrt(len(group))
+            verdict = (
+                "tie" if not abs(mean) > 2 * stderr else ("fixed c is better" if mean > 0 else "choosing is better")
+            )
+            found.append(
+                {"dataset": dataset, "variant": variant, "epsilon": epsilon, "minus_fixed": mean, "stderr": stderr,
+                 "n_trials": len(group), "verdict": verdict}
+            )  # fmt: skip
+    return pd.DataFrame(found).sort_values(["dataset", "variant", "epsilon"], ignore_index=True)
 
 
 def comparison(summary: pd.DataFrame) -> pd.DataFrame:
