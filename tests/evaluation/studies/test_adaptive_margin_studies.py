@@ -143,7 +143,7 @@ class TestRemoval:
         train, _, _ = synthetic(120, 3, 0.2, np.random.default_rng(0), n_test=1)
         curve = removal_curve(train, C=1e4, max_share=0.1)
         assert curve["margin"].iloc[0] >= 0.19
-        # Every row lies exactly .2 from the edge, so here the margin cannot grow: equal, to the precision of the solver.
+        # Every row lies exactly .2 from the edge, so here the margin cannot grow: equal, to the solver's precision.
         assert curve["margin"].iloc[-1] >= curve["margin"].iloc[0] - 1e-6
         assert curve["removed"].tolist() == list(range(13))
 
