@@ -2,7 +2,7 @@
 
     MARGINALIA_MIRROR=DATA python benchmarks/reduced_space.py [CASE ...]
 
-Averages of Adult (20 Boolean columns) or COMPAS (13) with tight Laplace noise at epsilon 1; the paper's Chebyshev fit to
+Averages of Adult (20 Boolean columns) or COMPAS (13), tight Laplace noise at epsilon 1; the paper's Chebyshev fit to
 a duality gap of 1e-4. Every measurement runs in a process of its own on one thread.
 """
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import check_estimator
 
 from marginalia.data import Domain, Table
 from marginalia.errors import InputError
@@ -243,6 +243,7 @@ def test_constants_are_frozen():
     assert (PUBLISHED.model_share, PUBLISHED.radius, PUBLISHED.hinge_share) == (0.5, 2.0, 1 / 3)
 
 
-@parametrize_with_checks([AdaptiveMarginClassifier()])
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
+def test_scikit_learn_checks():
+    report = check_estimator(AdaptiveMarginClassifier(), on_skip=None)
+    assert {c["check_name"] for c in report if c["status"] == "skipped"} <= {"check_array_api_input"}
+    assert not [c["check_name"] for c in report if c["status"] == "failed"]
