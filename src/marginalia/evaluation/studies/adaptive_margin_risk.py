@@ -160,7 +160,8 @@ def tables(rows: pd.DataFrame, settings: Mapping[str, Any]) -> dict[str, pd.Data
 def wide(summary: pd.DataFrame) -> pd.DataFrame:
     """Return the mean errors, a column for each epsilon; methods without privacy stand under ``not private``."""
     table = summary.pivot(index=["dataset", *ARM], columns="epsilon", values="error")
-    table.columns = [f"{e:g}" if math.isfinite(e) else "not private" for e in table.columns]
+    levels = [float(e) for e in table.columns.to_numpy(dtype=float)]
+    table.columns = pd.Index([f"{e:g}" if math.isfinite(e) else "not private" for e in levels])
     return table.reset_index()
 
 
