@@ -28,12 +28,12 @@ SECTIONS = {
     "Sampling": "sample_",
 }
 
-# Every growth panel: title, axis label, cases of the family, and cases measured elsewhere that belong to it.
+# Every growth panel: title, axis label, family of cases, cases measured elsewhere that belong to it, second family.
 GROWTH = [
-    ("Rows", "rows", "rows_", {}),
-    ("Attributes", "attributes", "attributes_", {}),
-    ("Budget", "ε", "epsilon_", {"aim_eps0.05_80mb": 0.05, "aim_eps1_80mb": 1.0, "aim_eps2_80mb": 2.0}),
-    ("Model size, ε = 2", "limit, MB", "model_", {"aim_eps2_80mb": 80.0, "aim_eps2_200mb": 200.0}),
+    ("Rows, ε = 1 (dashed: ε ∝ 1/rows)", "rows", "rows_", {"aim_eps1_80mb": 47_842.0}, "same_noise_"),
+    ("Attributes", "attributes", "attributes_", {}, ""),
+    ("Budget", "ε", "epsilon_", {"aim_eps0.05_80mb": 0.05, "aim_eps1_80mb": 1.0, "aim_eps2_80mb": 2.0}, ""),
+    ("Model size, ε = 2", "limit, MB", "model_", {"aim_eps2_80mb": 80.0, "aim_eps2_200mb": 200.0}, ""),
 ]
 
 
@@ -115,10 +115,14 @@ def draw(rows: Sequence[Row], stem: Path) -> None:
             ax.remove()
         whole = [r for r in rows if r.case.startswith("aim_")]
         passes = [r for r in rows if r.case.startswith("engine_") and r.note.startswith("one inference pass")]
-        draw_pairs(figure.add_subplot(grid[0, :2]), whole, "Whole AIM fit", "CPU seconds")
-        draw_pairs(figure.add_subplot(grid[0, 2:]), passes, "One inference pass", "CPU seconds")
-        for ax, (title, label, prefix, more) in zip(axes[1], GROWTH, strict=True):
-            draw_growth(ax, rows, title, label, prefix, more)
+        left, right = figure.add_subplot(grid[0, :2]), figure.add_subplot(grid[0, 2:])
+        draw_pairs(left, whole, "Whole AIM fit", "CPU seconds")
+        draw_pairs(right, passes, "One inference pass", "CPU seconds")
+        for side, (colour, marker, fill) in LOOKS.items():
+            right.plot([], [], marker, color=colour, fillstyle=fill, linestyle="none", label=side)
+        right.legend(loc="upper right", frameon=False)
+        for ax, (title, label, prefix, more, second) in zip(axes[1], GROWTH, strict=True):
+            draw_growth(ax, title, label, family(rows, prefix, more), family(rows, second, more) if second else [])
         axes[1, 0].set_ylabel("CPU seconds of a fit")
         for kind in ("png", "svg"):
             with atomic_path(stem.with_suffix(f".{kind}")) as temporary:
@@ -148,20 +152,34 @@ def draw_pairs(ax: Any, rows: Sequence[Row], title: str, label: str) -> None:
     ax.grid(axis="y", visible=False)
 
 
-def draw_growth(ax: Any, rows: Sequence[Row], title: str, label: str, prefix: str, more: dict[str, float]) -> None:
-    """Draw our cost against one parameter."""
-    points = [(more[r.case], r.cpu_seconds) for r in rows if r.implementation == OURS and r.case in more]
+def family(rows: Sequence[Row], prefix: str, more: dict[str, float]) -> list[tuple[float, float]]:
+    """Return (parameter, our CPU seconds) of the cases whose names are a prefix and a number, and of `more`."""
+    ours = [r for r in rows if r.implementation == OURS]
+    points = [(more[r.case], r.cpu_seconds) for r in ours if r.case in more]
     points += [
         (float(r.case.removeprefix(prefix).removesuffix("mb")), r.cpu_seconds)
-        for r in rows
-        if r.implementation == OURS and r.case.startswith(prefix)
+        for r in ours
+        if r.case.startswith(prefix)
     ]
+    return sorted(points)
+
+
+def draw_growth(ax: Any, title: str, label: str, points: Sequence[Any], second: Sequence[Any]) -> None:
+    """Draw our cost against one parameter."""
     ax.set_xlabel(label)
     ax.set_title(title, loc="left")
     if not points:
         ax.text(0.5, 0.5, "not run", ha="center", transform=ax.transAxes)
         return
     colour, marker, fill = LOOKS[OURS]
-    ax.plot(*zip(*sorted(points), strict=True), marker=marker, color=colour, fillstyle=fill)
+    ax.plot(*zip(*points, strict=True), marker=marker, color=colour, fillstyle=fill)
+    if second:
+        ax.plot(*zip(*second, strict=True), "--", marker=marker, color=colour, fillstyle="none")
     ax.set_xscale("log")
     ax.set_yscale("log")
+    ax.set_ylim(0.1, 100)
+    ticks = [x for x, _ in points]
+    # Ticks at the values that were run; neighbours too close to label are left out.
+    apart = [x for x, before in zip(ticks, [0.0, *ticks], strict=False) if x > 1.7 * before]
+    ax.set_xticks(apart, [f"{x:,.0f}" if x >= 1 and x < 1e4 else f"{x:.3g}" for x in apart])
+    ax.minorticks_off()
