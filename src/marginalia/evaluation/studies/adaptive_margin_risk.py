@@ -199,8 +199,6 @@ def comparison(summary: pd.DataFrame) -> pd.DataFrame:
     """
     import pandas as pd
 
-    import pandas as pd
-
     found = []
     for cell in summary[summary["method"] == "adaptive_margin"].to_dict("records"):
         cells = CELLS.get((cell["dataset"], cell["variant"], cell["calibration"]), {})
