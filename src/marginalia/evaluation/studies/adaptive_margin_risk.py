@@ -6,18 +6,16 @@ import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from marginalia.errors import unknown_name
 from marginalia.evaluation.seeds import seed_of, seed_sequence
 from marginalia.evaluation.studies.adaptive_margin_data import DIGITS, Sample, figure_of, mean_and_spread, rows_of
 from marginalia.evaluation.studies.adaptive_margin_prototype import CELLS, SPREAD
 from marginalia.evaluation.studies.base import Study
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 CARD = "adaptive_margin_x2"
 RELATION = "replace_one"
