@@ -16,12 +16,11 @@ from marginalia.evaluation.seeds import seed_of, seed_sequence
 from marginalia.evaluation.studies.adaptive_margin_data import (
     DIGITS,
     Sample,
-    figure_of,
     mean_and_spread,
     rows_of,
     synthetic,
 )
-from marginalia.evaluation.studies.base import Study
+from marginalia.evaluation.studies.base import Study, figure_of
 from marginalia.learning.adaptive_margin_grid import PRACTICAL, PUBLISHED, Constants
 from marginalia.learning.adaptive_margin_selection import Trainer, make_candidates, split
 from marginalia.privacy.calibration import gdp_mu
@@ -184,6 +183,6 @@ X6 = Study(
     parts=parts,
     run=run,
     tables=tables,
-    figure=figure_of("ablations"),
+    figure=figure_of("adaptive_margin", "ablations"),
     datasets=TABULAR,
 )

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from marginalia.evaluation.studies.adaptive_margin_data import figure_of
-from marginalia.evaluation.studies.base import Study
+from marginalia.evaluation.studies.base import Study, figure_of
 from marginalia.learning.adaptive_margin_selection import published_tuning_rate, tuning_rate
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
 from marginalia.privacy.stopping import mean_runs, random_stopping_mu
@@ -101,5 +100,5 @@ X5 = Study(
     parts=parts,
     run=run,
     tables=tables,
-    figure=figure_of("budget"),
+    figure=figure_of("adaptive_margin", "budget"),
 )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,6 @@ from marginalia.errors import unknown_name
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
 
@@ -134,13 +132,3 @@ def mean_and_spread(rows: pd.DataFrame, keys: Sequence[str], values: Sequence[st
         columns[value] = groups[value].mean()
         columns[f"{value}_std"] = groups[value].std(ddof=1)
     return pd.DataFrame({**columns, "n_trials": groups.size()}).reset_index()
-
-
-def figure_of(name: str) -> Callable[[dict[str, pd.DataFrame], Mapping[str, Any]], Figure]:
-    """Return the drawing function `name` of the reporting floor, imported when it is first called."""
-
-    def draw(tables: dict[str, pd.DataFrame], settings: Mapping[str, Any]) -> Figure:
-        module = importlib.import_module("marginalia.reporting.studies.adaptive_margin")
-        return getattr(module, name)(tables, settings)
-
-    return draw

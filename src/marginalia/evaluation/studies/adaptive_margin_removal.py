@@ -18,11 +18,10 @@ from marginalia.errors import InputError, unknown_name
 from marginalia.evaluation.seeds import seed_of, seed_sequence
 from marginalia.evaluation.studies.adaptive_margin_data import (
     Sample,
-    figure_of,
     normalised,
     prepared_rows,
 )
-from marginalia.evaluation.studies.base import Study
+from marginalia.evaluation.studies.base import Study, figure_of
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.theory.adaptive_margin import explicit_unprojected, theorem_4_1
 
@@ -213,7 +212,7 @@ X1 = Study(
     parts=x1_parts,
     run=x1_run,
     tables=x1_tables,
-    figure=figure_of("margin_over_removed"),
+    figure=figure_of("adaptive_margin", "margin_over_removed"),
 )
 
 X7 = Study(
@@ -236,6 +235,6 @@ X7 = Study(
     parts=x7_parts,
     run=x7_run,
     tables=x7_tables,
-    figure=figure_of("bounds_on_data"),
+    figure=figure_of("adaptive_margin", "bounds_on_data"),
     datasets=TABULAR,
 )

@@ -13,9 +13,9 @@ import pandas as pd
 
 from marginalia.errors import unknown_name
 from marginalia.evaluation.seeds import seed_of, seed_sequence
-from marginalia.evaluation.studies.adaptive_margin_data import DIGITS, Sample, figure_of, mean_and_spread, rows_of
+from marginalia.evaluation.studies.adaptive_margin_data import DIGITS, Sample, mean_and_spread, rows_of
 from marginalia.evaluation.studies.adaptive_margin_prototype import CELLS, SPREAD
-from marginalia.evaluation.studies.base import Study
+from marginalia.evaluation.studies.base import Study, figure_of
 
 CARD = "adaptive_margin_x2"
 RELATION = "replace_one"
@@ -235,6 +235,6 @@ X2 = Study(
     parts=parts,
     run=run,
     tables=tables,
-    figure=figure_of("risk_over_epsilon"),
+    figure=figure_of("adaptive_margin", "risk_over_epsilon"),
     datasets=TABULAR,
 )

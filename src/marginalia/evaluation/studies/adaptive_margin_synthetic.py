@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.evaluation.seeds import seed_of, seed_sequence
-from marginalia.evaluation.studies.adaptive_margin_data import Sample, figure_of, mean_and_spread, synthetic
-from marginalia.evaluation.studies.base import Study
+from marginalia.evaluation.studies.adaptive_margin_data import Sample, mean_and_spread, synthetic
+from marginalia.evaluation.studies.base import Study, figure_of
 from marginalia.learning.adaptive_margin_grid import PRACTICAL, PUBLISHED, margin_grid
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.theory.adaptive_margin import explicit_unprojected, gaussian_rule, theorem_4_1
@@ -169,7 +169,7 @@ X3 = Study(
     parts=x3_parts,
     run=x3_run,
     tables=x3_tables,
-    figure=figure_of("risk_over_outliers"),
+    figure=figure_of("adaptive_margin", "risk_over_outliers"),
 )
 
 X4 = Study(
@@ -193,5 +193,5 @@ X4 = Study(
     parts=x4_parts,
     run=x4_run,
     tables=x4_tables,
-    figure=figure_of("risk_over_margin_and_rows"),
+    figure=figure_of("adaptive_margin", "risk_over_margin_and_rows"),
 )

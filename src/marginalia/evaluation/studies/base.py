@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,3 +47,12 @@ class Study:
     tables: Callable[[pd.DataFrame, Settings], dict[str, pd.DataFrame]]
     figure: Callable[[dict[str, pd.DataFrame], Settings], Figure]
     datasets: tuple[str, ...] = ()
+
+
+def figure_of(module: str, name: str) -> Callable[[dict[str, pd.DataFrame], Settings], Figure]:
+    """Return the drawing function `name` of a module of ``reporting.studies``, imported when it is first called."""
+
+    def draw(tables: dict[str, pd.DataFrame], settings: Settings) -> Figure:
+        return getattr(importlib.import_module(f"marginalia.reporting.studies.{module}"), name)(tables, settings)
+
+    return draw

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from marginalia.evaluation.studies.base import Study
-from marginalia.evaluation.studies.chebyshev_runs import figure_of, mean_table, one_run
+from marginalia.evaluation.studies.base import Study, figure_of
+from marginalia.evaluation.studies.chebyshev_runs import mean_table, one_run
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.evaluation.seeds import seed_sequence
-from marginalia.evaluation.studies.base import Study
-from marginalia.evaluation.studies.chebyshev_runs import DELTA, figure_of, mean_table, one_run, population
+from marginalia.evaluation.studies.base import Study, figure_of
+from marginalia.evaluation.studies.chebyshev_runs import DELTA, mean_table, one_run, population
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalia.evaluation.studies.base import Study
+from marginalia.evaluation.studies.base import Study, figure_of
 from marginalia.evaluation.studies.chebyshev_runs import (
     DELTA,
-    figure_of,
     log_slope,
     mean_table,
     one_run,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from marginalia.evaluation.seeds import seed_sequence
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
 
@@ -177,12 +175,3 @@ def mean_table(rows: pd.DataFrame, keys: Sequence[str], values: Sequence[str]) -
     means = groups[list(values)].mean()
     errors = groups[list(values)].sem().add_suffix("_stderr")
     return pd.concat([means, errors, groups.size().rename("n_trials")], axis=1).reset_index()
-
-
-def figure_of(module: str, name: str) -> Callable[[dict[str, pd.DataFrame], Mapping[str, Any]], Figure]:
-    """Return the drawing function `name` of a module of the reporting floor, imported when it is first called."""
-
-    def draw(tables: dict[str, pd.DataFrame], settings: Mapping[str, Any]) -> Figure:
-        return getattr(importlib.import_module(f"marginalia.reporting.studies.{module}"), name)(tables, settings)
-
-    return draw
