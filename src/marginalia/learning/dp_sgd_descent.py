@@ -91,6 +91,7 @@ def descend(
     -------
     ndarray of shape (p, len(runs))
     """
+    X = np.ascontiguousarray(X)  # batches are rows
     length = np.linalg.norm(X, axis=1)
     w = np.zeros((X.shape[1], len(runs)))
     start = 0

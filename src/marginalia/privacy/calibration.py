@@ -229,19 +229,25 @@ def poisson_gaussian_noise_multiplier(
     if rate == 1:
         return one_record * math.sqrt(steps) / mu
 
-    def excess(multiplier: float) -> float:
-        return pld.epsilon(((rate, multiplier, steps),), (), 0.0, relation, delta) - epsilon
+    def spent(multiplier: float) -> float:
+        return pld.epsilon(((rate, multiplier, steps),), (), 0.0, relation, delta)
 
     # Start: the central limit theorem for the composition, mu = rate·√(steps·(exp(1/σ²) - 1)) (Bu et al. 2020).
     start = max(0.3, one_record / math.sqrt(math.log1p((mu / rate) ** 2 / steps)))
     lower, upper = 0.95 * start, 1.05 * start
-    while excess(upper) > 0:
+    while (at_upper := spent(upper)) > epsilon:
         lower, upper = upper, 1.3 * upper
-    while excess(lower) <= 0:
+    while (at_lower := spent(lower)) <= epsilon:
         if lower < 0.3:  # records so rarely sampled that noise hardly matters: spare the loss grid
             return lower
-        lower, upper = lower / 1.3, lower
-    multiplier = root(excess, lower, upper, relative=2e-5)
-    while excess(multiplier) > 0:  # the root is met from either side; keep the private one
-        multiplier *= 1 + 2e-5
-    return multiplier
+        lower, upper, at_upper = lower / 1.3, lower, at_lower
+    # ln ε is nearly linear in ln σ, and each value costs a loss distribution: the chord, aimed just below epsilon.
+    while at_upper < epsilon * (1 - 6e-5) and upper > lower * (1 + 1e-5):
+        high, low = min(at_lower, 10 * epsilon), max(at_upper, epsilon / 10)
+        aim = math.log(high / (epsilon * (1 - 3e-5))) / math.log(high / low)
+        multiplier = lower * (upper / lower) ** min(max(aim, 5e-4), 1 - 5e-4)
+        if (found := spent(multiplier)) <= epsilon:
+            upper, at_upper = multiplier, found
+        else:
+            lower, at_lower = multiplier, found
+    return upper
