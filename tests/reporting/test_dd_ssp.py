@@ -110,3 +110,24 @@ def test_bad_cards_are_one_line(cards, said):
     with pytest.raises(InputError) as error:
         tables_of(cards)
     assert said in str(error.value)
+
+
+def test_a_gap_is_read_against_the_spread_of_splits(records):
+    """DD-SSP leads AdaSSP by .078 at .1; on random splits by .078 give or take more than that."""
+    arms = records.query("experiment == 'dd_ssp' and method in ['dd_ssp', 'ada_ssp'] and variant != 'mst'")
+    random = pd.concat(
+        [
+            arms.assign(experiment="dd_ssp_splits"),
+            arms.query("trial < 2").assign(experiment="dd_ssp_splits", trial=lambda frame: frame["trial"] + 3),
+        ]
+    )
+    wide = random["trial"] * 0.1 * (random["method"] == "ada_ssp")
+    frame = dd_ssp.splits(pd.concat([records, random.assign(value=random["value"] + wide)]))
+    row = frame.query("epsilon == .1 and right == 'ada_ssp/code_constants/published'").squeeze()
+    assert row["released_gap"] == pytest.approx(0.078)
+    assert row["random_gap"] == pytest.approx(0.078 + 0.2)
+    assert row["split_std"] == pytest.approx(0.1 * np.std(range(5), ddof=1), rel=1e-4)
+    assert row["n_splits"] == 5
+    assert not row["beyond_split"]
+    narrow = dd_ssp.splits(pd.concat([records, random])).query("right == 'ada_ssp/code_constants/published'")
+    assert narrow["beyond_split"].all()

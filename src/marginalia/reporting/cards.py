@@ -10,6 +10,7 @@ CARDS = {
         "dd_ssp_verdicts": "marginalia.reporting.dd_ssp:verdicts",
         "dd_ssp_base": "marginalia.reporting.dd_ssp:base",
         "dd_ssp_run_times": "marginalia.reporting.dd_ssp:run_times",
+        "dd_ssp_split": "marginalia.reporting.dd_ssp:splits",
     },
 }
 

@@ -27,12 +27,12 @@ SSP: Arm = ("ssp", "", "tight")
 OBJ_PERT: Arm = ("objective_perturbation", "", "published")
 OBJ_PERT_TIGHT: Arm = ("objective_perturbation", "", "tight")
 METRIC = {"linear": "mse", "logistic": "auc"}
-MAIN, SMALLER, MIXTURE = "dd_ssp", "dd_ssp_100mb", "dd_ssp_mixture"
+MAIN, SMALLER, MIXTURE, SPLITS = "dd_ssp", "dd_ssp_100mb", "dd_ssp_mixture", "dd_ssp_splits"
 COLUMNS = ("id", "task", "dataset", "epsilon", "left", "right", "difference", "two_stderr", "held")
 NOT_TESTED = {
     "c07": "needs DP-SGD with its 108-point grid",
     "c08": "cannot be tested as stated",
-    "c09": "about inner products on training rows, which are not released",
+    "c09": "about inner products on training rows: see the table of products",
     "c12": "about run times: see the run-time table",
     "c14": "about the accountant of DP-SGD",
 }
@@ -212,6 +212,60 @@ def run_times(records: pd.DataFrame) -> pd.DataFrame:
     frame = pd.DataFrame({f"seconds_at_{low:g}": seconds[low], f"seconds_at_{high:g}": seconds[high]})
     frame["ratio"] = frame.iloc[:, 1] / frame.iloc[:, 0]
     return frame.apply(round_significant, digits=3).reset_index()
+
+
+def splits(records: pd.DataFrame) -> pd.DataFrame:
+    """Ask which of the paper's gaps are larger than what another split of the same data would change (card X-SPLIT).
+
+    Returns
+    -------
+    DataFrame
+        For each data set, task, epsilon and pair of arms: the gap (how much better the left arm is) on the released
+        split with its standard error over noise, the same gap on random splits, paired by split, with the standard
+        deviation of one split (noise included), and ``beyond_split`` = the released gap exceeds two of these.
+    """
+    rows = []
+    for task, others in (("linear", (AIM_SYNTH, ADA_SSP, SSP)), ("logistic", (AIM_SYNTH, OBJ_PERT, OBJ_PERT_TIGHT))):
+        sign = -1.0 if task == "linear" else 1.0
+        released, random = (_by_trial(records, experiment, METRIC[task]) for experiment in (MAIN, SPLITS))
+        for other in others:
+            for place in sorted(set(random.index) & set(released.index)):
+                left, right = _name(DD_SSP), _name(other)
+                if {left, right} <= set(released.columns) & set(random.columns):
+                    on_released, on_random = (
+                        sign * (frame.loc[[place], left] - frame.loc[[place], right]).dropna()
+                        for frame in (released, random)
+                    )
+                    if len(on_released) < 2 or len(on_random) < 2:
+                        continue
+                    gap, spread = float(on_released.mean()), float(on_random.std(ddof=1))
+                    rows.append(
+                        {
+                            "task": task,
+                            "dataset": place[0],
+                            "epsilon": place[1],
+                            "left": left,
+                            "right": right,
+                            "released_gap": gap,
+                            "noise_stderr": float(on_released.sem()),
+                            "random_gap": float(on_random.mean()),
+                            "random_stderr": float(on_random.sem()),
+                            "split_std": spread,
+                            "n_splits": len(on_random),
+                            "beyond_split": abs(gap) > 2 * spread,
+                        }
+                    )
+    return _rounded(pd.DataFrame(rows))
+
+
+def _by_trial(records: pd.DataFrame, experiment: str, metric: str) -> pd.DataFrame:
+    """Return values indexed by (data set, epsilon), one line a trial, a column an arm."""
+    own = records[(records["experiment"] == experiment) & (records["metric"] == metric) & (records["status"] == "ok")]
+    names = [_name(arm) for arm in own[["method", "variant", "calibration"]].itertuples(index=False, name=None)]
+    wide = own.assign(arm=names).pivot_table(
+        index=["dataset", "epsilon", "trial"], columns="arm", values="value", aggfunc="first"
+    )
+    return wide.droplevel("trial")
 
 
 def _means(records: pd.DataFrame, experiment: str) -> pd.DataFrame:
