@@ -2,18 +2,22 @@
 
 from marginalia.synthesis.aim import AIM
 from marginalia.synthesis.chebyshev import ChebyshevMomentMatching
+from marginalia.synthesis.exhaustive import Exhaustive
 from marginalia.synthesis.gaussian_marginals import GaussianMarginals
 from marginalia.synthesis.independent import Independent
 from marginalia.synthesis.mixture import MixtureInference
 from marginalia.synthesis.mst import MST
+from marginalia.synthesis.private_pgm import PrivatePGM
 from marginalia.synthesis.reduced_space import ReducedSpaceLP
 
 __all__ = [
     "AIM",
     "MST",
     "ChebyshevMomentMatching",
+    "Exhaustive",
     "GaussianMarginals",
     "Independent",
     "MixtureInference",
+    "PrivatePGM",
     "ReducedSpaceLP",
 ]

@@ -75,18 +75,10 @@ class GaussianMarginals(Synthesizer):
         self.random_state = random_state
 
     def _release(self, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
-        cliques = Workload.parse(self.workload, table.domain).names(table.domain)
-        sigma = gaussian_sigma(
-            self.epsilon,
-            self.delta,
-            sensitivity=ledger.relation.marginal_l2,
-            releases=len(cliques),
-            method="tight" if self.calibration == "tight" else "classical",
-        )
         self._tree = None
-        self.measurements_ = [
-            Measurement(q, measure_marginal(table, q, sigma=sigma, ledger=ledger, rng=rng), sigma) for q in cliques
-        ]
+        self.measurements_ = noisy_marginals(
+            table, self.workload, self.epsilon, self.delta, calibration=self.calibration, ledger=ledger, rng=rng
+        )
         public = ledger.relation is Relation.REPLACE_ONE
         self.n_rows_ = table.n_rows if public else round(estimate_total(self.measurements_))
 
@@ -179,3 +171,25 @@ class GaussianMarginals(Synthesizer):
             )
             for i, (text, sigma) in enumerate(zip(state["cliques"], state["sigma"], strict=True))
         ]
+
+
+def noisy_marginals(
+    table: Table,
+    workload: WorkloadLike,
+    epsilon: float,
+    delta: float,
+    *,
+    calibration: str,
+    ledger: Ledger,
+    rng: np.random.Generator,
+) -> list[Measurement]:
+    """Return every marginal of a workload with Gaussian noise of one scale; together (epsilon, delta)-DP."""
+    cliques = Workload.parse(workload, table.domain).names(table.domain)
+    sigma = gaussian_sigma(
+        epsilon,
+        delta,
+        sensitivity=ledger.relation.marginal_l2,
+        releases=len(cliques),
+        method="tight" if calibration == "tight" else "classical",
+    )
+    return [Measurement(q, measure_marginal(table, q, sigma=sigma, ledger=ledger, rng=rng), sigma) for q in cliques]

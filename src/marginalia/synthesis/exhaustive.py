@@ -1,0 +1,249 @@
+"""The data set closest to noisy marginals, searched for directly (Zhou et al., Algorithm 1, Gen_{d,sigma})."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.data import Domain, Table
+from marginalia.errors import InputError, unknown_name
+from marginalia.marginals import Measurement
+from marginalia.privacy.calibration import gaussian_sigma
+from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.mechanisms import measure_marginal
+from marginalia.synthesis.base import Synthesizer
+from marginalia.synthesis.weighted import copies
+
+Array = NDArray[np.float64]
+
+SEARCHES = ("auto", "exhaustive", "program")
+_MAX_CELLS = 1024  # of the whole domain
+_MAX_DATASETS = 200_000  # that "auto" enumerates
+_CHUNK = 4096
+
+
+class Exhaustive(Synthesizer):
+    """Measure every marginal of at most `order` columns, then find the data set of n rows that is closest to them.
+
+    Closest: with the least max_q || noisy_q - M_q(D) ||_1. What the paper's theory is about: no graphical model, no
+    sampling. For domains of at most 1024 cells.
+
+    Parameters
+    ----------
+    epsilon, delta, random_state
+        See `Synthesizer`.
+    order : int, default 2
+        d.
+    search : {"auto", "exhaustive", "program"}, default "auto"
+        ``exhaustive`` looks at all C(n + cells - 1, n) data sets; ``program`` solves the problem in real counts (a
+        linear program), rounds by largest remainder and moves one record at a time while that helps; ``auto``
+        enumerates up to 200,000 data sets.
+    relation : {"replace_one"}
+        The number of rows is part of the release.
+    calibration : {"tight", "published"}, default "tight"
+        ``published``: Lemma 3.3's sigma = 2 m^(d/2) sqrt(ln(1.25/delta))/epsilon for m features, which stands for m^d
+        marginals where there are Σ_{k<=d} C(m+1, k). For d = 1 or m = 1 it overspends.
+
+    Attributes
+    ----------
+    counts_ : ndarray of shape (sizes of all columns)
+        The data set found.
+    objective_ : float
+        Its value of the objective.
+    measurements_ : list of Measurement
+
+    Notes
+    -----
+    For any data set found, max_q ||M_q(D_s) - M_q(D_r)||_1 <= objective_ + objective(D_r), a quantity that only who
+    holds D_r can compute.
+    """
+
+    RELATIONS = ("replace_one",)
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        order: int = 2,
+        search: str = "auto",
+        relation: str = "replace_one",
+        calibration: str = "tight",
+        random_state: int | np.random.SeedSequence | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.order = order
+        self.search = search
+        self.relation = relation
+        self.calibration = calibration
+        self.random_state = random_state
+
+    def _release(self, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
+        domain = table.domain
+        self._check_own_parameters(domain)
+        queries = list(_up_to(domain, self.order))
+        published = self.calibration == "published"
+        sigma = gaussian_sigma(
+            self.epsilon,
+            self.delta,
+            sensitivity=ledger.relation.marginal_l2,
+            releases=max(1, len(domain) - 1) ** self.order if published else len(queries),
+            method="classical" if published else "tight",
+        )
+        self.measurements_ = [
+            Measurement(q, measure_marginal(table, q, sigma=sigma, ledger=ledger, rng=rng), sigma) for q in queries
+        ]
+        self.n_rows_ = table.n_rows
+        problem = _Problem.of(domain, self.measurements_)
+        n, cells = table.n_rows, math.prod(domain.sizes)
+        enumerable = math.comb(n + cells - 1, n) <= _MAX_DATASETS
+        if self.search == "exhaustive" or (self.search == "auto" and enumerable):
+            counts = _closest(problem, n, cells)
+        else:
+            counts = _climb(problem, copies(_program(problem, n), n, "apportion", rng))
+        self.counts_ = counts.reshape(domain.sizes)
+        self.objective_ = float(problem.distances(counts).max())
+
+    def _check_own_parameters(self, domain: Domain) -> None:
+        if isinstance(self.order, bool) or not isinstance(self.order, int | np.integer) or self.order < 1:
+            raise InputError(f"order must be a positive integer, not {self.order!r}")
+        if self.search not in SEARCHES:
+            raise unknown_name("search", str(self.search), SEARCHES)
+        if domain.n_cells() > _MAX_CELLS:
+            raise InputError(
+                f"Exhaustive looks at every cell of the domain, here {domain.n_cells():,}; the limit is {_MAX_CELLS}"
+            )
+
+    def objective(self, table: Table) -> float:
+        """Return max_q ||noisy_q - M_q(table)||_1, in records; on the private rows it is not a release."""
+        self._check_fitted()
+        return max(float(np.abs(np.asarray(m.values) - table.counts(m.attributes)).sum()) for m in self.measurements_)
+
+    def marginal(self, attributes: Sequence[str]) -> NDArray[np.float64]:
+        """Return the counts of the data set found."""
+        self._check_fitted()
+        axes = [self.domain_.index(a) for a in attributes]
+        others = tuple(i for i in range(len(self.domain_)) if i not in axes)
+        kept = sorted(axes)
+        summed = self.counts_.sum(axis=others).astype(np.float64)
+        return np.transpose(summed, [kept.index(a) for a in axes])
+
+    def _sample(self, n_rows: int, rng: np.random.Generator) -> Table:
+        flat = self.counts_.ravel().astype(np.float64)
+        each = copies(flat / max(1.0, flat.sum()), n_rows, "apportion", rng)
+        cells = rng.permutation(np.repeat(np.arange(flat.size), each))
+        return Table(np.column_stack(np.unravel_index(cells, self.domain_.sizes)), self.domain_)
+
+    def _state(self) -> dict[str, NDArray[Any]]:
+        noisy = np.concatenate([np.ravel(np.asarray(m.values)) for m in self.measurements_])
+        sigma, objective = np.array(self.measurements_[0].sigma), np.array(self.objective_)
+        return {"counts": self.counts_, "objective": objective, "noisy": noisy, "sigma": sigma}
+
+    def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        self.counts_, self.objective_ = state["counts"], float(state["objective"])
+        self.measurements_, at = [], 0
+        for q in _up_to(self.domain_, self.order):
+            shape = [self.domain_[a].size for a in q]
+            values = state["noisy"][at : at + math.prod(shape)].reshape(shape)
+            self.measurements_.append(Measurement(q, values, float(state["sigma"])))
+            at += values.size
+
+
+def _up_to(domain: Domain, order: int) -> Iterator[tuple[str, ...]]:
+    for k in range(1, min(order, len(domain)) + 1):
+        yield from itertools.combinations(domain.names, k)
+
+
+class _Problem:
+    """Noisy marginals y = concatenation over q, and the 0/1 matrix that sums cells of the domain into them."""
+
+    def __init__(self, sums: Array, y: Array, starts: NDArray[np.intp]) -> None:
+        self.sums, self.y, self.starts = sums, y, starts
+
+    @classmethod
+    def of(cls, domain: Domain, measurements: Sequence[Measurement]) -> _Problem:
+        cells = np.indices(domain.sizes).reshape(len(domain), -1)
+        blocks, values = [], []
+        for m in measurements:
+            shape = tuple(domain[a].size for a in m.attributes)
+            at = np.ravel_multi_index(tuple(cells[domain.index(a)] for a in m.attributes), shape)
+            blocks.append((at[None, :] == np.arange(math.prod(shape))[:, None]).astype(np.float64))
+            values.append(np.ravel(np.asarray(m.values)))
+        starts = np.cumsum([0, *(len(v) for v in values[:-1])])
+        return cls(np.vstack(blocks), np.concatenate(values), starts)
+
+    def distances(self, counts: NDArray[Any]) -> Array:
+        """Return ||noisy_q - M_q||_1 for every q, of one data set or, shape (..., cells), of many."""
+        return self.norms(self.y - counts @ self.sums.T)
+
+    def norms(self, residual: Array) -> Array:
+        """Return the L1 norm of each q's block of the last axis."""
+        return np.add.reduceat(np.abs(residual), self.starts, axis=-1)
+
+
+def _closest(problem: _Problem, n: int, cells: int) -> NDArray[np.int64]:
+    """Return the best of all data sets of n rows (the first in the order of the enumeration, if several are)."""
+    best, found = math.inf, np.zeros(cells, np.int64)
+    bars = itertools.combinations(range(n + cells - 1), cells - 1)  # stars and bars
+    while chunk := list(itertools.islice(bars, _CHUNK)):
+        edges = np.array(chunk, np.int64).reshape(len(chunk), cells - 1)
+        first, last = np.full((len(chunk), 1), -1), np.full((len(chunk), 1), n + cells - 1)
+        counts = np.diff(np.hstack([first, edges, last]), axis=1) - 1
+        values = problem.distances(counts).max(axis=1)
+        at = int(values.argmin())
+        if values[at] < best:
+            best, found = float(values[at]), counts[at]
+    return found
+
+
+def _program(problem: _Problem, n: int) -> Array:
+    """Return the real counts p >= 0, Σ p = n, that minimise the objective."""
+    from scipy.optimize import linprog
+    from scipy.sparse import bmat, csr_matrix, eye
+
+    rows, cells = problem.sums.shape
+    ends = np.append(problem.starts[1:], rows)
+    member = np.zeros((len(problem.starts), rows))
+    for i, (start, end) in enumerate(zip(problem.starts, ends, strict=True)):
+        member[i, start:end] = 1.0
+    sums, one, t = csr_matrix(problem.sums), eye(rows), -np.ones((len(ends), 1))
+    blocks: Any = [[sums, -one, None], [-sums, -one, None], [None, csr_matrix(member), t]]
+    upper: Any = bmat(blocks)
+    equal: Any = csr_matrix(np.r_[np.ones(cells), np.zeros(rows + 1)][None, :])
+    solution = linprog(  # variables: p, |residual| of each row, t
+        np.r_[np.zeros(cells + rows), 1.0],
+        A_ub=upper,
+        b_ub=np.r_[problem.y, -problem.y, np.zeros(len(ends))],
+        A_eq=equal,
+        b_eq=[float(n)],
+        method="highs",
+    )
+    if not solution.success:
+        raise RuntimeError(f"the linear program of Gen failed: {solution.message}")
+    p = np.maximum(np.asarray(solution.x)[:cells], 0.0)
+    return p / p.sum() if p.sum() > 0 else np.full(cells, 1.0 / cells)
+
+
+def _climb(problem: _Problem, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Move one record to another cell, the best move each time, until none lowers the objective."""
+    counts = counts.copy()
+    columns = problem.sums.T
+    while True:
+        residual = problem.y - counts @ columns
+        best = float(problem.norms(residual).max())
+        move = None
+        for source in np.flatnonzero(counts):
+            values = problem.norms(residual + columns[source] - columns).max(axis=1)
+            to = int(values.argmin())
+            if values[to] < best - 1e-9:
+                best, move = float(values[to]), (source, to)
+        if move is None:
+            return counts
+        counts[move[0]] -= 1
+        counts[move[1]] += 1
