@@ -37,7 +37,7 @@ from marginalia.privacy.ledger import Ledger
 TARGET = "income>50K"
 ONE_HOT = ("workclass", "education", "marital-status", "occupation", "relationship", "race", "native-country")
 EPSILON, DELTA = 1.0, 1e-5
-ONE = Setting(1024, 1, 0.2, 1.0)
+ONE = Setting(1024, 20, 0.2, 1.0)
 # Settings of few epochs, at which Opacus can afford twenty seeds; noise small, large and hardly any.
 AGREEMENT: dict[str, dict[str, Any]] = {
     "agreement_a": {"epsilon": 1.0, "batch_size": 1024, "epochs": 1, "clip": 0.2, "learning_rate": 1.0},
@@ -63,13 +63,13 @@ def adult() -> tuple[np.ndarray, np.ndarray, Any]:
     """Return the training rows, their labels, and the test AUC as a function of weights."""
     train, test = tables()
     encoder = Encoder(train.domain, TARGET, one_hot=ONE_HOT)
-    X, y = np.array(encoder.transform(train)), encoder.target_values(train, "logistic")
+    X, y = np.ascontiguousarray(encoder.transform(train)), encoder.target_values(train, "logistic")
     unseen, labels = encoder.transform(test), test.column(TARGET)
     return X, y, lambda w: float(roc_auc_score(labels, unseen @ w))
 
 
 def one_setting(side: str) -> dict[str, Any]:
-    """Train one epoch of one setting."""
+    """Train one setting of the grid."""
     X, y, auc = adult()
     run, batches = ONE.run(EPSILON, DELTA, len(X), "add_remove"), ONE.batches(len(X))
     rng = np.random.default_rng(0)

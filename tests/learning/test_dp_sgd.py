@@ -12,6 +12,7 @@ from marginalia.learning import DPSGDClassifier, DPSGDRegressor
 from marginalia.learning.dp_sgd_descent import Batches, Run, descend
 from marginalia.privacy.events import PoissonGaussianEvent
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.subsampling import poisson_sample
 
 RUN = Run(steps=30, learning_rate=0.8, clip=0.3, noise_multiplier=1.5, decay=0.1)
 TARGET = {DPSGDClassifier: "rich", DPSGDRegressor: "pay"}
@@ -31,7 +32,7 @@ def plain_dp_sgd(X, y, task, run, batches, seed):
     rng = np.random.default_rng(seed)
     w = np.zeros(X.shape[1])
     for t in range(run.steps):
-        batch = np.flatnonzero(rng.random(len(X)) < batches.rate)
+        batch = poisson_sample(len(X), batches.rate, rng)
         total = np.zeros(X.shape[1])
         for x, label in zip(X[batch], y[batch], strict=True):
             g = 2 * (x @ w - label) * x if task == "linear" else (expit(x @ w) - (label + 1) / 2) * x

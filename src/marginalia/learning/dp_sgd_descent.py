@@ -17,6 +17,7 @@ from scipy.special import expit
 from marginalia.data.encoding import Task
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms import poisson_gaussian
+from marginalia.privacy.subsampling import poisson_sample
 
 Array = NDArray[np.float64]
 
@@ -85,14 +86,14 @@ def descend(
         None: no run has noise. Otherwise it is charged for the release of *all* runs, of which every record in a
         batch is part at once: k runs cost as much as one with its noise divided by the root of k.
     rng : numpy.random.Generator
-        Each step draws n uniforms and then one normal per weight of the runs that still move.
+        Each step draws a `poisson_sample` and then one normal per weight of the runs that still move.
 
     Returns
     -------
     ndarray of shape (p, len(runs))
     """
     X = np.ascontiguousarray(X)  # batches are rows
-    length = np.linalg.norm(X, axis=1)
+    length = np.sqrt(np.einsum("ij,ij->i", X, X))
     w = np.zeros((X.shape[1], len(runs)))
     start = 0
     for stop in sorted({run.steps for run in runs}):
@@ -123,14 +124,14 @@ def _advance(
 
     def clipped_sum(w: Array, rows: NDArray[np.intp]) -> Array:
         everything = rows.size == len(X)
-        x, target, norm = (X, y, length) if everything else (X[rows], y[rows], length[rows])
+        x, target, norm = (X, y, length) if everything else (X.take(rows, axis=0), y[rows], length[rows])
         residual = _residual(x @ w, target[:, None], task)
         limit = clip / np.maximum(norm, np.finfo(float).tiny ** 0.5)[:, None]
         np.clip(residual, -limit, limit, out=residual)
         return np.asarray((x.T @ residual) / unit, dtype=np.float64)
 
     if ledger is None:
-        step: Callable[[Array], Array] = lambda w: clipped_sum(w, np.flatnonzero(rng.random(len(X)) < batches.rate))  # noqa: E731
+        step: Callable[[Array], Array] = lambda w: clipped_sum(w, poisson_sample(len(X), batches.rate, rng))  # noqa: E731
     else:
         smallest = noise.min()
         together = float(smallest / math.sqrt(math.fsum((smallest / noise) ** 2)))

@@ -23,6 +23,7 @@ from marginalia.privacy.events import (
     PoissonGaussianEvent,
 )
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.subsampling import poisson_sample
 
 Array = NDArray[np.float64]
 
@@ -288,7 +289,7 @@ def poisson_gaussian(
     steps : int
     ledger : Ledger
     rng : numpy.random.Generator
-        Each step draws `n_rows` uniforms, then one normal per coordinate.
+        Each step draws a `poisson_sample`, then one normal per coordinate.
     label : str, default=""
 
     Returns
@@ -307,7 +308,7 @@ def poisson_gaussian(
     ledger.append(PoissonGaussianEvent(rate, noise_multiplier, steps, label))
 
     def sampled_sum(theta: Array) -> Array:
-        return clipped_sum(theta, np.flatnonzero(rng.random(n_rows) < rate))
+        return clipped_sum(theta, poisson_sample(n_rows, rate, rng))
 
     return _run(sampled_sum, sigma, steps, rng, label)
 
