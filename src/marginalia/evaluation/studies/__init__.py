@@ -23,6 +23,7 @@ STUDIES: dict[str, str] = {
     "chebyshev_x6": "marginalia.evaluation.studies.chebyshev_ablations:X6",
     "chebyshev_x7": "marginalia.evaluation.studies.chebyshev_histogram:X7",
     "chebyshev_x8": "marginalia.evaluation.studies.chebyshev_tables:X8",
+    "excess_risk_table2": "marginalia.evaluation.studies.excess_risk_table2:TABLE2",
     "dd_ssp_cert": "marginalia.evaluation.studies.dd_ssp_certificates:CERT",
     "dd_ssp_f2": "marginalia.evaluation.studies.dd_ssp_surrogate:F2",
     "dd_ssp_f4": "marginalia.evaluation.studies.dd_ssp_data:F4",

@@ -1,0 +1,56 @@
+"""Figures of the excess-risk cards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import matplotlib
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from marginalia.reporting.studies.panels import DOTTED, curve, grid, legend, rows_where
+from marginalia.reporting.style import METHODS, RC
+
+Tables = dict[str, pd.DataFrame]
+Settings = Mapping[str, Any]
+
+NAMES = {
+    "adult": "Adult", "churn": "Churn", "compas": "COMPAS", "dutch": "Dutch", "heart": "Heart", "law": "Law",
+}  # fmt: skip
+METRICS = {"accuracy": "accuracy", "roc_auc": "ROC-AUC", "empirical_risk": "empirical risk"}
+AIM = METHODS["aim"]
+
+
+def utility_over_epsilon(tables: Tables, settings: Settings) -> Figure:
+    """X-F3 and X-F2: three metrics and the marginal error over epsilon, a row of panels for each data set."""
+    table, errors = tables["excess_risk_table2"], tables["excess_risk_f2"]
+    sets = [name for name in NAMES if name in set(table["dataset"])]
+    figure, axes = grid(4 * len(sets), 4, height=1.3, legend=0.35)
+    with matplotlib.rc_context(RC):
+        for i, name in enumerate(sets):
+            row = axes[4 * i : 4 * i + 4]
+            for ax, metric in zip(row, METRICS, strict=False):
+                own = rows_where(table, dataset=name, metric=metric)
+                private = own[own["epsilon"] != "real"]
+                epsilon = private["epsilon"].astype(float)
+                curve(
+                    ax, epsilon, private["mean"], private["stderr"], label="ours", color=AIM.colour, marker=AIM.marker
+                )
+                ax.plot(epsilon, private["reported"], ls="", marker="o", mfc="none", color="#D55E00", label="published")
+                for _, real in own[own["epsilon"] == "real"].iterrows():
+                    ax.axhline(real["mean"], color="black", lw=0.9, label="real rows, ours")
+                    ax.axhline(real["reported"], color="#D55E00", lw=0.9, ls=DOTTED, label="real rows, published")
+            own = rows_where(errors, dataset=name)
+            curve(row[3], own["epsilon"], own["marginal_error"], own["stderr"], color=AIM.colour, marker=AIM.marker)
+            row[3].set_ylim(bottom=0)
+            for ax, label in zip(row, (*METRICS.values(), "marginal error"), strict=True):
+                ax.set_title(label if i == 0 else "")
+                ax.set_xlim(0, None)
+                ax.yaxis.set_major_locator(MaxNLocator(4))
+                if i == len(sets) - 1:
+                    ax.set_xlabel("ε")
+            row[0].set_ylabel(NAMES[name], fontweight="bold")
+        legend(figure, axes, columns=4)
+    return figure

@@ -1,0 +1,98 @@
+"""The cards of the excess-risk paper: what they run, that they repeat, and how they score."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from marginalia.data import Domain, Table
+from marginalia.evaluation.protocols import Prepared, Task
+from marginalia.evaluation.studies import study
+from marginalia.evaluation.studies.excess_risk_data import Coded, fit_logistic, marginal_distances, splits
+
+SMALL = {
+    "sets": ("compas@dpml",),
+    "epsilons": (1.0,),
+    "draws": 2,
+    "splits": 2,
+    "aim": {"workload": 2, "max_model_mb": 1},
+}
+
+
+def rows(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, [4, 7, 3], (n, 3))
+    y = (rng.random(n) < 1 / (1 + np.exp(2.0 - 0.5 * x[:, 1]))).astype(int)
+    return Table(np.column_stack([x, y]), Domain.from_sizes({"a": 4, "b": 7, "c": 3, "y": 2}))
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("prepared") / "compas@dpml"
+    Prepared("compas@dpml", rows(), (Task("logistic", "y"),)).save(folder)
+    return {"compas@dpml": folder}
+
+
+def test_table_2_holds_the_cards_values():
+    card = study("excess_risk_table2")
+    assert (card.defaults["draws"], card.defaults["splits"], len(card.defaults["epsilons"])) == (10, 10, 8)
+    assert len(card.parts(card.defaults)) == 6 * 9
+
+
+def test_table_2_runs_repeats_and_draws(prepared):
+    card = study("excess_risk_table2")
+    settings = {**card.defaults, **SMALL}
+    assert card.parts(settings) == ["compas@dpml-real", "compas@dpml-1"]
+    found = {part: card.run(part, settings, 0, prepared) for part in card.parts(settings)}
+    again = card.run("compas@dpml-1", settings, 0, prepared)
+    pd.testing.assert_frame_equal(again.drop(columns="seconds"), found["compas@dpml-1"].drop(columns="seconds"))
+    tables = card.tables(pd.concat(found.values()), settings)
+    table = tables["excess_risk_table2"].query("epsilon == '1' or epsilon == 'real'")
+    assert len(table) == 6
+    assert table["mean"].notna().all()
+    assert not any("seconds" in t.columns for t in tables.values())
+    assert card.figure(tables, settings).axes
+    spent = found["compas@dpml-1"].query("metric == 'epsilon_spent'")["value"]
+    assert spent.to_numpy() == pytest.approx(1.0, rel=1e-6)
+
+
+def test_real_and_synthetic_models_meet_on_the_same_test_rows():
+    pairs = zip(splits("x", 0, 3, 7, 100), splits("x", 0, 3, 7, 100, 80), strict=True)
+    for ((train, test),), (real, synthetic) in pairs:
+        np.testing.assert_array_equal(test, real[1])
+        assert (len(train), len(test), len(synthetic[0])) == (80, 20, 64)
+        assert not set(train) & set(test)
+    first, other = (next(iter(splits("x", draw, 1, 7, 100)))[0][1] for draw in (0, 1))
+    assert not np.array_equal(first, other)
+
+
+def test_newtons_method_finds_what_lbfgs_finds():
+    data = Coded.of(rows(2000), "y")
+    reference = LogisticRegression(max_iter=10_000, tol=1e-10).fit(data.X, data.y)
+    model = fit_logistic(data)
+    np.testing.assert_allclose(model.probabilities(data.X), reference.predict_proba(data.X), atol=1e-6)
+    scores = model.scores(data)
+    p = reference.predict_proba(data.X)[:, 1]
+    assert scores["empirical_risk"] == pytest.approx(
+        -np.mean(np.log(np.where(data.y == 1, p, 1 - p) + 1e-16)), abs=1e-9
+    )
+    assert scores["accuracy"] == pytest.approx(np.mean((p > 0.5) == data.y))
+    assert 0.5 < scores["roc_auc"] < 1
+
+
+def test_rows_of_one_class_give_a_constant_model():
+    model = fit_logistic(Coded(np.zeros((4, 1)), np.zeros(4, np.int64)))
+    scores = model.scores(Coded(np.zeros((4, 1)), np.array([0, 0, 0, 1])))
+    assert scores == {
+        "accuracy": 0.75, "roc_auc": 0.5, "empirical_risk": pytest.approx(-math.log(1e-16) / 4, rel=1e-6),
+    }  # fmt: skip
+
+
+def test_large_marginals_are_compared_by_the_cells_that_occur(monkeypatch):
+    real, synthetic = rows(300), rows(250, seed=1)
+    cliques = [("a", "b"), ("a", "b", "c"), ("y",)]
+    dense = marginal_distances(real, synthetic, cliques)
+    monkeypatch.setattr("marginalia.evaluation.studies.excess_risk_data.DENSE_CELLS", 0)
+    np.testing.assert_allclose(marginal_distances(real, synthetic, cliques), dense, atol=1e-12)
