@@ -18,7 +18,9 @@ FLOORS = [
     {"learning"},  # DD-SSP fits a synthesizer when it is given none
     {"theory"},
     {"evaluation"},
-    {"reporting", "cli"},
+    {"reporting"},
+    {"planning"},
+    {"cli"},
 ]
 
 

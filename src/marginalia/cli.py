@@ -262,6 +262,47 @@ def evaluate(
         print(f"{name}: {value:.6g}")
 
 
+@app.command()
+def plan(
+    configfile: Annotated[
+        Path | None, typer.Option("--configfile", help="Laid over config.yaml, as by snakemake.")
+    ] = None,
+    cores: Annotated[int, typer.Option("--cores", min=1, help="Cores for the wall time.")] = 2,
+    as_json: Json = False,
+) -> None:
+    """Say what a configuration will run: jobs, CPU hours, wall hours on some cores, memory. Nothing is run.
+
+    The costs are those of finished runs; the range says how far they can be trusted. What is there already counts too.
+
+    Example: marginalia plan --configfile workflow/configs/paper.yaml --cores 2
+    """
+    from marginalia.evaluation import config, sweep
+    from marginalia.planning.forecast import forecast
+
+    base = config.read_content("config.yaml") if Path("config.yaml").is_file() else {}
+    content = config.overlaid(base, config.read_content(configfile)) if configfile is not None else base
+    parts = {name: sweep.resolve(own) for name, own in config.run_together(content).items()}
+    whole = forecast(parts.values()).summary(cores)
+    if len(parts) > 1:
+        whole["configs"] = {name: forecast([part]).summary(cores) for name, part in parts.items()}
+    if as_json:
+        return _print_json(whole)
+    for name, facts in {"": whole, **whole.get("configs", {})}.items():
+        if name:
+            print(f"\n{name}")
+        _print_plan(facts)
+
+
+def _print_plan(facts: dict[str, Any]) -> None:
+    jobs = {name: n for name, n in facts["jobs"].items() if name != "total"}
+    shares = [f"{share:.0%} {basis}" for basis, share in facts["share_of_cpu"].items() if share]
+    low, high = facts["cpu_hours_low"], facts["cpu_hours_high"]
+    print(f"jobs       {facts['jobs']['total']}: {', '.join(f'{n} {name}' for name, n in jobs.items())}")
+    print(f"CPU hours  {facts['cpu_hours']:.2f} (between {low:.2f} and {high:.2f}); based on: {', '.join(shares)}")
+    print(f"wall hours {facts['wall_hours']:.2f} on {facts['cores']} idle cores")
+    print(f"memory     {facts['peak_mb_of_a_job']} MB for the largest job, {facts['peak_mb']} MB for all at a time")
+
+
 def _read_domain(path: Path) -> Domain:
     from marginalia.data.domain import Domain
 

@@ -36,7 +36,7 @@ def test_own_data_is_planned(offline):
     ready = sweep.prepare({"datasets": [OWN], "methods": ["logistic"]})
     assert list(ready.entries) == ["mine"]
     assert ready.entries["mine"].files["table"].path == str(offline / "mine.csv")
-    assert list(ready.figures(("mse", "auc", "marginal_error"))) == ["auc"]
+    assert list(ready.figures()) == ["auc"]
 
 
 @pytest.mark.parametrize(
@@ -72,6 +72,6 @@ def test_stand_ins_take_over_and_the_finding_is_kept(offline, monkeypatch):
 def test_figures_of_several_experiments_carry_their_names(offline):
     blocks = {"one": {"datasets": ["diabetes"], "methods": ["ssp"]}, "two": {"datasets": ["breast_cancer"]}}
     ready = sweep.prepare({"experiments": blocks})
-    names = ready.figures(("mse", "auc", "marginal_error"))
+    names = ready.figures()
     assert list(names) == ["one_mse", "one_certificates", "two_auc", "two_marginal_error", "two_certificates"]
     assert names["one_mse"] == ("one", "mse")

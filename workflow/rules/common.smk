@@ -1,21 +1,12 @@
-# Configuration, plan and helpers of every rule. Everything else lives in the library.
+# Plan and helpers of the rules of one configuration. Everything else lives in the library.
 import os
 import re
 import sys
 
-# One BLAS thread a job: results must not depend on the number of cores, and small problems run faster.
-for variable in (
-    "OPENBLAS_NUM_THREADS",
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-):
-    os.environ[variable] = "1"
-
 from marginalia.errors import InputError
 from marginalia.evaluation import sweep
 from marginalia.evaluation.version import code_version, version_of
-from marginalia.reporting.cards import tables_of
+from marginalia.reporting.cards import figures_of, tables_of
 
 try:
     COMPARISONS = tables_of(
@@ -27,11 +18,14 @@ except InputError as error:
     os._exit(2)  # one line and no traceback: nothing has been started yet
 
 RESULTS = SWEEP.config.results_dir
-HEADLINES = ("mse", "auc", "marginal_error")
-FIGURES = SWEEP.figures(HEADLINES)  # name -> (experiment, table)
+FIGURES = SWEEP.figures()  # name -> (experiment, table)
+COMPARISON_FIGURES = figures_of(
+    config.get("comparisons", ())
+)  # name -> module that draws it
 
 
 wildcard_constraints:
+    notebook=r"[^/]+",
     experiment=r"[^/]+",
     dataset=r"[^/]+",
     group=r"[^/]+",

@@ -4,7 +4,7 @@ rule tables:
         [records_of(job) for job in SWEEP.plan.jobs.values()],
     output:
         report(
-            expand(f"{RESULTS}/tables/{{metric}}.csv", metric=HEADLINES),
+            expand(f"{RESULTS}/tables/{{metric}}.csv", metric=sweep.HEADLINES),
             caption="../report/tables.rst",
             category="Tables",
         ),
@@ -19,7 +19,7 @@ rule tables:
         ),
         expand(
             f"{RESULTS}/tables/{{metric}}.{{ending}}",
-            metric=HEADLINES,
+            metric=sweep.HEADLINES,
             ending=("md", "tex"),
         ),
     log:
@@ -55,6 +55,30 @@ rule comparisons:
         "../scripts/comparisons.py"
 
 
+rule comparison_figures:
+    """Draw the comparisons that have a figure."""
+    input:
+        expand(f"{RESULTS}/tables/{{name}}.csv", name=COMPARISON_FIGURES),
+    output:
+        expand(
+            f"{RESULTS}/figures/{{name}}.{{ending}}",
+            name=COMPARISON_FIGURES,
+            ending=("png", "svg", "pdf"),
+        ),
+    log:
+        f"{RESULTS}/logs/comparison_figures.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/comparison_figures.tsv"
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        figures=COMPARISON_FIGURES,
+        code=version_of("reporting"),
+    script:
+        "../scripts/comparison_figures.py"
+
+
 rule figures:
     """Draw each metric, and the certificates, of each experiment: two columns wide, and one for phones."""
     input:
@@ -88,6 +112,29 @@ rule figures:
         "../scripts/figures.py"
 
 
+rule notebook:
+    """Execute a notebook on the results that are there, and keep it as a page."""
+    input:
+        rules.tables.output,
+        expand(f"{RESULTS}/tables/{{name}}.csv", name=COMPARISONS),
+        expand(f"{RESULTS}/tables/{{study}}.csv", study=SWEEP.studies),
+        notebook="notebooks/{notebook}.ipynb",
+    output:
+        f"{RESULTS}/notebooks/{{notebook}}.html",
+    log:
+        f"{RESULTS}/logs/notebooks/{{notebook}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/notebooks/{{notebook}}.tsv"
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        results=RESULTS,
+        code=version_of("reporting"),
+    script:
+        "../scripts/notebook.py"
+
+
 rule report_page:
     """Write the report: one page with everything in it."""
     input:
@@ -95,9 +142,13 @@ rule report_page:
         comparisons=expand(f"{RESULTS}/tables/{{name}}.csv", name=COMPARISONS),
         studies=expand(f"{RESULTS}/tables/{{study}}.csv", study=SWEEP.studies),
         figures=expand(
-            f"{RESULTS}/figures/{{figure}}.svg", figure=[*FIGURES, *SWEEP.studies]
+            f"{RESULTS}/figures/{{figure}}.svg",
+            figure=[*COMPARISON_FIGURES, *FIGURES, *SWEEP.studies],
         ),
         narrow=expand(f"{RESULTS}/figures/narrow/{{figure}}.svg", figure=FIGURES),
+        notebooks=expand(
+            f"{RESULTS}/notebooks/{{notebook}}.html", notebook=SWEEP.config.notebooks
+        ),
         datasets=expand(
             f"{RESULTS}/data/{{dataset}}/dataset.json", dataset=SWEEP.entries
         ),
@@ -115,6 +166,7 @@ rule report_page:
         runtime=30,
     params:
         figures=FIGURES,
+        comparisons=COMPARISON_FIGURES,
         studies={
             name: (study.title, study.caption)
             for name, (study, _) in SWEEP.studies.items()

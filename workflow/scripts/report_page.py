@@ -1,6 +1,7 @@
 """Write the report page and the provenance of the run."""
 
 import json
+from importlib import import_module
 from pathlib import Path
 
 from marginalia.evaluation.jobs import logged
@@ -22,6 +23,10 @@ with logged(snakemake.log[0]):
             figures.certificate_caption(frame) if table == "certificates" else figures.caption(frame, table)
         )
     captions |= {name: caption for name, (_, caption) in snakemake.params.studies.items()}
+    titles = {name: title for name, (title, _) in snakemake.params.studies.items()}
+    for name, module in snakemake.params.comparisons.items():
+        captions[name] = import_module(module).caption(tables[name])
+        titles[name] = import_module(module).TITLE
     facts = provenance.collect(tables["timings"])
     write_text(snakemake.output.provenance, json.dumps(facts, indent=1) + "\n")
     write_report(
@@ -30,7 +35,8 @@ with logged(snakemake.log[0]):
         figures={Path(p).stem: p for p in snakemake.input.figures},
         narrow_figures={Path(p).stem: p for p in snakemake.input.narrow},
         captions=captions,
-        titles={name: title for name, (title, _) in snakemake.params.studies.items()},
+        titles=titles,
+        notebooks=[Path(p).stem for p in snakemake.input.notebooks],
         provenance=facts,
         config=snakemake.params.config,
         datasets_info=provenance.datasets_info(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -97,7 +98,12 @@ class Config(Settings):
     seed: int = Field(0, ge=0, description="root seed of every random stream")
     results_dir: str = Field("results", min_length=1)
     comparisons: tuple[str, ...] = Field(
-        (), description="cards whose tables compare the results with a paper's: dd_ssp"
+        (),
+        description="cards whose tables compare the results with a paper's, or rank the methods: dd_ssp, cross_paper",
+    )
+    notebooks: tuple[Name, ...] = Field((), description="notebooks of `notebooks/` to execute on the results, by name")
+    configs: tuple[str, ...] = Field(
+        (), description="configuration files that are run together, each over this one and with its own results_dir"
     )
     studies: dict[Name, dict[str, Any] | None] = Field(
         {}, description="experiment cards of their own kind, by id, with settings that override theirs"
@@ -139,6 +145,11 @@ def parse(content: Mapping[str, Any], *, where: str = "config") -> Config:
 
 def read(path: str | os.PathLike[str]) -> Config:
     """Read and validate a YAML configuration file."""
+    return parse(read_content(path), where=str(path))
+
+
+def read_content(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read a YAML configuration file without looking at its keys."""
     import yaml
 
     try:
@@ -149,7 +160,48 @@ def read(path: str | os.PathLike[str]) -> Config:
         raise InputError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from None
     if not isinstance(content, dict):
         raise InputError(f"{path}: expected 'key: value' lines")
-    return parse(content, where=str(path))
+    return content
+
+
+def overlaid(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `base` with `over` on top, mappings key by key: what Snakemake makes of two configuration files."""
+    joined = dict(base)
+    for key, value in over.items():
+        old = joined.get(key)
+        joined[key] = overlaid(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return joined
+
+
+def run_together(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the configurations that `content` stands for: those it names under ``configs``, else itself.
+
+    Returns
+    -------
+    dict of str to dict
+        Content by name: the stem of its file, or ``""`` for `content` itself.
+
+    Raises
+    ------
+    InputError
+        A file cannot be read, has ``configs`` itself, or shares name or results folder with another one.
+    """
+    if not (files := parse(content).configs):
+        return {"": dict(content)}
+    base = {key: value for key, value in content.items() if key != "configs"}
+    found: dict[str, dict[str, Any]] = {}
+    folders: dict[str, str] = {}
+    for file in files:
+        own = overlaid(base, read_content(file))
+        config = parse(own, where=file)
+        if config.configs:
+            raise InputError(f"{file}: a configuration that another one names cannot have 'configs' itself")
+        if (name := re.sub(r"\W", "_", Path(file).stem)) in found:
+            raise InputError(f"configs: two files are called {name}; rename one")
+        if config.results_dir in folders:
+            raise InputError(f"{file}: results_dir {config.results_dir} is that of {folders[config.results_dir]} too")
+        found[name] = own
+        folders[config.results_dir] = file
+    return found
 
 
 def epsilon_text(epsilon: float) -> str:

@@ -19,6 +19,8 @@ from marginalia.evaluation.protocols import Task
 from marginalia.evaluation.studies import Study
 from marginalia.evaluation.studies import study as find_study
 
+HEADLINES = ("mse", "auc", "marginal_error")
+
 
 @dataclass(frozen=True)
 class Sweep:
@@ -41,10 +43,10 @@ class Sweep:
     resolution: Resolution
     studies: dict[str, tuple[Study, dict[str, Any]]]
 
-    def figures(self, metrics: tuple[str, ...]) -> dict[str, tuple[str, str]]:
+    def figures(self) -> dict[str, tuple[str, str]]:
         """Return every figure's name with its experiment and table.
 
-        An experiment has a figure for each of `metrics` that some of its jobs measure, and one of its
+        An experiment has a figure for each headline metric that some of its jobs measure, and one of its
         certificates; names carry the experiment where there are several.
         """
         shown: dict[str, tuple[str, str]] = {}
@@ -52,7 +54,7 @@ class Sweep:
         for block in blocks:
             jobs = [job for job in self.plan.jobs.values() if job.experiment.name == block.name]
             measured = {metric for job in jobs for metric in job.metrics(tasks_of(self.entries[job.dataset]))}
-            tables = [metric for metric in metrics if metric in measured]
+            tables = [metric for metric in HEADLINES if metric in measured]
             if any(arm.is_private for job in jobs for arm in job.arms):
                 tables.append("certificates")
             for table in tables:
@@ -61,7 +63,21 @@ class Sweep:
 
 
 def prepare(content: Mapping[str, Any], *, probe: bool = True) -> Sweep:
-    """Validate a configuration, find its data sets, and plan its jobs.
+    """Validate a configuration, find its data sets, plan its jobs, and note what ``auto`` became.
+
+    Parameters and errors are those of `resolve`.
+    """
+    ready = resolve(content, probe=probe)
+    note = _note(ready.config)
+    text = json.dumps(asdict(ready.resolution), indent=1) + "\n"
+    automatic = any(block.datasets == "auto" for block in ready.config.blocks())
+    if automatic and not (note.exists() and note.read_text() == text):
+        write_text(note, text)
+    return ready
+
+
+def resolve(content: Mapping[str, Any], *, probe: bool = True) -> Sweep:
+    """Validate a configuration, find its data sets, and plan its jobs; nothing is written.
 
     Parameters
     ----------
@@ -79,8 +95,7 @@ def prepare(content: Mapping[str, Any], *, probe: bool = True) -> Sweep:
     config = parse(content)
     blocks = config.blocks()
     automatic = any(block.datasets == "auto" for block in blocks)
-    note = Path(config.results_dir) / "data" / "auto.json"
-    found = _resolution(note, probe=probe) if automatic else Resolution(())
+    found = _resolution(_note(config), probe=probe) if automatic else Resolution(())
     entries: dict[str, Entry] = {}
     chosen: dict[str, dict[str, tuple[Task, ...]]] = {}
     for block in blocks:
@@ -98,11 +113,11 @@ def prepare(content: Mapping[str, Any], *, probe: bool = True) -> Sweep:
             entry = entries.setdefault(name, catalog.entry(name))
             if probe and (reason := unreachable_reason(entry)):
                 raise InputError(f"study '{study.id}' needs data set '{name}': {reason}")
-    ready = Sweep(config, plan(config, chosen), entries, found, studies)
-    text = json.dumps(asdict(found), indent=1) + "\n"
-    if automatic and not (note.exists() and note.read_text() == text):
-        write_text(note, text)
-    return ready
+    return Sweep(config, plan(config, chosen), entries, found, studies)
+
+
+def _note(config: Config) -> Path:
+    return Path(config.results_dir) / "data" / "auto.json"
 
 
 def tasks_of(entry: Entry) -> tuple[Task, ...]:

@@ -1,4 +1,4 @@
-"""Which tables compare results with a paper, by the name a configuration gives them."""
+"""Which tables compare results with a paper, or rank methods, by the name a configuration gives them."""
 
 from collections.abc import Iterable
 
@@ -12,6 +12,16 @@ CARDS = {
         "dd_ssp_run_times": "marginalia.reporting.dd_ssp:run_times",
         "dd_ssp_split": "marginalia.reporting.dd_ssp:splits",
     },
+    "cross_paper": {
+        "cross_paper_ranking": "marginalia.reporting.ranking:ranking",
+        "cross_paper_pairs": "marginalia.reporting.ranking:pairs",
+        "cross_paper_frontier": "marginalia.reporting.frontier:frontier",
+    },
+}
+# Tables with a figure of the same name: a module with TITLE, figure(table) and caption(table).
+FIGURES = {
+    "cross_paper_ranking": "marginalia.reporting.ranking_figure",
+    "cross_paper_frontier": "marginalia.reporting.frontier_figure",
 }
 
 
@@ -31,3 +41,8 @@ def tables_of(cards: Iterable[str]) -> dict[str, str]:
             raise unknown_name("comparison", card, CARDS)
         tables |= CARDS[card]
     return tables
+
+
+def figures_of(cards: Iterable[str]) -> dict[str, str]:
+    """Return the tables of some cards that have a figure: name to the import path of the module that draws it."""
+    return {name: FIGURES[name] for name in tables_of(cards) if name in FIGURES}

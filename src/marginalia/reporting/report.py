@@ -37,6 +37,7 @@ def write_report(
     datasets_info: Sequence[Mapping[str, Any]],
     narrow_figures: Mapping[str, str | os.PathLike[str]] | None = None,
     titles: Mapping[str, str] | None = None,
+    notebooks: Sequence[str] = (),
     title: str = "marginalia report",
 ) -> None:
     """Write the report page, atomically. The same arguments give the same bytes.
@@ -54,6 +55,8 @@ def write_report(
     captions : mapping of figure name to str
     titles : mapping of figure name to str, optional
         Headings of figures that are not named after a table of this package.
+    notebooks : sequence of str
+        Names of notebooks that stand as pages in ``notebooks/`` beside the report.
     provenance : mapping
         What ran, where and when; nested mappings become nested lists. Times are given, never taken here.
     config : mapping
@@ -106,6 +109,7 @@ def write_report(
             for name, frame in tables.items()
             if name not in METRIC_NAMES and name not in OTHER_TITLES
         ],
+        notebooks=notebooks,
         provenance=provenance,
         config=_yaml(config),
     )

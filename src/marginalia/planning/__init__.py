@@ -1,0 +1,1 @@
+"""What a sweep will cost, before it is started."""

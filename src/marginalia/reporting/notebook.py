@@ -1,0 +1,113 @@
+"""Notebooks read a finished block of results with `Block`; the workflow executes them with `execute`."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from marginalia.data.files import write_text
+from marginalia.errors import InputError
+from marginalia.reporting.formats import read_csv
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RESULTS = "MARGINALIA_RESULTS"  # set by the workflow; without it a block is looked for under results/paper/
+_SECONDS = 600
+
+
+class Block:
+    """The tables and figures of one finished run, as a notebook shows them.
+
+    Parameters
+    ----------
+    name : str
+        Folder under ``results/paper/``.
+    config : str, optional
+        Configuration that makes the block, if it has another name.
+
+    Notes
+    -----
+    A block that has not been run is no error: what asks for its parts then says so and shows nothing else.
+    """
+
+    def __init__(self, name: str, *, config: str = "") -> None:
+        self.name = name
+        self.config = config or f"workflow/configs/{name}.yaml"
+
+    @property
+    def folder(self) -> Path:
+        """Where the block's results are, or would be."""
+        if given := os.environ.get(RESULTS):
+            return Path(given)
+        here = Path.cwd()
+        places = [root / "results" / "paper" / self.name for root in (here, *here.parents)]
+        return next((place for place in places if place.is_dir()), places[0])
+
+    @property
+    def message(self) -> str:
+        """What to say where there is no result."""
+        return f"{self.name} has not been run. To run it: snakemake --configfile {self.config}"
+
+    def table(self, name: str) -> pd.DataFrame | None:
+        """Return a table, or None after saying that it is not there."""
+        path = self.folder / "tables" / f"{name}.csv"
+        if path.is_file():
+            return read_csv(path)
+        print(f"No table {name}: {self.message}")
+        return None
+
+    def show(self, name: str, columns: list[str] | None = None, **where: Any) -> Any:
+        """Return a table for display: some columns of the rows where columns have the given values."""
+        frame = self.table(name)
+        if frame is None:
+            return None
+        for column, value in where.items():
+            frame = frame[frame[column] == value]
+        return frame[columns or list(frame.columns)].style.hide(axis="index").format(precision=4, na_rep="")
+
+    def figure(self, name: str) -> Any:
+        """Return a figure for display."""
+        from IPython.display import SVG
+
+        path = self.folder / "figures" / f"{name}.svg"
+        if path.is_file():
+            return SVG(filename=str(path))
+        print(f"No figure {name}: {self.message}")
+        return None
+
+    def provenance(self) -> dict[str, Any]:
+        """Return when, with what code and on what machine the block was run; empty while it is running."""
+        path = self.folder / "provenance.json"
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def execute(notebook: str | os.PathLike[str], out: str | os.PathLike[str], *, results: Path) -> None:
+    """Run a notebook in a new kernel on the results of one run, and write it with its output as one HTML page.
+
+    Raises
+    ------
+    InputError
+        A cell failed; the message is its last line.
+    """
+    import nbformat
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellExecutionError
+    from nbconvert import HTMLExporter
+
+    content = nbformat.read(notebook, as_version=4)
+    client = NotebookClient(content, timeout=_SECONDS, kernel_name="python3")
+    before = os.environ.get(RESULTS)
+    os.environ[RESULTS] = str(results.resolve())
+    try:
+        client.execute()
+    except CellExecutionError as error:
+        raise InputError(f"{notebook}: a cell failed: {str(error).strip().splitlines()[-1]}") from None
+    finally:
+        os.environ.pop(RESULTS) if before is None else os.environ.update({RESULTS: before})
+    for cell in content.cells:
+        cell.metadata.pop("execution", None)  # when each cell ran: the page must repeat
+    page, _ = HTMLExporter(embed_images=True).from_notebook_node(content)
+    write_text(out, page)

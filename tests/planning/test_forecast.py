@@ -1,0 +1,72 @@
+"""The jobs of a sweep and their schedule."""
+
+import pytest
+
+from marginalia.evaluation import sweep
+from marginalia.planning.costs import Costs, Estimate, Measured
+from marginalia.planning.forecast import START_SECONDS, Forecast, PlannedJob, forecast
+
+CONFIG = {
+    "datasets": ["diabetes", "breast_cancer"],
+    "epsilons": [0.5, 2],
+    "trials": 3,
+    "methods": ["ols", "logistic", "aim", "dd_ssp"],
+}
+
+
+def job(name, seconds, *needs, peak=100.0, basis="measured"):
+    return PlannedJob("r", name, (Estimate(seconds, peak, basis),), needs)
+
+
+def test_wall_time_is_the_work_on_one_core_and_the_longest_chain_on_many():
+    plan = Forecast((job("a", 4), job("b", 3), job("c", 2, "a"), job("d", 1, "b", "c")))
+    assert plan.wall_seconds(1) == START_SECONDS + 10
+    assert plan.wall_seconds(2) == START_SECONDS + 7
+    assert plan.wall_seconds(9) == START_SECONDS + 7
+
+
+def test_longer_jobs_start_first():
+    plan = Forecast((job("short", 1), job("other", 1), job("long", 5)))
+    assert plan.wall_seconds(2) == START_SECONDS + 5
+
+
+def test_range_and_shares_follow_what_estimates_stand_on():
+    plan = Forecast((job("a", 30, basis="measured"), job("b", 10, basis="guess", peak=900.0)))
+    low, expected, high = plan.seconds()
+    assert (low, expected, high) == (pytest.approx(30 / 1.5 + 1), 40, pytest.approx(45 + 100))
+    assert plan.shares() == {"measured": 0.75, "other data": 0.0, "guess": 0.25}
+    assert plan.summary(4)["peak_mb"] == 1800
+
+
+def test_fits_are_counted_by_task_budget_and_trial():
+    costs = Costs(
+        [
+            Measured("fit", "aim", "", "tight", "", "diabetes", 1.0, 7.0, 300.0, ""),
+            Measured("rule", "methods", "", "", "", "", float("inf"), 1.0, 200.0, ""),
+        ]
+    )
+    plan = forecast([sweep.resolve(CONFIG)], costs)
+    aim = next(j for j in plan.jobs if j.name == "results/methods/sweep/diabetes/aim/0.5")
+    assert aim.seconds == pytest.approx(1.0 + 3 * 7.0)
+    assert aim.needs == ("results/data/diabetes",)
+    downstream = next(j for j in plan.jobs if j.name == "results/methods/sweep/diabetes/downstream/all")
+    assert "results/methods/sweep/diabetes/aim/2" in downstream.needs
+
+
+def test_every_need_is_a_job():
+    plan = forecast([sweep.resolve({**CONFIG, "studies": {"chebyshev_x1": {}}, "comparisons": ["cross_paper"]})])
+    names = {j.name for j in plan.jobs}
+    assert len(names) == len(plan.jobs)
+    assert all(need in names for j in plan.jobs for need in j.needs)
+
+
+def test_studies_with_other_settings_are_not_called_measured():
+    costs = Costs([Measured("study", "chebyshev_x1", "", "", "", "", float("inf"), 2.0, 200.0, "")])
+    as_they_are = sweep.resolve({"methods": [], "datasets": [], "studies": {"chebyshev_x1": {}}})
+    changed = sweep.resolve({"methods": [], "datasets": [], "studies": {"chebyshev_x1": {"trials": 1}}})
+    assert {p.basis for j in forecast([as_they_are], costs).jobs if j.rule == "study_part" for p in j.parts} == {
+        "measured"
+    }
+    assert {p.basis for j in forecast([changed], costs).jobs if j.rule == "study_part" for p in j.parts} == {
+        "other data"
+    }

@@ -1,0 +1,21 @@
+# What comes before any rule: one thread a job, and the configurations that are run together.
+import os
+import sys
+
+# One BLAS thread a job: results must not depend on the number of cores, and small problems run faster.
+for variable in (
+    "OPENBLAS_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+):
+    os.environ[variable] = "1"
+
+from marginalia.errors import InputError
+from marginalia.evaluation.config import run_together
+
+try:
+    CONFIGS = run_together(config)
+except InputError as error:
+    print(f"marginalia: {error}", file=sys.stderr, flush=True)
+    os._exit(2)  # one line and no traceback: nothing has been started yet

@@ -1,0 +1,6 @@
+# Every rule of one configuration.
+include: "common.smk"
+include: "data.smk"
+include: "methods.smk"
+include: "studies.smk"
+include: "results.smk"

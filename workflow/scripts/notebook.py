@@ -1,0 +1,10 @@
+"""Execute a notebook and keep it as an HTML page."""
+
+from pathlib import Path
+
+from marginalia.evaluation.jobs import logged
+
+with logged(snakemake.log[0]):
+    from marginalia.reporting.notebook import execute
+
+    execute(snakemake.input.notebook, snakemake.output[0], results=Path(snakemake.params.results))
