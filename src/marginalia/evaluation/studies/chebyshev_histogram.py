@@ -67,20 +67,21 @@ def grid_histogram(x: Array, axes: Any, mu: float, rng: np.random.Generator) -> 
 
 def parts(settings: Mapping[str, Any]) -> list[str]:
     """The cases on a common grid, then the dyadic ones."""
-    return [f"grid-{i}" for i in range(len(settings["grid_cases"]))] + [f"tree-{n}" for n in settings["tree_records"]]
+    return ["grid", "tree"]
 
 
 def run(part: str, settings: Mapping[str, Any], root_seed: int, data: Mapping[str, Path]) -> pd.DataFrame:
     """Return one row for each method and trial."""
     import pandas as pd
 
-    kind, which = part.split("-")
     found = []
     for trial in range(settings["trials"]):
-        if kind == "grid":
-            found += _grid_rows(settings["grid_cases"][int(which)], trial, root_seed)
+        if part == "grid":
+            for case in settings["grid_cases"]:
+                found += _grid_rows(case, trial, root_seed)
         else:
-            found += _tree_rows(int(which), settings, trial, root_seed)
+            for n in settings["tree_records"]:
+                found += _tree_rows(n, settings, trial, root_seed)
     return pd.DataFrame(found)
 
 

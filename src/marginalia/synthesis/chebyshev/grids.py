@@ -14,6 +14,7 @@ Mode = Literal["practical", "paper"]
 
 MAX_CELLS = 2_000_000
 MAX_MOMENTS = 20_000
+DEFAULT_MOMENTS = 1500  # an interior point fits so many in seconds; the first-order solvers above it stall
 MAX_AXES = 4
 MAX_SMOOTHNESS = 8
 
@@ -42,8 +43,8 @@ def choose_axes(
     k : int
         Smoothness.
     m : int, sequence of int or None
-        Degree, for all axes or for each; None: `default_degree`, lowered until the moments can be solved for. A column
-        of L codes has at most L - 1.
+        Degree, for all axes or for each; None: `default_degree`, lowered until there are at most 1,500 moments. Too
+        large a degree does little harm and a fit that is not solved does much. A column of L codes has at most L - 1.
     c : float
         Constant of `default_degree`.
     mode : {"practical", "paper"}
@@ -57,15 +58,13 @@ def choose_axes(
         A parameter is out of range, or the grid or the moments are too many; one line with size and limit.
     """
     _check(sizes, k, m, mode)
-    free = sum(size != 2 for size in sizes)
-    default = default_degree(n, epsilon, delta, k=k, d=max(1, free), c=c)
+    wanted = requested_degrees(sizes, n=n, epsilon=epsilon, delta=delta, k=k, m=m, c=c)
     ceilings = [math.inf if size is None else size - 1 for size in sizes]
-    wanted = list(m) if isinstance(m, Sequence) else [default if m is None else m] * len(sizes)
     degrees = [int(min(a, b)) for a, b in zip(wanted, ceilings, strict=True)]
     if m is None:
-        while math.prod(a + 1 for a in degrees) > MAX_MOMENTS:
-            default = max(degrees) - 1
-            degrees = [min(a, default) for a in degrees]
+        while math.prod(a + 1 for a in degrees) > DEFAULT_MOMENTS:
+            lower = max(degrees) - 1
+            degrees = [min(a, lower) for a in degrees]
     moments = math.prod(a + 1 for a in degrees)
     if moments > MAX_MOMENTS:
         raise InputError(f"chebyshev: {moments} moments (m={_text(degrees)}) exceed {MAX_MOMENTS}; lower m")
@@ -80,6 +79,25 @@ def choose_axes(
             f"max_cells={max_cells}; {hint}"
         )
     return tuple(axes)
+
+
+def requested_degrees(
+    sizes: Sequence[int | None],
+    *,
+    n: int,
+    epsilon: float,
+    delta: float,
+    k: int,
+    m: int | Sequence[int] | None,
+    c: float,
+) -> list[int]:
+    """Return the degree that was asked for on each axis, by `m` or by `default_degree`, before anything lowers it."""
+    if isinstance(m, Sequence):
+        return list(m)
+    if m is None:
+        free = sum(size != 2 for size in sizes)
+        m = default_degree(n, epsilon, delta, k=k, d=max(1, free), c=c)
+    return [m] * len(sizes)
 
 
 def _practical(sizes: Sequence[int | None], degrees: Sequence[int], k: int, max_cells: int) -> list[Axis]:

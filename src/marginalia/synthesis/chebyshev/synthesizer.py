@@ -13,7 +13,7 @@ from marginalia.errors import InputError
 from marginalia.privacy.ledger import Ledger
 from marginalia.synthesis.base import Synthesizer
 from marginalia.synthesis.chebyshev.axes import Axis, code_values
-from marginalia.synthesis.chebyshev.grids import MAX_CELLS, Mode, choose_axes
+from marginalia.synthesis.chebyshev.grids import MAX_CELLS, Mode, choose_axes, requested_degrees
 from marginalia.synthesis.chebyshev.release import FIRST_ORDER_ITERATIONS, release_density
 from marginalia.synthesis.weighted import check_sampling, copies
 
@@ -34,7 +34,8 @@ class ChebyshevMomentMatching(Synthesizer):
     k : int, default 2
         Smoothness of the queries, 1 to 8.
     m : int, sequence of int or None, default None
-        Highest degree, for all columns or each; None: ⌈(εn/√log(1.25/δ))^(1/max(d,k))/c⌉ within the caps.
+        Highest degree, for all columns or each; None: ⌈(εn/√log(1.25/δ))^(1/max(d,k))/c⌉, lowered until there are at
+        most 1,500 moments, which the interior point solves exactly. A column of L codes has at most L - 1.
     mode : {"practical", "paper"}, default "practical"
         Grid: the codes (or Gauss nodes), or the paper's uniform one.
     calibration : {"tight", "corrected", "published"}, default "tight"
@@ -48,7 +49,7 @@ class ChebyshevMomentMatching(Synthesizer):
     tolerance : float, default 0.1
         Duality gap to stop at, in units of half the expected squared noise norm.
     max_iterations : int, default 300
-        Of the first-order solvers, used above 2,500 moments.
+        Of the first-order solvers, used above 2,500 moments (an explicit `m`).
     max_cells : int, default 2,000,000
     sampling : {"apportion", "iid"}, default "apportion"
     random_state : int, numpy.random.SeedSequence or None, default None
@@ -59,6 +60,8 @@ class ChebyshevMomentMatching(Synthesizer):
         The density; exact where sampled rows are rounded.
     axes_ : tuple of Axis
         Nodes and degrees.
+    m_requested_ : tuple of int
+        The degrees asked for, where those in `axes_` had to be lower.
     sigma_ : float
     gap_ : float
         Duality gap reached, in the units of `tolerance`.
@@ -144,17 +147,16 @@ class ChebyshevMomentMatching(Synthesizer):
         if not table.n_rows:
             raise InputError("chebyshev: the table has no rows, so it has no moments")
         self.n_rows_ = table.n_rows  # public under replace_one
-        axes = choose_axes(
-            table.domain.sizes,
-            n=table.n_rows,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            k=self.k,
-            m=self.m,
-            c=self.c,
-            mode=self.mode,
-            max_cells=self.max_cells,
-        )
+        rule: dict[str, Any] = {
+            "n": table.n_rows,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "k": self.k,
+            "m": self.m,
+            "c": self.c,
+        }
+        axes = choose_axes(table.domain.sizes, **rule, mode=self.mode, max_cells=self.max_cells)
+        self.m_requested_ = tuple(requested_degrees(table.domain.sizes, **rule))
         points = np.stack([code_values(a.size)[table.column(a.name)] for a in table.domain], axis=1)
         density = release_density(
             points,
@@ -197,6 +199,7 @@ class ChebyshevMomentMatching(Synthesizer):
             **axes,
             "weights": self.weights_,
             "degrees": np.array([a.degree for a in self.axes_]),
+            "requested": np.array(self.m_requested_),
             "kinds": np.array([a.kind for a in self.axes_]),
             "numbers": np.array([self.sigma_, self.gap_]),
             "message": np.array(self.message_),
@@ -208,6 +211,7 @@ class ChebyshevMomentMatching(Synthesizer):
             Axis(state[f"points_{i}"], int(m), kind.item())
             for i, (m, kind) in enumerate(zip(state["degrees"], state["kinds"], strict=True))
         )
+        self.m_requested_ = tuple(int(m) for m in state["requested"])
         self.sigma_, self.gap_ = (float(v) for v in state["numbers"])
         self.message_ = str(state["message"])
 
