@@ -8,8 +8,10 @@ from marginalia.data import Attribute, Domain, Table
 from marginalia.evaluation.protocols import Prepared, Task
 from marginalia.evaluation.studies import STUDIES, study
 from marginalia.evaluation.studies.chebyshev_histogram import dyadic_histogram
-from marginalia.evaluation.studies.chebyshev_rates import GRID, finite_slope
-from marginalia.evaluation.studies.chebyshev_runs import log_slope, population, slope_interval
+from marginalia.evaluation.studies.chebyshev_rates import GRID, asymptote, finite_slope, total_weight
+from marginalia.evaluation.studies.chebyshev_runs import beside_real, log_slope, population, slope_interval
+from marginalia.evaluation.studies.reduced_space_claims import claims
+from marginalia.synthesis.chebyshev.moments import Degrees
 
 SMALL = {
     "chebyshev_x1": {"trials": 2, "populations": ("beta",), "grid": {"1,1": (50, 100, 200), "1,2": (50, 100, 200)}},
@@ -130,3 +132,49 @@ def test_the_printed_lemma_fails_as_the_specification_says():
     assert printed.loc[20, "failure"] == pytest.approx(0.325, abs=5e-4)
     assert printed.loc[210, "failure"] == pytest.approx(0.677, abs=5e-4)
     assert (table[table["lemma"] == "repaired"]["failure"] <= 0.1).all()
+
+
+@pytest.mark.parametrize(("m", "k", "d"), [(120, 2, 3), (1200, 1, 2)])
+def test_counting_by_squares_gives_the_same_total_weight(m, k, d):
+    assert (m + 1) ** d > 1_000_000  # the counted branch
+    assert total_weight(m, k, d) == pytest.approx(Degrees((m,) * d, k).total_weight, rel=1e-12)
+
+
+def test_the_slope_of_the_noise_term_approaches_the_asymptote():
+    table = asymptote()
+    windows = [c for c in table if c.startswith("n_")]
+    assert windows == ["n_1e3_1e4", "n_1e4_1e5", "n_1e6_1e7"]
+    distance = table[windows].sub(table["asymptotic"], axis=0).abs()
+    assert (distance["n_1e6_1e7"] < distance["n_1e4_1e5"]).all()
+    assert (distance["n_1e4_1e5"] < distance["n_1e3_1e4"]).all()
+    assert distance["n_1e6_1e7"].max() < 0.075  # the logarithm of k = d = 1
+
+
+def test_auc_beside_the_real_rows_is_paired():
+    rows = pd.DataFrame(
+        {"set": "a", "arm": ["real", "real", "x", "x"], "trial": [0, 1, 0, 1], "epsilon": [np.inf, np.inf, 1, 1],
+         "auc": [0.9, 0.8, 0.85, 0.79]}
+    )  # fmt: skip
+    (line,) = beside_real(rows, "set", "arm").to_dict("records")
+    assert line["lost"] == pytest.approx(0.03)
+    assert line["worst_auc"] == 0.79
+    assert line["auc_real"] == pytest.approx(0.85)
+    assert line["n_trials"] == 2
+
+
+def test_claims_are_judged_cell_by_cell():
+    def arm(name, epsilon, **metrics):
+        return {"dataset": "adult_bool20", "arm": name, "epsilon": epsilon, **metrics}
+
+    means = pd.DataFrame(
+        [arm("uniform, lp", 1.0, max_error=0.10), arm("uniform, lp", 8.0, max_error=0.09),
+         arm("tree, lp", 1.0, max_error=0.08, tv3=0.05, auc=0.88, mean_error=0.02),
+         arm("tree, lp", 8.0, max_error=0.01, tv3=0.02, auc=0.89, mean_error=0.01),
+         arm("tree, maxent", 1.0, tv3=0.04, auc=0.89), arm("tree, maxent", 8.0, tv3=0.022, auc=0.90),
+         arm("tree, l1", 1.0, mean_error=0.01), arm("tree, l1", 8.0, mean_error=0.02),
+         arm("published, uniform, lp", 1.0, epsilon_spent=0.498), arm("real", np.inf, auc=0.9)]
+    )  # fmt: skip
+    held = claims(means).set_index("id")
+    assert held["held"].to_dict() == {"C2a": 1, "C2b": 1, "C5a": 1, "C5b": 2, "C5c": 1, "C6": 1}
+    assert held["tested"].to_dict() == {"C2a": 1, "C2b": 1, "C5a": 2, "C5b": 2, "C5c": 2, "C6": 1}
+    assert held.loc["C5a", "worst"] == pytest.approx(0.1)

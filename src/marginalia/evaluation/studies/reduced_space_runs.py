@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,9 +126,9 @@ N = Study(
 def _run_f(part: str, settings: Mapping[str, Any], root_seed: int, data: Mapping[str, Path]) -> pd.DataFrame:
     import pandas as pd
 
-    p, order = (int(v) for v in part.split(","))
+    p = int(part)
     found = []
-    for trial in range(settings["trials"]):
+    for order, trial in product(settings["orders"], range(settings["trials"])):
         key = ("reduced_space_f", p, order, trial)
         codes = half_and_half(settings["records"], p, np.random.default_rng(seed_sequence(root_seed, *key)))
         for name, arm in ARMS.items():
@@ -141,7 +142,7 @@ F = Study(
     title="Reduced space: error over the number of functions",
     caption="Largest error over the whole cube at n = 10,000 and epsilon = 1, over the number of released averages.",
     defaults={"trials": 20, "records": 10_000, "attributes": (6, 8, 10, 12), "orders": (1, 2, 3)},
-    parts=lambda settings: [f"{p},{d}" for p in settings["attributes"] for d in settings["orders"]],
+    parts=lambda settings: [str(p) for p in settings["attributes"]],
     run=_run_f,
     tables=lambda rows, settings: {"reduced_space_f": _summary(rows, ["arm", "p", "order", "n_functions"])},
     figure=figure_of("reduced_space", "over_functions"),
