@@ -85,6 +85,8 @@ class TestRisk:
         found = comparison(summary)
         assert len(found) == 1  # the prototype knew neither epsilon 4 nor the ACS set
         assert found["z"].iloc[0] == pytest.approx(0.005 / math.hypot(0.004 / math.sqrt(5), 0.003 / math.sqrt(3)))
+        own = 0.005 / (0.004 * math.sqrt(1 / 5 + 1 / 3))
+        assert found["z_own_spread"].iloc[0] == pytest.approx(own)
 
     def test_choice_is_compared_split_by_split(self):
         errors = {"fixed": [0.20, 0.30, 0.25], "practical": [0.24, 0.34, 0.291], "private_tuning": [0.21, 0.28, 0.25]}
