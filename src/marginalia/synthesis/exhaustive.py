@@ -47,7 +47,7 @@ class Exhaustive(Synthesizer):
         The number of rows is part of the release.
     calibration : {"tight", "published"}, default "tight"
         ``published``: Lemma 3.3's sigma = 2 m^(d/2) sqrt(ln(1.25/delta))/epsilon for m features, which stands for m^d
-        marginals where there are Σ_{k<=d} C(m+1, k). For d = 1 or m = 1 it overspends.
+        marginals where there are Σ_{k<=d} C(m+1, k): with m = 1 it overspends.
 
     Attributes
     ----------

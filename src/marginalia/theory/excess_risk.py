@@ -41,8 +41,8 @@ def thm32(tau: float, m: int, d: int, n: float, nu: float, *, factor: float = 2.
 def sigma_gen(m: int, d: int, epsilon: float, delta: float) -> float:
     """Return 2 m^(d/2) sqrt(ln(1.25/delta))/epsilon, the noise of Lemma 3.3 for all marginals of at most d columns.
 
-    From sensitivity sqrt(2 m^d): too little for d = 1, for m = 1, and for d = 2 with m <= 3, where there are more than
-    m^d marginals.
+    From sensitivity sqrt(2 m^d). There are more than m^d marginals for m = 1, for d = 1, and for d = 2 with m <= 3;
+    with m = 1 the noise is too small.
     """
     return 2 * m ** (d / 2) * math.sqrt(math.log(1.25 / delta)) / epsilon
 

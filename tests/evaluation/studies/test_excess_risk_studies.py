@@ -8,16 +8,22 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from marginalia.data import Domain, Table
+from marginalia.data.datasets import load
 from marginalia.evaluation.protocols import Prepared, Task
 from marginalia.evaluation.studies import study
+from marginalia.evaluation.studies.excess_risk_bounds import fit_in_ball, mean_loss
 from marginalia.evaluation.studies.excess_risk_data import Coded, fit_logistic, marginal_distances, splits
+from marginalia.evaluation.sweep import tasks_of
 
-SMALL = {
-    "sets": ("compas@dpml",),
-    "epsilons": (1.0,),
-    "draws": 2,
-    "splits": 2,
-    "aim": {"workload": 2, "max_model_mb": 1},
+AIM = {"workload": 2, "max_model_mb": 1}
+SMALL = {"sets": ("compas@dpml",), "epsilons": (1.0,), "draws": 2, "splits": 2, "aim": AIM}
+SETTINGS = {
+    "excess_risk_datasets": {"sets": ("compas@dpml",)},
+    "excess_risk_fig1": {},
+    "excess_risk_f5": {"targets": {"compas@dpml": ("y", "a")}, "draws": 2, "splits": 2, "aim": AIM},
+    "excess_risk_th1": {"sets": ("compas@dpml",), "draws": 2, "aim": AIM},
+    "excess_risk_th2": {"g": (0.5,), "hidden": 4, "known": 4, "n": 500, "trials": 2, "orders": (2,)},
+    "excess_risk_s2": {"cases": ("2-1-10", "3-2-1000"), "trials": 3},
 }
 
 
@@ -96,3 +102,49 @@ def test_large_marginals_are_compared_by_the_cells_that_occur(monkeypatch):
     dense = marginal_distances(real, synthetic, cliques)
     monkeypatch.setattr("marginalia.evaluation.studies.excess_risk_data.DENSE_CELLS", 0)
     np.testing.assert_allclose(marginal_distances(real, synthetic, cliques), dense, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_card_runs_repeats_and_draws(name, prepared):
+    card = study(name)
+    settings = {**card.defaults, **SETTINGS[name]}
+    parts = card.parts(settings)
+    assert len(parts) == len(set(parts))
+    found = [card.run(part, settings, 0, prepared) for part in parts]
+    again = card.run(parts[-1], settings, 0, prepared)
+    pd.testing.assert_frame_equal(*(f.drop(columns="seconds", errors="ignore") for f in (again, found[-1])))
+    tables = card.tables(pd.concat(found, ignore_index=True), settings)
+    assert name in tables
+    assert all(len(t) for t in tables.values())
+    assert not any("seconds" in t.columns for t in tables.values())
+    assert card.figure(tables, settings).axes
+
+
+def test_data_sets_of_table_1(mirror, tmp_path):
+    card = study("excess_risk_datasets")
+    found = {}
+    for name in ("compas@dpml", "churn@dpml"):
+        data = load(name, mirror=mirror)
+        Prepared(name, data.table, tasks_of(data.entry)).save(tmp_path / name)
+        found[name] = card.run(name, card.defaults, 0, {name: tmp_path / name}).iloc[0]
+    assert (found["compas@dpml"]["workload"], found["compas@dpml"]["candidates"]) == (126, 255)
+    assert (found["churn@dpml"]["workload"], found["churn@dpml"]["training_rows"]) == (1729, 3859)
+    assert all(row["codes_are_ranks"] for row in found.values())
+    compared = card.tables(pd.DataFrame(found.values()), card.defaults)["comparison_excess_risk_datasets"]
+    notes = compared.set_index("dataset")
+    assert notes.loc["compas", "agrees"]
+    assert notes.loc["churn", "note"] == "the paper counts the training rows"
+
+
+def test_the_fit_in_a_ball_is_the_constrained_optimum():
+    data = Coded.of(rows(500), "y")
+    X, y = data.X / 6, 2.0 * data.y - 1
+    radius = 3**-0.5
+    w = fit_in_ball(X, y, radius)
+    assert np.linalg.norm(w) == pytest.approx(radius, rel=1e-8)
+    gradient = -(X * (y / (1 + np.exp(y * (X @ w))))[:, None]).mean(axis=0)
+    # Frank-Wolfe gap: no point of the ball is better by more than this.
+    assert gradient @ w + radius * np.linalg.norm(gradient) < 1e-7
+    free = fit_in_ball(X, y, 1e3)
+    assert mean_loss(free, X, y) < mean_loss(w, X, y)
+    assert np.abs(X.T @ (y / (1 + np.exp(y * (X @ free))))).max() < 1e-5
