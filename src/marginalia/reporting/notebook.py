@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,14 +60,10 @@ class Block:
         print(f"No table {name}: {self.message}")
         return None
 
-    def show(self, name: str, columns: list[str] | None = None, **where: Any) -> Any:
-        """Return a table for display: some columns of the rows where columns have the given values."""
+    def show(self, name: str, columns: Sequence[str] = (), *, rows: int = 40, **where: Any) -> Any:
+        """Return a table for display: some columns of the first rows where columns have the given values."""
         frame = self.table(name)
-        if frame is None:
-            return None
-        for column, value in where.items():
-            frame = frame[frame[column] == value]
-        return frame[columns or list(frame.columns)].style.hide(axis="index").format(precision=4, na_rep="")
+        return None if frame is None else shown(frame, columns, rows=rows, **where)
 
     def figure(self, name: str) -> Any:
         """Return a figure for display."""
@@ -78,10 +75,36 @@ class Block:
         print(f"No figure {name}: {self.message}")
         return None
 
+    def studies(self) -> Any:
+        """Return every figure that shows a table of its own name, with the title of its study, for display."""
+        from IPython.display import HTML, SVG, display
+
+        from marginalia.evaluation.studies import STUDIES, study
+
+        found = [name for name in STUDIES if (self.folder / "figures" / f"{name}.svg").is_file()]
+        if not found:
+            print(f"No studies: {self.message}")
+        for name in found:
+            chosen = study(name)
+            display(HTML(f"<h3>{chosen.title}</h3>"))
+            display(SVG(filename=str(self.folder / "figures" / f"{name}.svg")))
+            display(HTML(f"<p>{chosen.caption}</p>"))
+
     def provenance(self) -> dict[str, Any]:
         """Return when, with what code and on what machine the block was run; empty while it is running."""
         path = self.folder / "provenance.json"
         return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def shown(frame: pd.DataFrame, columns: Sequence[str] = (), *, rows: int = 40, **where: Any) -> Any:
+    """Return a table for display: some columns of the first rows where columns have the given values."""
+    from IPython.display import HTML
+
+    for column, value in where.items():
+        frame = frame[frame[column] == value]
+    missing = f"<p>and {len(frame) - rows} more rows</p>" if len(frame) > rows else ""
+    text = frame[list(columns) or list(frame.columns)].head(rows)
+    return HTML(text.to_html(index=False, border=0, na_rep="", float_format=lambda v: f"{v:.4g}") + missing)
 
 
 def execute(notebook: str | os.PathLike[str], out: str | os.PathLike[str], *, results: Path) -> None:
@@ -90,7 +113,7 @@ def execute(notebook: str | os.PathLike[str], out: str | os.PathLike[str], *, re
     Raises
     ------
     InputError
-        A cell failed; the message is its last line.
+        A cell failed.
     """
     import nbformat
     from nbclient import NotebookClient
@@ -104,7 +127,7 @@ def execute(notebook: str | os.PathLike[str], out: str | os.PathLike[str], *, re
     try:
         client.execute()
     except CellExecutionError as error:
-        raise InputError(f"{notebook}: a cell failed: {str(error).strip().splitlines()[-1]}") from None
+        raise InputError(f"{notebook}: a cell failed: {error.ename}: {error.evalue}".splitlines()[0]) from None
     finally:
         os.environ.pop(RESULTS) if before is None else os.environ.update({RESULTS: before})
     for cell in content.cells:
