@@ -129,7 +129,6 @@ rule notebook:
         mem_mb=2000,
         runtime=30,
     params:
-        results=RESULTS,
         code=version_of("reporting"),
     script:
         "../scripts/notebook.py"

@@ -7,4 +7,4 @@ from marginalia.evaluation.jobs import logged
 with logged(snakemake.log[0]):
     from marginalia.reporting.notebook import execute
 
-    execute(snakemake.input.notebook, snakemake.output[0], results=Path(snakemake.params.results))
+    execute(snakemake.input.notebook, snakemake.output[0], results=Path(snakemake.output[0]).parents[1])
