@@ -24,7 +24,7 @@ PURE = {"reduced_space"}  # delta = 0 is a budget for these
 FITS = [
     pytest.param(method, arm, task, id="-".join(filter(None, (arm.method, arm.variant, arm.calibration, task))))
     for method in BUILT_IN.values()
-    for arm in method.arms
+    for arm in (*method.arms, *(a for a in method.named if not a.tuned_on_test))
     if not arm.source
     for task in (arm.tasks or ("",))
 ]

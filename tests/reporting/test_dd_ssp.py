@@ -131,3 +131,27 @@ def test_a_gap_is_read_against_the_spread_of_splits(records):
     assert not row["beyond_split"]
     narrow = dd_ssp.splits(pd.concat([records, random])).query("right == 'ada_ssp/code_constants/published'")
     assert narrow["beyond_split"].all()
+
+
+def test_dd_ssp_is_held_against_the_grid_with_all_runs_charged(records):
+    """c07: points of the charged curve lie at what the grid cost, and are joined in ln epsilon."""
+    tuned = records[(records["method"] == "objective_perturbation") & (records["calibration"] == "published")]
+    tuned = tuned.assign(method="dp_sgd", variant="grid_on_test", epsilon_spent=10 * tuned["epsilon"])
+    frame = dd_ssp.claims(pd.concat([records, tuned]))
+    c07 = frame[frame["id"] == "c07"]
+    assert list(c07["epsilon"]) == [1.0]  # at 0.1 the curve has not begun
+    assert c07["difference"].iloc[0] == pytest.approx(0.88 - 0.80)
+    assert bool(c07["held"].iloc[0])
+    worse = tuned.assign(epsilon_spent=3 * tuned["epsilon"])
+    row = dd_ssp.claims(pd.concat([records, worse]).replace({"value": {0.88: 0.81}})).query("id == 'c07'").iloc[0]
+    middle = 0.80 + 0.085 * np.log(1 / 0.3) / np.log(10)
+    assert row["difference"] == pytest.approx(np.mean([0.8799, 0.81, 0.8801]) - middle, abs=1e-6)
+
+
+def test_the_race_takes_in_fixed_dp_sgd_where_it_was_run(records):
+    assert dd_ssp.base(records)["dp_sgd_fixed"].isna().all()
+    own = records[(records["method"] == "ssp") & (records["task"] == "logistic")]
+    own = own.assign(method="dp_sgd", value=own["value"] + 0.05)
+    frame = dd_ssp.base(pd.concat([records, own])).query("task == 'logistic'")
+    assert list(frame["best_calibrated"].unique()) == ["dp_sgd/tight"]
+    assert list(frame["dp_sgd_fixed"]) == pytest.approx([0.91, 0.92])

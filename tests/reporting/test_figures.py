@@ -180,3 +180,30 @@ def test_files_repeat_byte_for_byte_across_processes(records, tmp_path):
     subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"PYTHONHASHSEED": "5"})
     for kind, path in here.items():
         assert path.read_bytes() == (tmp_path / f"there.{kind}").read_bytes(), kind
+
+
+def test_a_grid_tuned_on_test_is_two_curves_with_a_region_between(records):
+    """One run's epsilon without a marker, what all runs cost with stars; no cross, since the legend says it all."""
+    own = records[(records["method"] == "dp_sgd") & (records["dataset"] == "compas")]
+    tuned = own.assign(variant="grid_on_test", calibration="published", epsilon_spent=13 * own["epsilon"])
+    auc = tables.aggregate(pd.concat([own, tuned]), "auc")
+    means = auc[auc["variant"] == "grid_on_test"]
+    figure = figures.metric_vs_epsilon(auc, "auc")
+    (axes,) = figure.axes
+    (star,) = [line for line in axes.lines if line.get_marker() == "*"]
+    assert list(star.get_xdata()) == list(means["epsilon_spent"])
+    assert list(star.get_ydata()) == list(means["mean"])
+    (plain,) = [x for x in axes.lines if x.get_marker() == "None" and list(x.get_xdata()) == list(means["epsilon"])]
+    assert list(plain.get_ydata()) == list(means["mean"])
+    assert not [line for line in axes.lines if line.get_marker() == "x" and len(line.get_xdata())]
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert [label.split(": ")[1] for label in labels if ": " in label] == [
+        "cost ignored, not private", "all runs charged",
+    ]  # fmt: skip
+    region = max(axes.collections, key=lambda c: len(c.get_paths()[0].vertices)).get_paths()[0].vertices
+    assert region[:, 0].min() == pytest.approx(means["epsilon_spent"].min())
+    assert region[:, 0].max() == pytest.approx(means["epsilon"].max())
+    assert axes.get_xlim()[1] < 3
+    said = figures.caption(auc, "auc")
+    assert "not private" in said
+    assert "Crossed points" not in said

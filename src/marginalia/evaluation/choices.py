@@ -91,10 +91,11 @@ def select(choices: Sequence[Choice]) -> tuple[dict[str, Method], tuple[Arm, ...
 
 
 def _matching(found: Method, choice: Choice) -> Iterable[Arm]:
-    arms = [a for a in found.arms if choice.calibration in (None, a.calibration)]
+    offered = found.arms if choice.variant is None else (*found.arms, *found.named)
+    arms = [a for a in offered if choice.calibration in (None, a.calibration)]
     if not arms:
         raise unknown_name(
-            f"calibration of method '{found.id}'", str(choice.calibration), {a.calibration for a in found.arms}
+            f"calibration of method '{found.id}'", str(choice.calibration), {a.calibration for a in offered}
         )
     named = [a for a in arms if choice.variant in (None, a.variant)]
     if not named:

@@ -35,6 +35,9 @@ class Arm:
         Public learner trained on synthetic rows (``ols`` or ``logistic``), or empty.
     parameters : tuple of (str, value)
         Passed to the class.
+    tuned_on_test : bool
+        Hyper-parameters are chosen on the test rows, as papers have done: not private at any epsilon, and run under
+        ``as_published`` only.
     """
 
     method: str
@@ -44,6 +47,7 @@ class Arm:
     source: str = ""
     learner: str = ""
     parameters: tuple[tuple[str, Any], ...] = ()
+    tuned_on_test: bool = False
 
     @property
     def is_private(self) -> bool:
@@ -70,6 +74,8 @@ class Method:
         ``module:Class``; a synthesizer's single class stands under ``""``.
     arms : tuple of Arm
         What the id alone stands for in a configuration.
+    named : tuple of Arm
+        Further arms, slow or not private, that a configuration gets by naming their variant.
     relations : tuple of str
         Neighbouring relations with a privacy proof.
     slow : bool
@@ -84,6 +90,7 @@ class Method:
     relations: tuple[str, ...] = ("add_remove", "replace_one")
     slow: bool = False
     about: str = ""
+    named: tuple[Arm, ...] = ()
 
     def load(self, task: str = "") -> type:
         """Import and return the class for `task`."""
@@ -205,9 +212,11 @@ BUILT_IN: dict[str, Method] = {
             (
                 Arm("dp_sgd", "tight", tasks=_BOTH),
                 Arm("dp_sgd", "published", "excess_risk", ("logistic",), parameters=_EXCESS_RISK_DP_SGD),
-                Arm("dp_sgd", "tight", "private_selection", _BOTH, parameters=(("selection", "random_stopping"),)),
             ),
-            slow=True,
+            named=(
+                Arm("dp_sgd", "tight", "private_selection", _BOTH, parameters=(("selection", "random_stopping"),)),
+                Arm("dp_sgd", "published", "grid_on_test", _BOTH, tuned_on_test=True),
+            ),
             about="differentially private stochastic gradient descent (Abadi et al. 2016)",
         ),
         Method(
@@ -276,6 +285,7 @@ DEFAULT = (
     "ssp",
     "ada_ssp",
     "objective_perturbation",
+    "dp_sgd",
     "dd_ssp",
     "aim_synth",
     "aim",

@@ -13,6 +13,7 @@ from marginalia.evaluation.choices import Choice, select
 from marginalia.evaluation.config import Config, Experiment, epsilon_text
 from marginalia.evaluation.methods import Arm, Method
 from marginalia.evaluation.protocols import Task
+from marginalia.evaluation.published_constants import for_dataset
 
 ALL = "all"
 GROUPS = {"learner": "learners", "synthesizer": "synthesizers", "downstream": "downstream"}
@@ -157,11 +158,16 @@ def plan(config: Config, datasets: Mapping[str, Mapping[str, Sequence[Task]]]) -
                     f"experiment '{block.name}': method '{arm.method}' has no proof for {block.relation}; "
                     f"it has for {', '.join(registry[arm.method].relations)}"
                 )
+            if arm.tuned_on_test and block.protocol == "strict":
+                raise InputError(
+                    f"experiment '{block.name}': method '{arm.method}', variant '{arm.variant}' chooses on test rows, "
+                    "which protocol strict never does; use protocol as_published or leave it out"
+                )
         for dataset, tasks in datasets[block.name].items():
             groups: dict[str, list[Arm]] = {}
             for arm in arms:
                 if list(_tasks_of(arm, tasks)):
-                    groups.setdefault(_group(registry[arm.method]), []).append(arm)
+                    groups.setdefault(_group(registry[arm.method], arm), []).append(for_dataset(arm, dataset))
             for group, members in groups.items():
                 sources = tuple(synthesizers[n] for n in dict.fromkeys(a.source for a in members if a.source))
                 slow = group not in GROUPS.values()
@@ -173,8 +179,8 @@ def plan(config: Config, datasets: Mapping[str, Mapping[str, Sequence[Task]]]) -
     return Plan(jobs)
 
 
-def _group(method: Method) -> str:
-    return method.id if method.slow else GROUPS[method.kind]
+def _group(method: Method, arm: Arm) -> str:
+    return method.id if method.slow or arm.tuned_on_test else GROUPS[method.kind]
 
 
 def _tasks_of(arm: Arm, tasks: Iterable[Task]) -> Iterable[Task | None]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from marginalia.errors import InputError
+from marginalia.evaluation.methods import BUILT_IN
 from marginalia.reporting.style import RELATION_NAMES, ArmLook, arm_look, arm_name, method_rank
 from marginalia.reporting.tables import ARM, NON_PRIVATE, PANEL, in_order, is_certified
 
@@ -37,6 +38,11 @@ class Arm:
         return self.key[2] != NON_PRIVATE
 
     @property
+    def is_tuned_on_test(self) -> bool:
+        """Whether hyper-parameters were chosen on test rows: drawn at the epsilon of one run, and at that of all."""
+        return is_tuned_on_test(*self.key[:3])
+
+    @property
     def overspends(self) -> bool:
         """Whether the certificate of some point exceeds what was asked for."""
         return self.is_private and bool((~is_certified(self.rows) & self.rows["epsilon_spent"].notna()).any())
@@ -58,6 +64,12 @@ class Panel:
     key: tuple[str, ...]
     title: str
     rows: pd.DataFrame
+
+
+def is_tuned_on_test(method: str, variant: str, calibration: str) -> bool:
+    """Return whether an arm's hyper-parameters were chosen on test rows."""
+    arms = BUILT_IN[method].named if method in BUILT_IN else ()
+    return any(a.tuned_on_test and (a.variant, a.calibration) == (variant, calibration) for a in arms)
 
 
 def panels_of(aggregates: pd.DataFrame) -> list[Panel]:

@@ -21,7 +21,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 
 from marginalia.data.files import atomic_path
 from marginalia.errors import InputError
-from marginalia.reporting.arms import Arm, Panel, arms_of, panels_of
+from marginalia.reporting.arms import Arm, Panel, arms_of, is_tuned_on_test, panels_of
 from marginalia.reporting.style import DOUBLE_COLUMN, RC, RELATION_NAMES, SINGLE_COLUMN
 from marginalia.reporting.tables import ARM, HIGHER_IS_BETTER, NON_PRIVATE, TOLERANCE, rows_of
 
@@ -35,6 +35,9 @@ METRIC_NAMES = {
 }
 _METADATA = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None, "ModDate": None}}
 _CROSS: dict[str, Any] = {"marker": "x", "ms": 6.0, "mew": 0.9, "color": "#222222"}
+# Trials of a setting chosen on test rows, at the epsilon of one run and at that of all runs.
+_COST_IGNORED: dict[str, Any] = {"ls": (0, (1, 1.2)), "lw": 1.0}
+_COST_CHARGED: dict[str, Any] = {"ls": (0, (5, 1.5)), "lw": 0.8, "marker": "*", "ms": 6.5, "mew": 0.0}
 _PANEL_HEIGHT = 2.05  # inches, with title and axis label
 _LEGEND_LINE = 0.123
 _ROOMY = 10  # arms in a panel; more of them get more height
@@ -105,7 +108,10 @@ def _draw_panel(axes: Any, panel: Panel, arms: Sequence[Arm], *, title: str, inc
         if not arm.is_private:
             axes.axhline(arm.rows["mean"].iloc[0], zorder=1.5, **_reference_line(arm))
     missing: list[tuple[Arm, float, int]] = []
-    for place, arm in enumerate(a for a in arms if a.is_private):
+    for arm in arms:
+        if arm.is_tuned_on_test:
+            _draw_tuned_on_test(axes, arm)
+    for place, arm in enumerate(a for a in arms if a.is_private and not a.is_tuned_on_test):
         x, y = arm.rows["epsilon"].to_numpy(float), arm.rows["mean"].to_numpy(float)
         spread = arm.rows["stderr"].fillna(0.0).to_numpy(float)
         lower = np.maximum(y - spread, 0.2 * y) if log else y - spread
@@ -127,6 +133,18 @@ def _draw_panel(axes: Any, panel: Panel, arms: Sequence[Arm], *, title: str, inc
         _note(axes, f"0/{n}", (epsilon, height), arm.look.colour, xycoords=where)
     _epsilon_axis(axes, sorted(panel.rows.loc[np.isfinite(panel.rows["epsilon"]), "epsilon"].unique()))
     axes.set_title(title, loc="left", fontsize=min(RC["axes.titlesize"], 118 * inches / len(title)))
+
+
+def _draw_tuned_on_test(axes: Any, arm: Arm) -> None:
+    """Draw the trials of a winner twice, at the epsilon of one run and at that of all, and shade what lies between."""
+    rows = arm.rows[arm.rows["k"] > 0]
+    y = rows["mean"].to_numpy(float)
+    ignored, charged = rows["epsilon"].to_numpy(float), rows["epsilon_spent"].to_numpy(float)
+    shared = np.geomspace(charged.min(), ignored.max(), 50) if charged.min() < ignored.max() else np.array([])
+    between = (np.interp(np.log(shared), np.log(x), y) for x in (ignored, charged))
+    axes.fill_between(shared, *between, color=arm.look.colour, alpha=0.22, lw=0, zorder=1.8)
+    for x, line in ((ignored, _COST_IGNORED), (charged, _COST_CHARGED)):
+        axes.plot(x, y, color=arm.look.colour, zorder=2.5, **line)
 
 
 def _note(axes: Any, text: str, at: tuple[float, float], colour: str, **where: Any) -> None:
@@ -176,12 +194,20 @@ def _epsilon_axis(axes: Any, epsilons: Sequence[float]) -> None:
 def _legend_handles(arms: Sequence[Arm]) -> list[Any]:
     """Return one legend entry for each arm of the figure, then the references, then what the cross means."""
     named = {arm.name: arm for arm in arms}
-    handles: list[Any] = [Line2D([], [], label=name, **_line(arm)) for name, arm in named.items() if arm.is_private]
+    handles: list[Any] = []
+    for name, arm in named.items():
+        if arm.is_tuned_on_test:
+            handles += [
+                Line2D([], [], label=f"{name}: cost ignored, not private", color=arm.look.colour, **_COST_IGNORED),
+                Line2D([], [], label=f"{name}: all runs charged", color=arm.look.colour, **_COST_CHARGED),
+            ]
+        elif arm.is_private:
+            handles.append(Line2D([], [], label=name, **_line(arm)))
     for name, arm in named.items():
         if not arm.is_private:
             label = name if arm.key[0] == "trivial" else f"{name} (no privacy)"
             handles.append(Line2D([], [], label=label, **_reference_line(arm)))
-    if any(arm.overspends for arm in arms):
+    if any(arm.overspends and not arm.is_tuned_on_test for arm in arms):
         handles.append(Line2D([], [], label="spends more than ε", ls="", **_CROSS))
     return handles
 
@@ -273,6 +299,13 @@ def caption(aggregates: pd.DataFrame, metric: str) -> str:
         parts.append("Published calibrations are dashed with open markers, tight ones drawn through and filled.")
     if (rows["calibration"] == NON_PRIVATE).any():
         parts.append("Horizontal lines: predictors without privacy and the trivial predictor.")
+    tuned = [is_tuned_on_test(*key) for key in zip(*(private[c] for c in ARM[:3]), strict=True)]
+    if any(tuned):
+        parts.append(
+            "Grid tuned on test: hyper-parameters chosen by the test rows, drawn at the ε of one run (cost ignored, "
+            "not private) and, with stars, at what all runs of the grid cost; shaded between. Test rows leak in both."
+        )
+    private = private[~np.array(tuned, dtype=bool)]
     if (private["epsilon_spent"] > private["epsilon"] * (1 + TOLERANCE)).any():
         parts.append("Crossed points spend more privacy than requested and carry no certificate.")
     holes = int((private["k"] < private["n_trials"]).sum())

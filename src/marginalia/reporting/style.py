@@ -110,6 +110,7 @@ _VARIANT_PLACE = {
     "paper_constants": 0, "code_constants": 1,
     "published": 0, "practical": 1,
     "ols": 0, "logistic": 0,
+    "grid_on_test": 0, "excess_risk": 1, "private_selection": 1,
 }  # fmt: skip
 _FILLS = ("full", "left", "bottom", "right", "top")
 _SOLID: tuple[Dash, ...] = (
@@ -124,6 +125,7 @@ _DASHED: tuple[Dash, ...] = ((0, (4, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), 
 _VARIANT_NAMES = {
     "aim": "AIM", "mst": "MST", "gaussian_marginals": "Gaussian marginals",
     "paper_constants": "paper’s constants", "code_constants": "code’s constants", "ols": "OLS",
+    "grid_on_test": "grid tuned on test", "excess_risk": "excess-risk paper’s settings",
 }  # fmt: skip
 RELATION_NAMES = {"add_remove": "add/remove", "replace_one": "replace-one"}
 
