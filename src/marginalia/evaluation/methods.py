@@ -228,7 +228,6 @@ BUILT_IN: dict[str, Method] = {
                 Arm("pate", "published", tasks=("logistic",)),
             ),
             relations=("replace_one",),
-            slow=True,
             about="private aggregation of teacher ensembles (Papernot et al. 2017, 2018)",
         ),
         Method(
