@@ -124,8 +124,9 @@ OLS = Study(
     title="DD-SSP: the logistic variant is least squares",
     caption=(
         "Test AUC and mean log-loss of DD-SSP's logistic variant over the interval of its parabola, for several "
-        "sources of marginals (epsilon = 1, one run each; exact: no privacy). The AUC is that of least squares on -1/+1 labels "
-        "whatever the interval; only the probabilities change. The authors' code scales the coefficients differently."
+        "sources of marginals (epsilon = 1, one run each; exact: no privacy). The AUC is that of least squares on "
+        "-1/+1 labels whatever the interval; only the probabilities change. The authors' code scales the coefficients "
+        "differently."
     ),
     defaults={
         "sets": list(SETS),

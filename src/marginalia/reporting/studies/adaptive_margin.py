@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter, ScalarFormatter
+from matplotlib.ticker import NullFormatter
 
-from marginalia.reporting.studies.panels import DASHED, DOTTED, grid, legend
+from marginalia.reporting.studies.panels import DASHED, DOTTED, grid, legend, rows_where
 from marginalia.reporting.style import METHODS, RC
 
 Tables = dict[str, pd.DataFrame]
@@ -37,11 +37,12 @@ _ARMS = {
 }
 _PERTURBED, _SGD = METHODS["objective_perturbation"], METHODS["dp_sgd"]
 _RIVALS = {
-    ("objective_perturbation", "tight"): _look("ObjPert", _PERTURBED.colour, _PERTURBED.marker),
-    ("objective_perturbation", "published"): _look(
+    ("objective_perturbation", "", "tight"): _look("ObjPert", _PERTURBED.colour, _PERTURBED.marker),
+    ("objective_perturbation", "", "published"): _look(
         "ObjPert, published", _PERTURBED.colour, _PERTURBED.marker, DASHED, is_open=True
     ),
-    ("dp_sgd", "tight"): _look("DP-SGD", _SGD.colour, _SGD.marker),
+    ("dp_sgd", "", "tight"): _look("DP-SGD", _SGD.colour, _SGD.marker),
+    ("dp_sgd", "rate_10", "tight"): _look("DP-SGD, learning rate 10", _SGD.colour, "^", _LONG),
 }
 _REFERENCES = {
     "majority": _look("majority class", "#767676", ""),
@@ -49,7 +50,7 @@ _REFERENCES = {
     "logistic": _look("logistic, not private", "#000000", "", (0, (1, 1))),
 }
 _NAMES = {
-    "adult@dpml": "Adult", "compas@dpml": "COMPAS", "acs_employment@dd_ssp": "ACS employment (held out)",
+    "adult@dpml": "Adult", "compas@dpml": "COMPAS", "acs_employment@dd_ssp": "ACS (held out)",
     "digits_parity": "digits, even or odd", "digits_3v8": "digits 3 v 8", "digits_0v1": "digits 0 v 1",
     "digits_1v9": "digits 1 v 9", "synthetic_far": "synthetic, 20 far outliers",
     "synthetic_wide": "synthetic, d = 3000",
@@ -70,10 +71,10 @@ def risk_over_epsilon(tables: Tables, settings: Settings) -> Figure:
             for (variant, calibration), look in _ARMS.items():
                 arm = rows[(rows["variant"] == variant) & (rows["calibration"] == calibration)]
                 _band(ax, arm[arm["method"] == "adaptive_margin"], "epsilon", "error", "stderr", look)
-            for (method, calibration), look in _RIVALS.items():
-                arm = rows[(rows["method"] == method) & (rows["calibration"] == calibration)]
+            for (method, variant, calibration), look in _RIVALS.items():
+                arm = rows_where(rows, method=method, variant=variant, calibration=calibration)
                 _band(ax, arm, "epsilon", "error", "stderr", look)
-            _log_epsilon(ax, settings["epsilons"])
+            _log_axis(ax, settings["epsilons"])
             ax.set_title(f"{_NAMES.get(name, name)}, n = {rows['n_train'].iloc[0]:,}")
         _labels(axes[: len(names)], "ε", "test error", columns=3)
         legend(figure, axes, columns=4)
@@ -165,7 +166,7 @@ def risk_over_margin_and_rows(tables: Tables, settings: Settings) -> Figure:
                 thin = {"color": look["color"], "lw": 0.8, "marker": ""}
                 ax.plot(arm[sweep], arm["shape_scaled"], ls=(0, (5, 3)), label="Theorem 4.1, scaled (shape)", **thin)
                 ax.plot(arm[sweep], arm["rule_of_thumb"], ls=(0, (1, 1)), label="rule of thumb", **thin)
-            ax.set_xscale("log")
+            _log_axis(ax, sorted(set(rows[sweep])))
             ax.set_ylim(-0.02, 0.52)
             ax.set_xlabel(label)
         axes[0].set_ylabel("test risk")
@@ -194,7 +195,7 @@ def budget(tables: Tables, settings: Settings) -> Figure:
         for ax in axes:
             ax.set_xscale("log")
             ax.set_yscale("log")
-        _log_epsilon(axes[0], settings["epsilons"])
+        _log_axis(axes[0], settings["epsilons"])
         legend(figure, axes, columns=3)
     return figure
 
@@ -222,13 +223,15 @@ def ablations(tables: Tables, settings: Settings) -> Figure:
         axes[len(names)].set_xscale("log")
         axes[len(names)].set_xlabel("candidate γ")
         axes[len(names)].set_title("error of each candidate")
-        axes[len(names)].legend(fontsize=5, frameon=False)
+        low, high = axes[len(names)].get_ylim()
+        axes[len(names)].set_ylim(low, high + 0.35 * (high - low))
+        axes[len(names)].legend(fontsize=5, frameon=False, loc="upper left")
     return figure
 
 
 def _short(value: str) -> str:
     try:
-        return f"{float(value):.3g}"
+        return f"{round(float(value), 3):g}"
     except ValueError:
         return value
 
@@ -242,10 +245,9 @@ def _band(ax: Any, rows: pd.DataFrame, x: str, y: str, spread: str, look: Mappin
     ax.plot(rows[x], rows[y], **look)
 
 
-def _log_epsilon(ax: Any, epsilons: list[float]) -> None:
+def _log_axis(ax: Any, ticks: Sequence[float]) -> None:
     ax.set_xscale("log")
-    ax.set_xticks(list(epsilons))
-    ax.xaxis.set_major_formatter(ScalarFormatter())
+    ax.set_xticks(list(ticks), [f"{tick:g}" for tick in ticks])
     ax.xaxis.set_minor_formatter(NullFormatter())
 
 
