@@ -19,6 +19,7 @@ AIM = {"workload": 2, "max_model_mb": 1}
 SMALL = {"sets": ("compas@dpml",), "epsilons": (1.0,), "draws": 2, "splits": 2, "aim": AIM}
 SETTINGS = {
     "excess_risk_datasets": {"sets": ("compas@dpml",)},
+    "excess_risk_errata": {"sets": ("compas@dpml",), "draws": 1, "splits": 2},
     "excess_risk_fig1": {},
     "excess_risk_f5": {"targets": {"compas@dpml": ("y", "a")}, "draws": 2, "splits": 2, "aim": AIM},
     "excess_risk_th1": {"sets": ("compas@dpml",), "draws": 2, "aim": AIM},
@@ -118,6 +119,20 @@ def test_a_card_runs_repeats_and_draws(name, prepared):
     assert all(len(t) for t in tables.values())
     assert not any("seconds" in t.columns for t in tables.values())
     assert card.figure(tables, settings).axes
+
+
+def test_budgets_under_the_relation_of_the_proofs():
+    # Spec F2: epsilon = 1 is at most 1.506 (adult) and 1.535 (heart), its measurements alone 1.297 and 1.268.
+    card = study("excess_risk_errata")
+    rows = card.run("accounting", {**card.defaults, "epsilons": (1.0,)}, 0, {})
+    tables = card.tables(pd.concat([rows, card.run("theory", card.defaults, 0, {})]), card.defaults)
+    relation = tables["excess_risk_errata_relation"].set_index("dataset")
+    for name, whole, measured in (("adult", 1.506, 1.297), ("heart", 1.535, 1.268)):
+        assert relation.loc[name, "replace_one"] == pytest.approx(whole, abs=5e-4)
+        assert relation.loc[name, "measurements_alone"] == pytest.approx(measured, abs=5e-4)
+    found = tables["excess_risk_errata"].set_index(["flaw", "where"])["found"]
+    assert found["F10d", "d = 1"] * math.log(10) == pytest.approx(61.9, abs=0.05)
+    assert found["F10d", "d = 4"] == pytest.approx(153, abs=0.5)
 
 
 def test_data_sets_of_table_1(mirror, tmp_path):

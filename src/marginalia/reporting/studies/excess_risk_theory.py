@@ -163,3 +163,19 @@ def generator(tables: Tables, settings: Settings) -> Figure:
             ax.grid(axis="x", visible=False)
     legend(figure, axes, 3)
     return figure
+
+
+def spent_over_claimed(tables: Tables, settings: Settings) -> Figure:
+    """F2: epsilon under replace-one over the epsilon claimed."""
+    table = tables["excess_risk_errata_relation"]
+    figure, axes = grid(1, 1, height=2.3)
+    with matplotlib.rc_context(RC):
+        for i, name in enumerate(NAMES):
+            rows = rows_where(table, dataset=name)
+            style = look(i)
+            axes[0].plot(rows["epsilon"], rows["replace_one"], lw=0.7, label=NAMES[name], **style)
+            axes[0].plot(rows["epsilon"], rows["measurements_alone"], lw=0.7, mfc="white", **style)
+        axes[0].plot(axes[0].get_xlim(), axes[0].get_xlim(), color="#8C8C8C", zorder=1, label="claimed")
+        axes[0].set(xlabel="ε claimed", ylabel="ε under replace-one")
+    legend(figure, axes, 4)
+    return figure
