@@ -105,7 +105,7 @@ def seen_test_rows(
 
 
 def polynomial_rate() -> Iterable[dict[str, Any]]:
-    """F10b: Bernstein's error for the logistic loss on [-R, R], times d/R, grows with R; Theorem 3.2 says it does not."""
+    """F10b: Bernstein's error on [-R, R], times d/R, grows with R; Theorem 3.2 says that it does not."""
     from marginalia.theory.polynomials import bernstein, logistic_loss, sup_error
 
     degree = 40
