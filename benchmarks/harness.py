@@ -11,7 +11,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
@@ -103,6 +103,29 @@ def store(path: Path, rows: Iterable[Row], order: Sequence[str]) -> None:
     for row in sorted([*kept, *stamped], key=lambda r: (order.index(r.case), r.implementation)):
         writer.writerow({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in asdict(row).items()})
     write_text(path, text.getvalue())
+
+
+def store_ratios(path: Path, prototypes: Mapping[str, float | None], *, ours: str = "marginalia") -> None:
+    """Write ``<name>_ratios.csv`` beside a CSV: our CPU seconds over those stated for the prototype of the method.
+
+    Parameters
+    ----------
+    path : Path
+    prototypes : mapping
+        Case to the prototype's CPU seconds; None where none were stated.
+    ours : str
+        The implementation to compare.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["case", "cpu_seconds", "prototype_cpu_seconds", "ratio", "quality", "quality_name", "note"])
+    for row in Row.read_all(path):
+        if row.implementation == ours:
+            theirs = prototypes.get(row.case)
+            known = ("", "") if theirs is None else (f"{theirs:g}", f"{row.cpu_seconds / theirs:.3g}")
+            numbers = (f"{row.cpu_seconds:.3g}", *known, f"{row.quality:.4g}")
+            writer.writerow([row.case, *numbers, row.quality_name, row.note])
+    write_text(path.with_name(f"{path.stem}_ratios.csv"), text.getvalue())
 
 
 @dataclass(frozen=True)

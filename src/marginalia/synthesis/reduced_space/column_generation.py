@@ -23,7 +23,7 @@ Loss = Literal["chebyshev", "l1"]
 
 START_COLUMNS = 4  # times |F| - 1
 COLUMNS_A_ROUND = 200  # fewer, larger masters: the whole cube at p = 20 takes half the time that 50 a round take
-REDUCED_COST = 1e-9  # a new column must price above the ones present by this much
+REDUCED_COST = 1e-9  # some new column must price above the ones present by this much
 MAX_ROUNDS = 500
 
 
@@ -93,9 +93,9 @@ def fit_columns(space: Space, averages: Array, *, loss: Loss, gap: float, rng: n
         v_outside = np.where(inside, -np.inf, v)
         k = min(COLUMNS_A_ROUND, space.size - 1)
         best = np.argpartition(-v_outside, k)[:k] if k else np.zeros(0, dtype=np.intp)
-        best = best[v_outside[best] > v[present].max() + REDUCED_COST]
-        if not best.size:  # optimal up to the rounding of HiGHS
+        if not (v_outside[best] > v[present].max() + REDUCED_COST).any():  # optimal up to the rounding of HiGHS
             break
+        best = best[np.isfinite(v_outside[best])]  # those that price just too low save rounds of one column each
         best = best[np.lexsort((best, -v_outside[best]))]
         inside[best] = True
         present = np.concatenate([present, best])
