@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from scipy.fft import dct
@@ -55,12 +56,18 @@ def tight_sensitivity(indices: Degrees, binary: Sequence[bool] | None = None) ->
     binary : sequence of bool, optional
         Axes that only take the values -1 and +1: φ in {0, π} is exact there.
     """
-    binary = [False] * len(indices.degrees) if binary is None else list(binary)
+    two_valued = (False,) * len(indices.degrees) if binary is None else tuple(binary)
+    return _tight(indices.degrees, indices.k, two_valued)
+
+
+@lru_cache(maxsize=64)  # a release asks for it twice, and those of a sweep share it
+def _tight(degrees: tuple[int, ...], k: int, binary: tuple[bool, ...]) -> float:
+    indices = Degrees(degrees, k)
     c = 2**indices.support * indices.noise_weights
     free = [i for i, two_valued in enumerate(binary) if not two_valued]
     limit = math.floor(LATTICE_POINTS ** (1 / max(1, len(free))))
     h, spread = c, np.zeros(c.shape)
-    for i, m in enumerate(indices.degrees):
+    for i, m in enumerate(degrees):
         if binary[i]:
             cosines = np.stack([np.ones(m + 1), (-1.0) ** np.arange(m + 1)])
             h = np.moveaxis(np.tensordot(cosines, h, axes=(1, i)), 0, i)

@@ -27,7 +27,9 @@ def polynomials(x: Array, degree: int) -> Array:
 def along(tensor: Array, matrices: Sequence[Array]) -> Array:
     """Contract axis i of `tensor` with the rows of ``matrices[i]``: shape (p_1, …, p_d) from matrices p_i x n_i."""
     for matrix in matrices:  # the leading axis is consumed and reappears last: after d steps the order is restored
-        tensor = np.tensordot(tensor, matrix, axes=(0, 1))
+        rest = tensor.shape[1:]
+        # Two transposed views in one product: np.tensordot would copy the tensor.
+        tensor = (tensor.reshape(len(tensor), -1).T @ matrix.T).reshape(*rest, len(matrix))
     return tensor
 
 
