@@ -37,7 +37,7 @@ def run(part: str, settings: Mapping[str, Any], root_seed: int, data: Mapping[st
     import pandas as pd
 
     if part == "accounting":
-        found = [*relation(settings["epsilons"]), *too_few_marginals()]
+        found = [*relation(settings["epsilons"]), *too_few_marginals(), *classical_formula()]
     elif part == "theory":
         found = [*polynomial_rate(), *loss_constants(), *premises()]
     else:
@@ -77,6 +77,16 @@ def too_few_marginals() -> Iterable[dict[str, Any]]:
         count = sum(math.comb(m + 1, k) for k in range(1, min(d, m + 1) + 1))
         true = gdp_epsilon(math.sqrt(2 * count) / sigma_gen(m, d, epsilon, 1e-6), 1e-6)
         yield _row("F2", "epsilon of Lemma 3.3's noise", f"m = {m}, d = {d}, delta = 1e-6", epsilon, true)
+
+
+def classical_formula() -> Iterable[dict[str, Any]]:
+    """F3: what sigma = S sqrt(2 ln(1.25/delta))/epsilon, proved for epsilon < 1, truly spends at delta = 1/n²."""
+    from marginalia.privacy.calibration import gaussian_sigma, gdp_epsilon
+
+    for name, epsilon in itertools.product(("heart", "dutch"), (1.0, 2.0)):
+        delta = 1 / ROWS[name] ** 2
+        true = gdp_epsilon(1 / gaussian_sigma(epsilon, delta, method="classical"), delta)
+        yield _row("F3", "epsilon of the Gaussian mechanism's formula", f"{name}'s n", epsilon, true)
 
 
 def seen_test_rows(
