@@ -38,6 +38,7 @@ start() {
   munged --force --key-file="$folder/munge/key" --socket="$folder/munge/sock" --pid-file="$folder/munged.pid" \
     --log-file="$folder/munge/log" --seed-file="$folder/munge/seed"
   megabytes=$(($(awk '/^MemTotal:/ {print $2}' /proc/meminfo) / 1024 * 9 / 10))
+  cpus="$(nproc --all)" # plain nproc counts OMP_NUM_THREADS
   cat >"$SLURM_CONF" <<CONF
 ClusterName=test
 SlurmctldHost=$host(127.0.0.1)
@@ -67,8 +68,8 @@ SelectTypeParameters=CR_Core_Memory
 ReturnToService=2
 MpiDefault=none
 MinJobAge=3600
-NodeName=$host NodeAddr=127.0.0.1 CPUs=$(nproc) RealMemory=$megabytes State=UNKNOWN
-PartitionName=main Nodes=$host Default=YES MaxTime=60 DefMemPerCPU=1000 State=UP
+NodeName=$host NodeAddr=127.0.0.1 CPUs=$cpus RealMemory=$megabytes State=UNKNOWN
+PartitionName=main Nodes=$host Default=YES MaxTime=UNLIMITED DefMemPerCPU=1000 State=UP
 CONF
   [ -e /etc/slurm/slurm.conf ] || ln -s "$SLURM_CONF" /etc/slurm/slurm.conf
   slurmctld -f "$SLURM_CONF"
@@ -97,7 +98,7 @@ all)
   echo "Slurm $(sinfo --version | cut -d' ' -f2), one node"
   began=$SECONDS
   # Without an accounting data base squeue tells the state of jobs; on one node it may be asked often.
-  run slurm --workflow-profile profiles/slurm --jobs 16 --latency-wait 10 \
+  run slurm --workflow-profile profiles/slurm --jobs 16 --cores "$(nproc --all)" --latency-wait 10 \
     --default-resources slurm_partition=main mem_mb=2000 runtime=30 \
     --slurm-status-command squeue --slurm-no-account \
     --slurm-init-seconds-before-status-checks 2 --seconds-between-status-checks 2
