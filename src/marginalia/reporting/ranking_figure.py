@@ -80,7 +80,8 @@ def _draw(axes: matplotlib.axes.Axes, rows: pd.DataFrame, title: str) -> None:
     axes.set_xlim(0.5, len(rows) + 0.5)
     axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     axes.set_xlabel("mean rank", labelpad=1.5)
-    axes.set_title(f"{title} ({first['n_datasets']} data sets)", loc="right", fontsize=7)
+    sets = "data set" if first["n_datasets"] == 1 else "data sets"
+    axes.set_title(f"{title} ({first['n_datasets']} {sets})", loc="right", fontsize=7)
 
 
 def caption(table: pd.DataFrame) -> str:
