@@ -48,10 +48,11 @@ def test_without_noise_the_student_learns_the_majority(calibration):
     X, y = model.encoder_.transform(table), table.column("rich")
     order = np.random.default_rng(3).permutation(600)
     public, parts = X[order[:50]], np.split(order[50 : 50 + 7 * 78], 7)
-    votes = sum(LogisticRegression(max_iter=10_000).fit(X[part], y[part]).predict(public) for part in parts)
-    student = LogisticRegression(max_iter=10_000).fit(public, votes > 3.5)
-    np.testing.assert_allclose(model.coef_, student.coef_[0], rtol=1e-6)
-    assert model.intercept_ == pytest.approx(student.intercept_[0], rel=1e-6)
+    oracle = LogisticRegression(max_iter=10_000, tol=1e-8)  # by L-BFGS
+    votes = sum(oracle.fit(X[part], y[part]).predict(public) for part in parts)
+    student = oracle.fit(public, votes > 3.5)
+    np.testing.assert_allclose(model.coef_, student.coef_[0], rtol=1e-4)
+    assert model.intercept_ == pytest.approx(student.intercept_[0], rel=1e-4)
 
 
 def test_a_class_without_votes_can_still_win():

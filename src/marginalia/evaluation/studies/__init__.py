@@ -25,6 +25,7 @@ STUDIES: dict[str, str] = {
     "chebyshev_x8": "marginalia.evaluation.studies.chebyshev_tables:X8",
     "excess_risk_datasets": "marginalia.evaluation.studies.excess_risk_summaries:DATASETS",
     "excess_risk_errata": "marginalia.evaluation.studies.excess_risk_errata:ERRATA",
+    "excess_risk_f4": "marginalia.evaluation.studies.excess_risk_methods:F4",
     "excess_risk_f5": "marginalia.evaluation.studies.excess_risk_targets:F5",
     "excess_risk_fig1": "marginalia.evaluation.studies.excess_risk_summaries:FIG1",
     "excess_risk_s2": "marginalia.evaluation.studies.excess_risk_generator:S2",
