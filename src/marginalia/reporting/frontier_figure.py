@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from marginalia.reporting.figures import METRIC_NAMES
 from marginalia.reporting.style import DOUBLE_COLUMN, RC, ArmLook, arm_look, method_rank
@@ -33,6 +34,7 @@ def figure(table: pd.DataFrame) -> Figure:
     levels = sorted(table["epsilon"].unique())
     shown = sorted({_nearest(levels, wanted) for wanted in SHOWN})
     experiments = list(dict.fromkeys(table["experiment"]))
+    limits = (table["seconds"].min() / 1.5, table["seconds"].max() * 1.5)
     rows = [(e, level) for i, e in enumerate(experiments) for level in (shown if i == 0 else shown[-1:])]
     looks = {
         row.name: (row, arm_look(row.method, row.variant, row.calibration))
@@ -56,7 +58,7 @@ def figure(table: pd.DataFrame) -> Figure:
                 if here.empty:
                     axes.remove()
                     continue
-                _draw(axes, here, metric, f"{experiment}, ε = {level:g}: {METRIC_NAMES[metric]}")
+                _draw(axes, here, metric, f"{experiment}, ε = {level:g}: {METRIC_NAMES[metric]}", limits)
                 axes.set_xlabel("CPU seconds" if place == len(rows) - 1 else "")
         drawn.legend(handles=handles, loc="lower center", ncols=4, frameon=False, handlelength=1.2,
                      columnspacing=1.4, labelspacing=0.32, borderaxespad=0.2)  # fmt: skip
@@ -78,7 +80,7 @@ def _marker(look: ArmLook) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _draw(axes: matplotlib.axes.Axes, rows: pd.DataFrame, metric: str, title: str) -> None:
+def _draw(axes: matplotlib.axes.Axes, rows: pd.DataFrame, metric: str, title: str, limits: tuple[float, float]) -> None:
     edge = _LOWEST if metric != "marginal_error" else 0.0
     for row in rows_of(rows):
         look = arm_look(row.method, row.variant, row.calibration)
@@ -88,6 +90,10 @@ def _draw(axes: matplotlib.axes.Axes, rows: pd.DataFrame, metric: str, title: st
     best = rows[rows["on_frontier"] == "yes"].sort_values("seconds")
     axes.step(best["seconds"], best["utility"], where="post", color="#555555", lw=0.9, ls=(0, (3, 2)), zorder=1.5)
     axes.set_xscale("log")
+    axes.set_xlim(*limits)
+    axes.xaxis.set_major_locator(LogLocator(numticks=10))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
     if metric != "marginal_error":
         axes.axhline(1, color="#000000", lw=0.7)
         axes.axhline(0, color="#767676", lw=0.7, ls=(0, (1, 1.6)))
