@@ -152,3 +152,18 @@ def test_new_columns_are_really_generated():
     fit = fit_columns(Cube(family), averages, loss="chebyshev", gap=1e-10, rng=rng)
     assert fit.rounds > 1
     assert fit.value == pytest.approx(0.0, abs=1e-10)
+
+
+def test_a_wide_family_is_solved_by_the_interior_point(monkeypatch):
+    """Both solvers of the master give the same optimum, with dual values that certify it."""
+    from marginalia.synthesis.reduced_space import column_generation
+
+    rng = np.random.default_rng(4)
+    family = Family("monomials", (2,) * 7, 2)
+    averages = family.sums(rng.integers(0, 2, (40, 7))) / 40 + rng.laplace(0, 0.1, family.n_rows)
+    pool = Pool(family, rng.integers(0, 2, (100, 7)))
+    for loss in ("chebyshev", "l1"):
+        simplex = optimum(pool, averages, loss)
+        monkeypatch.setattr(column_generation, "WIDE", 20)
+        assert optimum(pool, averages, loss) == pytest.approx(simplex, abs=1e-8)
+        monkeypatch.undo()
