@@ -12,7 +12,14 @@ from marginalia.data.datasets import load
 from marginalia.evaluation.protocols import Prepared, Task
 from marginalia.evaluation.studies import study
 from marginalia.evaluation.studies.excess_risk_bounds import fit_in_ball, mean_loss
-from marginalia.evaluation.studies.excess_risk_data import Coded, fit_logistic, marginal_distances, splits
+from marginalia.evaluation.studies.excess_risk_data import (
+    Coded,
+    fit_logistic,
+    generator,
+    marginal_distances,
+    splits,
+)
+from marginalia.evaluation.studies.excess_risk_strict import coarsened
 from marginalia.evaluation.sweep import tasks_of
 
 AIM = {"workload": 2, "max_model_mb": 1}
@@ -22,6 +29,7 @@ SETTINGS = {
     "excess_risk_errata": {"sets": ("compas@dpml",), "draws": 1, "splits": 2},
     "excess_risk_fig1": {},
     "excess_risk_f5": {"targets": {"compas@dpml": ("y", "a")}, "draws": 2, "splits": 2, "aim": AIM},
+    "excess_risk_table2_strict": {"sets": ("compas@dpml",), "epsilons": (1.0,), "draws": 2, "aim": AIM},
     "excess_risk_th1": {"sets": ("compas@dpml",), "draws": 2, "aim": AIM},
     "excess_risk_th2": {"g": (0.5,), "hidden": 4, "known": 4, "n": 500, "trials": 2, "orders": (2,)},
     "excess_risk_s2": {"cases": ("2-1-10", "3-2-1000"), "trials": 3},
@@ -63,6 +71,36 @@ def test_table_2_runs_repeats_and_draws(prepared):
     assert card.figure(tables, settings).axes
     spent = found["compas@dpml-1"].query("metric == 'epsilon_spent'")["value"]
     assert spent.to_numpy() == pytest.approx(1.0, rel=1e-6)
+
+
+def test_strict_protocol_keeps_the_test_rows_from_the_generator(prepared, monkeypatch):
+    card = study("excess_risk_table2_strict")
+    settings = {**card.defaults, **SETTINGS["excess_risk_table2_strict"]}
+    seen = []
+
+    def spy(table, epsilon, **parameters):
+        seen.append(table)
+        return generator(table, epsilon, **parameters)
+
+    monkeypatch.setattr("marginalia.evaluation.studies.excess_risk_strict.generator", spy)
+    found = [card.run(part, settings, 0, prepared) for part in card.parts(settings)]
+    assert [table.n_rows for table in seen] == [240, 240]
+    for draw, table in enumerate(seen):
+        ((train, _),) = next(splits("compas@dpml", draw, 1, 0, 300))
+        np.testing.assert_array_equal(table.codes, rows().take(train).codes)
+    table = card.tables(pd.concat(found, ignore_index=True), settings)["excess_risk_table2_strict"].set_index(
+        ["metric", "epsilon"]
+    )
+    real, private = (table.loc[("empirical_risk", e), "mean"] for e in ("real", "1"))
+    assert table.loc[("empirical_risk", "1"), "lost"] == pytest.approx(private - real, abs=1e-5)
+    assert table.loc[("empirical_risk", "real"), "lost"] == 0
+
+
+def test_wide_columns_are_coarsened_in_public_bins():
+    table = Table([[0, 1], [199, 0], [100, 1]], Domain.from_sizes({"wide": 200, "y": 2}))
+    small = coarsened(table)
+    assert small.domain.sizes == (32, 2)
+    np.testing.assert_array_equal(small.codes, [[0, 1], [31, 0], [16, 1]])
 
 
 def test_real_and_synthetic_models_meet_on_the_same_test_rows():

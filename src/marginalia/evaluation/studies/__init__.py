@@ -30,6 +30,7 @@ STUDIES: dict[str, str] = {
     "excess_risk_fig1": "marginalia.evaluation.studies.excess_risk_summaries:FIG1",
     "excess_risk_s2": "marginalia.evaluation.studies.excess_risk_generator:S2",
     "excess_risk_table2": "marginalia.evaluation.studies.excess_risk_table2:TABLE2",
+    "excess_risk_table2_strict": "marginalia.evaluation.studies.excess_risk_strict:STRICT",
     "excess_risk_th1": "marginalia.evaluation.studies.excess_risk_bounds:TH1",
     "excess_risk_th2": "marginalia.evaluation.studies.excess_risk_hardness:TH2",
     "dd_ssp_cert": "marginalia.evaluation.studies.dd_ssp_certificates:CERT",
