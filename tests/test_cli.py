@@ -40,7 +40,7 @@ def data(files, name="t.csv"):
 
 def test_version_and_help(call):
     assert call("--version")[0] == 0
-    for verb in ("fit", "synthesize", "evaluate"):
+    for verb in ("fit", "synthesize", "evaluate", "plan"):
         code, out, _ = call(verb, "--help")
         assert code == 0
         assert "Example: marginalia" in " ".join(out.split())

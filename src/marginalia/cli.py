@@ -300,7 +300,7 @@ def _print_plan(facts: dict[str, Any]) -> None:
     print(f"jobs       {facts['jobs']['total']}: {', '.join(f'{n} {name}' for name, n in jobs.items())}")
     print(f"CPU hours  {facts['cpu_hours']:.2f} (between {low:.2f} and {high:.2f}); based on: {', '.join(shares)}")
     print(f"wall hours {facts['wall_hours']:.2f} on {facts['cores']} idle cores")
-    print(f"memory     {facts['peak_mb_of_a_job']} MB for the largest job, {facts['peak_mb']} MB for all at a time")
+    print(f"memory     {facts['peak_mb_of_a_job']} MB for the largest job, at most {facts['peak_mb']} MB on all cores")
 
 
 def _read_domain(path: Path) -> Domain:
