@@ -4,12 +4,16 @@ import math
 
 import numpy as np
 import pytest
-from learning_helpers import make_table, mean_score
+from learning_helpers import make_table
 from scipy.special import expit
+from sklearn.metrics import roc_auc_score
 
+from marginalia.data.encoding import Encoder
 from marginalia.errors import InputError
 from marginalia.learning import DPSGDClassifier, DPSGDRegressor
 from marginalia.learning.dp_sgd_descent import Batches, Run, descend
+from marginalia.privacy import mechanisms
+from marginalia.privacy.calibration import poisson_gaussian_noise_multiplier
 from marginalia.privacy.events import PoissonGaussianEvent
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.subsampling import poisson_sample
@@ -104,7 +108,7 @@ class TestLearner:
         assert not hasattr(model, "ledger_")
 
     @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-    @pytest.mark.parametrize("epsilon", [0.05, 1.0, 5.0])
+    @pytest.mark.parametrize("epsilon", [0.005, 0.05, 1.0, 5.0])
     def test_tight_spends_all_and_no_more(self, learner, table, relation, epsilon):
         model = learner(epsilon=epsilon, relation=relation, batch_size=100, epochs=2, random_state=0)
         ledger = model.fit(table, TARGET[learner]).ledger_
@@ -209,22 +213,50 @@ def test_published_noise_and_what_it_really_spends(n, steps, batch, sigma, spent
     assert model.ledger_.certified
 
 
-@pytest.mark.parametrize(
-    ("name", "target", "noise"),
-    [
-        ("adult", "income>50K", {0.05: (None, 0.8805, 0.0006), 1: (1.424, 0.8851, 0.0001)}),
-        ("ACSmobility", "MIG", {0.1: (None, 0.6429, 0.0024), 1: (1.764, 0.6697, 0.0005)}),
-        ("ACSincome-LIN", "PINCP", {0.1: (None, 0.2232, 0.0026), 1: (1.400, 0.2133, 0.0008)}),
-    ],
-)
+@pytest.mark.parametrize(("n", "steps", "batch"), [(5771, 500, 200), (242, 1000, 20)], ids=["compas", "heart"])
+def test_published_noise_is_three_times_what_is_needed(n, steps, batch):
+    """F6: calibrated to epsilon 1 under add/remove, the noise could be 3.1 to 3.6 times smaller."""
+    settings = {"delta": 1 / n**2, "n_public": n, "steps": steps, "batch_size": batch, "clip": 1.0, "random_state": 0}
+    published, tight = (
+        DPSGDClassifier(calibration=calibration, **settings).fit(make_table(20), "rich").ledger_.events[0]
+        for calibration in ("published", "tight")
+    )
+    assert 3.1 <= published.noise_multiplier / tight.noise_multiplier <= 3.65
+
+
+# Card 4.4 of the DD-SSP specification: rows, the exact noise multiplier at epsilon 1, and at epsilon .1, .5 and 1 the
+# multiplier that was used (by RDP, 2 to 10 % larger) with the mean score of seeds 7000 to 7002.
+GOLDEN = {
+    ("adult", "education-num"): (47842, 1.424, (11.171, 0.0226), (2.635, 0.0165), (1.443, 0.0200)),
+    ("ACSincome-LIN", "PINCP"): (50000, 1.400, (10.929, 0.2232), (2.582, 0.2140), (1.419, 0.2133)),
+    ("adult", "income>50K"): (47842, 1.424, (11.171, 0.8837), (2.635, 0.8851), (1.443, 0.8851)),
+    ("ACSemployment", "ESR"): (49000, 1.411, (11.040, 0.8513), (2.607, 0.8524), (1.430, 0.8522)),
+    ("ACSmobility", "MIG"): (28358, 1.764, (14.497, 0.6429), (3.373, 0.6673), (1.779, 0.6697)),
+}
+
+
+@pytest.mark.parametrize(("n", "multiplier"), sorted({v[:2] for v in GOLDEN.values()}))
+def test_golden_multipliers(n, multiplier):
+    found = poisson_gaussian_noise_multiplier(1.0, 1e-5, 256 / n, 20 * n // 256, "add_remove")
+    assert found == pytest.approx(multiplier, abs=1e-3)
+
+
+@pytest.mark.parametrize(("name", "target"), GOLDEN)
 @pytest.mark.slow
-def test_golden_fixed_setting(released, name, target, noise):
-    """The fixed setting on the released splits, three seeds; goldens were run with 1-10 % more noise (RDP)."""
+def test_golden_scores(released, monkeypatch, name, target):
+    """The fixed setting on the released splits, with the card's own random stream: means to the printed digit."""
+    monkeypatch.setattr(mechanisms, "poisson_sample", lambda n, rate, rng: np.flatnonzero(rng.random(n) < rate))
     data = released(name)
-    learner = DPSGDRegressor if name.endswith("LIN") else DPSGDClassifier
-    for epsilon, (multiplier, mean, error) in noise.items():
-        model = learner(epsilon=epsilon, one_hot=data.one_hot)
-        got = mean_score(model, data, target, (7000, 7001, 7002))
-        assert got == pytest.approx(mean, abs=3 * math.sqrt(2) * error + 5e-5)
-        if multiplier:
-            assert model.ledger_.events[0].noise_multiplier == pytest.approx(multiplier, abs=1e-3)
+    task = "linear" if target in ("education-num", "PINCP") else "logistic"
+    encoder = Encoder(data.train.domain, target, one_hot=data.one_hot)
+    X, y = encoder.transform(data.train), encoder.target_values(data.train, task)
+    unseen, truth = encoder.transform(data.test), encoder.target_values(data.test, task)
+    n = GOLDEN[name, target][0]
+    assert len(X) == n
+    for multiplier, mean in GOLDEN[name, target][2:]:
+        run, scores = Run(20 * n // 256, 1.0, 0.2, multiplier), []
+        for seed in (7000, 7001, 7002):
+            ledger, rng = Ledger("add_remove"), np.random.default_rng(seed)
+            (w,) = descend(X, y, task, [run], Batches(256 / n, 256), ledger=ledger, rng=rng).T
+            scores.append(np.mean((unseen @ w - truth) ** 2) if task == "linear" else roc_auc_score(truth, unseen @ w))
+        assert np.mean(scores) == pytest.approx(mean, abs=6e-5)
