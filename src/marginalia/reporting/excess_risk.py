@@ -23,6 +23,7 @@ KEYS = ["dataset", "metric", "epsilon"]
 METRICS = ("accuracy", "roc_auc", "empirical_risk")
 ERRORS = ("marginal_error", "marginal_error_all", "marginal_error_q95", "marginal_error_max")
 LIMIT = 3.0  # |z| up to which a cell counts as reproduced
+SMALL = 0.002  # a difference that only z makes look large
 WANTED = 0.95  # share of such cells
 
 
@@ -81,10 +82,11 @@ def cell_means(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def verdict(compared: pd.DataFrame) -> pd.DataFrame:
-    """Return how many cells lie within `LIMIT` standard errors, by metric, for private and real rows, and in words."""
+    """Return how many cells lie within `LIMIT` standard errors, by metric and by data set, and a verdict in words."""
     scored = compared.dropna(subset=["z"])
     real = scored["epsilon"] == "real"
     groups = [(f"{metric}, private", scored[~real & (scored["metric"] == metric)]) for metric in METRICS]
+    groups += [(str(name), own) for name, own in scored.groupby("dataset", sort=True)]
     groups += [("all, private", scored[~real]), ("all, real", scored[real]), ("all", scored)]
     found = []
     for name, cells in groups:
@@ -99,10 +101,18 @@ def verdict(compared: pd.DataFrame) -> pd.DataFrame:
 
 
 def apart(compared: pd.DataFrame) -> pd.DataFrame:
-    """Return the cells further than `LIMIT` standard errors from the paper's, with the difference and a reason."""
-    cells = compared[compared["z"].abs() > LIMIT]
-    cells = cells.assign(difference=cells["mean"] - cells["reported"])
-    return _rounded(cells[[*KEYS, "mean", "stderr", "reported", "difference", "z"]].reset_index(drop=True))
+    """Return the cells further than `LIMIT` standard errors from the paper's, with the difference and a reason.
+
+    Where ten sets scatter by less than the third decimal, z counts what else differs: the estimator of the graphical
+    model and the splits.
+    """
+    cells = compared[compared["z"].abs() > LIMIT].reset_index(drop=True)
+    difference = cells["mean"] - cells["reported"]
+    small = difference.abs() <= SMALL
+    reason = np.where(small, f"no more than {SMALL:g} apart, where ten sets hardly scatter", "not explained")
+    return _rounded(
+        cells[[*KEYS, "mean", "stderr", "reported"]].assign(difference=difference, z=cells["z"], reason=reason)
+    )
 
 
 def excess(rows: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
