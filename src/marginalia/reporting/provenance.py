@@ -101,7 +101,9 @@ def _commit() -> dict[str, Any]:
         return run.stdout.strip()
 
     try:
-        return {"commit": git("rev-parse", "HEAD"), "clean": not git("status", "--porcelain")}
+        # Results that this very run writes into the work tree do not make the code another.
+        changed = git("status", "--porcelain", "--", ":/", ":(top,exclude)results")
+        return {"commit": git("rev-parse", "HEAD"), "clean": not changed}
     except (OSError, subprocess.CalledProcessError):
         return {"commit": "unknown: not a git work tree"}
 
