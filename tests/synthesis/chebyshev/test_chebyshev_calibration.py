@@ -8,6 +8,7 @@ from scipy.optimize import minimize
 
 from marginalia.errors import InputError
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
+from marginalia.privacy.ledger import Ledger
 from marginalia.synthesis.chebyshev.axes import Axis
 from marginalia.synthesis.chebyshev.calibration import (
     attained_sensitivity,
@@ -18,6 +19,7 @@ from marginalia.synthesis.chebyshev.calibration import (
     tight_sensitivity,
 )
 from marginalia.synthesis.chebyshev.moments import Degrees, polynomials
+from marginalia.synthesis.chebyshev.release import release_density
 
 TABLE = [  # d, k, m, published, corrected, searched maximum, certified, true epsilon at nominal .5 1 2 4
     (1, 1, 16, 8.609, 27.046, 16.174, 16.404, (0.758, 1.602, 3.436, 7.58)),
@@ -45,6 +47,24 @@ def test_sensitivities_and_true_epsilons_of_the_table(d, k, m, published, correc
     for nominal, epsilon in zip((0.5, 1, 2, 4), true, strict=True):
         sigma = noise_scale(indices, 1, nominal, 1e-6, calibration="published")
         assert gdp_epsilon(math.sqrt(attained_sensitivity(indices)) / sigma, 1e-6) == pytest.approx(epsilon, rel=0.005)
+
+
+@pytest.mark.parametrize(("d", "k", "m", "true"), [(*row[:3], row[-1]) for row in TABLE])
+def test_the_certificate_is_met_by_tight_noise_and_refused_to_the_published(d, k, m, true):
+    """The ledger of a real release names the true epsilon of the table, within 1 %."""
+    points = np.random.default_rng(0).uniform(-1, 1, (40, d))
+    for nominal, epsilon in zip((0.5, 1, 2, 4), true, strict=True):
+        for calibration in ("tight", "published"):
+            ledger = Ledger("replace_one")
+            release_density(
+                points, [Axis.gauss(m, 1, n_points=m + 1)] * d, k=k, epsilon=nominal, delta=1e-6, ledger=ledger,
+                rng=np.random.default_rng(1), calibration=calibration, tolerance=1e12,
+            )  # fmt: skip
+            ledger.certify(nominal, 1e-6, calibration=calibration)
+            assert ledger.certified == (calibration == "tight")
+            spent = ledger.epsilon(1e-6)
+            assert spent == pytest.approx(nominal if calibration == "tight" else epsilon, rel=0.01)
+        assert f"spent {spent:.8g}" in ledger.message
 
 
 @pytest.mark.parametrize(

@@ -174,6 +174,9 @@ def test_error_falls_with_the_number_of_records():
 BAD = [
     ({"k": 0}, "k is 0"),
     ({"k": 2.5}, "k is 2.5"),
+    ({"k": 9}, "k is 9; need a whole number from 1 to 8"),
+    ({"m": 20_001}, "m is 20001; need a whole number from 1 to 20000"),
+    ({"epsilon": float("inf")}, "epsilon must be"),
     ({"m": 0}, "m is 0"),
     ({"m": (3, 3)}, "2 degrees m for 3 columns"),
     ({"epsilon": -1.0}, "epsilon must be a positive"),

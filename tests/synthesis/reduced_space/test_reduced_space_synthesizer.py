@@ -56,6 +56,19 @@ def test_every_setting_gives_rows_of_its_space_and_a_certificate(parameters):
     assert model.marginal(["x1"]).sum() == pytest.approx(model.n_rows_)
 
 
+@pytest.mark.parametrize("sampling", ["apportion", "iid"])
+def test_rows_follow_the_weights_whatever_their_number(sampling):
+    model = ReducedSpaceLP(epsilon=1.0, solution="lp", sampling=sampling, random_state=0).fit(table(500))
+    for n_rows in (7, 20_000):
+        counts = model.sample(n_rows).counts(model.domain_.names)
+        assert counts.sum() == n_rows
+        drawn = counts[tuple(model.support_.T)]
+        assert drawn.sum() == n_rows  # no row outside the support
+        # Apportioned: within one row; drawn: within six standard deviations (false alarms below 1 in 10⁷).
+        slack = 1.0 if sampling == "apportion" else 6 * np.sqrt(n_rows * model.weights_) + 1
+        assert (np.abs(drawn - n_rows * model.weights_) <= slack).all()
+
+
 def test_marginals_are_those_of_the_weighted_rows():
     model = ReducedSpaceLP(epsilon=1.0, random_state=0).fit(table())
     rows, weights = model.weighted_table()
@@ -148,6 +161,8 @@ BAD = [
     ({"order": 0}, "order is 0"),
     ({"order": 7}, "order is 7; need a whole number from 1 to 6"),
     ({"epsilon": 0}, "epsilon must be a positive"),
+    ({"epsilon": float("inf")}, "epsilon must be"),
+    ({"order": 2.0}, "order is 2.0"),
     ({"delta": 1.0}, "delta must lie"),
     ({"noise": "gaussian"}, "Gaussian noise needs delta above 0"),
     ({"noise": "gaussian", "delta": 1e-5, "calibration": "published"}, "Laplace noise only"),
