@@ -9,6 +9,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 
 from marginalia.reporting.studies.panels import legend
 from marginalia.reporting.style import DOUBLE_COLUMN, METHODS, RC
@@ -30,8 +31,8 @@ BARS: tuple[tuple[str, str, int, str, dict[str, Any]], ...] = (
     ("dp_sgd", "published", 0, "DP-SGD published", {"color": "white", "edgecolor": _DP_SGD, "hatch": "...."}),
     ("dp_sgd", "tight", 0, "DP-SGD tight", {"color": _DP_SGD}),
     ("pate", "published", 0, "PATE published, smallest K", {"color": "white", "edgecolor": _PATE}),
-    ("pate", "published", 1, "middle K", {"color": "white", "edgecolor": _PATE, "hatch": "----"}),
-    ("pate", "published", 2, "largest K", {"color": "white", "edgecolor": _PATE, "hatch": "xxxx"}),
+    ("pate", "published", 1, "PATE published, middle K", {"color": "white", "edgecolor": _PATE, "hatch": "----"}),
+    ("pate", "published", 2, "PATE published, largest K", {"color": "white", "edgecolor": _PATE, "hatch": "xxxx"}),
     ("pate", "tight", 0, "PATE tight, largest K", {"color": _PATE}),
 )
 
@@ -57,8 +58,9 @@ def accuracies(tables: dict[str, pd.DataFrame], settings: Mapping[str, Any]) -> 
             axes.bar(at, heights, width * 0.9, yerr=errors, label=label, linewidth=0.7,
                      error_kw={"elinewidth": 0.7, "capsize": 1.2}, **style)  # fmt: skip
             for x, height, error in zip(at, heights, errors, strict=True):
-                axes.text(x, height + error + 0.008, f"{height:.3f}".lstrip("0"), rotation=90, fontsize=5.2,
-                          ha="center", va="bottom")  # fmt: skip
+                text = axes.text(x, height + error + 0.008, f"{height:.3f}".lstrip("0"), rotation=90, fontsize=5.2,
+                                 ha="center", va="bottom", zorder=4)  # fmt: skip
+                text.set_path_effects([withStroke(linewidth=1.2, foreground="white")])
         for group, dataset in enumerate(sets):
             row = table[(table["dataset"] == dataset) & (table["method"] == "trivial")].iloc[0]
             axes.hlines(row["mean"], group - 0.45, group + 0.45, color="black", lw=0.9, ls=(0, (4, 2)),
