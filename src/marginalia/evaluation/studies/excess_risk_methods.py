@@ -140,8 +140,9 @@ F4 = Study(
         "Test accuracy at ε = 1, ten random 80/20 splits, with one standard error. Published: noise and settings of "
         "the paper's code on raw integer codes, tuned for each data set by its authors; PATE with its three numbers of "
         "teachers K. Tight: noise calibrated exactly at δ = 1/n²; DP-SGD on inputs scaled by the public domain, with "
-        "settings fixed in advance. AIM: as the paper prints it; ours is in the card excess_risk_table2. Line across a "
-        "group: the majority class. DP-SGD is add/remove, PATE replace-one, AIM add/remove and has seen the test rows."
+        "categories one-hot (unlike the model without privacy) and settings fixed in advance. AIM: as the paper prints "
+        "it; ours is in the card excess_risk_table2. Line across a group: the majority class. DP-SGD is add/remove, "
+        "PATE replace-one, AIM add/remove and has seen the test rows."
     ),
     defaults={"sets": SETS, "trials": 10, "epsilon": 1.0},
     parts=lambda settings: list(settings["sets"]),
