@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from marginalia.evaluation.studies.base import Study, figure_of
-from marginalia.evaluation.studies.chebyshev_runs import mean_table, one_run
+from marginalia.evaluation.studies.chebyshev_runs import DELTA, mean_table, one_run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,10 +17,50 @@ Case = dict[str, Any]
 SUMMARY = ("exact", "lower", "moments", "epsilon_spent", "gap")
 
 
+# d, k, m of the table of true epsilons.
+CALIBRATED = ((1, 1, 16), (1, 1, 256), (1, 2, 16), (1, 3, 16), (2, 1, 8), (2, 1, 32), (2, 2, 8), (2, 2, 32), (2, 3, 8),
+              (3, 1, 5), (3, 2, 5), (3, 3, 5))  # fmt: skip
+NOMINAL = (0.5, 1.0, 2.0, 4.0)
+
+
+def true_epsilons() -> pd.DataFrame:
+    """Return squared sensitivities (times n²) of every calibration, and what the published noise really spends.
+
+    The true epsilon is that of two corners of the cube: a lower bound that is attained.
+    """
+    import pandas as pd
+
+    from marginalia.privacy.calibration import gdp_epsilon
+    from marginalia.synthesis.chebyshev import calibration as noise
+    from marginalia.synthesis.chebyshev.moments import Degrees
+
+    found = []
+    for d, k, m in CALIBRATED:
+        indices = Degrees((m,) * d, k)
+        attained = noise.attained_sensitivity(indices)
+        line = {"d": d, "k": k, "m": m, "published": noise.published_sensitivity(indices), "attained": attained,
+                "certified": noise.tight_sensitivity(indices),
+                "corrected": noise.corrected_sensitivity(indices)}  # fmt: skip
+        for epsilon in NOMINAL:
+            sigma = noise.noise_scale(indices, 1, epsilon, DELTA, calibration="published")
+            line[f"true_epsilon_at_{epsilon:g}"] = gdp_epsilon(attained**0.5 / sigma, DELTA)
+        found.append(line)
+    return pd.DataFrame(found)
+
+
 def _study(
-    card: str, title: str, caption: str, over: str, cases: Callable[[Mapping[str, Any]], list[Case]], **defaults: Any
+    card: str,
+    title: str,
+    caption: str,
+    over: str,
+    cases: Callable[[Mapping[str, Any]], list[Case]],
+    more: Callable[[], dict[str, pd.DataFrame]] = dict,
+    **defaults: Any,
 ) -> Study:
-    """Return the study that runs every case for all trials; `over` is the setting on the horizontal axis."""
+    """Return the study that runs every case for all trials.
+
+    `over` is the setting on the horizontal axis; `more` makes tables that need no run.
+    """
 
     def parts(settings: Mapping[str, Any]) -> list[str]:
         return ["all"]  # seconds a trial
@@ -36,7 +76,7 @@ def _study(
 
     def tables(rows: pd.DataFrame, settings: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
         keys = ["d", "k", "n", "epsilon", "m", "calibration", "tolerance"]
-        return {card: mean_table(rows, keys, SUMMARY)}
+        return {card: mean_table(rows, keys, SUMMARY), **more()}
 
     return Study(
         id=card,
@@ -90,6 +130,7 @@ X5 = _study(
     f"k = d = 2, n = 10,000, degree 16, nominal epsilon 1; epsilon_spent is the true one over the cube. {_BARS}",
     "epsilon_spent",
     lambda s: [{"k": 2, "d": 2, "n": s["n"], "m": 16, "calibration": c} for c in ("published", "tight", "corrected")],
+    more=lambda: {"chebyshev_x5_true_epsilon": true_epsilons()},
     n=10_000,
 )
 X6 = _study(
