@@ -16,6 +16,7 @@ from marginalia.evaluation.protocols import Prepared, Task
 from marginalia.evaluation.tuning_on_test import SEARCH, search
 from marginalia.learning.dp_sgd_grid import Setting
 
+FULL_BATCHES = (Setting(None, 20, 0.2, 1.0), Setting(None, 1, 0.01, 0.001))  # charged without loss distributions
 GOOD, BAD = Setting(64, 4, 0.2, 1.0), Setting(64, 1, 0.01, 0.001)
 TASKS = (Task("logistic", "y"), Task("linear", "z"))
 GRID_ARM = {"id": "dp_sgd", "variant": "grid_on_test"}
@@ -64,7 +65,7 @@ def test_rows_are_labelled_charged_and_share_one_search(tmp_path, monkeypatch):
 
     def counted(*arguments):
         searches.append(arguments[0])
-        return search(*arguments, grid=(GOOD, BAD))
+        return search(*arguments, grid=FULL_BATCHES)
 
     monkeypatch.setattr(cells, "search", counted)
     data = Prepared("toy", rows(1000, 0), TASKS, rows(400, 1))
