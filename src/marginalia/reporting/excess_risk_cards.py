@@ -115,6 +115,7 @@ def hardness(rows: pd.DataFrame, settings: Settings) -> Tables:
     table["paper_bound"] = table["margin"] / 40
     table["n"] = groups.size()
     table = table.reset_index()
+    table["limit"] = table["limit"].round(12)  # below, rounding errors of the solver
     table["above"] = table["excess"] >= table["lower_bound"] - 2 * table["stderr"].fillna(0.0)
     order = ["g", "d", "excess", "stderr", "limit", "lower_bound", "paper_bound", "margin", "n", "above"]
     return {"excess_risk_th2": _rounded(table[order])}

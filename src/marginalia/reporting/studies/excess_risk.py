@@ -36,7 +36,7 @@ def utility_over_epsilon(tables: Tables, settings: Settings) -> Figure:
             _three_metrics(row, table, name)
             own = rows_where(errors, dataset=name)
             curve(row[3], own["epsilon"], own["marginal_error"], own["stderr"], color=AIM.colour, marker=AIM.marker)
-            row[3].set_ylim(bottom=0)
+            row[3].set_ylim(0, 1.1 * float(own["marginal_error"].max()))
             _finish(row, (*METRICS.values(), "marginal error"), name, first=i == 0, last=i == len(sets) - 1)
         legend(figure, axes, columns=4)
     return figure
