@@ -241,13 +241,19 @@ def poisson_gaussian_noise_multiplier(
         if lower < 0.3:  # records so rarely sampled that noise hardly matters: spare the loss grid
             return lower
         lower, upper, at_upper = lower / 1.3, lower, at_lower
-    # ln ε is nearly linear in ln σ, and each value costs a loss distribution: the chord, aimed just below epsilon.
+    # ln ε is nearly linear in ln σ, and each value costs a loss distribution: secants, aimed just below epsilon.
+    tried = [(math.log(lower), min(at_lower, 10 * epsilon)), (math.log(upper), max(at_upper, epsilon / 10))]
     while at_upper < epsilon * (1 - 6e-5) and upper > lower * (1 + 1e-5):
-        high, low = min(at_lower, 10 * epsilon), max(at_upper, epsilon / 10)
-        aim = math.log(high / (epsilon * (1 - 3e-5))) / math.log(high / low)
-        multiplier = lower * (upper / lower) ** min(max(aim, 5e-4), 1 - 5e-4)
-        if (found := spent(multiplier)) <= epsilon:
-            upper, at_upper = multiplier, found
+        (x0, y0), (x1, y1) = tried[-2:]
+        left, right = math.log(lower), math.log(upper)
+        x = (left + right) / 2
+        if y0 != y1 and len(tried) < 10:
+            x = x1 + (x1 - x0) * math.log(epsilon * (1 - 3e-5) / y1) / math.log(y1 / y0)
+        margin = 5e-4 * (right - left)
+        x = min(max(x, left + margin), right - margin)
+        if (found := spent(math.exp(x))) <= epsilon:
+            upper, at_upper = math.exp(x), found
         else:
-            lower, at_lower = multiplier, found
+            lower = math.exp(x)
+        tried.append((x, min(max(found, epsilon / 10), 10 * epsilon)))
     return upper
