@@ -38,8 +38,9 @@ def rates(tables: Tables, settings: Settings) -> Figure:
                     for column, dash in (("finite_n", DASHED), ("asymptotic", DOTTED)):
                         line = first[shown] * (n / n[0]) ** fitted[column].iloc[0]
                         ax.plot(n, line, color="#555555", ls=dash, label=column.replace("_", " ") + " slope")
-                    ax.set_title(f"k = {k}, d = {d} ({_NAMES[shown]}): slope {fitted['slope'].iloc[0]:.2f}")
-            ax.set(xscale="log", yscale="log", xlabel="records n", ylabel="$d_k$")
+                    ax.set_title(f"k = {k}, d = {d}: slope {fitted['slope'].iloc[0]:.2f}")
+                    ax.set_ylabel(f"$d_k$ ({_NAMES[shown]})")
+            ax.set(xscale="log", yscale="log", xlabel="records n")
     legend(figure, axes, 4)
     return figure
 
