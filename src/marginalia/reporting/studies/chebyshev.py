@@ -92,9 +92,12 @@ def histograms(tables: Tables, settings: Settings) -> Figure:
                     bars.append(one["error_stderr"].iloc[0] if len(one) else np.nan)
                 place = np.arange(len(cases)) + 0.36 * (i - 0.5)
                 ax.bar(place, values, 0.34, yerr=bars, label=method, color=look(i)["color"], error_kw={"lw": 0.7})
-            labels = ["d={} k={}\nn={:,}".format(*c[:3]) + (f"\nm={c[3]}" if len(c) > 3 else "") for c in cases]
+            labels = [
+                f"d={c[0]} k={c[1]}\nn={c[2]:,}\nm={c[3]}" if len(c) > 3 else f"k={c[1]}\n{c[2]:,}" for c in cases
+            ]
             ax.set_xticks(np.arange(len(cases)), labels, fontsize=5)
-            ax.set(yscale="log", ylabel="error", title=str(comparison))
+            where = str(comparison) if comparison == "same grid" else f"{comparison} on the line; k and n"
+            ax.set(yscale="log", ylabel="error", title=where)
             ax.grid(axis="x", visible=False)
     legend(figure, axes, 3)
     return figure
