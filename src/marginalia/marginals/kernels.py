@@ -17,7 +17,9 @@ ROOT   adjoint of a scalar message: 1 / message
 ====== =================================================================================================
 
 `run` executes it on probabilities, `log_kernels.run_log` on their logarithms. Denormal numbers are flushed to zero
-while a program runs: they slow multiplication fivefold.
+while a program runs: they slow multiplication fivefold. Arithmetic is strict (no `fastmath`): with it the order of a
+sum depends on what the compiler inlines, and a process that compiles gave other bits than one that loads from the
+cache.
 """
 
 from __future__ import annotations
@@ -32,7 +34,6 @@ from numba.extending import intrinsic
 
 COPY, MUL, DOT, SUM, ADD, GEMM, SCALE, UNSCALE, ROOT = range(9)
 
-_FAST = {"reassoc", "contract", "nsz", "arcp"}  # keeps NaN and infinity meaningful
 _SMALL = 4096  # multiply-adds below which a BLAS call costs more than it saves
 
 _X86 = platform.machine().lower() in ("x86_64", "amd64")
@@ -66,7 +67,7 @@ def _write_mxcsr(typingctx, value):  # type: ignore[no-untyped-def]
     return types.void(types.uint32), codegen
 
 
-@njit(cache=True, fastmath=_FAST)
+@njit(cache=True)
 def _row(code, w, d, a, b, n, sd, sa, sb):  # type: ignore[no-untyped-def]
     """Run the innermost loop of an element-wise record; unit and zero strides get loops that vectorise."""
     if code == MUL:
@@ -179,7 +180,7 @@ def _elementwise(code, w, p, i, counter):  # type: ignore[no-untyped-def]
             k -= 1
 
 
-@njit(cache=True, fastmath=_FAST)
+@njit(cache=True)
 def _gemm(w, nb, m, n, k, oa, ob, oc, ta, tb):  # type: ignore[no-untyped-def]
     """C_i (m x n) = op(A_i) (m x k) op(B_i) (k x n) for nb contiguous blocks."""
     if m * n * k < _SMALL and not ta and tb:
