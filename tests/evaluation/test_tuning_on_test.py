@@ -7,7 +7,7 @@ import pytest
 
 from marginalia.data import Attribute, Domain, Table
 from marginalia.errors import InputError
-from marginalia.evaluation import cells
+from marginalia.evaluation import tuning_on_test
 from marginalia.evaluation.cells import Cell, CellStore, Runner
 from marginalia.evaluation.config import parse
 from marginalia.evaluation.methods import BUILT_IN
@@ -66,7 +66,7 @@ def test_rows_are_labelled_charged_and_share_one_search(tmp_path, monkeypatch):
         searches.append(arguments[0])
         return search(*arguments, grid=(GOOD, BAD))
 
-    monkeypatch.setattr(cells, "search", counted)
+    monkeypatch.setattr(tuning_on_test, "search", counted)
     data = Prepared("toy", rows(1000, 0), TASKS, rows(400, 1))
     runner = Runner(data, BUILT_IN, {}, CellStore(tmp_path))
     found = [row for job in jobs("as_published", GRID_ARM) for cell in job.cells(TASKS, 7) for row in runner.run(cell)]

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from marginalia.data.files import write_text
 from marginalia.data.table import Table
@@ -22,8 +22,10 @@ from marginalia.evaluation.methods import Arm, Method
 from marginalia.evaluation.protocols import Prepared, Task, split_rows
 from marginalia.evaluation.records import ResultRecord
 from marginalia.evaluation.seeds import seed_of
-from marginalia.evaluation.tuning_on_test import SEARCH, TunedOnTest, search
 from marginalia.evaluation.version import code_version
+
+if TYPE_CHECKING:
+    from marginalia.evaluation.tuning_on_test import TunedOnTest
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +240,8 @@ class Runner:
 
     def _tuned(self, cell: Cell, task: Task, train: Table, test: Table) -> TunedOnTest:
         """Return the search that all trials of a cell share: one for each task and epsilon, as published."""
+        from marginalia.evaluation.tuning_on_test import SEARCH, search  # loads scikit-learn, which most jobs need not
+
         key = replace(cell, trial=SEARCH)
         if key not in self._searches:
             self._searches[key] = search(key, task, train, test)
