@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from marginalia.data import Table
-from marginalia.marginals import GraphicalModel, Measurement, estimate
+from marginalia.marginals import Measurement, estimate
 from marginalia.privacy import Ledger, Relation
 from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.mechanisms import measure_marginal
-from marginalia.synthesis.base import Synthesizer
+from marginalia.synthesis.modelled import ModelSynthesizer
 
 
-class Independent(Synthesizer):
+class Independent(ModelSynthesizer):
     """Release every one-way marginal with Gaussian noise; answer with their product.
 
     Privacy: one Gaussian event per attribute; exact Gaussian DP.
@@ -64,17 +62,3 @@ class Independent(Synthesizer):
         public = ledger.relation is Relation.REPLACE_ONE
         self.model_ = estimate(table.domain, measurements, total=max(1, table.n_rows) if public else None)
         self.n_rows_ = table.n_rows if public else round(self.model_.total)
-
-    def marginal(self, attributes: Sequence[str]) -> NDArray[np.float64]:
-        """Return the model's marginal as counts, shape = sizes of `attributes` in the order given."""
-        self._check_fitted()
-        return self.model_.marginal(attributes)
-
-    def _sample(self, n_rows: int, rng: np.random.Generator) -> Table:
-        return self.model_.sample(n_rows, rng)
-
-    def _state(self) -> dict[str, NDArray[Any]]:
-        return self.model_.state()
-
-    def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        self.model_ = GraphicalModel.from_state(self.domain_, state)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from marginalia.data import Table
-from marginalia.marginals import GraphicalModel, estimate, estimate_total
+from marginalia.marginals import estimate, estimate_total
 from marginalia.marginals.workload import WorkloadLike
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.relation import Relation
-from marginalia.synthesis.base import Synthesizer
 from marginalia.synthesis.gaussian_marginals import noisy_marginals
+from marginalia.synthesis.modelled import ModelSynthesizer
 
 
-class PrivatePGM(Synthesizer):
+class PrivatePGM(ModelSynthesizer):
     """Measure the marginals of a fixed workload with Gaussian noise, fit a graphical model to all, draw from it.
 
     Algorithm 3 of Zhou et al.; what AIM adds is choosing the marginals. The model is one clique where all pairs are
@@ -64,17 +60,3 @@ class PrivatePGM(Synthesizer):
         total = max(1.0, float(table.n_rows)) if public else estimate_total(measured)
         self.model_ = estimate(table.domain, measured, total=total)
         self.n_rows_ = table.n_rows if public else int(total)
-
-    def marginal(self, attributes: Sequence[str]) -> NDArray[np.float64]:
-        """Return the model's marginal as counts."""
-        self._check_fitted()
-        return self.model_.marginal(attributes)
-
-    def _sample(self, n_rows: int, rng: np.random.Generator) -> Table:
-        return self.model_.sample(n_rows, rng)
-
-    def _state(self) -> dict[str, NDArray[Any]]:
-        return self.model_.state()
-
-    def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        self.model_ = GraphicalModel.from_state(self.domain_, state)

@@ -1,0 +1,33 @@
+"""What synthesizers share whose release is one graphical model of all columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.data import Table
+from marginalia.marginals import GraphicalModel
+from marginalia.synthesis.base import Synthesizer
+
+
+class ModelSynthesizer(Synthesizer):
+    """Answers, rows and state come from `model_`, which `_release` sets."""
+
+    model_: GraphicalModel
+
+    def marginal(self, attributes: Sequence[str]) -> NDArray[np.float64]:
+        """Return the model's marginal as counts, shape = sizes of `attributes` in the order given."""
+        self._check_fitted()
+        return self.model_.marginal(attributes)
+
+    def _sample(self, n_rows: int, rng: np.random.Generator) -> Table:
+        return self.model_.sample(n_rows, rng)
+
+    def _state(self) -> dict[str, NDArray[Any]]:
+        return self.model_.state()
+
+    def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        self.model_ = GraphicalModel.from_state(self.domain_, state)
