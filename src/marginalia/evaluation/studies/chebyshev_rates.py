@@ -34,11 +34,11 @@ GRID = {
     "1,2": (300, 1000, 3000, 10_000, 30_000),
     "2,2": (300, 1000, 3000, 10_000, 30_000),
     "3,2": (300, 1000, 3000, 10_000, 30_000, 100_000),
-    "1,3": (1000, 3000, 10_000),
+    "1,3": (1000, 3000, 10_000, 30_000),
     "2,3": (1000, 3000, 10_000, 30_000),
     "3,3": (1000, 3000, 10_000),
 }
-EXACT_RECORDS = 10_000  # transport problems in space and plane: minutes beyond
+EXACT_RECORDS = 30_000  # transport problems in space and plane: minutes beyond
 # Windows of n in which the slope of S(m_n)/n is followed towards the asymptote.
 WINDOWS = ((1e3, 1e4), (1e4, 1e5), (1e6, 1e7))
 WINDOW_POINTS = 5
