@@ -164,6 +164,7 @@ rule report_page:
         mem_mb=2000,
         runtime=30,
     params:
+        benchmarks=f"{RESULTS}/benchmarks",
         figures=FIGURES,
         comparisons=COMPARISON_FIGURES,
         studies={

@@ -27,7 +27,7 @@ with logged(snakemake.log[0]):
     for name, module in snakemake.params.comparisons.items():
         captions[name] = import_module(module).caption(tables[name])
         titles[name] = import_module(module).TITLE
-    facts = provenance.collect(tables["timings"])
+    facts = provenance.collect(tables["timings"], snakemake.params.benchmarks)
     write_text(snakemake.output.provenance, json.dumps(facts, indent=1) + "\n")
     write_report(
         snakemake.output.page,

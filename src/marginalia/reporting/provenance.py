@@ -31,29 +31,45 @@ PACKAGES = (
 )
 
 
-def collect(timings: pd.DataFrame) -> dict[str, Any]:
+def collect(timings: pd.DataFrame, benchmarks: str | os.PathLike[str]) -> dict[str, Any]:
     """Return what a reader needs to know about a run.
 
     Parameters
     ----------
     timings : DataFrame
         Of `tables.timings`.
+    benchmarks : path-like
+        Folder with Snakemake's benchmark file of every job of the run.
 
     Returns
     -------
     dict
         ``finished`` (UTC), ``code`` (version, commit, whether the work tree was clean), ``python``, ``packages``,
-        ``machine`` and ``cost`` (CPU hours of all fits, largest peak memory).
+        ``machine`` and ``cost``: number of jobs, their wall and CPU hours (start-up left out) and the largest peak
+        memory of one, and the CPU hours of all fits among them.
     """
-    spent = float((timings["seconds"] * timings["k"]).sum())
-    peak = float(timings["peak_mb"].max()) if len(timings) else 0.0
+    fits = float((timings["seconds"] * timings["k"]).sum())
     return {
         "finished": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "code": {"version": code_version(), **_commit()},
         "python": platform.python_version(),
         "packages": {name: version for name in PACKAGES if (version := _version(name))},
         "machine": _machine(),
-        "cost": {"cpu_hours_of_all_fits": round(spent / 3600, 4), "largest_peak_mb": round(peak, 1)},
+        "cost": {**_cost(Path(benchmarks)), "cpu_hours_of_all_fits": round(fits / 3600, 4)},
+    }
+
+
+def _cost(benchmarks: Path) -> dict[str, float]:
+    """Return what the jobs took; CPU seconds are wall seconds times load, as the last sample of CPU time may be old."""
+    files = sorted(benchmarks.rglob("*.tsv"))
+    lines = [pd.read_csv(path, sep="\t").tail(1) for path in files]
+    jobs = pd.concat(lines) if lines else pd.DataFrame(columns=["s", "mean_load", "max_rss"])
+    seconds, load, peak = (pd.to_numeric(jobs[column], errors="coerce") for column in ("s", "mean_load", "max_rss"))
+    return {
+        "jobs": len(files),
+        "wall_hours_of_all_jobs": round(float(seconds.sum()) / 3600, 4),
+        "cpu_hours_of_all_jobs": round(float((seconds * load).sum()) / 360_000, 4),
+        "largest_peak_mb": round(float(peak.max()), 1) if peak.notna().any() else 0.0,
     }
 
 
