@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
 
-from marginalia.reporting.studies.panels import DASHED, DOTTED, grid, legend, rows_where
+from marginalia.reporting.studies.panels import DASHED, DOTTED, grid, legend, log_axis, rows_where
 from marginalia.reporting.style import METHODS, RC
 
 Tables = dict[str, pd.DataFrame]
@@ -74,7 +73,7 @@ def risk_over_epsilon(tables: Tables, settings: Settings) -> Figure:
             for (method, variant, calibration), look in _RIVALS.items():
                 arm = rows_where(rows, method=method, variant=variant, calibration=calibration)
                 _band(ax, arm, "epsilon", "error", "stderr", look)
-            _log_axis(ax, settings["epsilons"])
+            log_axis(ax, settings["epsilons"])
             ax.set_title(f"{_NAMES.get(name, name)}, n = {rows['n_train'].iloc[0]:,}")
         _labels(axes[: len(names)], "ε", "test error", columns=3)
         legend(figure, axes, columns=4)
@@ -166,7 +165,7 @@ def risk_over_margin_and_rows(tables: Tables, settings: Settings) -> Figure:
                 thin = {"color": look["color"], "lw": 0.8, "marker": ""}
                 ax.plot(arm[sweep], arm["shape_scaled"], ls=(0, (5, 3)), label="Theorem 4.1, scaled (shape)", **thin)
                 ax.plot(arm[sweep], arm["rule_of_thumb"], ls=(0, (1, 1)), label="rule of thumb", **thin)
-            _log_axis(ax, sorted(set(rows[sweep])))
+            log_axis(ax, rows[sweep])
             ax.set_ylim(-0.02, 0.52)
             ax.set_xlabel(label)
         axes[0].set_ylabel("test risk")
@@ -195,7 +194,7 @@ def budget(tables: Tables, settings: Settings) -> Figure:
         for ax in axes:
             ax.set_xscale("log")
             ax.set_yscale("log")
-        _log_axis(axes[0], settings["epsilons"])
+        log_axis(axes[0], settings["epsilons"])
         legend(figure, axes, columns=3)
     return figure
 
@@ -243,12 +242,6 @@ def _band(ax: Any, rows: pd.DataFrame, x: str, y: str, spread: str, look: Mappin
     width = rows[spread].fillna(0.0)
     ax.fill_between(rows[x], rows[y] - width, rows[y] + width, color=look["color"], alpha=0.15, lw=0)
     ax.plot(rows[x], rows[y], **look)
-
-
-def _log_axis(ax: Any, ticks: Sequence[float]) -> None:
-    ax.set_xscale("log")
-    ax.set_xticks(list(ticks), [f"{tick:g}" for tick in ticks])
-    ax.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _labels(axes: list[Any], x: str, y: str, *, columns: int) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from marginalia.reporting.studies.panels import DASHED, DOTTED, curve, grid, legend, look, rows_where
+from marginalia.reporting.studies.panels import DASHED, DOTTED, curve, grid, legend, log_axis, look, rows_where
 from marginalia.reporting.style import RC
 
 Tables = dict[str, pd.DataFrame]
@@ -127,7 +127,8 @@ def real_tables(tables: Tables, settings: Settings) -> Figure:
                 real = rows_where(rows, method="real")
                 if metric == "auc" and real["auc"].notna().any():
                     ax.axhline(real["auc"].iloc[0], color="#000000", lw=0.9, label="real rows")
-                ax.set(xscale="log", xlabel="ε", ylabel="smooth error" if metric == "lower" else "AUC")
+                ax.set(xlabel="ε", ylabel="smooth error" if metric == "lower" else "AUC")
+                log_axis(ax, private["epsilon"])
                 if metric == "lower":
                     ax.set_yscale("log")
                     ax.set_title(name.replace("_", " "))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import matplotlib
@@ -32,8 +32,17 @@ def grid(n_panels: int, columns: int, *, height: float = 2.0, legend: float = 0.
 
 
 def look(i: int) -> dict[str, Any]:
-    """Return colour and marker of the i-th curve."""
-    return {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
+    """Return colour and marker of the i-th curve; when the colours are used up they come again, dashed and hollow."""
+    style = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[(i + i // len(COLOURS)) % len(MARKERS)]}
+    return style if i < len(COLOURS) else {**style, "ls": DASHED, "mfc": "white"}
+
+
+def log_axis(ax: Axes, ticks: Iterable[float]) -> None:
+    """Make x logarithmic, with these ticks and no others."""
+    ticks = sorted(set(ticks))
+    ax.set_xscale("log")
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.set_xticks([], minor=True)
 
 
 def curve(ax: Axes, x: Any, y: Any, error: Any = None, **style: Any) -> None:

@@ -9,7 +9,7 @@ import matplotlib
 import pandas as pd
 from matplotlib.figure import Figure
 
-from marginalia.reporting.studies.panels import DASHED, DOTTED, curve, grid, legend, look, rows_where
+from marginalia.reporting.studies.panels import DASHED, DOTTED, curve, grid, legend, log_axis, look, rows_where
 from marginalia.reporting.style import RC
 
 Tables = dict[str, pd.DataFrame]
@@ -82,9 +82,11 @@ def real_tables(tables: Tables, settings: Settings) -> Figure:
                 if metric == "auc":
                     ax.axhline(rows_where(rows, arm="real")["auc"].iloc[0], color="#000000", lw=0.9, label="real rows")
                     ax.set_title(name)
+                    ax.set_ylim(bottom=max(0.5, ax.get_ylim()[0]))  # from chance
                 else:
                     ax.set_yscale("log")
-                ax.set(xscale="log", xlabel="ε", ylabel="AUC" if metric == "auc" else "total variation of pairs")
+                ax.set(xlabel="ε", ylabel="AUC" if metric == "auc" else "total variation of pairs")
+                log_axis(ax, private["epsilon"])
     legend(figure, axes, 4)
     return figure
 
