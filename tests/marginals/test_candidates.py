@@ -61,3 +61,26 @@ def test_an_answer_beyond_the_memory_is_refused_in_one_line():
     inference.calibrate()
     with pytest.raises(InputError, match="10000 cells does not fit"):
         CandidateMarginals(inference).marginal((0, 1))
+
+
+@pytest.mark.parametrize("domain", ["linear", "log"])
+def test_expected_marginals_are_answered_together_and_right(domain):
+    rng = np.random.default_rng(5)
+    for _ in range(10):
+        sizes = tuple(int(m) for m in rng.integers(2, 4, 8))
+        cliques = [(int(rng.integers(max(0, i - 3), i)), i) for i in range(1, 8) if rng.random() < 0.9]  # a forest
+        inference = Inference(Plan(cliques, sizes), scratch_bytes=2**20)
+        theta = rng.normal(scale=3.0, size=inference.theta.size)
+        inference.theta[:] = theta
+        inference.calibrate()
+        if domain == "log":
+            inference._log(theta)
+            inference.domain = "log"
+        table = joint(inference.plan, theta)[1]
+        queries = [q for q in all_cliques(len(sizes)) if len(q) <= 3]
+        queries = [queries[i] for i in rng.permutation(len(queries))]
+        answers = CandidateMarginals(inference)
+        answers.expect(queries[: len(queries) // 2])  # the others are asked for all the same
+        for q in queries:
+            np.testing.assert_allclose(answers.marginal(q), project(table, q), atol=1e-9, err_msg=str(q))
+        assert any(len(q) > 3 for q in answers._memo)

@@ -8,6 +8,9 @@ After one inference pass every table times its adjoint is a marginal. For attrib
 3. attributes in different connected components are independent.
 
 Where a step would build a table beyond the bound, the sum is done in slices: one attribute fixed at a time.
+
+Preparing a contraction costs more than running it when tables are small. Where many marginals are expected, step 2
+therefore answers for q and further attributes at once, those that complete the most of the expected ones.
 """
 
 from __future__ import annotations
@@ -27,6 +30,8 @@ from marginalia.marginals.inference import Inference
 from marginalia.marginals.records import Node, as_program, elementwise, strides
 
 _MEMO_CELLS = 4_000_000
+_WIDE_CELLS = 4096  # of an answer for several expected marginals ...
+_WIDE_OPERATIONS = 1e6  # ... and weighted multiply-adds (of `Contraction`) spent on it
 
 
 class CandidateMarginals:
@@ -55,6 +60,14 @@ class CandidateMarginals:
         self._memo: dict[Clique, NDArray[np.float64]] = {}
         self._memo_masks: list[tuple[int, int, Clique]] = []  # cells, attributes as bits, key
         self._memo_cells = 0
+        self._open = np.zeros((0, len(plan.sizes)), dtype=bool)  # expected marginals without an answer
+
+    def expect(self, cliques: Iterable[Clique]) -> None:
+        """Announce marginals, most of which will be asked for in any order."""
+        cliques = list(cliques)
+        self._open = np.zeros((len(cliques), len(self._sizes)), dtype=bool)
+        for row, clique in zip(self._open, cliques, strict=True):
+            row[list(clique)] = True
 
     def marginal(self, clique: Iterable[int]) -> NDArray[np.float64]:
         """Return the probabilities of the marginal on `clique`, axes in ascending attribute order.
@@ -80,11 +93,14 @@ class CandidateMarginals:
             for part in parts.values():
                 shape = [self._sizes[a] if a in part else 1 for a in q]
                 answer = answer * self.marginal(part).reshape(shape)
-        if self._memo_cells + cells <= _MEMO_CELLS:
-            self._memo[q] = answer
-            self._memo_masks.append((cells, _bits(q), q))
-            self._memo_cells += cells
+        self._remember(q, answer)
         return answer
+
+    def _remember(self, q: Clique, answer: NDArray[np.float64]) -> None:
+        if self._memo_cells + answer.size <= _MEMO_CELLS:
+            self._memo[q] = answer
+            self._memo_masks.append((answer.size, _bits(q), q))
+            self._memo_cells += answer.size
 
     def _connected(self, q: Clique) -> NDArray[np.float64]:
         wanted = frozenset(q)
@@ -116,6 +132,16 @@ class CandidateMarginals:
         return self._read(w, out)
 
     def _from_subtree(self, q: Clique) -> NDArray[np.float64]:
+        wide = self._widened(q)
+        if wide != q:
+            work, _, out = self._contract(self._subtree_tables(wide), wide, ())
+            peak = 8 * (work.end - self.inference.plan.n_workspace)
+            if work.operations <= _WIDE_OPERATIONS and peak <= self.max_bytes:
+                w = self.inference.with_scratch(work.end)
+                self._execute(work.forward(), w, work.n_scales)
+                answer = self._read(w, out)
+                self._remember(wide, answer)
+                return np.asarray(answer.sum(axis=tuple(i for i, a in enumerate(wide) if a not in q)))
         leaves = self._subtree_tables(q)
         slices: tuple[int, ...] = ()
         while True:
@@ -135,6 +161,29 @@ class CandidateMarginals:
             self._execute(work.forward(), w, work.n_scales)
             return self._read(w, out)
         return self._sliced(work, heads, out, q, slices, w)
+
+    def _widened(self, q: Clique) -> Clique:
+        """Return q with further attributes of its component, by which the most expected marginals are answered too."""
+        component = self._component[q[0]]
+        inside = np.array([self._component[a] == component for a in range(len(self._sizes))])
+        chosen = np.zeros(len(self._sizes), dtype=bool)
+        chosen[list(q)] = True
+        sizes = np.array(self._sizes)
+        cells = math.prod(self._sizes[a] for a in q)
+        missing = (self._open & inside & ~chosen).sum(axis=1)
+        self._open = self._open[missing > 0]
+        missing = missing[missing > 0]
+        while len(missing):
+            fits = inside & ~chosen & (cells * sizes <= _WIDE_CELLS)
+            if not fits.any():
+                break
+            # Completed at once; among equals, those that come nearest to completing many.
+            gain = self._open[missing == 1].sum(axis=0) + 1e-3 * self._open[missing == 2].sum(axis=0)
+            a = int(np.argmax(np.where(fits, gain / np.log2(sizes + 1), -1.0)))
+            chosen[a] = True
+            cells *= self._sizes[a]
+            missing = missing - self._open[:, a]
+        return tuple(int(a) for a in np.flatnonzero(chosen))
 
     def _sliced(
         self,

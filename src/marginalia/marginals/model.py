@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -79,6 +79,10 @@ class GraphicalModel:
         """Drop the calibrated tables; they are computed again when needed."""
         self.__dict__.pop("inference", None)
         self.__dict__.pop("_queries", None)
+
+    def expect(self, cliques: Iterable[Clique]) -> None:
+        """Announce marginals most of which will be asked for: they may then be answered together, which is faster."""
+        self._queries.expect(cliques)
 
     def probabilities(self, clique: Clique) -> NDArray[np.float64]:
         """Return the marginal on attribute positions (axes ascending) as probabilities; treat it as read-only."""

@@ -49,6 +49,7 @@ class CandidateScores:
         self._models.pop(self._round - _KEPT_MODELS - 1, None)
         self._moved = {i: _distance_bound(model, m) for i, m in self._models.items()}
         self._models[self._round] = model
+        model.expect(self._weights)
 
     def bounds(self, candidates: Sequence[Clique]) -> NDArray[np.float64]:
         """Return upper bounds on the scores of `candidates`."""
