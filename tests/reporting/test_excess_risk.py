@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalia.reporting.excess_risk import METRICS, reported, table2
+from marginalia.reporting.excess_risk import METRICS, apart, reported, table2
 
 NAMES = ("adult", "heart")
 
@@ -67,7 +67,8 @@ def test_the_verdict_counts_cells(tables):
     assert len(tables["excess_risk_table2_apart"]) == 54 - verdict.loc["all", "within"]
     off = table2(rows(offset=0.2), {})
     assert off["excess_risk_table2_verdict"].set_index("cells").loc["all, private", "verdict"] == "not reproduced"
-    assert set(off["excess_risk_table2_apart"]["reason"]) == {"not explained"}
+    reasons = off["excess_risk_table2_apart"].set_index(["dataset", "metric", "epsilon"])["reason"]
+    assert reasons["adult", "roc_auc", "0.5"] == "not explained"
     assert len(off["excess_risk_table2_apart"]) > 40
     assert verdict.loc["heart", "n"] == 27
 
@@ -96,3 +97,13 @@ def test_a_run_that_is_not_finished_leaves_its_other_cells_open():
     tables = table2(part[np.isinf(part["epsilon"]) | (part["epsilon"] == 0.5)], {})
     assert tables["excess_risk_table2"]["z"].notna().sum() == 2 * 3 * 2
     assert tables["excess_risk_table2_verdict"].set_index("cells").loc["all", "n"] == 12
+
+
+def test_a_published_value_that_beats_larger_budgets_and_real_rows_is_named():
+    published = reported("excess_risk_table2").rename(columns={"value": "reported"})
+    dutch = published[(published["dataset"] == "dutch") & (published["metric"] == "empirical_risk")]
+    compared = dutch.assign(mean=dutch["reported"] + 0.003, stderr=0.0003, z=5.0)
+    reasons = apart(compared).set_index("epsilon")["reason"]
+    assert "the published value is better" in reasons["0.75"]  # .424, and .425 to .426 beyond
+    assert set(reasons.drop(["0.75"])) <= {"not explained", reasons["0.75"]}
+    assert reasons["real"] == reasons["0.25"] == "not explained"
