@@ -88,7 +88,15 @@ def _draw(axes: matplotlib.axes.Axes, rows: pd.DataFrame, metric: str, title: st
         axes.vlines(row.seconds, max(row.lowest, edge), max(row.highest, edge), color=look.colour, lw=0.6, alpha=0.45)
         axes.plot([row.seconds], [at], ls="", clip_on=False, zorder=3, **_marker(look))
     best = rows[rows["on_frontier"] == "yes"].sort_values("seconds")
-    axes.step(best["seconds"], best["utility"], where="post", color="#555555", lw=0.9, ls=(0, (3, 2)), zorder=1.5)
+    axes.step(
+        best["seconds"],
+        best["utility"].clip(lower=edge),
+        where="post",
+        color="#555555",
+        lw=0.9,
+        ls=(0, (3, 2)),
+        zorder=1.5,
+    )
     axes.set_xscale("log")
     axes.set_xlim(*limits)
     axes.xaxis.set_major_locator(LogLocator(numticks=10))

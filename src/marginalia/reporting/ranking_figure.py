@@ -16,7 +16,7 @@ from marginalia.reporting.tables import rows_of
 
 TITLE = "Ranking over data sets and budgets"
 _ROW, _HEAD, _FOOT = 0.135, 0.34, 0.55  # inches
-_LETTER = 0.047
+_LETTER = 0.0508
 _BAND = "#e8eef4"
 
 
