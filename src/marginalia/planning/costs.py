@@ -22,6 +22,7 @@ import numpy as np
 
 from marginalia.data.files import write_text
 from marginalia.errors import InputError
+from marginalia.evaluation.benchmarks import benchmark
 
 FILE = Path(__file__).with_name("costs.csv")
 # What a measurement of the same thing is worth on another day and machine, one of another data set, and no measurement.
@@ -161,8 +162,7 @@ def gather(folder: Path) -> list[Measured]:
     """Return the measurements of a finished run, from its results folder.
 
     Fits come from ``tables/timings.csv``. Studies and rules come from ``benchmarks/``, which a published folder does
-    not keep; there CPU seconds are the job's wall seconds times its mean load, since the last sample of its CPU time
-    may be old.
+    not keep (see `evaluation.benchmarks.benchmark`).
 
     Raises
     ------
@@ -188,7 +188,9 @@ def gather(folder: Path) -> list[Measured]:
         place = path.relative_to(folder / "benchmarks").parts
         kind, name = _what(place)
         if kind:
-            jobs.setdefault((kind, name), []).extend(_benchmark(path))
+            jobs.setdefault((kind, name), []).extend(
+                (cpu, peak) for _, cpu, peak in benchmark(path) if peak is not None
+            )
     for (kind, name), seen in jobs.items():
         seconds, peak = fmean(s for s, _ in seen), max(p for _, p in seen)
         if name == "methods":
@@ -206,12 +208,6 @@ def _what(place: tuple[str, ...]) -> tuple[str, str]:
     if first == "notebooks":
         return "rule", "notebook"
     return "rule", {"data": "dataset", "report": "report_page"}.get(first, first)
-
-
-def _benchmark(path: Path) -> list[tuple[float, float]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        lines = [r for r in csv.DictReader(file, delimiter="\t") if r["mean_load"] != "NA" and r["max_rss"] != "NA"]
-    return [(float(r["s"]) * float(r["mean_load"]) / 100, float(r["max_rss"])) for r in lines]
 
 
 def main(folders: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from marginalia.evaluation.benchmarks import benchmark
 from marginalia.evaluation.version import code_version
 
 PACKAGES = (
@@ -60,16 +61,13 @@ def collect(timings: pd.DataFrame, benchmarks: str | os.PathLike[str]) -> dict[s
 
 
 def _cost(benchmarks: Path) -> dict[str, float]:
-    """Return what the jobs took; CPU seconds are wall seconds times load, as the last sample of CPU time may be old."""
     files = sorted(benchmarks.rglob("*.tsv"))
-    lines = [pd.read_csv(path, sep="\t").tail(1) for path in files]
-    jobs = pd.concat(lines) if lines else pd.DataFrame(columns=["s", "mean_load", "max_rss"])
-    seconds, load, peak = (pd.to_numeric(jobs[column], errors="coerce") for column in ("s", "mean_load", "max_rss"))
+    jobs = [repetition for path in files for repetition in benchmark(path)]
     return {
         "jobs": len(files),
-        "wall_hours_of_all_jobs": round(float(seconds.sum()) / 3600, 4),
-        "cpu_hours_of_all_jobs": round(float((seconds * load).sum()) / 360_000, 4),
-        "largest_peak_mb": round(float(peak.max()), 1) if peak.notna().any() else 0.0,
+        "wall_hours_of_all_jobs": round(sum(wall for wall, _, _ in jobs) / 3600, 4),
+        "cpu_hours_of_all_jobs": round(sum(cpu for _, cpu, _ in jobs) / 3600, 4),
+        "largest_peak_mb": round(max((peak for *_, peak in jobs if peak is not None), default=0.0), 1),
     }
 
 
