@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 from graph_oracle import GRAPHS, all_cliques, joint, project, random_graph
@@ -84,3 +86,19 @@ def test_expected_marginals_are_answered_together_and_right(domain):
         for q in queries:
             np.testing.assert_allclose(answers.marginal(q), project(table, q), atol=1e-9, err_msg=str(q))
         assert any(len(q) > 3 for q in answers._memo)
+
+
+def test_every_component_answers_its_expected_marginals_together():
+    components = [(0, 1, 2, 3, 4), (5, 6, 7, 8, 9)]
+    chains = [(a, a + 1) for members in components for a in members[:-1]]
+    inference = Inference(Plan(chains, (2,) * 10), scratch_bytes=2**20)
+    inference.theta[:] = np.random.default_rng(6).normal(size=inference.theta.size)
+    inference.calibrate()
+    table = joint(inference.plan, inference.theta)[1]
+    answers = CandidateMarginals(inference)
+    queries = [q for members in components for q in itertools.combinations(members, 3)]
+    answers.expect(queries)
+    for q in [*queries, (0, 2, 5, 8), (1, 4, 6, 9)]:
+        np.testing.assert_allclose(answers.marginal(q), project(table, q), atol=1e-9, err_msg=str(q))
+    for members in components:
+        assert any(len(q) > 3 and set(q) <= set(members) for q in answers._memo)

@@ -64,10 +64,10 @@ class CandidateMarginals:
 
     def expect(self, cliques: Iterable[Clique]) -> None:
         """Announce marginals, most of which will be asked for in any order."""
-        cliques = list(cliques)
-        self._open = np.zeros((len(cliques), len(self._sizes)), dtype=bool)
-        for row, clique in zip(self._open, cliques, strict=True):
-            row[list(clique)] = True
+        parts = list(dict.fromkeys(part for clique in cliques for part in self._by_component(clique)))
+        self._open = np.zeros((len(parts), len(self._sizes)), dtype=bool)
+        for row, part in zip(self._open, parts, strict=True):
+            row[list(part)] = True
 
     def marginal(self, clique: Iterable[int]) -> NDArray[np.float64]:
         """Return the probabilities of the marginal on `clique`, axes in ascending attribute order.
@@ -83,18 +83,22 @@ class CandidateMarginals:
         cells = math.prod(self._sizes[a] for a in q)
         if 8 * cells > self.max_bytes:
             raise InputError(f"a marginal of {cells} cells does not fit the {self.max_bytes >> 20} MB set for answers")
-        parts: dict[int, list[int]] = {}
-        for a in q:
-            parts.setdefault(self._component[a], []).append(a)
+        parts = self._by_component(q)
         if len(parts) == 1:
             answer = self._connected(q)
         else:
             answer = np.ones([1] * len(q))
-            for part in parts.values():
+            for part in parts:
                 shape = [self._sizes[a] if a in part else 1 for a in q]
                 answer = answer * self.marginal(part).reshape(shape)
         self._remember(q, answer)
         return answer
+
+    def _by_component(self, clique: Iterable[int]) -> list[Clique]:
+        parts: dict[int, list[int]] = {}
+        for a in sorted(clique):
+            parts.setdefault(self._component[a], []).append(a)
+        return [tuple(part) for part in parts.values()]
 
     def _remember(self, q: Clique, answer: NDArray[np.float64]) -> None:
         if self._memo_cells + answer.size <= _MEMO_CELLS:
@@ -137,10 +141,9 @@ class CandidateMarginals:
             work, _, out = self._contract(self._subtree_tables(wide), wide, ())
             peak = 8 * (work.end - self.inference.plan.n_workspace)
             if work.operations <= _WIDE_OPERATIONS and peak <= self.max_bytes:
-                w = self.inference.with_scratch(work.end)
-                self._execute(work.forward(), w, work.n_scales)
-                answer = self._read(w, out)
+                answer = self._run(work, out)
                 self._remember(wide, answer)
+                self._open = self._open[np.delete(self._open, wide, axis=1).any(axis=1)]  # the rest of what is expected
                 return np.asarray(answer.sum(axis=tuple(i for i, a in enumerate(wide) if a not in q)))
         leaves = self._subtree_tables(q)
         slices: tuple[int, ...] = ()
@@ -156,11 +159,7 @@ class CandidateMarginals:
                     f"a marginal of {out.cells} cells needs more than the {self.max_bytes >> 20} MB set for candidates"
                 )
             slices = (*slices, max(open_axes, key=lambda a: (a in q, self._sizes[a], -a)))
-        w = self.inference.with_scratch(work.end)
-        if not slices:
-            self._execute(work.forward(), w, work.n_scales)
-            return self._read(w, out)
-        return self._sliced(work, heads, out, q, slices, w)
+        return self._sliced(work, heads, out, q, slices) if slices else self._run(work, out)
 
     def _widened(self, q: Clique) -> Clique:
         """Return q with further attributes of its component, by which the most expected marginals are answered too."""
@@ -170,19 +169,19 @@ class CandidateMarginals:
         chosen[list(q)] = True
         sizes = np.array(self._sizes)
         cells = math.prod(self._sizes[a] for a in q)
-        missing = (self._open & inside & ~chosen).sum(axis=1)
-        self._open = self._open[missing > 0]
-        missing = missing[missing > 0]
+        self._open = self._open[(self._open & ~chosen).any(axis=1)]  # q itself is about to be answered
+        expected = self._open[(self._open & inside).any(axis=1)]
+        missing = (expected & ~chosen).sum(axis=1)
         while len(missing):
             fits = inside & ~chosen & (cells * sizes <= _WIDE_CELLS)
             if not fits.any():
                 break
             # Completed at once; among equals, those that come nearest to completing many.
-            gain = self._open[missing == 1].sum(axis=0) + 1e-3 * self._open[missing == 2].sum(axis=0)
+            gain = expected[missing == 1].sum(axis=0) + 1e-3 * expected[missing == 2].sum(axis=0)
             a = int(np.argmax(np.where(fits, gain / np.log2(sizes + 1), -1.0)))
             chosen[a] = True
             cells *= self._sizes[a]
-            missing = missing - self._open[:, a]
+            missing = missing - expected[:, a]
         return tuple(int(a) for a in np.flatnonzero(chosen))
 
     def _sliced(
@@ -192,9 +191,9 @@ class CandidateMarginals:
         out: Node,
         q: Clique,
         slices: tuple[int, ...],
-        w: NDArray[np.float64],
     ) -> NDArray[np.float64]:
         """Run the contraction once per value of the sliced attributes and put the pieces together."""
+        w = self.inference.with_scratch(work.end)
         answer = np.zeros([self._sizes[a] for a in q])
         program = work.forward()
         pieces: list[tuple[tuple[slice | int, ...], NDArray[np.float64], float]] = []
@@ -218,6 +217,11 @@ class CandidateMarginals:
         for index, piece, log_scale in pieces:
             answer[index] += np.exp(piece + (log_scale - top)) if self._is_log else piece * math.exp(log_scale - top)
         return answer / answer.sum()
+
+    def _run(self, work: Contraction, out: Node) -> NDArray[np.float64]:
+        w = self.inference.with_scratch(work.end)
+        self._execute(work.forward(), w, work.n_scales)
+        return self._read(w, out)
 
     @property
     def _is_log(self) -> bool:
