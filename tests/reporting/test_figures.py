@@ -47,6 +47,21 @@ def test_the_error_axis_is_logarithmic_only_where_it_spans_decades(mse):
     assert (income.get_yscale(), adult.get_yscale()) == ("linear", "log")
 
 
+def test_an_error_far_beyond_the_trivial_stands_on_the_upper_edge(mse):
+    far = mse.copy()
+    place = far.index[(far.dataset == "adult") & (far.method == "ssp") & (far.epsilon == 0.5)]
+    trivial = far.loc[(far.dataset == "adult") & (far.method == "trivial"), "mean"].iloc[0]
+    far.loc[place, "mean"] = 50 * trivial
+    income, adult = figures.metric_vs_epsilon(far, "mse").axes
+    assert adult.get_ylim()[1] == pytest.approx(2 * trivial)
+    colour = next(line.get_color() for line in adult.lines if 50 * trivial in list(line.get_ydata()))
+    marks = [line for line in adult.lines if list(line.get_ydata()) == [1.0] and list(line.get_xdata()) == [0.5]]
+    assert [line.get_color() for line in marks] == [colour]
+    assert income.get_ylim() == figures.metric_vs_epsilon(mse, "mse").axes[0].get_ylim()
+    assert "upper edge" in figures.caption(far, "mse")
+    assert "upper edge" not in figures.caption(mse, "mse")
+
+
 def test_lines_show_the_means_and_the_calibration(mse):
     adult = figures.metric_vs_epsilon(mse, "mse").axes[1]
     arms = lines(adult, "#E69F00", "^")

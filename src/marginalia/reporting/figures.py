@@ -49,7 +49,8 @@ def metric_vs_epsilon(aggregates: pd.DataFrame, metric: str, *, width: Width = "
 
     Bands are ± 1 standard error over trials; non-private and trivial predictors are horizontal lines. An incomplete
     point carries its coverage (``3/5``), a point without any success stands on the axis as ``0/5``, a point whose
-    certificate exceeds the requested epsilon is crossed.
+    certificate exceeds the requested epsilon is crossed. Errors end at twice that of the trivial predictor: a point
+    beyond stands on the upper edge.
 
     Parameters
     ----------
@@ -101,9 +102,11 @@ def metric_vs_epsilon(aggregates: pd.DataFrame, metric: str, *, width: Width = "
 
 
 def _draw_panel(axes: Any, panel: Panel, arms: Sequence[Arm], *, title: str, inches: float) -> None:
-    log = _spans_decades(panel.rows["mean"])
+    ceiling = _ceiling(panel.rows)
+    shown = panel.rows["mean"].clip(upper=ceiling)
+    log = _spans_decades(shown)
     if log:
-        _log_axis(axes, panel.rows["mean"])
+        _log_axis(axes, shown)
     for arm in arms:
         if not arm.is_private:
             axes.axhline(arm.rows["mean"].iloc[0], zorder=1.5, **_reference_line(arm))
@@ -117,6 +120,9 @@ def _draw_panel(axes: Any, panel: Panel, arms: Sequence[Arm], *, title: str, inc
         lower = np.maximum(y - spread, 0.2 * y) if log else y - spread
         axes.fill_between(x, lower, y + spread, color=arm.look.colour, alpha=0.16, lw=0, zorder=2)
         axes.plot(x, y, zorder=3 + place / 100, **_line(arm))
+        if (beyond := x[y > ceiling]).size:
+            edge = _line(arm) | {"ls": "", "clip_on": False}
+            axes.plot(beyond, np.ones(len(beyond)), transform=axes.get_xaxis_transform(), zorder=5, **edge)
         over = (arm.rows["epsilon_spent"] > x * (1 + TOLERANCE)).to_numpy()
         axes.plot(x[over], y[over], ls="", zorder=4, **_CROSS)
         for point in rows_of(arm.rows[arm.rows["k"] < arm.rows["n_trials"]]):
@@ -124,6 +130,9 @@ def _draw_panel(axes: Any, panel: Panel, arms: Sequence[Arm], *, title: str, inc
                 missing.append((arm, point.epsilon, point.n_trials))
             else:
                 _note(axes, f"{point.k}/{point.n_trials}", (point.epsilon, point.mean), arm.look.colour)
+    if math.isfinite(ceiling):
+        low = float(shown.min())
+        axes.set_ylim(low * (low / ceiling) ** 0.05 if log else low - 0.05 * (ceiling - low), ceiling)
     stacked: dict[float, int] = {}
     for arm, epsilon, n in missing:  # on the axis: there is no value to show
         height = 0.08 * stacked.get(epsilon, 0)
@@ -165,6 +174,15 @@ def _line(arm: Arm) -> dict[str, Any]:
 
 def _reference_line(arm: Arm) -> dict[str, Any]:
     return {"color": arm.look.colour, "lw": 0.9, "ls": (0, (1, 1.6)) if arm.key[0] == "trivial" else "-"}
+
+
+def _ceiling(rows: pd.DataFrame) -> float:
+    """Return where the axis of an error ends if values go beyond, infinity if none does."""
+    trivial = rows.loc[rows["method"] == "trivial", "mean"]
+    if trivial.isna().all() or HIGHER_IS_BETTER[rows["metric"].iloc[0]]:
+        return math.inf
+    limit = 2 * float(trivial.max())
+    return limit if limit > 0 and (rows["mean"] > limit).any() else math.inf
 
 
 def _spans_decades(means: pd.Series) -> bool:
@@ -251,6 +269,9 @@ def certified_epsilon(certificates: pd.DataFrame, *, width: Width = "double") ->
         limit = max(1.25, 1.08 * largest["ratio"].fillna(0).max())
         if limit > 6:
             axes.set_xscale("log")
+            axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+            axes.xaxis.set_minor_formatter(NullFormatter())
         axes.axvspan(1, limit, color="#f6e6e0", lw=0, zorder=0)
         axes.axvline(1, color="#000000", lw=0.9, zorder=1)
         for place, arm in enumerate(arms):
@@ -306,6 +327,8 @@ def caption(aggregates: pd.DataFrame, metric: str) -> str:
             "not private) and, with stars, at what all runs of the grid cost; shaded between. Test rows leak in both."
         )
     private = private[~np.array(tuned, dtype=bool)]
+    if any(math.isfinite(_ceiling(panel.rows)) for panel in panels_of(rows)):
+        parts.append("Axes end at twice the error of the trivial predictor; points beyond stand on the upper edge.")
     if (private["epsilon_spent"] > private["epsilon"] * (1 + TOLERANCE)).any():
         parts.append("Crossed points spend more privacy than requested and carry no certificate.")
     holes = int((private["k"] < private["n_trials"]).sum())
