@@ -1,6 +1,7 @@
 """The table of what published runs took."""
 
 import json
+import os
 
 import pandas as pd
 import pytest
@@ -11,12 +12,16 @@ from marginalia.reporting.provenance import collect
 
 
 def test_costs_of_finished_runs_are_added(tmp_path):
-    for block, seconds, peak in (("a", 1800, 100), ("b", 3600, 300)):
+    for block, seconds, peak, end in (("a", 1800, 100, 1e9), ("b", 3600, 300, 1e9 + 1800)):
         benchmarks = tmp_path / block / "benchmarks"
         (benchmarks / "studies").mkdir(parents=True)
         for name in ("one", "studies/two"):
-            (benchmarks / f"{name}.tsv").write_text(f"s\tmax_rss\tmean_load\n{seconds}\t{peak}\t50.0\n")
-        (benchmarks / "short.tsv").write_text("s\tmax_rss\tmean_load\n0.1\tNA\tNA\n")  # too short to be sampled
+            path = benchmarks / f"{name}.tsv"
+            path.write_text(f"s\tmax_rss\tmean_load\n{seconds}\t{peak}\t50.0\n")
+            os.utime(path, (end, end))
+        short = benchmarks / "short.tsv"
+        short.write_text("s\tmax_rss\tmean_load\n0.1\tNA\tNA\n")  # too short to be sampled
+        os.utime(short, (end, end))
         facts = collect(pd.DataFrame({"seconds": [60.0], "k": [3]}), benchmarks)
         (tmp_path / block / "provenance.json").write_text(json.dumps(facts))
     table = spent(tmp_path).set_index("block")
@@ -24,8 +29,17 @@ def test_costs_of_finished_runs_are_added(tmp_path):
     assert table.loc["b", "cpu_hours_of_all_jobs"] == pytest.approx(1.0, abs=1e-4)
     assert table.loc["all", ["jobs", "largest_peak_mb"]].tolist() == [6, 300]
     assert table.loc["all", "wall_hours_of_all_jobs"] == pytest.approx(3.0, abs=1e-3)
+    # From 1800 s before 1e9 to then, and from 1800 s before to 1800 s after: together an hour.
+    assert table["elapsed_hours"].tolist() == pytest.approx([0.5, 1.0, 1.0])
 
 
 def test_a_folder_without_runs_is_refused(tmp_path):
     with pytest.raises(InputError, match="no finished run"):
+        spent(tmp_path)
+
+
+def test_a_run_without_benchmark_files_is_refused(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "provenance.json").write_text("{}")
+    with pytest.raises(InputError, match="no benchmark files"):
         spent(tmp_path)

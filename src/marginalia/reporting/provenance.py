@@ -47,7 +47,7 @@ def collect(timings: pd.DataFrame, benchmarks: str | os.PathLike[str]) -> dict[s
     dict
         ``finished`` (UTC), ``code`` (version, commit, whether the work tree was clean), ``python``, ``packages``,
         ``machine`` and ``cost``: number of jobs, their wall and CPU hours (start-up left out) and the largest peak
-        memory of one, and the CPU hours of all fits among them.
+        memory of one, when the first began and the last ended (UTC), and the CPU hours of all fits among them.
     """
     fits = float((timings["seconds"] * timings["k"]).sum())
     return {
@@ -56,19 +56,29 @@ def collect(timings: pd.DataFrame, benchmarks: str | os.PathLike[str]) -> dict[s
         "python": platform.python_version(),
         "packages": {name: version for name in PACKAGES if (version := _version(name))},
         "machine": _machine(),
-        "cost": {**_cost(Path(benchmarks)), "cpu_hours_of_all_fits": round(fits / 3600, 4)},
+        "cost": {**cost(benchmarks), "cpu_hours_of_all_fits": round(fits / 3600, 4)},
     }
 
 
-def _cost(benchmarks: Path) -> dict[str, float]:
-    files = sorted(benchmarks.rglob("*.tsv"))
-    jobs = [repetition for path in files for repetition in benchmark(path)]
+def cost(benchmarks: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return what the jobs of a run took, by the benchmark files in a folder; parameters and values as in `collect`."""
+    files = sorted(Path(benchmarks).rglob("*.tsv"))
+    runs = [benchmark(path) for path in files]
+    jobs = [repetition for run in runs for repetition in run]
+    ended = [path.stat().st_mtime for path in files]  # the file is written when its job ends
+    began = [end - sum(wall for wall, _, _ in run) for run, end in zip(runs, ended, strict=True)]
     return {
         "jobs": len(files),
         "wall_hours_of_all_jobs": round(sum(wall for wall, _, _ in jobs) / 3600, 4),
         "cpu_hours_of_all_jobs": round(sum(cpu for _, cpu, _ in jobs) / 3600, 4),
         "largest_peak_mb": round(max((peak for *_, peak in jobs if peak is not None), default=0.0), 1),
+        "first_job_began": _utc(min(began, default=None)),
+        "last_job_ended": _utc(max(ended, default=None)),
     }
+
+
+def _utc(moment: float | None) -> str | None:
+    return None if moment is None else datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
 
 
 def datasets_info(
