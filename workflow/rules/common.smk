@@ -6,7 +6,7 @@ import sys
 from marginalia.errors import InputError
 from marginalia.evaluation import sweep
 from marginalia.evaluation.version import code_version, version_of
-from marginalia.reporting.cards import figures_of, tables_of
+from marginalia.reporting.cards import NEEDS, figures_of, tables_of
 
 try:
     COMPARISONS = tables_of(

@@ -18,6 +18,8 @@ CARDS = {
         "cross_paper_frontier": "marginalia.reporting.frontier:frontier",
     },
 }
+# Tables that also need a study's table, where the configuration has that study.
+NEEDS = {"dd_ssp_verdicts": "dd_ssp_f4"}
 # Tables with a figure of the same name: a module with TITLE, figure(table) and caption(table).
 FIGURES = {
     "cross_paper_ranking": "marginalia.reporting.ranking_figure",
@@ -26,7 +28,7 @@ FIGURES = {
 
 
 def tables_of(cards: Iterable[str]) -> dict[str, str]:
-    """Return the tables of some cards: name to the import path of a function of records.
+    """Return the tables of some cards: name to the import path of a function of records (and the table of `NEEDS`).
 
     Raises
     ------
