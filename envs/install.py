@@ -56,7 +56,7 @@ def install_locked() -> None:
     options = ("--no-deps", "--require-hashes", "--requirement", str(LOCK))
     try:
         run("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "uv")
-        run("-m", "uv", "pip", "install", "--quiet", "--python", str(BIN / "python"), *options)
+        run("-m", "uv", "pip", "install", "--quiet", "--compile-bytecode", "--python", str(BIN / "python"), *options)
     except subprocess.CalledProcessError:
         run("-m", "pip", "install", "--quiet", "--disable-pip-version-check", *options)
 

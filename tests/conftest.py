@@ -20,6 +20,11 @@ def mirror() -> Path:
     return Path(root)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the whole workflow: files are dealt out to two processes in this order, and it takes longest."""
+    items.sort(key=lambda item: item.path.parent.name != "workflow")
+
+
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Fail the session where a test was skipped although MARGINALIA_NO_SKIPS says that all must run."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
