@@ -135,7 +135,11 @@ class CandidateMarginals:
         self._execute(as_program([record]), w)
         return self._read(w, out)
 
+    def _no_longer_expect(self, q: Clique) -> None:
+        self._open = self._open[np.delete(self._open, q, axis=1).any(axis=1)]
+
     def _from_subtree(self, q: Clique) -> NDArray[np.float64]:
+        self._no_longer_expect(q)
         wide = self._widened(q)
         if wide != q:
             work, _, out = self._contract(self._subtree_tables(wide), wide, ())
@@ -143,7 +147,7 @@ class CandidateMarginals:
             if work.operations <= _WIDE_OPERATIONS and peak <= self.max_bytes:
                 answer = self._run(work, out)
                 self._remember(wide, answer)
-                self._open = self._open[np.delete(self._open, wide, axis=1).any(axis=1)]  # the rest of what is expected
+                self._no_longer_expect(wide)
                 return np.asarray(answer.sum(axis=tuple(i for i, a in enumerate(wide) if a not in q)))
         leaves = self._subtree_tables(q)
         slices: tuple[int, ...] = ()
@@ -169,7 +173,6 @@ class CandidateMarginals:
         chosen[list(q)] = True
         sizes = np.array(self._sizes)
         cells = math.prod(self._sizes[a] for a in q)
-        self._open = self._open[(self._open & ~chosen).any(axis=1)]  # q itself is about to be answered
         expected = self._open[(self._open & inside).any(axis=1)]
         missing = (expected & ~chosen).sum(axis=1)
         while len(missing):
