@@ -193,9 +193,13 @@ def _spans_decades(means: pd.Series) -> bool:
 def _log_axis(axes: Any, means: pd.Series) -> None:
     axes.set_yscale("log")
     few = means.max() < 200 * means.min()  # one labelled tick a decade would leave a short axis bare
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,), numticks=12))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    _plain_log_ticks(axes.yaxis, subs=(1.0, 2.0, 5.0) if few else (1.0,))
+
+
+def _plain_log_ticks(axis: Any, *, subs: Sequence[float] = (1.0, 2.0, 5.0)) -> None:
+    axis.set_major_locator(LogLocator(subs=subs, numticks=12))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _epsilon_axis(axes: Any, epsilons: Sequence[float]) -> None:
@@ -269,9 +273,7 @@ def certified_epsilon(certificates: pd.DataFrame, *, width: Width = "double") ->
         limit = max(1.25, 1.08 * largest["ratio"].fillna(0).max())
         if limit > 6:
             axes.set_xscale("log")
-            axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
-            axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
-            axes.xaxis.set_minor_formatter(NullFormatter())
+            _plain_log_ticks(axes.xaxis)
         axes.axvspan(1, limit, color="#f6e6e0", lw=0, zorder=0)
         axes.axvline(1, color="#000000", lw=0.9, zorder=1)
         for place, arm in enumerate(arms):
