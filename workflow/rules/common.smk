@@ -6,7 +6,7 @@ import sys
 from marginalia.errors import InputError
 from marginalia.evaluation import sweep
 from marginalia.evaluation.version import code_version, version_of
-from marginalia.reporting.cards import NEEDS, figures_of, tables_of
+from marginalia.reporting.cards import figures_of, studies_of, tables_of
 
 try:
     COMPARISONS = tables_of(
@@ -19,6 +19,9 @@ except InputError as error:
 
 RESULTS = SWEEP.config.results_dir
 FIGURES = SWEEP.figures()  # name -> (experiment, table)
+COMPARISON_STUDIES = studies_of(
+    config.get("comparisons", ()), SWEEP.studies
+)  # name -> study whose table it also needs
 COMPARISON_FIGURES = figures_of(
     config.get("comparisons", ())
 )  # name -> module that draws it

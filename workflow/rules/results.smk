@@ -39,11 +39,9 @@ rule comparisons:
     """Compare results with what a paper says."""
     input:
         records=[records_of(job) for job in SWEEP.plan.jobs.values()],
-        studies=[
-            f"{RESULTS}/tables/{NEEDS[name]}.csv"
-            for name in COMPARISONS
-            if NEEDS.get(name) in SWEEP.studies
-        ],
+        studies=expand(
+            f"{RESULTS}/tables/{{study}}.csv", study=COMPARISON_STUDIES.values()
+        ),
     output:
         expand(f"{RESULTS}/tables/{{name}}.csv", name=COMPARISONS),
     log:
@@ -55,6 +53,7 @@ rule comparisons:
         runtime=30,
     params:
         tables=COMPARISONS,
+        studies=COMPARISON_STUDIES,
         code=version_of("reporting"),
     script:
         "../scripts/comparisons.py"

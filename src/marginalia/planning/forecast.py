@@ -11,7 +11,7 @@ from typing import Any
 from marginalia.evaluation.plan import Job
 from marginalia.evaluation.sweep import Sweep, tasks_of
 from marginalia.planning.costs import FACTORS, Costs, Estimate
-from marginalia.reporting.cards import NEEDS, figures_of, tables_of
+from marginalia.reporting.cards import figures_of, studies_of, tables_of
 
 START_SECONDS = 8.0  # of Snakemake itself
 
@@ -155,8 +155,8 @@ def _jobs_of(sweep: Sweep, costs: Costs) -> list[PlannedJob]:
     shown = [named("study", name) for name in sweep.studies] + list(data.values())
     jobs.append(job("tables", tables := named("tables"), done))
     shown.append(tables)
-    if compared := tables_of(sweep.config.comparisons):
-        studies = [named("study", NEEDS[name]) for name in compared if NEEDS.get(name) in sweep.studies]
+    if tables_of(sweep.config.comparisons):
+        studies = [named("study", name) for name in studies_of(sweep.config.comparisons, sweep.studies).values()]
         jobs.append(job("comparisons", comparisons := named("comparisons"), [*done, *studies]))
         shown.append(comparisons)
     if sweep.figures():

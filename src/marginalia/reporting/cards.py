@@ -1,6 +1,6 @@
 """Which tables compare results with a paper, or rank methods, by the name a configuration gives them."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from marginalia.errors import InputError, unknown_name
 
@@ -18,7 +18,7 @@ CARDS = {
         "cross_paper_frontier": "marginalia.reporting.frontier:frontier",
     },
 }
-# Tables that also need a study's table, where the configuration has that study.
+# Tables that also need a study's table.
 NEEDS = {"dd_ssp_verdicts": "dd_ssp_f4"}
 # Tables with a figure of the same name: a module with TITLE, figure(table) and caption(table).
 FIGURES = {
@@ -28,7 +28,7 @@ FIGURES = {
 
 
 def tables_of(cards: Iterable[str]) -> dict[str, str]:
-    """Return the tables of some cards: name to the import path of a function of records (and the table of `NEEDS`).
+    """Return the tables of some cards: name to the import path of a function of records (and of `studies_of`).
 
     Raises
     ------
@@ -48,3 +48,8 @@ def tables_of(cards: Iterable[str]) -> dict[str, str]:
 def figures_of(cards: Iterable[str]) -> dict[str, str]:
     """Return the tables of some cards that have a figure: name to the import path of the module that draws it."""
     return {name: FIGURES[name] for name in tables_of(cards) if name in FIGURES}
+
+
+def studies_of(cards: Iterable[str], configured: Container[str]) -> dict[str, str]:
+    """Return the tables of some cards that also need a study's table: name to the study, where it is configured."""
+    return {name: NEEDS[name] for name in tables_of(cards) if NEEDS.get(name) in configured}
