@@ -17,7 +17,6 @@ import numpy as np
 from harness import measured, peak_mb
 
 from marginalia.data import Domain, Table
-from marginalia.evaluation.metrics import marginal_error
 from marginalia.marginals import (
     FINAL,
     ROUND_QUICK,
@@ -30,6 +29,7 @@ from marginalia.marginals import (
 from marginalia.marginals.inference import Inference
 from marginalia.marginals.plan import Plan
 from marginalia.privacy.calibration import zcdp_rho
+from marginalia.sweep.metrics import marginal_error
 from marginalia.synthesis import AIM
 
 

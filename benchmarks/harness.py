@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from marginalia.data.files import write_text
-from marginalia.evaluation.version import code_version
+from marginalia.sweep.version import code_version
 
 RESULTS = Path(__file__).parent / "results"
 

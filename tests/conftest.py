@@ -20,6 +20,14 @@ def mirror() -> Path:
     return Path(root)
 
 
+@pytest.fixture(scope="session")
+def records():
+    """Made-up result rows with the shape of a real sweep."""
+    from made_records import make_records
+
+    return make_records()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the whole workflow: files are dealt out to two processes in this order, and it takes longest."""
     items.sort(key=lambda item: item.path.parent.name != "workflow")

@@ -16,9 +16,9 @@ FLOORS = [
     {"marginals"},
     {"synthesis"},
     {"learning"},  # DD-SSP fits a synthesizer when it is given none
-    {"theory"},
-    {"evaluation"},
+    {"sweep"},
     {"reporting"},
+    {"papers"},
     {"planning"},
     {"cli"},
 ]
@@ -58,7 +58,7 @@ def test_light_imports_stay_light():
     """The command line and the Snakefile start quickly: no plotting, learning or compiling libraries."""
     code = (
         "import sys, marginalia, marginalia.data, marginalia.cli;"
-        "import marginalia.evaluation.sweep, marginalia.evaluation.jobs;"
+        "import marginalia.sweep.resolve, marginalia.sweep.jobs;"
         "print([m for m in ('sklearn', 'numba', 'matplotlib', 'torch', 'dp_accounting', 'pandas') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -127,7 +127,7 @@ def test_links_between_pages_exist(path):
 
 
 def test_configuration_page_names_every_key():
-    from marginalia.evaluation.config import Config, MethodChoice
+    from marginalia.sweep.config import Config, MethodChoice
 
     page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
     for model in (Config, MethodChoice):

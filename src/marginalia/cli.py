@@ -163,7 +163,7 @@ def fit(
 
     Example: marginalia fit --method ada_ssp --data t.csv --domain d.json --target income --epsilon 1
     """
-    from marginalia.evaluation import fits
+    from marginalia.sweep import fits
 
     table = _read_table(data, _read_domain(domain))
     model = fits.fit_learner(
@@ -211,7 +211,7 @@ def synthesize(
 
     Example: marginalia synthesize --method aim --data t.csv --domain d.json --epsilon 1 --out synthetic.csv
     """
-    from marginalia.evaluation import fits
+    from marginalia.sweep import fits
 
     if out.suffix not in (".csv", ".parquet"):
         raise InputError(f"--out {out}: the ending must be .csv or .parquet")
@@ -243,7 +243,7 @@ def evaluate(
 
     Example: marginalia evaluate --model model.json --data test.csv --domain d.json
     """
-    from marginalia.evaluation import fits
+    from marginalia.sweep import fits
 
     if (model is None) == (synthetic is None):
         raise InputError("give either --model or --synthetic")
@@ -276,12 +276,14 @@ def plan(
 
     Example: marginalia plan --configfile workflow/configs/paper.yaml --cores 2
     """
-    from marginalia.evaluation import config, sweep
+    from marginalia.papers import registry
     from marginalia.planning.forecast import forecast
+    from marginalia.sweep import config
+    from marginalia.sweep import resolve as sweep
 
     base = config.read_content("config.yaml") if Path("config.yaml").is_file() else {}
     content = config.overlaid(base, config.read_content(configfile)) if configfile is not None else base
-    parts = {name: sweep.resolve(own) for name, own in config.run_together(content).items()}
+    parts = {name: sweep.resolve(own, registry.cards()) for name, own in config.run_together(content).items()}
     whole = forecast(parts.values()).summary(cores)
     if len(parts) > 1:
         whole["configs"] = {name: forecast([part]).summary(cores) for name, part in parts.items()}

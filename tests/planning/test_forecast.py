@@ -2,9 +2,10 @@
 
 import pytest
 
-from marginalia.evaluation import sweep
+from marginalia.papers.registry import cards
 from marginalia.planning.costs import Costs, Estimate, Measured
 from marginalia.planning.forecast import START_SECONDS, Forecast, PlannedJob, forecast
+from marginalia.sweep import resolve as sweep
 
 CONFIG = {
     "datasets": ["diabetes", "breast_cancer"],
@@ -45,7 +46,7 @@ def test_fits_are_counted_by_task_budget_and_trial():
             Measured("rule", "methods", "", "", "", "", float("inf"), 1.0, 200.0, ""),
         ]
     )
-    plan = forecast([sweep.resolve(CONFIG)], costs)
+    plan = forecast([sweep.resolve(CONFIG, cards())], costs)
     aim = next(j for j in plan.jobs if j.name == "results/methods/sweep/diabetes/aim/0.5")
     assert aim.seconds == pytest.approx(1.0 + 3 * 7.0)
     assert aim.needs == ("results/data/diabetes",)
@@ -54,7 +55,8 @@ def test_fits_are_counted_by_task_budget_and_trial():
 
 
 def test_every_need_is_a_job():
-    plan = forecast([sweep.resolve({**CONFIG, "studies": {"chebyshev_x1": {}}, "comparisons": ["cross_paper"]})])
+    more = {"studies": {"chebyshev_x1": {}}, "comparisons": ["cross_paper"]}
+    plan = forecast([sweep.resolve({**CONFIG, **more}, cards())])
     names = {j.name for j in plan.jobs}
     assert len(names) == len(plan.jobs)
     assert all(need in names for j in plan.jobs for need in j.needs)
@@ -62,8 +64,8 @@ def test_every_need_is_a_job():
 
 def test_studies_with_other_settings_are_not_called_measured():
     costs = Costs([Measured("study", "chebyshev_x1", "", "", "", "", float("inf"), 2.0, 200.0, "")])
-    as_they_are = sweep.resolve({"methods": [], "datasets": [], "studies": {"chebyshev_x1": {}}})
-    changed = sweep.resolve({"methods": [], "datasets": [], "studies": {"chebyshev_x1": {"trials": 1}}})
+    as_they_are = sweep.resolve({"methods": [], "datasets": [], "studies": {"chebyshev_x1": {}}}, cards())
+    changed = sweep.resolve({"methods": [], "datasets": [], "studies": {"chebyshev_x1": {"trials": 1}}}, cards())
     assert {p.basis for j in forecast([as_they_are], costs).jobs if j.rule == "study_part" for p in j.parts} == {
         "measured"
     }

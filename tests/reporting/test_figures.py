@@ -187,7 +187,7 @@ def test_files_repeat_byte_for_byte_across_processes(records, tmp_path):
     here = figures.save_figure(figures.metric_vs_epsilon(frame, "marginal_error"), tmp_path / "here")
     code = (
         f"import sys; sys.path.insert(0, {str(FOLDER)!r})\n"
-        "from conftest import make_records\n"
+        "from made_records import make_records\n"
         "from marginalia.reporting import figures, tables\n"
         "frame = tables.aggregate(make_records(), 'marginal_error')\n"
         f"figures.save_figure(figures.metric_vs_epsilon(frame, 'marginal_error'), {str(tmp_path / 'there')!r})\n"

@@ -18,7 +18,7 @@ def code_of(path):
 
 
 def test_there_is_one_for_each_paper_and_one_for_the_sweep():
-    wanted = {"dd_ssp", "excess_risk", "adaptive_margin", "chebyshev_matching", "statistical_framework", "sweep"}
+    wanted = {"dd_ssp", "excess_risk", "adaptive_margin", "chebyshev", "reduced_space", "cross_paper"}
     assert {path.stem for path in NOTEBOOKS} == wanted
 
 

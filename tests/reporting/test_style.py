@@ -3,8 +3,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from marginalia.evaluation.methods import BUILT_IN
 from marginalia.reporting.style import METHODS, arm_look, arm_name, method_look
+from marginalia.sweep.methods import BUILT_IN
 
 PRIVATE = [m for m in METHODS if m not in ("ols", "logistic", "trivial")]
 # Severity 1.0 of Machado, Oliveira and Fernandes (2009), on linear RGB.

@@ -42,7 +42,7 @@ def test_the_plan_is_what_snakemake_lists(tmp_path, mirror, plan):
     smoke = yaml.safe_load((ROOT / "workflow/configs/smoke.yaml").read_text())
     other = {
         "datasets": ["diabetes"], "epsilons": [1], "trials": 2, "methods": ["trivial", "ols", "ssp"],
-        "comparisons": ["cross_paper"], "studies": {"reduced_space_kappa": {}}, "notebooks": ["sweep"],
+        "comparisons": ["cross_paper"], "studies": {"reduced_space_kappa": {}}, "notebooks": ["cross_paper"],
     }  # fmt: skip
     for name, content in {"smoke": smoke, "other": other}.items():
         path = tmp_path / f"{name}.yaml"

@@ -4,27 +4,22 @@ import re
 import sys
 
 from marginalia.errors import InputError
-from marginalia.evaluation import sweep
-from marginalia.evaluation.version import code_version, version_of
-from marginalia.reporting.cards import figures_of, studies_of, tables_of
+from marginalia.sweep import resolve
+from marginalia.sweep.version import code_version, version_of
+from marginalia.papers import registry
 
 try:
-    COMPARISONS = tables_of(
-        config.get("comparisons", ())
-    )  # name -> import path of what makes the table
-    SWEEP = sweep.prepare(config, probe=workflow.is_main_process)
+    COMPARISONS = registry.comparisons(config.get("comparisons", ()))
+    SWEEP = resolve.prepare(config, registry.cards(), probe=workflow.is_main_process)
 except InputError as error:
     print(f"marginalia: {error}", file=sys.stderr, flush=True)
     os._exit(2)  # one line and no traceback: nothing has been started yet
 
 RESULTS = SWEEP.config.results_dir
 FIGURES = SWEEP.figures()  # name -> (experiment, table)
-COMPARISON_STUDIES = studies_of(
-    config.get("comparisons", ()), SWEEP.studies
-)  # name -> study whose table it also needs
-COMPARISON_FIGURES = figures_of(
-    config.get("comparisons", ())
-)  # name -> module that draws it
+# comparison -> card whose table it also needs
+COMPARISON_CARDS = registry.cards_needed(COMPARISONS.values(), SWEEP.studies)
+COMPARISON_FIGURES = [name for name, c in COMPARISONS.items() if c.figure]
 
 
 wildcard_constraints:

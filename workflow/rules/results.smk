@@ -4,7 +4,7 @@ rule tables:
         [records_of(job) for job in SWEEP.plan.jobs.values()],
     output:
         report(
-            expand(f"{RESULTS}/tables/{{metric}}.csv", metric=sweep.HEADLINES),
+            expand(f"{RESULTS}/tables/{{metric}}.csv", metric=resolve.HEADLINES),
             caption="../report/tables.rst",
             category="Tables",
         ),
@@ -19,7 +19,7 @@ rule tables:
         ),
         expand(
             f"{RESULTS}/tables/{{metric}}.{{ending}}",
-            metric=sweep.HEADLINES,
+            metric=resolve.HEADLINES,
             ending=("md", "tex"),
         ),
     log:
@@ -40,7 +40,7 @@ rule comparisons:
     input:
         records=[records_of(job) for job in SWEEP.plan.jobs.values()],
         studies=expand(
-            f"{RESULTS}/tables/{{study}}.csv", study=COMPARISON_STUDIES.values()
+            f"{RESULTS}/tables/{{study}}.csv", study=COMPARISON_CARDS.values()
         ),
     output:
         expand(f"{RESULTS}/tables/{{name}}.csv", name=COMPARISONS),
@@ -52,8 +52,8 @@ rule comparisons:
         mem_mb=2000,
         runtime=30,
     params:
-        tables=COMPARISONS,
-        studies=COMPARISON_STUDIES,
+        names=list(COMPARISONS),
+        cards=COMPARISON_CARDS,
         code=version_of("reporting"),
     script:
         "../scripts/comparisons.py"

@@ -12,7 +12,7 @@ for variable in (
     os.environ[variable] = "1"
 
 from marginalia.errors import InputError
-from marginalia.evaluation.config import run_together
+from marginalia.sweep.config import run_together
 
 try:
     CONFIGS = run_together(config)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from marginalia.evaluation.jobs import logged, run_method
+from marginalia.sweep.jobs import logged, run_method
 
 with logged(snakemake.log[0]):
     run_method(

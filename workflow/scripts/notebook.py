@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from marginalia.evaluation.jobs import logged
+from marginalia.sweep.jobs import logged
 
 with logged(snakemake.log[0]):
     from marginalia.reporting.notebook import execute

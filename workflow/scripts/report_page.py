@@ -1,13 +1,13 @@
 """Write the report page and the provenance of the run."""
 
 import json
-from importlib import import_module
 from pathlib import Path
 
-from marginalia.evaluation.jobs import logged
+from marginalia.sweep.jobs import logged
 
 with logged(snakemake.log[0]):
     from marginalia.data.files import write_text
+    from marginalia.papers.registry import comparison
     from marginalia.reporting import figures, formats, provenance
     from marginalia.reporting.report import write_report
 
@@ -24,9 +24,9 @@ with logged(snakemake.log[0]):
         )
     captions |= {name: caption for name, (_, caption) in snakemake.params.studies.items()}
     titles = {name: title for name, (title, _) in snakemake.params.studies.items()}
-    for name, module in snakemake.params.comparisons.items():
-        captions[name] = import_module(module).caption(tables[name])
-        titles[name] = import_module(module).TITLE
+    for name in snakemake.params.comparisons:
+        captions[name] = comparison(name).caption(tables[name])
+        titles[name] = comparison(name).title
     facts = provenance.collect(tables["timings"], snakemake.params.benchmarks)
     write_text(snakemake.output.provenance, json.dumps(facts, indent=1) + "\n")
     write_report(

@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
-from marginalia.evaluation.jobs import logged
+from marginalia.sweep.jobs import logged
 
 with logged(snakemake.log[0]):
     import pandas as pd
 
-    from marginalia.evaluation.studies import study
+    from marginalia.papers.registry import card
     from marginalia.reporting import figures, formats
 
-    chosen, settings = study(snakemake.wildcards.study), snakemake.params.settings
+    chosen, settings = card(snakemake.wildcards.study), snakemake.params.settings
     rows = pd.concat([pd.read_parquet(p) for p in snakemake.input], ignore_index=True)
     tables = chosen.tables(rows, settings)
     for name, table in tables.items():

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from marginalia.evaluation.jobs import logged
+from marginalia.sweep.jobs import logged
 
 with logged(snakemake.log[0]):
     from marginalia.data.files import atomic_path
-    from marginalia.evaluation.studies import study
+    from marginalia.papers.registry import card
 
     data = {Path(p).parent.name: Path(p).parent for p in snakemake.input.data}
-    rows = study(snakemake.wildcards.study).run(
+    rows = card(snakemake.wildcards.study).run(
         snakemake.wildcards.part, snakemake.params.settings, snakemake.params.seed, data
     )
     with atomic_path(snakemake.output[0]) as temporary:

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from marginalia.evaluation.jobs import logged
+from marginalia.sweep.jobs import logged
 
 with logged(snakemake.log[0]):
-    from marginalia.evaluation.records import METRICS, read_records
     from marginalia.reporting import formats, tables
+    from marginalia.sweep.records import METRICS, read_records
 
     folder = Path(snakemake.output[0]).parent
     records = read_records(snakemake.input)

@@ -22,7 +22,7 @@ import numpy as np
 
 from marginalia.data.files import write_text
 from marginalia.errors import InputError
-from marginalia.evaluation.benchmarks import benchmark
+from marginalia.sweep.benchmarks import benchmark
 
 FILE = Path(__file__).with_name("costs.csv")
 # What a measurement of the same thing is worth on another day and machine, one of another data set, and no measurement.

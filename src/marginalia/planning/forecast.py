@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from marginalia.evaluation.plan import Job
-from marginalia.evaluation.sweep import Sweep, tasks_of
+from marginalia.papers import registry
 from marginalia.planning.costs import FACTORS, Costs, Estimate
-from marginalia.reporting.cards import figures_of, studies_of, tables_of
+from marginalia.sweep.plan import Job
+from marginalia.sweep.resolve import Sweep, tasks_of
 
 START_SECONDS = 8.0  # of Snakemake itself
 
@@ -155,14 +155,15 @@ def _jobs_of(sweep: Sweep, costs: Costs) -> list[PlannedJob]:
     shown = [named("study", name) for name in sweep.studies] + list(data.values())
     jobs.append(job("tables", tables := named("tables"), done))
     shown.append(tables)
-    if tables_of(sweep.config.comparisons):
-        studies = [named("study", name) for name in studies_of(sweep.config.comparisons, sweep.studies).values()]
+    compared = registry.comparisons(sweep.config.comparisons).values()
+    if compared:
+        studies = [named("study", name) for name in registry.cards_needed(compared, sweep.studies).values()]
         jobs.append(job("comparisons", comparisons := named("comparisons"), [*done, *studies]))
         shown.append(comparisons)
     if sweep.figures():
         jobs.append(job("figures", figures := named("figures"), [tables]))
         shown.append(figures)
-    if figures_of(sweep.config.comparisons):
+    if any(c.figure for c in compared):
         jobs.append(job("comparison_figures", drawn := named("comparison_figures"), [named("comparisons")]))
         shown.append(drawn)
     for name in sweep.config.notebooks:

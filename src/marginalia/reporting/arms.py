@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import pandas as pd
 
 from marginalia.errors import InputError
-from marginalia.evaluation.methods import BUILT_IN
 from marginalia.reporting.style import RELATION_NAMES, ArmLook, arm_look, arm_name, method_rank
 from marginalia.reporting.tables import ARM, NON_PRIVATE, PANEL, in_order, is_certified
+from marginalia.sweep.methods import BUILT_IN
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,20 +75,23 @@ class Block:
         print(f"No figure {name}: {self.message}")
         return None
 
-    def studies(self) -> Any:
-        """Return every figure that shows a table of its own name, with the title of its study, for display."""
+    def studies(self, cards: Mapping[str, Any]) -> Any:
+        """Return every figure that shows a table of its own name, with the title of its card, for display.
+
+        Parameters
+        ----------
+        cards : mapping of id to Card
+            As `marginalia.papers.registry.cards` returns them.
+        """
         from IPython.display import HTML, SVG, display
 
-        from marginalia.evaluation.studies import STUDIES, study
-
-        found = [name for name in STUDIES if (self.folder / "figures" / f"{name}.svg").is_file()]
+        found = [name for name in cards if (self.folder / "figures" / f"{name}.svg").is_file()]
         if not found:
             print(f"No studies: {self.message}")
         for name in found:
-            chosen = study(name)
-            display(HTML(f"<h3>{chosen.title}</h3>"))
+            display(HTML(f"<h3>{cards[name].title}</h3>"))
             display(SVG(filename=str(self.folder / "figures" / f"{name}.svg")))
-            display(HTML(f"<p>{chosen.caption}</p>"))
+            display(HTML(f"<p>{cards[name].caption}</p>"))
 
     def provenance(self) -> dict[str, Any]:
         """Return when, with what code and on what machine the block was run; empty while it is running."""

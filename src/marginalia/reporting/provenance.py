@@ -14,8 +14,8 @@ from typing import Any
 
 import pandas as pd
 
-from marginalia.evaluation.benchmarks import benchmark
-from marginalia.evaluation.version import code_version
+from marginalia.sweep.benchmarks import benchmark
+from marginalia.sweep.version import code_version
 
 PACKAGES = (
     "numpy",

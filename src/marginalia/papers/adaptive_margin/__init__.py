@@ -1,0 +1,1 @@
+"""Wang, Zhu and Wang, private halfspaces for a grid of margins."""

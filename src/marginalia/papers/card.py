@@ -1,0 +1,90 @@
+"""What a card consists of: one experiment of a paper, from its parts to its figure and caption.
+
+A card is one file in the wing of its paper, and `marginalia.papers.registry` finds it there: every `Card` and every
+`Comparison` at the top level of a module of a wing counts. The plan imports all of them, so pandas and matplotlib are
+imported inside the functions that need them; a test watches that they stay out.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+Settings = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Card:
+    """An experiment with runs of its own.
+
+    Attributes
+    ----------
+    id : str
+        Key under ``studies`` in a configuration; stem of its table and figure.
+    title, caption : str
+        The caption says what is drawn and what bands and marks mean.
+    defaults : mapping
+        Settings with the card's values; a configuration may override them.
+    parts : callable(settings) -> list of str
+        Names of independent jobs of seconds to minutes each: what runs in parallel and resumes.
+    run : callable(part, settings, root_seed, data) -> DataFrame
+        The rows of one part. `data` maps each of `datasets` to its prepared folder. Columns named
+        ``seconds`` and ``peak_mb`` are kept out of the tables that must repeat byte for byte.
+    tables : callable(rows, settings) -> dict of name to DataFrame
+        From the rows of all parts; the main table has the name `id`.
+    figure : callable(tables, settings) -> Figure
+    datasets : tuple of str
+    """
+
+    id: str
+    title: str
+    caption: str
+    defaults: Settings
+    parts: Callable[[Settings], list[str]]
+    run: Callable[[str, Settings, int, Mapping[str, Path]], pd.DataFrame]
+    tables: Callable[[pd.DataFrame, Settings], dict[str, pd.DataFrame]]
+    figure: Callable[[dict[str, pd.DataFrame], Settings], Figure]
+    datasets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A table made from the records of a sweep: a paper's claims tested, or methods ranked.
+
+    Attributes
+    ----------
+    id : str
+        Stem of its table, and of its figure.
+    paper : str
+        What a configuration asks for under ``comparisons``.
+    table : callable(records) or callable(records, table of `needs`) -> DataFrame
+    needs : str
+        Id of a `Card` whose main table is handed over too, where the configuration runs it.
+    title : str
+    figure : callable(table) -> Figure, optional
+    caption : callable(table) -> str, optional
+    """
+
+    id: str
+    paper: str
+    table: Callable[..., pd.DataFrame]
+    needs: str = ""
+    title: str = ""
+    figure: Callable[[pd.DataFrame], Figure] | None = None
+    caption: Callable[[pd.DataFrame], str] | None = None
+
+
+def lazily(module: str, name: str) -> Callable[..., Any]:
+    """Return a function that imports the module of `name` when it is first called."""
+
+    def call(*arguments: Any) -> Any:
+        return getattr(importlib.import_module(module), name)(*arguments)
+
+    return call

@@ -1,0 +1,1 @@
+"""Ding, He and Zhu, private Chebyshev moment matching."""

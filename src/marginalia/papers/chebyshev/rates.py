@@ -1,0 +1,157 @@
+"""Cards X1 and X9 of Chebyshev moment matching: how the error falls with n, and how loose the a-priori bound is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import fft
+
+from marginalia.papers.card import Card, lazily
+from marginalia.papers.chebyshev.runs import (
+    DELTA,
+    log_slope,
+    mean_table,
+    one_run,
+    slope_interval,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CARD = "chebyshev_x1"
+TOLERANCE = 0.12  # of a measured slope around the finite-n one
+DISTANCES = ("exact", "lower", "moments")
+
+# (k, d): the numbers of records that the solver and the exact distances can follow.
+GRID = {
+    "1,1": (100, 200, 400, 800, 1600, 3200),
+    "2,1": (300, 1000, 3000, 10_000, 30_000, 100_000),
+    "3,1": (300, 1000, 3000, 10_000, 30_000, 100_000),
+    "1,2": (300, 1000, 3000, 10_000, 30_000),
+    "2,2": (300, 1000, 3000, 10_000, 30_000),
+    "3,2": (300, 1000, 3000, 10_000, 30_000, 100_000),
+    "1,3": (1000, 3000, 10_000, 30_000),
+    "2,3": (1000, 3000, 10_000, 30_000),
+    "3,3": (1000, 3000, 10_000),
+}
+EXACT_RECORDS = 30_000  # transport problems in space and plane: minutes beyond
+# Windows of n in which the slope of S(m_n)/n is followed towards the asymptote.
+WINDOWS = ((1e3, 1e4), (1e4, 1e5), (1e6, 1e7))
+WINDOW_POINTS = 5
+
+
+def parts(settings: Mapping[str, Any]) -> list[str]:
+    """One part for each population and (k, d)."""
+    return [f"{name}-{pair}" for name in settings["populations"] for pair in settings["grid"]]
+
+
+def run(part: str, settings: Mapping[str, Any], root_seed: int, data: Mapping[str, Path]) -> pd.DataFrame:
+    """Return one row for each n and trial."""
+    import pandas as pd
+
+    name, pair = part.split("-")
+    k, d = (int(v) for v in pair.split(","))
+    return pd.DataFrame(
+        one_run((CARD,), root_seed, k=k, d=d, n=n, trial=trial, name=name, exact=n <= settings["exact_records"])
+        for n in settings["grid"][pair]
+        for trial in range(settings["trials"])
+    )
+
+
+def finite_slope(k: int, d: int, ns: Sequence[float]) -> float:
+    """Return the slope of S(m_n)/n over the same n: what the theorem's noise term predicts before the asymptote."""
+    from marginalia.synthesis.chebyshev.calibration import default_degree
+
+    weights = [total_weight(default_degree(int(n), 1.0, DELTA, k=k, d=d), k, d) / n for n in ns]
+    return log_slope(np.array(ns, dtype=float), np.array(weights))
+
+
+@lru_cache(maxsize=256)
+def total_weight(m: int, k: int, d: int) -> float:
+    """Return S, as `Degrees.total_weight`, for degrees that no release could reach.
+
+    The multi-indices are counted by ‖K‖²: d-fold sums of squares, by FFT.
+    """
+    if d == 1 or (m + 1) ** d <= 1_000_000:
+        from marginalia.synthesis.chebyshev.moments import Degrees
+
+        return Degrees((m,) * d, k).total_weight
+    length = d * m * m + 1
+    squares = np.zeros(length)
+    squares[np.arange(m + 1) ** 2] = 1
+    counts = np.rint(fft.irfft(fft.rfft(squares) ** d, length))
+    return float((counts[1:] * np.arange(1, length) ** (-k / 2)).sum())
+
+
+def asymptote() -> pd.DataFrame:
+    """Return the slope of S(m_n)/n in windows of ever larger n, which isolates how slowly the asymptote is reached."""
+    import pandas as pd
+
+    found = []
+    for pair in GRID:
+        k, d = (int(v) for v in pair.split(","))
+        line: dict[str, float] = {"k": k, "d": d, "asymptotic": -min(1.0, k / d)}
+        for low, high in WINDOWS:
+            line[f"n_{low:.0e}_{high:.0e}".replace("+0", "")] = finite_slope(
+                k, d, np.geomspace(low, high, WINDOW_POINTS).tolist()
+            )
+        found.append(line)
+    return pd.DataFrame(found)
+
+
+def tables(rows: pd.DataFrame, settings: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+    """Return the slopes, the errors behind them, the way to the asymptote, and the a-priori bound (X9)."""
+    import pandas as pd
+
+    slopes = []
+    keys: Any
+    for keys, group in rows.groupby(["population", "k", "d"], sort=True):
+        name, k, d = keys[0], int(keys[1]), int(keys[2])
+        for distance in DISTANCES:
+            measured = group.dropna(subset=[distance])
+            ns = tuple(sorted(measured["n"].unique()))
+            if len(ns) < 3:
+                continue
+            slope, low, high = slope_interval(measured, distance)
+            finite = finite_slope(k, d, ns)
+            judged = name == "beta" and (distance == "exact" or (distance == "lower" and k >= d))
+            slopes.append(
+                {"population": name, "k": k, "d": d, "distance": distance, "n_from": ns[0], "n_to": ns[-1],
+                 "asymptotic": -min(1.0, k / d), "finite_n": finite, "slope": slope, "ci_low": low, "ci_high": high,
+                 "within_tolerance": abs(slope - finite) <= TOLERANCE if judged else None}
+            )  # fmt: skip
+    errors = mean_table(rows, ["population", "k", "d", "n"], [*DISTANCES, "m", "gap", "bound"])
+    best = errors["exact"].fillna(errors["lower"])
+    bound = errors[["population", "k", "d", "n", "m", "bound"]].assign(measured=best, ratio=errors["bound"] / best)
+    return {
+        CARD: pd.DataFrame(slopes),
+        f"{CARD}_errors": errors,
+        f"{CARD}_asymptote": asymptote(),
+        "chebyshev_x9": bound,
+    }
+
+
+X1 = Card(
+    id=CARD,
+    title="Chebyshev moment matching: error over the number of records",
+    caption=(
+        "Mean smooth-query distance d_k between the private density and the data, over n, for smoothness k and "
+        "dimension d (epsilon = 1, delta = 1e-6, tight noise). Exact distances where they can be computed, else the "
+        "cosine lower bound; bars: one standard error over trials. Dashed: the slope of the theorem's noise term on "
+        "the same n; dotted: the asymptotic slope -min(1, k/d)."
+    ),
+    defaults={
+        "trials": 10,
+        "populations": ("beta", "atoms"),
+        "grid": GRID,
+        "exact_records": EXACT_RECORDS,
+    },
+    parts=parts,
+    run=run,
+    tables=tables,
+    figure=lazily("marginalia.papers.chebyshev.figures", "rates"),
+)

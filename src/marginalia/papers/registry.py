@@ -1,0 +1,72 @@
+"""Which cards there are: found by looking into the wings of `marginalia.papers`."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Container, Iterable, Iterator
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+
+from marginalia import papers
+from marginalia.errors import InputError, unknown_name
+from marginalia.papers.card import Card, Comparison
+
+
+@cache
+def _found() -> dict[str, Card | Comparison]:
+    found: dict[str, Card | Comparison] = {}
+    for module in _modules():
+        for value in vars(module).values():
+            if isinstance(value, Card | Comparison) and found.setdefault(value.id, value) is not value:
+                raise ValueError(f"two cards are called {value.id}; one of them is in {module.__name__}")
+    return found
+
+
+def _modules() -> Iterator[ModuleType]:
+    for wing in pkgutil.iter_modules(papers.__path__, f"{papers.__name__}."):
+        if wing.ispkg:
+            for module in pkgutil.iter_modules(import_module(wing.name).__path__, f"{wing.name}."):
+                yield import_module(module.name)
+
+
+def cards() -> dict[str, Card]:
+    """Return every card by its id."""
+    return {name: card for name, card in _found().items() if isinstance(card, Card)}
+
+
+def card(name: str) -> Card:
+    """Return the card with id `name`, or raise an `InputError` with the nearest id."""
+    try:
+        return cards()[name]
+    except KeyError:
+        raise unknown_name("study", name, cards()) from None
+
+
+def comparison(name: str) -> Comparison:
+    """Return the comparison with id `name`."""
+    found = _found()[name]
+    assert isinstance(found, Comparison)
+    return found
+
+
+def comparisons(wanted: Iterable[str]) -> dict[str, Comparison]:
+    """Return the comparisons of some papers by their id.
+
+    Raises
+    ------
+    InputError
+        A paper has no comparison.
+    """
+    if isinstance(wanted, str):
+        raise InputError(f"config: comparisons: expected a list, got '{wanted}'")
+    every = [c for c in _found().values() if isinstance(c, Comparison)]
+    for paper in wanted:
+        if paper not in {c.paper for c in every}:
+            raise unknown_name("comparison", paper, {c.paper for c in every})
+    return {c.id: c for paper in wanted for c in every if c.paper == paper}
+
+
+def cards_needed(compared: Iterable[Comparison], configured: Container[str]) -> dict[str, str]:
+    """Return the id of the card that each comparison needs, where that card is configured."""
+    return {c.id: c.needs for c in compared if c.needs in configured}

@@ -1,0 +1,27 @@
+"""Published values: one CSV file for each table or list that a paper prints, in the folder ``reported`` of its wing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from marginalia.errors import unknown_name
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def reported(stem: str) -> pd.DataFrame:
+    """Return the published values in the file with this stem (``excess_risk_table2``).
+
+    Raises
+    ------
+    InputError
+        No wing has such a file.
+    """
+    import pandas as pd
+
+    files = {path.stem: path for path in Path(__file__).parent.glob("*/reported/*.csv")}
+    if stem not in files:
+        raise unknown_name("file of published values", stem, files)
+    return pd.read_csv(files[stem])

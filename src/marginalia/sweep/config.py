@@ -1,0 +1,243 @@
+"""The sweep's configuration: one validated object, one-line errors, every key documented here."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from marginalia.errors import InputError, unknown_name
+from marginalia.sweep.choices import Choice
+from marginalia.sweep.methods import DEFAULT
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.@-]+$")]
+M = TypeVar("M", bound=BaseModel)
+Epsilon = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
+
+
+class MethodChoice(_Strict):
+    """One entry of ``methods``: a built-in method, some of its arms, or a class in your own file."""
+
+    id: Name = Field(description="method id; of your own choosing with `file`")
+    calibration: str | None = Field(None, description="keep only the arms with this calibration")
+    variant: str | None = Field(None, description="keep only this variant, or name a new one with `parameters`")
+    source: str | None = Field(None, description="for dd_ssp: the synthesizer to stand on, any of them")
+    parameters: dict[str, Any] | None = Field(None, description="passed to the class")
+    file: str | None = Field(None, description="Python file of your own method")
+    class_name: str | None = Field(None, alias="class", description="class in `file`")
+    tasks: tuple[Literal["linear", "logistic"], ...] = Field(
+        (), description="tasks your own learner does; leave out for a synthesizer"
+    )
+
+    @model_validator(mode="after")
+    def _own_needs_both(self) -> MethodChoice:
+        if (self.file is None) != (self.class_name is None):
+            raise ValueError("'file' and 'class' of an own method must be given together")
+        return self
+
+    def choice(self) -> Choice:
+        """Return the plain form that the method registry takes."""
+        return Choice(**dict(self))
+
+
+class Settings(_Strict):
+    """What one experiment runs; at the top level of the file these are the defaults of every experiment."""
+
+    protocol: Literal["strict", "as_published"] = Field(
+        "strict", description="strict: a new split a trial, made first; as_published: the papers' released split"
+    )
+    relation: Literal["add_remove", "replace_one"] = Field("add_remove", description="neighbouring relation")
+    datasets: Literal["auto"] | tuple[Name | dict[str, Any], ...] = Field(
+        "auto", description="ids of the catalogue, own entries, or auto: the default sets that can be reached"
+    )
+    epsilons: tuple[Epsilon, ...] = Field((0.05, 0.1, 0.5, 1.0, 2.0), min_length=1)
+    delta: float = Field(1e-5, gt=0, lt=1)
+    trials: int = Field(5, ge=1, description="independent repetitions (split and noise)")
+    test_fraction: float = Field(0.2, gt=0, lt=1, description="share of rows held out in random splits")
+    methods: tuple[MethodChoice, ...] = Field(
+        tuple(MethodChoice(id=m) for m in DEFAULT),
+        description="ids, or entries with more detail; empty: studies only",
+    )
+    timeout_seconds: float | None = Field(
+        None, gt=0, description="wall seconds after which one fit is given up; its rows say so"
+    )
+
+    @field_validator("methods", mode="before")
+    @classmethod
+    def _names_are_entries(cls, value: Any) -> Any:
+        if value == "default":
+            return [{"id": m} for m in DEFAULT]
+        if isinstance(value, list | tuple):
+            return [{"id": v} if isinstance(v, str) else v for v in value]
+        return value
+
+    @field_validator("epsilons", mode="after")
+    @classmethod
+    def _ascending(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        return tuple(sorted(set(value)))
+
+
+class Experiment(Settings):
+    """One named block of the sweep."""
+
+    name: Name
+
+
+class Config(Settings):
+    """A whole configuration file."""
+
+    seed: int = Field(0, ge=0, description="root seed of every random stream")
+    results_dir: str = Field("results", min_length=1)
+    comparisons: tuple[str, ...] = Field(
+        (),
+        description="cards whose tables compare the results with a paper's, or rank the methods: dd_ssp, cross_paper",
+    )
+    notebooks: tuple[Name, ...] = Field((), description="notebooks of `notebooks/` to execute on the results, by name")
+    configs: tuple[str, ...] = Field(
+        (), description="configuration files that are run together, each over this one and with its own results_dir"
+    )
+    studies: dict[Name, dict[str, Any] | None] = Field(
+        {}, description="experiment cards of their own kind, by id, with settings that override theirs"
+    )
+    experiments: dict[Name, dict[str, Any]] = Field(
+        {}, description="named blocks that override the defaults; none: one experiment named 'sweep'"
+    )
+
+    def blocks(self) -> tuple[Experiment, ...]:
+        """Return the experiments in the order of the file, defaults filled in."""
+        shared = {k: getattr(self, k) for k in Settings.model_fields}
+        if not self.experiments:
+            return (Experiment(name="sweep", **shared),)
+        return tuple(
+            _validated(Experiment, {**shared, **(own or {}), "name": name}, f"experiments.{name}")
+            for name, own in self.experiments.items()
+        )
+
+
+def parse(content: Mapping[str, Any], *, where: str = "config") -> Config:
+    """Validate a configuration.
+
+    Parameters
+    ----------
+    content : mapping
+        The parsed YAML.
+    where : str
+        Named in error messages.
+
+    Raises
+    ------
+    InputError
+        One line: the first thing that is wrong, where it stands, and how to mend it.
+    """
+    config = _validated(Config, dict(content), where)
+    config.blocks()
+    return config
+
+
+def read(path: str | os.PathLike[str]) -> Config:
+    """Read and validate a YAML configuration file."""
+    return parse(read_content(path), where=str(path))
+
+
+def read_content(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read a YAML configuration file without looking at its keys."""
+    import yaml
+
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read configuration {path}: {error.strerror}") from None
+    except yaml.YAMLError as error:
+        raise InputError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from None
+    if not isinstance(content, dict):
+        raise InputError(f"{path}: expected 'key: value' lines")
+    return content
+
+
+def overlaid(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `base` with `over` on top, mappings key by key: what Snakemake makes of two configuration files."""
+    joined = dict(base)
+    for key, value in over.items():
+        old = joined.get(key)
+        joined[key] = overlaid(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return joined
+
+
+def run_together(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the configurations that `content` stands for: those it names under ``configs``, else itself.
+
+    Returns
+    -------
+    dict of str to dict
+        Content by name: the stem of its file, or ``""`` for `content` itself.
+
+    Raises
+    ------
+    InputError
+        A file cannot be read, has ``configs`` itself, or shares name or results folder with another one.
+    """
+    if not (files := parse(content).configs):
+        return {"": dict(content)}
+    base = {key: value for key, value in content.items() if key != "configs"}
+    found: dict[str, dict[str, Any]] = {}
+    folders: dict[str, str] = {}
+    for file in files:
+        own = overlaid(base, read_content(file))
+        config = parse(own, where=file)
+        if config.configs:
+            raise InputError(f"{file}: a configuration that another one names cannot have 'configs' itself")
+        if (name := re.sub(r"\W", "_", Path(file).stem)) in found:
+            raise InputError(f"configs: two files are called {name}; rename one")
+        if config.results_dir in folders:
+            raise InputError(f"{file}: results_dir {config.results_dir} is that of {folders[config.results_dir]} too")
+        found[name] = own
+        folders[config.results_dir] = file
+    return found
+
+
+def epsilon_text(epsilon: float) -> str:
+    """Return how an epsilon is spelled in file names: shortest form that reads back the same."""
+    return "inf" if math.isinf(epsilon) else repr(float(epsilon)).removesuffix(".0")
+
+
+def _validated(model: type[M], content: dict[str, Any], where: str) -> M:
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        raise _one_line(error, model, where) from None
+
+
+def _one_line(error: ValidationError, model: type[BaseModel], where: str) -> InputError:
+    first = error.errors()[0]
+    # Union branches repeat in the location as type names; only keys and positions help the reader.
+    place = [str(p) for p in first["loc"] if isinstance(p, int) or (p in content_keys(model))]
+    if first["type"] == "extra_forbidden":
+        key = str(first["loc"][-1])
+        return unknown_name(f"key in {where}", key, content_keys(model))
+    message = first["msg"].removeprefix("Value error, ")
+    value = first["input"]
+    shown = f" (got {value!r})" if not isinstance(value, dict | list | tuple) else ""
+    return InputError(f"{where}: {'.'.join(place) or 'content'}: {message[:1].lower()}{message[1:]}{shown}")
+
+
+def content_keys(model: type[BaseModel]) -> set[str]:
+    """Return every key that may stand in a file for `model`, at any depth."""
+    own = {f.alias or n for n, f in model.model_fields.items()}
+    if issubclass(model, Settings):
+        own |= {f.alias or n for n, f in MethodChoice.model_fields.items()}
+    return own
+
+
+if __name__ == "__main__":  # writes the schema that editors read: python -m marginalia.sweep.config > FILE
+    import json
+
+    print(json.dumps(Config.model_json_schema(by_alias=True), indent=1))

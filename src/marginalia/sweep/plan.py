@@ -1,0 +1,189 @@
+"""From a configuration to jobs: which cells run together, and which need another's fit first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from marginalia.errors import InputError
+from marginalia.sweep.cells import Cell, metrics_of
+from marginalia.sweep.choices import Choice, select
+from marginalia.sweep.config import Config, Experiment, epsilon_text
+from marginalia.sweep.methods import Arm, Method
+from marginalia.sweep.protocols import Task
+from marginalia.sweep.published_constants import for_dataset
+
+ALL = "all"
+GROUPS = {"learner": "learners", "synthesizer": "synthesizers", "downstream": "downstream"}
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What one process of the sweep runs.
+
+    Attributes
+    ----------
+    experiment : Experiment
+    dataset : str
+    group : str
+        Cheap methods run together, since starting a process costs more than their fits: ``learners``,
+        ``synthesizers`` and ``downstream``. A slow method is its own group.
+    batch : str
+        ``all`` epsilons together, or the one of a slow method's job.
+    arms : tuple of Arm
+    sources : tuple of Arm
+        The synthesizer arms whose fits the job's arms post-process.
+    own : Choice or None
+        Where the method is, if it is the user's own.
+    """
+
+    experiment: Experiment
+    dataset: str
+    group: str
+    batch: str
+    arms: tuple[Arm, ...]
+    sources: tuple[Arm, ...] = ()
+    own: Choice | None = None
+
+    @property
+    def epsilons(self) -> tuple[float, ...]:
+        """The privacy budgets of this job's private cells."""
+        if self.batch == ALL:
+            return self.experiment.epsilons
+        return tuple(e for e in self.experiment.epsilons if epsilon_text(e) == self.batch)
+
+    def settings(self) -> dict[str, Any]:
+        """Return all that the job's cells depend on, JSON-able: an edit of it reruns the job."""
+        block = self.experiment.model_dump(mode="json", exclude={"datasets", "methods", "epsilons"})
+        return {
+            **block,
+            "dataset": self.dataset,
+            "group": self.group,
+            "batch": self.batch,
+            "epsilons": list(self.epsilons),
+            "arms": [asdict(a) for a in self.arms],
+            "sources": [asdict(a) for a in self.sources],
+            "own": asdict(self.own) if self.own else None,
+        }
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> Job:
+        """Return the job that wrote `settings`."""
+        block = Experiment.model_validate({k: v for k, v in settings.items() if k in Experiment.model_fields})
+        arms, sources = (tuple(Arm.from_dict(a) for a in settings[part]) for part in ("arms", "sources"))
+        own = Choice(**settings["own"]) if settings["own"] else None
+        return cls(block, settings["dataset"], settings["group"], settings["batch"], arms, sources, own)
+
+    def metrics(self, tasks: Sequence[Task]) -> set[str]:
+        """Return the metrics that the job's cells measure."""
+        return {m for arm in self.arms for task in _tasks_of(arm, tasks) for m in metrics_of(task)}
+
+    def cells(self, tasks: Sequence[Task], root_seed: int) -> list[Cell]:
+        """Return the job's cells, synthesizer fits first."""
+        block = self.experiment
+        cells = []
+        for arm in self.arms:
+            budgets = [(e, block.delta) for e in self.epsilons] if arm.is_private else [(math.inf, 0.0)]
+            for task in _tasks_of(arm, tasks):
+                for epsilon, delta in budgets:
+                    for trial in range(block.trials):
+                        cells.append(
+                            Cell(
+                                experiment=block.name,
+                                protocol=block.protocol,
+                                dataset=self.dataset,
+                                arm=arm,
+                                task=task,
+                                relation=block.relation,
+                                epsilon=epsilon,
+                                delta=delta,
+                                trial=trial,
+                                test_fraction=block.test_fraction,
+                                root_seed=root_seed,
+                            )
+                        )
+        return cells
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Every job of a configuration.
+
+    Attributes
+    ----------
+    jobs : dict of (experiment, dataset, group, batch) to Job
+    """
+
+    jobs: dict[tuple[str, str, str, str], Job]
+
+    def needed_by(self, job: Job) -> list[Job]:
+        """Return the synthesizer jobs whose fits `job` post-processes."""
+        sources = {a.method for a in job.sources}
+        wanted = {epsilon_text(e) for e in job.epsilons} | {ALL}
+        return [
+            other
+            for other in self.jobs.values()
+            if (other.experiment.name, other.dataset) == (job.experiment.name, job.dataset)
+            and other is not job
+            and other.batch in wanted
+            and any(a.method in sources and not a.tasks for a in other.arms)
+        ]
+
+
+def plan(config: Config, datasets: Mapping[str, Mapping[str, Sequence[Task]]]) -> Plan:
+    """Return the jobs of a configuration.
+
+    Parameters
+    ----------
+    config : Config
+    datasets : mapping of experiment name to mapping of data-set id to its tasks
+        After ``auto`` is resolved.
+
+    Raises
+    ------
+    InputError
+        A method is unknown, has no proof for the relation, or nothing is left to run.
+    """
+    jobs: dict[tuple[str, str, str, str], Job] = {}
+    for block in config.blocks():
+        choices = [m.choice() for m in block.methods]
+        registry, arms = select(choices)
+        synthesizers = {a.method: a for a in reversed(arms) if not a.tasks}
+        own_methods = {c.id: c for c in choices if c.file}
+        for arm in arms:
+            if arm.is_private and block.relation not in registry[arm.method].relations:
+                raise InputError(
+                    f"experiment '{block.name}': method '{arm.method}' has no proof for {block.relation}; "
+                    f"it has for {', '.join(registry[arm.method].relations)}"
+                )
+            if arm.tuned_on_test and block.protocol == "strict":
+                raise InputError(
+                    f"experiment '{block.name}': method '{arm.method}', variant '{arm.variant}' chooses on test rows, "
+                    "which protocol strict never does; use protocol as_published or leave it out"
+                )
+        for dataset, tasks in datasets[block.name].items():
+            groups: dict[str, list[Arm]] = {}
+            for arm in arms:
+                if list(_tasks_of(arm, tasks)):
+                    groups.setdefault(_group(registry[arm.method], arm), []).append(for_dataset(arm, dataset))
+            for group, members in groups.items():
+                sources = tuple(synthesizers[n] for n in dict.fromkeys(a.source for a in members if a.source))
+                slow = group not in GROUPS.values()
+                for batch in [epsilon_text(e) for e in block.epsilons] if slow else [ALL]:
+                    job = Job(block, dataset, group, batch, tuple(members), sources, own_methods.get(group))
+                    jobs[block.name, dataset, group, batch] = job
+    if not jobs and not config.studies:
+        raise InputError("nothing to run: no chosen method has a task on the chosen data sets")
+    return Plan(jobs)
+
+
+def _group(method: Method, arm: Arm) -> str:
+    return method.id if method.slow or arm.tuned_on_test else GROUPS[method.kind]
+
+
+def _tasks_of(arm: Arm, tasks: Iterable[Task]) -> Iterable[Task | None]:
+    if not arm.tasks:
+        return [None]
+    return [t for t in tasks if t.task in arm.tasks]

@@ -1,0 +1,145 @@
+"""What a method may see: prepared data sets, and how each protocol splits them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from marginalia.data.domain import Domain
+from marginalia.data.files import write_text
+from marginalia.data.splits import random_split
+from marginalia.data.table import Table
+from marginalia.errors import InputError
+from marginalia.sweep.seeds import seed_sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One thing to learn on a data set.
+
+    Attributes
+    ----------
+    task : {"linear", "logistic"}
+    target : str
+    drop : tuple of str
+        Attributes that may not be features of this task (they determine the target).
+    one_hot : tuple of str or None
+        Features encoded as one-hot blocks; None: every categorical attribute with more than two codes.
+    """
+
+    task: Literal["linear", "logistic"]
+    target: str
+    drop: tuple[str, ...] = ()
+    one_hot: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A data set as the jobs of a sweep read it: a folder with the library's own files.
+
+    Attributes
+    ----------
+    name : str
+    table : Table
+        All rows, or the training part of a released split.
+    tasks : tuple of Task
+    test : Table or None
+        The test part of a released split.
+    train_limit : int or None
+        Most training rows that are used.
+    facts : dict
+        For the report: description, citation, domain source, file hashes.
+    """
+
+    name: str
+    table: Table
+    tasks: tuple[Task, ...]
+    test: Table | None = None
+    train_limit: int | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of the rows, the domain and the tasks: what cells of this data set depend on."""
+        digest = hashlib.sha256()
+        for part in (self.table, self.test):
+            if part is not None:
+                digest.update(part.codes.tobytes(order="C") + b"\0")
+        content = {
+            "domain": self.table.domain.to_dict(),
+            "tasks": [asdict(t) for t in self.tasks],
+            "train_limit": self.train_limit,
+        }
+        digest.update(json.dumps(content, sort_keys=True).encode())
+        return digest.hexdigest()
+
+    def split_kind(self, protocol: str) -> str:
+        """Return ``released`` or ``random``."""
+        return "released" if protocol == "as_published" and self.test is not None else "random"
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write table, domain, tasks and facts into `folder`; the description last, as the sign that all is there."""
+        root = Path(folder)
+        self.table.to_parquet(root / "table.parquet")
+        if self.test is not None:
+            self.test.to_parquet(root / "test.parquet")
+        self.table.domain.to_json(root / "domain.json")
+        content = {
+            "name": self.name,
+            "has_test": self.test is not None,
+            "train_limit": self.train_limit,
+            "tasks": [asdict(t) for t in self.tasks],
+            "facts": self.facts,
+        }
+        write_text(root / "dataset.json", json.dumps(content, indent=1, sort_keys=True) + "\n")
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> Prepared:
+        """Read what `save` wrote."""
+        root = Path(folder)
+        try:
+            content = json.loads((root / "dataset.json").read_text())
+        except OSError as error:
+            raise InputError(f"cannot read prepared data set {root}: {error.strerror}") from None
+        domain = Domain.from_json(root / "domain.json")
+        tasks = tuple(
+            Task(t["task"], t["target"], tuple(t["drop"]), None if t["one_hot"] is None else tuple(t["one_hot"]))
+            for t in content["tasks"]
+        )
+        test = Table.from_parquet(root / "test.parquet", domain=domain) if content["has_test"] else None
+        table = Table.from_parquet(root / "table.parquet", domain=domain)
+        return cls(content["name"], table, tasks, test, content["train_limit"], content["facts"])
+
+
+def split_rows(
+    data: Prepared, protocol: str, experiment: str, trial: int, test_fraction: float, root_seed: int
+) -> tuple[Table, Table]:
+    """Return the (training, test) rows of one trial.
+
+    ``strict``: a new random split each trial, made before anything private is run; a released split is
+    joined first, so that the test rows vary too. ``as_published``: the papers' released split where there
+    is one (trials differ by noise alone), else one random split for all trials.
+
+    Parameters
+    ----------
+    data : Prepared
+    protocol : {"strict", "as_published"}
+    experiment : str
+    trial : int
+    test_fraction : float
+        Share of rows held out in a random split.
+    root_seed : int
+    """
+    if data.split_kind(protocol) == "released":
+        assert data.test is not None
+        return data.table.take(slice(data.train_limit)), data.test
+    rows = data.table if data.test is None else data.table.append(data.test)
+    which = trial if protocol == "strict" else 0
+    seed = seed_sequence(root_seed, experiment, data.name, which)
+    split = random_split(rows, test_fraction=test_fraction, seed=seed, train_limit=data.train_limit)
+    return split.train, split.test

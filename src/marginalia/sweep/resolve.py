@@ -1,0 +1,159 @@
+"""A configuration made ready to run: data sets resolved, jobs planned."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from marginalia.data import catalog
+from marginalia.data.datasets import Resolution, resolve_auto, unreachable_reason
+from marginalia.data.files import write_text
+from marginalia.data.schema import Entry, parse_entry
+from marginalia.errors import InputError, unknown_name
+from marginalia.sweep.config import Config, parse
+from marginalia.sweep.plan import Plan, plan
+from marginalia.sweep.protocols import Task
+
+HEADLINES = ("mse", "auc", "marginal_error")
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What the workflow runs.
+
+    Attributes
+    ----------
+    config : Config
+    plan : Plan
+    entries : dict of data-set id to Entry
+        Every data set that some experiment uses.
+    resolution : Resolution
+        What ``datasets: auto`` became: names, what is missing and why, whether embedded tables stand in.
+    studies : dict of id to (card, settings)
+        Cards as `marginalia.papers.registry.cards` has them: this floor knows none of them.
+    """
+
+    config: Config
+    plan: Plan
+    entries: dict[str, Entry]
+    resolution: Resolution
+    studies: dict[str, tuple[Any, dict[str, Any]]]
+
+    def figures(self) -> dict[str, tuple[str, str]]:
+        """Return every figure's name with its experiment and table.
+
+        An experiment has a figure for each headline metric that some of its jobs measure, and one of its
+        certificates; names carry the experiment where there are several.
+        """
+        shown: dict[str, tuple[str, str]] = {}
+        blocks = self.config.blocks()
+        for block in blocks:
+            jobs = [job for job in self.plan.jobs.values() if job.experiment.name == block.name]
+            measured = {metric for job in jobs for metric in job.metrics(tasks_of(self.entries[job.dataset]))}
+            tables = [metric for metric in HEADLINES if metric in measured]
+            if any(arm.is_private for job in jobs for arm in job.arms):
+                tables.append("certificates")
+            for table in tables:
+                shown[f"{block.name}_{table}" if len(blocks) > 1 else table] = (block.name, table)
+        return shown
+
+
+def prepare(content: Mapping[str, Any], cards: Mapping[str, Any], *, probe: bool = True) -> Sweep:
+    """Validate a configuration, find its data sets, plan its jobs, and note what ``auto`` became.
+
+    Parameters and errors are those of `resolve`.
+    """
+    ready = resolve(content, cards, probe=probe)
+    note = _note(ready.config)
+    text = json.dumps(asdict(ready.resolution), indent=1) + "\n"
+    automatic = any(block.datasets == "auto" for block in ready.config.blocks())
+    if automatic and not (note.exists() and note.read_text() == text):
+        write_text(note, text)
+    return ready
+
+
+def resolve(content: Mapping[str, Any], cards: Mapping[str, Any], *, probe: bool = True) -> Sweep:
+    """Validate a configuration, find its data sets, and plan its jobs; nothing is written.
+
+    Parameters
+    ----------
+    content : mapping
+        The parsed configuration.
+    cards : mapping of id to Card
+        What may stand under ``studies``.
+    probe : bool
+        Look (cache, mirror, then the network) for the data sets of ``auto``; False reads what an earlier
+        call with True found, so that the many processes of a cluster run agree and do not ask again.
+
+    Raises
+    ------
+    InputError
+        One line: the configuration is wrong, or a data set asked for by name cannot be had.
+    """
+    config = parse(content)
+    blocks = config.blocks()
+    automatic = any(block.datasets == "auto" for block in blocks)
+    found = _resolution(_note(config), probe=probe) if automatic else Resolution(())
+    entries: dict[str, Entry] = {}
+    chosen: dict[str, dict[str, tuple[Task, ...]]] = {}
+    for block in blocks:
+        wanted = found.names if block.datasets == "auto" else block.datasets
+        own = [_entry(item) for item in wanted]
+        for entry in own:
+            if entries.setdefault(entry.name, entry) != entry:
+                raise InputError(f"data set '{entry.name}' is declared twice with different contents")
+            if block.datasets != "auto" and probe and (reason := unreachable_reason(entry)):
+                raise InputError(f"data set '{entry.name}': {reason}")
+        chosen[block.name] = {entry.name: tasks_of(entry) for entry in own}
+    studies = {name: _card(name, settings or {}, cards) for name, settings in config.studies.items()}
+    for study, _ in studies.values():
+        for name in study.datasets:
+            entry = entries.setdefault(name, catalog.entry(name))
+            if probe and (reason := unreachable_reason(entry)):
+                raise InputError(f"study '{study.id}' needs data set '{name}': {reason}")
+    return Sweep(config, plan(config, chosen), entries, found, studies)
+
+
+def _note(config: Config) -> Path:
+    return Path(config.results_dir) / "data" / "auto.json"
+
+
+def tasks_of(entry: Entry) -> tuple[Task, ...]:
+    """Return what can be learnt on a data set."""
+
+    def encoded(drop: tuple[str, ...]) -> tuple[str, ...] | None:
+        return None if entry.one_hot is None else tuple(n for n in entry.one_hot if n not in drop)
+
+    return tuple(Task(task, spec.target, spec.drop, encoded(spec.drop)) for task, spec in entry.tasks.items())
+
+
+def _card(name: str, settings: Mapping[str, Any], cards: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    if name not in cards:
+        raise unknown_name("study", name, cards)
+    card = cards[name]
+    for key in settings:
+        if key not in card.defaults:
+            raise unknown_name(f"setting of study '{name}'", key, card.defaults)
+    return card, {**card.defaults, **settings}
+
+
+def _resolution(note: Path, *, probe: bool) -> Resolution:
+    """Look which default sets can be had, or read what an earlier look found."""
+    if probe or not note.exists():
+        return resolve_auto()
+    found = json.loads(note.read_text())
+    return Resolution(tuple(found["names"]), found["missing"], found["stand_ins"])
+
+
+def _entry(item: str | Mapping[str, Any]) -> Entry:
+    if isinstance(item, str):
+        return catalog.entry(item)
+    if not isinstance(item.get("name"), str):
+        raise InputError(f"datasets: an entry of your own needs a name, got keys {', '.join(map(str, item))}")
+    if item["name"] in catalog.names():
+        raise InputError(f"data set '{item['name']}': the name is taken by the catalogue; choose another")
+    content = {k: v for k, v in item.items() if k != "name"}
+    return parse_entry(item["name"], content, folder=Path.cwd())

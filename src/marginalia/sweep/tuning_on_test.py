@@ -1,0 +1,95 @@
+"""DP-SGD's published grid search inside a sweep: one search for a task and an epsilon, whose winner all trials run.
+
+What it chooses by are the *test* rows, as in the DD-SSP paper; `Arm.tuned_on_test` keeps it out of protocol strict.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from marginalia.data.encoding import Encoder
+from marginalia.data.table import Table
+from marginalia.learning import DPSGDClassifier, DPSGDRegressor
+from marginalia.learning.dp_sgd_grid import GRID, Setting, search_on_test
+from marginalia.privacy.relation import Relation
+from marginalia.sweep import metrics
+from marginalia.sweep.protocols import Task
+
+if TYPE_CHECKING:
+    from marginalia.sweep.cells import Cell
+
+SEARCH = -1  # stands for the trial number in the cell of a search: its seed is that of no trial
+
+
+@dataclass(frozen=True)
+class TunedOnTest:
+    """The winner of a search.
+
+    Attributes
+    ----------
+    task : Task
+    winner : Setting
+    epsilon_charged : float
+        Of all runs of the grid together.
+    message : str
+        How its results are to be labelled.
+    """
+
+    task: Task
+    winner: Setting
+    epsilon_charged: float
+    message: str
+
+    def fit(self, cell: Cell, train: Table) -> Any:
+        """Return the winner trained once more, with the seed of `cell` and the budget of a single run."""
+        cls: Any = DPSGDRegressor if self.task.task == "linear" else DPSGDClassifier
+        model = cls(
+            epsilon=cell.epsilon,
+            delta=cell.delta,
+            relation=cell.relation,
+            batch_size=min(self.winner.batch_size or train.n_rows, train.n_rows),
+            epochs=self.winner.epochs,
+            clip=self.winner.clip,
+            learning_rate=self.winner.learning_rate,
+            one_hot=self.task.one_hot,
+            random_state=cell.seed,
+        )
+        return model.fit(train, self.task.target)
+
+
+def search(cell: Cell, task: Task, train: Table, test: Table, grid: tuple[Setting, ...] = GRID) -> TunedOnTest:
+    """Run the grid once on `train` and choose by `test`.
+
+    Parameters
+    ----------
+    cell : Cell
+        With `SEARCH` for its trial.
+    task : Task
+    train, test : Table
+    grid : tuple of Setting
+    """
+    encoder = Encoder(train.domain, task.target, one_hot=task.one_hot)
+    unseen, target = encoder.transform(test), encoder.target_values(test, task.task)
+
+    def score(w: np.ndarray) -> float:
+        if task.task == "linear":
+            return -metrics.mean_squared_error(target, unseen @ w)
+        return metrics.roc_auc(target, unseen @ w)
+
+    found = search_on_test(
+        encoder.transform(train),
+        encoder.target_values(train, task.task),
+        task.task,
+        score,
+        epsilon=cell.epsilon,
+        delta=cell.delta,
+        rng=np.random.default_rng(cell.seed),
+        grid=grid,
+        n_trials=0,
+        relation=Relation(cell.relation),
+    )
+    message = f"{found.message}: {found.ledger.message}"
+    return TunedOnTest(task, found.winner, found.epsilon_charged(cell.delta), message)

@@ -1,1 +1,0 @@
-"""Bounds, polynomials and hard instances of the papers, as functions."""

@@ -1,0 +1,90 @@
+"""Utility against seconds."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from marginalia.errors import InputError
+from marginalia.papers.cross_paper import frontier_figure
+from marginalia.papers.cross_paper.frontier import frontier, unbeaten
+
+
+def row(table, metric, name, epsilon=1.0):
+    found = table[(table["metric"] == metric) & (table["name"] == name) & (table["epsilon"] == epsilon)]
+    assert len(found) == 1
+    return found.iloc[0]
+
+
+@pytest.fixture(scope="module")
+def whole():
+    from made_records import make_records
+
+    return make_records(holes=False)
+
+
+@pytest.fixture(scope="module")
+def table(whole):
+    return frontier(whole)
+
+
+def mean(records, metric, method, dataset, epsilon=1.0, variant=""):
+    rows = records[(records["metric"] == metric) & (records["method"] == method) & (records["dataset"] == dataset)]
+    return rows[(rows["epsilon"] == epsilon) & (rows["variant"] == variant)]
+
+
+def test_utility_is_the_share_between_trivial_and_non_private(whole, table):
+    shares = []
+    for dataset in ("adult", "acs_income_lin@dd_ssp"):
+        ours = mean(whole, "mse", "ssp", dataset)["value"].mean()
+        low = mean(whole, "mse", "trivial", dataset, np.inf)["value"].mean()
+        high = mean(whole, "mse", "ols", dataset, np.inf)["value"].mean()
+        shares.append((low - ours) / (low - high))
+    ssp = row(table, "mse", "SSP")
+    assert ssp["utility"] == pytest.approx(np.mean(shares), rel=1e-3)
+    assert (ssp["lowest"], ssp["highest"]) == (
+        pytest.approx(min(shares), rel=1e-3),
+        pytest.approx(max(shares), rel=1e-3),
+    )
+
+
+def test_synthetic_data_have_one_minus_their_error(whole, table):
+    error = whole[(whole["metric"] == "marginal_error") & (whole["method"] == "aim") & (whole["epsilon"] == 1)]
+    assert row(table, "marginal_error", "AIM")["utility"] == pytest.approx(1 - error["value"].mean(), rel=1e-3)
+
+
+def test_seconds_of_post_processing_include_its_source(whole, table):
+    def seconds(method, task, variant=""):
+        rows = mean(whole, "marginal_error" if not task else "auc", method, "compas", variant=variant)
+        return rows["seconds"].mean()
+
+    alone = whole[whole["dataset"] == "compas"]
+    found = row(frontier(alone), "auc", "DD-SSP on MST")["seconds"]
+    assert found == pytest.approx(seconds("dd_ssp", "logistic", "mst") + seconds("mst", ""), rel=0.02)
+    assert row(frontier(alone), "marginal_error", "MST")["seconds"] == pytest.approx(seconds("mst", ""), rel=0.02)
+
+
+def test_the_frontier_by_hand():
+    points = pd.DataFrame(
+        {"seconds": [1, 2, 3, 4, 4], "utility": [0.5, 0.4, 0.8, 0.8, 0.9], "datasets": [2, 2, 2, 2, 1], "n_datasets": 2}
+    )
+    assert list(unbeaten(points)) == [True, False, True, False, False]
+
+
+def test_an_arm_without_a_value_somewhere_is_not_on_the_frontier(whole):
+    best = whole[(whole["method"] == "dp_sgd") & (whole["metric"] == "mse") & (whole["dataset"] == "adult")]
+    found = row(frontier(whole.drop(best.index)), "mse", "DP-SGD")
+    assert (found["datasets"], found["n_datasets"], found["on_frontier"]) == (1, 2, "no")
+
+
+def test_without_references_it_says_what_to_add(whole):
+    with pytest.raises(InputError, match="add trivial and ols or logistic"):
+        frontier(whole[whole["method"] != "trivial"])
+
+
+def test_the_figure_shows_two_budgets_of_each_metric(table):
+    figure = frontier_figure.figure(table)
+    assert len(figure.axes) == 2 * 3
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles[0] == "default, ε = 0.1: test MSE"
+    assert titles[-1] == "default, ε = 1: marginal error"
+    assert "CPU seconds" in frontier_figure.caption(table)

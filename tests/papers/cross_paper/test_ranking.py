@@ -1,0 +1,122 @@
+"""Ranks, their tests, and what is left out."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from marginalia.papers.cross_paper import ranking, ranking_figure
+from marginalia.papers.cross_paper.ranking import critical_difference, holm
+
+DATASETS = [f"d{i}" for i in range(6)]
+
+
+@pytest.fixture(scope="module")
+def ranked(module_records):
+    return ranking.ranking(module_records)
+
+
+@pytest.fixture(scope="module")
+def module_records():
+    """Three learners by AUC on six sets and two budgets: a beats b in all blocks but two, both beat c."""
+    rng = np.random.default_rng(3)
+    lines = []
+    for place, dataset in enumerate(DATASETS):
+        for epsilon in (0.1, 1.0):
+            level = {"ssp": 0.80, "dp_sgd": 0.78 if place else 0.82, "pate": 0.70}
+            for trial in range(5):
+                split = rng.normal(0, 0.02)  # common to all methods
+                for method, mean in level.items():
+                    lines.append(
+                        {
+                            "experiment": "full", "protocol": "strict", "dataset": dataset, "task": "logistic",
+                            "target": "y", "method": method, "variant": "", "calibration": "tight",
+                            "relation": "replace_one", "epsilon": epsilon, "delta": 1e-5, "epsilon_spent": epsilon,
+                            "trial": trial, "split": "random", "metric": "auc",
+                            "value": mean + split + rng.normal(0, 0.001), "seconds": 1.0, "peak_mb": 1.0, "seed": 0,
+                            "status": "ok", "message": "", "code_version": "1",
+                        }
+                    )  # fmt: skip
+    return pd.DataFrame(lines)
+
+
+def test_mean_ranks_by_hand(ranked):
+    by = ranked.set_index("method")["mean_rank"]
+    assert by["ssp"] == pytest.approx((5 * 1 + 1 * 2) / 6, abs=1e-3)
+    assert by["dp_sgd"] == pytest.approx((5 * 2 + 1 * 1) / 6, abs=1e-3)
+    assert by["pate"] == 3
+    assert list(ranked["method"]) == ["ssp", "dp_sgd", "pate"]
+    assert (ranked["n_datasets"] == 6).all()
+    assert (ranked["blocks"] == 12).all()
+
+
+def test_friedman_and_critical_difference(ranked):
+    ranks = np.array([[1, 2, 3]] * 5 + [[2, 1, 3]])
+    assert ranked["friedman_p"].iloc[0] == pytest.approx(stats.friedmanchisquare(*ranks.T).pvalue, rel=1e-3)
+    # Demšar 2006, table 5: q = 2.343 for three classifiers at the 5 % level
+    assert critical_difference(3, 6) == pytest.approx(2.343 * np.sqrt(3 * 4 / 36), rel=1e-3)
+    assert critical_difference(10, 14) == pytest.approx(3.164 * np.sqrt(10 * 11 / 84), rel=1e-3)
+    assert list(ranked["like_best"]) == ["yes", "yes", "no"]
+
+
+def test_a_block_that_lacks_a_ranked_arm_does_not_count(module_records):
+    failed = (
+        (module_records["method"] == "pate") & (module_records["dataset"] == "d1") & (module_records["epsilon"] == 1)
+    )
+    records = module_records.assign(value=module_records["value"].mask(failed & (module_records["trial"] == 0)))
+    table = ranking.ranking(records)
+    assert (table["blocks"] == 11).all()
+    assert (table["n_blocks"] == 12).all()
+    assert (table["n_datasets"] == 6).all()
+
+
+def test_an_arm_that_lacks_many_blocks_is_listed_without_a_rank(module_records):
+    gone = (module_records["method"] == "pate") & module_records["dataset"].isin(DATASETS[:4])
+    table = ranking.ranking(module_records[~gone]).set_index("method")
+    assert np.isnan(table.loc["pate", "mean_rank"])
+    assert table.loc["pate", "blocks"] == 4
+    assert table.loc["ssp", "blocks"] == 12
+
+
+def test_an_arm_without_a_certificate_takes_no_part(module_records):
+    spent = module_records["epsilon_spent"].where(module_records["method"] != "ssp", 99.0)
+    assert "ssp" not in set(ranking.ranking(module_records.assign(epsilon_spent=spent))["method"])
+
+
+def test_two_data_sets_make_no_test(module_records):
+    table = ranking.ranking(module_records[module_records["dataset"].isin(DATASETS[1:3])])
+    assert table["friedman_p"].isna().all()
+    assert table["wilcoxon_p"].isna().all()
+    assert (table["like_best"] == "").all()
+    assert list(table["mean_rank"]) == [1, 2, 3]
+
+
+def test_pairs_are_compared_on_the_same_splits(module_records):
+    pairs = ranking.pairs(module_records).set_index(["first", "second"])
+    # Splits vary by .02, paired differences by .001: without pairing .02 of AUC would not show in five trials.
+    assert tuple(pairs.loc[("SSP", "DP-SGD"), ["first_better", "second_better"]]) == (10, 2)
+    assert tuple(pairs.loc[("SSP", "PATE"), ["first_better", "second_better"]]) == (12, 0)
+    assert pairs.loc[("SSP", "PATE"), "p_holm"] < 0.05
+    assert (pairs["p_holm"] >= pairs["p"]).all()
+
+
+def test_holm_by_hand():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([]) == []
+
+
+def test_purely_epsilon_dp_arms_are_marked(module_records):
+    records = module_records.assign(method=module_records["method"].replace("pate", "reduced_space"))
+    table = ranking.ranking(records).set_index("method")
+    assert table.loc["reduced_space", "pure_epsilon"] == "yes"
+    assert table.loc["ssp", "pure_epsilon"] == "no"
+    assert "purely ε-DP" in ranking_figure.caption(table.reset_index())
+
+
+def test_the_figure_has_a_panel_for_each_metric_and_experiment(records):
+    table = ranking.ranking(records)
+    figure = ranking_figure.figure(table)
+    assert len(figure.axes) == len(table[["experiment", "metric"]].drop_duplicates())
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert labels == list(table[table["metric"] == "mse"].sort_values("mean_rank")["name"])
+    assert "Friedman" in ranking_figure.caption(table)

@@ -1,0 +1,98 @@
+"""The DD-SSP cards that are no sweep: the specification's values, and toy runs of what needs data."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from marginalia.data import Attribute, Domain, Table
+from marginalia.papers.registry import card as card_of
+from marginalia.sweep.protocols import Prepared, Task
+
+SET = "adult@dd_ssp"
+SMALL = {
+    "dd_ssp_t1": {"sets": [SET]},
+    "dd_ssp_f2": {"points": 201},
+    "dd_ssp_f4": {"sets": [SET], "trials": 2},
+    "dd_ssp_ols": {"sets": [SET], "sources": ["exact", "mst"]},
+    "dd_ssp_cert": {"epsilons": [0.05, 1.0]},
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    domain = Domain([Attribute("age", 5, "numeric"), Attribute("job", 3), Attribute("income", 2)])
+    codes = rng.integers(0, [5, 3, 2], (400, 3))
+    codes[:, 2] = (codes[:, 0] + rng.integers(0, 3, 400) > 3).astype(int)
+    table = Table(codes, domain)
+    folder = tmp_path_factory.mktemp("prepared") / "toy"
+    Prepared(SET, table.take(slice(300)), (Task("logistic", "income"),), table.take(slice(300, None)), 250).save(folder)
+    return {SET: folder}
+
+
+def run(name, data, **overrides):
+    card = card_of(name)
+    settings = {**card.defaults, **SMALL[name], **overrides}
+    rows = pd.concat([card.run(part, settings, 0, data) for part in card.parts(settings)], ignore_index=True)
+    return card, settings, card.tables(rows, settings)
+
+
+@pytest.mark.parametrize("name", sorted(SMALL))
+def test_tables_and_figure(name, data):
+    card, settings, tables = run(name, data)
+    assert card.id == name
+    assert len(tables[name])
+    assert isinstance(card.figure(tables, settings), Figure)
+    for key, table in run(name, data)[2].items():
+        pd.testing.assert_frame_equal(table, tables[key])
+
+
+def test_parabola_has_the_published_coefficients(data):
+    """Specification, section 2.3: -ln 2, 1/2, -.0707574661 and a largest error of .23794 at the ends."""
+    table = run("dd_ssp_f2", data, points=2001)[2]["dd_ssp_f2"].set_index("radius").loc[6.0]
+    np.testing.assert_allclose(table[["b0", "b1", "b2"]], [-np.log(2), 0.5, -0.0707574661], rtol=1e-8)
+    assert table["largest_error"] == pytest.approx(0.23794, abs=1e-5)
+    assert table["factor_on_least_squares"] == pytest.approx(3.5331960549, rel=1e-9)
+
+
+CERTIFIED = {  # specification, section 3: at nominal epsilon .05 and 1
+    ("AdaSSP, paper's constants", "add_remove"): (0.0210, 0.5619),
+    ("AdaSSP, code's constants", "add_remove"): (0.0273, 0.7265),
+    ("AdaSSP, paper's constants", "replace_one"): (0.0336, 0.8930),
+    ("AdaSSP, code's constants", "replace_one"): (0.0377, 1.0010),
+    ("ObjPert", "add_remove"): (0.0309, 0.5869),
+    ("SSP of section 2.2, one release", "add_remove"): (0.0414, 1.0982),
+    ("SSP of section 2.2, both releases", "add_remove"): (0.0607, 1.6103),
+    ("Gaussian mechanism of definition 2.4", "add_remove"): (0.0282, 0.7510),
+    ("AIM, a Gaussian of all its rho", "add_remove"): (0.0444, 0.9150),
+}
+
+
+def test_certificates_are_those_of_the_specification(data):
+    table = run("dd_ssp_cert", data)[2]["dd_ssp_cert_wide"].set_index(["component", "relation"])
+    assert set(table.index) == set(CERTIFIED)
+    for key, (small, one) in CERTIFIED.items():
+        assert table.loc[key, "0.05"] == pytest.approx(small, abs=6e-5)
+        assert table.loc[key, "1"] == pytest.approx(one, abs=6e-5)
+
+
+def test_auc_does_not_depend_on_the_interval(data):
+    tables = run("dd_ssp_ols", data)[2]
+    assert tables["dd_ssp_ols_summary"]["auc_constant"].all()
+    risks = tables["dd_ssp_ols"].query("source == 'exact'")["risk"]
+    assert risks.nunique() == len(risks)
+
+
+def test_inner_products_are_all_counted(data):
+    tables = run("dd_ssp_f4", data)[2]
+    shares = tables["dd_ssp_f4_histogram"].groupby("method")["share"].sum()
+    np.testing.assert_allclose(shares, 1)
+
+
+def test_sizes_are_those_of_the_rows(data):
+    row = run("dd_ssp_t1", data)[2]["dd_ssp_t1"].iloc[0]
+    assert (row["rows"], row["train_rows"], row["test_rows"], row["attributes"]) == (400, 250, 100, 3)
+    assert row["norm_bound_squared"] == pytest.approx(2)
+    assert row["mean_norm_squared"] <= row["largest_norm_squared"] <= 2 + 1e-9
+    assert not row["agrees"]

@@ -1,0 +1,215 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from marginalia.data import Attribute, Domain, Table
+from marginalia.sweep.cells import CellStore, Runner
+from marginalia.sweep.config import parse
+from marginalia.sweep.jobs import run_method
+from marginalia.sweep.methods import BUILT_IN
+from marginalia.sweep.plan import Job, plan
+from marginalia.sweep.protocols import Prepared, Task, split_rows
+
+TASKS = (Task("linear", "c"), Task("logistic", "y", drop=("b",)))
+
+
+def prepared(n=400, test=None, train_limit=None):
+    rng = np.random.default_rng(0)
+    domain = Domain([Attribute("a", 3), Attribute("b", 4, "numeric"), Attribute("c", 5, "numeric"), Attribute("y", 2)])
+    a, b = rng.integers(0, 3, n), rng.integers(0, 4, n)
+    c = np.clip(a + b // 2 + rng.integers(0, 2, n), 0, 4)
+    y = (rng.random(n) < 0.2 + 0.6 * (c > 2)).astype(int)
+    table = Table(np.column_stack([a, b, c, y]), domain)
+    return Prepared("toy", table, TASKS, None if test is None else table.take(slice(test)), train_limit)
+
+
+def jobs_of(**content):
+    tasks = {"toy": TASKS}
+    config = parse({"datasets": ["toy"], "trials": 2, "epsilons": [1], **content})
+    return list(plan(config, {b.name: tasks for b in config.blocks()}).jobs.values())
+
+
+def run(job, tmp_path, data=None, seed=3):
+    folder = tmp_path / "data"
+    (data or prepared()).save(folder)
+    out = tmp_path / "records.parquet"
+    run_method(job.settings(), data=folder, seed=seed, store=tmp_path / "cells", out=out)
+    return pd.read_parquet(out)
+
+
+def test_every_cell_becomes_one_row_for_each_metric(tmp_path):
+    (job,) = jobs_of(methods=["ols", "logistic", "ssp", "ada_ssp"])
+    frame = run(job, tmp_path)
+    assert (frame["status"] == "ok").all(), frame["message"].tolist()
+    counts = frame.groupby(["method", "variant", "metric"]).size()
+    assert counts.to_dict() == {
+        ("ada_ssp", "", "mse"): 2,
+        ("ada_ssp", "code_constants", "mse"): 2,
+        ("ada_ssp", "paper_constants", "mse"): 2,
+        ("logistic", "", "accuracy"): 2,
+        ("logistic", "", "auc"): 2,
+        ("logistic", "", "risk"): 2,
+        ("ols", "", "mse"): 2,
+        ("ssp", "", "accuracy"): 2,
+        ("ssp", "", "auc"): 2,
+        ("ssp", "", "mse"): 2,
+        ("ssp", "", "risk"): 2,
+    }
+    private = frame[frame["calibration"] == "tight"]
+    assert np.allclose(private["epsilon_spent"], 1, rtol=1e-5)
+    assert np.isinf(frame[frame["calibration"] == "none"]["epsilon"]).all()
+
+
+def test_records_repeat_and_follow_the_seed(tmp_path):
+    (job,) = jobs_of(methods=["ssp"])
+    values = [run(job, tmp_path / str(i), seed=s)["value"].tolist() for i, s in enumerate((3, 3, 4))]
+    assert values[0] == values[1]
+    assert values[0] != values[2]
+
+
+def test_arms_of_a_method_share_noise_and_splits():
+    (job,) = jobs_of(methods=["ada_ssp"])
+    cells = job.cells(TASKS, 3)
+    assert len({(c.arm.calibration, c.arm.variant) for c in cells}) == 3
+    assert len({c.seed for c in cells}) == 2  # one for each trial
+
+
+def test_a_dropped_column_is_no_feature(tmp_path):
+    data = prepared()
+    domain = data.table.domain
+    copied = Table(np.column_stack([data.table.codes, data.table.column("y")]), Domain([*domain, Attribute("copy", 2)]))
+    leaking = Prepared("toy", copied, (Task("logistic", "y"),))
+    mended = Prepared("toy", copied, (Task("logistic", "y", drop=("copy",)),))
+    (job,) = jobs_of(methods=["logistic"])
+    auc = [
+        run(job, tmp_path / name, data=d).query("metric == 'auc'")["value"].min()
+        for name, d in (("leaking", leaking), ("mended", mended))
+    ]
+    assert auc[0] > 0.999
+    assert auc[1] < 0.99
+
+
+FAILING = """
+import time
+class Failing:
+    def __init__(self, *, epsilon=1.0, delta=1e-5, random_state=None, how="raise"):
+        self.how = how
+    def fit(self, table, target):
+        if self.how == "raise": raise ValueError("first line\\nsecond line")
+        if self.how == "memory": raise MemoryError
+        time.sleep(30)
+    def predict(self, table): ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "status", "message"),
+    [
+        ("raise", "failed", "ValueError: first line"),
+        ("memory", "memory", "out of memory"),
+        ("sleep", "timeout", "took longer than 0.1 s"),
+    ],
+)
+def test_a_failing_fit_becomes_rows_that_say_so(tmp_path, how, status, message):
+    path = tmp_path / "failing.py"
+    path.write_text(FAILING)
+    own = {"id": "failing", "file": str(path), "class": "Failing", "tasks": ["linear"], "parameters": {"how": how}}
+    (job,) = jobs_of(methods=[own], timeout_seconds=0.1, trials=1)
+    frame = run(job, tmp_path)
+    assert frame["status"].tolist() == [status]
+    assert frame["message"].tolist() == [message]
+    assert frame["value"].isna().all()
+
+
+def test_a_failed_source_fails_what_stands_on_it(tmp_path):
+    data = prepared()
+    data.save(tmp_path / "data")
+    (job,) = [j for j in jobs_of(methods=["dd_ssp"], trials=1, timeout_seconds=1e-3) if j.group == "downstream"]
+    frame = run(job, tmp_path)
+    assert set(frame["status"]) <= {"failed", "timeout"}
+    assert frame["value"].isna().all()
+
+
+def test_finished_cells_are_not_run_again(tmp_path, monkeypatch):
+    data = prepared()
+    fitted = []
+    original = Runner._run
+
+    def counted(self, cell, key):
+        fitted.append(cell)
+        return original(self, cell, key)
+
+    monkeypatch.setattr(Runner, "_run", counted)
+    for epsilons, expected in (([1], 2), ([1], 0), ([1, 2], 2)):
+        fitted.clear()
+        (job,) = jobs_of(methods=[{"id": "ada_ssp", "calibration": "tight"}], epsilons=epsilons)
+        run(job, tmp_path, data=data)
+        assert len(fitted) == expected
+
+
+def test_downstream_arms_share_one_fit(tmp_path, monkeypatch):
+    fits = []
+    original = Runner._fit_synthesizer
+
+    def counted(self, cell, train, key):
+        fits.append(cell)
+        return original(self, cell, train, key)
+
+    monkeypatch.setattr(Runner, "_fit_synthesizer", counted)
+    jobs = {j.group: j for j in jobs_of(methods=[{"id": "dd_ssp", "variant": "mst"}, "mst"], trials=1)}
+    run(jobs["synthesizers"], tmp_path)
+    frame = run(jobs["downstream"], tmp_path)
+    assert len(fits) == 1
+    assert (frame["status"] == "ok").all(), frame["message"].tolist()
+    assert (frame["epsilon_spent"] <= 1 + 1e-6).all()
+
+
+def test_downstream_jobs_wait_for_their_sources():
+    config = parse({"datasets": ["toy"], "methods": ["dd_ssp", "aim_synth"], "epsilons": [0.5, 1]})
+    planned = plan(config, {"sweep": {"toy": TASKS}})
+    needed = {(j.group, j.batch) for j in planned.needed_by(planned.jobs["sweep", "toy", "downstream", "all"])}
+    assert needed == {("aim", "0.5"), ("aim", "1"), ("synthesizers", "all")}
+    assert planned.needed_by(planned.jobs["sweep", "toy", "aim", "1"]) == []
+
+
+def test_settings_survive_json():
+    small = {"id": "aim", "parameters": {"max_model_mb": 1, "workload": [["a", "b"], ["b", "c"]]}}
+    for job in jobs_of(methods=["dd_ssp", small], timeout_seconds=5):
+        again = Job.from_settings(json.loads(json.dumps(job.settings())))
+        assert again.settings() == job.settings()
+        assert again.cells(TASKS, 1) == job.cells(TASKS, 1)
+
+
+def test_strict_splits_differ_and_published_ones_do_not():
+    data = prepared(test=50, train_limit=100)
+    strict = [split_rows(data, "strict", "e", t, 0.2, 1) for t in (0, 1)]
+    assert len(strict[0][0]) == 100
+    assert len(strict[0][1]) == 90
+    assert strict[0][1] != strict[1][1]
+    published = [split_rows(data, "as_published", "e", t, 0.2, 1) for t in (0, 1)]
+    assert published[0] == published[1]
+    assert len(published[0][1]) == 50
+
+
+def test_a_prepared_set_survives_a_round_trip(tmp_path):
+    data = prepared(test=20, train_limit=7)
+    data.save(tmp_path)
+    again = Prepared.load(tmp_path)
+    assert again == data
+    assert again.digest == data.digest
+    assert prepared().digest != data.digest
+
+
+def test_store_keeps_nothing_half_written(tmp_path):
+    store = CellStore(tmp_path)
+    with pytest.raises(TypeError):
+        store.put("ab12", [object()])
+    assert store.rows("ab12") is None
+    assert not list(tmp_path.rglob("*.json"))
+
+
+def test_every_built_in_method_has_a_job():
+    jobs = jobs_of(methods=list(BUILT_IN), relation="replace_one")
+    assert {a.method for j in jobs for a in j.arms} == set(BUILT_IN)

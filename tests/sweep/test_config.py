@@ -1,0 +1,77 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from marginalia.errors import InputError
+from marginalia.sweep.config import Config, epsilon_text, parse, read
+from marginalia.sweep.methods import DEFAULT
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_empty_configuration_is_the_default_sweep():
+    config = parse({})
+    (block,) = config.blocks()
+    assert block.name == "sweep"
+    assert block.epsilons == (0.05, 0.1, 0.5, 1.0, 2.0)
+    assert [m.id for m in block.methods] == list(DEFAULT)
+    assert block.delta == 1e-5
+
+
+@pytest.mark.parametrize("path", ["config.yaml", "workflow/configs/smoke.yaml"])
+def test_committed_configurations_are_valid(path):
+    assert read(ROOT / path).blocks()
+
+
+def test_experiments_override_the_defaults():
+    config = parse({"trials": 3, "experiments": {"a": {}, "b": {"trials": 7, "methods": ["ols"]}}})
+    a, b = config.blocks()
+    assert (a.name, a.trials, b.name, b.trials) == ("a", 3, "b", 7)
+    assert [m.id for m in b.methods] == ["ols"]
+
+
+def test_epsilons_are_sorted_and_unique():
+    assert parse({"epsilons": [2, 0.1, 2.0]}).epsilons == (0.1, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({"epsilons": [-1]}, "config: epsilons.0: input should be greater than 0 (got -1)"),
+        ({"epsilons": [float("nan")]}, "epsilons.0"),
+        ({"epsilons": []}, "epsilons"),
+        ({"delta": 0}, "delta: input should be greater than 0 (got 0)"),
+        ({"delta": 1}, "delta: input should be less than 1 (got 1)"),
+        ({"trial": 3}, "unknown key in config 'trial'; did you mean 'trials'?"),
+        ({"protocol": "strikt"}, "protocol: input should be 'strict' or 'as_published' (got 'strikt')"),
+        ({"methods": [{"id": "mine", "file": "a.py"}]}, "'file' and 'class' of an own method must be given together"),
+        ({"experiments": {"a": {"epsilon": [1]}}}, "unknown key in experiments.a 'epsilon'; did you mean 'epsilons'?"),
+        ({"results_dir": ""}, "results_dir"),
+        ({"trials": 0}, "trials"),
+        ({"test_fraction": 1.5}, "test_fraction"),
+    ],
+)
+def test_bad_configuration_is_one_clear_line(content, said):
+    with pytest.raises(InputError) as error:
+        parse(content)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_unreadable_file_is_one_line(tmp_path):
+    (tmp_path / "c.yaml").write_text("a: [1")
+    for path in (tmp_path / "c.yaml", tmp_path / "missing.yaml"):
+        with pytest.raises(InputError) as error:
+            read(path)
+        assert "\n" not in str(error.value)
+
+
+def test_epsilons_are_spelled_shortest():
+    assert [epsilon_text(e) for e in (0.05, 1.0, 2, 1e-3, float("inf"))] == ["0.05", "1", "2", "0.001", "inf"]
+
+
+def test_committed_schema_is_the_models():
+    """Editors read the schema file; `python -m marginalia.sweep.config` writes it."""
+    committed = json.loads((ROOT / "workflow/schemas/config.schema.json").read_text())
+    assert committed == json.loads(json.dumps(Config.model_json_schema(by_alias=True)))

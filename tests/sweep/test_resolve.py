@@ -1,0 +1,78 @@
+import json
+
+import pytest
+
+from marginalia.data import catalog
+from marginalia.errors import InputError
+from marginalia.papers.registry import cards
+from marginalia.sweep import resolve as sweep
+
+OWN = {
+    "name": "mine",
+    "files": {"table": "mine.csv", "domain": "mine.json"},
+    "tasks": {"logistic": {"target": "y"}},
+}
+
+
+@pytest.fixture
+def offline(monkeypatch, tmp_path):
+    """No mirror, an empty cache, and a proxy that refuses."""
+    monkeypatch.setenv("MARGINALIA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("MARGINALIA_MIRROR", raising=False)
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", catalog.names())
+def test_no_task_encodes_a_column_that_it_drops(name):
+    for task in sweep.tasks_of(catalog.entry(name)):
+        assert not set(task.drop) & set(task.one_hot or ())
+
+
+def test_own_data_is_planned(offline):
+    (offline / "mine.csv").write_text("a,y\n0,1\n")
+    (offline / "mine.json").write_text('{"a": 2, "y": 2}')
+    ready = sweep.prepare({"datasets": [OWN], "methods": ["logistic"]}, cards())
+    assert list(ready.entries) == ["mine"]
+    assert ready.entries["mine"].files["table"].path == str(offline / "mine.csv")
+    assert list(ready.figures()) == ["auc"]
+
+
+@pytest.mark.parametrize(
+    ("datasets", "said"),
+    [
+        (["adult"], "not online"),
+        (["adulte"], "did you mean 'adult'?"),
+        ([{**OWN, "name": "adult"}], "taken by the catalogue"),
+        ([{k: v for k, v in OWN.items() if k != "name"}], "needs a name"),
+        ([{**OWN, "taskz": {}}], "taskz"),
+        ([OWN], "there is no file"),
+    ],
+)
+def test_unusable_data_is_one_line(offline, datasets, said):
+    with pytest.raises(InputError) as error:
+        sweep.prepare({"datasets": datasets}, cards())
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_stand_ins_take_over_and_the_finding_is_kept(offline, monkeypatch):
+    ready = sweep.prepare({"methods": ["ols", "logistic"]}, cards())
+    assert ready.resolution.stand_ins
+    assert set(ready.entries) == set(catalog.STAND_INS)
+    assert set(ready.resolution.missing) == set(catalog.AUTO)
+    note = offline / "results" / "data" / "auto.json"
+    assert json.loads(note.read_text())["stand_ins"]
+    # A cluster job must not look again: it reads what the main process wrote.
+    monkeypatch.setattr(sweep, "resolve_auto", lambda: pytest.fail("looked again"))
+    assert sweep.prepare({"methods": ["ols", "logistic"]}, cards(), probe=False).resolution == ready.resolution
+
+
+def test_figures_of_several_experiments_carry_their_names(offline):
+    blocks = {"one": {"datasets": ["diabetes"], "methods": ["ssp"]}, "two": {"datasets": ["breast_cancer"]}}
+    ready = sweep.prepare({"experiments": blocks}, cards())
+    names = ready.figures()
+    assert list(names) == ["one_mse", "one_certificates", "two_auc", "two_marginal_error", "two_certificates"]
+    assert names["one_mse"] == ("one", "mse")
