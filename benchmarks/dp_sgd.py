@@ -31,8 +31,8 @@ from marginalia.errors import InputError
 from marginalia.learning.dp_sgd_descent import Batches, Run, descend
 from marginalia.learning.dp_sgd_grid import GRID, Setting, search_on_test
 from marginalia.learning.dp_sgd_opacus import descend_by_opacus
-from marginalia.learning.solvers import one_blas_thread
 from marginalia.privacy.ledger import Ledger
+from marginalia.threads import one_blas_thread
 
 TARGET = "income>50K"
 ONE_HOT = ("workclass", "education", "marital-status", "occupation", "relationship", "race", "native-country")

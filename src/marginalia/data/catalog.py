@@ -68,3 +68,14 @@ def _content() -> dict[str, Any]:
     text = (resources.files("marginalia.data") / "catalog.yaml").read_text(encoding="utf-8")
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return {name: item for name, item in yaml.load(text, Loader=loader).items() if not name.startswith(".")}
+
+
+def uncoded(name: str) -> str:
+    """Return a data-set id without its coding.
+
+    Examples
+    --------
+    >>> uncoded("adult@dpml")
+    'adult'
+    """
+    return name.split("@")[0]

@@ -19,10 +19,10 @@ from marginalia.data import Domain, Table
 from marginalia.data.encoding import Encoder, Task
 from marginalia.errors import InputError, unknown_name
 from marginalia.learning.rows import ArrayRows, Rows, TableRows, within_bounds
-from marginalia.learning.solvers import one_blas_thread
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.relation import Relation
+from marginalia.threads import one_blas_thread
 
 Seed = int | np.random.SeedSequence | None
 

@@ -17,9 +17,10 @@ from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearLearner, LinearRegressor, Seed, poor_score
 from marginalia.learning.chebyshev import logistic_scale
 from marginalia.learning.rows import ArrayRows, TableRows
-from marginalia.learning.solvers import least_squares, nearest_semidefinite, one_blas_thread
+from marginalia.learning.solvers import least_squares, nearest_semidefinite
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
+from marginalia.threads import one_blas_thread
 
 RIDGE = 0.3  # multiple of the noise's typical spectral norm, for tables that no single distribution has
 

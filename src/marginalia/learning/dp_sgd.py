@@ -16,10 +16,10 @@ from marginalia.learning.base import LinearClassifier, LinearRegressor, PrivateL
 from marginalia.learning.dp_sgd_descent import Batches, Run, descend
 from marginalia.learning.dp_sgd_selection import best_of_random_runs
 from marginalia.learning.rows import Rows
-from marginalia.learning.solvers import one_blas_thread
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import poisson_gaussian_noise_multiplier
 from marginalia.privacy.ledger import Ledger
+from marginalia.threads import one_blas_thread
 
 BATCH_SIZE = 256
 

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from marginalia.data.encoding import Task
 from marginalia.learning.dp_sgd_descent import Batches, Run, descend
-from marginalia.learning.solvers import one_blas_thread
 from marginalia.privacy.calibration import poisson_gaussian_noise_multiplier
 from marginalia.privacy.events import PoissonGaussianEvent
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.relation import Relation
+from marginalia.threads import one_blas_thread
 
 Array = NDArray[np.float64]
 

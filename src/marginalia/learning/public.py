@@ -15,7 +15,8 @@ from marginalia.data import Table
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearRegressor
 from marginalia.learning.rows import Rows
-from marginalia.learning.solvers import least_squares, minimise_logistic, one_blas_thread
+from marginalia.learning.solvers import least_squares, minimise_logistic
+from marginalia.threads import one_blas_thread
 
 
 class OLSRegressor(LinearRegressor):

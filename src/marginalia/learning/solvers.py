@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit
-from threadpoolctl import ThreadpoolController
 
 Array = NDArray[np.float64]
 
 _MAX_STEPS = 200  # of Newton's method; it needs fewer than 20 on regular problems
-
-
-def one_blas_thread() -> AbstractContextManager[object]:
-    """Hold linear algebra to one thread: more would change the last bits from machine to machine."""
-    return _controller().limit(limits=1)
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()  # looks through all loaded libraries, which takes longer than a small fit
 
 
 def solve(matrix: Array, vector: Array) -> Array:

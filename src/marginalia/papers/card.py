@@ -81,6 +81,24 @@ class Comparison:
     caption: Callable[[pd.DataFrame], str] | None = None
 
 
+def part_name(*values: object) -> str:
+    """Return the name of the part that some values tell from the others.
+
+    Examples
+    --------
+    >>> part_name("adult@dpml", 0.5)
+    'adult@dpml,0.5'
+    >>> part_values("adult@dpml,0.5")
+    ['adult@dpml', '0.5']
+    """
+    return ",".join(map(str, values))
+
+
+def part_values(part: str) -> list[str]:
+    """Return the values that `part_name` joined, as text."""
+    return part.split(",")
+
+
 def lazily(module: str, name: str) -> Callable[..., Any]:
     """Return a function that imports the module of `name` when it is first called."""
 

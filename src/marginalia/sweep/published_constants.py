@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from marginalia.data.catalog import uncoded
 from marginalia.sweep.methods import BUILT_IN, Arm
 
 # Batch size B, steps T, learning rate eta, decay kappa.
@@ -47,7 +48,7 @@ def for_dataset(arm: Arm, dataset: str) -> Arm:
 
     An arm with parameters of the user's own stays as it is.
     """
-    name = dataset.split("@")[0]
+    name = uncoded(dataset)
     if name not in _SCHEDULES or arm not in BUILT_IN.get(arm.method, BUILT_IN["dp_sgd"]).arms:
         return arm
     match arm.method, arm.calibration, arm.variant:

@@ -13,13 +13,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from threadpoolctl import threadpool_limits
 
 from marginalia.data import Domain, Table
 from marginalia.data.files import atomic_path
 from marginalia.errors import InputError, unknown_name
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.relation import Relation
+from marginalia.threads import one_blas_thread
 
 FORMAT = "marginalia-synthesizer"
 FORMAT_VERSION = 1
@@ -97,7 +97,7 @@ class Synthesizer(BaseEstimator, ABC):
             del self.ledger_  # a failed refit must not pass for a fitted model
         self.domain_ = table.domain
         # One BLAS thread: on small tables threads cost more than they give, and they change the last bits.
-        with threadpool_limits(1):
+        with one_blas_thread():
             self._release(table, ledger, self._rng("fit"))
         ledger.certify(self.epsilon, self.delta, calibration=self.calibration)
         self.ledger_ = ledger
@@ -119,7 +119,7 @@ class Synthesizer(BaseEstimator, ABC):
         count = self.n_rows_ if n_rows is None else n_rows
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
             raise InputError(f"n_rows must be a non-negative integer, not {n_rows!r}")
-        with threadpool_limits(1):
+        with one_blas_thread():
             return self._sample(int(count), self._rng("sample"))
 
     @abstractmethod

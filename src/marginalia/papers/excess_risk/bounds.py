@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data.encoding import Encoder
-from marginalia.learning.solvers import minimise_logistic, one_blas_thread
+from marginalia.learning.solvers import minimise_logistic
 from marginalia.papers.card import Card, lazily
 from marginalia.papers.excess_risk.data import SETS, generator, marginal_distances
 from marginalia.sweep.protocols import Prepared
+from marginalia.threads import one_blas_thread
 
 if TYPE_CHECKING:
     import pandas as pd
