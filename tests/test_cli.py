@@ -97,7 +97,7 @@ def test_every_kind_of_learner_fits(call, files, method):
     target = "y" if method in ("dd_ssp", "aim_synth", "trivial") else "b"
     code, out, err = call(
         "fit", "--method", method, *data(files), "--target", target, "--epsilon", 1, "--seed", 1,
-        "--source", "independent", "--out", files / "m.json",
+        *(("--source", "independent") if method == "dd_ssp" else ()), "--out", files / "m.json",
     )  # fmt: skip
     assert code == 0, err
     assert "certificate" in out
@@ -109,6 +109,32 @@ def test_published_calibration_may_be_refused_a_certificate(call, files):
     code, out, _ = call(*arguments)
     assert code == 0
     assert "certificate: refused" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["dd_ssp", "--target", "b", "--calibration", "published"],
+            "unknown calibration of method 'dd_ssp' 'published'",
+        ),
+        (["ols", "--target", "b", "--calibration", "tight"], "calibration of method 'ols'"),
+        (["dp_sgd", "--target", "b", "--calibration", "published"], "has no published form for a linear target"),
+        (["aim_synth", "--target", "b", "--source", "mst"], "takes no source"),
+    ],
+)
+def test_a_setting_that_the_method_does_not_have_is_refused(call, files, arguments, said):
+    """It was once run with another calibration or source without a word."""
+    code, _, err = call("fit", "--method", *arguments, *data(files), "--epsilon", 1)
+    assert code == 2
+    assert said in err
+
+
+def test_methods_list(call):
+    code, out, _ = call("methods", "list", "--json")
+    assert code == 0
+    assert {m["id"]: m["relations"] for m in json.loads(out)}["pate"] == ["replace_one"]
+    assert "AdaSSP" in call("methods", "list")[1]
 
 
 def test_synthesize_then_evaluate(call, files):

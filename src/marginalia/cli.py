@@ -29,6 +29,8 @@ PLAIN: dict[str, Any] = {
 app = typer.Typer(help="Differentially private linear models and synthetic tables, with a certificate.", **PLAIN)
 datasets = typer.Typer(help="Look at, fetch and check data sets.", **PLAIN)
 app.add_typer(datasets, name="datasets")
+methods = typer.Typer(help="Look at the methods.", **PLAIN)
+app.add_typer(methods, name="methods")
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Data = Annotated[Path, typer.Option("--data", help="CSV or Parquet file of integer codes.")]
@@ -40,7 +42,9 @@ SeedOption = Annotated[
     typer.Option("--seed", help="Noise seed. Leave it out for a real release: who knows it can undo the noise."),
 ]
 Relation = Annotated[str, typer.Option("--relation", help="add_remove or replace_one.")]
-Calibration = Annotated[str, typer.Option("--calibration", help="tight, or published (the paper's formula).")]
+Calibration = Annotated[
+    str | None, typer.Option("--calibration", help="tight (default), or published (the paper's formula).")
+]
 
 
 def main() -> None:
@@ -144,6 +148,21 @@ def check(
         print(f"{file}: ok")
 
 
+@methods.command("list")
+def list_methods(as_json: Json = False) -> None:
+    """List the methods: ids, what they are, calibrations, neighbouring relations.
+
+    Example: marginalia methods list
+    """
+    from marginalia.sweep.methods import BUILT_IN
+
+    if as_json:
+        return _print_json([m.facts() for m in BUILT_IN.values()])
+    width = max(map(len, BUILT_IN))
+    for name, record in BUILT_IN.items():
+        print(f"{name:<{width}}  {record.about} [{', '.join(record.calibrations)}; {', '.join(record.relations)}]")
+
+
 @app.command()
 def fit(
     method: Annotated[str, typer.Option("--method", help="Learner id, e.g. ada_ssp.")],
@@ -154,8 +173,8 @@ def fit(
     delta: DeltaOption = 1e-5,
     seed: SeedOption = None,
     relation: Relation = "add_remove",
-    calibration: Calibration = "tight",
-    source: Annotated[str, typer.Option("--source", help="Synthesizer behind dd_ssp and aim_synth.")] = "aim",
+    calibration: Calibration = None,
+    source: Annotated[str | None, typer.Option("--source", help="Synthesizer behind dd_ssp; default: aim.")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Write the model (JSON).")] = None,
     as_json: Json = False,
 ) -> None:
@@ -163,20 +182,12 @@ def fit(
 
     Example: marginalia fit --method ada_ssp --data t.csv --domain d.json --target income --epsilon 1
     """
-    from marginalia.sweep import fits
+    from marginalia.sweep.fits import Budget
+    from marginalia.sweep.single import fit_learner
 
     table = _read_table(data, _read_domain(domain))
-    model = fits.fit_learner(
-        method,
-        table,
-        target,
-        epsilon=_epsilon(epsilon),
-        delta=delta,
-        random_state=seed,
-        relation=relation,
-        calibration=calibration,
-        source=source,
-    )
+    budget = Budget(_epsilon(epsilon), delta, relation, seed)
+    model = fit_learner(method, table, target, budget, calibration=calibration, source=source)
     if out is not None:
         from marginalia.learning.files import save_model
 
@@ -211,14 +222,13 @@ def synthesize(
 
     Example: marginalia synthesize --method aim --data t.csv --domain d.json --epsilon 1 --out synthetic.csv
     """
-    from marginalia.sweep import fits
+    from marginalia.sweep.fits import Budget
+    from marginalia.sweep.single import fit_synthesizer
 
     if out.suffix not in (".csv", ".parquet"):
         raise InputError(f"--out {out}: the ending must be .csv or .parquet")
     table = _read_table(data, _read_domain(domain))
-    model = fits.fit_synthesizer(
-        method, table, epsilon=_epsilon(epsilon), delta=delta, random_state=seed, relation=relation
-    )
+    model = fit_synthesizer(method, table, Budget(_epsilon(epsilon), delta, relation, seed))
     sample = model.sample(rows)
     sample.to_csv(out) if out.suffix == ".csv" else sample.to_parquet(out)
     if as_json:
@@ -243,7 +253,7 @@ def evaluate(
 
     Example: marginalia evaluate --model model.json --data test.csv --domain d.json
     """
-    from marginalia.sweep import fits
+    from marginalia.sweep import metrics
 
     if (model is None) == (synthetic is None):
         raise InputError("give either --model or --synthetic")
@@ -252,10 +262,14 @@ def evaluate(
     if model is not None:
         from marginalia.learning.files import load_model
 
-        values = fits.evaluate_model(load_model(model), table)
+        fitted = load_model(model)
+        encoder = fitted.encoder_
+        assert encoder is not None  # a saved model was fitted on a table
+        values = metrics.scores(fitted, table, target=encoder.target, task=fitted.task, one_hot=encoder.one_hot)
     else:
         assert synthetic is not None
-        values = fits.evaluate_synthetic(_read_table(synthetic, frame), table)
+        made = _read_table(synthetic, frame).project(table.domain.names)
+        values = {"marginal_error": metrics.marginal_error(made, table)}
     if as_json:
         return _print_json(values)
     for name, value in values.items():

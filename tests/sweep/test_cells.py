@@ -5,12 +5,13 @@ import pandas as pd
 import pytest
 
 from marginalia.data import Attribute, Domain, Table
-from marginalia.sweep.cells import CellStore, Runner
+from marginalia.sweep.cells import CellStore
 from marginalia.sweep.config import parse
 from marginalia.sweep.jobs import run_method
 from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.plan import Job, plan
 from marginalia.sweep.protocols import Prepared, Task, split_rows
+from marginalia.sweep.runner import Runner
 
 TASKS = (Task("linear", "c"), Task("logistic", "y", drop=("b",)))
 
@@ -137,9 +138,9 @@ def test_finished_cells_are_not_run_again(tmp_path, monkeypatch):
     fitted = []
     original = Runner._run
 
-    def counted(self, cell, key):
+    def counted(self, cell):
         fitted.append(cell)
-        return original(self, cell, key)
+        return original(self, cell)
 
     monkeypatch.setattr(Runner, "_run", counted)
     for epsilons, expected in (([1], 2), ([1], 0), ([1, 2], 2)):
@@ -153,9 +154,9 @@ def test_downstream_arms_share_one_fit(tmp_path, monkeypatch):
     fits = []
     original = Runner._fit_synthesizer
 
-    def counted(self, cell, train, key):
+    def counted(self, cell, train):
         fits.append(cell)
-        return original(self, cell, train, key)
+        return original(self, cell, train)
 
     monkeypatch.setattr(Runner, "_fit_synthesizer", counted)
     jobs = {j.group: j for j in jobs_of(methods=[{"id": "dd_ssp", "variant": "mst"}, "mst"], trials=1)}

@@ -1,8 +1,9 @@
 import pytest
 
 from marginalia.errors import InputError
-from marginalia.sweep.choices import Choice, select
-from marginalia.sweep.methods import BUILT_IN, DEFAULT, Arm, method
+from marginalia.sweep.choices import MethodChoice, select
+from marginalia.sweep.method import Arm
+from marginalia.sweep.methods import BUILT_IN, DEFAULT, method
 
 OWN = """
 class Mine:
@@ -32,35 +33,35 @@ def test_defaults_are_built_in():
 
 
 def test_sources_of_a_chosen_arm_are_added():
-    _, arms = select([Choice("dd_ssp", variant="mst")])
+    _, arms = select([MethodChoice(id="dd_ssp", variant="mst")])
     assert {(a.method, a.source) for a in arms} == {("dd_ssp", "mst"), ("mst", "")}
 
 
 def test_dd_ssp_stands_on_any_synthesizer():
-    _, arms = select([Choice("dd_ssp", source="independent")])
+    _, arms = select([MethodChoice(id="dd_ssp", source="independent")])
     assert {(a.method, a.variant) for a in arms} == {("dd_ssp", "independent"), ("independent", "")}
 
 
 def test_calibration_and_variant_filter_arms():
-    _, arms = select([Choice("ada_ssp", calibration="published", variant="paper_constants")])
+    _, arms = select([MethodChoice(id="ada_ssp", calibration="published", variant="paper_constants")])
     assert [(a.calibration, a.variant) for a in arms] == [("published", "paper_constants")]
 
 
 def test_parameters_may_name_a_new_variant():
-    _, arms = select([Choice("aim"), Choice("aim", variant="small", parameters={"max_model_mb": 1})])
+    _, arms = select([MethodChoice(id="aim"), MethodChoice(id="aim", variant="small", parameters={"max_model_mb": 1})])
     assert Arm("aim", variant="small", parameters=(("max_model_mb", 1),)) in arms
 
 
 @pytest.mark.parametrize(
     ("choice", "said"),
     [
-        (Choice("ada_spp"), "unknown method 'ada_spp'; did you mean 'ada_ssp'?"),
-        (Choice("ssp", calibration="tigth"), "did you mean 'tight'?"),
-        (Choice("ada_ssp", variant="paper_constant"), "did you mean 'paper_constants'?"),
-        (Choice("ols", source="aim"), "takes no source"),
-        (Choice("dd_ssp", source="ols"), "is no synthesizer"),
-        (Choice("ols", file="nowhere.py", class_name="A"), "taken by a built-in"),
-        (Choice("mine", file="nowhere.py", class_name="A"), "does not exist"),
+        (MethodChoice(id="ada_spp"), "unknown method 'ada_spp'; did you mean 'ada_ssp'?"),
+        (MethodChoice(id="ssp", calibration="tigth"), "did you mean 'tight'?"),
+        (MethodChoice(id="ada_ssp", variant="paper_constant"), "did you mean 'paper_constants'?"),
+        (MethodChoice(id="ols", source="aim"), "takes no source"),
+        (MethodChoice(id="dd_ssp", source="ols"), "is no synthesizer"),
+        (MethodChoice(id="ols", file="nowhere.py", class_name="A"), "taken by a built-in"),
+        (MethodChoice(id="mine", file="nowhere.py", class_name="A"), "does not exist"),
     ],
 )
 def test_bad_choices_are_one_line(choice, said):
@@ -72,13 +73,13 @@ def test_bad_choices_are_one_line(choice, said):
 
 def test_one_name_with_two_settings_is_refused():
     with pytest.raises(InputError, match="chosen twice"):
-        select([Choice("aim"), Choice("aim", parameters={"max_model_mb": 1})])
+        select([MethodChoice(id="aim"), MethodChoice(id="aim", parameters={"max_model_mb": 1})])
 
 
 def test_own_method_from_a_file(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(OWN)
-    registry, arms = select([Choice("mine", file=str(path), class_name="Mine", tasks=("linear",))])
+    registry, arms = select([MethodChoice(id="mine", file=str(path), class_name="Mine", tasks=("linear",))])
     assert [a.method for a in arms] == ["mine"]
     assert registry["mine"].load("linear").__name__ == "Mine"
 
@@ -96,7 +97,7 @@ def test_unusable_own_method_is_one_line(tmp_path, text, said):
     path = tmp_path / "mine.py"
     path.write_text(text)
     with pytest.raises(InputError) as error:
-        select([Choice("mine", file=str(path), class_name="Mine", tasks=("linear",))])
+        select([MethodChoice(id="mine", file=str(path), class_name="Mine", tasks=("linear",))])
     assert said in str(error.value)
     assert "\n" not in str(error.value)
 

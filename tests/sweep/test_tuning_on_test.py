@@ -9,11 +9,12 @@ from marginalia.data import Attribute, Domain, Table
 from marginalia.errors import InputError
 from marginalia.learning.dp_sgd_grid import Setting
 from marginalia.sweep import tuning_on_test
-from marginalia.sweep.cells import Cell, CellStore, Runner
+from marginalia.sweep.cells import Cell, CellStore
 from marginalia.sweep.config import parse
 from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.plan import plan
 from marginalia.sweep.protocols import Prepared, Task
+from marginalia.sweep.runner import Runner
 from marginalia.sweep.tuning_on_test import SEARCH, search
 
 GOOD, BAD = Setting(None, 20, 0.2, 1.0), Setting(None, 1, 0.01, 0.001)  # full batches: no loss distributions

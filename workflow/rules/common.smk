@@ -3,10 +3,12 @@ import os
 import re
 import sys
 
+from marginalia.data.datasets import reader_modules
 from marginalia.errors import InputError
-from marginalia.sweep import resolve
-from marginalia.sweep.version import code_version, version_of
 from marginalia.papers import registry
+from marginalia.sweep import resolve
+from marginalia.sweep.records import HEADLINES
+from marginalia.sweep.version import version_of
 
 try:
     COMPARISONS = registry.comparisons(config.get("comparisons", ()))

@@ -13,6 +13,9 @@ rule dataset:
         runtime=60,
     params:
         entry=lambda wildcards: SWEEP.entries[wildcards.dataset].model_dump(mode="json"),
-        code=version_of("data"),
+        code=lambda wildcards: version_of(
+            "marginalia.sweep.jobs:prepare_dataset",
+            *reader_modules(SWEEP.entries[wildcards.dataset]),
+        ),
     script:
         "../scripts/dataset.py"

@@ -19,6 +19,6 @@ rule methods:
         settings=lambda wildcards: job_of(wildcards).settings(),
         seed=SWEEP.config.seed,
         store=f"{RESULTS}/cells",
-        code=code_version(),
+        code=lambda wildcards: job_of(wildcards).versions(),
     script:
         "../scripts/methods.py"

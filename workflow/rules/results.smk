@@ -4,7 +4,7 @@ rule tables:
         [records_of(job) for job in SWEEP.plan.jobs.values()],
     output:
         report(
-            expand(f"{RESULTS}/tables/{{metric}}.csv", metric=resolve.HEADLINES),
+            expand(f"{RESULTS}/tables/{{metric}}.csv", metric=HEADLINES),
             caption="../report/tables.rst",
             category="Tables",
         ),
@@ -19,7 +19,7 @@ rule tables:
         ),
         expand(
             f"{RESULTS}/tables/{{metric}}.{{ending}}",
-            metric=resolve.HEADLINES,
+            metric=HEADLINES,
             ending=("md", "tex"),
         ),
     log:
@@ -30,7 +30,11 @@ rule tables:
         mem_mb=2000,
         runtime=30,
     params:
-        code=version_of("reporting"),
+        code=version_of(
+            "marginalia.reporting.tables",
+            "marginalia.reporting.formats",
+            "marginalia.sweep.records",
+        ),
     script:
         "../scripts/tables.py"
 
@@ -54,7 +58,7 @@ rule comparisons:
     params:
         names=list(COMPARISONS),
         cards=COMPARISON_CARDS,
-        code=version_of("reporting"),
+        code=version_of(*(c.table for c in COMPARISONS.values())),
     script:
         "../scripts/comparisons.py"
 
@@ -78,7 +82,7 @@ rule comparison_figures:
         runtime=30,
     params:
         figures=COMPARISON_FIGURES,
-        code=version_of("reporting"),
+        code=version_of(*(COMPARISONS[name].figure for name in COMPARISON_FIGURES)),
     script:
         "../scripts/comparison_figures.py"
 
@@ -111,7 +115,10 @@ rule figures:
         runtime=30,
     params:
         figures=FIGURES,
-        code=version_of("reporting"),
+        code=version_of(
+            "marginalia.reporting.figures:metric_vs_epsilon",
+            "marginalia.reporting.figures:certified_epsilon",
+        ),
     script:
         "../scripts/figures.py"
 
@@ -133,7 +140,7 @@ rule notebook:
         mem_mb=2000,
         runtime=30,
     params:
-        code=version_of("reporting"),
+        code=version_of("marginalia.reporting.notebook"),
     script:
         "../scripts/notebook.py"
 
@@ -181,6 +188,6 @@ rule report_page:
         protocols={block.name: block.protocol for block in SWEEP.config.blocks()},
         missing=SWEEP.resolution.missing,
         stand_ins=SWEEP.resolution.stand_ins,
-        code=version_of("reporting"),
+        code=version_of("marginalia.reporting.report", "marginalia.reporting.figures"),
     script:
         "../scripts/report_page.py"

@@ -18,7 +18,7 @@ rule study_part:
     params:
         settings=lambda wildcards: SWEEP.studies[wildcards.study][1],
         seed=SWEEP.config.seed,
-        code=code_version(),
+        code=lambda wildcards: version_of(SWEEP.studies[wildcards.study][0].run),
     script:
         "../scripts/study_part.py"
 
@@ -43,7 +43,9 @@ rule study:
         runtime=30,
     params:
         settings=lambda wildcards: SWEEP.studies[wildcards.study][1],
-        code=code_version(),
-        reporting=version_of("reporting"),
+        code=lambda wildcards: version_of(
+            SWEEP.studies[wildcards.study][0].tables,
+            SWEEP.studies[wildcards.study][0].figure,
+        ),
     script:
         "../scripts/study.py"

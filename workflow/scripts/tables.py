@@ -6,7 +6,7 @@ from marginalia.sweep.jobs import logged
 
 with logged(snakemake.log[0]):
     from marginalia.reporting import formats, tables
-    from marginalia.sweep.records import METRICS, read_records
+    from marginalia.sweep.records import HEADLINES, METRICS, read_records
 
     folder = Path(snakemake.output[0]).parent
     records = read_records(snakemake.input)
@@ -15,7 +15,7 @@ with logged(snakemake.log[0]):
         frames[name] = getattr(tables, name)(records)
     for name, frame in frames.items():
         formats.write_csv(frame, folder / f"{name}.csv")
-    for metric in ("mse", "auc", "marginal_error"):
+    for metric in HEADLINES:
         text = formats.wide(frames[metric])
         formats.write_markdown(text, folder / f"{metric}.md")
         formats.write_latex(text, folder / f"{metric}.tex", label=f"tab:{metric}")

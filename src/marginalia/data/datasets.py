@@ -92,6 +92,11 @@ def load(
     return Dataset(entry.name, table, {str(task): spec for task, spec in entry.tasks.items()}, test, entry)
 
 
+def reader_modules(entry: Entry) -> tuple[str, ...]:
+    """Return the modules, found by name, that turn the files of an entry into codes."""
+    return (f"marginalia.data.sources.{entry.source}",)
+
+
 def unreachable_reason(name: str | Entry, *, cache_dir: Path | None = None, mirror: Path | None = None) -> str | None:
     """Return None if every file of the data set can be had, else one line that says which cannot and why.
 

@@ -11,7 +11,8 @@ from typing import Any
 from marginalia.papers import registry
 from marginalia.planning.costs import FACTORS, Costs, Estimate
 from marginalia.sweep.plan import Job
-from marginalia.sweep.resolve import Sweep, tasks_of
+from marginalia.sweep.protocols import tasks_of
+from marginalia.sweep.resolve import Sweep
 
 START_SECONDS = 8.0  # of Snakemake itself
 

@@ -8,12 +8,12 @@ import pandas as pd
 
 from marginalia.errors import InputError
 from marginalia.reporting.style import RELATION_NAMES, ArmLook, arm_look, arm_name, method_rank
-from marginalia.reporting.tables import ARM, NON_PRIVATE, PANEL, in_order, is_certified
+from marginalia.reporting.tables import ARM, NON_PRIVATE, PANEL, in_order
 from marginalia.sweep.methods import BUILT_IN
 
 
 @dataclass(frozen=True, slots=True)
-class Arm:
+class Line:
     """One line of a panel.
 
     Attributes
@@ -45,7 +45,7 @@ class Arm:
     @property
     def overspends(self) -> bool:
         """Whether the certificate of some point exceeds what was asked for."""
-        return self.is_private and bool((~is_certified(self.rows) & self.rows["epsilon_spent"].notna()).any())
+        return bool((self.rows["certified"] == "no").any())
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def panels_of(aggregates: pd.DataFrame) -> list[Panel]:
     return panels
 
 
-def arms_of(panel: pd.DataFrame, *, context: pd.DataFrame | None = None) -> list[Arm]:
+def arms_of(panel: pd.DataFrame, *, context: pd.DataFrame | None = None) -> list[Line]:
     """Cut the rows of a panel into arms, methods in the order of the project's legend.
 
     Parameters
@@ -121,5 +121,5 @@ def arms_of(panel: pd.DataFrame, *, context: pd.DataFrame | None = None) -> list
         if mixed and calibration != NON_PRIVATE and relation != "add_remove":
             name += f" [{RELATION_NAMES.get(relation, relation)}]"
         look = arm_look(method, variant, calibration, [v for _, v, c, _ in siblings if c == calibration])
-        arms.append(Arm((method, variant, calibration, relation), name, look, rows.sort_values("epsilon")))
+        arms.append(Line((method, variant, calibration, relation), name, look, rows.sort_values("epsilon")))
     return sorted(arms, key=lambda a: (method_rank(a.key[0]), a.key[2], a.key[1], a.key[3]))

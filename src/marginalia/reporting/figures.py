@@ -21,9 +21,9 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 
 from marginalia.data.files import atomic_path
 from marginalia.errors import InputError
-from marginalia.reporting.arms import Arm, Panel, arms_of, is_tuned_on_test, panels_of
+from marginalia.reporting.arms import Line, Panel, arms_of, is_tuned_on_test, panels_of
 from marginalia.reporting.style import DOUBLE_COLUMN, RC, RELATION_NAMES, SINGLE_COLUMN
-from marginalia.reporting.tables import ARM, HIGHER_IS_BETTER, NON_PRIVATE, TOLERANCE, rows_of
+from marginalia.reporting.tables import ARM, HIGHER_IS_BETTER, NON_PRIVATE, rows_of
 
 Width = Literal["double", "single"]
 METRIC_NAMES = {
@@ -101,7 +101,7 @@ def metric_vs_epsilon(aggregates: pd.DataFrame, metric: str, *, width: Width = "
     return figure
 
 
-def _draw_panel(axes: Any, panel: Panel, arms: Sequence[Arm], *, title: str, inches: float) -> None:
+def _draw_panel(axes: Any, panel: Panel, arms: Sequence[Line], *, title: str, inches: float) -> None:
     ceiling = _ceiling(panel.rows)
     shown = panel.rows["mean"].clip(upper=ceiling)
     log = _spans_decades(shown)
@@ -110,7 +110,7 @@ def _draw_panel(axes: Any, panel: Panel, arms: Sequence[Arm], *, title: str, inc
     for arm in arms:
         if not arm.is_private:
             axes.axhline(arm.rows["mean"].iloc[0], zorder=1.5, **_reference_line(arm))
-    missing: list[tuple[Arm, float, int]] = []
+    missing: list[tuple[Line, float, int]] = []
     for arm in arms:
         if arm.is_tuned_on_test:
             _draw_tuned_on_test(axes, arm)
@@ -123,7 +123,7 @@ def _draw_panel(axes: Any, panel: Panel, arms: Sequence[Arm], *, title: str, inc
         if (beyond := x[y > ceiling]).size:
             edge = _line(arm) | {"ls": "", "clip_on": False}
             axes.plot(beyond, np.ones(len(beyond)), transform=axes.get_xaxis_transform(), zorder=5, **edge)
-        over = (arm.rows["epsilon_spent"] > x * (1 + TOLERANCE)).to_numpy()
+        over = (arm.rows["certified"] == "no").to_numpy()
         axes.plot(x[over], y[over], ls="", zorder=4, **_CROSS)
         for point in rows_of(arm.rows[arm.rows["k"] < arm.rows["n_trials"]]):
             if point.k == 0:
@@ -144,7 +144,7 @@ def _draw_panel(axes: Any, panel: Panel, arms: Sequence[Arm], *, title: str, inc
     axes.set_title(title, loc="left", fontsize=min(RC["axes.titlesize"], 118 * inches / len(title)))
 
 
-def _draw_tuned_on_test(axes: Any, arm: Arm) -> None:
+def _draw_tuned_on_test(axes: Any, arm: Line) -> None:
     """Draw the trials of a winner twice, at the epsilon of one run and at that of all, and shade what lies between."""
     rows = arm.rows[arm.rows["k"] > 0]
     y = rows["mean"].to_numpy(float)
@@ -164,7 +164,7 @@ def _note(axes: Any, text: str, at: tuple[float, float], colour: str, **where: A
     note.set_path_effects([withStroke(linewidth=1.8, foreground="white")])
 
 
-def _line(arm: Arm) -> dict[str, Any]:
+def _line(arm: Line) -> dict[str, Any]:
     look = arm.look
     return {
         "color": look.colour, "ls": look.dash, "marker": look.marker, "fillstyle": look.fill,
@@ -172,7 +172,7 @@ def _line(arm: Arm) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _reference_line(arm: Arm) -> dict[str, Any]:
+def _reference_line(arm: Line) -> dict[str, Any]:
     return {"color": arm.look.colour, "lw": 0.9, "ls": (0, (1, 1.6)) if arm.key[0] == "trivial" else "-"}
 
 
@@ -213,7 +213,7 @@ def _epsilon_axis(axes: Any, epsilons: Sequence[float]) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
 
 
-def _legend_handles(arms: Sequence[Arm]) -> list[Any]:
+def _legend_handles(arms: Sequence[Line]) -> list[Any]:
     """Return one legend entry for each arm of the figure, then the references, then what the cross means."""
     named = {arm.name: arm for arm in arms}
     handles: list[Any] = []
@@ -331,7 +331,7 @@ def caption(aggregates: pd.DataFrame, metric: str) -> str:
     private = private[~np.array(tuned, dtype=bool)]
     if any(math.isfinite(_ceiling(panel.rows)) for panel in panels_of(rows)):
         parts.append("Axes end at twice the error of the trivial predictor; points beyond stand on the upper edge.")
-    if (private["epsilon_spent"] > private["epsilon"] * (1 + TOLERANCE)).any():
+    if (private["certified"] == "no").any():
         parts.append("Crossed points spend more privacy than requested and carry no certificate.")
     holes = int((private["k"] < private["n_trials"]).sum())
     if holes:

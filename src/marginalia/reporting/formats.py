@@ -10,7 +10,7 @@ import pandas as pd
 
 from marginalia.data.files import atomic_path, write_text
 from marginalia.reporting.arms import arms_of, panels_of
-from marginalia.reporting.tables import ARM, NON_PRIVATE, PANEL, TOLERANCE, rows_of
+from marginalia.reporting.tables import ARM, PANEL, rows_of
 
 _TEXT = {*PANEL, *ARM, "split", "metric", "metrics", "status", "message", "certified"}
 
@@ -49,7 +49,7 @@ def format_cell(row: Any) -> str:
         text = f"{row.mean:.{decimals}f} ± {row.stderr:.{decimals}f}"
     else:
         text = f"{row.mean:.4g}"
-    if row.calibration != NON_PRIVATE and not row.epsilon_spent <= row.epsilon * (1 + TOLERANCE):
+    if row.certified == "no":
         text += " †"
     return text if row.k == row.n_trials else f"{text} ({row.k}/{row.n_trials})"
 

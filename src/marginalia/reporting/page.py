@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pandas as pd
 
-from marginalia.reporting.arms import Arm, arms_of, panels_of
+from marginalia.reporting.arms import Line, arms_of, panels_of
 from marginalia.reporting.best import best_certified
 from marginalia.reporting.formats import epsilon_name, format_cell
 from marginalia.reporting.style import RELATION_NAMES, arm_name
@@ -27,7 +27,7 @@ class Cell:
         To sort by, where the text does not do.
     best : bool
         Set in bold.
-    arm : Arm, optional
+    arm : Line, optional
         Gives the cell its colour dot.
     note : str
         In smaller type below the text.
@@ -38,7 +38,7 @@ class Cell:
     text: str
     value: float | None = None
     best: bool = False
-    arm: Arm | None = None
+    arm: Line | None = None
     note: str = ""
     span: int = 1
 
@@ -100,7 +100,7 @@ def timing_table(timings: pd.DataFrame) -> HtmlTable:
     return HtmlTable("table-timings", "Mean CPU seconds of one run, and the largest peak memory.", columns, groups)
 
 
-def _line(arm: Arm, cells: dict[float, Cell], levels: Sequence[float]) -> list[Cell]:
+def _line(arm: Line, cells: dict[float, Cell], levels: Sequence[float]) -> list[Cell]:
     """Return the row of one arm; the single value of an arm without epsilon stands across all columns."""
     if np.inf in cells and len(levels) > 0:
         return [Cell(arm.name, arm=arm), replace(cells[np.inf], span=len(levels), note="at every ε")]

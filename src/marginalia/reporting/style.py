@@ -13,6 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from marginalia.sweep.method import Method
+from marginalia.sweep.methods import BUILT_IN
+
+METHODS = BUILT_IN
+
 SINGLE_COLUMN = 3.4  # inches, the column of a two-column paper
 DOUBLE_COLUMN = 7.0
 
@@ -50,25 +55,6 @@ Dash = str | tuple[float, tuple[float, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class MethodLook:
-    """How a method is named and drawn.
-
-    Attributes
-    ----------
-    name : str
-        For legends and tables.
-    colour : str
-        Hexadecimal sRGB.
-    marker : str or tuple
-        A Matplotlib marker.
-    """
-
-    name: str
-    colour: str
-    marker: str | tuple[int, int, int] = ""
-
-
-@dataclass(frozen=True, slots=True)
 class ArmLook:
     """How one arm of a method is drawn; `fill` is a Matplotlib marker fill style."""
 
@@ -78,40 +64,10 @@ class ArmLook:
     dash: Dash
 
 
-# The order is the order of legends and tables: what is compared most stands together.
-METHODS: dict[str, MethodLook] = {
-    "ols": MethodLook("OLS", "#000000"),
-    "logistic": MethodLook("Logistic", "#000000"),
-    "trivial": MethodLook("Trivial", "#767676"),
-    "ssp": MethodLook("SSP", "#D55E00", "s"),
-    "ada_ssp": MethodLook("AdaSSP", "#E69F00", "^"),
-    "objective_perturbation": MethodLook("ObjPert", "#009E73", "D"),
-    "dp_sgd": MethodLook("DP-SGD", "#CC79A7", "v"),
-    "adaptive_margin": MethodLook("Adaptive margin", "#6A3D9A", "H"),
-    "pate": MethodLook("PATE", "#8C510A", (6, 1, 0)),
-    "dd_ssp": MethodLook("DD-SSP", "#0072B2", "o"),
-    "aim_synth": MethodLook("AIM-Synth", "#56B4E9", "p"),
-    "aim": MethodLook("AIM", "#332288", "h"),
-    "mst": MethodLook("MST", "#882255", "P"),
-    "mixture": MethodLook("Mixture", "#44AA99", (4, 1, 0)),
-    "independent": MethodLook("Independent", "#999933", "<"),
-    "gaussian_marginals": MethodLook("Gaussian marginals", "#CC6677", ">"),
-    "chebyshev": MethodLook("Chebyshev", "#AA4499", "*"),
-    "reduced_space": MethodLook("Reduced-space LP", "#117733", "d"),
-}
-
 # A user's own method: looks of its own, none of which a built-in method has.
 _SPARE_COLOURS = ("#661100", "#6699CC", "#888888", "#5F7A00", "#B8336A", "#004D40")
 _SPARE_MARKERS: tuple[tuple[int, int, int], ...] = ((3, 0, 180), (5, 1, 0), (4, 0, 0), (7, 0, 0), (3, 1, 0), (8, 1, 0))
 
-# Fixed places in the cycle of fills and dashes, so that a variant looks the same whichever others are drawn.
-_VARIANT_PLACE = {
-    "aim": 0, "mst": 1, "gaussian_marginals": 2, "mixture": 3, "independent": 4,
-    "paper_constants": 0, "code_constants": 1,
-    "published": 0, "practical": 1,
-    "ols": 0, "logistic": 0,
-    "grid_on_test": 0, "excess_risk": 1, "private_selection": 1,
-}  # fmt: skip
 _FILLS = ("full", "left", "bottom", "right", "top")
 _SOLID: tuple[Dash, ...] = (
     "-",
@@ -122,29 +78,28 @@ _SOLID: tuple[Dash, ...] = (
 )
 _DASHED: tuple[Dash, ...] = ((0, (4, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (2.5, 3)), (0, (8, 3)))
 
-_VARIANT_NAMES = {
-    "aim": "AIM", "mst": "MST", "gaussian_marginals": "Gaussian marginals",
-    "paper_constants": "paper’s constants", "code_constants": "code’s constants", "ols": "OLS",
-    "grid_on_test": "grid tuned on test", "excess_risk": "excess-risk paper’s settings",
-}  # fmt: skip
 RELATION_NAMES = {"add_remove": "add/remove", "replace_one": "replace-one"}
 
 
-def method_look(method: str) -> MethodLook:
-    """Return the look of a method id; an unknown id gets a spare one that depends on the id alone."""
-    if method in METHODS:
-        return METHODS[method]
+def look_of(method: str) -> Method:
+    """Return the record of a method; one that is not built in gets a spare look that depends on its id alone."""
+    if method in BUILT_IN:
+        return BUILT_IN[method]
     place = hashlib.sha256(method.encode()).digest()[0]
-    return MethodLook(
-        method.replace("_", " "),
-        _SPARE_COLOURS[place % len(_SPARE_COLOURS)],
-        _SPARE_MARKERS[place // len(_SPARE_COLOURS) % len(_SPARE_MARKERS)],
+    return Method(
+        method,
+        "learner",
+        {},
+        (),
+        label=method.replace("_", " "),
+        colour=_SPARE_COLOURS[place % len(_SPARE_COLOURS)],
+        marker=_SPARE_MARKERS[place // len(_SPARE_COLOURS) % len(_SPARE_MARKERS)],
     )
 
 
 def method_rank(method: str) -> tuple[int, str]:
-    """Return the sort key that puts methods in the order of `METHODS`, unknown ones last by name."""
-    return (list(METHODS).index(method) if method in METHODS else len(METHODS), method)
+    """Return the sort key that puts methods in the order of the registry, unknown ones last by name."""
+    return (list(BUILT_IN).index(method) if method in BUILT_IN else len(BUILT_IN), method)
 
 
 def arm_look(method: str, variant: str, calibration: str, variants: Sequence[str] = ()) -> ArmLook:
@@ -155,12 +110,12 @@ def arm_look(method: str, variant: str, calibration: str, variants: Sequence[str
     method, variant, calibration : str
         As in the result rows.
     variants : sequence of str
-        All variants of this method and calibration in the figure: places one the project does not know.
+        All variants of this method and calibration in the figure: places one that the method's record does not know.
     """
-    look = method_look(method)
-    unknown = [v for v in sorted(set(variants)) if v and v not in _VARIANT_PLACE]
-    if variant in _VARIANT_PLACE:
-        place = _VARIANT_PLACE[variant]
+    look = look_of(method)
+    unknown = [v for v in sorted(set(variants)) if v and v not in look.variants]
+    if variant in look.variants:
+        _, place = look.variants[variant]
     else:
         place = 1 + unknown.index(variant) if variant in unknown else 0
     if calibration == "published":
@@ -173,9 +128,9 @@ def arm_name(method: str, variant: str = "", calibration: str = "", tell_calibra
 
     A calibration other than ``tight`` is always told, ``tight`` only if `tell_calibration`.
     """
-    name = method_look(method).name
-    variant_name = _VARIANT_NAMES.get(variant, variant.replace("_", " "))
-    if method == "dd_ssp" and variant:
+    look = look_of(method)
+    name, variant_name = look.label, look.variants.get(variant, (variant.replace("_", " "), 0))[0]
+    if look.kind == "downstream" and variant:
         name, variant_name = f"{name} on {variant_name}", ""
     elif variant in ("ols", "logistic"):
         name, variant_name = f"{name} + {variant_name}", ""

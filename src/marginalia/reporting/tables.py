@@ -10,15 +10,15 @@ import pandas as pd
 
 from marginalia.errors import InputError
 from marginalia.reporting.style import method_rank
+from marginalia.sweep.method import NON_PRIVATE
+from marginalia.sweep.records import verdicts
 
 PANEL = ("experiment", "protocol", "dataset", "task", "target")
 ARM = ("method", "variant", "calibration", "relation")
 KEYS = (*PANEL, *ARM, "epsilon", "delta", "split", "metric")
 STATISTICS = ("mean", "std", "stderr", "k", "n_trials", "reported")
-AGGREGATE_COLUMNS = (*KEYS, *STATISTICS, "epsilon_spent")
+AGGREGATE_COLUMNS = (*KEYS, "certified", *STATISTICS, "epsilon_spent")
 HIGHER_IS_BETTER = {"auc": True, "accuracy": True, "mse": False, "risk": False, "marginal_error": False}
-NON_PRIVATE = "none"
-TOLERANCE = 1e-6  # relative; a certificate is computed by root finding
 
 
 def aggregate(records: pd.DataFrame, metric: str, *, reported: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -36,10 +36,10 @@ def aggregate(records: pd.DataFrame, metric: str, *, reported: pd.DataFrame | No
     Returns
     -------
     DataFrame
-        One row for each setting, in a fixed order: the keys, then ``mean``, ``std`` (n - 1), ``stderr`` =
-        ``std / sqrt(k)``, ``k`` trials that succeeded of ``n_trials`` that were run, ``reported``, and
-        ``epsilon_spent``, the largest of the k. Floats carry 6 significant digits: beyond them two types of
-        CPU differ. A setting where nothing succeeded keeps its row, with ``k = 0`` and no mean.
+        One row for each setting, in a fixed order: the keys, ``certified`` (the `verdict` on its runs), ``mean``,
+        ``std`` (n - 1), ``stderr`` = ``std / sqrt(k)``, ``k`` trials that succeeded of ``n_trials`` that were run,
+        ``reported``, and ``epsilon_spent``, the largest of the k. Floats carry 6 significant digits: beyond them two
+        types of CPU differ. A setting where nothing succeeded keeps its row, with ``k = 0`` and no mean.
 
     Raises
     ------
@@ -53,14 +53,16 @@ def aggregate(records: pd.DataFrame, metric: str, *, reported: pd.DataFrame | No
         raise InputError(
             f"trial {row['trial']} of {_where(row)} has two rows for {metric}; remove the older records file"
         )
-    succeeded = rows.assign(value=rows["value"].where(_succeeded(rows)))
+    usable = _succeeded(rows)
+    succeeded = rows.assign(
+        value=rows["value"].where(usable),
+        epsilon_spent=rows["epsilon_spent"].where(usable),
+        certified=verdicts(rows),
+    )
     groups = succeeded.groupby(list(KEYS), dropna=False, sort=False)
     frame = groups["value"].agg(["mean", "std", "count", "size"])
-    frame["epsilon_spent"] = (
-        succeeded.assign(epsilon_spent=succeeded["epsilon_spent"].where(_succeeded(rows)))
-        .groupby(list(KEYS), dropna=False, sort=False)["epsilon_spent"]
-        .max()
-    )
+    frame["epsilon_spent"] = groups["epsilon_spent"].max()
+    frame["certified"] = groups["certified"].agg(verdict)
     frame = frame.rename(columns={"count": "k", "size": "n_trials"}).reset_index()
     frame["stderr"] = frame["std"] / np.sqrt(frame["k"].where(frame["k"] > 0))
     frame = _with_reported(frame, reported)
@@ -81,22 +83,28 @@ def certificates(records: pd.DataFrame) -> pd.DataFrame:
     """
     keys = [k for k in KEYS if k not in ("split", "metric")]
     rows = records[(records["calibration"] != NON_PRIVATE) & (records["status"] == "ok")]
+    rows = rows.assign(certified=verdicts(rows))
     groups = rows.groupby(keys, sort=False)
     frame = groups["epsilon_spent"].max().to_frame()
     frame["message"] = groups["message"].max()
+    frame["certified"] = groups["certified"].agg(verdict)
     asked = records[records["calibration"] != NON_PRIVATE][keys].drop_duplicates()
     frame = asked.merge(frame.reset_index(), on=keys, how="left")
     frame["message"] = frame["message"].fillna("")
     frame["epsilon_spent"] = round_significant(frame["epsilon_spent"])
     frame["ratio"] = round_significant(frame["epsilon_spent"] / frame["epsilon"])
-    certified = pd.Series(np.where(is_certified(frame), "yes", "no"), index=frame.index)
-    frame["certified"] = certified.where(frame["epsilon_spent"].notna(), "unknown")
+    frame["certified"] = frame["certified"].fillna("unknown")
     return in_order(frame[[*keys, "epsilon_spent", "ratio", "certified", "message"]])
 
 
+def verdict(certified: pd.Series) -> str:
+    """Return what the ledgers of some runs say together: ``no`` if one does, else ``yes``; empty if none has a say."""
+    return next((word for word in ("no", "yes") if (certified == word).any()), "")
+
+
 def is_certified(frame: pd.DataFrame) -> pd.Series:
-    """Return for each row whether ``epsilon_spent`` is known and within the ``epsilon`` that was asked for."""
-    return frame["epsilon_spent"].notna() & (frame["epsilon_spent"] <= frame["epsilon"] * (1 + TOLERANCE))
+    """Return for each row whether the ledger of every run behind it certifies the budget."""
+    return frame["certified"] == "yes"
 
 
 def failures(records: pd.DataFrame) -> pd.DataFrame:

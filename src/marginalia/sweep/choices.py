@@ -4,43 +4,48 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from marginalia.errors import InputError, unknown_name
-from marginalia.sweep.methods import BUILT_IN, Arm, Method, class_from_file, method, tupled
+from marginalia.sweep.method import Arm, Method, class_from_file, tupled
+from marginalia.sweep.methods import BUILT_IN, method
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.@-]+$")]
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One entry of a configuration's ``methods``.
+class Strict(BaseModel):
+    """A part of a configuration: knows all its keys and never changes."""
 
-    Attributes
-    ----------
-    id : str
-    calibration, variant : str or None
-        Keep only the arms that match; a variant that no arm has names a new arm with `parameters` of its own.
-    source : str or None
-        For ``dd_ssp``: the synthesizer to stand on, any of them.
-    parameters : mapping
-        Passed to the class.
-    file, class_name, tasks
-        A method of the user's own: a Python file, the class in it, and the tasks it does (none: a synthesizer).
-    """
-
-    id: str
-    calibration: str | None = None
-    variant: str | None = None
-    source: str | None = None
-    parameters: Mapping[str, Any] | None = None
-    file: str | None = None
-    class_name: str | None = None
-    tasks: tuple[str, ...] = ()
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
 
 
-def own_method(choice: Choice) -> Method:
-    """Return the `Method` of a user's Python file, after importing it once to see that it is usable."""
+class MethodChoice(Strict):
+    """One entry of ``methods``: a built-in method, some of its arms, or a class in your own file."""
+
+    id: Name = Field(description="method id; of your own choosing with `file`")
+    calibration: str | None = Field(None, description="keep only the arms with this calibration")
+    variant: str | None = Field(None, description="keep only this variant, or name a new one with `parameters`")
+    source: str | None = Field(None, description="for dd_ssp: the synthesizer to stand on, any of them")
+    parameters: dict[str, Any] | None = Field(None, description="passed to the class")
+    file: str | None = Field(None, description="Python file of your own method")
+    class_name: str | None = Field(None, alias="class", description="class in `file`")
+    tasks: tuple[Literal["linear", "logistic"], ...] = Field(
+        (), description="tasks your own learner does; leave out for a synthesizer"
+    )
+
+    @model_validator(mode="after")
+    def _file_needs_class(self) -> MethodChoice:
+        if (self.file is None) != (self.class_name is None):
+            raise ValueError("'file' and 'class' of an own method must be given together")
+        return self
+
+
+def method_from_file(choice: MethodChoice) -> Method:
+    """Return the record of a method in a user's Python file, after importing it once to see that it is usable."""
     if choice.id in BUILT_IN:
         raise InputError(f"method '{choice.id}': the id is taken by a built-in method; choose another")
     path = f"{choice.file}:{choice.class_name}"
@@ -57,10 +62,10 @@ def own_method(choice: Choice) -> Method:
             raise InputError(f"{choice.file}: class {choice.class_name} does not take the parameter '{name}'")
     arm = Arm(choice.id, choice.calibration or "tight", choice.variant or "", choice.tasks, parameters=_frozen(choice))
     classes = dict.fromkeys(choice.tasks or ("",), path)
-    return Method(choice.id, "learner" if choice.tasks else "synthesizer", classes, (arm,), slow=True, about=path)
+    return Method(choice.id, "learner" if choice.tasks else "synthesizer", classes, (arm,), about=path, cost="slow")
 
 
-def select(choices: Sequence[Choice]) -> tuple[dict[str, Method], tuple[Arm, ...]]:
+def select(choices: Sequence[MethodChoice]) -> tuple[dict[str, Method], tuple[Arm, ...]]:
     """Return the registry and the arms that a configuration's choices stand for.
 
     Sources that a chosen arm post-processes are added when they were not chosen themselves.
@@ -68,17 +73,16 @@ def select(choices: Sequence[Choice]) -> tuple[dict[str, Method], tuple[Arm, ...
     Raises
     ------
     InputError
-        Unknown id, calibration or task, or an own class that lacks what every method needs.
+        Unknown id, calibration or task, or a class of the user's that lacks what every method needs.
     """
     registry = dict(BUILT_IN)
     arms: list[Arm] = []
     for choice in choices:
         if choice.file:
-            registry[choice.id] = own_method(choice)
+            registry[choice.id] = method_from_file(choice)
             arms.extend(registry[choice.id].arms)
         else:
-            found = method(choice.id, registry)
-            arms.extend(_matching(found, choice) if choice.source is None else [_on_source(found, choice, registry)])
+            arms.extend(arms_of(choice, registry))
     for arm in list(arms):
         if arm.source and not any(a.method == arm.source and not a.source for a in arms):
             arms.append(registry[arm.source].arms[0])
@@ -90,31 +94,47 @@ def select(choices: Sequence[Choice]) -> tuple[dict[str, Method], tuple[Arm, ...
     return registry, unique
 
 
-def _matching(found: Method, choice: Choice) -> Iterable[Arm]:
-    offered = found.arms if choice.variant is None else (*found.arms, *found.named)
+def arms_of(choice: MethodChoice, registry: Mapping[str, Method] = BUILT_IN) -> Iterable[Arm]:
+    """Return the arms of a registered method that a choice stands for.
+
+    Raises
+    ------
+    InputError
+        Unknown id, calibration, variant or source.
+    """
+    chosen = method(choice.id, registry)
+    if choice.source is not None:
+        return _matching(replace(chosen, arms=(_on_source(chosen, choice.source, registry),)), choice)
+    return _matching(chosen, choice)
+
+
+def _matching(chosen: Method, choice: MethodChoice) -> Iterable[Arm]:
+    offered = chosen.arms
+    if choice.variant is not None or choice.calibration is not None:
+        offered += tuple(a for a in chosen.named if choice.variant is not None or not a.variant)
     arms = [a for a in offered if choice.calibration in (None, a.calibration)]
     if not arms:
         raise unknown_name(
-            f"calibration of method '{found.id}'", str(choice.calibration), {a.calibration for a in offered}
+            f"calibration of method '{chosen.id}'", str(choice.calibration), {a.calibration for a in offered}
         )
     named = [a for a in arms if choice.variant in (None, a.variant)]
     if not named:
         if not choice.parameters:
             raise unknown_name(
-                f"variant of method '{found.id}'", str(choice.variant), {a.variant for a in arms if a.variant}
+                f"variant of method '{chosen.id}'", str(choice.variant), {a.variant for a in arms if a.variant}
             )
         named = [replace(arms[0], variant=str(choice.variant))]
     return [replace(a, parameters=_frozen(choice)) if choice.parameters and not a.source else a for a in named]
 
 
-def _on_source(found: Method, choice: Choice, registry: Mapping[str, Method]) -> Arm:
-    if found.kind != "downstream" or not found.classes:
-        raise InputError(f"method '{found.id}' takes no source; dd_ssp does")
-    source = method(str(choice.source), registry)
+def _on_source(chosen: Method, name: str, registry: Mapping[str, Method]) -> Arm:
+    if chosen.kind != "downstream" or not chosen.classes:
+        raise InputError(f"method '{chosen.id}' takes no source; dd_ssp does")
+    source = method(name, registry)
     if source.kind != "synthesizer":
-        raise InputError(f"method '{found.id}': source '{source.id}' is no synthesizer")
-    return replace(found.arms[0], variant=source.id, source=source.id)
+        raise InputError(f"method '{chosen.id}': source '{source.id}' is no synthesizer")
+    return replace(chosen.arms[0], variant=source.id, source=source.id)
 
 
-def _frozen(choice: Choice) -> tuple[tuple[str, Any], ...]:
+def _frozen(choice: MethodChoice) -> tuple[tuple[str, Any], ...]:
     return tuple((k, tupled(v)) for k, v in sorted((choice.parameters or {}).items()))

@@ -9,47 +9,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from marginalia.errors import InputError, unknown_name
-from marginalia.sweep.choices import Choice
+from marginalia.sweep.choices import MethodChoice, Name, Strict
 from marginalia.sweep.methods import DEFAULT
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.@-]+$")]
 M = TypeVar("M", bound=BaseModel)
 Epsilon = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
-
-
-class MethodChoice(_Strict):
-    """One entry of ``methods``: a built-in method, some of its arms, or a class in your own file."""
-
-    id: Name = Field(description="method id; of your own choosing with `file`")
-    calibration: str | None = Field(None, description="keep only the arms with this calibration")
-    variant: str | None = Field(None, description="keep only this variant, or name a new one with `parameters`")
-    source: str | None = Field(None, description="for dd_ssp: the synthesizer to stand on, any of them")
-    parameters: dict[str, Any] | None = Field(None, description="passed to the class")
-    file: str | None = Field(None, description="Python file of your own method")
-    class_name: str | None = Field(None, alias="class", description="class in `file`")
-    tasks: tuple[Literal["linear", "logistic"], ...] = Field(
-        (), description="tasks your own learner does; leave out for a synthesizer"
-    )
-
-    @model_validator(mode="after")
-    def _own_needs_both(self) -> MethodChoice:
-        if (self.file is None) != (self.class_name is None):
-            raise ValueError("'file' and 'class' of an own method must be given together")
-        return self
-
-    def choice(self) -> Choice:
-        """Return the plain form that the method registry takes."""
-        return Choice(**dict(self))
-
-
-class Settings(_Strict):
+class Settings(Strict):
     """What one experiment runs; at the top level of the file these are the defaults of every experiment."""
 
     protocol: Literal["strict", "as_published"] = Field(

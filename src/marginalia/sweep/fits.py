@@ -1,138 +1,78 @@
-"""Fit one method on one table by its id, and measure what comes out."""
+"""From a setting to a fitted model: the one way, of a cell of the sweep and of the command line."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from marginalia.data.encoding import Encoder
 from marginalia.data.table import Table
-from marginalia.errors import InputError, unknown_name
-from marginalia.sweep import metrics
-from marginalia.sweep.methods import BUILT_IN, Method
-from marginalia.sweep.methods import method as find_method
+from marginalia.sweep.method import Arm, Method
+from marginalia.sweep.protocols import Task
 
 
-def fit_synthesizer(method: str, table: Table, **parameters: Any) -> Any:
-    """Return the synthesizer `method` fitted on `table`.
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a fit may spend, and the stream of its noise.
 
-    Parameters
+    Attributes
     ----------
-    method : str
-        Id of a synthesizer.
-    table : Table
-    **parameters
-        ``epsilon, delta, relation, random_state``.
-
-    Raises
-    ------
-    InputError
-        Unknown id, or the id of a learner.
+    epsilon, delta : float
+        Infinity and 0 for methods without privacy.
+    relation : {"add_remove", "replace_one"}
+    random_state : int or None
+        None: from the operating system.
     """
-    found = find_method(method)
-    if found.kind != "synthesizer":
-        raise InputError(f"method '{method}' learns a model and makes no rows; synthesizers: {_ids('synthesizer')}")
-    cls: Any = found.load()
-    return cls(**parameters).fit(table)
+
+    epsilon: float
+    delta: float
+    relation: str
+    random_state: int | None
 
 
-def fit_learner(
-    method: str,
-    table: Table,
-    target: str,
-    *,
-    source: str = "aim",
-    calibration: str = "tight",
-    **parameters: Any,
+def fit(
+    arm: Arm, registry: Mapping[str, Method], budget: Budget, train: Table, task: Task | None = None, source: Any = None
 ) -> Any:
-    """Return the learner `method` fitted on `table`, private or not.
+    """Return the fitted model of an arm, with its ledger in ``ledger_`` if it is private.
 
     Parameters
     ----------
-    method : str
-        Id of a learner.
-    table : Table
-    target : str
-        A column with two codes is classified where the method can, every other is regressed on.
-    source : str
-        The synthesizer behind ``dd_ssp``; ``aim_synth`` always stands on AIM.
-    calibration : str
-    **parameters
-        ``epsilon, delta, relation, random_state``.
-
-    Raises
-    ------
-    InputError
-        Unknown id or target, or a target that the method cannot learn.
+    arm : Arm
+    registry : mapping of method id to Method
+    budget : Budget
+    train : Table
+        With the columns that the task may use, target included.
+    task : Task or None
+        None for a synthesizer.
+    source : fitted synthesizer, optional
+        What the arm post-processes; fitted now on `train` if the arm needs one and none is given.
     """
-    found = find_method(method)
-    if found.kind == "synthesizer":
-        known = f"{_ids('learner')}, {_ids('downstream')}"
-        raise InputError(f"method '{method}' makes synthetic rows and learns no model; learners: {known}")
-    if target not in table.domain:
-        raise unknown_name("target", target, table.domain.names)
-    task = _task(found, table.domain[target].size, target)
-    if found.kind == "downstream":
-        model = fit_synthesizer("aim" if method == "aim_synth" else source, table, **parameters)
-        if method == "aim_synth":
-            public: Any = BUILT_IN["ols" if task == "linear" else "logistic"].load(task)
-            learner = public().fit(model.sample(), target)
-            learner.ledger_ = model.ledger_
-            return learner
-        cls: Any = found.load(task)
-        return cls(marginals=model).fit(table, target)
-    cls = found.load(task)
-    if found.arms[0].is_private:
-        return cls(calibration=calibration, **parameters).fit(table, target)
-    return cls().fit(table, target)
+    if not arm.source or task is None:
+        model = _build(registry[arm.method], arm, budget, task)
+        return model.fit(train) if task is None else model.fit(train, task.target)
+    if source is None:
+        source = fit(registry[arm.source].arms[0], registry, budget, train)
+    if not arm.learner:
+        cls: Any = registry[arm.method].load(task.task)
+        return cls(marginals=source, one_hot=task.one_hot).fit(train, task.target)
+    rows = source.set_params(random_state=budget.random_state).sample().project(train.domain.names)
+    public: Any = registry[arm.learner].load(task.task)
+    model = public(one_hot=task.one_hot).fit(rows, task.target)
+    model.ledger_ = source.ledger_
+    return model
 
 
-def evaluate_model(model: Any, table: Table) -> dict[str, float]:
-    """Return the metrics of a model fitted on a `Table`: MSE in the scaled target's units, or AUC, accuracy, risk."""
-    encoder = model.encoder_
-    return scores(model, table, target=encoder.target, task=model.task, one_hot=encoder.one_hot)
-
-
-def scores(model: Any, table: Table, *, target: str, task: str, one_hot: Any) -> dict[str, float]:
-    """Return the metrics of `task` for predictions of `model` on the rows of `table`.
-
-    Parameters
-    ----------
-    model : fitted learner
-        With ``predict`` (linear) or ``decision_function`` (logistic; ``predict_proba`` adds the risk).
-    table : Table
-        With the target column.
-    target : str
-    task : {"linear", "logistic"}
-    one_hot : iterable of str or None
-        As the model was fitted with.
-    """
-    encoder = Encoder(table.domain, target, one_hot=one_hot)
-    if task == "linear":
-        return {"mse": metrics.mean_squared_error(encoder.target_values(table), model.predict(table))}
-    y = encoder.target_values(table, "logistic")
-    score = np.asarray(model.decision_function(table), float)
-    values = {"auc": metrics.roc_auc(y, score), "accuracy": metrics.accuracy_of_margin(y, score)}
-    if hasattr(model, "predict_proba"):
-        values["risk"] = metrics.log_loss(y, np.asarray(model.predict_proba(table), float)[:, 1])
-    return values
-
-
-def evaluate_synthetic(synthetic: Table, table: Table) -> dict[str, float]:
-    """Return the mean total variation over all pairs between a synthetic and the real table."""
-    return {"marginal_error": metrics.marginal_error(synthetic.project(table.domain.names), table)}
-
-
-def _task(found: Method, size: int, target: str) -> str:
-    able: Mapping[str, str] = found.classes or {"linear": "", "logistic": ""}
-    if size == 2 and "logistic" in able:
-        return "logistic"
-    if "linear" in able:
-        return "linear"
-    raise InputError(f"method '{found.id}' is a classifier; target '{target}' has {size} codes, it needs exactly 2")
-
-
-def _ids(kind: str) -> str:
-    return ", ".join(m.id for m in BUILT_IN.values() if m.kind == kind)
+def _build(method: Method, arm: Arm, budget: Budget, task: Task | None) -> Any:
+    """Return the unfitted model; of what is offered a class gets what it takes."""
+    cls = method.load(task.task if task else "")
+    offered: dict[str, Any] = {"random_state": budget.random_state}
+    if arm.is_private:
+        offered |= {"epsilon": budget.epsilon, "delta": budget.delta, "relation": budget.relation}
+        offered |= {"calibration": arm.calibration, "variant": arm.variant}
+    if task is not None:
+        offered["one_hot"] = task.one_hot
+    taken = inspect.signature(cls).parameters
+    return cls(
+        **{k: v for k, v in offered.items() if k in taken and not (k == "variant" and not v)}, **dict(arm.parameters)
+    )

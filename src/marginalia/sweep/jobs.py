@@ -13,13 +13,12 @@ from marginalia.data.catalog import describe
 from marginalia.data.datasets import load
 from marginalia.data.schema import Entry
 from marginalia.errors import InputError
-from marginalia.sweep.cells import CellStore, Runner
-from marginalia.sweep.choices import own_method
-from marginalia.sweep.methods import BUILT_IN, Arm, Method
+from marginalia.sweep.cells import CellStore
+from marginalia.sweep.method import Arm, Method
 from marginalia.sweep.plan import Job
-from marginalia.sweep.protocols import Prepared
+from marginalia.sweep.protocols import Prepared, tasks_of
 from marginalia.sweep.records import write_records
-from marginalia.sweep.resolve import tasks_of
+from marginalia.sweep.runner import Runner
 
 
 @contextmanager
@@ -79,7 +78,7 @@ def run_method(
     """
     job = Job.from_settings(settings)
     prepared = Prepared.load(data)
-    registry = BUILT_IN if job.own is None else {**BUILT_IN, job.own.id: own_method(job.own)}
+    registry = job.registry
     sources = {arm.method: arm for arm in job.sources}
     load_libraries(registry, job.arms)
     runner = Runner(prepared, registry, sources, CellStore(store), job.experiment.timeout_seconds)

@@ -1,297 +1,332 @@
-"""Which methods exist, in which arms they are compared, and how each is built."""
+"""The registry: one record for each method, in the order of legends and tables (what is compared most stands together).
+
+To add a method, write its class and its record; nothing else names methods.
+"""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
 
-from marginalia.errors import InputError, unknown_name
-
-Kind = Literal["learner", "synthesizer", "downstream"]
-NON_PRIVATE = "none"
-
-
-@dataclass(frozen=True, slots=True)
-class Arm:
-    """One way to run a method: a line in a figure.
-
-    Attributes
-    ----------
-    method : str
-        Method id.
-    calibration : {"tight", "published", "corrected", "none"}
-    variant : str
-        Set of constants, or the marginal source of a method that post-processes one.
-    tasks : tuple of str
-        The tasks this arm can do; empty for a synthesizer.
-    source : str
-        Id of the synthesizer whose fit this arm post-processes, or empty.
-    learner : str
-        Public learner trained on synthetic rows (``ols`` or ``logistic``), or empty.
-    parameters : tuple of (str, value)
-        Passed to the class.
-    tuned_on_test : bool
-        Hyper-parameters are chosen on the test rows, as papers have done: not private at any epsilon, and run under
-        ``as_published`` only.
-    """
-
-    method: str
-    calibration: str = "tight"
-    variant: str = ""
-    tasks: tuple[str, ...] = ()
-    source: str = ""
-    learner: str = ""
-    parameters: tuple[tuple[str, Any], ...] = ()
-    tuned_on_test: bool = False
-
-    @property
-    def is_private(self) -> bool:
-        """Whether the arm has a privacy budget."""
-        return self.calibration != NON_PRIVATE
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Arm:
-        """Return the arm that ``dataclasses.asdict`` turned into `content`, after a way through JSON."""
-        parameters = tuple((k, tupled(v)) for k, v in content["parameters"])
-        return cls(**{**content, "tasks": tuple(content["tasks"]), "parameters": parameters})
-
-
-@dataclass(frozen=True, slots=True)
-class Method:
-    """A method id, the classes behind it, and its arms.
-
-    Attributes
-    ----------
-    id : str
-    kind : {"learner", "synthesizer", "downstream"}
-        ``downstream`` methods fit nothing private themselves: they post-process a synthesizer.
-    classes : mapping of task to import path
-        ``module:Class``; a synthesizer's single class stands under ``""``.
-    arms : tuple of Arm
-        What the id alone stands for in a configuration.
-    named : tuple of Arm
-        Further arms, slow or not private, that a configuration gets by naming their variant.
-    relations : tuple of str
-        Neighbouring relations with a privacy proof.
-    slow : bool
-        One job for each epsilon, instead of one job for all.
-    about : str
-    """
-
-    id: str
-    kind: Kind
-    classes: Mapping[str, str]
-    arms: tuple[Arm, ...]
-    relations: tuple[str, ...] = ("add_remove", "replace_one")
-    slow: bool = False
-    about: str = ""
-    named: tuple[Arm, ...] = ()
-
-    def load(self, task: str = "") -> type:
-        """Import and return the class for `task`."""
-        try:
-            path = self.classes[task]
-        except KeyError:
-            raise InputError(
-                f"method '{self.id}' has no {task or 'synthesizer'} form; it does {', '.join(self.classes)}"
-            ) from None
-        module, name = path.split(":")
-        if module.endswith(".py"):
-            return class_from_file(Path(module), name)
-        return getattr(importlib.import_module(module), name)
-
+from marginalia.errors import unknown_name
+from marginalia.sweep.method import NON_PRIVATE, Arm, Method
 
 _BOTH = ("linear", "logistic")
+_LINEAR, _LOGISTIC = ("linear",), ("logistic",)
+_LEARNERS = (("linear", "ols"), ("logistic", "logistic"))  # what is trained on synthetic rows
+_TRAINED_ON_ROWS = {"ols": ("OLS", 0), "logistic": ("logistic", 0)}
 
 
-def _trained_on_rows_of(source: str, method: str | None = None) -> tuple[Arm, ...]:
-    """Return the arms that train a public learner on the synthetic rows of `source`."""
+def _trained_on_rows_of(source: str) -> tuple[Arm, ...]:
     return tuple(
-        Arm(method or source, variant="" if method else learner, tasks=(task,), source=source, learner=learner)
-        for task, learner in (("linear", "ols"), ("logistic", "logistic"))
+        Arm(source, variant=learner, tasks=(task,), source=source, learner=learner) for task, learner in _LEARNERS
     )
 
 
-def _synthesizer(method: str, path: str, about: str, *, slow: bool = False, downstream: bool = True) -> Method:
-    arms = (Arm(method), *(_trained_on_rows_of(method) if downstream else ()))
-    return Method(method, "synthesizer", {"": path}, arms, slow=slow, about=about)
-
-
-_LEARNING = "marginalia.learning"
-_SYNTHESIS = "marginalia.synthesis"
-_PAPERS_REDUCED_SPACE = (
-    ("family", "monomials"),
-    ("measure", "uniform"),
-    ("sampling", "iid"),
-    ("solution", "lp"),
-    ("space", "sampled"),
-)
-_EXCESS_RISK_DP_SGD = (
-    ("clip", 1.0),
-    ("decay", 0.1),
-    ("fit_intercept", True),
-    ("inputs", "codes"),
-    ("learning_rate", 5.0),
-    ("steps", 500),
-)
+# Zhou et al., the published code of "Bounding the Excess Risk for Linear Models Trained on Marginal-Preserving,
+# Differentially-Private, Synthetic Data": DP-SGD (their Algorithm 6) and PATE at epsilon 1, for each of its data sets.
+_EXCESS_RISK_DP_SGD = {
+    name: {"batch_size": batch, "steps": steps, "learning_rate": rate, "decay": decay}
+    for name, batch, steps, rate, decay in (
+        ("adult", 1000, 500, 5.0, 0.1),
+        ("churn", 100, 500, 1.0, 0.5),
+        ("compas", 200, 500, 5.0, 0.1),
+        ("dutch", 3000, 500, 5.0, 0.1),
+        ("heart", 20, 1000, 5.0, 0.1),
+        ("law", 500, 300, 1.0, 0.1),
+    )
+}
+_EXCESS_RISK_PATE = {  # Heart: of the paper itself, its code has 15 teachers
+    name: {"n_teachers": teachers, "n_queries": queries}
+    for name, teachers, queries in (
+        ("adult", 500, 100),
+        ("churn", 200, 100),
+        ("compas", 300, 100),
+        ("dutch", 800, 100),
+        ("heart", 20, 20),
+        ("law", 200, 100),
+    )
+}
 
 BUILT_IN: dict[str, Method] = {
     m.id: m
     for m in (
         Method(
-            "trivial",
-            "learner",
-            {"linear": f"{_LEARNING}:TrivialRegressor", "logistic": f"{_LEARNING}:TrivialClassifier"},
-            (Arm("trivial", NON_PRIVATE, tasks=_BOTH),),
-            about="predicts 0: the level any method must beat",
-        ),
-        Method(
             "ols",
             "learner",
-            {"linear": f"{_LEARNING}:OLSRegressor"},
-            (Arm("ols", NON_PRIVATE, tasks=("linear",)),),
+            {"linear": "marginalia.learning.public:OLSRegressor"},
+            (Arm("ols", NON_PRIVATE, tasks=_LINEAR),),
             about="least squares without privacy",
+            label="OLS",
+            colour="#000000",
+            default=True,
         ),
         Method(
             "logistic",
             "learner",
-            {"logistic": f"{_LEARNING}:LogisticClassifier"},
-            (Arm("logistic", NON_PRIVATE, tasks=("logistic",)),),
+            {"logistic": "marginalia.learning.public:LogisticClassifier"},
+            (Arm("logistic", NON_PRIVATE, tasks=_LOGISTIC),),
             about="logistic regression without privacy",
+            label="Logistic",
+            colour="#000000",
+            default=True,
+        ),
+        Method(
+            "trivial",
+            "learner",
+            {
+                "linear": "marginalia.learning.trivial:TrivialRegressor",
+                "logistic": "marginalia.learning.trivial:TrivialClassifier",
+            },
+            (Arm("trivial", NON_PRIVATE, tasks=_BOTH),),
+            about="predicts 0: the level any method must beat",
+            label="Trivial",
+            colour="#767676",
+            default=True,
         ),
         Method(
             "ssp",
             "learner",
-            {"linear": f"{_LEARNING}:SSPRegressor", "logistic": f"{_LEARNING}:SSPClassifier"},
+            {"linear": "marginalia.learning.ssp:SSPRegressor", "logistic": "marginalia.learning.ssp:SSPClassifier"},
             (Arm("ssp", "tight", tasks=_BOTH),),
+            named=(Arm("ssp", "published", tasks=_BOTH),),
             about="sufficient-statistic perturbation, one Gaussian release calibrated exactly",
+            label="SSP",
+            colour="#D55E00",
+            marker="s",
+            default=True,
         ),
         Method(
             "ada_ssp",
             "learner",
-            {"linear": f"{_LEARNING}:AdaSSPRegressor"},
+            {"linear": "marginalia.learning.ada_ssp:AdaSSPRegressor"},
             (
-                Arm("ada_ssp", "published", "code_constants", ("linear",)),
-                Arm("ada_ssp", "published", "paper_constants", ("linear",)),
-                Arm("ada_ssp", "tight", "", ("linear",)),
+                Arm("ada_ssp", "published", "code_constants", _LINEAR),
+                Arm("ada_ssp", "published", "paper_constants", _LINEAR),
+                Arm("ada_ssp", "tight", "", _LINEAR),
             ),
-            about="AdaSSP (Wang 2018)",
+            about="AdaSSP (Wang 2018), with the constants of the DD-SSP paper and of its code",
+            label="AdaSSP",
+            colour="#E69F00",
+            marker="^",
+            variants={"paper_constants": ("paper’s constants", 0), "code_constants": ("code’s constants", 1)},
+            default=True,
         ),
         Method(
             "objective_perturbation",
             "learner",
-            {"logistic": f"{_LEARNING}:ObjectivePerturbationClassifier"},
+            {"logistic": "marginalia.learning.objective_perturbation:ObjectivePerturbationClassifier"},
             (
-                Arm("objective_perturbation", "published", "", ("logistic",)),
-                Arm("objective_perturbation", "tight", "", ("logistic",)),
+                Arm("objective_perturbation", "published", "", _LOGISTIC),
+                Arm("objective_perturbation", "tight", "", _LOGISTIC),
             ),
             about="objective perturbation (Kifer, Smith, Thakurta 2012)",
-        ),
-        Method(
-            "adaptive_margin",
-            "learner",
-            {"logistic": f"{_LEARNING}:AdaptiveMarginClassifier"},
-            (
-                Arm("adaptive_margin", "tight", "practical", ("logistic",)),
-                Arm("adaptive_margin", "tight", "published", ("logistic",)),
-                Arm("adaptive_margin", "published", "published", ("logistic",)),
-                Arm("adaptive_margin", "tight", "fixed", ("logistic",)),
-            ),
-            relations=("replace_one",),
-            about="halfspaces for a grid of margins, one chosen privately (Wang, Zhu, Wang)",
+            label="ObjPert",
+            colour="#009E73",
+            marker="D",
+            default=True,
         ),
         Method(
             "dp_sgd",
             "learner",
-            {"linear": f"{_LEARNING}:DPSGDRegressor", "logistic": f"{_LEARNING}:DPSGDClassifier"},
+            {
+                "linear": "marginalia.learning.dp_sgd:DPSGDRegressor",
+                "logistic": "marginalia.learning.dp_sgd:DPSGDClassifier",
+            },
             (
                 Arm("dp_sgd", "tight", tasks=_BOTH),
-                Arm("dp_sgd", "published", "excess_risk", ("logistic",), parameters=_EXCESS_RISK_DP_SGD),
+                Arm(
+                    "dp_sgd",
+                    "published",
+                    "excess_risk",
+                    _LOGISTIC,
+                    parameters=(
+                        ("clip", 1.0),
+                        ("decay", 0.1),
+                        ("fit_intercept", True),
+                        ("inputs", "codes"),
+                        ("learning_rate", 5.0),
+                        ("steps", 500),
+                    ),
+                ),
             ),
             named=(
                 Arm("dp_sgd", "tight", "private_selection", _BOTH, parameters=(("selection", "random_stopping"),)),
                 Arm("dp_sgd", "published", "grid_on_test", _BOTH, tuned_on_test=True),
             ),
             about="differentially private stochastic gradient descent (Abadi et al. 2016)",
+            label="DP-SGD",
+            colour="#CC79A7",
+            marker="v",
+            variants={
+                "grid_on_test": ("grid tuned on test", 0),
+                "excess_risk": ("excess-risk paper’s settings", 1),
+                "private_selection": ("private selection", 1),
+            },
+            constants={("published", "excess_risk"): _EXCESS_RISK_DP_SGD},
+            default=True,
+        ),
+        Method(
+            "adaptive_margin",
+            "learner",
+            {"logistic": "marginalia.learning.adaptive_margin:AdaptiveMarginClassifier"},
+            (
+                Arm("adaptive_margin", "tight", "practical", _LOGISTIC),
+                Arm("adaptive_margin", "tight", "published", _LOGISTIC),
+                Arm("adaptive_margin", "published", "published", _LOGISTIC),
+                Arm("adaptive_margin", "tight", "fixed", _LOGISTIC),
+            ),
+            about="halfspaces for a grid of margins, one chosen privately (Wang, Zhu, Wang)",
+            label="Adaptive margin",
+            colour="#6A3D9A",
+            marker="H",
+            variants={"published": ("published", 0), "practical": ("practical", 1)},
+            relations=("replace_one",),
         ),
         Method(
             "pate",
             "learner",
-            {"logistic": f"{_LEARNING}:PATEClassifier"},
-            (
-                Arm("pate", "tight", tasks=("logistic",)),
-                Arm("pate", "published", tasks=("logistic",)),
-            ),
-            relations=("replace_one",),
+            {"logistic": "marginalia.learning.pate:PATEClassifier"},
+            (Arm("pate", "tight", tasks=_LOGISTIC), Arm("pate", "published", tasks=_LOGISTIC)),
             about="private aggregation of teacher ensembles (Papernot et al. 2017, 2018)",
+            label="PATE",
+            colour="#8C510A",
+            marker=(6, 1, 0),
+            constants={("published", ""): _EXCESS_RISK_PATE},
+            relations=("replace_one",),
         ),
         Method(
             "dd_ssp",
             "downstream",
-            {"linear": f"{_LEARNING}:DDSSPRegressor", "logistic": f"{_LEARNING}:DDSSPClassifier"},
+            {
+                "linear": "marginalia.learning.dd_ssp:DDSSPRegressor",
+                "logistic": "marginalia.learning.dd_ssp:DDSSPClassifier",
+            },
             tuple(Arm("dd_ssp", variant=s, source=s, tasks=_BOTH) for s in ("aim", "mst", "gaussian_marginals")),
-            about="regression from privately released marginals (Ferrando and Sheldon)",
+            about="regression from a synthesizer's marginals (Ferrando and Sheldon)",
+            label="DD-SSP",
+            colour="#0072B2",
+            marker="o",
+            variants={
+                "aim": ("AIM", 0),
+                "mst": ("MST", 1),
+                "gaussian_marginals": ("Gaussian marginals", 2),
+                "mixture": ("mixture", 3),
+                "independent": ("independent", 4),
+            },
+            default=True,
         ),
         Method(
             "aim_synth",
             "downstream",
             {},
-            _trained_on_rows_of("aim", "aim_synth"),
+            tuple(Arm("aim_synth", tasks=(task,), source="aim", learner=learner) for task, learner in _LEARNERS),
             about="a public learner trained on AIM's synthetic rows",
+            label="AIM-Synth",
+            colour="#56B4E9",
+            marker="p",
+            default=True,
         ),
-        _synthesizer("aim", f"{_SYNTHESIS}:AIM", "AIM (McKenna et al. 2022)", slow=True, downstream=False),
-        _synthesizer("mst", f"{_SYNTHESIS}:MST", "MST (McKenna, Miklau, Sheldon 2021)"),
-        _synthesizer("mixture", f"{_SYNTHESIS}:MixtureInference", "AIM with mixture inference", slow=True),
-        _synthesizer("independent", f"{_SYNTHESIS}:Independent", "one-way marginals only", downstream=False),
-        _synthesizer(
+        Method(
+            "aim",
+            "synthesizer",
+            {"": "marginalia.synthesis.aim:AIM"},
+            (Arm("aim"),),
+            about="adaptively chosen marginals and a graphical model of them (McKenna et al. 2022)",
+            label="AIM",
+            colour="#332288",
+            marker="h",
+            cost="slow",
+            default=True,
+        ),
+        Method(
+            "mst",
+            "synthesizer",
+            {"": "marginalia.synthesis.mst:MST"},
+            (Arm("mst"), *_trained_on_rows_of("mst")),
+            about="a spanning tree of two-way marginals (McKenna, Miklau, Sheldon 2021)",
+            label="MST",
+            colour="#882255",
+            marker="P",
+            variants=_TRAINED_ON_ROWS,
+            default=True,
+        ),
+        Method(
+            "mixture",
+            "synthesizer",
+            {"": "marginalia.synthesis.mixture:MixtureInference"},
+            (Arm("mixture"), *_trained_on_rows_of("mixture")),
+            about="AIM's selection with mixture inference",
+            label="Mixture",
+            colour="#44AA99",
+            marker=(4, 1, 0),
+            variants=_TRAINED_ON_ROWS,
+            cost="slow",
+        ),
+        Method(
+            "independent",
+            "synthesizer",
+            {"": "marginalia.synthesis.independent:Independent"},
+            (Arm("independent"),),
+            about="one-way marginals only",
+            label="Independent",
+            colour="#999933",
+            marker="<",
+            default=True,
+        ),
+        Method(
             "gaussian_marginals",
-            f"{_SYNTHESIS}:GaussianMarginals",
-            "Gaussian noise on every pair",
-            downstream=False,
+            "synthesizer",
+            {"": "marginalia.synthesis.gaussian_marginals:GaussianMarginals"},
+            (Arm("gaussian_marginals"),),
+            about="Gaussian noise on every pair",
+            label="Gaussian marginals",
+            colour="#CC6677",
+            marker=">",
+            default=True,
         ),
         Method(
             "chebyshev",
             "synthesizer",
-            {"": f"{_SYNTHESIS}:ChebyshevMomentMatching"},
+            {"": "marginalia.synthesis.chebyshev:ChebyshevMomentMatching"},
             (Arm("chebyshev"), Arm("chebyshev", "published"), *_trained_on_rows_of("chebyshev")),
-            relations=("replace_one",),
             about="Chebyshev moments (Ding, He, Zhu); up to four numeric, ordinal or two-valued columns",
+            label="Chebyshev",
+            colour="#AA4499",
+            marker="*",
+            variants=_TRAINED_ON_ROWS,
+            relations=("replace_one",),
         ),
         Method(
             "reduced_space",
             "synthesizer",
-            {"": f"{_SYNTHESIS}:ReducedSpaceLP"},
+            {"": "marginalia.synthesis.reduced_space:ReducedSpaceLP"},
             (
                 Arm("reduced_space"),
-                Arm("reduced_space", "published", parameters=_PAPERS_REDUCED_SPACE),
+                Arm(
+                    "reduced_space",
+                    "published",
+                    parameters=(
+                        ("family", "monomials"),
+                        ("measure", "uniform"),
+                        ("sampling", "iid"),
+                        ("solution", "lp"),
+                        ("space", "sampled"),
+                    ),
+                ),
                 *_trained_on_rows_of("reduced_space"),
             ),
-            relations=("replace_one", "add_remove"),
             about="reduced-space fit (Boedihardjo, Strohmer, Vershynin); about 20 Boolean columns",
+            label="Reduced-space LP",
+            colour="#117733",
+            marker="d",
+            variants=_TRAINED_ON_ROWS,
+            relations=("replace_one", "add_remove"),
+            pure=True,
         ),
     )
-}
+}  # fmt: skip
 
-DEFAULT = (
-    "trivial",
-    "ols",
-    "logistic",
-    "ssp",
-    "ada_ssp",
-    "objective_perturbation",
-    "dp_sgd",
-    "dd_ssp",
-    "aim_synth",
-    "aim",
-    "mst",
-    "independent",
-    "gaussian_marginals",
-)
+DEFAULT = tuple(m.id for m in BUILT_IN.values() if m.default)
 
 
 def method(name: str, registry: Mapping[str, Method] = BUILT_IN) -> Method:
@@ -300,28 +335,3 @@ def method(name: str, registry: Mapping[str, Method] = BUILT_IN) -> Method:
         return registry[name]
     except KeyError:
         raise unknown_name("method", name, registry) from None
-
-
-def class_from_file(path: Path, name: str) -> type:
-    """Import a user's Python file and return its class `name`; what goes wrong is one line."""
-    if not path.is_file():
-        raise InputError(f"method file {path} does not exist")
-    spec = importlib.util.spec_from_file_location(f"marginalia_own_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise InputError(f"method file {path} cannot be imported: {type(error).__name__}: {error}") from None
-    try:
-        return getattr(module, name)
-    except AttributeError:
-        raise unknown_name(
-            f"class in {path}", name, (k for k, v in vars(module).items() if inspect.isclass(v))
-        ) from None
-
-
-def tupled(value: Any) -> Any:
-    """Turn lists into tuples at every depth: arms are compared and hashed, and travel through JSON."""
-    return tuple(tupled(v) for v in value) if isinstance(value, list | tuple) else value

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import combinations
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from marginalia.data.encoding import Encoder
+from marginalia.data.table import Table
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike, NDArray
-
-    from marginalia.data.table import Table
 
 
 class HasMarginals(Protocol):
@@ -99,10 +99,33 @@ def marginal_error(
     workload : iterable of attribute tuples, optional
         Default: all pairs of attributes.
     """
-    from marginalia.data.table import Table
-
     answer = answers.counts if isinstance(answers, Table) else answers.marginal
     queries = list(combinations(table.domain.names, 2)) if workload is None else list(workload)
     if not queries:
         raise InputError("marginal error needs at least two attributes")
     return float(np.mean([total_variation(answer(q), table.counts(q)) for q in queries]))
+
+
+def scores(model: Any, table: Table, *, target: str, task: str, one_hot: Iterable[str] | None) -> dict[str, float]:
+    """Return the metrics of `task` for predictions of `model` on the rows of `table`.
+
+    Parameters
+    ----------
+    model : fitted learner
+        With ``predict`` (linear) or ``decision_function`` (logistic; ``predict_proba`` adds the risk).
+    table : Table
+        With the target column.
+    target : str
+    task : {"linear", "logistic"}
+    one_hot : iterable of str or None
+        As the model was fitted with.
+    """
+    encoder = Encoder(table.domain, target, one_hot=one_hot)
+    if task == "linear":
+        return {"mse": mean_squared_error(encoder.target_values(table), model.predict(table))}
+    y = encoder.target_values(table, "logistic")
+    score = np.asarray(model.decision_function(table), float)
+    values = {"auc": roc_auc(y, score), "accuracy": accuracy_of_margin(y, score)}
+    if hasattr(model, "predict_proba"):
+        values["risk"] = log_loss(y, np.asarray(model.predict_proba(table), float)[:, 1])
+    return values

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+from pydantic import TypeAdapter
+
+from marginalia.data.catalog import uncoded
 from marginalia.errors import InputError
-from marginalia.sweep.cells import Cell, metrics_of
-from marginalia.sweep.choices import Choice, select
+from marginalia.sweep.cells import Cell
+from marginalia.sweep.choices import MethodChoice, method_from_file, select
 from marginalia.sweep.config import Config, Experiment, epsilon_text
-from marginalia.sweep.methods import Arm, Method
+from marginalia.sweep.method import Arm, Method
+from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.protocols import Task
-from marginalia.sweep.published_constants import for_dataset
+from marginalia.sweep.runner import metrics_of, version_of_arm
 
 ALL = "all"
 GROUPS = {"learner": "learners", "synthesizer": "synthesizers", "downstream": "downstream"}
@@ -32,49 +37,41 @@ class Job:
         ``synthesizers`` and ``downstream``. A slow method is its own group.
     batch : str
         ``all`` epsilons together, or the one of a slow method's job.
+    epsilons : tuple of float
+        The privacy budgets of this job's private cells.
     arms : tuple of Arm
     sources : tuple of Arm
         The synthesizer arms whose fits the job's arms post-process.
-    own : Choice or None
-        Where the method is, if it is the user's own.
+    file : MethodChoice or None
+        Where the method is, if it is in a file of the user's.
     """
 
     experiment: Experiment
     dataset: str
     group: str
     batch: str
+    epsilons: tuple[float, ...]
     arms: tuple[Arm, ...]
     sources: tuple[Arm, ...] = ()
-    own: Choice | None = None
+    file: MethodChoice | None = None
 
     @property
-    def epsilons(self) -> tuple[float, ...]:
-        """The privacy budgets of this job's private cells."""
-        if self.batch == ALL:
-            return self.experiment.epsilons
-        return tuple(e for e in self.experiment.epsilons if epsilon_text(e) == self.batch)
+    def registry(self) -> Mapping[str, Method]:
+        """The methods that the job's arms are of."""
+        return BUILT_IN if self.file is None else {**BUILT_IN, self.file.id: method_from_file(self.file)}
 
     def settings(self) -> dict[str, Any]:
         """Return all that the job's cells depend on, JSON-able: an edit of it reruns the job."""
-        block = self.experiment.model_dump(mode="json", exclude={"datasets", "methods", "epsilons"})
-        return {
-            **block,
-            "dataset": self.dataset,
-            "group": self.group,
-            "batch": self.batch,
-            "epsilons": list(self.epsilons),
-            "arms": [asdict(a) for a in self.arms],
-            "sources": [asdict(a) for a in self.sources],
-            "own": asdict(self.own) if self.own else None,
-        }
+        return _jobs().dump_python(self, mode="json", exclude={"experiment": {"datasets", "methods", "epsilons"}})
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Job:
         """Return the job that wrote `settings`."""
-        block = Experiment.model_validate({k: v for k, v in settings.items() if k in Experiment.model_fields})
-        arms, sources = (tuple(Arm.from_dict(a) for a in settings[part]) for part in ("arms", "sources"))
-        own = Choice(**settings["own"]) if settings["own"] else None
-        return cls(block, settings["dataset"], settings["group"], settings["batch"], arms, sources, own)
+        return _jobs().validate_python(settings)
+
+    def versions(self) -> list[str]:
+        """Return the versions of the code behind the job's arms: an edit of it reruns the job."""
+        return sorted({version_of_arm(arm, self.registry) for arm in self.arms})
 
     def metrics(self, tasks: Sequence[Task]) -> set[str]:
         """Return the metrics that the job's cells measure."""
@@ -148,10 +145,9 @@ def plan(config: Config, datasets: Mapping[str, Mapping[str, Sequence[Task]]]) -
     """
     jobs: dict[tuple[str, str, str, str], Job] = {}
     for block in config.blocks():
-        choices = [m.choice() for m in block.methods]
-        registry, arms = select(choices)
+        registry, arms = select(block.methods)
         synthesizers = {a.method: a for a in reversed(arms) if not a.tasks}
-        own_methods = {c.id: c for c in choices if c.file}
+        files = {choice.id: choice for choice in block.methods if choice.file}
         for arm in arms:
             if arm.is_private and block.relation not in registry[arm.method].relations:
                 raise InputError(
@@ -167,20 +163,29 @@ def plan(config: Config, datasets: Mapping[str, Mapping[str, Sequence[Task]]]) -
             groups: dict[str, list[Arm]] = {}
             for arm in arms:
                 if list(_tasks_of(arm, tasks)):
-                    groups.setdefault(_group(registry[arm.method], arm), []).append(for_dataset(arm, dataset))
+                    groups.setdefault(_group(registry[arm.method], arm), []).append(
+                        registry[arm.method].for_dataset(arm, uncoded(dataset))
+                    )
             for group, members in groups.items():
                 sources = tuple(synthesizers[n] for n in dict.fromkeys(a.source for a in members if a.source))
                 slow = group not in GROUPS.values()
-                for batch in [epsilon_text(e) for e in block.epsilons] if slow else [ALL]:
-                    job = Job(block, dataset, group, batch, tuple(members), sources, own_methods.get(group))
-                    jobs[block.name, dataset, group, batch] = job
+                batches = {epsilon_text(e): (e,) for e in block.epsilons} if slow else {ALL: block.epsilons}
+                for batch, epsilons in batches.items():
+                    jobs[block.name, dataset, group, batch] = Job(
+                        block, dataset, group, batch, epsilons, tuple(members), sources, files.get(group)
+                    )
     if not jobs and not config.studies:
         raise InputError("nothing to run: no chosen method has a task on the chosen data sets")
     return Plan(jobs)
 
 
 def _group(method: Method, arm: Arm) -> str:
-    return method.id if method.slow or arm.tuned_on_test else GROUPS[method.kind]
+    return method.id if method.cost == "slow" or arm.tuned_on_test else GROUPS[method.kind]
+
+
+@cache
+def _jobs() -> TypeAdapter[Job]:
+    return TypeAdapter(Job)
 
 
 def _tasks_of(arm: Arm, tasks: Iterable[Task]) -> Iterable[Task | None]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from marginalia.data.domain import Domain
 from marginalia.data.files import write_text
@@ -16,6 +17,9 @@ from marginalia.data.splits import random_split
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.sweep.seeds import seed_sequence
+
+if TYPE_CHECKING:
+    from marginalia.data.schema import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,19 @@ class Task:
     target: str
     drop: tuple[str, ...] = ()
     one_hot: tuple[str, ...] | None = None
+
+    def columns(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return those of some attributes that the task may use, target included."""
+        return tuple(name for name in names if name not in self.drop)
+
+
+def tasks_of(entry: Entry) -> tuple[Task, ...]:
+    """Return what can be learnt on a data set."""
+
+    def encoded(drop: tuple[str, ...]) -> tuple[str, ...] | None:
+        return None if entry.one_hot is None else tuple(n for n in entry.one_hot if n not in drop)
+
+    return tuple(Task(task, spec.target, spec.drop, encoded(spec.drop)) for task, spec in entry.tasks.items())
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from marginalia.data.files import atomic_path
 from marginalia.errors import InputError
+from marginalia.sweep.method import NON_PRIVATE
 
 if TYPE_CHECKING:
     import pandas as pd
 
 METRICS = ("mse", "auc", "accuracy", "risk", "marginal_error")
+HEADLINES = ("mse", "auc", "marginal_error")  # those with a figure, and tables for readers
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class ResultRecord:
     status : str
         ``ok``, ``failed``, ``timeout`` or ``memory``.
     message : str
+        Of a run that failed, why; of one that succeeded, why its ledger does not certify it, else empty.
     code_version : str
     """
 
@@ -121,6 +123,14 @@ def read_records(paths: Sequence[str | os.PathLike[str]]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True).sort_values(keys, kind="stable", ignore_index=True)
 
 
-def is_private(epsilon: float) -> bool:
-    """Whether a row's requested `epsilon` stands for a private run (non-private rows carry infinity)."""
-    return math.isfinite(epsilon)
+def certificate(model: Any, delta: float) -> tuple[float, str]:
+    """Return what the ledger of a fitted model says: epsilon at `delta`, and why it is not certified (else ``""``)."""
+    ledger = model.ledger_
+    message = "" if ledger.certified else str(ledger.message) or "its ledger does not certify it"
+    return float(ledger.epsilon(delta)), message
+
+
+def verdicts(rows: pd.DataFrame) -> pd.Series:
+    """Return the verdict of the ledger of each row's run: ``yes``, ``no``, or ``""`` without privacy or a result."""
+    silent = (rows["calibration"] == NON_PRIVATE) | (rows["status"] != "ok")
+    return (rows["message"] == "").map({True: "yes", False: "no"}).mask(silent, "")

@@ -15,9 +15,8 @@ from marginalia.data.schema import Entry, parse_entry
 from marginalia.errors import InputError, unknown_name
 from marginalia.sweep.config import Config, parse
 from marginalia.sweep.plan import Plan, plan
-from marginalia.sweep.protocols import Task
-
-HEADLINES = ("mse", "auc", "marginal_error")
+from marginalia.sweep.protocols import Task, tasks_of
+from marginalia.sweep.records import HEADLINES
 
 
 @dataclass(frozen=True)
@@ -119,15 +118,6 @@ def resolve(content: Mapping[str, Any], cards: Mapping[str, Any], *, probe: bool
 
 def _note(config: Config) -> Path:
     return Path(config.results_dir) / "data" / "auto.json"
-
-
-def tasks_of(entry: Entry) -> tuple[Task, ...]:
-    """Return what can be learnt on a data set."""
-
-    def encoded(drop: tuple[str, ...]) -> tuple[str, ...] | None:
-        return None if entry.one_hot is None else tuple(n for n in entry.one_hot if n not in drop)
-
-    return tuple(Task(task, spec.target, spec.drop, encoded(spec.drop)) for task, spec in entry.tasks.items())
 
 
 def _card(name: str, settings: Mapping[str, Any], cards: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:

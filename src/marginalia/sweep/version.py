@@ -1,28 +1,173 @@
-"""The version of the code that a result depends on."""
+"""What a result depends on: the code that made it, found by following imports.
 
+The version of a piece of work is a hash of the modules that it imports, theirs, and so on; comments and docstrings do
+not count. Of the module that holds the work itself only the definitions count that the work uses, so that the caption
+at the end of a card does not rerun the card.
+"""
+
+from __future__ import annotations
+
+import ast
 import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import marginalia
 
-# What a number depends on; reporting and the command line only show it.
-PARTS = ("data", "privacy", "marginals", "synthesis", "learning", "sweep", "papers")
+ROOT = Path(marginalia.__file__).parent
+_NAMED = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
 
 
 @cache
 def code_version() -> str:
-    """Return the package version and a hash of every source file that results depend on."""
-    return version_of(*PARTS)
+    """Return the package version and a hash of the whole library."""
+    return _stamped(_hash(_source(path)) for path in sorted(ROOT.rglob("*.py")))
+
+
+def version_of(*roots: str | Callable[..., Any]) -> str:
+    """Return the package version and a hash of all code that some work depends on.
+
+    Parameters
+    ----------
+    *roots : str or function
+        A module by its dotted name; a function, or its name as ``module:function``; a user's Python file.
+    """
+    return _version(tuple(sorted({root if isinstance(root, str) else _name(root) for root in roots})))
+
+
+def modules_behind(*roots: str | Callable[..., Any]) -> frozenset[str]:
+    """Return the names of the modules that `version_of` looks at, apart from users' files."""
+    seen: set[str] = set()
+    waiting = [m for root in roots for m in _start(root if isinstance(root, str) else _name(root))[1]]
+    while waiting:
+        module = waiting.pop()
+        if module not in seen:
+            seen.add(module)
+            waiting.extend(_whole(module).imports)
+    return frozenset(seen)
 
 
 @cache
-def version_of(*parts: str) -> str:
-    """Return the package version and a hash of the source files of some parts of the library."""
-    root = Path(marginalia.__file__).parent
-    digest = hashlib.sha256()
-    for part in parts:
-        for path in sorted((root / part).rglob("*")):
-            if path.suffix in {".py", ".yaml", ".csv", ".json", ".j2", ".css", ".js"}:
-                digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return f"{marginalia.__version__}+{digest.hexdigest()[:12]}"
+def _version(roots: tuple[str, ...]) -> str:
+    parts = [text for root in roots for text in _start(root)[0]]
+    return _stamped([*parts, *(f"{m}\n{_whole(m).text}" for m in sorted(modules_behind(*roots)))])
+
+
+def _stamped(texts: Iterable[str]) -> str:
+    return f"{marginalia.__version__}+{_hash(''.join(texts))[:12]}"
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _name(function: Callable[..., Any]) -> str:
+    """Return where a function is defined; what a function made inside another one uses is not known, so all counts."""
+    made_inside = "<" in function.__qualname__
+    return function.__module__ if made_inside else f"{function.__module__}:{function.__qualname__.split('.')[0]}"
+
+
+@dataclass(frozen=True)
+class _Code:
+    text: str
+    imports: frozenset[str]
+
+
+def _start(root: str) -> tuple[list[str], frozenset[str]]:
+    """Return texts that count for a root itself, and the modules that count whole."""
+    module, _, name = root.partition(":")
+    if module.endswith(".py"):
+        return [Path(module).read_text(encoding="utf-8")], frozenset()
+    if not name:
+        return [], frozenset({module})
+    part = _definitions(module, name)
+    return [f"{root}\n{part.text}"], part.imports
+
+
+@cache
+def _whole(module: str) -> _Code:
+    tree = _tree(module)
+    return _Code(ast.unparse(tree) + _data(module, tree), frozenset(_imports(tree)))
+
+
+@cache
+def _definitions(module: str, name: str) -> _Code:
+    """Return the definitions of a module that `name` uses, directly or through others, and what they import."""
+    body = _tree(module).body
+    bound = {name: node for node in body for name in _bound(node)}
+    # What is neither a definition nor an import may change one of them, so it counts always.
+    used = {node for node in body if not isinstance(node, _NAMED) or not list(_bound(node))}
+    waiting = [name, *(n.id for node in used for n in ast.walk(node) if isinstance(n, ast.Name))]
+    while waiting:
+        node = bound.get(waiting.pop())
+        if node is not None and node not in used:
+            used.add(node)
+            waiting.extend(n.id for n in ast.walk(node) if isinstance(n, ast.Name))
+    part = ast.Module([node for node in body if node in used], [])
+    return _Code(ast.unparse(part) + _data(module, part), frozenset(_imports(part)))
+
+
+def _bound(node: ast.stmt) -> Iterator[str]:
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        yield node.name
+    elif isinstance(node, ast.Import | ast.ImportFrom):
+        yield from (alias.asname or alias.name.split(".")[0] for alias in node.names)
+    else:
+        yield from (n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+
+
+def _imports(tree: ast.AST) -> Iterator[str]:
+    """Yield the modules of the library that a tree imports, on its top level or inside functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "marginalia")
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "marginalia":
+            for alias in node.names:
+                submodule = f"{node.module}.{alias.name}"
+                yield submodule if _path(submodule) else str(node.module)
+
+
+def _data(module: str, tree: ast.AST) -> str:
+    """Return the published values that a module of `papers` names: files in the folders beside it."""
+    path = _path(module)
+    if path is None or "papers" not in path.parts:
+        return ""
+    named = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    files = sorted(p for p in path.parent.glob("*/*.csv") if p.stem in named or p.name in named)
+    return "".join(p.read_text(encoding="utf-8") for p in files)
+
+
+@cache
+def _tree(module: str) -> ast.Module:
+    path = _path(module)
+    if path is None:
+        raise ModuleNotFoundError(f"{module} is no module of the library")
+    return ast.parse(_source(path))
+
+
+def _path(module: str) -> Path | None:
+    stem = ROOT.joinpath(*module.split(".")[1:])
+    return next((path for path in (stem.with_suffix(".py"), stem / "__init__.py") if path.is_file()), None)
+
+
+@cache
+def _source(path: Path) -> str:
+    """Return a file's code without comments, docstrings and what only the type checker imports."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return ast.unparse(_Bare().visit(tree))
+
+
+class _Bare(ast.NodeTransformer):
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+        return node
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            return None
+        return self.generic_visit(node)

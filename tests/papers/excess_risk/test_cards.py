@@ -19,8 +19,7 @@ from marginalia.papers.excess_risk.data import (
 )
 from marginalia.papers.excess_risk.strict import coarsened
 from marginalia.papers.registry import card as card_of
-from marginalia.sweep.protocols import Prepared, Task
-from marginalia.sweep.resolve import tasks_of
+from marginalia.sweep.protocols import Prepared, Task, tasks_of
 
 AIM = {"workload": 2, "max_model_mb": 1}
 SMALL = {"sets": ("compas@dpml",), "epsilons": (1.0,), "draws": 2, "splits": 2, "aim": AIM}

@@ -97,7 +97,7 @@ def auc_and_risk(tables: Tables, settings: Settings) -> Figure:
             for ax, name in zip(axes[row * len(names) :], names, strict=False):
                 for i, source in enumerate(settings["sources"]):
                     cells = rows_where(table, dataset=name, source=source).sort_values("factor")
-                    text = "exact marginals" if source == "exact" else METHODS[source].name
+                    text = "exact marginals" if source == "exact" else METHODS[source].label
                     curve(ax, cells["factor"], cells[metric], label=text, **look(i))
                 for value in rows_where(table, dataset=name, source="logistic regression")[metric]:
                     ax.axhline(value, color="#000000", ls=DASHED, lw=0.9, label="logistic regression")

@@ -14,15 +14,26 @@ from marginalia.errors import unknown_name
 from marginalia.learning import DPSGDClassifier, PATEClassifier
 from marginalia.papers.card import Card, lazily
 from marginalia.papers.excess_risk.data import SETS, Coded, fit_logistic, splits
+from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.metrics import roc_auc
 from marginalia.sweep.protocols import Prepared, Task
-from marginalia.sweep.published_constants import TEACHERS, dp_sgd_parameters, n_queries
 from marginalia.sweep.seeds import seed_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 CARD = "excess_risk_f4"
+DP_SGD = BUILT_IN["dp_sgd"].constants["published", "excess_risk"]
+PATE = BUILT_IN["pate"].constants["published", ""]
+# Numbers of teachers K; of Heart the paper's own (its code has 5, 10, 15).
+TEACHERS: dict[str, tuple[int, int, int]] = {
+    "adult": (100, 300, 500),
+    "churn": (100, 150, 200),
+    "compas": (100, 200, 300),
+    "dutch": (100, 450, 800),
+    "heart": (10, 15, 20),
+    "law": (100, 150, 200),
+}
 NO_NOISE = "published, no noise"
 PATE_DELTA = 1e-5  # of the published code; DP-SGD has 1/n² there
 
@@ -87,7 +98,7 @@ def scores(name: str, train: Table, test: Table, task: Task, epsilon: float, see
     delta = 1 / train.n_rows**2
     published = DPSGDClassifier(
         calibration="published", inputs="codes", fit_intercept=True, clip=1.0, delta=delta, random_state=seed,
-        **dp_sgd_parameters(name),
+        **DP_SGD[name],
     )  # fmt: skip
     tight = DPSGDClassifier(
         epsilon=epsilon, delta=delta, fit_intercept=True, clip=1.0, one_hot=task.one_hot, random_state=seed
@@ -103,11 +114,11 @@ def scores(name: str, train: Table, test: Table, task: Task, epsilon: float, see
     for n_teachers in TEACHERS[name]:
         pate = PATEClassifier(
             epsilon=epsilon, delta=PATE_DELTA, calibration="published", n_teachers=n_teachers,
-            n_queries=n_queries(name), random_state=seed,
+            n_queries=PATE[name]["n_queries"], random_state=seed,
         ).fit(known.X, known.y)  # fmt: skip
         yield _scored("pate", "published", epsilon, pate, test, target, unseen.X) | {"n_teachers": n_teachers}
     exact = PATEClassifier(
-        epsilon=epsilon, delta=delta, n_teachers=TEACHERS[name][-1], n_queries=n_queries(name), random_state=seed
+        epsilon=epsilon, delta=delta, n_teachers=TEACHERS[name][-1], n_queries=PATE[name]["n_queries"], random_state=seed
     ).fit(known.X, known.y)
     yield _scored("pate", "tight", epsilon, exact, test, target, unseen.X) | {"n_teachers": TEACHERS[name][-1]}
 

@@ -2,9 +2,13 @@
 
 import pytest
 
-from marginalia.sweep.choices import Choice, select
+from marginalia.data.catalog import uncoded
+from marginalia.sweep.choices import MethodChoice, select
 from marginalia.sweep.methods import BUILT_IN
-from marginalia.sweep.published_constants import for_dataset
+
+
+def for_dataset(arm, dataset):
+    return BUILT_IN[arm.method].for_dataset(arm, uncoded(dataset))
 
 
 def arm(method, calibration, variant=""):
@@ -36,7 +40,7 @@ def test_pate():
 
 
 def test_other_arms_other_sets_and_own_parameters_stay():
-    _, own = select([Choice("dp_sgd", variant="excess_risk", parameters={"steps": 7})])
+    _, own = select([MethodChoice(id="dp_sgd", variant="excess_risk", parameters={"steps": 7})])
     for unchanged, dataset in [
         (arm("dp_sgd", "tight"), "adult"),
         (arm("pate", "tight"), "adult"),

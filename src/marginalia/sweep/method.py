@@ -1,0 +1,169 @@
+"""What the sweep knows of a method: its record, and the arms in which it is compared."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator
+
+from marginalia.errors import InputError, unknown_name
+
+Kind = Literal["learner", "synthesizer", "downstream"]
+NON_PRIVATE = "none"
+
+
+def tupled(value: Any) -> Any:
+    """Turn lists into tuples at every depth: arms are compared and hashed, and are serialised as JSON."""
+    return tuple(tupled(v) for v in value) if isinstance(value, list | tuple) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One way to run a method: a line in a figure.
+
+    Attributes
+    ----------
+    method : str
+        Method id.
+    calibration : {"tight", "published", "corrected", "none"}
+    variant : str
+        Set of constants, or the marginal source of a method that post-processes one.
+    tasks : tuple of str
+        The tasks this arm can do; empty for a synthesizer.
+    source : str
+        Id of the synthesizer whose fit this arm post-processes, or empty.
+    learner : str
+        Public learner trained on synthetic rows (``ols`` or ``logistic``), or empty.
+    parameters : tuple of (str, value)
+        Passed to the class.
+    tuned_on_test : bool
+        Hyper-parameters are chosen on the test rows, as papers have done: not private at any epsilon, and run under
+        ``as_published`` only.
+    """
+
+    method: str
+    calibration: str = "tight"
+    variant: str = ""
+    tasks: tuple[str, ...] = ()
+    source: str = ""
+    learner: str = ""
+    parameters: Annotated[tuple[tuple[str, Any], ...], AfterValidator(tupled)] = ()
+    tuned_on_test: bool = False
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the arm has a privacy budget."""
+        return self.calibration != NON_PRIVATE
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """The record of a method: everything that planner, legends, rankings, tables and tests read of it.
+
+    Attributes
+    ----------
+    id : str
+    label, colour, marker
+        Name, hexadecimal sRGB colour and Matplotlib marker in every figure and table; an empty colour is replaced by
+        a spare one.
+    about : str
+        One line.
+    kind : {"learner", "synthesizer", "downstream"}
+        ``downstream`` methods fit nothing private themselves: they post-process a synthesizer.
+    classes : mapping of task to import path
+        ``module:Class``; a synthesizer's single class stands under ``""``.
+    arms : tuple of Arm
+        What the id alone stands for in a configuration.
+    named : tuple of Arm
+        Further arms, slow or not certified, that a configuration gets by naming their calibration or variant.
+    variants : mapping of str to (label, place)
+        How variants are named, and their places in the cycle of fills and dashes.
+    constants : mapping of (calibration, variant) to mapping of data set to parameters
+        What a paper fixes for each of its data sets, named without its coding (``adult``).
+    relations : tuple of str
+        Neighbouring relations with a privacy proof.
+    pure : bool
+        Whether it is epsilon-DP: delta = 0 is a budget, and a positive delta is not used.
+    cost : {"cheap", "slow"}
+        ``slow``: one job for each epsilon, instead of one for all.
+    default : bool
+        Whether it is in the default sweep.
+    """
+
+    id: str
+    kind: Kind
+    classes: Mapping[str, str]
+    arms: tuple[Arm, ...]
+    about: str = ""
+    label: str = ""
+    colour: str = ""
+    marker: str | tuple[int, int, int] = ""
+    named: tuple[Arm, ...] = ()
+    variants: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    constants: Mapping[tuple[str, str], Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    relations: tuple[str, ...] = ("add_remove", "replace_one")
+    pure: bool = False
+    cost: Literal["cheap", "slow"] = "cheap"
+    default: bool = False
+
+    def load(self, task: str = "") -> type:
+        """Import and return the class for `task`."""
+        try:
+            path = self.classes[task]
+        except KeyError:
+            raise InputError(
+                f"method '{self.id}' has no {task or 'synthesizer'} form; it does {', '.join(self.classes)}"
+            ) from None
+        module, name = path.split(":")
+        if module.endswith(".py"):
+            return class_from_file(Path(module), name)
+        return getattr(importlib.import_module(module), name)
+
+    @property
+    def calibrations(self) -> tuple[str, ...]:
+        """The calibrations of its arms."""
+        return tuple(sorted({arm.calibration for arm in self.arms}))
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a reader wants to know of it, JSON-able."""
+        return {
+            "id": self.id, "label": self.label, "kind": self.kind, "about": self.about, "tasks": sorted(self.classes),
+            "calibrations": self.calibrations, "relations": self.relations, "pure": self.pure, "cost": self.cost,
+            "default": self.default,
+        }  # fmt: skip
+
+    def for_dataset(self, arm: Arm, dataset: str) -> Arm:
+        """Return `arm` with the paper's constants for `dataset` (named without its coding), if the paper lists it.
+
+        An arm with parameters of the user's own stays as it is.
+        """
+        constants = self.constants.get((arm.calibration, arm.variant), {}).get(dataset)
+        if constants is None or arm not in self.arms:
+            return arm
+        return replace(arm, parameters=tuple(sorted({**dict(arm.parameters), **constants}.items())))
+
+
+def class_from_file(path: Path, name: str) -> type:
+    """Import a user's Python file and return its class `name`; what goes wrong is one line."""
+    if not path.is_file():
+        raise InputError(f"method file {path} does not exist")
+    spec = importlib.util.spec_from_file_location(f"marginalia_own_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise InputError(f"method file {path} cannot be imported: {type(error).__name__}: {error}") from None
+    try:
+        return getattr(module, name)
+    except AttributeError:
+        raise unknown_name(
+            f"class in {path}", name, (k for k, v in vars(module).items() if inspect.isclass(v))
+        ) from None

@@ -1,0 +1,197 @@
+"""Run the cells of a sweep: each becomes result rows, from the store or by a fit."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from marginalia.data.table import Table
+from marginalia.sweep import metrics
+from marginalia.sweep.cells import Cell, CellStore
+from marginalia.sweep.fits import fit
+from marginalia.sweep.limits import measured, time_limit
+from marginalia.sweep.method import Arm, Method
+from marginalia.sweep.protocols import Prepared, Task, split_rows
+from marginalia.sweep.records import ResultRecord, certificate
+from marginalia.sweep.version import version_of
+
+if TYPE_CHECKING:
+    from marginalia.sweep.tuning_on_test import TunedOnTest
+
+
+class SourceFailedError(Exception):
+    """The synthesizer that a cell post-processes could not be fitted."""
+
+
+def version_of_arm(arm: Arm, registry: Mapping[str, Method]) -> str:
+    """Return the version of all code that the numbers of an arm depend on: its methods, the split and the metrics.
+
+    Data sets count by the digest of their rows, and this module not at all: it keeps books.
+    """
+    roots = {
+        "marginalia.sweep.cells:Cell", "marginalia.sweep.fits", "marginalia.sweep.metrics",
+        "marginalia.sweep.protocols:split_rows",
+    }  # fmt: skip
+    for name in filter(None, (arm.method, arm.source, arm.learner)):
+        roots |= {path.rpartition(":")[0] for path in registry[name].classes.values()}
+    if arm.tuned_on_test:
+        roots.add("marginalia.sweep.tuning_on_test")
+    return version_of(*roots)
+
+
+class Runner:
+    """Run the cells of one prepared data set.
+
+    Parameters
+    ----------
+    data : Prepared
+    registry : mapping of method id to Method
+    sources : mapping of synthesizer id to Arm
+        The arm whose fit downstream cells post-process.
+    store : CellStore
+    timeout_seconds : float or None
+    """
+
+    def __init__(
+        self,
+        data: Prepared,
+        registry: Mapping[str, Method],
+        sources: Mapping[str, Arm],
+        store: CellStore,
+        timeout_seconds: float | None = None,
+    ) -> None:
+        self.data = data
+        self.registry = registry
+        self.sources = sources
+        self.store = store
+        self.timeout_seconds = timeout_seconds
+        self._rows: tuple[Any, dict[Any, tuple[Table, Table]]] | None = None
+        self._searches: dict[Cell, TunedOnTest] = {}
+
+    def run(self, cell: Cell) -> list[ResultRecord]:
+        """Return the rows of one cell; a failure becomes rows that say so, never an exception."""
+        key = self._key(cell)
+        known = self.store.rows(key)
+        if known is not None and all(r.status == "ok" for r in known):
+            return known
+        rows = self._run(cell)
+        self.store.put(key, rows)
+        return rows
+
+    def _key(self, cell: Cell) -> str:
+        return cell.key(self.data.digest, version_of_arm(cell.arm, self.registry))
+
+    def _run(self, cell: Cell) -> list[ResultRecord]:
+        status, message, spent = "ok", "", math.nan
+        values: dict[str, float] = {}
+        with measured() as cost:
+            try:
+                with time_limit(self.timeout_seconds), warnings.catch_warnings():
+                    warnings.simplefilter("error", RuntimeWarning)  # overflow or 0/0 in a fit is a failed fit
+                    values, (spent, message) = self._values(cell)
+            except TimeoutError as error:
+                status, message = "timeout", str(error)
+            except MemoryError as error:
+                status, message = "memory", str(error) or "out of memory"
+            except Exception as error:  # one broken cell must not stop a sweep of thousands
+                status, message = "failed", f"{type(error).__name__}: {error}".splitlines()[0]
+        names = tuple(values) if status == "ok" else metrics_of(cell.task)
+        return [
+            ResultRecord(
+                experiment=cell.experiment,
+                protocol=cell.protocol,
+                dataset=cell.dataset,
+                task=cell.task.task if cell.task else "",
+                target=cell.task.target if cell.task else "",
+                method=cell.arm.method,
+                variant=cell.arm.variant,
+                calibration=cell.arm.calibration,
+                relation=cell.relation,
+                epsilon=cell.epsilon,
+                delta=cell.delta,
+                epsilon_spent=spent,
+                trial=cell.trial,
+                split=self.data.split_kind(cell.protocol),
+                metric=name,
+                value=float(values.get(name, math.nan)),
+                seconds=cost.seconds,
+                peak_mb=cost.peak_mb,
+                seed=cell.seed,
+                status=status,
+                message=message,
+                code_version=version_of_arm(cell.arm, self.registry),
+            )
+            for name in names
+        ]
+
+    def _values(self, cell: Cell) -> tuple[dict[str, float], tuple[float, str]]:
+        """Return the metrics of a cell, and its certificate."""
+        task = cell.task
+        if task is None:
+            train, _ = self._split(cell)
+            model = self._fit_synthesizer(cell, train)
+            return {"marginal_error": metrics.marginal_error(model, train)}, certificate(model, cell.delta)
+        train, test = self._split(cell, task.columns(self.data.table.domain.names))
+        if cell.arm.tuned_on_test:
+            tuned = self._tuned(cell, task, train, test)
+            model, proof = tuned.fit(cell, train), (tuned.epsilon_charged, tuned.message)
+        else:
+            source = self._source(cell) if cell.arm.source else None
+            model = fit(cell.arm, self.registry, cell.budget, train, task, source)
+            proof = certificate(model, cell.delta) if cell.arm.is_private else (math.inf, "")
+        return metrics.scores(model, test, target=task.target, task=task.task, one_hot=task.one_hot), proof
+
+    def _split(self, cell: Cell, columns: tuple[str, ...] | None = None) -> tuple[Table, Table]:
+        """Return training and test rows of the cell's trial.
+
+        The tables of the trial at hand are kept: what learners compute from a table once, its encoding and
+        Z'Z, lives as long as the table.
+        """
+        key = (cell.experiment, cell.protocol, cell.trial, cell.test_fraction, cell.root_seed)
+        if self._rows is None or self._rows[0] != key:
+            whole = split_rows(
+                self.data, cell.protocol, cell.experiment, cell.trial, cell.test_fraction, cell.root_seed
+            )
+            self._rows = key, {None: whole}
+        kept = self._rows[1]
+        if columns not in kept:
+            train, test = kept[None]
+            assert columns is not None
+            kept[columns] = train.project(columns), test.project(columns)
+        return kept[columns]
+
+    def _tuned(self, cell: Cell, task: Task, train: Table, test: Table) -> TunedOnTest:
+        """Return the search that all trials of a cell share: one for each task and epsilon, as published."""
+        from marginalia.sweep.tuning_on_test import SEARCH, search  # loads scikit-learn, which most jobs need not
+
+        key = replace(cell, trial=SEARCH)
+        if key not in self._searches:
+            self._searches[key] = search(key, task, train, test)
+        return self._searches[key]
+
+    def _fit_synthesizer(self, cell: Cell, train: Table) -> Any:
+        model = fit(cell.arm, self.registry, cell.budget, train)
+        if hasattr(model, "save"):
+            model.save(self.store.model_path(self._key(cell)))
+        return model
+
+    def _source(self, cell: Cell) -> Any:
+        """Return the fitted synthesizer a downstream cell needs: from the store, or fitted now."""
+        source = cell.of_source(self.sources[cell.arm.source])
+        path = self.store.model_path(self._key(source))
+        if not path.exists():
+            failed = [r for r in self.run(source) if r.status != "ok"]
+            if failed:
+                raise SourceFailedError(f"source {source.arm.method}: {failed[0].status}: {failed[0].message}")
+        cls: Any = self.registry[source.arm.method].load()
+        return cls.load(path)
+
+
+def metrics_of(task: Task | None) -> tuple[str, ...]:
+    """Return what is measured on a task, or of a synthesizer (None)."""
+    if task is None:
+        return ("marginal_error",)
+    return ("mse",) if task.task == "linear" else ("auc", "accuracy", "risk")
