@@ -1,0 +1,110 @@
+"""What an edit of the library reruns, on a copy of it, one edit at a time."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import marginalia
+from marginalia.papers.registry import cards
+from marginalia.sweep import version
+from marginalia.sweep.methods import BUILT_IN
+from marginalia.sweep.runner import version_of_arm
+
+CACHES = (version.code_version, version._version, version._whole, version._definitions, version._tree, version._source)
+CARDS = cards()
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    root = tmp_path_factory.mktemp("library") / "marginalia"
+    shutil.copytree(Path(marginalia.__file__).parent, root, ignore=shutil.ignore_patterns("__pycache__"))
+    return root
+
+
+def of_methods():
+    return {name: version_of_arm(record.arms[0], BUILT_IN) for name, record in BUILT_IN.items()}
+
+
+@pytest.fixture
+def changed_by(copy, monkeypatch):
+    """Return a function that says which versions an edit of one file of the library changes."""
+    monkeypatch.setattr(version, "ROOT", copy)
+
+    def forget():
+        for cached in CACHES:
+            cached.cache_clear()
+
+    def changed_by(place, old, new, versions=of_methods):
+        forget()
+        before = versions()
+        path = copy / place
+        text = path.read_text(encoding="utf-8")
+        assert old in text
+        try:
+            path.write_text(text.replace(old, new, 1), encoding="utf-8")
+            forget()
+            after = versions()
+        finally:
+            path.write_text(text, encoding="utf-8")
+        return {name for name in before if before[name] != after[name]}
+
+    yield changed_by
+    forget()
+
+
+def test_a_method_reruns_itself_alone(changed_by):
+    assert changed_by("learning/pate.py", "import numpy as np\n", "import numpy as np\n\nMORE = 1\n") == {"pate"}
+
+
+def test_a_synthesizer_reruns_itself_and_what_stands_on_it(changed_by):
+    changed = changed_by("synthesis/independent.py", "import numpy as np\n", "import numpy as np\n\nMORE = 1\n")
+    assert changed == {"independent"}
+    changed = changed_by("synthesis/aim.py", "import numpy as np\n", "import numpy as np\n\nMORE = 1\n")
+    assert {"aim", "dd_ssp", "aim_synth"} <= changed
+    assert not changed & {"ssp", "mst", "chebyshev", "ols"}
+
+
+def test_only_what_is_private_depends_on_the_mechanisms():
+    for name, record in BUILT_IN.items():
+        roots = {m for m in (name, record.arms[0].source) if m}
+        behind = version.modules_behind(
+            *(path.rpartition(":")[0] for m in roots for path in BUILT_IN[m].classes.values())
+        )
+        depends = any(module.startswith("marginalia.privacy.mechanisms") for module in behind)
+        assert depends == record.arms[0].is_private, name
+
+
+def test_words_and_looks_rerun_nothing(changed_by):
+    assert not changed_by("learning/ssp.py", '"""', '"""Once upon a time. ')
+    assert not changed_by("learning/ssp.py", "import numpy as np\n", "import numpy as np  # arrays\n")
+    assert not changed_by("sweep/methods.py", 'label="PATE"', 'label="Teachers"')
+
+
+def test_a_caption_reruns_neither_parts_nor_tables_nor_figure(changed_by):
+    for name, card in CARDS.items():
+        place = f"{card.run.__module__.removeprefix('marginalia.').replace('.', '/')}.py"
+        parts = (card.run, card.tables, card.figure)
+
+        def versions(parts=parts):
+            return {part.__name__: version.version_of(part) for part in parts}
+
+        assert not changed_by(place, "    caption=", "    caption='More. ' +", versions), name
+
+
+def test_a_reader_reruns_its_data_sets_alone(changed_by):
+    def versions():
+        roots = {name: f"marginalia.data.sources.{name}" for name in ("adult", "compas")}
+        return {name: version.version_of("marginalia.sweep.jobs:prepare_dataset", root) for name, root in roots.items()}
+
+    assert changed_by("data/sources/compas.py", "from __future__", "MORE = 1\nfrom __future__", versions) == {"compas"}
+    assert changed_by("data/schema.py", "from __future__", "MORE = 1\nfrom __future__", versions) == {"adult", "compas"}
+
+
+def test_a_users_file_counts(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("a = 1\n")
+    before = version.version_of(str(path))
+    version._version.cache_clear()
+    path.write_text("a = 2\n")
+    assert version.version_of(str(path)) != before
