@@ -1,17 +1,22 @@
-"""What the figures of the two theory papers share: panels of curves with error bars and one legend below."""
+"""What the figures of the papers' cards share: panels of curves with bars or bands, and one legend below them.
+
+Matplotlib is imported by the functions that draw: the plan imports every card, and the cards import this module.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any
 
-import matplotlib
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from marginalia.reporting.style import DOUBLE_COLUMN, RC
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Okabe and Ito; every curve has its own marker too, for greyscale.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#332288", "#56B4E9", "#882255", "#767676")
@@ -20,10 +25,35 @@ DASHED: Any = (0, (4, 2))
 DOTTED: Any = (0, (1.2, 1.2))
 
 
+@contextmanager
+def drawing(
+    n_panels: int, columns: int, *, entries: int, height: float = 2.0, space: float = 0.35
+) -> Iterator[tuple[Figure, list[Axes]]]:
+    """Open a `grid` in the project's style and, at the end, put one legend below all its panels.
+
+    Parameters
+    ----------
+    n_panels, columns : int
+    entries : int
+        Entries of the legend side by side; 0 for no legend.
+    height : float, default 2.0
+        Of a panel, in inches.
+    space : float, default 0.35
+        For the legend, in inches.
+    """
+    figure, axes = grid(n_panels, columns, height=height, legend=space)
+    with _style():
+        yield figure, axes
+    if entries:
+        legend(figure, axes, entries)
+
+
 def grid(n_panels: int, columns: int, *, height: float = 2.0, legend: float = 0.35) -> tuple[Figure, list[Axes]]:
     """Return a double-column figure with `n_panels` axes and `legend` inches of space below."""
+    from matplotlib.figure import Figure
+
     rows = -(-n_panels // columns)
-    with matplotlib.rc_context(RC):
+    with _style():
         total = rows * height + legend
         figure = Figure(figsize=(DOUBLE_COLUMN * min(1.0, columns / 2), total), layout="constrained")
         figure.get_layout_engine().set(rect=(0, legend / total, 1, 1 - legend / total))  # type: ignore[union-attr, call-arg]
@@ -45,10 +75,38 @@ def log_axis(ax: Axes, ticks: Iterable[float]) -> None:
     ax.set_xticks([], minor=True)
 
 
+def outer_labels(axes: Sequence[Axes], x: str, y: str, *, columns: int) -> None:
+    """Label y in the first column of a grid and x where no panel is below."""
+    for place, ax in enumerate(axes):
+        if place % columns == 0:
+            ax.set_ylabel(y)
+        if place + columns >= len(axes):
+            ax.set_xlabel(x)
+
+
 def curve(ax: Axes, x: Any, y: Any, error: Any = None, **style: Any) -> None:
     """Draw means with bars of one standard error."""
     bars = None if error is None else np.nan_to_num(np.asarray(error, dtype=float))
     ax.errorbar(np.asarray(x, dtype=float), np.asarray(y, dtype=float), yerr=bars, capsize=1.5, elinewidth=0.7, **style)
+
+
+def band(ax: Axes, rows: pd.DataFrame, x: str, y: str, spread: str, style: Mapping[str, Any]) -> None:
+    """Draw means, in the order of `x`, with a band of one `spread`; nothing where there are no rows."""
+    if rows.empty:
+        return
+    rows = rows.sort_values(x)
+    width = rows[spread].fillna(0.0)
+    ax.fill_between(rows[x], rows[y] - width, rows[y] + width, color=style["color"], alpha=0.15, lw=0)
+    ax.plot(rows[x], rows[y], **style)
+
+
+def bars(ax: Axes, groups: Mapping[str, Sequence[float]], ticks: Sequence[str]) -> None:
+    """Draw two groups of bars side by side, a tick for each pair."""
+    for i, (group, values) in enumerate(groups.items()):
+        places = [j + 0.38 * (i - 0.5) for j in range(len(values))]
+        ax.bar(places, values, 0.36, label=group, color=look(i)["color"])
+    ax.set_xticks(range(len(ticks)), ticks, fontsize=5.5)
+    ax.grid(axis="x", visible=False)
 
 
 def legend(figure: Figure, axes: Sequence[Axes], columns: int) -> None:
@@ -57,7 +115,7 @@ def legend(figure: Figure, axes: Sequence[Axes], columns: int) -> None:
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
-    with matplotlib.rc_context(RC):
+    with _style():
         figure.legend(
             entries.values(), entries.keys(), loc="lower center", ncols=columns, frameon=False, handlelength=2.6
         )
@@ -69,3 +127,9 @@ def rows_where(table: pd.DataFrame, **values: Any) -> pd.DataFrame:
     for column, value in values.items():
         mask &= (table[column] == value).to_numpy()
     return table[mask]
+
+
+def _style() -> AbstractContextManager[None]:
+    import matplotlib
+
+    return matplotlib.rc_context(RC)
