@@ -11,13 +11,18 @@ import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
+    import matplotlib.figure
     import pandas as pd
-    from matplotlib.figure import Figure
 
-Settings = Mapping[str, Any]
+# What the functions of a card take and return; pandas and Matplotlib by name only, so that they stay out.
+Settings: TypeAlias = Mapping[str, Any]
+Folders: TypeAlias = Mapping[str, Path]  # of prepared data sets, by their ids
+Frame: TypeAlias = "pd.DataFrame"
+Tables: TypeAlias = "dict[str, pd.DataFrame]"
+Figure: TypeAlias = "matplotlib.figure.Figure"
 
 
 @dataclass(frozen=True)
@@ -48,9 +53,9 @@ class Card:
     caption: str
     defaults: Settings
     parts: Callable[[Settings], list[str]]
-    run: Callable[[str, Settings, int, Mapping[str, Path]], pd.DataFrame]
-    tables: Callable[[pd.DataFrame, Settings], dict[str, pd.DataFrame]]
-    figure: Callable[[dict[str, pd.DataFrame], Settings], Figure]
+    run: Callable[[str, Settings, int, Folders], Frame]
+    tables: Callable[[Frame, Settings], Tables]
+    figure: Callable[[Tables, Settings], Figure]
     datasets: tuple[str, ...] = ()
 
 
@@ -74,11 +79,11 @@ class Comparison:
 
     id: str
     paper: str
-    table: Callable[..., pd.DataFrame]
+    table: Callable[..., Frame]
     needs: str = ""
     title: str = ""
-    figure: Callable[[pd.DataFrame], Figure] | None = None
-    caption: Callable[[pd.DataFrame], str] | None = None
+    figure: Callable[[Frame], Figure] | None = None
+    caption: Callable[[Frame], str] | None = None
 
 
 def part_name(*values: object) -> str:

@@ -8,11 +8,11 @@ import pytest
 from matplotlib.figure import Figure
 
 from marginalia.data import Domain, Table
-from marginalia.papers.adaptive_margin.ablation import FAR_OUTLIERS
-from marginalia.papers.adaptive_margin.data import digits_rows, prepared_rows, synthetic
-from marginalia.papers.adaptive_margin.prototype import CELLS
-from marginalia.papers.adaptive_margin.removal import digits_features, removal_curve
-from marginalia.papers.adaptive_margin.risk import choice, comparison
+from marginalia.papers.adaptive_margin.data import prepared_rows, rows_of
+from marginalia.papers.adaptive_margin.synthetic import synthetic
+from marginalia.papers.adaptive_margin.x1_removal import digits_features, removal_curve
+from marginalia.papers.adaptive_margin.x2_risk import PROTOTYPE, choice, comparison
+from marginalia.papers.adaptive_margin.x6_constants import FAR_OUTLIERS
 from marginalia.papers.registry import card as card_of
 from marginalia.papers.registry import cards
 from marginalia.sweep.protocols import Prepared, Task
@@ -105,8 +105,12 @@ class TestRisk:
         assert found.loc["private_tuning", "verdict"] == "tie"
 
     def test_cells_of_the_prototype(self):
-        assert CELLS["adult@dpml", "practical", "tight"][0.25] == (0.161, 3)
-        assert all(0 < error < 0.55 and trials >= 3 for cells in CELLS.values() for error, trials in cells.values())
+        cells = pd.read_csv(PROTOTYPE, comment="#").set_index(["dataset", "variant", "calibration", "epsilon"])
+        assert cells.index.is_unique
+        first = cells.loc["adult@dpml", "practical", "tight", 0.25]
+        assert (first["reported"], first["reported_trials"]) == (0.161, 3)
+        assert cells["reported"].between(0, 0.55, inclusive="neither").all()
+        assert (cells["reported_trials"] >= 3).all()
 
 
 class TestRows:
@@ -121,8 +125,8 @@ class TestRows:
         np.testing.assert_array_equal(rows.y, 2 * table.column("y") - 1)
 
     def test_digits(self):
-        assert digits_rows("digits_parity").X.shape == (1797, 65)
-        assert digits_rows("digits_3v8").X.shape == (357, 65)
+        assert rows_of("digits_parity", {}).X.shape == (1797, 65)
+        assert rows_of("digits_3v8", {}).X.shape == (357, 65)
 
     def test_public_and_private_digits_are_disjoint_halves(self):
         assert len(digits_features("digits_parity", "raw", 0).y) == 898

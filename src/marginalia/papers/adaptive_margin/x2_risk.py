@@ -1,154 +1,122 @@
-"""Card X2 of the adaptive-margin paper: test error over epsilon, which the paper itself never measures."""
+"""Card X2: test error over epsilon, which Wang, Zhu and Wang themselves never measure."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from marginalia.errors import unknown_name
-from marginalia.papers.adaptive_margin.data import DIGITS, Sample, mean_and_spread, rows_of
-from marginalia.papers.adaptive_margin.prototype import CELLS, SPREAD
-from marginalia.papers.card import Card, lazily
+from marginalia.papers.adaptive_margin.data import Sample, linear_svm, mean_and_spread, rows_of
+from marginalia.papers.adaptive_margin.looks import ARMS, LONG, NAMES, REFERENCES, arm_style
+from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, part_name, part_values
+from marginalia.reporting.panels import DASHED, band, drawing, log_axis, outer_labels, rows_where
+from marginalia.reporting.style import method_look
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
 CARD = "adaptive_margin_x2"
 RELATION = "replace_one"
 TABULAR = ("adult@dpml", "compas@dpml", "acs_employment@dd_ssp")
+DIGITS = ("digits_parity", "digits_3v8", "digits_0v1")
+PROTOTYPE = Path(__file__).parent / "measured" / "prototype.csv"
 
-# Arms of the figure: (method, variant, calibration), and the parameters of the class.
-MARGIN_ARMS: dict[tuple[str, str, str], dict[str, Any]] = {
-    ("adaptive_margin", "published", "published"): {"variant": "published", "selection": "iter"},
-    ("adaptive_margin", "published_last", "published"): {
-        "variant": "published",
-        "selection": "iter",
-        "output": "last",
-    },
-    ("adaptive_margin", "published", "tight"): {"variant": "published", "selection": "iter"},
-    ("adaptive_margin", "practical", "tight"): {"variant": "practical", "selection": "iter"},
-    ("adaptive_margin", "private_tuning", "tight"): {"variant": "practical", "selection": "private_tuning"},
-    ("adaptive_margin", "fixed", "tight"): {"variant": "fixed"},
-}
 ARM = ["method", "variant", "calibration"]
+# (variant, calibration) -> parameters of the classifier.
+MARGIN_ARMS: dict[tuple[str, str], dict[str, str]] = {
+    ("published", "published"): {"variant": "published", "selection": "iter"},
+    ("published_last", "published"): {"variant": "published", "selection": "iter", "output": "last"},
+    ("published", "tight"): {"variant": "published", "selection": "iter"},
+    ("practical", "tight"): {"variant": "practical", "selection": "iter"},
+    ("private_tuning", "tight"): {"variant": "practical", "selection": "private_tuning"},
+    ("fixed", "tight"): {"variant": "fixed"},
+}
 TUNING_BELOW = 10_000  # rows: private tuning trains about 60 models, a minute on Adult
 
 
-def parts(settings: Mapping[str, Any]) -> list[str]:
+def parts(settings: Settings) -> list[str]:
     """One part for each trial of a table, one for all trials of a digits set."""
     names: list[str] = []
     for name in settings["sets"]:
         trials = settings["compas_trials" if name.startswith("compas") else "trials"]
-        names += [name] if name in DIGITS else [f"{name}-{trial}" for trial in range(trials)]
+        names += [name] if name in DIGITS else [part_name(name, trial) for trial in range(trials)]
     return names
 
 
-def run(part: str, settings: Mapping[str, Any], root_seed: int, data: Mapping[str, Path]) -> pd.DataFrame:
+def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
     """Return one row for each method, epsilon and trial of the part."""
     import pandas as pd
 
-    name, trials = part, range(settings["digits_trials"])
-    if part not in DIGITS:
-        name, _, number = part.rpartition("-")
-        trials = range(int(number), int(number) + 1)
-        if name not in TABULAR:
-            raise unknown_name(f"set of study {CARD}", name, (*TABULAR, *DIGITS))
-    rows = rows_of(name, data)
-    found: list[dict[str, Any]] = []
-    for trial in trials:
-        rng = np.random.default_rng(seed_sequence(root_seed, CARD, name, trial))
-        train, test = rows.halves(settings["test_fraction"], rng)
+    name, *trial_of_table = part_values(part)
+    if name not in (*TABULAR, *DIGITS):
+        raise unknown_name(f"set of study {CARD}", name, (*TABULAR, *DIGITS))
+    sample = rows_of(name, data)
+    rows: list[dict[str, Any]] = []
+    for trial in map(int, trial_of_table or range(settings["digits_trials"])):
+        keys = (root_seed, CARD, name, trial)
+        train, test = sample.halves(settings["test_fraction"], np.random.default_rng(seed_sequence(*keys)))
         where = {"dataset": name, "n_train": len(train.y), "d": train.X.shape[1], "trial": trial}
-        found += [{**where, **row} for row in _one_trial(train, test, settings, root_seed, (CARD, name, trial))]
-    return pd.DataFrame(found)
+        rows += [{**where, **row} for row in _fits(train, test, settings, keys)]
+    return pd.DataFrame(rows)
 
 
-def _one_trial(
-    train: Sample, test: Sample, settings: Mapping[str, Any], root_seed: int, keys: tuple[str | int, ...]
-) -> Iterable[dict[str, Any]]:
-    from marginalia.learning import AdaptiveMarginClassifier, DPSGDClassifier, ObjectivePerturbationClassifier
+def _fits(train: Sample, test: Sample, settings: Settings, keys: tuple[int, str, str, int]) -> Iterable[dict[str, Any]]:
+    """Yield a row for each method without privacy, and for each arm and epsilon."""
+    from marginalia.learning.adaptive_margin import AdaptiveMarginClassifier
+    from marginalia.learning.dp_sgd import DPSGDClassifier
+    from marginalia.learning.objective_perturbation import ObjectivePerturbationClassifier
+    from marginalia.learning.public import LogisticClassifier
 
-    yield from _non_private(train, test)
-    for epsilon in settings["epsilons"]:
-        private = {"epsilon": float(epsilon), "delta": settings["delta"], "relation": RELATION}
-        for (method, variant, calibration), parameters in MARGIN_ARMS.items():
-            if variant == "private_tuning" and len(train.y) >= TUNING_BELOW:
-                continue
-            seed = seed_of(root_seed, *keys, method, float(epsilon))
-            model = AdaptiveMarginClassifier(
-                fit_intercept=False, calibration=calibration, random_state=seed, **private, **parameters
-            )
-            yield _fitted(model, train, test, (method, variant, calibration), float(epsilon), settings["delta"])
-        rivals: dict[tuple[str, str, str], tuple[Any, dict[str, float]]] = {
-            ("objective_perturbation", "", "published"): (ObjectivePerturbationClassifier, {}),
-            ("objective_perturbation", "", "tight"): (ObjectivePerturbationClassifier, {}),
-            ("dp_sgd", "", "tight"): (DPSGDClassifier, {}),
-            # Rows of norm 1 need longer weights than the default rate reaches; 10 was picked on sets other than ACS.
-            ("dp_sgd", "rate_10", "tight"): (DPSGDClassifier, {"learning_rate": 10.0}),
-        }
-        for arm, (rival, parameters) in rivals.items():
-            seed = seed_of(root_seed, *keys, arm[0], float(epsilon))
-            model = rival(calibration=arm[2], random_state=seed, **private, **parameters)
-            yield _fitted(model, train, test, arm, float(epsilon), settings["delta"])
-
-
-def _fitted(
-    model: Any, train: Sample, test: Sample, arm: tuple[str, str, str], epsilon: float, delta: float
-) -> dict[str, Any]:
-    start = time.process_time()
-    model.fit(train.X, train.y)
-    seconds = time.process_time() - start
-    return {
-        **_arm(arm),
-        "relation": RELATION,
-        "epsilon": epsilon,
-        "epsilon_spent": model.ledger_.epsilon(delta),
-        "error": test.error(model.coef_),
-        "gamma": getattr(model, "gamma_", math.nan),
-        "hinge_c": getattr(model, "hinge_c_", math.nan),
-        "seconds": seconds,
+    arms: dict[tuple[str, str, str], tuple[Any, dict[str, Any]]] = {
+        ("adaptive_margin", *arm): (AdaptiveMarginClassifier, {"fit_intercept": False, **parameters})
+        for arm, parameters in MARGIN_ARMS.items()
+        if arm[0] != "private_tuning" or len(train.y) < TUNING_BELOW
     }
-
-
-def _non_private(train: Sample, test: Sample) -> Iterable[dict[str, Any]]:
-    """Yield the linear SVM, logistic regression and the majority class."""
-    from sklearn.svm import LinearSVC
-
-    from marginalia.learning import LogisticClassifier
-
-    for method, model in (
-        ("svm", LinearSVC(loss="hinge", C=1.0, fit_intercept=False, max_iter=50_000, random_state=0)),
-        ("logistic", LogisticClassifier()),
-    ):
+    arms |= {
+        ("objective_perturbation", "", "published"): (ObjectivePerturbationClassifier, {}),
+        ("objective_perturbation", "", "tight"): (ObjectivePerturbationClassifier, {}),
+        ("dp_sgd", "", "tight"): (DPSGDClassifier, {}),
+        # Rows of norm 1 need longer weights than the default rate reaches; 10 was picked on sets other than ACS.
+        ("dp_sgd", "rate_10", "tight"): (DPSGDClassifier, {"learning_rate": 10.0}),
+    }
+    private = {"delta": settings["delta"], "relation": RELATION}
+    models: list[tuple[tuple[str, str, str], float, Any]] = [
+        (("svm", "", "none"), math.inf, linear_svm()),
+        (("logistic", "", "none"), math.inf, LogisticClassifier()),
+    ]
+    for epsilon in map(float, settings["epsilons"]):
+        for arm, (classifier, parameters) in arms.items():
+            own = {"epsilon": epsilon, "calibration": arm[2], "random_state": seed_of(*keys, arm[0], epsilon)}
+            models.append((arm, epsilon, classifier(**private, **own, **parameters)))
+    for arm, epsilon, model in models:
         start = time.process_time()
         model.fit(train.X, train.y)
-        yield {**_public(method, test.error(np.ravel(model.coef_))), "seconds": time.process_time() - start}
-    majority = 1.0 if train.y.sum() > 0 else -1.0
-    yield {**_public("majority", float(np.mean(test.y != majority))), "seconds": 0.0}
+        yield {
+            **dict(zip(ARM, arm, strict=True)),
+            "relation": RELATION if epsilon < math.inf else "",
+            "epsilon": epsilon,
+            "gamma": getattr(model, "gamma_", math.nan),
+            "hinge_c": getattr(model, "hinge_c_", math.nan),
+            "seconds": time.process_time() - start,
+            "epsilon_spent": model.ledger_.epsilon(settings["delta"]) if epsilon < math.inf else math.inf,
+            "error": test.error(np.ravel(model.coef_)),
+        }
+    error = float(np.mean(test.y != (1.0 if train.y.sum() > 0 else -1.0)))
+    public = {"variant": "", "calibration": "none", "relation": "", "epsilon": math.inf, "epsilon_spent": math.inf}
+    yield {"method": "majority", **public, "error": error, "seconds": 0.0}
 
 
-def _public(method: str, error: float) -> dict[str, Any]:
-    none = {"relation": "", "epsilon": math.inf, "epsilon_spent": math.inf, "gamma": math.nan, "hinge_c": math.nan}
-    return {**_arm((method, "", "none")), **none, "error": error}
-
-
-def _arm(arm: Sequence[str]) -> dict[str, str]:
-    return dict(zip(ARM, arm, strict=True))
-
-
-def tables(rows: pd.DataFrame, settings: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+def tables(rows: Frame, settings: Settings) -> Tables:
     """Return the means, their comparison with the prototype's, and how much the chosen margin scatters."""
     keys = ["dataset", "n_train", "d", *ARM, "epsilon"]
     summary = mean_and_spread(rows, keys, ["error"]).rename(columns={"error_std": "std"})
     summary["stderr"] = summary["std"] / np.sqrt(summary["n_trials"])
-    spent = rows.groupby(keys, sort=True)["epsilon_spent"].max().reset_index()
-    summary = summary.merge(spent, on=keys)
+    summary = summary.merge(rows.groupby(keys)["epsilon_spent"].max().reset_index(), on=keys)
     chosen = rows[rows["variant"].isin(["published", "practical", "private_tuning"])]
-    gammas = chosen.groupby(keys, sort=True)["gamma"].agg(["min", "median", "max"]).add_prefix("gamma_").reset_index()
+    gammas = chosen.groupby(keys)["gamma"].agg(["min", "median", "max"]).add_prefix("gamma_").reset_index()
     return {
         CARD: summary,
         f"comparison_{CARD}": comparison(summary),
@@ -158,41 +126,28 @@ def tables(rows: pd.DataFrame, settings: Mapping[str, Any]) -> dict[str, pd.Data
     }
 
 
-def wide(summary: pd.DataFrame) -> pd.DataFrame:
+def wide(summary: Frame) -> Frame:
     """Return the mean errors, a column for each epsilon; methods without privacy stand under ``not private``."""
     table = summary.pivot(index=["dataset", *ARM], columns="epsilon", values="error")
-    levels = [float(e) for e in table.columns.to_numpy(dtype=float)]
-    table.columns = pd.Index([f"{e:g}" if math.isfinite(e) else "not private" for e in levels])
-    return table.reset_index()
+    return table.rename(columns=lambda e: f"{e:g}" if math.isfinite(e) else "not private").reset_index()
 
 
-def choice(rows: pd.DataFrame) -> pd.DataFrame:
+def choice(rows: Frame) -> Frame:
     """Return what choosing the hinge parameter privately costs or gains against one fixed in advance, split by split.
 
     ``verdict`` asks whether the mean paired difference exceeds two standard errors.
     """
-    import pandas as pd
-
-    own = rows[(rows["method"] == "adaptive_margin") & (rows["calibration"] == "tight")]
-    errors = own.pivot(index=["dataset", "epsilon", "trial"], columns="variant", values="error")
-    found = []
-    for variant in ("practical", "private_tuning"):
-        if variant not in errors:
-            continue
-        difference = (errors[variant] - errors["fixed"]).dropna()
-        for (dataset, epsilon), group in difference.groupby(["dataset", "epsilon"], sort=True):
-            mean, stderr = float(group.mean()), float(group.std(ddof=1)) / math.sqrt(len(group))
-            verdict = (
-                "tie" if not abs(mean) > 2 * stderr else ("fixed c is better" if mean > 0 else "choosing is better")
-            )
-            found.append(
-                {"dataset": dataset, "variant": variant, "epsilon": epsilon, "minus_fixed": mean, "stderr": stderr,
-                 "n_trials": len(group), "verdict": verdict}
-            )  # fmt: skip
-    return pd.DataFrame(found).sort_values(["dataset", "variant", "epsilon"], ignore_index=True)
+    tight = rows[(rows["method"] == "adaptive_margin") & (rows["calibration"] == "tight")]
+    errors = tight.pivot(index=["dataset", "epsilon", "trial"], columns="variant", values="error")
+    cost = errors.sub(errors["fixed"], axis=0).filter(["practical", "private_tuning"]).rename_axis(columns="variant")
+    groups = cost.stack().dropna().groupby(["dataset", "variant", "epsilon"])
+    table = groups.agg(minus_fixed=lambda g: g.mean(), stderr=lambda g: g.sem(), n_trials="size").reset_index()
+    better = np.where(table["minus_fixed"] > 0, "fixed c is better", "choosing is better")
+    table["verdict"] = np.where(table["minus_fixed"].abs() > 2 * table["stderr"], better, "tie")
+    return table
 
 
-def comparison(summary: pd.DataFrame) -> pd.DataFrame:
+def comparison(summary: Frame) -> Frame:
     """Return every cell that the prototype measured: both means and z, their difference in its standard errors.
 
     Of its spread over splits the prototype tells one rough figure or a range for a data set; within that, ours is
@@ -200,24 +155,44 @@ def comparison(summary: pd.DataFrame) -> pd.DataFrame:
     """
     import pandas as pd
 
-    found = []
-    for cell in summary[summary["method"] == "adaptive_margin"].to_dict("records"):
-        cells = CELLS.get((cell["dataset"], cell["variant"], cell["calibration"]), {})
-        if cell["epsilon"] not in cells:
-            continue
-        reported, trials = cells[cell["epsilon"]]
-        low, high = SPREAD[cell["dataset"]]
-        stderr = math.hypot(cell["stderr"], min(max(cell["std"], low), high) / math.sqrt(trials))
-        kept = {k: cell[k] for k in ("dataset", "variant", "calibration", "epsilon", "stderr", "n_trials")}
-        more = {
-            "mean": cell["error"],
-            "reported": reported,
-            "reported_trials": trials,
-            "z": (cell["error"] - reported) / stderr,
-            "z_own_spread": (cell["error"] - reported) / math.hypot(cell["stderr"], cell["std"] / math.sqrt(trials)),
-        }
-        found.append({**kept, **more})
-    return pd.DataFrame(found)
+    margin = summary[summary["method"] == "adaptive_margin"].rename(columns={"error": "mean"})
+    table = margin.merge(pd.read_csv(PROTOTYPE, comment="#"), on=["dataset", "variant", "calibration", "epsilon"])
+    root = np.sqrt(table["reported_trials"])
+    difference = table["mean"] - table["reported"]
+    spread = table["std"].clip(table["reported_std_low"], table["reported_std_high"])
+    table["z"] = difference / np.hypot(table["stderr"], spread / root)
+    table["z_own_spread"] = difference / np.hypot(table["stderr"], table["std"] / root)
+    cell = ["dataset", "variant", "calibration", "epsilon", "stderr", "n_trials"]
+    return table[[*cell, "mean", "reported", "reported_trials", "z", "z_own_spread"]]
+
+
+def figure(tables: Tables, settings: Settings) -> Figure:
+    """Draw the test error over epsilon, a panel a data set."""
+    table = tables[CARD]
+    names = [name for name in settings["sets"] if name in set(table["dataset"])]
+    perturbed, sgd = method_look("objective_perturbation"), method_look("dp_sgd")
+    looks = {("adaptive_margin", *arm): look for arm, look in ARMS.items()} | {
+        ("objective_perturbation", "", "tight"): arm_style("ObjPert", perturbed.colour, perturbed.marker),
+        ("objective_perturbation", "", "published"): arm_style(
+            "ObjPert, published", perturbed.colour, perturbed.marker, DASHED, is_open=True
+        ),
+        ("dp_sgd", "", "tight"): arm_style("DP-SGD", sgd.colour, sgd.marker),
+        ("dp_sgd", "rate_10", "tight"): arm_style("DP-SGD, learning rate 10", sgd.colour, "^", LONG),
+    }
+    columns = min(3, len(names))
+    with drawing(len(names), columns, entries=4, space=0.75) as (figure, axes):
+        for ax, name in zip(axes, names, strict=True):
+            rows = table[table["dataset"] == name]
+            for method, look in REFERENCES.items():
+                for value in rows.loc[rows["method"] == method, "error"]:
+                    ax.axhline(value, zorder=1.5, lw=0.9, **look)
+            for (method, variant, calibration), look in looks.items():
+                arm = rows_where(rows, method=method, variant=variant, calibration=calibration)
+                band(ax, arm, "epsilon", "error", "stderr", look)
+            log_axis(ax, settings["epsilons"])
+            ax.set_title(f"{NAMES.get(name, name)}, n = {rows['n_train'].iloc[0]:,}")
+        outer_labels(axes, "ε", "test error", columns=3)
+    return figure
 
 
 X2 = Card(
@@ -240,6 +215,6 @@ X2 = Card(
     parts=parts,
     run=run,
     tables=tables,
-    figure=lazily("marginalia.papers.adaptive_margin.figures", "risk_over_epsilon"),
+    figure=figure,
     datasets=TABULAR,
 )

@@ -1,84 +1,89 @@
-"""Card X5 of the adaptive-margin paper: where the privacy budget goes; formulas only, no data."""
+"""Card X5: where the privacy budget of Wang, Zhu and Wang, Algorithms 3 to 5, goes; formulas only, no data."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from marginalia.learning.adaptive_margin_selection import published_tuning_rate, tuning_rate
-from marginalia.papers.card import Card, lazily
+from marginalia.papers.adaptive_margin.looks import PURPLE
+from marginalia.papers.adaptive_margin.theory import published_mu
+from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
 from marginalia.privacy.stopping import mean_runs, random_stopping_mu
-
-if TYPE_CHECKING:
-    import pandas as pd
+from marginalia.reporting.panels import DASHED, drawing, log_axis
 
 CARD = "adaptive_margin_x5"
 
 
-def parts(settings: Mapping[str, Any]) -> list[str]:
-    """One part: it takes a second."""
-    return ["all"]
-
-
-def run(part: str, settings: Mapping[str, Any], root_seed: int, data: Mapping[str, Path]) -> pd.DataFrame:
+def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
     """Return budgets by epsilon, then budgets of one candidate by the number of candidates."""
     import pandas as pd
 
+    from marginalia.learning.adaptive_margin_selection import published_tuning_rate, tuning_rate
+
     delta = settings["delta"]
-    found: list[dict[str, Any]] = []
-    for epsilon in settings["epsilons"]:
-        for calibration, mu in _budgets(epsilon, delta).items():
-            found.append(
-                {"block": "calibration", "epsilon": epsilon, "rule": calibration, "mu": mu, "candidates": 1,
-                 "epsilon_spent": gdp_epsilon(mu, delta)}
-            )  # fmt: skip
-    epsilon, n = settings["epsilon"], settings["n"]
+    rows: list[dict[str, Any]] = [
+        {"block": "calibration", "epsilon": epsilon, "rule": rule, "mu": mu, "candidates": 1,
+         "epsilon_spent": gdp_epsilon(mu, delta)}
+        for epsilon in settings["epsilons"]
+        for rule, mu in _budgets(epsilon, delta).items()
+    ]  # fmt: skip
+    epsilon = settings["epsilon"]
+    budgets = _budgets(epsilon, delta)
     for G in settings["candidates"]:
-        for rule, mu, runs in _per_candidate(G, n, epsilon, delta, settings["misses"]):
-            found.append(
-                {"block": "candidates", "epsilon": epsilon, "rule": rule, "mu": mu, "candidates": G, "runs": runs}
-            )
-    return pd.DataFrame(found)
+        rules = [(f"iter {rule}", budgets[rule] / math.sqrt(G), float(G)) for rule in ("published", "tight")]
+        rates = [
+            (f"{rule}, published r", published_tuning_rate(G, settings["n"]), rule) for rule in ("published", "tight")
+        ]
+        rates += [(f"tight, miss {miss:g}", tuning_rate(G, miss), "tight") for miss in settings["misses"]]
+        for name, r, method in rates:
+            mu = random_stopping_mu(epsilon, delta, r=r, method=method)
+            rules.append((f"private tuning {name}", mu, mean_runs(r)))
+        # mu of one model and its score together, and how many models are trained in the mean
+        rows += [
+            {"block": "candidates", "epsilon": epsilon, "rule": rule, "mu": mu, "candidates": G, "runs": runs}
+            for rule, mu, runs in rules
+        ]
+    return pd.DataFrame(rows)
 
 
 def _budgets(epsilon: float, delta: float) -> dict[str, float]:
     """Return mu by the paper's formula, by the conversion mu²/2 + mu sqrt(2 ln 1/delta) it rests on, and exactly."""
     log = -2 * math.log(delta)
     return {
-        "published": epsilon / (2 * math.sqrt(log)),
+        "published": published_mu(epsilon, delta),
         "conversion": math.sqrt(log + 2 * epsilon) - math.sqrt(log),
         "tight": gdp_mu(epsilon, delta),
     }
 
 
-def _per_candidate(G: int, n: int, epsilon: float, delta: float, misses: list[float]) -> list[tuple[str, float, float]]:
-    """Return (rule, mu of one model and its score together, expected number of models trained)."""
-    budgets = _budgets(epsilon, delta)
-    found = [(f"iter {rule}", budgets[rule] / math.sqrt(G), float(G)) for rule in ("published", "tight")]
-    r = published_tuning_rate(G, n)
-    for rule in ("published", "tight"):
-        mu = random_stopping_mu(epsilon, delta, r=r, method=rule)
-        found.append((f"private tuning {rule}, published r", mu, mean_runs(r)))
-    for miss in misses:
-        r = tuning_rate(G, miss)
-        mu = random_stopping_mu(epsilon, delta, r=r)
-        found.append((f"private tuning tight, miss {miss:g}", mu, mean_runs(r)))
-    return found
-
-
-def tables(rows: pd.DataFrame, settings: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+def tables(rows: Frame, settings: Settings) -> Tables:
     """Return mu and what is really spent for each epsilon, and mu of one candidate for each number of them."""
     calibration = rows[rows["block"] == "calibration"]
     wide = calibration.pivot(index="epsilon", columns="rule", values="mu").reset_index()
     wide["noise_ratio"] = wide["tight"] / wide["published"]
     spent = calibration[calibration["rule"] == "published"].set_index("epsilon")["epsilon_spent"]
     wide["spent_at_published"] = wide["epsilon"].map(spent)
-    wide.columns.name = None
-    candidates = rows[rows["block"] == "candidates"][["candidates", "rule", "mu", "runs"]].reset_index(drop=True)
+    candidates = rows.loc[rows["block"] == "candidates", ["candidates", "rule", "mu", "runs"]]
     return {CARD: wide, f"{CARD}_candidates": candidates}
+
+
+def figure(tables: Tables, settings: Settings) -> Figure:
+    """Draw mu over epsilon, and mu of one candidate over their number."""
+    calibration, candidates = tables[CARD], tables[f"{CARD}_candidates"]
+    with drawing(2, 2, entries=3, height=2.5, space=0.62) as (figure, axes):
+        for rule, dash in (("tight", "-"), ("conversion", DASHED), ("published", (0, (1.5, 1.5)))):
+            axes[0].plot("epsilon", rule, data=calibration, color=PURPLE, ls=dash, marker="o", label=f"{rule} (left)")
+        axes[0].set(xlabel="ε", ylabel="μ of the whole selection")
+        colours = ("#9E77C7", PURPLE, "#B5B5B5", "#767676", "#56B4E9", "#0072B2", "#D55E00")
+        for rule, colour, marker in zip(candidates["rule"].unique(), colours, "oHsd^vX", strict=False):
+            rows = candidates[candidates["rule"] == rule]
+            axes[1].plot(rows["candidates"], rows["mu"], color=colour, marker=marker, label=rule)
+        axes[1].set(xlabel="candidates |Θ|", ylabel="μ of one model with its score")
+        for ax in axes:
+            ax.set(xscale="log", yscale="log")
+        log_axis(axes[0], settings["epsilons"])
+    return figure
 
 
 X5 = Card(
@@ -97,8 +102,8 @@ X5 = Card(
         "candidates": [4, 8, 17, 32, 64, 128, 256, 512, 1000],
         "misses": [0.05, 0.2, 0.5],
     },
-    parts=parts,
+    parts=lambda settings: ["all"],  # it takes a second
     run=run,
     tables=tables,
-    figure=lazily("marginalia.papers.adaptive_margin.figures", "budget"),
+    figure=figure,
 )

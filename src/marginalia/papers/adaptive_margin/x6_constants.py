@@ -1,50 +1,44 @@
-"""Card X6 of the adaptive-margin paper: what each constant is worth, one changed at a time."""
+"""Card X6: what each constant that Wang, Zhu and Wang leave open is worth, one changed at a time."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from marginalia.errors import InputError
-from marginalia.learning.adaptive_margin_grid import PRACTICAL, PUBLISHED, Constants
-from marginalia.learning.adaptive_margin_selection import Trainer, make_candidates, split
-from marginalia.papers.adaptive_margin.data import (
-    DIGITS,
-    Sample,
-    mean_and_spread,
-    rows_of,
-    synthetic,
-)
-from marginalia.papers.card import Card, lazily
+from marginalia.papers.adaptive_margin.data import DIGITS, Sample, mean_and_spread, rows_of
+from marginalia.papers.adaptive_margin.looks import NAMES, PURPLE
+from marginalia.papers.adaptive_margin.synthetic import synthetic
+from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, part_name, part_values
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger
+from marginalia.reporting.panels import drawing
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from marginalia.learning.adaptive_margin_grid import Constants
 
 CARD = "adaptive_margin_x6"
 TABULAR = ("adult@dpml", "compas@dpml")
-FAR_OUTLIERS = "synthetic_far"  # 2000 rows in 20 dimensions, margin .3, 20 far outliers
-WIDE = "synthetic_wide"  # 2000 rows in 3000 dimensions, margin .3: the only set that is projected
-
-# One constant changed: (name, value) -> constants. Every other one is the practical variant's.
-CHANGES: dict[tuple[str, float | str], Constants] = {
-    ("practical", ""): PRACTICAL,
-    **{("steps", T): replace(PRACTICAL, min_steps=T, max_steps=T, max_steps_large=T) for T in (30, 100, 300, 1000)},
-    **{("step_scale", s): replace(PRACTICAL, step_scale=s) for s in (0.3, 3.0, 10.0)},
-    ("radius", 2.0): replace(PRACTICAL, radius=2.0),
-    ("hinge_share", 1 / 3): replace(PRACTICAL, hinge_share=1 / 3),
-    **{("model_share", s): replace(PRACTICAL, model_share=s) for s in (0.5, 0.7)},
-    **{("grid_cut", c): replace(PRACTICAL, grid_cut=c) for c in (0.0, 1.0)},
-    ("output", "last"): PRACTICAL,
+FAR_OUTLIERS, WIDE = "synthetic_far", "synthetic_wide"  # the wide one is the only set that is projected
+MADE_UP: dict[str, dict[str, Any]] = {
+    FAR_OUTLIERS: {"n": 2000, "d": 20, "gamma": 0.3, "n_test": 5000, "outliers": 20},
+    WIDE: {"n": 2000, "d": 3000, "gamma": 0.3, "n_test": 2000},
 }
+
+# One constant of the practical variant changed, by name.
+CHANGES: tuple[tuple[str, tuple[Any, ...]], ...] = (
+    ("steps", (30, 100, 300, 1000)),
+    ("step_scale", (0.3, 3.0, 10.0)),
+    ("radius", (2.0,)),
+    ("hinge_share", (1 / 3,)),
+    ("model_share", (0.5, 0.7)),
+    ("grid_cut", (0.0, 1.0)),
+)
 
 # From the published to the practical variant, one change after the other.
 STEPS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -60,90 +54,74 @@ STEPS: tuple[tuple[str, dict[str, Any]], ...] = (
 PROJECTIONS = (0.0, 0.5, 1.0, 2.0, 3.0)  # C_JL; 0 stands for no projection
 
 
-def parts(settings: Mapping[str, Any]) -> list[str]:
+def parts(settings: Settings) -> list[str]:
     """One part a set and trial."""
-    return [f"{name}-{trial}" for name in settings["sets"] for trial in range(settings["trials"])]
+    return [part_name(name, trial) for name in settings["sets"] for trial in range(settings["trials"])]
 
 
-def run(part: str, settings: Mapping[str, Any], root_seed: int, data: Mapping[str, Path]) -> pd.DataFrame:
+def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
     """Return the test errors of all changes on one split."""
     import pandas as pd
 
-    name, _, number = part.rpartition("-")
+    from marginalia.learning.adaptive_margin import AdaptiveMarginClassifier
+
+    name, number = part_values(part)
     trial = int(number)
     train, test = _sample(name, data, np.random.default_rng(seed_sequence(root_seed, CARD, name, trial)))
     seed = seed_of(root_seed, CARD, name, trial, "adaptive_margin")
-    found: list[dict[str, Any]] = []
-    for (change, value), (constants, calibration) in _arms(name).items():
-        output = "last" if change == "output" else "average"
-        found.append(
-            {"change": change, "value": str(value), **_fit(train, test, constants, calibration, output, settings, seed)}
-        )
+    rows: list[dict[str, Any]] = []
+    for change, value, constants, calibration in _arms(name):
+        start = time.process_time()
+        model = AdaptiveMarginClassifier(
+            epsilon=settings["epsilon"], delta=settings["delta"], variant=constants, calibration=calibration,
+            output="last" if change == "output" else "average", selection="iter", fit_intercept=False, data_radius=1.0,
+            random_state=seed,
+        ).fit(train.X, train.y)  # fmt: skip
+        rows.append(
+            {"change": change, "value": str(value), "error": test.error(model.coef_), "gamma": model.gamma_,
+             "epsilon_spent": model.ledger_.epsilon_spent, "seconds": time.process_time() - start}
+        )  # fmt: skip
     if name != WIDE:
-        found += _curve(train, test, settings, seed)
-    return pd.DataFrame([{"set": name, "n": len(train.y), "trial": trial, **row} for row in found])
+        rows += _curve(train, test, settings, seed)
+    return pd.DataFrame([{"set": name, "n": len(train.y), "trial": trial, **row} for row in rows])
 
 
-def _arms(name: str) -> dict[tuple[str, float | str], tuple[Constants, str]]:
+def _arms(name: str) -> list[tuple[str, float | str, Constants, str]]:
+    """Return what is fitted to a set: the change, its value, all constants and the calibration."""
+    from marginalia.learning.adaptive_margin_grid import PRACTICAL, PUBLISHED
+
     if name == WIDE:  # c = gamma/3 and R = 2 throughout, so that only the projection differs
         plain = replace(PUBLISHED, project_below=0.0)
-        return {
-            ("jl_factor", C): (replace(plain, jl_factor=C, project_below=1.0) if C else plain, "tight")
-            for C in PROJECTIONS
-        }
-    changes = {key: (constants, "tight") for key, constants in CHANGES.items()}
-    return {**changes, **_ladder()} if name == FAR_OUTLIERS else changes
-
-
-def _ladder() -> dict[tuple[str, float | str], tuple[Constants, str]]:
-    found: dict[tuple[str, float | str], tuple[Constants, str]] = {}
-    constants = PUBLISHED
-    for step, (name, change) in enumerate(STEPS):
-        constants = replace(constants, **change)
-        found["ladder", name] = (constants, "published" if step < 3 else "tight")
-    return found
-
-
-def _sample(name: str, data: Mapping[str, Path], rng: np.random.Generator) -> tuple[Sample, Sample]:
+        projected = {C: replace(plain, jl_factor=C, project_below=1.0) if C else plain for C in PROJECTIONS}
+        return [("jl_factor", C, constants, "tight") for C, constants in projected.items()]
+    arms: list[tuple[str, float | str, Constants, str]] = [("practical", "", PRACTICAL, "tight")]
+    for change, values in CHANGES:
+        fields = ("min_steps", "max_steps", "max_steps_large") if change == "steps" else (change,)
+        arms += [(change, v, replace(PRACTICAL, **dict.fromkeys(fields, v)), "tight") for v in values]
+    arms.append(("output", "last", PRACTICAL, "tight"))
     if name == FAR_OUTLIERS:
-        train, test, _ = synthetic(2000, 20, 0.3, rng, n_test=5000, outliers=20)
+        constants = PUBLISHED
+        for place, (step, changed) in enumerate(STEPS):
+            constants = replace(constants, **changed)
+            arms.append(("ladder", step, constants, "published" if place < 3 else "tight"))
+    return arms
+
+
+def _sample(name: str, data: Folders, rng: np.random.Generator) -> tuple[Sample, Sample]:
+    if name in MADE_UP:
+        train, test, _ = synthetic(rng=rng, **MADE_UP[name])
         return train, test
-    if name == WIDE:
-        train, test, _ = synthetic(2000, 3000, 0.3, rng, n_test=2000)
-        return train, test
-    if name not in (*TABULAR, *DIGITS):
-        raise InputError(
-            f"set '{name}' of study {CARD} is none of {', '.join((*TABULAR, *DIGITS, FAR_OUTLIERS, WIDE))}"
-        )
+    known = (*TABULAR, *DIGITS)
+    if name not in known:
+        raise InputError(f"set '{name}' of study {CARD} is none of {', '.join((*known, *MADE_UP))}")
     return rows_of(name, data).halves(0.2, rng)
 
 
-def _fit(
-    train: Sample,
-    test: Sample,
-    constants: Constants,
-    calibration: str,
-    output: Any,
-    settings: Mapping[str, Any],
-    seed: int,
-) -> dict[str, Any]:
-    from marginalia.learning import AdaptiveMarginClassifier
-
-    start = time.process_time()
-    model = AdaptiveMarginClassifier(
-        epsilon=settings["epsilon"], delta=settings["delta"], variant=constants, calibration=calibration, output=output,
-        selection="iter", fit_intercept=False, data_radius=1.0, random_state=seed,
-    ).fit(train.X, train.y)  # fmt: skip
-    return {
-        "error": test.error(model.coef_),
-        "gamma": model.gamma_,
-        "epsilon_spent": model.ledger_.epsilon_spent,
-        "seconds": time.process_time() - start,
-    }
-
-
-def _curve(train: Sample, test: Sample, settings: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
+def _curve(train: Sample, test: Sample, settings: Settings, seed: int) -> list[dict[str, Any]]:
     """Return the exact errors of every candidate of the whole grid: not private, to see how they tie."""
+    from marginalia.learning.adaptive_margin_grid import PRACTICAL
+    from marginalia.learning.adaptive_margin_selection import Trainer, make_candidates, split
+
     n, d = train.X.shape
     everything = replace(PRACTICAL, grid_cut=0.0)
     margins = everything.margins(n, settings["epsilon"])
@@ -157,13 +135,45 @@ def _curve(train: Sample, test: Sample, settings: Mapping[str, Any], seed: int) 
     ]
 
 
-def tables(rows: pd.DataFrame, settings: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+def tables(rows: Frame, settings: Settings) -> Tables:
     """Return the mean error of every change, and the error of each candidate of the grid."""
     changes = mean_and_spread(rows[rows["change"] != "curve"], ["set", "change", "value"], ["error"])
     base = changes[changes["change"] == "practical"].set_index("set")["error"]
     changes["difference"] = changes["error"] - changes["set"].map(base)
     curve = mean_and_spread(rows[rows["change"] == "curve"], ["set", "gamma"], ["error"])
     return {CARD: changes, f"{CARD}_curve": curve}
+
+
+def figure(tables: Tables, settings: Settings) -> Figure:
+    """Draw the error of every change, a panel a set, and in the last panel that of each grid candidate."""
+    table, curves = tables[CARD], tables[f"{CARD}_curve"]
+    names = [name for name in settings["sets"] if name in set(table["set"])]
+    with drawing(len(names) + 1, 3, entries=0, height=3.0, space=0.0) as (figure, (*axes, last)):
+        for ax, name in zip(axes, names, strict=True):
+            rows = table[table["set"] == name]
+            for value in rows.loc[rows["change"] == "practical", "error"]:
+                ax.axvline(value, color="#767676", lw=0.8)
+            labels = [f"{c} {_short(v)}".strip() for c, v in zip(rows["change"], rows["value"], strict=True)]
+            ax.errorbar(rows["error"], range(len(rows)), xerr=rows["error_std"], fmt="H", color=PURPLE, ms=3.5, lw=0.8)
+            ax.set_yticks(range(len(rows)), labels, fontsize=5.0)
+            ax.invert_yaxis()
+            ax.set_xlabel("test error")
+            ax.set_title(NAMES.get(name, name))
+        for name in [n for n in names if n in set(curves["set"])]:
+            curve = curves[curves["set"] == name]
+            last.plot(curve["gamma"], curve["error"], marker="o", ms=2.5, label=NAMES.get(name, name))
+        last.set(xscale="log", xlabel="candidate γ", title="error of each candidate")
+        low, high = last.get_ylim()
+        last.set_ylim(low, high + 0.35 * (high - low))
+        last.legend(fontsize=5, frameon=False, loc="upper left")
+    return figure
+
+
+def _short(value: str) -> str:
+    try:
+        return f"{round(float(value), 3):g}"
+    except ValueError:
+        return value
 
 
 X6 = Card(
@@ -183,6 +193,6 @@ X6 = Card(
     parts=parts,
     run=run,
     tables=tables,
-    figure=lazily("marginalia.papers.adaptive_margin.figures", "ablations"),
+    figure=figure,
     datasets=TABULAR,
 )
