@@ -1,28 +1,30 @@
-"""Card epsilon of the reduced-space method, and its sampling measures, on real Boolean tables."""
+"""Card epsilon of the reduced-space paper: its arms on real Boolean tables, and what is claimed of them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from itertools import combinations
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalia.papers.card import Card, lazily
-from marginalia.papers.chebyshev.runs import beside_real, mean_table
-from marginalia.papers.reduced_space.claims import claims
-from marginalia.sweep.seeds import seed_of, seed_sequence
+from marginalia.data.table import Table
+from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, part_values
+from marginalia.papers.reduced_space.data import SETS, one_part_a_split, split
+from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.mechanisms import laplace
+from marginalia.reporting.means import beside_real, mean_table
+from marginalia.reporting.panels import curve, drawing, log_axis, look, rows_where
+from marginalia.sweep.metrics import marginal_error, roc_auc
+from marginalia.sweep.seeds import seed_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalia.data import Table
-
 CARD = "reduced_space_epsilon"
-SETS = ("adult_bool20", "compas_bool13", "law_bool13", "dutch_bool16")
 TRIPLES = 100
+WIDE = ("adult_bool20", "dutch_bool16")  # far more cells than points are drawn
+LARGEST_SHARE = 0.51  # of epsilon, that the published noise may really spend: (|F| - 1)/(2|F|) and rounding
 
 # Arms: parameters of the synthesizer.
 ARMS: dict[str, dict[str, Any]] = {
@@ -40,87 +42,63 @@ ARMS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def parts(settings: Mapping[str, Any]) -> list[str]:
-    """One part for each table and trial."""
-    return [f"{name}-{trial}" for name in settings["sets"] for trial in range(settings["trials"])]
-
-
-def run(part: str, settings: Mapping[str, Any], root_seed: int, data: Mapping[str, Path]) -> pd.DataFrame:
+def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
     """Return one row for each arm and epsilon, and those of the real rows and of independent columns."""
     import pandas as pd
 
-    name, trial = part.rsplit("-", 1)
-    train, test = _split(name, int(trial), root_seed, data)
-    where = {"dataset": name, "trial": int(trial)}
-    found = [{**where, "arm": "real", "epsilon": np.inf, **_quality(train, train, test)}]
-    for epsilon in settings["epsilons"]:
-        seed = seed_of(root_seed, CARD, name, int(trial), float(epsilon))
-        found.append(
-            {**where, "arm": "independent", "epsilon": float(epsilon), **_independent(train, test, epsilon, seed)}
-        )
+    name, number = part_values(part)
+    trial = int(number)
+    train, test = split(name, trial, root_seed, data)
+    where = {"dataset": name, "trial": trial}
+    rows = [{**where, "arm": "real", "epsilon": np.inf, **_quality(train, train, test)}]
+    for epsilon in map(float, settings["epsilons"]):
+        seed = seed_of(root_seed, CARD, name, trial, epsilon)
+        arms = {"independent": _independent(train, test, epsilon, seed)}
         for arm in settings["arms"]:
-            own, of_tree = _fitted(arm, train, test, epsilon, seed)
-            found.append({**where, "arm": arm, "epsilon": float(epsilon), **own})
-            if of_tree:
-                found.append({**where, "arm": "tree alone", "epsilon": float(epsilon), **of_tree})
-    return pd.DataFrame(found)
+            arms |= _fitted(arm, train, test, epsilon, seed)
+        rows += [{**where, "arm": arm, "epsilon": epsilon, **quality} for arm, quality in arms.items()]
+    return pd.DataFrame(rows)
 
 
-def _split(name: str, trial: int, root_seed: int, data: Mapping[str, Path]) -> tuple[Table, Table]:
-    from marginalia.data.splits import random_split
-    from marginalia.sweep.protocols import Prepared
-
-    prepared = Prepared.load(data[name])
-    rows = prepared.table if prepared.test is None else prepared.table.append(prepared.test)
-    split = random_split(rows, test_fraction=0.2, seed=seed_sequence(root_seed, CARD, name, trial))
-    return split.train, split.test
-
-
-def _fitted(
-    arm: str, train: Table, test: Table, epsilon: float, seed: int
-) -> tuple[dict[str, float], dict[str, float] | None]:
+def _fitted(arm: str, train: Table, test: Table, epsilon: float, seed: int) -> dict[str, dict[str, float]]:
     """Return how good an arm's rows are; with ``tree, lp`` also the rows of its tree itself, without any fit."""
-    from marginalia.data import Table
-    from marginalia.synthesis import ReducedSpaceLP
     from marginalia.synthesis.reduced_space.families import Family
     from marginalia.synthesis.reduced_space.sampling import tree_measure
+    from marginalia.synthesis.reduced_space.synthesizer import ReducedSpaceLP
 
     start = time.process_time()
-    model = ReducedSpaceLP(epsilon=float(epsilon), random_state=seed, **ARMS[arm]).fit(train)
+    model = ReducedSpaceLP(epsilon=epsilon, random_state=seed, **ARMS[arm]).fit(train)
     seconds = time.process_time() - start
     rows = model.sample()
     family = Family(model.family, train.domain.sizes, model.order)
     error = np.abs(family.sums(rows.codes) - family.sums(train.codes)) / train.n_rows
-    own = {
-        **_quality(rows, train, test),
-        "max_error": float(error.max()),
-        "mean_error": float(error.mean()),
-        "optimum": model.optimum_,
-        "certificate": model.certificate(table=rows),
-        "distinct_rows": float(len(np.unique(rows.codes, axis=0))),
-        "epsilon_spent": model.ledger_.epsilon(model.delta),
-        "seconds": seconds,
+    quality = {
+        arm: {
+            **_quality(rows, train, test),
+            "max_error": float(error.max()),
+            "mean_error": float(error.mean()),
+            "optimum": model.optimum_,
+            "certificate": model.certificate(table=rows),
+            "distinct_rows": float(len(np.unique(rows.codes, axis=0))),
+            "epsilon_spent": model.ledger_.epsilon(model.delta),
+            "seconds": seconds,
+        }
     }
-    if arm != "tree, lp":
-        return own, None
-    tree = tree_measure(family, model.averages_, model.scale_)
-    drawn = Table(tree.sample(train.n_rows, np.random.default_rng(seed)), train.domain)
-    return own, _quality(drawn, train, test)
+    if arm == "tree, lp":
+        tree = tree_measure(family, model.averages_, model.scale_)
+        drawn = Table(tree.sample(train.n_rows, np.random.default_rng(seed)), train.domain)
+        quality["tree alone"] = _quality(drawn, train, test)
+    return quality
 
 
 def _independent(train: Table, test: Table, epsilon: float, seed: int) -> dict[str, float]:
     """Independent columns from noisy one-way means: the level that a method of pairs must beat."""
-    from marginalia.data import Table
-    from marginalia.privacy.ledger import Ledger
-    from marginalia.privacy.mechanisms import laplace
-
     p = len(train.domain)
     rng = np.random.default_rng(seed)
-    scale = p / (train.n_rows * float(epsilon))
     means = laplace(
         lambda: train.codes.mean(axis=0),
         sensitivity=p / train.n_rows,
-        scale=scale,
+        scale=p / (train.n_rows * epsilon),
         ledger=Ledger("replace_one"),
         rng=rng,
     )
@@ -132,9 +110,6 @@ def _quality(rows: Table, train: Table, test: Table) -> dict[str, float]:
     """Return accuracy and AUC of a logistic regression on held-out rows, and total variation of pairs and triples."""
     from sklearn.linear_model import LogisticRegression
 
-    from marginalia.sweep.metrics import marginal_error, roc_auc
-
-    names = list(train.domain.names)
     X, y = rows.codes[:, 1:].astype(float), rows.codes[:, 0]
     quality = {"accuracy": float("nan"), "auc": float("nan")}
     if 0 < y.sum() < len(y):
@@ -142,19 +117,84 @@ def _quality(rows: Table, train: Table, test: Table) -> dict[str, float]:
         score = model.decision_function(test.codes[:, 1:].astype(float))
         truth = test.codes[:, 0]
         quality = {"accuracy": float(np.mean((score > 0) == truth)), "auc": roc_auc(truth, score)}
-    triples = list(combinations(names, 3))
+    triples = list(combinations(train.domain.names, 3))
     chosen = np.random.default_rng(0).choice(len(triples), size=min(TRIPLES, len(triples)), replace=False)
     quality["tv2"] = marginal_error(rows, train)
     quality["tv3"] = marginal_error(rows, train, [triples[i] for i in chosen])
     return quality
 
 
-def tables(rows: pd.DataFrame, settings: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+def tables(rows: Frame, settings: Settings) -> Tables:
     """Return means over splits, AUC beside that of the real rows, and the card's claims."""
     values = ["accuracy", "auc", "tv2", "tv3", "max_error", "mean_error", "optimum", "certificate", "distinct_rows",
               "epsilon_spent"]  # fmt: skip
     means = mean_table(rows, ["dataset", "arm", "epsilon"], values)
     return {CARD: means, f"{CARD}_auc": beside_real(rows, "dataset", "arm"), "reduced_space_claims": claims(means)}
+
+
+def claims(means: Frame) -> Frame:
+    """Test every claim cell by cell: a table at an epsilon.
+
+    Returns
+    -------
+    DataFrame
+        ``id, claim, tested, held, worst``: numbers of cells, and by which share the worst one misses (0: none does).
+    """
+    import pandas as pd
+
+    def cells(arm: str, metric: str) -> pd.Series:
+        return rows_where(means, arm=arm).set_index(["dataset", "epsilon"])[metric]
+
+    def at(epsilon: float, arm: str) -> pd.Series:
+        return rows_where(means, arm=arm, epsilon=epsilon).set_index("dataset")["max_error"].filter(WIDE)
+
+    def on_adult(arm: str) -> pd.Series:
+        return cells(arm, "auc")[lambda auc: auc.index.get_level_values("dataset").str.startswith("adult")]
+
+    finite = means.loc[np.isfinite(means["epsilon"]), "epsilon"]
+    low, high = float(finite.min()), float(finite.max())
+    share = 2 * low / high  # noise shrinks by low/high; twice that still counts as following it
+    spent = cells("published, uniform, lp", "epsilon_spent")
+    asked = spent.index.get_level_values("epsilon")
+    return pd.DataFrame(
+        [
+            _verdict("C2a", "uniform points: the largest error does not follow the noise as epsilon grows",
+                     share * at(low, "uniform, lp"), at(high, "uniform, lp")),
+            _verdict("C2b", "points from the released tree: it does", at(high, "tree, lp"),
+                     share * at(low, "tree, lp")),
+            _verdict("C5a", "maxent is at least as good as the LP in total variation of triples",
+                     cells("tree, maxent", "tv3"), cells("tree, lp", "tv3")),
+            _verdict("C5b", "maxent is at least as good as the LP in AUC on Adult",
+                     on_adult("tree, lp"), on_adult("tree, maxent")),
+            _verdict("C5c", "the L1 fit is at least as good as the LP in mean error",
+                     cells("tree, l1", "mean_error"), cells("tree, lp", "mean_error")),
+            _verdict("C6", "the published noise spends half of epsilon", spent / asked, 0 * spent + LARGEST_SHARE),
+        ]
+    )  # fmt: skip
+
+
+def _verdict(identity: str, claim: str, smaller: pd.Series, larger: pd.Series) -> dict[str, Any]:
+    smaller, larger = smaller.align(larger, join="inner")
+    excess = (smaller / larger - 1).to_numpy(dtype=float)
+    worst = float(max(0.0, excess.max())) if excess.size else float("nan")
+    return {"id": identity, "claim": claim, "tested": excess.size, "held": int((excess <= 0).sum()), "worst": worst}
+
+
+def figure(tables: Tables, settings: Settings) -> Figure:
+    """Draw AUC (above) and total variation of pairs (below), a column for each table."""
+    sets = [s for s in settings["sets"] if s in set(tables[CARD]["dataset"])]
+    with drawing(2 * len(sets), max(2, len(sets)), entries=4, space=0.6) as (figure, axes):
+        for name, above, below in zip(sets, axes, axes[len(sets) :], strict=False):
+            rows = rows_where(tables[CARD], dataset=name)
+            private = rows[rows["arm"] != "real"]
+            for metric, ax in (("auc", above), ("tv2", below)):
+                for i, (arm, own) in enumerate(private.groupby("arm", sort=True)):
+                    curve(ax, own["epsilon"], own[metric], own[f"{metric}_stderr"], label=str(arm), **look(i))
+                log_axis(ax, private["epsilon"])
+            above.axhline(rows_where(rows, arm="real")["auc"].iloc[0], color="#000000", lw=0.9, label="real rows")
+            above.set(title=name, xlabel="ε", ylabel="AUC", ylim=(max(0.5, above.get_ylim()[0]), None))  # from chance
+            below.set(yscale="log", xlabel="ε", ylabel="total variation of pairs")
+    return figure
 
 
 EPSILON = Card(
@@ -172,88 +212,9 @@ EPSILON = Card(
         "epsilons": (0.5, 1.0, 2.0, 4.0, 8.0),
         "arms": tuple(ARMS),
     },
-    parts=parts,
+    parts=one_part_a_split,
     run=run,
     tables=tables,
-    figure=lazily("marginalia.papers.reduced_space.figures", "real_tables"),
+    figure=figure,
     datasets=SETS,
-)
-
-
-def _run_measures(part: str, settings: Mapping[str, Any], root_seed: int, data: Mapping[str, Path]) -> pd.DataFrame:
-    """Return κ and the noise-free optimum of every measure built from one release."""
-    import pandas as pd
-
-    from marginalia.privacy.ledger import Ledger
-    from marginalia.privacy.mechanisms import laplace
-    from marginalia.privacy.relation import Relation
-    from marginalia.synthesis.reduced_space.column_generation import fit_columns
-    from marginalia.synthesis.reduced_space.families import Family
-    from marginalia.synthesis.reduced_space.guarantees import laplace_scale
-    from marginalia.synthesis.reduced_space.sampling import (
-        AnyExplicit,
-        MixtureMeasure,
-        ProductMeasure,
-        product_measure,
-        released_measure,
-        renyi_condition_number,
-        tree_measure,
-    )
-    from marginalia.synthesis.reduced_space.spaces import Pool
-
-    name, trial = part.rsplit("-", 1)
-    train, _ = _split(name, int(trial), root_seed, data)
-    family = Family("parities", train.domain.sizes, 2)
-    rng = np.random.default_rng(seed_sequence(root_seed, "reduced_space_kappa", name, int(trial)))
-    scale = (
-        laplace_scale(family, settings["epsilon"], relation=Relation.REPLACE_ONE, calibration="tight") / train.n_rows
-    )
-    exact = family.sums(train.codes) / train.n_rows
-    averages = laplace(
-        exact,
-        sensitivity=family.l1_sensitivity(Relation.REPLACE_ONE) / train.n_rows,
-        scale=scale,
-        ledger=Ledger("replace_one"),
-        rng=rng,
-    )
-    uniform, product = ProductMeasure.uniform(family.sizes), product_measure(family, averages)
-    measures: dict[str, AnyExplicit] = {
-        "uniform": uniform,
-        "product": product,
-        "half product, half uniform": MixtureMeasure(((0.5, product), (0.5, uniform))),
-        "tree": tree_measure(family, averages, scale),
-        "default mixture": released_measure("tree", family, averages, scale),
-    }
-    found = []
-    for title, measure in measures.items():
-        kappa = renyi_condition_number(train, measure)
-        for m in settings["points"]:
-            space = Pool(family, measure.sample(m, rng))
-            optimum = fit_columns(space, exact, loss="chebyshev", gap=1e-4, rng=rng).value
-            found.append(
-                {"dataset": name, "measure": title, "m": m, "trial": int(trial), "kappa": kappa, "optimum": optimum}
-            )
-    return pd.DataFrame(found)
-
-
-KAPPA = Card(
-    id="reduced_space_kappa",
-    title="Reduced space: which measure to draw the points from",
-    caption=(
-        "Noise-free LP optimum over the number of points m, for measures built from one release at epsilon = 1, with "
-        "their Rényi condition number κ. It reads the private rows: an evaluation, not a release."
-    ),
-    defaults={
-        "trials": 2,
-        "sets": ("adult_bool20", "compas_bool13"),
-        "epsilon": 1.0,
-        "points": (300, 1000, 3000, 10_000),
-    },
-    parts=parts,
-    run=_run_measures,
-    tables=lambda rows, settings: {
-        "reduced_space_kappa": mean_table(rows, ["dataset", "measure", "m"], ["kappa", "optimum"])
-    },
-    figure=lazily("marginalia.papers.reduced_space.figures", "measures"),
-    datasets=SETS[:2],
 )
