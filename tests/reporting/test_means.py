@@ -15,6 +15,7 @@ def test_mean_table_counts_trials_and_skips_what_is_missing():
     assert table["error_stderr"].iloc[0] == pytest.approx(0.5)
     assert np.isnan(table["error_stderr"].iloc[1])
     assert table["n_trials"].tolist() == [3, 1]
+    assert mean_table(rows, ["arm"], ["error"], "std")["error_std"].iloc[0] == pytest.approx(0.5**0.5)
 
 
 def test_auc_beside_the_real_rows_is_paired():

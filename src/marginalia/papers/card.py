@@ -8,7 +8,7 @@ imported inside the functions that need them; a test watches that they stay out.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -84,6 +84,13 @@ class Comparison:
     title: str = ""
     figure: Callable[[Frame], Figure] | None = None
     caption: Callable[[Frame], str] | None = None
+
+
+def frame(rows: Sequence[Mapping[str, Any]]) -> Frame:
+    """Return rows as a table: pandas is imported when a card runs, not when it is found."""
+    import pandas as pd
+
+    return pd.DataFrame(rows)
 
 
 def part_name(*values: object) -> str:

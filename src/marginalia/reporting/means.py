@@ -9,10 +9,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def mean_table(rows: pd.DataFrame, keys: Sequence[str], values: Sequence[str]) -> pd.DataFrame:
-    """Return means, standard errors and numbers of trials of `values` for each combination of `keys`."""
+def mean_table(rows: pd.DataFrame, keys: Sequence[str], values: Sequence[str], spread: str = "stderr") -> pd.DataFrame:
+    """Return means of `values`, their ``stderr`` or ``std`` and numbers of trials for each combination of `keys`."""
     groups = rows.groupby(list(keys), sort=True, dropna=False)
-    columns = {value: (value, "mean") for value in values} | {f"{value}_stderr": (value, "sem") for value in values}
+    how = {"stderr": "sem", "std": "std"}[spread]
+    columns = {value: (value, "mean") for value in values} | {f"{value}_{spread}": (value, how) for value in values}
     return groups.agg(**columns, n_trials=(keys[0], "size")).reset_index()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from marginalia.data.encoding import Encoder
 from marginalia.data.table import Table
 from marginalia.errors import unknown_name
-from marginalia.papers.card import Folders, Frame
+from marginalia.papers.card import Folders
 from marginalia.sweep.protocols import Prepared
 
 if TYPE_CHECKING:
@@ -23,12 +22,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 # Two classes of scikit-learn's digits: odd against even, or the second of a pair against the first.
-DIGITS: dict[str, tuple[int, int] | None] = {
-    "digits_parity": None,
-    "digits_3v8": (3, 8),
-    "digits_0v1": (0, 1),
-    "digits_1v9": (1, 9),
-}
+DIGITS = {"digits_parity": None, "digits_3v8": (3, 8), "digits_0v1": (0, 1), "digits_1v9": (1, 9)}
 
 
 @dataclass(frozen=True)
@@ -99,12 +93,3 @@ def linear_svm(C: float = 1.0, tol: float = 1e-4) -> LinearSVC:
     from sklearn.svm import LinearSVC
 
     return LinearSVC(loss="hinge", C=C, fit_intercept=False, tol=tol, max_iter=50_000, random_state=0)
-
-
-def mean_and_spread(rows: Frame, keys: Sequence[str], values: Sequence[str]) -> Frame:
-    """Return one row for each group of `keys`: ``<value>``, ``<value>_std`` and the number of runs ``n_trials``."""
-    columns: dict[str, Any] = {}
-    for value in values:
-        columns |= {value: (value, "mean"), f"{value}_std": (value, "std")}
-    groups = rows.groupby(list(keys), sort=True, dropna=False)
-    return groups.agg(**columns, n_trials=(keys[0], "size")).reset_index()

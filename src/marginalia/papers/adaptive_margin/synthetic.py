@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from marginalia.errors import unknown_name
 from marginalia.papers.adaptive_margin.data import Sample, linear_svm
-from marginalia.papers.card import Settings
+from marginalia.papers.card import Frame, Settings
+from marginalia.reporting.means import mean_table
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
 ARMS = (("practical", "tight"), ("published", "published"))
@@ -58,11 +59,7 @@ def risks(
     train, test, is_outlier = synthetic(n, settings["d"], gamma, rng, n_test=N_TEST, **outliers)
 
     def errors(w: NDArray[np.float64]) -> dict[str, float]:
-        return {
-            "empirical": train.error(w),
-            "inlier": train.take(~is_outlier).error(w),
-            "clean_test": test.error(w),
-        }
+        return {"empirical": train.error(w), "inlier": train.take(~is_outlier).error(w), "clean_test": test.error(w)}
 
     rows = []
     for variant, calibration in ARMS:
@@ -79,3 +76,9 @@ def risks(
     svm = linear_svm().fit(train.X, train.y)
     rows.append({"variant": "svm", "calibration": "none", **errors(np.ravel(svm.coef_))})
     return rows
+
+
+def mean_risks(rows: Frame, keys: list[str]) -> Frame:
+    """Return mean and standard deviation over trials of the risks on training and on clean test rows."""
+    table = mean_table(rows, keys, ["empirical", "clean_test"], "std")
+    return table[[*keys, "empirical", "empirical_std", "clean_test", "clean_test_std", "n_trials"]]

@@ -15,7 +15,7 @@ from marginalia.data.sources.features import read_features
 from marginalia.errors import unknown_name
 from marginalia.papers.adaptive_margin.data import Sample, digit_images, linear_svm, two_classes
 from marginalia.papers.adaptive_margin.looks import NAMES, PURPLE
-from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, part_name, part_values
+from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, frame, part_name, part_values
 from marginalia.reporting.panels import DASHED, drawing, outer_labels
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
@@ -42,7 +42,6 @@ def removal_curve(rows: Sample, *, C: float, max_share: float, batch: int | None
     DataFrame
         ``removed`` (points), ``share`` of n, ``margin`` (geometric, 0 while not separable), ``errors``.
     """
-    import pandas as pd
     from sklearn.exceptions import ConvergenceWarning
 
     n = len(rows.y)
@@ -54,9 +53,12 @@ def removal_curve(rows: Sample, *, C: float, max_share: float, batch: int | None
             warnings.simplefilter("ignore", ConvergenceWarning)  # near the hard margin it runs out of iterations
             w = np.ravel(linear_svm(C, tol=1e-5).fit(left.X, left.y).coef_)
         margins = left.y * (left.X @ w) / np.linalg.norm(w)
-        points.append((removed, removed / n, max(float(margins.min()), 0.0), int(np.count_nonzero(margins <= 0))))
+        points.append(
+            {"removed": removed, "share": removed / n, "margin": max(float(margins.min()), 0.0),
+             "errors": int(np.count_nonzero(margins <= 0))}
+        )  # fmt: skip
         kept = kept[np.sort(np.argsort(margins, kind="stable")[batch:])]
-    return pd.DataFrame(points, columns=["removed", "share", "margin", "errors"])
+    return frame(points)
 
 
 def digits_features(name: str, features: str, root_seed: int) -> Sample:
@@ -104,8 +106,6 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
 
 def tables(rows: Frame, settings: Settings) -> Tables:
     """Return every point of the curves, and where each first becomes separable."""
-    import pandas as pd
-
     keys = ["set", "features", "C", "n"]
     points = rows[[*keys, "removed", "share", "margin", "errors"]]
     summary = []
@@ -114,7 +114,7 @@ def tables(rows: Frame, settings: Settings) -> Tables:
         # The margin at the last point that removed at most this share.
         at = {f"margin_at_{s:g}": curve.loc[curve["share"] <= s + 1e-9, "margin"].iloc[-1] for s in (0.0, 0.02, 0.05)}
         summary.append({**dict(zip(keys, key, strict=True)), "first_separable_share": first, **at})
-    return {CARD: points, f"{CARD}_summary": pd.DataFrame(summary)}
+    return {CARD: points, f"{CARD}_summary": frame(summary)}
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
@@ -144,14 +144,8 @@ X1 = Card(
         "file supplies."
     ),
     defaults={
-        "sets": ["digits_parity", "digits_1v9", "digits_3v8"],
-        "C": [10.0, 1000.0],
-        "max_share": 0.08,
-        "feature_files": [],
-        "classes": None,
+        "sets": ["digits_parity", "digits_1v9", "digits_3v8"], "C": [10.0, 1000.0], "max_share": 0.08,
+        "feature_files": [], "classes": None,
     },
-    parts=parts,
-    run=run,
-    tables=tables,
-    figure=figure,
-)
+    parts=parts, run=run, tables=tables, figure=figure,
+)  # fmt: skip

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from marginalia.errors import unknown_name
-from marginalia.papers.adaptive_margin.data import Sample, linear_svm, mean_and_spread, rows_of
+from marginalia.papers.adaptive_margin.data import Sample, linear_svm, rows_of
 from marginalia.papers.adaptive_margin.looks import ARMS, LONG, NAMES, REFERENCES, arm_style
-from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, part_name, part_values
+from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, frame, part_name, part_values
+from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import DASHED, band, drawing, log_axis, outer_labels, rows_where
 from marginalia.reporting.style import method_look
 from marginalia.sweep.seeds import seed_of, seed_sequence
@@ -48,8 +49,6 @@ def parts(settings: Settings) -> list[str]:
 
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
     """Return one row for each method, epsilon and trial of the part."""
-    import pandas as pd
-
     name, *trial_of_table = part_values(part)
     if name not in (*TABULAR, *DIGITS):
         raise unknown_name(f"set of study {CARD}", name, (*TABULAR, *DIGITS))
@@ -60,7 +59,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
         train, test = sample.halves(settings["test_fraction"], np.random.default_rng(seed_sequence(*keys)))
         where = {"dataset": name, "n_train": len(train.y), "d": train.X.shape[1], "trial": trial}
         rows += [{**where, **row} for row in _fits(train, test, settings, keys)]
-    return pd.DataFrame(rows)
+    return frame(rows)
 
 
 def _fits(train: Sample, test: Sample, settings: Settings, keys: tuple[int, str, str, int]) -> Iterable[dict[str, Any]]:
@@ -112,7 +111,7 @@ def _fits(train: Sample, test: Sample, settings: Settings, keys: tuple[int, str,
 def tables(rows: Frame, settings: Settings) -> Tables:
     """Return the means, their comparison with the prototype's, and how much the chosen margin scatters."""
     keys = ["dataset", "n_train", "d", *ARM, "epsilon"]
-    summary = mean_and_spread(rows, keys, ["error"]).rename(columns={"error_std": "std"})
+    summary = mean_table(rows, keys, ["error"], "std").rename(columns={"error_std": "std"})
     summary["stderr"] = summary["std"] / np.sqrt(summary["n_trials"])
     summary = summary.merge(rows.groupby(keys)["epsilon_spent"].max().reset_index(), on=keys)
     chosen = rows[rows["variant"].isin(["published", "practical", "private_tuning"])]
@@ -212,9 +211,6 @@ X2 = Card(
         "digits_trials": 20,
         "test_fraction": 0.2,
     },
-    parts=parts,
-    run=run,
-    tables=tables,
-    figure=figure,
+    parts=parts, run=run, tables=tables, figure=figure,
     datasets=TABULAR,
-)
+)  # fmt: skip

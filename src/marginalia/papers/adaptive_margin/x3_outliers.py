@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from marginalia.papers.adaptive_margin.data import mean_and_spread
 from marginalia.papers.adaptive_margin.looks import ARMS, REFERENCES
-from marginalia.papers.adaptive_margin.synthetic import risks
-from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, part_name, part_values
+from marginalia.papers.adaptive_margin.synthetic import mean_risks, risks
+from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, frame, part_name, part_values
 from marginalia.reporting.panels import band, drawing, outer_labels, rows_where
 
 CARD = "adaptive_margin_x3"
@@ -20,8 +19,6 @@ def parts(settings: Settings) -> list[str]:
 
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
     """Return the risks of all arms for every number of outliers."""
-    import pandas as pd
-
     kind, number = part_values(part)
     n, gamma, trial = settings["n"], settings["gamma"], int(number)
     key = (root_seed, CARD, kind, trial)
@@ -31,13 +28,12 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
         where = {"kind": kind, "outlier_share": share, "outliers": S, "trial": trial}
         arms = risks(n, gamma, settings, (*key, float(share)), data_key=key, outliers=S, kind=kind)
         rows += [{**where, **row} for row in arms]
-    return pd.DataFrame(rows)
+    return frame(rows)
 
 
 def tables(rows: Frame, settings: Settings) -> Tables:
     """Return the mean risks beside S/n and S/(gamma n)."""
-    keys = ["kind", "outlier_share", "variant", "calibration"]
-    table = mean_and_spread(rows, keys, ["empirical", "clean_test"])
+    table = mean_risks(rows, ["kind", "outlier_share", "variant", "calibration"])
     table["S_over_gamma_n"] = table["outlier_share"] / settings["gamma"]
     return {CARD: table}
 
@@ -71,17 +67,8 @@ X3 = Card(
         "other label. Lines: S/n, and the shape S/(gamma n) of the bound. epsilon = 1, delta = 1e-6, replace-one."
     ),
     defaults={
-        "n": 10_000,
-        "d": 50,
-        "gamma": 0.1,
-        "kinds": ["far", "flip"],
-        "shares": [0.0, 0.005, 0.01, 0.03, 0.1, 0.2],
-        "trials": 5,
-        "epsilon": 1.0,
-        "delta": 1e-6,
+        "n": 10_000, "d": 50, "gamma": 0.1, "kinds": ["far", "flip"], "shares": [0.0, 0.005, 0.01, 0.03, 0.1, 0.2],
+        "trials": 5, "epsilon": 1.0, "delta": 1e-6,
     },
-    parts=parts,
-    run=run,
-    tables=tables,
-    figure=figure,
-)
+    parts=parts, run=run, tables=tables, figure=figure,
+)  # fmt: skip

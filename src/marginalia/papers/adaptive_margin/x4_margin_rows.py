@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from marginalia.papers.adaptive_margin.data import mean_and_spread
 from marginalia.papers.adaptive_margin.looks import ARMS
-from marginalia.papers.adaptive_margin.synthetic import risks
+from marginalia.papers.adaptive_margin.synthetic import mean_risks, risks
 from marginalia.papers.adaptive_margin.theory import explicit_unprojected, gaussian_rule, published_mu, theorem_4_1
-from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables
+from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, frame
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.reporting.panels import band, drawing, log_axis, rows_where
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 CARD = "adaptive_margin_x4"
 
 
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
     """Return the risks of all arms on separable samples, one for each margin and each number of rows."""
-    import pandas as pd
-
     trial = int(part)
     points = [("gamma", settings["n"], gamma) for gamma in settings["gammas"]]
     points += [("n", n, settings["gamma"]) for n in settings["rows"]]
@@ -33,17 +27,17 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
         where = {"sweep": sweep, "n": n, "gamma": gamma, "trial": trial}
         key = (root_seed, CARD, sweep, n, float(gamma), trial)
         rows += [{**where, **row} for row in risks(n, gamma, settings, key)]
-    return pd.DataFrame(rows)
+    return frame(rows)
 
 
 def tables(rows: Frame, settings: Settings) -> Tables:
     """Return the mean risks beside Theorem 4.1 times one fitted constant, the rule of thumb and an explicit bound."""
     epsilon, delta, d = settings["epsilon"], settings["delta"], settings["d"]
-    table = mean_and_spread(rows, ["sweep", "n", "gamma", "variant", "calibration"], ["empirical", "clean_test"])
+    table = mean_risks(rows, ["sweep", "n", "gamma", "variant", "calibration"])
     lines = list(zip(table["variant"], table["n"].astype(int), table["gamma"], strict=True))
     table["shape"] = [theorem_4_1(n, g, 0, epsilon) for _, n, g in lines]
     for _, arm in table.groupby(["variant", "calibration"]):
-        factor = _fitted_factor(arm["clean_test"], arm["shape"])
+        factor = _fitted_factor(arm)
         table.loc[arm.index, "shape_factor"] = factor
         table.loc[arm.index, "shape_scaled"] = np.minimum(factor * arm["shape"], 0.5)
     table["rule_of_thumb"] = [
@@ -68,10 +62,10 @@ def model_budget(variant: str, n: int, epsilon: float, delta: float) -> float:
     return mu * math.sqrt(constants.model_share / constants.margins(n, epsilon).size)
 
 
-def _fitted_factor(risk: pd.Series, shape: pd.Series) -> float:
+def _fitted_factor(arm: Frame) -> float:
     """Return the factor that brings the shape closest to the risks, in logarithms, where neither is at an end."""
-    inside = (risk > 1e-3) & (risk < 0.4)
-    return float(np.exp(np.mean(np.log(risk[inside] / shape[inside])))) if inside.any() else 1.0
+    inside = arm[(arm["clean_test"] > 1e-3) & (arm["clean_test"] < 0.4)]
+    return 1.0 if inside.empty else float(np.exp(np.mean(np.log(inside["clean_test"] / inside["shape"]))))
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
@@ -103,17 +97,8 @@ X4 = Card(
         "thumb Phi(-0.87 n mu gamma²/(2R)). epsilon = 1, delta = 1e-6, replace-one."
     ),
     defaults={
-        "n": 10_000,
-        "d": 50,
-        "gamma": 0.2,
-        "gammas": [0.02, 0.05, 0.1, 0.2, 0.4],
-        "rows": [250, 500, 1000, 2000, 4000, 8000, 16_000, 32_000],
-        "trials": 5,
-        "epsilon": 1.0,
-        "delta": 1e-6,
+        "n": 10_000, "d": 50, "gamma": 0.2, "gammas": [0.02, 0.05, 0.1, 0.2, 0.4],
+        "rows": [250, 500, 1000, 2000, 4000, 8000, 16_000, 32_000], "trials": 5, "epsilon": 1.0, "delta": 1e-6,
     },
-    parts=lambda settings: list(map(str, range(settings["trials"]))),
-    run=run,
-    tables=tables,
-    figure=figure,
-)
+    parts=lambda settings: list(map(str, range(settings["trials"]))), run=run, tables=tables, figure=figure,
+)  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 from marginalia.papers.adaptive_margin.looks import PURPLE
 from marginalia.papers.adaptive_margin.theory import published_mu
-from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables
+from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, frame
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
 from marginalia.privacy.stopping import mean_runs, random_stopping_mu
 from marginalia.reporting.panels import DASHED, drawing, log_axis
@@ -17,8 +17,6 @@ CARD = "adaptive_margin_x5"
 
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
     """Return budgets by epsilon, then budgets of one candidate by the number of candidates."""
-    import pandas as pd
-
     from marginalia.learning.adaptive_margin_selection import published_tuning_rate, tuning_rate
 
     delta = settings["delta"]
@@ -29,12 +27,11 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
         for rule, mu in _budgets(epsilon, delta).items()
     ]  # fmt: skip
     epsilon = settings["epsilon"]
-    budgets = _budgets(epsilon, delta)
+    budgets, calibrations = _budgets(epsilon, delta), ("published", "tight")
     for G in settings["candidates"]:
-        rules = [(f"iter {rule}", budgets[rule] / math.sqrt(G), float(G)) for rule in ("published", "tight")]
-        rates = [
-            (f"{rule}, published r", published_tuning_rate(G, settings["n"]), rule) for rule in ("published", "tight")
-        ]
+        rules = [(f"iter {rule}", budgets[rule] / math.sqrt(G), float(G)) for rule in calibrations]
+        r = published_tuning_rate(G, settings["n"])
+        rates = [(f"{rule}, published r", r, rule) for rule in calibrations]
         rates += [(f"tight, miss {miss:g}", tuning_rate(G, miss), "tight") for miss in settings["misses"]]
         for name, r, method in rates:
             mu = random_stopping_mu(epsilon, delta, r=r, method=method)
@@ -44,7 +41,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
             {"block": "candidates", "epsilon": epsilon, "rule": rule, "mu": mu, "candidates": G, "runs": runs}
             for rule, mu, runs in rules
         ]
-    return pd.DataFrame(rows)
+    return frame(rows)
 
 
 def _budgets(epsilon: float, delta: float) -> dict[str, float]:
@@ -95,15 +92,11 @@ X5 = Card(
         "for trying all (iter) and for private tuning; delta = 1e-6."
     ),
     defaults={
-        "epsilons": [0.25, 0.5, 1.0, 2.0, 4.0, 8.0],
-        "delta": 1e-6,
-        "epsilon": 1.0,
-        "n": 39_073,
-        "candidates": [4, 8, 17, 32, 64, 128, 256, 512, 1000],
-        "misses": [0.05, 0.2, 0.5],
+        "epsilons": [0.25, 0.5, 1.0, 2.0, 4.0, 8.0], "delta": 1e-6, "epsilon": 1.0, "n": 39_073,
+        "candidates": [4, 8, 17, 32, 64, 128, 256, 512, 1000], "misses": [0.05, 0.2, 0.5],
     },
     parts=lambda settings: ["all"],  # it takes a second
     run=run,
     tables=tables,
     figure=figure,
-)
+)  # fmt: skip

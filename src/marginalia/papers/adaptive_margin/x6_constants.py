@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marginalia.errors import InputError
-from marginalia.papers.adaptive_margin.data import DIGITS, Sample, mean_and_spread, rows_of
+from marginalia.papers.adaptive_margin.data import DIGITS, Sample, rows_of
 from marginalia.papers.adaptive_margin.looks import NAMES, PURPLE
 from marginalia.papers.adaptive_margin.synthetic import synthetic
-from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, part_name, part_values
+from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, frame, part_name, part_values
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger
+from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import drawing
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
@@ -61,8 +62,6 @@ def parts(settings: Settings) -> list[str]:
 
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
     """Return the test errors of all changes on one split."""
-    import pandas as pd
-
     from marginalia.learning.adaptive_margin import AdaptiveMarginClassifier
 
     name, number = part_values(part)
@@ -83,7 +82,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
         )  # fmt: skip
     if name != WIDE:
         rows += _curve(train, test, settings, seed)
-    return pd.DataFrame([{"set": name, "n": len(train.y), "trial": trial, **row} for row in rows])
+    return frame([{"set": name, "n": len(train.y), "trial": trial, **row} for row in rows])
 
 
 def _arms(name: str) -> list[tuple[str, float | str, Constants, str]]:
@@ -137,10 +136,10 @@ def _curve(train: Sample, test: Sample, settings: Settings, seed: int) -> list[d
 
 def tables(rows: Frame, settings: Settings) -> Tables:
     """Return the mean error of every change, and the error of each candidate of the grid."""
-    changes = mean_and_spread(rows[rows["change"] != "curve"], ["set", "change", "value"], ["error"])
+    changes = mean_table(rows[rows["change"] != "curve"], ["set", "change", "value"], ["error"], "std")
     base = changes[changes["change"] == "practical"].set_index("set")["error"]
     changes["difference"] = changes["error"] - changes["set"].map(base)
-    curve = mean_and_spread(rows[rows["change"] == "curve"], ["set", "gamma"], ["error"])
+    curve = mean_table(rows[rows["change"] == "curve"], ["set", "gamma"], ["error"], "std")
     return {CARD: changes, f"{CARD}_curve": curve}
 
 
@@ -185,14 +184,8 @@ X6 = Card(
         "epsilon = 1, delta = 1e-6, replace-one."
     ),
     defaults={
-        "sets": [*TABULAR, "digits_parity", FAR_OUTLIERS, WIDE],
-        "trials": 3,
-        "epsilon": 1.0,
-        "delta": 1e-6,
+        "sets": [*TABULAR, "digits_parity", FAR_OUTLIERS, WIDE], "trials": 3, "epsilon": 1.0, "delta": 1e-6,
     },
-    parts=parts,
-    run=run,
-    tables=tables,
-    figure=figure,
+    parts=parts, run=run, tables=tables, figure=figure,
     datasets=TABULAR,
-)
+)  # fmt: skip

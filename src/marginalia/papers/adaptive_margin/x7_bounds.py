@@ -12,7 +12,7 @@ from marginalia.papers.adaptive_margin.data import DIGITS, prepared_rows
 from marginalia.papers.adaptive_margin.looks import NAMES, PURPLE
 from marginalia.papers.adaptive_margin.theory import explicit_unprojected, theorem_4_1
 from marginalia.papers.adaptive_margin.x1_removal import digits_features, removal_curve
-from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables
+from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, frame
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.reporting.panels import DASHED, drawing, outer_labels
 from marginalia.sweep.seeds import seed_sequence
@@ -46,8 +46,6 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
 
 def tables(rows: Frame, settings: Settings) -> Tables:
     """Return the smallest value of each bound over the curve of each set, and the curves."""
-    import pandas as pd
-
     smallest = []
     for (name, n, d), curve in rows.groupby(["set", "n", "d"], sort=True):
         where = curve.sort_values(["theorem_4_1", "removed"]).iloc[0]
@@ -59,7 +57,7 @@ def tables(rows: Frame, settings: Settings) -> Tables:
                 "largest_margin": curve["margin"].max(), "largest_share": curve["share"].max(),
             }
         )  # fmt: skip
-    return {CARD: pd.DataFrame(smallest), f"{CARD}_curves": rows.drop(columns="seconds")}
+    return {CARD: frame(smallest), f"{CARD}_curves": rows.drop(columns="seconds")}
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
@@ -88,17 +86,12 @@ X7 = Card(
         "nothing."
     ),
     defaults={
-        "sets": ["digits_parity", "digits_1v9", "digits_3v8", *TABULAR],
-        "epsilon": 1.0,
-        "delta": 1e-6,
-        "digits_share": 0.08,
-        "table_rows": 4000,
-        "table_C": 100.0,
-        "table_share": 0.4,
+        "sets": ["digits_parity", "digits_1v9", "digits_3v8", *TABULAR], "epsilon": 1.0, "delta": 1e-6,
+        "digits_share": 0.08, "table_rows": 4000, "table_C": 100.0, "table_share": 0.4,
     },
     parts=lambda settings: list(settings["sets"]),  # one part a set
     run=run,
     tables=tables,
     figure=figure,
     datasets=TABULAR,
-)
+)  # fmt: skip

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marginalia.data.table import Table
-from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, part_values
+from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, frame, part_values
 from marginalia.papers.reduced_space.data import SETS, one_part_a_split, split
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms import laplace
@@ -44,8 +44,6 @@ ARMS: dict[str, dict[str, Any]] = {
 
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
     """Return one row for each arm and epsilon, and those of the real rows and of independent columns."""
-    import pandas as pd
-
     name, number = part_values(part)
     trial = int(number)
     train, test = split(name, trial, root_seed, data)
@@ -57,7 +55,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
         for arm in settings["arms"]:
             arms |= _fitted(arm, train, test, epsilon, seed)
         rows += [{**where, "arm": arm, "epsilon": epsilon, **quality} for arm, quality in arms.items()]
-    return pd.DataFrame(rows)
+    return frame(rows)
 
 
 def _fitted(arm: str, train: Table, test: Table, epsilon: float, seed: int) -> dict[str, dict[str, float]]:
@@ -140,7 +138,6 @@ def claims(means: Frame) -> Frame:
     DataFrame
         ``id, claim, tested, held, worst``: numbers of cells, and by which share the worst one misses (0: none does).
     """
-    import pandas as pd
 
     def cells(arm: str, metric: str) -> pd.Series:
         return rows_where(means, arm=arm).set_index(["dataset", "epsilon"])[metric]
@@ -156,7 +153,7 @@ def claims(means: Frame) -> Frame:
     share = 2 * low / high  # noise shrinks by low/high; twice that still counts as following it
     spent = cells("published, uniform, lp", "epsilon_spent")
     asked = spent.index.get_level_values("epsilon")
-    return pd.DataFrame(
+    return frame(
         [
             _verdict("C2a", "uniform points: the largest error does not follow the noise as epsilon grows",
                      share * at(low, "uniform, lp"), at(high, "uniform, lp")),
@@ -207,14 +204,8 @@ EPSILON = Card(
         "others are purely epsilon-DP."
     ),
     defaults={
-        "trials": 5,
-        "sets": SETS,
-        "epsilons": (0.5, 1.0, 2.0, 4.0, 8.0),
-        "arms": tuple(ARMS),
+        "trials": 5, "sets": SETS, "epsilons": (0.5, 1.0, 2.0, 4.0, 8.0), "arms": tuple(ARMS),
     },
-    parts=one_part_a_split,
-    run=run,
-    tables=tables,
-    figure=figure,
+    parts=one_part_a_split, run=run, tables=tables, figure=figure,
     datasets=SETS,
-)
+)  # fmt: skip

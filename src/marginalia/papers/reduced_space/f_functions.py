@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables
+from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, frame
 from marginalia.papers.reduced_space.accuracy import ARMS, error_beside_bounds, one_run, summary
 from marginalia.papers.reduced_space.data import half_and_half
 from marginalia.sweep.seeds import seed_of, seed_sequence
@@ -16,8 +16,6 @@ CARD = "reduced_space_f"
 
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
     """Return one row for each order, trial and arm, at one number of attributes."""
-    import pandas as pd
-
     p, rows = int(part), []
     for order, trial in product(settings["orders"], range(settings["trials"])):
         key = (root_seed, CARD, p, order, trial)
@@ -25,7 +23,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
         for name, arm in ARMS.items():
             fit = one_run(codes, order=order, seed=seed_of(*key, name), space="cube", **arm)
             rows.append({"arm": name, "p": p, "order": order, "trial": trial, **fit})
-    return pd.DataFrame(rows)
+    return frame(rows)
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables
+from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, frame
 from marginalia.papers.reduced_space.accuracy import GAMMA, one_run
 from marginalia.papers.reduced_space.data import bernoulli
 from marginalia.reporting.means import mean_table
@@ -18,8 +18,6 @@ NAMES = {"above_1_delta": "δ", "above_2_delta": "2δ", "above_8_delta": "8δ", 
 
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
     """Return one row for each trial of a block and each family."""
-    import pandas as pd
-
     from marginalia.synthesis.reduced_space.families import Family
     from marginalia.synthesis.reduced_space.guarantees import guarantee
 
@@ -32,7 +30,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
             fit = one_run(codes, order=1, seed=seed_of(*key, kind), space="sampled", measure="uniform",
                           n_points=settings["points"], family=kind, calibration="published")  # fmt: skip
             rows.append({"family": kind, "trial": trial, "accuracy": accuracy, **fit})
-    return pd.DataFrame(rows)
+    return frame(rows)
 
 
 def tables(rows: Frame, settings: Settings) -> Tables:
@@ -60,8 +58,5 @@ FAIL = Card(
         "whose largest error exceeds δ, 2δ, 8δ (allowed: 4γ = 0.2 for 8δ) and the certificate (allowed: γ)."
     ),
     defaults={"trials": 300, "blocks": 4, "points": 40_000},
-    parts=lambda settings: list(map(str, range(settings["blocks"]))),
-    run=run,
-    tables=tables,
-    figure=figure,
-)
+    parts=lambda settings: list(map(str, range(settings["blocks"]))), run=run, tables=tables, figure=figure,
+)  # fmt: skip

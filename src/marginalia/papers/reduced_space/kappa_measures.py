@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, part_values
+from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, frame, part_values
 from marginalia.papers.reduced_space.data import SETS, one_part_a_split, split
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms import laplace
@@ -23,8 +23,6 @@ CARD = "reduced_space_kappa"
 
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
     """Return κ and the noise-free optimum of every measure built from one release."""
-    import pandas as pd
-
     from marginalia.synthesis.reduced_space import sampling
     from marginalia.synthesis.reduced_space.column_generation import fit_columns
     from marginalia.synthesis.reduced_space.families import Family
@@ -57,7 +55,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
             space = Pool(family, measure.sample(m, rng))
             optimum = fit_columns(space, exact, loss="chebyshev", gap=1e-4, rng=rng).value
             rows.append({"dataset": name, "measure": title, "m": m, "trial": trial, "kappa": kappa, "optimum": optimum})
-    return pd.DataFrame(rows)
+    return frame(rows)
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
@@ -79,14 +77,11 @@ KAPPA = Card(
         "their Rényi condition number κ. It reads the private rows: an evaluation, not a release."
     ),
     defaults={
-        "trials": 2,
-        "sets": ("adult_bool20", "compas_bool13"),
-        "epsilon": 1.0,
-        "points": (300, 1000, 3000, 10_000),
+        "trials": 2, "sets": ("adult_bool20", "compas_bool13"), "epsilon": 1.0, "points": (300, 1000, 3000, 10_000),
     },
     parts=one_part_a_split,
     run=run,
     tables=lambda rows, settings: {CARD: mean_table(rows, ["dataset", "measure", "m"], ["kappa", "optimum"])},
     figure=figure,
     datasets=SETS[:2],
-)
+)  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables
+from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, frame
 from marginalia.reporting.panels import DASHED, bars, drawing
 
 CARD = "reduced_space_lemma"
@@ -12,7 +12,6 @@ CARD = "reduced_space_lemma"
 
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
     """Return exact failure probabilities: independent bits, so a product of binomial laws."""
-    import pandas as pd
     from scipy.stats import binom
 
     p, gamma, accuracy = int(part), settings["gamma"], settings["accuracy"]
@@ -27,7 +26,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
             inside = binom.cdf(high, n, 0.5) - binom.cdf(low, n, 0.5)
             rows.append({"bits": p, "values": values, "lemma": lemma, "n": n, "allowed": gamma,
                          "failure": 1 - inside**p})  # fmt: skip
-    return pd.DataFrame(rows)
+    return frame(rows)
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables
+from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, frame
 from marginalia.papers.reduced_space.accuracy import one_run, summary
 from marginalia.papers.reduced_space.data import bernoulli, half_and_half
 from marginalia.reporting.panels import curve, drawing, look
@@ -15,8 +15,6 @@ CARD = "reduced_space_m"
 
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
     """Return one row for each trial and number of points, of Bern(q) or, at q = 0, of the half-and-half law."""
-    import pandas as pd
-
     q, n, rows = float(part), settings["records"], []
     kappa = 1.118 if q == 0 else (2 * (q * q + (1 - q) ** 2)) ** 8
     law = {"law": "half and half" if q == 0 else f"Bern({q:g})", "kappa": kappa}
@@ -27,7 +25,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
         for m in settings["points"]:
             fit = one_run(codes, order=2, seed=seed_of(*key), space="sampled", measure="uniform", n_points=m)
             rows.append({**law, "m": m, "trial": trial, **fit})
-    return pd.DataFrame(rows)
+    return frame(rows)
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:

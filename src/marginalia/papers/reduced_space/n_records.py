@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from marginalia.papers.card import Card, Folders, Frame, Settings
+from marginalia.papers.card import Card, Folders, Frame, Settings, frame
 from marginalia.papers.reduced_space.accuracy import ARMS, error_beside_bounds, one_run, summary
 from marginalia.papers.reduced_space.data import half_and_half
 from marginalia.sweep.seeds import seed_of, seed_sequence
@@ -14,8 +14,6 @@ CARD = "reduced_space_n"
 
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
     """Return one row for each trial and arm, at one number of records."""
-    import pandas as pd
-
     n, rows = int(part), []
     for trial in range(settings["trials"]):
         key = (root_seed, CARD, n, trial)
@@ -24,7 +22,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
             fit = one_run(codes, order=2, seed=seed_of(*key, name), space="sampled", measure="uniform",
                           n_points=settings["points"], **arm)  # fmt: skip
             rows.append({"arm": name, "n": n, "trial": trial, **fit})
-    return pd.DataFrame(rows)
+    return frame(rows)
 
 
 N = Card(
