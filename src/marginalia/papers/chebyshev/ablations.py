@@ -1,4 +1,7 @@
-"""Cards X2 to X6: what smoothness, epsilon, the degree, the calibration and the solver's tolerance do to the error."""
+"""Cards X2 to X6: what smoothness, epsilon, the degree, the calibration and the solver's tolerance do to the error.
+
+Each is one call of `_ablation` with its cases; X5 has besides a table of true epsilons that needs no run.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from marginalia.papers.card import Card, lazily
-from marginalia.papers.chebyshev.runs import DELTA, mean_table, one_run
+from marginalia.papers.card import Card, Settings
+from marginalia.papers.chebyshev.runs import DELTA, DISTANCES, mean_table, one_run
+from marginalia.privacy.calibration import gdp_epsilon
+from marginalia.reporting.panels import curve, drawing, look
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 Case = dict[str, Any]
-
-SUMMARY = ("exact", "lower", "moments", "epsilon_spent", "gap")
-
 
 # d, k, m of the table of true epsilons.
 CALIBRATED = ((1, 1, 16), (1, 1, 256), (1, 2, 16), (1, 3, 16), (2, 1, 8), (2, 1, 32), (2, 2, 8), (2, 2, 32), (2, 3, 8),
@@ -30,11 +33,10 @@ def true_epsilons() -> pd.DataFrame:
     """
     import pandas as pd
 
-    from marginalia.privacy.calibration import gdp_epsilon
     from marginalia.synthesis.chebyshev import calibration as noise
     from marginalia.synthesis.chebyshev.moments import Degrees
 
-    found = []
+    lines = []
     for d, k, m in CALIBRATED:
         indices = Degrees((m,) * d, k)
         attained = noise.attained_sensitivity(indices)
@@ -44,77 +46,94 @@ def true_epsilons() -> pd.DataFrame:
         for epsilon in NOMINAL:
             sigma = noise.noise_scale(indices, 1, epsilon, DELTA, calibration="published")
             line[f"true_epsilon_at_{epsilon:g}"] = gdp_epsilon(attained**0.5 / sigma, DELTA)
-        found.append(line)
-    return pd.DataFrame(found)
+        lines.append(line)
+    return pd.DataFrame(lines)
 
 
-def _study(
+def _ablation(
     card: str,
     title: str,
     caption: str,
     over: str,
-    cases: Callable[[Mapping[str, Any]], list[Case]],
+    cases: Callable[[Settings], list[Case]],
     more: Callable[[], dict[str, pd.DataFrame]] = dict,
     **defaults: Any,
 ) -> Card:
-    """Return the study that runs every case for all trials.
+    """Return the card that runs every case for all trials.
 
     `over` is the setting on the horizontal axis; `more` makes tables that need no run.
     """
 
-    def parts(settings: Mapping[str, Any]) -> list[str]:
-        return ["all"]  # seconds a trial
-
-    def run(part: str, settings: Mapping[str, Any], root_seed: int, data: Mapping[str, Path]) -> pd.DataFrame:
+    def run(part: str, settings: Settings, root_seed: int, data: Mapping[str, Path]) -> pd.DataFrame:
         import pandas as pd
 
         return pd.DataFrame(
-            one_run((card,), root_seed, trial=trial, exact=False, **case)
+            one_run(card, root_seed, trial=trial, **case)
             for case in cases(settings)
             for trial in range(settings["trials"])
         )
 
-    def tables(rows: pd.DataFrame, settings: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+    def tables(rows: pd.DataFrame, settings: Settings) -> dict[str, pd.DataFrame]:
         keys = ["d", "k", "n", "epsilon", "m", "calibration", "tolerance"]
-        return {card: mean_table(rows, keys, SUMMARY), **more()}
+        return {card: mean_table(rows, keys, [*DISTANCES, "epsilon_spent", "gap"]), **more()}
 
     return Card(
         id=card,
         title=title,
-        caption=caption,
+        caption=f"{caption} Means over trials, bars: one standard error. In the plane and in space the cosine lower "
+        "bound of d_k.",
         defaults={"trials": 10, "over": over, **defaults},
-        parts=parts,
+        parts=lambda settings: ["all"],  # seconds a trial
         run=run,
         tables=tables,
-        figure=lazily("marginalia.papers.chebyshev.figures", "ablation"),
+        figure=_figure,
     )
 
 
-_BARS = "Means over trials, bars: one standard error. In the plane and in space the cosine lower bound of d_k."
+def _figure(tables: dict[str, pd.DataFrame], settings: Settings) -> Figure:
+    """Draw error over the setting named ``over``, a curve for each case."""
+    table, over = next(iter(tables.values())), settings["over"]
+    names = ["k", "d", "n"] if over != "k" else ["d", "n"]
+    with drawing(1, 1, entries=1, height=2.4, space=0.5) as (drawn, (ax,)):
+        for i, (key, rows) in enumerate(table.groupby(names, sort=True)):
+            shown = "exact" if rows["exact"].notna().any() else "lower"
+            rows = rows.sort_values(over)
+            label = ", ".join(f"{a} = {v:,}" for a, v in zip(names, key, strict=True)) + f" ({DISTANCES[shown]})"
+            curve(ax, rows[over], rows[shown], rows[f"{shown}_stderr"], label=label, **look(i))
+            if rows["calibration"].nunique() > 1:
+                for _, row in rows.iterrows():
+                    ax.annotate(row["calibration"], (row[over], row[shown]), xytext=(4, 4), textcoords="offset points")
+        ax.set(xlabel=over.replace("_", " "), ylabel="$d_k$", yscale="log")
+        if over not in ("k", "epsilon_spent"):
+            ax.set_xscale("log")
+        elif over == "k":
+            ax.set_xticks(sorted(table["k"].unique()))
+    return drawn
 
-X2 = _study(
+
+X2 = _ablation(
     "chebyshev_x2",
     "Smoothness helps until k = d",
-    f"Error over the smoothness k at n = 10,000. {_BARS}",
+    "Error over the smoothness k at n = 10,000.",
     "k",
     lambda s: [{"k": k, "d": d, "n": s["n"]} for d in s["dimensions"] for k in s["smoothness"]],
     n=10_000,
     dimensions=(2, 3),
     smoothness=(1, 2, 3),
 )
-X3 = _study(
+X3 = _ablation(
     "chebyshev_x3",
     "Error over epsilon",
-    f"k = d = 2, n = 10,000, degree 16. {_BARS}",
+    "k = d = 2, n = 10,000, degree 16.",
     "epsilon",
     lambda s: [{"k": 2, "d": 2, "n": s["n"], "m": 16, "epsilon": e} for e in s["epsilons"]],
     n=10_000,
     epsilons=(0.25, 0.5, 1.0, 2.0, 4.0),
 )
-X4 = _study(
+X4 = _ablation(
     "chebyshev_x4",
     "Error over the degree m",
-    f"Too small a degree hurts by bias, too large a one hardly does. {_BARS}",
+    "Too small a degree hurts by bias, too large a one hardly does.",
     "m",
     lambda s: [{"k": int(k), "d": int(d), "n": n, "m": m} for k, d, n, ms in s["grid"] for m in ms],
     grid=(
@@ -124,19 +143,19 @@ X4 = _study(
         (2, 2, 100_000, (16, 33, 48)),
     ),
 )
-X5 = _study(
+X5 = _ablation(
     "chebyshev_x5",
     "What the published noise buys, and costs",
-    f"k = d = 2, n = 10,000, degree 16, nominal epsilon 1; epsilon_spent is the true one over the cube. {_BARS}",
+    "k = d = 2, n = 10,000, degree 16, nominal epsilon 1; epsilon_spent is the true one over the cube.",
     "epsilon_spent",
     lambda s: [{"k": 2, "d": 2, "n": s["n"], "m": 16, "calibration": c} for c in ("published", "tight", "corrected")],
     more=lambda: {"chebyshev_x5_true_epsilon": true_epsilons()},
     n=10_000,
 )
-X6 = _study(
+X6 = _ablation(
     "chebyshev_x6",
     "Solving harder than the noise does not help",
-    f"Error over the relative duality gap at which the solver stops. {_BARS}",
+    "Error over the relative duality gap at which the solver stops.",
     "tolerance",
     lambda s: [
         {"k": 2, "d": d, "n": s["n"], "m": m, "tolerance": t} for d, m in ((2, 16), (1, 33)) for t in s["tolerances"]

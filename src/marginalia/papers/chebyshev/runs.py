@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.errors import unknown_name
+from marginalia.privacy.ledger import Ledger
 from marginalia.sweep.seeds import seed_sequence
 
 if TYPE_CHECKING:
@@ -19,20 +20,15 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 DELTA = 1e-6
+DISTANCES = {"exact": "exact", "lower": "cosine lower bound", "moments": "moment part of the upper bound"}
 RASTER_NODES = 800  # a mean-preserving raster this fine moves d_k by less than 4e-6 in the plane
-RESAMPLES = 2000
 FIRST_ORDER_ITERATIONS = 3000  # the cards study the method, not the cap that a user's fit has
 
 
 def population(name: str, n: int, d: int, rng: np.random.Generator) -> Array:
     """Return n records in [-1, 1]^d.
 
-    Parameters
-    ----------
-    name : {"beta", "atoms", "unif"}
-        ``beta``: 0.6·Beta(2,5) + 0.4·Beta(6,2) on all axes jointly; ``atoms``: ten fixed points; ``unif``.
-    n, d : int
-    rng : numpy.random.Generator
+    ``beta``: 0.6·Beta(2,5) + 0.4·Beta(6,2) on all axes jointly; ``atoms``: ten fixed points; ``unif``.
     """
     if name == "beta":
         first = rng.random(n) < 0.6
@@ -45,8 +41,14 @@ def population(name: str, n: int, d: int, rng: np.random.Generator) -> Array:
     raise unknown_name("population", name, ("beta", "atoms", "unif"))
 
 
+def draw(card: str, root_seed: int, name: str, d: int, n: int, trial: int) -> tuple[Array, np.random.SeedSequence]:
+    """Return the records of one trial and the seed of its noise: runs that differ in other settings share both."""
+    data_seed, noise_seed = seed_sequence(root_seed, card, name, d, n, trial).spawn(2)
+    return population(name, n, d, np.random.default_rng(data_seed)), noise_seed
+
+
 def one_run(
-    keys: Sequence[str | int | float],
+    card: str,
     root_seed: int,
     *,
     k: int,
@@ -58,117 +60,80 @@ def one_run(
     m: int | None = None,
     calibration: str = "tight",
     tolerance: float = 0.1,
-    exact: bool = True,
-    distances: Sequence[int] = (),
+    exact: bool = False,
 ) -> dict[str, Any]:
     """Draw records, release their density, and measure how far it is from them.
 
     Parameters
     ----------
-    keys : sequence
-        Names the random stream together with n and the trial; runs that differ in other settings share records and
-        noise.
-    root_seed : int
-    k, d, n, trial : int
-    name : str
-        Population.
+    card, root_seed, name, d, n, trial
+        As for `draw`.
+    k : int
+        Smoothness.
     epsilon, m, calibration, tolerance
         Of the release; `m` None is the theory's degree, not lowered to what is quick to solve.
     exact : bool
         For d >= 2 and k = 1: also solve the transport problem between the density and the split records.
-    distances : sequence of int
-        Measure d_j for these j instead of j = k.
 
     Returns
     -------
     dict
-        Settings, ``m_used, sigma, gap, solver, bound`` (a-priori), and for each j ``exact, lower, moments`` (with the
-        suffix ``_j`` when `distances` is given); NaN where a distance was not computed.
+        Settings, ``m, epsilon_spent, sigma, gap, solver, bound`` (a-priori), ``seconds``, and the distances ``exact,
+        lower, moments``; NaN where one was not computed.
     """
-    from marginalia.privacy.ledger import Ledger
     from marginalia.synthesis.chebyshev.calibration import default_degree
     from marginalia.synthesis.chebyshev.constants import a_priori_bound
     from marginalia.synthesis.chebyshev.grids import choose_axes
     from marginalia.synthesis.chebyshev.release import release_density
 
-    data_seed, noise_seed = seed_sequence(root_seed, *keys, name, d, n, trial).spawn(2)
-    x = population(name, n, d, np.random.default_rng(data_seed))
+    x, noise_seed = draw(card, root_seed, name, d, n, trial)
     m = m or default_degree(n, epsilon, DELTA, k=k, d=d)
     axes = choose_axes([None] * d, n=n, epsilon=epsilon, delta=DELTA, k=k, m=m, c=1.6, mode="practical")
     ledger = Ledger("replace_one")
     start = time.process_time()
     density = release_density(
-        x,
-        axes,
-        k=k,
-        epsilon=epsilon,
-        delta=DELTA,
-        ledger=ledger,
-        rng=np.random.default_rng(noise_seed),
-        calibration=calibration,
-        tolerance=tolerance,
-        max_iterations=FIRST_ORDER_ITERATIONS,
-    )
-    row: dict[str, Any] = {
+        x, axes, k=k, epsilon=epsilon, delta=DELTA, ledger=ledger, rng=np.random.default_rng(noise_seed),
+        calibration=calibration, tolerance=tolerance, max_iterations=FIRST_ORDER_ITERATIONS,
+    )  # fmt: skip
+    return {
         "population": name, "k": k, "d": d, "n": n, "trial": trial, "epsilon": epsilon, "calibration": calibration,
         "tolerance": tolerance, "m": axes[0].degree, "epsilon_spent": ledger.epsilon(DELTA), "sigma": density.sigma,
         "gap": density.gap, "solver": density.solver, "bound": a_priori_bound(axes, k, density.sigma, tolerance),
-        "seconds": time.process_time() - start,
+        "seconds": time.process_time() - start, **_distances(x, density, k, exact=exact),
     }  # fmt: skip
-    for j in distances or (k,):
-        found = _distances(x, density, j, exact=exact)
-        row |= {f"{key}_{j}" if distances else key: value for key, value in found.items()}
-    return row
 
 
 def _distances(x: Array, density: Any, k: int, *, exact: bool) -> dict[str, float]:
-    from marginalia.synthesis.chebyshev.axes import Axis, histogram
-    from marginalia.synthesis.chebyshev.distance import (
-        cosine_lower_bound,
-        distance_on_line,
-        earth_mover,
-        moment_distance,
-    )
-    from marginalia.synthesis.chebyshev.measures import GridMeasure, Measure
+    from marginalia.synthesis.chebyshev.axes import histogram
+    from marginalia.synthesis.chebyshev.distance import cosine_lower_bound, earth_mover, moment_distance
+    from marginalia.synthesis.chebyshev.measures import GridMeasure
 
-    q = density.measure()
-    d = x.shape[1]
-    if d == 1:
-        found = distance_on_line(Measure.of(x), q, k)
-        return {"exact": (found.lower + found.upper) / 2, "lower": math.nan, "moments": math.nan}
+    p, q = empirical(x), density.measure()
+    if x.shape[1] == 1:
+        return {"exact": line_distance(p, q, k), "lower": math.nan, "moments": math.nan}
     transported = math.nan
     if k == 1 and exact:
         transported = earth_mover(q, GridMeasure(q.axes, histogram(density.axes, x)))
-    if d == 2:
-        fine = [Axis.gauss(1, 1, n_points=RASTER_NODES)] * 2
-        p: Any = GridMeasure(tuple(a.points for a in fine), histogram(fine, x))
-    else:
-        p = Measure.of(x)
     return {"exact": transported, "lower": cosine_lower_bound(p, q, k), "moments": moment_distance(p, q, k)}
 
 
-def log_slope(n: Array, error: Array) -> float:
-    """Least-squares slope of log error on log n."""
-    return float(np.polyfit(np.log(n), np.log(error), 1)[0])
+def empirical(x: Array) -> Any:
+    """Return the records as a measure: in the plane on a fine raster, else as they are."""
+    from marginalia.synthesis.chebyshev.axes import Axis, histogram
+    from marginalia.synthesis.chebyshev.measures import GridMeasure, Measure
+
+    if x.shape[1] != 2:
+        return Measure.of(x)
+    fine = [Axis.gauss(1, 1, n_points=RASTER_NODES)] * 2
+    return GridMeasure(tuple(axis.points for axis in fine), histogram(fine, x))
 
 
-def slope_interval(rows: pd.DataFrame, column: str, seed: int = 0) -> tuple[float, float, float]:
-    """Return the slope of the mean error over n, and its 95 % bootstrap interval over trials.
+def line_distance(p: Any, q: Any, k: int) -> float:
+    """Return d_k between two measures on the line, to within the width of its bounds."""
+    from marginalia.synthesis.chebyshev.distance import distance_on_line
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Columns n and `column`; rows without a value are left out.
-    column : str
-    seed : int
-    """
-    groups = [(n, g[column].to_numpy()) for n, g in rows.dropna(subset=[column]).groupby("n", sort=True)]
-    ns = np.array([n for n, _ in groups], dtype=float)
-    rng = np.random.default_rng(seed)
-    means = np.array([[rng.choice(v, v.size).mean() for _, v in groups] for _ in range(RESAMPLES)])
-    slopes = np.polyfit(np.log(ns), np.log(means).T, 1)[0]
-    low, high = np.quantile(slopes, (0.025, 0.975))
-    return log_slope(ns, np.array([v.mean() for _, v in groups])), float(low), float(high)
+    bounds = distance_on_line(p, q, k)
+    return (bounds.lower + bounds.upper) / 2
 
 
 def mean_table(rows: pd.DataFrame, keys: Sequence[str], values: Sequence[str]) -> pd.DataFrame:

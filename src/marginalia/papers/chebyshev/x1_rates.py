@@ -1,4 +1,7 @@
-"""Cards X1 and X9 of Chebyshev moment matching: how the error falls with n, and how loose the a-priori bound is."""
+"""Cards X1 and X9 of Chebyshev moment matching: how the error falls with n, and how loose the a-priori bound is.
+
+Ding, He and Zhu prove the rate n^(-min(1, k/d)); on the n that can be run its noise term is still far from that slope.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import fft
 
-from marginalia.papers.card import Card, lazily
-from marginalia.papers.chebyshev.runs import (
-    DELTA,
-    log_slope,
-    mean_table,
-    one_run,
-    slope_interval,
-)
+from marginalia.papers.card import Card, Settings, part_name, part_values
+from marginalia.papers.chebyshev.runs import DELTA, DISTANCES, Array, mean_table, one_run
+from marginalia.reporting.panels import DASHED, DOTTED, curve, drawing, look, rows_where
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 CARD = "chebyshev_x1"
 TOLERANCE = 0.12  # of a measured slope around the finite-n one
-DISTANCES = ("exact", "lower", "moments")
-
+RESAMPLES = 2000  # of the bootstrap
 # (k, d): the numbers of records that the solver and the exact distances can follow.
 GRID = {
     "1,1": (100, 200, 400, 800, 1600, 3200),
@@ -44,20 +41,19 @@ WINDOWS = ((1e3, 1e4), (1e4, 1e5), (1e6, 1e7))
 WINDOW_POINTS = 5
 
 
-def parts(settings: Mapping[str, Any]) -> list[str]:
-    """One part for each population and (k, d)."""
-    return [f"{name}-{pair}" for name in settings["populations"] for pair in settings["grid"]]
+def parts(settings: Settings) -> list[str]:
+    """Return a part for each population and (k, d)."""
+    return [part_name(name, pair) for name in settings["populations"] for pair in settings["grid"]]
 
 
-def run(part: str, settings: Mapping[str, Any], root_seed: int, data: Mapping[str, Path]) -> pd.DataFrame:
+def run(part: str, settings: Settings, root_seed: int, data: Mapping[str, Path]) -> pd.DataFrame:
     """Return one row for each n and trial."""
     import pandas as pd
 
-    name, pair = part.split("-")
-    k, d = (int(v) for v in pair.split(","))
+    name, k, d = part_values(part)
     return pd.DataFrame(
-        one_run((CARD,), root_seed, k=k, d=d, n=n, trial=trial, name=name, exact=n <= settings["exact_records"])
-        for n in settings["grid"][pair]
+        one_run(CARD, root_seed, k=int(k), d=int(d), n=n, trial=trial, name=name, exact=n <= settings["exact_records"])
+        for n in settings["grid"][part_name(k, d)]
         for trial in range(settings["trials"])
     )
 
@@ -70,6 +66,22 @@ def finite_slope(k: int, d: int, ns: Sequence[float]) -> float:
     return log_slope(np.array(ns, dtype=float), np.array(weights))
 
 
+def log_slope(n: Array, error: Array) -> float:
+    """Least-squares slope of log error on log n."""
+    return float(np.polyfit(np.log(n), np.log(error), 1)[0])
+
+
+def slope_interval(rows: pd.DataFrame, column: str, seed: int = 0) -> tuple[float, float, float]:
+    """Return the slope of the mean error over n and its 95 % bootstrap interval over trials, without missing values."""
+    groups = [(n, g[column].to_numpy()) for n, g in rows.dropna(subset=[column]).groupby("n", sort=True)]
+    ns = np.array([n for n, _ in groups], dtype=float)
+    rng = np.random.default_rng(seed)
+    means = np.array([[rng.choice(v, v.size).mean() for _, v in groups] for _ in range(RESAMPLES)])
+    slopes = np.polyfit(np.log(ns), np.log(means).T, 1)[0]
+    low, high = np.quantile(slopes, (0.025, 0.975))
+    return log_slope(ns, np.array([v.mean() for _, v in groups])), float(low), float(high)
+
+
 @lru_cache(maxsize=256)
 def total_weight(m: int, k: int, d: int) -> float:
     """Return S, as `Degrees.total_weight`, for degrees that no release could reach.
@@ -80,6 +92,8 @@ def total_weight(m: int, k: int, d: int) -> float:
         from marginalia.synthesis.chebyshev.moments import Degrees
 
         return Degrees((m,) * d, k).total_weight
+    from scipy import fft
+
     length = d * m * m + 1
     squares = np.zeros(length)
     squares[np.arange(m + 1) ** 2] = 1
@@ -103,7 +117,7 @@ def asymptote() -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
-def tables(rows: pd.DataFrame, settings: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+def tables(rows: pd.DataFrame, settings: Settings) -> dict[str, pd.DataFrame]:
     """Return the slopes, the errors behind them, the way to the asymptote, and the a-priori bound (X9)."""
     import pandas as pd
 
@@ -135,6 +149,29 @@ def tables(rows: pd.DataFrame, settings: Mapping[str, Any]) -> dict[str, pd.Data
     }
 
 
+def figure(tables: dict[str, pd.DataFrame], settings: Settings) -> Figure:
+    """Draw error over n, a panel for each (k, d)."""
+    errors, slopes = tables["chebyshev_x1_errors"], tables["chebyshev_x1"]
+    pairs = [tuple(map(int, part_values(pair))) for pair in settings["grid"]]
+    with drawing(len(pairs), 3, entries=4, height=1.9) as (drawn, axes):
+        for ax, (k, d) in zip(axes, pairs, strict=True):
+            for i, name in enumerate(settings["populations"]):
+                rows = rows_where(errors, population=name, k=k, d=d).sort_values("n")
+                shown = "exact" if rows["exact"].notna().sum() >= 3 else "lower"
+                rows = rows.dropna(subset=[shown])
+                curve(ax, rows["n"], rows[shown], rows[f"{shown}_stderr"], label=name, **look(i))
+                fitted = rows_where(slopes, population=name, k=k, d=d, distance=shown)
+                if i == 0 and len(rows) and len(fitted):
+                    n = rows["n"].to_numpy(dtype=float)
+                    for column, dash in (("finite_n", DASHED), ("asymptotic", DOTTED)):
+                        line = rows[shown].iloc[0] * (n / n[0]) ** fitted[column].iloc[0]
+                        ax.plot(n, line, color="#555555", ls=dash, label=column.replace("_", " ") + " slope")
+                    ax.set_title(f"k = {k}, d = {d}: slope {fitted['slope'].iloc[0]:.2f}")
+                    ax.set_ylabel(f"$d_k$ ({DISTANCES[shown]})")
+            ax.set(xscale="log", yscale="log", xlabel="records n")
+    return drawn
+
+
 X1 = Card(
     id=CARD,
     title="Chebyshev moment matching: error over the number of records",
@@ -144,14 +181,9 @@ X1 = Card(
         "cosine lower bound; bars: one standard error over trials. Dashed: the slope of the theorem's noise term on "
         "the same n; dotted: the asymptotic slope -min(1, k/d)."
     ),
-    defaults={
-        "trials": 10,
-        "populations": ("beta", "atoms"),
-        "grid": GRID,
-        "exact_records": EXACT_RECORDS,
-    },
+    defaults={"trials": 10, "populations": ("beta", "atoms"), "grid": GRID, "exact_records": EXACT_RECORDS},
     parts=parts,
     run=run,
     tables=tables,
-    figure=lazily("marginalia.papers.chebyshev.figures", "rates"),
+    figure=figure,
 )

@@ -4,10 +4,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalia.data import Attribute, Domain, Table
-from marginalia.papers.chebyshev.histogram import dyadic_histogram
-from marginalia.papers.chebyshev.rates import GRID, asymptote, finite_slope, total_weight
-from marginalia.papers.chebyshev.runs import log_slope, population, slope_interval
+from marginalia.data.domain import Attribute, Domain
+from marginalia.data.table import Table
+from marginalia.papers.chebyshev.runs import beside_real, population
+from marginalia.papers.chebyshev.x1_rates import (
+    GRID,
+    asymptote,
+    finite_slope,
+    log_slope,
+    slope_interval,
+    total_weight,
+)
+from marginalia.papers.chebyshev.x7_histogram import dyadic_histogram
 from marginalia.papers.registry import card as card_of
 from marginalia.papers.registry import cards
 from marginalia.sweep.protocols import Prepared, Task
@@ -28,24 +36,23 @@ SMALL = {
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
-    """Small made-up tables under the names of the catalogue's."""
-    rng = np.random.default_rng(0)
+    """Return the folder of small made-up tables under the names of the catalogue's."""
     root = tmp_path_factory.mktemp("prepared")
     smooth = Domain(
         [Attribute("age", 9, "numeric"), Attribute("hours-per-week", 7, "ordinal"), Attribute("income>50K", 2)]
     )
-    codes = rng.integers(0, [9, 7, 2], (200, 3))
-    Prepared("adult_smooth4", Table(codes, smooth), (Task("logistic", "income>50K"),)).save(root / "adult_smooth4")
-    Prepared("compas_smooth3", Table(codes, smooth), (Task("logistic", "income>50K"),)).save(root / "compas_smooth3")
+    table = Table(np.random.default_rng(0).integers(0, [9, 7, 2], (200, 3)), smooth)
+    for name in ("adult_smooth4", "compas_smooth3"):
+        Prepared(name, table, (Task("logistic", "income>50K"),)).save(root / name)
     return root
 
 
-def test_every_study_is_tried():
+def test_every_card_is_tried():
     assert set(SMALL) == {name for name in cards() if name.startswith("chebyshev")}
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_a_study_runs_repeats_and_draws(name, prepared):
+def test_a_card_runs_repeats_and_draws(name, prepared):
     card = card_of(name)
     assert card.id == name
     settings = {**card.defaults, **SMALL[name]}
@@ -73,7 +80,7 @@ def test_defaults_hold_the_cards_values():
     [("1,1", 3200, -0.80), ("2,1", 10**5, -0.985), ("3,1", 10**5, -0.995), ("1,2", 30_000, -0.55),
      ("1,3", 30_000, -0.52), ("2,3", 30_000, -0.78), ("3,3", 10_000, -0.94)],
 )  # fmt: skip
-def test_finite_slopes_are_those_of_the_specification(pair, n_to, expected):
+def test_finite_slopes_are_those_of_the_noise_term(pair, n_to, expected):
     k, d = (int(v) for v in pair.split(","))
     grids = {"1,3": (1000, 3000, 10_000, 30_000)}
     ns = tuple(n for n in grids.get(pair, GRID[pair]) if n <= n_to)
@@ -124,3 +131,15 @@ def test_the_slope_of_the_noise_term_approaches_the_asymptote():
     assert (distance["n_1e6_1e7"] < distance["n_1e4_1e5"]).all()
     assert (distance["n_1e4_1e5"] < distance["n_1e3_1e4"]).all()
     assert distance["n_1e6_1e7"].max() < 0.075  # the logarithm of k = d = 1
+
+
+def test_auc_beside_the_real_rows_is_paired():
+    rows = pd.DataFrame(
+        {"set": "a", "arm": ["real", "real", "x", "x"], "trial": [0, 1, 0, 1], "epsilon": [np.inf, np.inf, 1, 1],
+         "auc": [0.9, 0.8, 0.85, 0.79]}
+    )  # fmt: skip
+    (line,) = beside_real(rows, "set", "arm").to_dict("records")
+    assert line["lost"] == pytest.approx(0.03)
+    assert line["worst_auc"] == 0.79
+    assert line["auc_real"] == pytest.approx(0.85)
+    assert line["n_trials"] == 2

@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.papers.card import Card, lazily
-from marginalia.papers.chebyshev.runs import DELTA, beside_real, mean_table
+from marginalia.data.splits import random_split
+from marginalia.data.table import Table
+from marginalia.papers.card import Card, Settings
+from marginalia.papers.chebyshev.runs import DELTA, Array, beside_real, mean_table
+from marginalia.privacy.calibration import gdp_mu
+from marginalia.reporting.panels import curve, drawing, log_axis, look, rows_where
+from marginalia.sweep.metrics import roc_auc
+from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from marginalia.data import Table
-
-Array = NDArray[np.float64]
+    from matplotlib.figure import Figure
 
 CARD = "chebyshev_x8"
 COLUMNS = {  # name: data set, columns (None: all)
@@ -31,52 +34,42 @@ COLUMNS = {  # name: data set, columns (None: all)
 TV_BINS = 8
 
 
-def parts(settings: Mapping[str, Any]) -> list[str]:
-    """One part for each column set."""
-    return list(settings["column_sets"])
-
-
-def run(part: str, settings: Mapping[str, Any], root_seed: int, data: Mapping[str, Path]) -> pd.DataFrame:
+def run(part: str, settings: Settings, root_seed: int, data: Mapping[str, Path]) -> pd.DataFrame:
     """Return for every split one row for each method, smoothness and epsilon, and one for the real training rows."""
     import pandas as pd
 
-    return pd.DataFrame(
-        row for trial in range(settings["trials"]) for row in _one_split(part, trial, settings, root_seed, data)
-    )
-
-
-def _one_split(
-    name: str, trial: int, settings: Mapping[str, Any], root_seed: int, data: Mapping[str, Path]
-) -> list[dict[str, Any]]:
-    from marginalia.data.splits import random_split
-    from marginalia.sweep.protocols import Prepared
-    from marginalia.synthesis import ChebyshevMomentMatching
-
-    dataset, columns = COLUMNS[name]
+    dataset, columns = COLUMNS[part]
     prepared = Prepared.load(data[dataset])
     rows = prepared.table if prepared.test is None else prepared.table.append(prepared.test)
     rows = rows if columns is None else rows.project(columns)
+    trials = range(settings["trials"])
+    return pd.DataFrame(row for trial in trials for row in _one_split(rows, part, trial, settings, root_seed))
+
+
+def _one_split(rows: Table, name: str, trial: int, settings: Settings, root_seed: int) -> list[dict[str, Any]]:
+    from marginalia.synthesis.chebyshev.synthesizer import ChebyshevMomentMatching
+
     split = random_split(rows, test_fraction=0.2, seed=seed_sequence(root_seed, CARD, name, trial))
     train, test = split.train, split.test
     label = next((a.name for a in train.domain if a.size == 2), None)
-    common = {"columns": name, "trial": trial}
-    real = _marginals(train)
-    found = [
-        {**common, "method": "real", "variant": "", "epsilon": np.inf,
-         **_quality(real / real.sum(), train, test, label)}
-    ]  # fmt: skip
-    for epsilon in settings["epsilons"]:
-        seed = seed_of(root_seed, CARD, name, trial, float(epsilon))
+    lines: list[dict[str, Any]] = []
+
+    def measure(method: str, variant: str, epsilon: float, q: Array, **more: float) -> None:
+        lines.append({"columns": name, "trial": trial, "method": method, "variant": variant, "epsilon": epsilon,
+                      **more, **_quality(q, train, test, label)})  # fmt: skip
+
+    real = _counts(train)
+    measure("real", "", np.inf, real / real.sum())
+    for epsilon in map(float, settings["epsilons"]):
+        seed = seed_of(root_seed, CARD, name, trial, epsilon)
         for k in settings["smoothness"]:
-            model = ChebyshevMomentMatching(epsilon=float(epsilon), delta=DELTA, k=k, random_state=seed).fit(train)
-            found.append({**common, "method": "chebyshev", "variant": f"k={k}", "epsilon": float(epsilon),
-                          "m": max(a.degree for a in model.axes_), "gap": model.gap_,
-                          **_quality(model.weights_, train, test, label)})  # fmt: skip
+            model = ChebyshevMomentMatching(epsilon=epsilon, delta=DELTA, k=k, random_state=seed).fit(train)
+            m = max(axis.degree for axis in model.axes_)
+            measure("chebyshev", f"k={k}", epsilon, model.weights_, m=m, gap=model.gap_)
         for bins in settings["bins"]:
-            q = binned_histogram(train, bins, float(epsilon), np.random.default_rng(seed))
-            found.append({**common, "method": "histogram", "variant": f"b={bins or 'full'}", "epsilon": float(epsilon),
-                          **_quality(q, train, test, label)})  # fmt: skip
-    return found
+            q = binned_histogram(train, bins, epsilon, np.random.default_rng(seed))
+            measure("histogram", f"b={bins or 'full'}", epsilon, q)
+    return lines
 
 
 def binned_histogram(train: Table, bins: int, epsilon: float, rng: np.random.Generator) -> Array:
@@ -84,15 +77,14 @@ def binned_histogram(train: Table, bins: int, epsilon: float, rng: np.random.Gen
 
     Noise √2/(n·mu) a cell (``replace_one``), projected on the simplex, uniform inside a bin.
     """
-    from marginalia.privacy.calibration import gdp_mu
     from marginalia.synthesis.chebyshev.first_order import project_simplex
 
-    counts = _marginals(train) / train.n_rows
-    groups = [_bins_of(size, bins) for size in counts.shape]
+    shares = _counts(train) / train.n_rows
+    groups = [_bins_of(size, bins) for size in shares.shape]
     for axis, group in enumerate(groups):
-        counts = np.moveaxis(_grouped(np.moveaxis(counts, axis, 0), group), 0, axis)
+        shares = _grouped(shares, axis, group)
     noise = np.sqrt(2) / (train.n_rows * gdp_mu(epsilon, DELTA))
-    q = project_simplex(counts + noise * rng.standard_normal(counts.shape))
+    q = project_simplex(shares + noise * rng.standard_normal(shares.shape))
     for axis, group in enumerate(groups):
         widths = np.bincount(group)
         spread = np.moveaxis(q, axis, 0)[group] / widths[group].reshape([-1] + [1] * (q.ndim - 1))
@@ -104,13 +96,14 @@ def _bins_of(size: int, bins: int) -> NDArray[np.intp]:
     return np.arange(size) if not bins or size <= bins else np.arange(size) * bins // size
 
 
-def _grouped(tensor: Array, group: NDArray[np.intp]) -> Array:
+def _grouped(tensor: Array, axis: int, group: NDArray[np.intp]) -> Array:
+    tensor = np.moveaxis(tensor, axis, 0)
     total = np.zeros((group.max() + 1, *tensor.shape[1:]))
     np.add.at(total, group, tensor)
-    return total
+    return np.moveaxis(total, 0, axis)
 
 
-def _marginals(table: Table) -> Array:
+def _counts(table: Table) -> Array:
     return table.counts(table.domain.names).astype(np.float64)
 
 
@@ -120,17 +113,15 @@ def _quality(q: Array, train: Table, test: Table, label: str | None) -> dict[str
     from marginalia.synthesis.chebyshev.distance import cosine_lower_bound
     from marginalia.synthesis.chebyshev.measures import GridMeasure
 
-    p = _marginals(train) / train.n_rows
+    p = _counts(train) / train.n_rows
     axes = tuple(code_values(size) for size in p.shape)
-    pairs = list(combinations(range(p.ndim), 2))
     variation, binned = [], []
-    for pair in pairs:
+    for pair in combinations(range(p.ndim), 2):
         others = tuple(i for i in range(p.ndim) if i not in pair)
         difference = p.sum(axis=others) - q.sum(axis=others)
         variation.append(0.5 * np.abs(difference).sum())
         for axis in (0, 1):
-            group = _bins_of(difference.shape[axis], TV_BINS)
-            difference = np.moveaxis(_grouped(np.moveaxis(difference, axis, 0), group), 0, axis)
+            difference = _grouped(difference, axis, _bins_of(difference.shape[axis], TV_BINS))
         binned.append(0.5 * np.abs(difference).sum())
     largest = 30.0 if p.ndim == 2 else 8.0
     smooth = cosine_lower_bound(GridMeasure(axes, p), GridMeasure(axes, q), 2, step=1.0, largest=largest)
@@ -143,7 +134,6 @@ def _auc(q: Array, test: Table, label: str) -> float:
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import PolynomialFeatures
 
-    from marginalia.sweep.metrics import roc_auc
     from marginalia.synthesis.chebyshev.axes import code_values
 
     names = list(test.domain.names)
@@ -158,11 +148,37 @@ def _auc(q: Array, test: Table, label: str) -> float:
     return roc_auc(test.column(label), model.decision_function(features.transform(held_out)))
 
 
-def tables(rows: pd.DataFrame, settings: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+def tables(rows: pd.DataFrame, settings: Settings) -> dict[str, pd.DataFrame]:
     """Return means over splits, and the default's AUC beside that of the real rows."""
     keys = ["columns", "method", "variant", "epsilon"]
     means = mean_table(rows, keys, ["tv_codes", "tv_8_bins", "lower", "auc", "m", "gap"])
     return {CARD: means, f"{CARD}_auc": beside_real(rows[rows["variant"].isin(["", "k=2"])], "columns", "method")}
+
+
+def figure(tables: dict[str, pd.DataFrame], settings: Settings) -> Figure:
+    """Draw smooth error (above) and AUC (below) over epsilon, a column for each column set."""
+    table = tables[CARD]
+    sets = [s for s in settings["column_sets"] if s in set(table["columns"])]
+    with drawing(2 * len(sets), len(sets), entries=4, height=1.9) as (drawn, axes):
+        for j, name in enumerate(sets):
+            rows = rows_where(table, columns=name)
+            real, private = rows[rows["method"] == "real"], rows[rows["method"] != "real"]
+            for metric, ax in (("lower", axes[j]), ("auc", axes[len(sets) + j])):
+                for i, (key, arm) in enumerate(private.groupby(["method", "variant"], sort=True)):
+                    arm = arm.sort_values("epsilon")
+                    if arm[metric].notna().any():
+                        label = " ".join(map(str, key))
+                        curve(ax, arm["epsilon"], arm[metric], arm[f"{metric}_stderr"], label=label, **look(i))
+                if metric == "auc" and real["auc"].notna().any():
+                    ax.axhline(real["auc"].iloc[0], color="#000000", lw=0.9, label="real rows")
+                ax.set(xlabel="ε", ylabel="smooth error" if metric == "lower" else "AUC")
+                log_axis(ax, private["epsilon"])
+                if metric == "lower":
+                    ax.set_yscale("log")
+                    ax.set_title(name.replace("_", " "))
+                elif not rows["auc"].notna().any():
+                    ax.set_axis_off()
+    return drawn
 
 
 X8 = Card(
@@ -180,9 +196,9 @@ X8 = Card(
         "smoothness": (1, 2, 3),
         "bins": (8, 16, 0),
     },
-    parts=parts,
+    parts=lambda settings: list(settings["column_sets"]),
     run=run,
     tables=tables,
-    figure=lazily("marginalia.papers.chebyshev.figures", "real_tables"),
+    figure=figure,
     datasets=("adult_smooth4", "compas_smooth3"),
 )
