@@ -5,14 +5,13 @@ import pandas as pd
 import pytest
 
 from marginalia.errors import InputError
-from marginalia.papers.cross_paper import frontier_figure
-from marginalia.papers.cross_paper.frontier import frontier, unbeaten
+from marginalia.papers.cross_paper.frontier import caption, figure, frontier, unbeaten
 
 
 def row(table, metric, name, epsilon=1.0):
-    found = table[(table["metric"] == metric) & (table["name"] == name) & (table["epsilon"] == epsilon)]
-    assert len(found) == 1
-    return found.iloc[0]
+    arm = table[(table["metric"] == metric) & (table["name"] == name) & (table["epsilon"] == epsilon)]
+    assert len(arm) == 1
+    return arm.iloc[0]
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +57,8 @@ def test_seconds_of_post_processing_include_its_source(whole, table):
         return rows["seconds"].mean()
 
     alone = whole[whole["dataset"] == "compas"]
-    found = row(frontier(alone), "auc", "DD-SSP on MST")["seconds"]
-    assert found == pytest.approx(seconds("dd_ssp", "logistic", "mst") + seconds("mst", ""), rel=0.02)
+    arm = row(frontier(alone), "auc", "DD-SSP on MST")["seconds"]
+    assert arm == pytest.approx(seconds("dd_ssp", "logistic", "mst") + seconds("mst", ""), rel=0.02)
     assert row(frontier(alone), "marginal_error", "MST")["seconds"] == pytest.approx(seconds("mst", ""), rel=0.02)
 
 
@@ -72,8 +71,8 @@ def test_the_frontier_by_hand():
 
 def test_an_arm_without_a_value_somewhere_is_not_on_the_frontier(whole):
     best = whole[(whole["method"] == "dp_sgd") & (whole["metric"] == "mse") & (whole["dataset"] == "adult")]
-    found = row(frontier(whole.drop(best.index)), "mse", "DP-SGD")
-    assert (found["datasets"], found["n_datasets"], found["on_frontier"]) == (1, 2, "no")
+    arm = row(frontier(whole.drop(best.index)), "mse", "DP-SGD")
+    assert (arm["datasets"], arm["n_datasets"], arm["on_frontier"]) == (1, 2, "no")
 
 
 def test_without_references_it_says_what_to_add(whole):
@@ -82,9 +81,9 @@ def test_without_references_it_says_what_to_add(whole):
 
 
 def test_the_figure_shows_two_budgets_of_each_metric(table):
-    figure = frontier_figure.figure(table)
-    assert len(figure.axes) == 2 * 3
-    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    axes = figure(table).axes
+    assert len(axes) == 2 * 3
+    titles = [ax.get_title(loc="left") for ax in axes]
     assert titles[0] == "default, ε = 0.1: test MSE"
     assert titles[-1] == "default, ε = 1: marginal error"
-    assert "CPU seconds" in frontier_figure.caption(table)
+    assert "CPU seconds" in caption(table)

@@ -5,15 +5,14 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from marginalia.papers.cross_paper import ranking, ranking_figure
-from marginalia.papers.cross_paper.ranking import critical_difference, holm
+from marginalia.papers.cross_paper.ranking import caption, critical_difference, figure, holm, pairs, ranking
 
 DATASETS = [f"d{i}" for i in range(6)]
 
 
 @pytest.fixture(scope="module")
 def ranked(module_records):
-    return ranking.ranking(module_records)
+    return ranking(module_records)
 
 
 @pytest.fixture(scope="module")
@@ -64,15 +63,15 @@ def test_a_block_that_lacks_a_ranked_arm_does_not_count(module_records):
         (module_records["method"] == "pate") & (module_records["dataset"] == "d1") & (module_records["epsilon"] == 1)
     )
     records = module_records.assign(value=module_records["value"].mask(failed & (module_records["trial"] == 0)))
-    table = ranking.ranking(records)
+    table = ranking(records)
     assert (table["blocks"] == 11).all()
     assert (table["n_blocks"] == 12).all()
     assert (table["n_datasets"] == 6).all()
 
 
 def test_an_arm_that_lacks_many_blocks_is_listed_without_a_rank(module_records):
-    gone = (module_records["method"] == "pate") & module_records["dataset"].isin(DATASETS[:4])
-    table = ranking.ranking(module_records[~gone]).set_index("method")
+    missing = (module_records["method"] == "pate") & module_records["dataset"].isin(DATASETS[:4])
+    table = ranking(module_records[~missing]).set_index("method")
     assert np.isnan(table.loc["pate", "mean_rank"])
     assert table.loc["pate", "blocks"] == 4
     assert table.loc["ssp", "blocks"] == 12
@@ -80,11 +79,11 @@ def test_an_arm_that_lacks_many_blocks_is_listed_without_a_rank(module_records):
 
 def test_an_arm_without_a_certificate_takes_no_part(module_records):
     spent = module_records["epsilon_spent"].where(module_records["method"] != "ssp", 99.0)
-    assert "ssp" not in set(ranking.ranking(module_records.assign(epsilon_spent=spent))["method"])
+    assert "ssp" not in set(ranking(module_records.assign(epsilon_spent=spent))["method"])
 
 
 def test_two_data_sets_make_no_test(module_records):
-    table = ranking.ranking(module_records[module_records["dataset"].isin(DATASETS[1:3])])
+    table = ranking(module_records[module_records["dataset"].isin(DATASETS[1:3])])
     assert table["friedman_p"].isna().all()
     assert table["wilcoxon_p"].isna().all()
     assert (table["like_best"] == "").all()
@@ -92,12 +91,12 @@ def test_two_data_sets_make_no_test(module_records):
 
 
 def test_pairs_are_compared_on_the_same_splits(module_records):
-    pairs = ranking.pairs(module_records).set_index(["first", "second"])
+    table = pairs(module_records).set_index(["first", "second"])
     # Splits vary by .02, paired differences by .001: without pairing .02 of AUC would not show in five trials.
-    assert tuple(pairs.loc[("SSP", "DP-SGD"), ["first_better", "second_better"]]) == (10, 2)
-    assert tuple(pairs.loc[("SSP", "PATE"), ["first_better", "second_better"]]) == (12, 0)
-    assert pairs.loc[("SSP", "PATE"), "p_holm"] < 0.05
-    assert (pairs["p_holm"] >= pairs["p"]).all()
+    assert tuple(table.loc[("SSP", "DP-SGD"), ["first_better", "second_better"]]) == (10, 2)
+    assert tuple(table.loc[("SSP", "PATE"), ["first_better", "second_better"]]) == (12, 0)
+    assert table.loc[("SSP", "PATE"), "p_holm"] < 0.05
+    assert (table["p_holm"] >= table["p"]).all()
 
 
 def test_holm_by_hand():
@@ -107,16 +106,16 @@ def test_holm_by_hand():
 
 def test_purely_epsilon_dp_arms_are_marked(module_records):
     records = module_records.assign(method=module_records["method"].replace("pate", "reduced_space"))
-    table = ranking.ranking(records).set_index("method")
+    table = ranking(records).set_index("method")
     assert table.loc["reduced_space", "pure_epsilon"] == "yes"
     assert table.loc["ssp", "pure_epsilon"] == "no"
-    assert "purely ε-DP" in ranking_figure.caption(table.reset_index())
+    assert "purely ε-DP" in caption(table.reset_index())
 
 
 def test_the_figure_has_a_panel_for_each_metric_and_experiment(records):
-    table = ranking.ranking(records)
-    figure = ranking_figure.figure(table)
-    assert len(figure.axes) == len(table[["experiment", "metric"]].drop_duplicates())
-    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    table = ranking(records)
+    axes = figure(table).axes
+    assert len(axes) == len(table[["experiment", "metric"]].drop_duplicates())
+    labels = [label.get_text() for label in axes[0].get_yticklabels()]
     assert labels == list(table[table["metric"] == "mse"].sort_values("mean_rank")["name"])
-    assert "Friedman" in ranking_figure.caption(table)
+    assert "Friedman" in caption(table)

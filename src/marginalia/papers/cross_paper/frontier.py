@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
-import pandas as pd
 
 from marginalia.errors import InputError
-from marginalia.papers.cross_paper.ranking import METRICS, PURE_EPSILON
-from marginalia.reporting.arms import arms_of
-from marginalia.reporting.tables import (
-    ARM,
-    HIGHER_IS_BETTER,
-    NON_PRIVATE,
-    aggregate,
-    is_certified,
-    round_significant,
-    timings,
-)
+from marginalia.papers.card import Comparison
+from marginalia.papers.cross_paper.ranking import METRICS, PURE_EPSILON, marker, named_aggregate
+from marginalia.reporting.panels import rows_where
+from marginalia.reporting.style import DOUBLE_COLUMN, RC, ArmLook, arm_look, method_rank
 
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SHOWN = (0.1, 1.0)  # epsilon: the nearest ones there are
 _PLACE = ["experiment", "protocol", "dataset", "epsilon"]
+_PANEL = 1.75  # inches
+_LOWEST = -0.5  # utility below this is drawn at the edge
+_COLUMNS = (
+    "experiment", "metric", "epsilon", "name", "method", "variant", "calibration", "relation", "pure_epsilon",
+    "datasets", "n_datasets", "seconds", "utility", "lowest", "highest", "on_frontier",
+)  # fmt: skip
+_DIGITS = {"seconds": 3, "utility": 4, "lowest": 4, "highest": 4}
 
 
 def frontier(records: pd.DataFrame) -> pd.DataFrame:
@@ -42,52 +49,53 @@ def frontier(records: pd.DataFrame) -> pd.DataFrame:
         ``on_frontier``, ``yes`` where no arm measured on as many data sets is as quick and more useful, or quicker
         and as useful.
     """
+    import pandas as pd
+
+    from marginalia.reporting.tables import ARM, NON_PRIVATE, is_certified, round_significant
+
     spent = _seconds(records)
-    lines = []
+    tables = []
     for metric in METRICS:
-        rows = aggregate(records, metric)
+        rows = named_aggregate(records, metric)
         if rows.empty:
             continue
-        names = {arm.key: arm.name for arm in arms_of(rows.drop_duplicates([*ARM, "epsilon"]))}
         rows = _with_utility(rows, metric)
         usable = (rows["calibration"] != NON_PRIVATE) & is_certified(rows) & (rows["k"] > 0)
         rows = rows[usable].merge(spent, on=[*_PLACE, "task", "target", *ARM], how="left", validate="one_to_one")
+        rows = rows.assign(log_seconds=np.log(rows["seconds"].clip(lower=1e-4)))
         for (experiment, epsilon), there in rows.groupby(["experiment", "epsilon"], sort=False):
-            n_datasets = there[["dataset", "target"]].drop_duplicates().shape[0]
-            for key, arm in there.groupby(list(ARM), sort=False):
-                method, variant, calibration, relation = map(str, key)
-                lines.append(
-                    {
-                        "experiment": experiment, "metric": metric, "epsilon": epsilon,
-                        "name": names[method, variant, calibration, relation], "method": method, "variant": variant,
-                        "calibration": calibration, "relation": relation,
-                        "pure_epsilon": "yes" if method in PURE_EPSILON else "no",
-                        "datasets": len(arm), "n_datasets": n_datasets,
-                        "seconds": np.exp(np.log(arm["seconds"].clip(lower=1e-4)).mean()),
-                        "utility": arm["utility"].mean(), "lowest": arm["utility"].min(),
-                        "highest": arm["utility"].max(),
-                    }
-                )  # fmt: skip
-    frame = pd.DataFrame(lines)
-    groups = frame.groupby(["experiment", "metric", "epsilon"], sort=False)
-    frame["on_frontier"] = pd.concat([unbeaten(group) for _, group in groups]).map({True: "yes", False: "no"})
-    for column, digits in (("seconds", 3), ("utility", 4), ("lowest", 4), ("highest", 4)):
-        frame[column] = round_significant(frame[column], digits)
-    return frame
+            arms = there.groupby(["name", *ARM], sort=False).agg(
+                datasets=("utility", "size"), seconds=("log_seconds", "mean"), utility=("utility", pd.Series.mean),
+                lowest=("utility", "min"), highest=("utility", "max"),
+            ).reset_index()  # fmt: skip
+            common: dict[str, Any] = {"experiment": experiment, "metric": metric, "epsilon": epsilon}
+            arms = arms.assign(
+                **common,
+                n_datasets=len(there[["dataset", "target"]].drop_duplicates()),
+                seconds=np.exp(arms["seconds"]),
+                pure_epsilon=np.where(arms["method"].isin(PURE_EPSILON), "yes", "no"),
+            )
+            tables.append(arms.assign(on_frontier=np.where(unbeaten(arms), "yes", "no")))
+    frame = pd.concat(tables, ignore_index=True)[list(_COLUMNS)]
+    return frame.assign(**{column: round_significant(frame[column], digits) for column, digits in _DIGITS.items()})
 
 
 def unbeaten(points: pd.DataFrame) -> pd.Series:
     """Return for each row whether no other one is at least as quick and as useful, and better in one of the two."""
-    complete = points["datasets"] == points["n_datasets"]
-    result = []
-    for row, whole in zip(points.itertuples(), complete, strict=True):
-        quicker, better = points["seconds"] <= row.seconds, points["utility"] >= row.utility
-        strictly = (points["seconds"] < row.seconds) | (points["utility"] > row.utility)
-        result.append(bool(whole and not (quicker & better & strictly & complete).any()))
-    return pd.Series(result, index=points.index)
+    import pandas as pd
+
+    seconds, utility = points["seconds"].to_numpy(), points["utility"].to_numpy()
+    complete = (points["datasets"] == points["n_datasets"]).to_numpy()
+    as_good = (seconds <= seconds[:, None]) & (utility >= utility[:, None])
+    better = (seconds < seconds[:, None]) | (utility > utility[:, None])
+    return pd.Series(complete & ~(as_good & better & complete).any(axis=1), index=points.index)
 
 
 def _with_utility(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+    import pandas as pd
+
+    from marginalia.reporting.tables import HIGHER_IS_BETTER, NON_PRIVATE
+
     if metric == "marginal_error":
         return rows.assign(utility=1 - rows["mean"])
     place = ["experiment", "protocol", "dataset", "task", "target"]
@@ -108,17 +116,112 @@ def _with_utility(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 def _seconds(records: pd.DataFrame) -> pd.DataFrame:
     """Return mean CPU seconds of each release, the fit of its source included."""
+    from marginalia.reporting.tables import ARM, timings
+
     mean = timings(records)[[*_PLACE, "task", "target", *ARM, "seconds"]]
-    fits = mean[mean["task"] == ""].drop(columns=["task", "target", "variant", "calibration", "relation"])
-    source = mean.assign(method=[_source(m, v) for m, v in zip(mean["method"], mean["variant"], strict=True)])
-    fits = fits.drop_duplicates([*_PLACE, "method"])
-    joined = source[[*_PLACE, "method"]].merge(fits, on=[*_PLACE, "method"], how="left")
-    below = joined["seconds"].fillna(0.0).to_numpy() * (mean["task"] != "").to_numpy()
-    return mean.assign(seconds=mean["seconds"] + below)
+    fits = mean.loc[mean["task"] == "", [*_PLACE, "method", "seconds"]].drop_duplicates([*_PLACE, "method"])
+    # The synthesizer that an arm with a task stands on, or its own id, which no fit of a synthesizer has.
+    source = mean["method"].replace("aim_synth", "aim").mask(mean["method"] == "dd_ssp", mean["variant"])
+    below = mean[_PLACE].assign(method=source).merge(fits, on=[*_PLACE, "method"], how="left")["seconds"]
+    return mean.assign(seconds=mean["seconds"] + below.fillna(0.0).to_numpy() * (mean["task"] != "").to_numpy())
 
 
-def _source(method: str, variant: str) -> str:
-    """Return the synthesizer that an arm with a task stands on, or its own id, which no fit of a synthesizer has."""
-    if method == "dd_ssp":
-        return variant
-    return "aim" if method == "aim_synth" else method
+def figure(table: pd.DataFrame) -> Figure:
+    """Draw a point for each arm of `frontier`, a column for each metric, a row for each experiment and two budgets."""
+    import matplotlib
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+    from marginalia.reporting.figures import METRIC_NAMES
+    from marginalia.reporting.tables import rows_of
+
+    metrics = [m for m in METRIC_NAMES if m in set(table["metric"])]
+    levels = sorted(table["epsilon"].unique())
+    shown = sorted({min(levels, key=lambda epsilon: abs(np.log(epsilon / wanted))) for wanted in SHOWN})
+    limits = (table["seconds"].min() / 1.5, table["seconds"].max() * 1.5)
+    rows = [
+        (e, level) for i, e in enumerate(table["experiment"].unique()) for level in (shown if i == 0 else shown[-1:])
+    ]
+    arms = sorted(rows_of(table.drop_duplicates("name")), key=lambda arm: (method_rank(arm.method), arm.variant))
+    handles = [
+        Line2D([], [], ls="", label=f"{arm.name} *" if arm.pure_epsilon == "yes" else arm.name, **marker(_look(arm)))
+        for arm in arms
+    ]
+    handles.append(Line2D([], [], color="#555555", lw=0.9, ls=(0, (3, 2)), label="best for its time"))
+    legend = 0.13 * int(np.ceil(len(handles) / 4)) + 0.1
+    height = _PANEL * len(rows) + legend + 0.35
+    with matplotlib.rc_context(RC):
+        drawn = Figure(figsize=(DOUBLE_COLUMN, height))
+        grid = drawn.subplots(len(rows), len(metrics), squeeze=False)
+        for line, (experiment, level) in zip(grid, rows, strict=True):
+            for axes, metric in zip(line, metrics, strict=True):
+                here = rows_where(table, experiment=experiment, metric=metric, epsilon=level)
+                if here.empty:
+                    axes.remove()
+                    continue
+                _draw(axes, here, metric, limits)
+                axes.set_title(f"{experiment}, ε = {level:g}: {METRIC_NAMES[metric]}", loc="left", fontsize=7)
+                axes.set_xlabel("CPU seconds" if (experiment, level) == rows[-1] else "")
+        drawn.legend(handles=handles, loc="lower center", ncols=4, frameon=False, handlelength=1.2,
+                     columnspacing=1.4, labelspacing=0.32, borderaxespad=0.2)  # fmt: skip
+        drawn.subplots_adjust(
+            left=0.55 / DOUBLE_COLUMN, right=1 - 0.08 / DOUBLE_COLUMN, top=1 - 0.2 / height,
+            bottom=(legend + 0.42) / height, wspace=0.42, hspace=0.42 / (_PANEL - 0.42),
+        )  # fmt: skip
+    return drawn
+
+
+def _look(arm: Any) -> ArmLook:
+    return arm_look(arm.method, arm.variant, arm.calibration)
+
+
+def _draw(axes: Axes, rows: pd.DataFrame, metric: str, limits: tuple[float, float]) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    from marginalia.reporting.tables import rows_of
+
+    edge = _LOWEST if metric != "marginal_error" else 0.0
+    for row in rows_of(rows):
+        look = _look(row)
+        axes.vlines(row.seconds, max(row.lowest, edge), max(row.highest, edge), color=look.colour, lw=0.6, alpha=0.45)
+        axes.plot([row.seconds], [max(row.utility, edge)], ls="", clip_on=False, zorder=3, **marker(look))
+    best = rows[rows["on_frontier"] == "yes"].sort_values("seconds")
+    utility = best["utility"].clip(lower=edge)
+    axes.step(best["seconds"], utility, where="post", color="#555555", lw=0.9, ls=(0, (3, 2)), zorder=1.5)
+    axes.set_xscale("log")
+    axes.set_xlim(*limits)
+    axes.xaxis.set_major_locator(LogLocator(numticks=10))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    if metric != "marginal_error":
+        axes.axhline(1, color="#000000", lw=0.7)
+        axes.axhline(0, color="#767676", lw=0.7, ls=(0, (1, 1.6)))
+        axes.set_ylim(bottom=max(edge, min(-0.05, float(rows["lowest"].min()) - 0.05)))
+        axes.set_ylabel("share of the non-private gain", labelpad=1.5)
+    else:
+        axes.set_ylabel("1 − marginal error", labelpad=1.5)
+
+
+def caption(table: pd.DataFrame) -> str:
+    """Return the caption: what the axes are, what the marks mean."""
+    parts = [
+        "Utility against CPU seconds of a whole release, the fit of its source included (geometric mean over data "
+        "sets). Utility is 0 for the trivial predictor (dotted) and 1 for the best non-private learner (line); of "
+        "synthetic data 1 minus the marginal error. Thin lines span the data sets; values below "
+        f"{_LOWEST:g} stand at the edge. Dashed: no arm is both quicker and more useful.",
+    ]
+    if (table["pure_epsilon"] == "yes").any():
+        parts.append("* purely ε-DP: makes no use of δ.")
+    if (table["datasets"] < table["n_datasets"]).any():
+        parts.append("Arms without a value on some data set are drawn from the others and are not on the dashed line.")
+    return " ".join(parts)
+
+
+FRONTIER = Comparison(
+    "cross_paper_frontier",
+    "cross_paper",
+    frontier,
+    title="Utility against CPU seconds",
+    figure=figure,
+    caption=caption,
+)
