@@ -163,8 +163,8 @@ def test_dd_ssp_is_held_against_the_grid_with_all_runs_charged(records):
 
 def test_the_race_takes_in_fixed_dp_sgd_where_it_was_run(records):
     assert base(records)["dp_sgd_fixed"].isna().all()
-    own = records[(records["method"] == "ssp") & (records["task"] == "logistic")]
-    own = own.assign(method="dp_sgd", value=own["value"] + 0.05)
-    frame = base(pd.concat([records, own])).query("task == 'logistic'")
+    ssp = records[(records["method"] == "ssp") & (records["task"] == "logistic")]
+    fixed = ssp.assign(method="dp_sgd", value=ssp["value"] + 0.05)
+    frame = base(pd.concat([records, fixed])).query("task == 'logistic'")
     assert list(frame["best_calibrated"].unique()) == ["dp_sgd/tight"]
     assert list(frame["dp_sgd_fixed"]) == pytest.approx([0.91, 0.92])

@@ -161,21 +161,12 @@ def beside_real(rows: pd.DataFrame, where: str, arm: str) -> pd.DataFrame:
         ``auc, auc_stderr, worst_auc, auc_real, lost, lost_stderr, n_trials``: means over splits, the worst split, and
         the paired difference to the real rows. Tables without a label are left out.
     """
-    import pandas as pd
-
     rows = rows.dropna(subset=["auc"])
     real = rows[rows[arm] == "real"].set_index([where, "trial"])["auc"].rename("auc_real")
     paired = rows[rows[arm] != "real"].join(real, on=[where, "trial"])
     paired = paired.assign(lost=paired["auc_real"] - paired["auc"])
     groups = paired.groupby([where, arm, "epsilon"], sort=True)
-    return pd.DataFrame(
-        {
-            "auc": groups["auc"].mean(),
-            "auc_stderr": groups["auc"].sem(),
-            "worst_auc": groups["auc"].min(),
-            "auc_real": groups["auc_real"].mean(),
-            "lost": groups["lost"].mean(),
-            "lost_stderr": groups["lost"].sem(),
-            "n_trials": groups.size(),
-        }
-    ).reset_index()
+    return groups.agg(
+        auc=("auc", "mean"), auc_stderr=("auc", "sem"), worst_auc=("auc", "min"), auc_real=("auc_real", "mean"),
+        lost=("lost", "mean"), lost_stderr=("lost", "sem"), n_trials=("auc", "size"),
+    ).reset_index()  # fmt: skip

@@ -58,7 +58,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Mapping[str, Path])
     )
 
 
-def finite_slope(k: int, d: int, ns: Sequence[float]) -> float:
+def finite_slope(k: int, d: int, ns: Sequence[float] | Array) -> float:
     """Return the slope of S(m_n)/n over the same n: what the theorem's noise term predicts before the asymptote."""
     from marginalia.synthesis.chebyshev.calibration import default_degree
 
@@ -105,16 +105,15 @@ def asymptote() -> pd.DataFrame:
     """Return the slope of S(m_n)/n in windows of ever larger n, which isolates how slowly the asymptote is reached."""
     import pandas as pd
 
-    found = []
+    lines = []
     for pair in GRID:
-        k, d = (int(v) for v in pair.split(","))
-        line: dict[str, float] = {"k": k, "d": d, "asymptotic": -min(1.0, k / d)}
-        for low, high in WINDOWS:
-            line[f"n_{low:.0e}_{high:.0e}".replace("+0", "")] = finite_slope(
-                k, d, np.geomspace(low, high, WINDOW_POINTS).tolist()
-            )
-        found.append(line)
-    return pd.DataFrame(found)
+        k, d = map(int, part_values(pair))
+        slopes = {
+            f"n_{low:.0e}_{high:.0e}".replace("+0", ""): finite_slope(k, d, np.geomspace(low, high, WINDOW_POINTS))
+            for low, high in WINDOWS
+        }
+        lines.append({"k": k, "d": d, "asymptotic": -min(1.0, k / d), **slopes})
+    return pd.DataFrame(lines)
 
 
 def tables(rows: pd.DataFrame, settings: Settings) -> dict[str, pd.DataFrame]:

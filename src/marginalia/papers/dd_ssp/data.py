@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from marginalia.data.table import Table
 from marginalia.sweep.protocols import Prepared, Task
 
@@ -15,11 +12,6 @@ NAMES = {
     "acs_mobility@dd_ssp": "ACSMobility",
 }
 CLASSIFIED = tuple(name for name in NAMES if name != "acs_income_lin@dd_ssp")
-
-
-def one_part_a_set(settings: Mapping[str, Any]) -> list[str]:
-    """Return the data sets of the settings, each a part."""
-    return list(settings["sets"])
 
 
 def training_rows(data: Prepared) -> Table:

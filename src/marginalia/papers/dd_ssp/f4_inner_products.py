@@ -10,7 +10,7 @@ import numpy as np
 
 from marginalia.data.encoding import Encoder
 from marginalia.papers.card import Card, Settings
-from marginalia.papers.dd_ssp.data import CLASSIFIED, NAMES, classification, one_part_a_set, training_rows
+from marginalia.papers.dd_ssp.data import CLASSIFIED, NAMES, classification, training_rows
 from marginalia.reporting.panels import DASHED, DOTTED, drawing, rows_where
 from marginalia.reporting.style import METHODS
 from marginalia.sweep.protocols import Prepared
@@ -118,7 +118,7 @@ F4 = Card(
         "log-likelihood is replaced by a parabola."
     ),
     defaults={"sets": list(CLASSIFIED), "epsilon": 1.0, "delta": 1e-5, "trials": 5},
-    parts=one_part_a_set,
+    parts=lambda settings: list(settings["sets"]),
     run=run,
     tables=tables,
     figure=figure,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marginalia.papers.card import Card, Settings
-from marginalia.papers.dd_ssp.data import CLASSIFIED, NAMES, classification, one_part_a_set, training_rows
+from marginalia.papers.dd_ssp.data import CLASSIFIED, NAMES, classification, training_rows
 from marginalia.reporting.panels import DASHED, curve, drawing, look, rows_where
 from marginalia.reporting.style import METHODS
 from marginalia.sweep.metrics import log_loss, roc_auc
@@ -115,7 +115,7 @@ OLS = Card(
         "epsilon": 1.0,
         "delta": 1e-5,
     },
-    parts=one_part_a_set,
+    parts=lambda settings: list(settings["sets"]),
     run=run,
     tables=tables,
     figure=figure,

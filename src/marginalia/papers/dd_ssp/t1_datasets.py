@@ -10,7 +10,7 @@ import numpy as np
 
 from marginalia.data.encoding import Encoder
 from marginalia.papers.card import Card, Settings
-from marginalia.papers.dd_ssp.data import NAMES, one_part_a_set, training_rows
+from marginalia.papers.dd_ssp.data import NAMES, training_rows
 from marginalia.papers.reported import reported
 from marginalia.reporting.panels import drawing, look
 from marginalia.sweep.protocols import Prepared
@@ -75,7 +75,7 @@ T1 = Card(
         "features before encoding), the largest and the mean one. All noise is scaled to the bound."
     ),
     defaults={"sets": list(NAMES)},
-    parts=one_part_a_set,
+    parts=lambda settings: list(settings["sets"]),
     run=run,
     tables=tables,
     figure=figure,
