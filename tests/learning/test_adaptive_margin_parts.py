@@ -32,7 +32,7 @@ from marginalia.privacy.calibration import gdp_delta, gdp_epsilon, gdp_mu
 from marginalia.privacy.events import RandomStoppingEvent
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms import gaussian_run
-from marginalia.privacy.stopping import random_stopping_delta, random_stopping_mu
+from marginalia.privacy.stopping import random_stopping_epsilon, random_stopping_mu
 
 
 def published_mu(epsilon: float, delta: float) -> float:
@@ -338,7 +338,7 @@ class TestCalibration:
 
     def test_private_tuning(self):
         assert random_stopping_mu(1, 1e-6, r=1 / 64) == pytest.approx(0.10239, rel=1e-4)
-        assert random_stopping_delta(0.1, 1, r=1 / 64) == pytest.approx(2.859e-7, rel=2e-3)
+        assert random_stopping_epsilon(0.1, 2.859e-7, r=1 / 64) == pytest.approx(1, rel=2e-3)
         assert random_stopping_mu(1, 1e-6, r=published_tuning_rate(17, 39073), method="published") == pytest.approx(
             0.0192, abs=5e-5
         )

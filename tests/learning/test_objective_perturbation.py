@@ -10,7 +10,7 @@ from marginalia.errors import PrivacyError
 from marginalia.learning import LogisticClassifier, ObjectivePerturbationClassifier, objective_perturbation
 from marginalia.learning.solvers import Minimum
 from marginalia.privacy.calibration import gdp_mu, halved_budget
-from marginalia.privacy.ledger import ObjectivePerturbationEvent
+from marginalia.privacy.events import ObjectivePerturbationEvent
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])

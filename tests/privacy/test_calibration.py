@@ -2,8 +2,11 @@
 
 import math
 
+import dp_accounting
+import mpmath
 import numpy as np
 import pytest
+from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
@@ -77,6 +80,24 @@ class TestGaussianDP:
         assert gdp_epsilon(0, 1e-5) == 0
         assert gdp_delta(0, 0) == 0
 
+    @given(st.floats(1e-2, 30), st.floats(-12, -1).map(lambda power: 10**power))
+    def test_agrees_with_dp_accounting(self, epsilon: float, delta: float) -> None:
+        mu = 1 / dp_accounting.get_sigma_gaussian(epsilon, delta)
+        assert gdp_mu(epsilon, delta) == pytest.approx(mu, rel=1e-9)
+        assert gdp_epsilon(mu, delta) == pytest.approx(dp_accounting.get_epsilon_gaussian(1 / mu, delta), rel=1e-9)
+        assert gdp_delta(mu, epsilon) == pytest.approx(
+            GaussianPrivacyLoss(1 / mu).get_delta_for_epsilon(epsilon), rel=1e-9, abs=0
+        )
+
+    @pytest.mark.parametrize(("mu", "epsilon"), [(1e-3, 0.01), (0.01, 0.3), (0.05, 1), (0.1, 3.6), (1, 38)])
+    def test_keeps_digits_that_dp_accounting_loses(self, mu: float, epsilon: float) -> None:
+        with mpmath.workdps(60):
+            m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
+            exact = float(mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m))
+        ours = abs(gdp_delta(mu, epsilon) / exact - 1)
+        assert ours < 1e-11
+        assert ours < 0.1 * abs(GaussianPrivacyLoss(1 / mu).get_delta_for_epsilon(epsilon) / exact - 1)
+
     def test_deep_tail_does_not_cancel(self) -> None:
         # δ = 1e-300 at tiny mu: the two terms of the formula agree to 12 digits there.
         mu = gdp_mu(1e-3, 1e-300)
@@ -109,7 +130,9 @@ class TestZeroConcentratedDP:
     @given(st.floats(1e-6, 20), deltas)
     def test_minimum_over_orders(self, rho: float, delta: float) -> None:
         def log_delta(log_t: float, epsilon: float) -> float:
-            t = math.exp(log_t)  # order a = 1 + t, the form of the specification: exp((a-1)(aρ-ε))/(a-1)·(1-1/a)^a
+            t = math.exp(
+                log_t
+            )  # order a = 1 + t, the form that Canonne et al. minimise: exp((a-1)(aρ-ε))/(a-1)·(1-1/a)^a
             return t * ((1 + t) * rho - epsilon) - math.log(t) + (1 + t) * (math.log(t) - math.log1p(t))
 
         epsilon = zcdp_epsilon(rho, delta)

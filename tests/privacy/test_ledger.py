@@ -29,7 +29,7 @@ from marginalia.privacy.calibration import (
     zcdp_epsilon,
     zcdp_rho,
 )
-from marginalia.privacy.ledger import Event
+from marginalia.privacy.events import Event
 from marginalia.privacy.stopping import random_stopping_mu
 
 

@@ -1,15 +1,15 @@
 """Mechanisms, their calibration, and the ledger that certifies what they spent together."""
 
-from marginalia.privacy.ledger import (
+from marginalia.privacy.events import (
     CompositionEvent,
     ExponentialEvent,
     GaussianEvent,
     LaplaceEvent,
-    Ledger,
     ObjectivePerturbationEvent,
     PoissonGaussianEvent,
     RandomStoppingEvent,
 )
+from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.relation import Relation
 
 __all__ = [

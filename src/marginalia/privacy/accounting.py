@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 
 from marginalia.errors import PrivacyError
@@ -44,6 +45,11 @@ def composed_epsilon(events: tuple[Event, ...], relation: Relation, delta: float
     ------
     PrivacyError
         No accountant covers the mix.
+
+    Examples
+    --------
+    >>> round(composed_epsilon((GaussianEvent(1.0, 4.0), ExponentialEvent(0.1)), Relation.ADD_REMOVE, 1e-5), 3)
+    1.034
     """
     parts = leaves(events)
     if not parts:
@@ -54,26 +60,24 @@ def composed_epsilon(events: tuple[Event, ...], relation: Relation, delta: float
     mu_squared = _sum(parts, lambda event: _mu_squared(event, relation))
     if mu_squared is not None:
         return gdp_epsilon(math.sqrt(mu_squared), delta)
-    bounds = [
-        bound
-        for bound in (pure, _single(parts, relation, delta), _by_loss_distribution(parts, relation, delta))
-        if bound is not None
-    ]
     rho = _sum(parts, lambda event: _rho(event, relation))
-    if rho is not None:
-        bounds.append(zcdp_epsilon(rho, delta))
+    applicable = (
+        pure,
+        _single(parts, relation, delta),
+        _by_loss_distribution(parts, relation, delta),
+        None if rho is None else zcdp_epsilon(rho, delta),
+    )
+    bounds = [bound for bound in applicable if bound is not None]
     if not bounds:
         raise PrivacyError(f"no accountant covers the composition of {_kinds(parts)}: such a mix is not certified")
     return min(bounds)
 
 
 def composed_rho(events: tuple[Event, ...], relation: Relation) -> float:
-    """Return the zCDP parameter of the composition of `events`.
+    """Return the zCDP parameter of the composition of `events`; `PrivacyError` where an event has none.
 
-    Raises
-    ------
-    PrivacyError
-        An event has none.
+    >>> composed_rho((GaussianEvent(1.0, 4.0), ExponentialEvent(0.1)), Relation.ADD_REMOVE)
+    0.0325
     """
     parts = leaves(events)
     rho = _sum(parts, lambda event: _rho(event, relation))
@@ -85,13 +89,10 @@ def composed_rho(events: tuple[Event, ...], relation: Relation) -> float:
 
 def _sum(parts: Parts, cost: Callable[[Event], float | None]) -> float | None:
     """Sum of an additive cost over all parts; None if one has no such cost."""
-    total = []
-    for event, count in parts:
-        one = cost(event)
-        if one is None:
-            return None
-        total.append(count * one)
-    return math.fsum(total)
+    costs = [cost(event) for event, _ in parts]
+    if None in costs:
+        return None
+    return math.fsum(count * one for (_, count), one in zip(parts, costs, strict=True) if one is not None)
 
 
 def _mu_squared(event: Event, relation: Relation) -> float | None:
@@ -100,12 +101,10 @@ def _mu_squared(event: Event, relation: Relation) -> float | None:
         case GaussianEvent():
             return (event.sensitivity / event.sigma) ** 2
         case PoissonGaussianEvent(rate=1):
-            moved = 1.0 if relation is Relation.ADD_REMOVE else 2.0
-            return event.steps * (moved / event.noise_multiplier) ** 2
+            return event.steps * (relation.records / event.noise_multiplier) ** 2
         case ObjectivePerturbationEvent() if is_gaussian_dp(event.sigma, event.regulariser):
             # Two neighbours of a common table under replace-one: group privacy doubles mu.
-            moved = 1.0 if relation is Relation.ADD_REMOVE else 2.0
-            return (moved * event.bound / event.sigma) ** 2
+            return (relation.records * event.bound / event.sigma) ** 2
     return None
 
 
@@ -153,19 +152,18 @@ def _single(parts: Parts, relation: Relation, delta: float) -> float | None:
 def _by_loss_distribution(parts: Parts, relation: Relation, delta: float) -> float | None:
     """Privacy loss distribution of Gaussians, Laplaces and Poisson-sampled Gaussians with fixed parameters."""
     mu_squared, largest_loss = 0.0, 0.0
-    laplace: dict[float, int] = {}
-    poisson: dict[tuple[float, float], int] = {}
+    laplace: Counter[float] = Counter()
+    poisson: Counter[tuple[float, float]] = Counter()
     for event, count in parts:
         gaussian = _mu_squared(event, relation)
         if gaussian is not None:
             mu_squared += count * gaussian
         elif isinstance(event, LaplaceEvent):
             scale = event.scale / event.sensitivity
-            laplace[scale] = laplace.get(scale, 0) + count
+            laplace[scale] += count
             largest_loss += count / scale
         elif isinstance(event, PoissonGaussianEvent):
-            key = (event.rate, event.noise_multiplier)
-            poisson[key] = poisson.get(key, 0) + count * event.steps
+            poisson[event.rate, event.noise_multiplier] += count * event.steps
         else:
             return None
     if not poisson and largest_loss + mu_squared / 2 > _LARGEST_LOSS:

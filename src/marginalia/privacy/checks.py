@@ -1,41 +1,84 @@
-"""Validation of privacy parameters, shared by events, calibration and mechanisms."""
+"""The one place where parameters are validated: a function returns its number, or raises `InputError` in one line."""
 
 import math
-from typing import SupportsFloat
+from typing import NoReturn, SupportsFloat
 
 from marginalia.errors import InputError
 
 
 def positive(name: str, value: SupportsFloat) -> float:
-    """Return `value` as a float; refuse anything but a finite number above 0."""
-    number = _number(name, value)
-    if not (math.isfinite(number) and number > 0):
-        raise InputError(f"{name} is {value}: need a finite number above 0")
-    return number
+    """Return `value` as a float; refuse anything but a finite number above 0.
+
+    >>> positive("epsilon", "1")
+    Traceback (most recent call last):
+    marginalia.errors.InputError: epsilon is '1': need a number
+    """
+    return above(name, value, 0)
 
 
 def not_negative(name: str, value: SupportsFloat) -> float:
-    """Return `value` as a float; refuse anything but a finite number of at least 0."""
+    """Return `value` as a float; refuse anything but a finite number of at least 0.
+
+    >>> not_negative("mu", 0)
+    0.0
+    """
+    return at_least(name, value, 0)
+
+
+def above(name: str, value: SupportsFloat, least: float) -> float:
+    """Return `value` as a float; refuse anything but a finite number above `least`.
+
+    >>> above("eta", -1, least=-1)
+    Traceback (most recent call last):
+    marginalia.errors.InputError: eta is -1: need a finite number above -1
+    """
     number = _number(name, value)
-    if not (math.isfinite(number) and number >= 0):
-        raise InputError(f"{name} is {value}: need a finite number of at least 0")
-    return number
+    return number if least < number < math.inf else _refuse(name, value, f"a finite number above {least:g}")
+
+
+def at_least(name: str, value: SupportsFloat, least: float) -> float:
+    """Return `value` as a float; refuse anything but a finite number of at least `least`.
+
+    >>> at_least("size", 0.5, least=1)
+    Traceback (most recent call last):
+    marginalia.errors.InputError: size is 0.5: need a finite number of at least 1
+    """
+    number = _number(name, value)
+    return number if least <= number < math.inf else _refuse(name, value, f"a finite number of at least {least:g}")
 
 
 def open_unit(name: str, value: SupportsFloat) -> float:
-    """Return `value` as a float; refuse anything outside the open interval (0, 1)."""
+    """Return `value` as a float; refuse anything outside the open interval (0, 1).
+
+    >>> open_unit("delta", 1e-5)
+    1e-05
+    """
     number = _number(name, value)
-    if not 0 < number < 1:
-        raise InputError(f"{name} is {value}: need a number strictly between 0 and 1")
-    return number
+    return number if 0 < number < 1 else _refuse(name, value, "a number strictly between 0 and 1")
 
 
-def count(name: str, value: SupportsFloat) -> int:
-    """Return `value` as an int; refuse anything but a whole number of at least 1."""
+def probability(name: str, value: SupportsFloat) -> float:
+    """Return `value` as a float; refuse anything outside (0, 1].
+
+    >>> probability("rate", 1)
+    1.0
+    """
     number = _number(name, value)
-    if not (math.isfinite(number) and number >= 1 and number == int(number)):
-        raise InputError(f"{name} is {value}: need a whole number of at least 1")
-    return int(number)
+    return number if 0 < number <= 1 else _refuse(name, value, "a probability in (0, 1]")
+
+
+def count(name: str, value: SupportsFloat, least: int = 1) -> int:
+    """Return `value` as an int; refuse anything but a whole number of at least `least`.
+
+    >>> count("steps", 20.0)
+    20
+    """
+    number = _number(name, value)
+    return (
+        int(number)
+        if least <= number < math.inf and number == int(number)
+        else _refuse(name, value, f"a whole number of at least {least}")
+    )
 
 
 def _number(name: str, value: SupportsFloat) -> float:
@@ -45,3 +88,7 @@ def _number(name: str, value: SupportsFloat) -> float:
         return float(value)
     except (TypeError, ValueError):
         raise InputError(f"{name} is {value!r}: need a number") from None
+
+
+def _refuse(name: str, value: SupportsFloat, need: str) -> NoReturn:
+    raise InputError(f"{name} is {value}: need {need}")

@@ -26,7 +26,11 @@ _SLOPES = 4001  # grid of a; what lies between its points is covered by a bound 
 
 
 def is_gaussian_dp(sigma: float, regulariser: float) -> bool:
-    """Whether the release is τ-GDP, so that it composes: 4κ ≤ τ²/2, that is, regulariser ≥ 2·sigma²."""
+    """Whether the release is τ-GDP, so that it composes: 4κ ≤ τ²/2, that is, regulariser ≥ 2·sigma².
+
+    >>> is_gaussian_dp(sigma=4.0, regulariser=32.0)
+    True
+    """
     return regulariser >= 2 * sigma**2
 
 
@@ -48,10 +52,10 @@ def objective_perturbation_delta(
     relation : Relation
         Under replace-one by group privacy: (1 + e^{ε/2}) times the add/remove delta at ε/2.
 
-    Raises
-    ------
-    InputError
-        An argument is out of range.
+    Examples
+    --------
+    >>> f"{objective_perturbation_delta(1.0, bound=1.0, sigma=4.0, regulariser=8.0):.2e}"
+    '2.92e-06'
     """
     epsilon = checks.not_negative("epsilon", epsilon)
     tau = checks.positive("bound", bound) / checks.positive("sigma", sigma)
@@ -68,10 +72,8 @@ def objective_perturbation_epsilon(
 ) -> float:
     """Smallest epsilon at which one release is certified (epsilon, `delta`)-DP; parameters as for the delta.
 
-    Raises
-    ------
-    InputError
-        An argument is out of range.
+    >>> round(objective_perturbation_epsilon(1e-5, bound=1.0, sigma=4.0, regulariser=8.0), 4)
+    0.9263
     """
     delta = checks.open_unit("delta", delta)
 

@@ -34,6 +34,11 @@ def epsilon(
         Matters to the Poisson-sampled part only: the sensitivities of the rest are already those of the relation.
     delta : float
         In (0, 1).
+
+    Examples
+    --------
+    >>> round(epsilon((), ((2.0, 3),), 0.0, Relation.ADD_REMOVE, 1e-5), 2)  # three Laplace releases of scale 2
+    1.5
     """
     library, relations = _library()
     grid = _grid(poisson, laplace, mu)

@@ -14,17 +14,13 @@ from marginalia.privacy.roots import root
 
 
 def mean_runs(r: float, eta: float = 1.0) -> float:
-    """Mean of the truncated negative binomial law: 1/r for ``eta = 1``.
+    """Mean of the truncated negative binomial law of K, 0 < r < 1 and eta > -1: 1/r for ``eta = 1``.
 
-    Raises
-    ------
-    InputError
-        `r` is not in (0, 1) or `eta` is not above -1.
+    >>> mean_runs(1 / 64)
+    64.0
     """
     r = checks.open_unit("r", r)
-    if checks.not_negative("eta + 1", eta + 1) == 0:
-        raise InputError(f"eta is {eta}: need a number above -1")
-    if eta == 0:
+    if checks.above("eta", eta, -1) == 0:
         return (1 / r - 1) / -math.log(r)
     return eta * (1 - r) / (r * -math.expm1(eta * math.log(r)))
 
@@ -44,26 +40,13 @@ def random_stopping_epsilon(mu: float, delta: float, *, r: float, eta: float = 1
     r, eta : float
         Law of the number of runs, see `mean_runs`.
 
-    Raises
-    ------
-    InputError
-        An argument is out of range.
+    Examples
+    --------
+    >>> round(random_stopping_epsilon(mu=0.10239, delta=1e-6, r=1 / 64), 4)
+    1.0
     """
     mu, delta = checks.positive("mu", mu), checks.open_unit("delta", delta)
     return gdp_epsilon(mu, delta / mean_runs(r, eta)) + (eta + 1) * _log_ratio(mu, r)
-
-
-def random_stopping_delta(mu: float, epsilon: float, *, r: float, eta: float = 1.0) -> float:
-    """Delta at which the best of K mu-GDP runs is certified (epsilon, delta)-DP; parameters as for the epsilon.
-
-    Raises
-    ------
-    InputError
-        An argument is out of range.
-    """
-    mu, epsilon = checks.positive("mu", mu), checks.not_negative("epsilon", epsilon)
-    rest = epsilon - (eta + 1) * _log_ratio(mu, r)
-    return min(1.0, mean_runs(r, eta) * gdp_delta(mu, rest)) if rest >= 0 else 1.0
 
 
 def random_stopping_mu(epsilon: float, delta: float, *, r: float, eta: float = 1.0, method: str = "tight") -> float:
@@ -71,20 +54,18 @@ def random_stopping_mu(epsilon: float, delta: float, *, r: float, eta: float = 1
 
     Parameters
     ----------
-    epsilon : float
-        Above 0.
-    delta : float
-        In (0, 1).
+    epsilon, delta : float
+        The budget.
     r, eta : float
         Law of the number of runs, see `mean_runs`.
     method : {"tight", "published"}, default="tight"
         ``"tight"``: the largest mu that `random_stopping_epsilon` certifies. ``"published"``:
         epsilon/(6·√(2 ln(1/(r·delta)))) (Wang, Zhu & Wang, Thm 7.1; eta = 1; there it buys (epsilon + delta, delta)).
 
-    Raises
-    ------
-    InputError
-        An argument is out of range.
+    Examples
+    --------
+    >>> round(random_stopping_mu(1.0, 1e-6, r=1 / 64), 5)
+    0.10239
     """
     epsilon, delta = checks.positive("epsilon", epsilon), checks.open_unit("delta", delta)
     published = epsilon / (6 * math.sqrt(-2 * math.log(checks.open_unit("r", r) * delta)))
@@ -107,18 +88,6 @@ def random_stopping_mu(epsilon: float, delta: float, *, r: float, eta: float = 1
     while excess(mu) > 0:  # the root is met from either side; keep the private one
         mu *= 1 - 1e-13
     return mu
-
-
-def published_random_stopping_epsilon(mu: float, delta: float, *, r: float) -> float:
-    """Epsilon the paper charges for eta = 1: 1.5·mu² + 3·mu·√(2 ln(1/(r·delta))) + delta (Wang, Zhu & Wang, App. K).
-
-    Raises
-    ------
-    InputError
-        An argument is out of range.
-    """
-    mu, delta, r = checks.positive("mu", mu), checks.open_unit("delta", delta), checks.open_unit("r", r)
-    return 1.5 * mu**2 + 3 * mu * math.sqrt(-2 * math.log(r * delta)) + delta
 
 
 def _log_ratio(mu: float, r: float) -> float:

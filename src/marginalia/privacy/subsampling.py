@@ -15,6 +15,11 @@ def poisson_sample(n_rows: int, rate: float, rng: np.random.Generator) -> NDArra
     rate : float
         In (0, 1]; at 1 nothing is drawn from `rng`.
     rng : numpy.random.Generator
+
+    Examples
+    --------
+    >>> poisson_sample(100, 0.03, np.random.default_rng(0))
+    array([50, 26, 30])
     """
     if rate == 1:
         return np.arange(n_rows)

@@ -12,7 +12,8 @@ import numpy as np
 
 from marginalia.papers.card import Card, Settings
 from marginalia.privacy.calibration import zcdp_rho
-from marginalia.privacy.ledger import GaussianEvent, Ledger
+from marginalia.privacy.events import GaussianEvent
+from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.relation import Relation
 from marginalia.reporting.panels import DASHED, curve, drawing, look, rows_where
 
