@@ -23,7 +23,7 @@ def places(tmp_path, monkeypatch):
     mirror.mkdir()
     monkeypatch.setenv("MARGINALIA_CACHE", str(cache))
     monkeypatch.setenv("MARGINALIA_MIRROR", str(mirror))
-    monkeypatch.setattr(download.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
     return cache, mirror
 
 

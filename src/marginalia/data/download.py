@@ -8,20 +8,18 @@ once, for at most `CONNECT_SECONDS`; only answers that broke off or that ask to 
 from __future__ import annotations
 
 import hashlib
-import http.client
 import os
-import socket
 import sys
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from marginalia.data.files import atomic_path, write_text
 from marginalia.data.schema import File
 from marginalia.errors import InputError
+
+if TYPE_CHECKING:
+    import requests
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 60.0
@@ -137,10 +135,10 @@ def find_local(file: File, *, cache_dir: Path | None = None, mirror: Path | None
 def answers(url: str) -> str | None:
     """Ask whether `url` can be downloaded, without downloading it; return None, or why not."""
     try:
-        with _open(urllib.request.Request(url, method="HEAD")):
+        with _answer("HEAD", url):
             return None
-    except (OSError, http.client.HTTPException) as error:
-        return _reason(error)
+    except _NoAnswer as error:
+        return str(error)
 
 
 def _three_places(file: File, cache: Path, mirror: Path | None, tried: str) -> str:
@@ -201,92 +199,75 @@ class _NoAnswer(Exception):  # noqa: N818 - a message for `fetch`, never shown
     """Why a URL gave no file."""
 
 
+class _BrokenOff(_NoAnswer):
+    """An answer began and did not end: worth asking again."""
+
+
 def _download(url: str, target: Path, file: File, *, progress: bool) -> None:
     with atomic_path(target) as temporary:
         for attempt in range(TRIES):
             try:
                 _stream(url, temporary, progress=progress)
                 break
-            except _NETWORK_ERRORS as error:
-                if attempt + 1 == TRIES or not _passing(error):
-                    raise _NoAnswer(_reason(error)) from None
+            except _BrokenOff:  # `Retry` sees to answers that do not begin
+                if attempt + 1 == TRIES:
+                    raise
                 time.sleep(2.0**attempt)
         _check_published(file, temporary, mend=f"{url} does not serve the published file (any more)")
 
 
 def _stream(url: str, path: Path, *, progress: bool) -> None:
+    import requests
     from tqdm import tqdm
 
-    with _open(urllib.request.Request(url)) as response, path.open("wb") as out:
-        length = response.headers.get("Content-Length")
-        total = int(length) if length else None
-        name = url.rsplit("/", 1)[-1]
-        with tqdm(total=total, unit="B", unit_scale=True, desc=name, disable=not progress, leave=False) as bar:
-            received = 0
-            for chunk in _chunks(response):
-                out.write(chunk)
-                bar.update(len(chunk))
-                received += len(chunk)
-        if total is not None and received != total:
-            raise http.client.IncompleteRead(b"", total - received)
+    with _answer("GET", url) as response, path.open("wb") as file:
+        bar: dict[str, Any] = {"desc": url.rsplit("/", 1)[-1], "disable": not progress, "leave": False}
+        with tqdm.wrapattr(file, "write", total=int(response.headers.get("Content-Length", 0)) or None, **bar) as out:
+            try:
+                for chunk in response.iter_content(_CHUNK):
+                    out.write(chunk)
+            except requests.RequestException as error:
+                raise _BrokenOff(_reason(error)) from None
 
 
-def _chunks(response: Any) -> Iterator[bytes]:
-    while chunk := response.read(_CHUNK):
-        yield chunk
+def _answer(method: str, url: str) -> requests.Response:
+    """Return the answer's head, with its body still to be read; hosts that cannot be reached are tried once."""
+    import requests  # here, since it is slow to load
+    from requests.adapters import HTTPAdapter
+    from urllib3 import Retry
+
+    retry = Retry(
+        TRIES - 1,
+        connect=0,
+        status_forcelist=(429, *range(500, 600)),
+        allowed_methods={"GET"},
+        backoff_factor=1,
+        respect_retry_after_header=False,  # it may be hours
+        raise_on_status=False,
+    )
+    session = requests.Session()
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, HTTPAdapter(max_retries=retry))
+    headers = {"User-Agent": "marginalia", "Accept-Encoding": "identity"}  # lengths and hashes are of the file itself
+    timeout = (CONNECT_SECONDS, READ_SECONDS)
+    try:
+        response = session.request(method, url, headers=headers, timeout=timeout, stream=True, allow_redirects=True)
+        response.raise_for_status()
+    except requests.RequestException as error:
+        raise _NoAnswer(_reason(error)) from None
+    return response
 
 
-class _QuickConnect:
-    """A connection with a short time limit to connect and a long one to read."""
+def _reason(error: requests.RequestException) -> str:
+    from requests import Timeout
+    from urllib3.exceptions import NameResolutionError, ReadTimeoutError
 
-    sock: Any
-
-    def connect(self) -> None:
-        self.timeout: float | None = CONNECT_SECONDS
-        super().connect()  # type: ignore[misc]
-        self.sock.settimeout(READ_SECONDS)
-
-
-class _HTTP(_QuickConnect, http.client.HTTPConnection):
-    pass
-
-
-class _HTTPS(_QuickConnect, http.client.HTTPSConnection):
-    pass
-
-
-class _HTTPHandler(urllib.request.HTTPHandler):
-    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(_HTTP, req)
-
-
-class _HTTPSHandler(urllib.request.HTTPSHandler):
-    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(_HTTPS, req)
-
-
-def _open(request: urllib.request.Request) -> Any:
-    request.add_header("User-Agent", "marginalia")
-    return urllib.request.build_opener(_HTTPHandler, _HTTPSHandler).open(request)
-
-
-_NETWORK_ERRORS = (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError)
-
-
-def _passing(error: Exception) -> bool:
-    """Say whether trying again may help: the host was there, and broke off or asked to come back."""
-    if isinstance(error, urllib.error.HTTPError):
-        return error.code == 429 or error.code >= 500
-    return not isinstance(error, urllib.error.URLError)  # URLError: not found, refused, or no answer in time
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, urllib.error.HTTPError):
-        return f"HTTP {error.code} {error.reason}"
-    if isinstance(error, urllib.error.URLError):
-        error = error.reason if isinstance(error.reason, Exception) else error
-    if isinstance(error, socket.gaierror):
+    if error.response is not None:
+        return f"HTTP {error.response.status_code} {error.response.reason}"
+    cause = error.args[0] if error.args else error
+    cause = getattr(cause, "reason", cause)
+    if isinstance(cause, NameResolutionError):
         return "host not found: no network?"
-    if isinstance(error, TimeoutError):
+    if isinstance(error, Timeout) or isinstance(cause, ReadTimeoutError):
         return "no answer in time"
-    return str(error) or type(error).__name__
+    return str(cause).rpartition(": ")[2] or type(cause).__name__
