@@ -2,9 +2,7 @@ import numpy as np
 import pytest
 
 from marginalia.data import Domain, Table
-from marginalia.data.datasets import Dataset
-from marginalia.data.schema import parse_entry
-from marginalia.data.splits import random_split, released_split
+from marginalia.data.splits import random_split
 from marginalia.errors import InputError
 
 
@@ -38,22 +36,3 @@ def test_random_split_parts_every_row_once_and_follows_its_seed():
 def test_impossible_splits_are_refused(sizes):
     with pytest.raises(InputError):
         random_split(numbered(10), seed=0, **sizes)
-
-
-def test_released_split_takes_the_first_rows_and_the_published_test():
-    entry = parse_entry(
-        "toy",
-        {
-            "files": {"train": "a.csv", "test": "b.csv", "domain": "d.json"},
-            "tasks": {"linear": {"target": "row"}},
-            "train_limit": 5,
-        },
-    )
-    train, test = numbered(8), numbered(8).take([7, 0])
-    dataset = Dataset("toy", train, dict(entry.tasks), test, entry)
-    split = released_split(dataset)
-    assert rows(split.train) == [0, 1, 2, 3, 4]
-    assert rows(split.test) == [7, 0]
-    assert rows(dataset.all_rows()) == [0, 1, 2, 3, 4, 5, 6, 7, 7, 0]
-    with pytest.raises(InputError, match="no released split"):
-        released_split(Dataset("toy", train, dict(entry.tasks), None, entry))

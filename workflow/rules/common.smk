@@ -3,7 +3,7 @@ import os
 import re
 import sys
 
-from marginalia.data.datasets import reader_modules
+from marginalia.data.datasets import reader_module
 from marginalia.errors import InputError
 from marginalia.papers import registry
 from marginalia.sweep import resolve

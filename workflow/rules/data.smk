@@ -15,7 +15,7 @@ rule dataset:
         entry=lambda wildcards: SWEEP.entries[wildcards.dataset].model_dump(mode="json"),
         code=lambda wildcards: version_of(
             "marginalia.sweep.jobs:prepare_dataset",
-            *reader_modules(SWEEP.entries[wildcards.dataset]),
+            reader_module(SWEEP.entries[wildcards.dataset]),
         ),
     script:
         "../scripts/dataset.py"

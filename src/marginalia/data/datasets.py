@@ -28,6 +28,11 @@ class Dataset:
     released_test : Table or None
         The test rows that the authors published.
     entry : Entry
+
+    Examples
+    --------
+    >>> load("diabetes").tasks["linear"].target
+    'progression'
     """
 
     name: str
@@ -36,22 +41,14 @@ class Dataset:
     released_test: Table | None
     entry: Entry
 
-    def all_rows(self) -> Table:
-        """Return every row: training rows, then the released test rows. What random re-splits start from."""
-        if self.released_test is None:
-            return self.table
-        return self.table.append(self.released_test)
-
-    def task_columns(self, task: str) -> tuple[str, ...]:
-        """Return the columns that `task` may use, target included, in the table's order."""
-        if task not in self.tasks:
-            raise unknown_name(f"task of data set '{self.name}'", task, self.tasks)
-        return tuple(name for name in self.table.domain.names if name not in self.tasks[task].drop)
-
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What ``datasets: auto`` became on this machine."""
+    """What ``datasets: auto`` became on this machine.
+
+    >>> Resolution(("diabetes",), {"adult": "no network"}, stand_ins=True).missing
+    {'adult': 'no network'}
+    """
 
     names: tuple[str, ...]
     missing: dict[str, str] = field(default_factory=dict)  # data set -> why it cannot be had
@@ -79,12 +76,17 @@ def load(
     InputError
         Unknown name; a file that cannot be had (names the three places tried) or is corrupt; a table without its
         targets; another number of rows than documented.
+
+    Examples
+    --------
+    >>> load("breast_cancer").table.n_rows
+    569
     """
     entry = catalog.entry(name) if isinstance(name, str) else name
     files = {
         role: fetch(file, cache_dir=cache_dir, mirror=mirror, progress=progress) for role, file in entry.files.items()
     }
-    loaded = import_module(f"marginalia.data.sources.{entry.source}").load(entry, files)
+    loaded = import_module(reader_module(entry)).load(entry, files)
     table, test = loaded if isinstance(loaded, tuple) else (loaded, None)
     if entry.columns is not None:
         table, test = table.project(entry.columns), None if test is None else test.project(entry.columns)
@@ -92,15 +94,24 @@ def load(
     return Dataset(entry.name, table, {str(task): spec for task, spec in entry.tasks.items()}, test, entry)
 
 
-def reader_modules(entry: Entry) -> tuple[str, ...]:
-    """Return the modules, found by name, that turn the files of an entry into codes."""
-    return (f"marginalia.data.sources.{entry.source}",)
+def reader_module(name: str | Entry) -> str:
+    """Return the name of the module that reads the data set's files; it is found by the entry's `source`.
+
+    The data set is made by this module, by `marginalia.data.datasets`, and by what these two import.
+
+    >>> reader_module("compas")
+    'marginalia.data.sources.compas'
+    """
+    entry = catalog.entry(name) if isinstance(name, str) else name
+    return f"marginalia.data.sources.{entry.source}"
 
 
 def unreachable_reason(name: str | Entry, *, cache_dir: Path | None = None, mirror: Path | None = None) -> str | None:
     """Return None if every file of the data set can be had, else one line that says which cannot and why.
 
     Asks the web server about files that are not here, but downloads nothing. A corrupt copy in the mirror raises.
+
+    >>> unreachable_reason("diabetes")
     """
     entry = catalog.entry(name) if isinstance(name, str) else name
     for file in entry.files.values():
@@ -113,21 +124,18 @@ def unreachable_reason(name: str | Entry, *, cache_dir: Path | None = None, mirr
     return None
 
 
-def reachable(name: str | Entry, *, cache_dir: Path | None = None, mirror: Path | None = None) -> bool:
-    """Say whether every file of the data set can be had on this machine."""
-    return unreachable_reason(name, cache_dir=cache_dir, mirror=mirror) is None
-
-
 def resolve_auto(
     wanted: Iterable[str] = catalog.AUTO, *, cache_dir: Path | None = None, mirror: Path | None = None
 ) -> Resolution:
-    """Choose the data sets of the default sweep: those of `wanted` that can be had, else the embedded stand-ins."""
+    """Choose the data sets of the default sweep: those of `wanted` that can be had, else the embedded stand-ins.
+
+    >>> resolve_auto(["diabetes"]).names
+    ('diabetes',)
+    """
     reasons = {name: unreachable_reason(name, cache_dir=cache_dir, mirror=mirror) for name in wanted}
     missing = {name: reason for name, reason in reasons.items() if reason is not None}
-    found = tuple(name for name in reasons if name not in missing)
-    if found:
-        return Resolution(found, missing)
-    return Resolution(catalog.STAND_INS, missing, stand_ins=True)
+    available = tuple(name for name in reasons if name not in missing)
+    return Resolution(available or catalog.STAND_INS, missing, stand_ins=not available)
 
 
 def _check_table(entry: Entry, table: Table) -> None:

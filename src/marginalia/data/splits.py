@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 
-if TYPE_CHECKING:
-    from marginalia.data.datasets import Dataset
-
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Training and test rows of one table."""
+    """Training and test rows of one table; what `random_split` returns.
+
+    >>> from marginalia.data.domain import Domain
+    >>> rows = Table([[0], [1], [1]], Domain.from_sizes({"a": 2}))
+    >>> Split(train=rows.take(slice(2)), test=rows.take(slice(2, None))).test.n_rows
+    1
+    """
 
     train: Table
     test: Table
@@ -46,6 +48,13 @@ def random_split(
     ------
     InputError
         A part would be empty.
+
+    Examples
+    --------
+    >>> from marginalia.data.domain import Domain
+    >>> rows = Table([[c] for c in range(5)], Domain.from_sizes({"a": 5}))
+    >>> random_split(rows, seed=0, test_fraction=0.3).test.column("a")
+    array([0, 4], dtype=int16)
     """
     n = table.n_rows
     if (test_size is None) == (test_fraction is None):
@@ -59,18 +68,3 @@ def random_split(
         raise InputError(f"cannot take {test_size} test rows out of {n}: both parts need at least one row")
     order = np.random.default_rng(seed).permutation(n)
     return Split(train=table.take(order[: n - test_size][:train_limit]), test=table.take(order[n - test_size :]))
-
-
-def released_split(dataset: Dataset) -> Split:
-    """Return the split that the data set's authors published; of the training file the first `train_limit` rows.
-
-    Raises
-    ------
-    InputError
-        The data set has no released split.
-    """
-    if dataset.released_test is None:
-        raise InputError(f"data set '{dataset.name}' has no released split; use a random one")
-    limit = dataset.entry.train_limit
-    train = dataset.table if limit is None else dataset.table.take(np.arange(min(limit, dataset.table.n_rows)))
-    return Split(train=train, test=dataset.released_test)
