@@ -95,7 +95,7 @@ def test_acs_missing_values_stay_apart_from_codes(person_file):
 
 def test_acs_occupations_are_grouped_by_the_dictionary(person_file):
     table = load(pums_entry("acs_income", person_file)).table
-    frame = acs.task_frame(pums_entry("acs_income", person_file), person_file)
+    frame = acs.read(pums_entry("acs_income", person_file), {"person": person_file})
     labels = np.array(table.domain["OCCP"].labels)[table.column("OCCP")]
     meaning = {10: "MGR", 440: "MGR", 500: "BUS", 1005: "CMM", 2001: "CMS", 4330: "PRS", 9760: "TRN", 9830: "MIL"}
     meaning[9920] = "unemployed"
@@ -106,7 +106,7 @@ def test_acs_income_regression_uses_public_brackets(person_file):
     table = load(pums_entry("acs_income_lin", person_file)).table
     assert table.domain["PINCP"].size == 20
     edges = table.domain["PINCP"].edges
-    incomes = acs.task_frame(pums_entry("acs_income_lin", person_file), person_file)["PINCP"]
+    incomes = acs.read(pums_entry("acs_income_lin", person_file), {"person": person_file})["PINCP"]
     for income, code in zip(incomes, table.column("PINCP"), strict=True):
         assert edges[code] <= income < edges[code + 1]
 
@@ -144,7 +144,7 @@ ARFF = """% comment
 def test_arff_declarations_are_not_enforced(tmp_path):
     path = tmp_path / "t.arff"
     path.write_text(ARFF)
-    frame = arff.read(path)
+    frame = arff.read(catalog.entry("law"), {"table": path})
     assert frame.to_dict("list") == {"decile1b": [9.0, 1.0], "tier": [3, 6], "name": ["a", "b"]}
 
 
@@ -153,18 +153,18 @@ def test_arff_files_that_are_not_tables_are_refused(tmp_path, text, words):
     path = tmp_path / "t.arff"
     path.write_text(text)
     with pytest.raises(InputError, match=words):
-        arff.read(path)
+        arff.read(catalog.entry("law"), {"table": path})
 
 
 def test_compas_columns_that_stand_twice_are_compared_and_kept_once(tmp_path):
     path = tmp_path / "c.csv"
     path.write_text("sex,priors_count,race,priors_count\nMale,3,Other,3\nFemale,0,Asian,0\n")
-    frame = compas.read(path)
+    frame = compas.read(catalog.entry("compas"), {"table": path})
     assert list(frame.columns) == ["sex", "priors_count", "race"]
     assert frame["priors_count"].tolist() == ["3", "0"]
     path.write_text("sex,priors_count,race,priors_count\nMale,3,Other,4\n")
     with pytest.raises(InputError, match="'priors_count' stands twice in the header with different values"):
-        compas.read(path)
+        compas.read(catalog.entry("compas"), {"table": path})
 
 
 def test_adult_files_are_joined_and_question_marks_kept(tmp_path):
@@ -186,7 +186,7 @@ def test_adult_files_are_joined_and_question_marks_kept(tmp_path):
     assert table.column("age").tolist() == [8, 8]  # [37.25, 39.90625) is the ninth of 32 bins from 16 to 101
     (tmp_path / "adult.data").write_text("1,2\n")
     with pytest.raises(InputError, match="2 columns, UCI Adult has 15"):
-        adult.read(tmp_path / "adult.data", tmp_path / "adult.test")
+        adult.load(entry, {"train": tmp_path / "adult.data", "test": tmp_path / "adult.test"})
 
 
 def test_own_coded_data_by_csv_and_parquet(tmp_path):

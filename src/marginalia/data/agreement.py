@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,10 +16,9 @@ import numpy as np
 import pandas as pd
 
 from marginalia.data import catalog, recipes
-from marginalia.data.datasets import load
+from marginalia.data.datasets import load, reader_module
 from marginalia.data.download import fetch
 from marginalia.data.files import write_text
-from marginalia.data.sources import adult, arff, compas
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -59,10 +59,8 @@ def compare(ours: ArrayLike, published: ArrayLike) -> str:
 
 def _raw_frame(name: str) -> pd.DataFrame:
     """Return the raw rows behind the catalogue's `adult`, `compas`, `law` or `dutch`."""
-    files = {role: fetch(file) for role, file in catalog.entry(name).files.items()}
-    if name == "adult":
-        return adult.read(files["train"], files["test"])
-    return compas.read(files["table"]) if name == "compas" else arff.read(files["table"])
+    entry = catalog.entry(name)
+    return import_module(reader_module(name)).read(entry, {role: fetch(file) for role, file in entry.files.items()})
 
 
 def _column_agreement(

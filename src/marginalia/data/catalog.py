@@ -17,13 +17,22 @@ STAND_INS = ("diabetes", "breast_cancer")
 
 
 def names() -> tuple[str, ...]:
-    """Return the id of every data set, in the catalogue's order."""
+    """Return the id of every data set, in the catalogue's order.
+
+    >>> names()[:2]
+    ('adult', 'compas')
+    """
     return tuple(_content())
 
 
 @cache
 def entry(name: str) -> Entry:
-    """Return the entry `name`; raise `InputError` with the nearest name when there is none."""
+    """Return the entry `name`; raise `InputError` with the nearest name when there is none.
+
+    >>> entry("adlut")
+    Traceback (most recent call last):
+    marginalia.errors.InputError: unknown data set 'adlut'; did you mean 'adult'?
+    """
     content = _content()
     if name not in content:
         raise unknown_name("data set", name, content)
@@ -42,6 +51,11 @@ def describe(name: str | Entry) -> dict[str, Any]:
     dict
         ``name, description, citation, licence, tasks, rows, domain_source, domain_note, one_hot, files`` and, where
         the catalogue itself lists them, ``attributes`` (name, size, kind).
+
+    Examples
+    --------
+    >>> describe("adult")["tasks"]["logistic"]["target"]
+    'income>50K'
     """
     item = entry(name) if isinstance(name, str) else name
     content = item.model_dump(
@@ -73,8 +87,6 @@ def _content() -> dict[str, Any]:
 def uncoded(name: str) -> str:
     """Return a data-set id without its coding.
 
-    Examples
-    --------
     >>> uncoded("adult@dpml")
     'adult'
     """

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from marginalia.data.domain import Attribute, Domain
+from marginalia.data.table import read_frame
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,6 +33,11 @@ def check(file: str | os.PathLike[str], domain: Domain | str | os.PathLike[str])
     list of str
         Columns that are missing, unknown or stand twice; and per column how many rows hold no value, text, a
         fraction or a code outside the domain, with the first such row (rows count from 0, without the header).
+
+    Examples
+    --------
+    >>> check("no/such/file.csv", Domain.from_sizes({"age": 8}))
+    ['cannot read no/such/file.csv: No such file or directory']
     """
     try:
         domain = domain if isinstance(domain, Domain) else Domain.from_yaml(domain)
@@ -55,18 +61,10 @@ def check(file: str | os.PathLike[str], domain: Domain | str | os.PathLike[str])
 
 def _read(path: Path) -> tuple[list[str], pd.DataFrame]:
     """Return the header as it stands (names may repeat) and the raw values below it."""
-    import pandas as pd
-    import pyarrow as pa
-
-    try:
-        if path.suffix == ".parquet":
-            frame = pd.read_parquet(path)
-            return [str(name) for name in frame.columns], frame
-        frame = pd.read_csv(path, header=None, dtype=str, keep_default_na=False, skipinitialspace=True)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from None
-    except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError, pa.ArrowInvalid) as error:
-        raise InputError(f"{path}: not a table ({str(error).strip().splitlines()[0]})") from None
+    if path.suffix == ".parquet":
+        frame = read_frame(path, parquet=True)
+        return [str(name) for name in frame.columns], frame
+    frame = read_frame(path, header=None, dtype=str, keep_default_na=False, skipinitialspace=True)
     return frame.iloc[0].tolist(), frame.iloc[1:].reset_index(drop=True)
 
 

@@ -6,7 +6,8 @@ files (its domain is then the set of values that occur: a flaw of those files, s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -19,6 +20,8 @@ from marginalia.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import ArrayLike, NDArray
+
+Files = Mapping[str, Path]  # role in the entry -> checked local file
 
 
 def bin_codes(
@@ -48,6 +51,11 @@ def bin_codes(
     ------
     InputError
         A value outside the edges (unless `open_ended`), with its row.
+
+    Examples
+    --------
+    >>> bin_codes([18, 30, 64], [0, 30, 65])
+    array([0, 1, 1])
     """
     values = np.asarray(values, dtype=np.float64)
     codes = np.searchsorted(edges, values, side="right" if closed == "left" else "left") - 1
@@ -70,6 +78,11 @@ def label_codes(values: ArrayLike, labels: Sequence[str], *, name: str = "values
     ------
     InputError
         A value that is no label, with its row.
+
+    Examples
+    --------
+    >>> label_codes(["no", "yes", "no"], ["yes", "no"])
+    array([1, 0, 1])
     """
     import pandas as pd
 
@@ -91,6 +104,9 @@ def dense_rank(values: ArrayLike) -> NDArray[np.int64]:
     """Return the rank of each value among the distinct values that occur, from 0.
 
     The coding of the excess-risk paper's files: the domain depends on the (private) data.
+
+    >>> dense_rank([70, 20, 70, 33])
+    array([2, 0, 2, 1])
     """
     return np.unique(np.asarray(values), return_inverse=True)[1].reshape(-1).astype(np.int64)
 
@@ -99,16 +115,20 @@ def column_codes(raw: pd.Series[Any], column: Column) -> NDArray[np.int64]:
     """Return the codes of one raw column.
 
     Missing values (NaN or empty) count as ``column.missing`` where the entry documents one, else they are refused.
+
+    >>> import pandas as pd
+    >>> column_codes(pd.Series([0, 3, None]), Column(name="children", top=2, missing=0))
+    array([0, 2, 0])
     """
     import pandas as pd
 
-    gone = (raw.isna() | (raw.astype(str).str.strip() == "")).to_numpy()
-    if gone.any():
+    empty = (raw.isna() | (raw.astype(str).str.strip() == "")).to_numpy()
+    if empty.any():
         if column.missing is None:
             raise InputError(
-                f"column '{column.name}', row {int(np.argmax(gone))}: value missing, and no rule for missing values"
+                f"column '{column.name}', row {int(np.argmax(empty))}: value missing, and no rule for missing values"
             )
-        raw = raw.astype(object).mask(gone, column.missing)
+        raw = raw.astype(object).mask(empty, column.missing)
     edges = column.bin_edges
     if column.among is not None:
         which, distinct = pd.factorize(raw.to_numpy())
@@ -138,9 +158,13 @@ def discretize(frame: pd.DataFrame, entry: Entry) -> Table:
     entry : Entry
         Its `attributes` say what to keep, in which order.
 
-    Returns
-    -------
-    Table
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from marginalia.data.catalog import entry
+    >>> discretize(pd.DataFrame({"sex": ["Male"]}), entry("adult"))
+    Traceback (most recent call last):
+    marginalia.errors.InputError: adult: column 'age' is missing; the file has sex
     """
     missing = [c.raw_name for c in entry.attributes if c.raw_name not in frame.columns]
     if missing:
@@ -151,6 +175,17 @@ def discretize(frame: pd.DataFrame, entry: Entry) -> Table:
     except InputError as error:
         raise InputError(f"{entry.name}: {error}") from None
     return Table(codes, Domain([c.attribute() for c in entry.attributes], source=entry.domain_source or "declared"))
+
+
+def loader(read: Callable[[Entry, Files], pd.DataFrame]) -> Callable[[Entry, Files], Table]:
+    """Make the `load` of a data source whose `read` returns raw rows: they are coded as the entry says.
+
+    >>> from marginalia.data.catalog import entry
+    >>> from marginalia.data.sources.bundled import read
+    >>> loader(read)(entry("diabetes"), {}).n_rows
+    442
+    """
+    return lambda entry, files: discretize(read(entry, files), entry)
 
 
 def _text(value: Any) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from marginalia.data.files import write_text
 from marginalia.errors import InputError, unknown_name
 
 Kind = Literal["categorical", "ordinal", "numeric"]
@@ -31,6 +33,11 @@ class Attribute:
         The value behind each code; length `size`.
     edges : tuple of float, optional
         Public bin edges of a numeric attribute, ascending; length ``size + 1``.
+
+    Examples
+    --------
+    >>> Attribute("age", 2, "numeric", edges=(0, 30, 65)).size
+    2
     """
 
     name: str
@@ -66,6 +73,11 @@ class StructuralZeros:
     attributes : tuple of str
     cells : tuple of tuple of int
         Impossible code combinations, in the order of `attributes`.
+
+    Examples
+    --------
+    >>> StructuralZeros(("age", "pensioner"), cells=((0, 1),)).attributes
+    ('age', 'pensioner')
     """
 
     attributes: tuple[str, ...]
@@ -88,6 +100,12 @@ class Domain:
     ------
     InputError
         Duplicate names, or structural zeros outside the domain.
+
+    Examples
+    --------
+    >>> domain = Domain.from_sizes({"age": 8, "sex": 2, "region": 5})
+    >>> domain.project(["region", "sex"]).n_cells()
+    10
     """
 
     def __init__(
@@ -103,8 +121,7 @@ class Domain:
         self.source: Source = source
         self._position = {a.name: i for i, a in enumerate(self.attributes)}
         if len(self._position) != len(self.attributes):
-            seen: set[str] = set()
-            twice = next(a.name for a in self.attributes if a.name in seen or seen.add(a.name))  # type: ignore[func-returns-value]
+            twice, _ = Counter(a.name for a in self.attributes).most_common(1)[0]
             raise InputError(f"attribute '{twice}' stands twice in the domain; give it once")
         self.structural_zeros = tuple(structural_zeros)
         for zeros in self.structural_zeros:
@@ -223,14 +240,11 @@ class Domain:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the full JSON form."""
-        attributes = []
-        for a in self.attributes:
-            item: dict[str, Any] = {"name": a.name, "size": a.size, "kind": a.kind}
-            if a.labels is not None:
-                item["labels"] = list(a.labels)
-            if a.edges is not None:
-                item["edges"] = list(a.edges)
-            attributes.append(item)
+        attributes: list[dict[str, Any]] = [{"name": a.name, "size": a.size, "kind": a.kind} for a in self.attributes]
+        for item, a in zip(attributes, self.attributes, strict=True):
+            item |= {
+                key: list(values) for key, values in (("labels", a.labels), ("edges", a.edges)) if values is not None
+            }
         content: dict[str, Any] = {"attributes": attributes, "source": self.source}
         if self.structural_zeros:
             content["structural_zeros"] = [
@@ -240,8 +254,6 @@ class Domain:
 
     def to_json(self, path: str | os.PathLike[str]) -> None:
         """Write the full JSON form, atomically."""
-        from marginalia.data.files import write_text
-
         write_text(path, json.dumps(self.to_dict(), indent=1) + "\n")
 
 

@@ -28,14 +28,24 @@ _CHUNK = 1 << 18
 
 
 class UnreachableError(InputError):
-    """None of the three places has the file."""
+    """None of the three places has the file.
+
+    >>> fetch(File(path="/no/such/file.csv"))
+    Traceback (most recent call last):
+    marginalia.data.download.UnreachableError: there is no file /no/such/file.csv; ...
+    """
 
 
 class CorruptFileError(InputError):
-    """A file is there, but its hash is not the published one."""
+    """A file is there, but its hash is not the published one.
+
+    >>> fetch(File(path=__file__, sha256="0" * 64))
+    Traceback (most recent call last):
+    marginalia.data.download.CorruptFileError: ...
+    """
 
 
-def default_cache() -> Path:
+def _default_cache() -> Path:
     """Return ``MARGINALIA_CACHE``, or the platform's cache folder of the user."""
     if named := os.environ.get("MARGINALIA_CACHE"):
         return Path(named)
@@ -46,7 +56,7 @@ def default_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "marginalia"
 
 
-def default_mirror() -> Path | None:
+def _default_mirror() -> Path | None:
     """Return the folder named by ``MARGINALIA_MIRROR``, or None."""
     named = os.environ.get("MARGINALIA_MIRROR")
     return Path(named) if named else None
@@ -77,11 +87,16 @@ def fetch(
     CorruptFileError
         A file of the mirror or a download has another hash than the published one. A corrupt file of the cache is
         fetched again.
+
+    Examples
+    --------
+    >>> fetch(File(path=__file__)).name
+    'download.py'
     """
     local = find_local(file, cache_dir=cache_dir, mirror=mirror)
     if local is not None:
         return local
-    cache = cache_dir or default_cache()
+    cache = cache_dir or _default_cache()
     reasons = []
     for edition in file.editions:
         if edition.url is None:
@@ -94,7 +109,7 @@ def fetch(
             continue
         _check_record(edition, target, target, cache)
         return target
-    raise UnreachableError(_three_places(file, cache, mirror or default_mirror(), "; ".join(reasons)))
+    raise UnreachableError(_three_places(file, cache, mirror or _default_mirror(), "; ".join(reasons)))
 
 
 def find_local(file: File, *, cache_dir: Path | None = None, mirror: Path | None = None) -> Path | None:
@@ -106,14 +121,18 @@ def find_local(file: File, *, cache_dir: Path | None = None, mirror: Path | None
         The mirror's copy, or the user's own file, has another hash than the published one.
     UnreachableError
         The user's own file is missing.
+
+    Examples
+    --------
+    >>> find_local(File(path="no/such/file.csv"))
     """
-    cache, mirror = cache_dir or default_cache(), mirror or default_mirror()
+    cache, mirror = cache_dir or _default_cache(), mirror or _default_mirror()
     if os.path.isabs(file.path):
-        own = Path(file.path)
-        if not own.is_file():
-            raise UnreachableError(f"there is no file {own}; correct its path in the data set's entry")
-        _check_published(file, own, mend="correct the hash in the data set's entry, or restore the file")
-        return own
+        path = Path(file.path)
+        if not path.is_file():
+            raise UnreachableError(f"there is no file {path}; correct its path in the data set's entry")
+        _check_published(file, path, mend="correct the hash in the data set's entry, or restore the file")
+        return path
     for edition in file.editions:
         kept = cache / edition.path
         if not kept.is_file():
@@ -133,7 +152,11 @@ def find_local(file: File, *, cache_dir: Path | None = None, mirror: Path | None
 
 
 def answers(url: str) -> str | None:
-    """Ask whether `url` can be downloaded, without downloading it; return None, or why not."""
+    """Ask whether `url` can be downloaded, without downloading it; return None, or why not.
+
+    >>> answers("http://no-such-host.invalid/f.csv")
+    'host not found: no network?'
+    """
     try:
         with _answer("HEAD", url):
             return None

@@ -59,6 +59,15 @@ class Encoder:
     ------
     InputError
         Unknown names; no feature left; a target with a single code.
+
+    Examples
+    --------
+    >>> domain = Domain.from_sizes({"region": 3, "smoker": 2, "ill": 2})
+    >>> encoder = Encoder(domain, "ill")
+    >>> encoder.feature_names
+    ('region=1', 'region=2', 'smoker')
+    >>> encoder.transform(Table([[2, 0, 1]], domain))
+    array([[ 0.,  1., -1.]])
     """
 
     def __init__(self, domain: Domain, target: str, *, one_hot: Iterable[str] | None = None) -> None:
@@ -193,6 +202,12 @@ def ztz(
     ------
     InputError
         A marginal of the wrong shape; fewer than two attributes and no `one_way`.
+
+    Examples
+    --------
+    >>> ztz(lambda pair: [[3, 1], [0, 4]], {"smoker": np.array([[-1, 1]]), "ill": np.array([[-1, 1]])})
+    array([[8., 6.],
+           [6., 8.]])
     """
     names = list(matrices)
     if one_way is None and len(names) < 2:

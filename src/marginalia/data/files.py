@@ -22,6 +22,14 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     ------
     InputError
         The folder cannot be made or written.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with atomic_path(f"{folder}/new/table.csv") as temporary:
+    ...         _ = temporary.write_text("a")
+    ...     Path(folder, "new", "table.csv").read_text()
+    'a'
     """
     target = Path(path)
     try:
@@ -44,6 +52,11 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write `text` to `path` in UTF-8, atomically."""
+    """Write `text` to `path` in UTF-8, atomically.
+
+    >>> write_text("/dev/null/table.csv", "a")
+    Traceback (most recent call last):
+    marginalia.errors.InputError: cannot write /dev/null/table.csv: ...
+    """
     with atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

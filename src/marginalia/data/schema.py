@@ -17,7 +17,12 @@ from marginalia.errors import InputError, unknown_name
 
 
 class Strict(BaseModel):
-    """A record that knows all its keys and never changes."""
+    """A record that knows all its keys and never changes.
+
+    >>> Strict.model_validate({"surprise": 1})
+    Traceback (most recent call last):
+    pydantic_core._pydantic_core.ValidationError: ...
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
@@ -27,6 +32,9 @@ class File(Strict):
 
     `alternatives` are other editions of the same content (any one will do); a hash of any of them is accepted.
     Without a published hash the SHA-256 of the first copy seen is recorded and holds from then on.
+
+    >>> [edition.path for edition in File(path="a.csv", alternatives=(File(path="b.csv"),)).editions]
+    ['a.csv', 'b.csv']
     """
 
     path: str
@@ -42,14 +50,22 @@ class File(Strict):
 
 
 class TaskSpec(Strict):
-    """What to predict, and which columns to leave out because they give the answer away."""
+    """What to predict, and which columns to leave out because they give the answer away.
+
+    >>> TaskSpec(target="education-num", drop=("education",)).drop
+    ('education',)
+    """
 
     target: str
     drop: tuple[str, ...] = ()
 
 
 class Bins(Strict):
-    """`count` equal bins from `start` to `stop`, left-closed."""
+    """`count` equal bins from `start` to `stop`, left-closed.
+
+    >>> Column(name="age", bins=Bins(start=0, stop=100, count=4)).bin_edges
+    (0.0, 25.0, 50.0, 75.0, 100.0)
+    """
 
     start: float
     stop: float
@@ -65,6 +81,9 @@ class Column(Strict):
     `among`    Boolean: is the raw value one of these?
     `from`     Boolean: is the raw number at least this?
     `size`     the file holds codes already
+
+    >>> Column(name="children", top=2).attribute().labels
+    ('0', '1', '2+')
     """
 
     name: str
@@ -125,7 +144,11 @@ class Column(Strict):
 
 
 class Entry(Strict):
-    """One data set. See `docs/datasets.md` for the meaning of every key."""
+    """One data set. See `docs/datasets.md` for the meaning of every key.
+
+    >>> Entry(name="mine", files={"table": "t.csv", "domain": "d.json"}, tasks={"linear": {"target": "y"}}).source
+    'coded'
+    """
 
     name: str
     description: str = ""
@@ -178,6 +201,12 @@ def parse_entry(name: str, content: Any, *, folder: Path | None = None) -> Entry
     ------
     InputError
         One line that names the entry and the first key that is wrong, with the nearest valid key.
+
+    Examples
+    --------
+    >>> parse_entry("mine", {"fils": {"table": "t.csv"}, "tasks": {"linear": {"target": "y"}}})
+    Traceback (most recent call last):
+    marginalia.errors.InputError: unknown key of data set 'mine' 'fils'; did you mean 'files'?
     """
     if not isinstance(content, Mapping):
         raise InputError(f"data set '{name}': expected keys and values (files, tasks, ...), got {content!r}")

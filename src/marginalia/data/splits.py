@@ -54,7 +54,7 @@ def random_split(
     >>> from marginalia.data.domain import Domain
     >>> rows = Table([[c] for c in range(5)], Domain.from_sizes({"a": 5}))
     >>> random_split(rows, seed=0, test_fraction=0.3).test.column("a")
-    array([0, 4], dtype=int16)
+    array([0, 1], dtype=int16)
     """
     n = table.n_rows
     if (test_size is None) == (test_fraction is None):

@@ -36,6 +36,13 @@ class Table:
     ------
     InputError
         Wrong shape, a fraction, NaN, or a code outside the domain; the message names the column and row.
+
+    Examples
+    --------
+    >>> table = Table([[0, 1], [1, 1], [1, 2]], Domain.from_sizes({"smoker": 2, "region": 3}))
+    >>> table.counts(["smoker", "region"])
+    array([[0, 1, 0],
+           [0, 1, 1]])
     """
 
     def __init__(self, codes: ArrayLike, domain: Domain) -> None:
@@ -157,29 +164,12 @@ class Table:
     @classmethod
     def from_csv(cls, path: str | os.PathLike[str], *, domain: Domain) -> Table:
         """Read integer codes from a CSV file with a header; columns keep the file's order."""
-        import pandas as pd
-
-        try:
-            frame = pd.read_csv(path, skipinitialspace=True)
-        except OSError as error:
-            raise InputError(f"cannot read {path}: {error.strerror or error}") from None
-        except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
-            raise InputError(f"{path}: not a CSV table with a header line ({str(error).strip()})") from None
-        return cls.from_frame(frame, domain, where=str(path))
+        return cls.from_frame(read_frame(path, skipinitialspace=True), domain, where=str(path))
 
     @classmethod
     def from_parquet(cls, path: str | os.PathLike[str], *, domain: Domain) -> Table:
         """Read integer codes from a Parquet file; columns keep the file's order."""
-        import pandas as pd
-        import pyarrow as pa
-
-        try:
-            frame = pd.read_parquet(path)
-        except OSError as error:
-            raise InputError(f"cannot read {path}: {error.strerror or error}") from None
-        except pa.ArrowInvalid as error:
-            raise InputError(f"{path}: not a Parquet file ({str(error).splitlines()[0]})") from None
-        return cls.from_frame(frame, domain, where=str(path))
+        return cls.from_frame(read_frame(path, parquet=True), domain, where=str(path))
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], *, domain: Domain) -> Table:
@@ -202,6 +192,24 @@ class Table:
         """Write the codes as Parquet, atomically."""
         with atomic_path(path) as temporary:
             self.to_frame().to_parquet(temporary, index=False)
+
+
+def read_frame(path: str | os.PathLike[str], *, parquet: bool = False, **options: Any) -> pd.DataFrame:
+    """Read a CSV or Parquet file by pandas, with its `options`; what fails is said in one line.
+
+    >>> read_frame("no/such/file.csv")
+    Traceback (most recent call last):
+    marginalia.errors.InputError: cannot read no/such/file.csv: No such file or directory
+    """
+    import pandas as pd
+
+    try:
+        return (pd.read_parquet if parquet else pd.read_csv)(path, **options)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from None
+    except ValueError as error:
+        kind = "Parquet file" if parquet else "CSV table with a header line"
+        raise InputError(f"{path}: not a {kind} ({str(error).strip().splitlines()[0]})") from None
 
 
 def _checked_column(values: NDArray[Any], name: str, size: int) -> NDArray[Any]:

@@ -12,30 +12,30 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from marginalia.data.discretize import discretize
+from marginalia.data.discretize import Files, loader
 from marginalia.data.schema import Entry
-from marginalia.data.table import Table
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def load(entry: Entry, files: dict[str, Path]) -> Table:
-    """Return the coded rows of the task that ``entry.options["problem"]`` names."""
-    return discretize(task_frame(entry, files["person"]), entry)
-
-
-def task_frame(entry: Entry, path: Path) -> pd.DataFrame:
-    """Return the raw features and the target of the task, after its row filter.
+def read(entry: Entry, files: Files) -> pd.DataFrame:
+    """Return the raw features and the target of the task that ``entry.options`` names, after its row filter.
 
     The target is 0/1 as folktables defines it, or the raw column with ``options: {raw_target: true}``.
+
+    >>> from marginalia.data.catalog import entry
+    >>> read(entry("acs_income"), {"person": Path(__file__)})
+    Traceback (most recent call last):
+    marginalia.errors.InputError: ...acs.py: no column AGEP; not the expected PUMS person file
     """
     import folktables
 
     problem = getattr(folktables, entry.options["problem"])
     filters = ["AGEP", "PINCP", "WKHP", "PWGTP"]  # columns that folktables' row filters read
-    frame = read(path, sorted({*problem.features, problem.target, *filters}), rows=entry.options.get("file_rows"))
+    columns = sorted({*problem.features, problem.target, *filters})
+    frame = _person_file(files["person"], columns, rows=entry.options.get("file_rows"))
     kept = problem._preprocess(frame)  # the row filter has no public name
     result = kept[[name for name in problem.features if name != problem.target]].copy()
     target = kept[problem.target]
@@ -43,14 +43,11 @@ def task_frame(entry: Entry, path: Path) -> pd.DataFrame:
     return result.reset_index(drop=True)
 
 
-def read(path: Path, columns: list[str], *, rows: int | None = None) -> pd.DataFrame:
-    """Return `columns` of a PUMS person file (``psam_p*.csv``, or the Census Bureau's zip that holds it).
+load = loader(read)
 
-    Raises
-    ------
-    InputError
-        Not a zip with one such file, a missing column, or another number of rows than `rows`.
-    """
+
+def _person_file(path: Path, columns: list[str], *, rows: int | None = None) -> pd.DataFrame:
+    """Return `columns` of a PUMS person file (``psam_p*.csv``, or the Census Bureau's zip that holds it)."""
     import pandas as pd
 
     header = pd.read_csv(_member(path), nrows=0).columns

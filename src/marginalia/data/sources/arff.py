@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from marginalia.data.discretize import discretize
+from marginalia.data.discretize import Files, loader
 from marginalia.data.schema import Entry
-from marginalia.data.table import Table
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def load(entry: Entry, files: dict[str, Path]) -> Table:
-    """Return the coded rows."""
-    return discretize(read(files["table"]), entry)
-
-
-def read(path: Path) -> pd.DataFrame:
-    """Return the rows of an ARFF file with the attribute names of its header.
+def read(entry: Entry, files: Files) -> pd.DataFrame:
+    r"""Return the rows of an ARFF file with the attribute names of its header.
 
     Only names are taken from the header. Declared types and value lists are not enforced, because published files
     break them (the Law school file declares ``tier {0, 1}`` and holds 1 to 6); the catalogue's public domain is what
     values are checked against. Columns that are numbers throughout come as numbers.
+
+    >>> from pathlib import Path
+    >>> from tempfile import NamedTemporaryFile
+    >>> from marginalia.data.catalog import entry
+    >>> with NamedTemporaryFile("w") as file:
+    ...     print("@attribute age numeric", "@data", 39, sep="\n", file=file, flush=True)
+    ...     read(entry("law"), {"table": Path(file.name)})["age"].tolist()
+    [39]
     """
     import pandas as pd
 
+    path = files["table"]
     lines = path.read_text(encoding="utf-8").splitlines()
     start = next((i for i, line in enumerate(lines) if line.strip().lower() == "@data"), None)
     if start is None:
@@ -40,3 +42,6 @@ def read(path: Path) -> pd.DataFrame:
     if ragged is not None:
         raise InputError(f"{path}: the header names {len(names)} attributes, but a row reads '{ragged[:60]}'")
     return pd.read_csv(io.StringIO("\n".join(rows)), header=None, names=names, na_filter=False, skipinitialspace=True)
+
+
+load = loader(read)

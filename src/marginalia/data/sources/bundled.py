@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from marginalia.data.discretize import discretize
+from marginalia.data.discretize import Files, loader
 from marginalia.data.schema import Entry
-from marginalia.data.table import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
-def load(entry: Entry, files: dict[str, Path]) -> Table:
-    """Return the coded rows of the bundle that ``entry.options`` names; `files` is empty."""
+def read(entry: Entry, files: Files) -> pd.DataFrame:
+    """Return the rows of the bundle that ``entry.options`` names; `files` is empty.
+
+    >>> from marginalia.data.catalog import entry
+    >>> read(entry("diabetes"), {})["target"].max()
+    np.float64(346.0)
+    """
     from sklearn import datasets
 
     if entry.options["bundle"] == "diabetes":
-        frame = datasets.load_diabetes(as_frame=True, scaled=False).frame
-    else:
-        frame = datasets.load_breast_cancer(as_frame=True).frame
-    return discretize(frame, entry)
+        return datasets.load_diabetes(as_frame=True, scaled=False).frame
+    return datasets.load_breast_cancer(as_frame=True).frame
+
+
+load = loader(read)

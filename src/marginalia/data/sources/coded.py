@@ -11,15 +11,24 @@ from marginalia.errors import unknown_name
 
 
 def load(entry: Entry, files: dict[str, Path]) -> Table | tuple[Table, Table]:
-    """Return the table, or (train, test) where the split is released; columns keep the file's order."""
-    domain = read_domain(entry, files)
+    r"""Return the table, or (train, test) where the split is released; columns keep the file's order.
+
+    >>> from tempfile import NamedTemporaryFile
+    >>> from marginalia.data.schema import parse_entry
+    >>> own = {"files": {"table": "."}, "attributes": [{"name": "y", "size": 2}], "tasks": {"linear": {"target": "y"}}}
+    >>> with NamedTemporaryFile("w") as file:
+    ...     print("y", 0, 1, sep="\n", file=file, flush=True)
+    ...     load(parse_entry("own", own), {"table": Path(file.name)}).column("y")
+    array([0, 1], dtype=int16)
+    """
+    domain = _domain(entry, files)
     if "table" in files:
         return Table.read(files["table"], domain=domain)
     train, test = Table.read(files["train"], domain=domain), Table.read(files["test"], domain=domain)
     return train, test.project(train.domain.names)
 
 
-def read_domain(entry: Entry, files: dict[str, Path]) -> Domain:
+def _domain(entry: Entry, files: dict[str, Path]) -> Domain:
     """Return the domain from its file or from the entry's attributes, with the kinds that the entry names.
 
     Plain size files say nothing about kinds; the entry's word goes before the file's.

@@ -35,6 +35,11 @@ class Features:
         As in the file; -1 stands for the first.
     name : str
         Of the features, or the file's stem.
+
+    Examples
+    --------
+    >>> Features(np.eye(2), np.array([-1.0, 1.0]), None, None, ("cat", "dog"), name="ViT-B/16").classes[1]  # y = 1
+    'dog'
     """
 
     X: NDArray[np.float64]
@@ -64,6 +69,14 @@ def read_features(
     ------
     InputError
         The file cannot be read; shapes disagree; a value is not finite; not exactly two classes; under 50 rows.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/toy.npz", X=np.ones((60, 2)), y=["cat", "dog"] * 30)
+    ...     read_features(f"{folder}/toy.npz").y[:3]
+    array([-1.,  1., -1.])
     """
     file = Path(path)
     content = _read_csv(file, label) if file.suffix == ".csv" else _read_npz(file)
@@ -134,11 +147,11 @@ def _two_classes(file: Path, y: NDArray[Any], classes: tuple[Any, Any] | None) -
         if len(classes) != 2 or classes[0] == classes[1]:
             raise InputError(f"classes are {classes}: need two different labels")
         return tuple(classes)
-    found = np.unique(y)
-    if found.size != 2:
-        shown = ", ".join(map(str, found[:6].tolist()))
-        raise InputError(f"{file}: y has {found.size} classes ({shown}); need exactly two, or name two of them")
-    return tuple(found.tolist())
+    labels = np.unique(y)
+    if labels.size != 2:
+        shown = ", ".join(map(str, labels[:6].tolist()))
+        raise InputError(f"{file}: y has {labels.size} classes ({shown}); need exactly two, or name two of them")
+    return tuple(labels.tolist())
 
 
 def _selected(
