@@ -86,7 +86,7 @@ CASES = {
 
 def problem(case: Case) -> tuple[Space, np.ndarray, float]:
     rng = np.random.default_rng(0)
-    codes = load(case.data, progress=False).table.codes[:, : case.p]
+    codes = load(case.data).table.codes[:, : case.p]
     family = Family(case.kind, (2,) * case.p, case.order)
     scale = laplace_scale(family, case.epsilon, relation=Relation.REPLACE_ONE, calibration="tight") / len(codes)
     averages = family.sums(codes) / len(codes) + rng.laplace(0, scale, family.n_rows)

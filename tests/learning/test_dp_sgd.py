@@ -12,10 +12,10 @@ from marginalia.data.encoding import Encoder
 from marginalia.errors import InputError
 from marginalia.learning import DPSGDClassifier, DPSGDRegressor
 from marginalia.learning.dp_sgd_descent import Batches, Run, descend
-from marginalia.privacy.mechanisms import runs
 from marginalia.privacy.calibration import poisson_gaussian_noise_multiplier
 from marginalia.privacy.events import PoissonGaussianEvent
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.mechanisms import runs
 from marginalia.privacy.subsampling import poisson_sample
 
 RUN = Run(steps=30, learning_rate=0.8, clip=0.3, noise_multiplier=1.5, decay=0.1)

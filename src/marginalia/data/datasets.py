@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib import import_module
-from pathlib import Path
 
 from marginalia.data import catalog
 from marginalia.data.download import answers, fetch, find_local
@@ -55,21 +54,13 @@ class Resolution:
     stand_ins: bool = False  # none could be had; the embedded sets take their place
 
 
-def load(
-    name: str | Entry,
-    *,
-    cache_dir: Path | None = None,
-    mirror: Path | None = None,
-    progress: bool = True,
-) -> Dataset:
+def load(name: str | Entry) -> Dataset:
     """Return a data set; its files come from the cache, the mirror or their URLs.
 
     Parameters
     ----------
     name : str or Entry
         An id of the catalogue, or the user's own entry (`schema.parse_entry`).
-    cache_dir, mirror, progress
-        See `download.fetch`.
 
     Raises
     ------
@@ -83,9 +74,7 @@ def load(
     569
     """
     entry = catalog.entry(name) if isinstance(name, str) else name
-    files = {
-        role: fetch(file, cache_dir=cache_dir, mirror=mirror, progress=progress) for role, file in entry.files.items()
-    }
+    files = {role: fetch(file) for role, file in entry.files.items()}
     loaded = import_module(reader_module(entry)).load(entry, files)
     table, test = loaded if isinstance(loaded, tuple) else (loaded, None)
     if entry.columns is not None:
@@ -106,7 +95,7 @@ def reader_module(name: str | Entry) -> str:
     return f"marginalia.data.sources.{entry.source}"
 
 
-def unreachable_reason(name: str | Entry, *, cache_dir: Path | None = None, mirror: Path | None = None) -> str | None:
+def unreachable_reason(name: str | Entry) -> str | None:
     """Return None if every file of the data set can be had, else one line that says which cannot and why.
 
     Asks the web server about files that are not here, but downloads nothing. A corrupt copy in the mirror raises.
@@ -115,7 +104,7 @@ def unreachable_reason(name: str | Entry, *, cache_dir: Path | None = None, mirr
     """
     entry = catalog.entry(name) if isinstance(name, str) else name
     for file in entry.files.values():
-        if find_local(file, cache_dir=cache_dir, mirror=mirror) is not None:
+        if find_local(file) is not None:
             continue
         reasons = [(edition.url, answers(edition.url)) for edition in file.editions if edition.url]
         if not reasons or all(reason is not None for _, reason in reasons):
@@ -124,15 +113,13 @@ def unreachable_reason(name: str | Entry, *, cache_dir: Path | None = None, mirr
     return None
 
 
-def resolve_auto(
-    wanted: Iterable[str] = catalog.AUTO, *, cache_dir: Path | None = None, mirror: Path | None = None
-) -> Resolution:
+def resolve_auto(wanted: Iterable[str] = catalog.AUTO) -> Resolution:
     """Choose the data sets of the default sweep: those of `wanted` that can be had, else the embedded stand-ins.
 
     >>> resolve_auto(["diabetes"]).names
     ('diabetes',)
     """
-    reasons = {name: unreachable_reason(name, cache_dir=cache_dir, mirror=mirror) for name in wanted}
+    reasons = {name: unreachable_reason(name) for name in wanted}
     missing = {name: reason for name, reason in reasons.items() if reason is not None}
     available = tuple(name for name in reasons if name not in missing)
     return Resolution(available or catalog.STAND_INS, missing, stand_ins=not available)
@@ -143,15 +130,12 @@ def _check_table(entry: Entry, table: Table) -> None:
         raise InputError(f"data set '{entry.name}' has no rows")
     if entry.rows is not None and table.n_rows != entry.rows:
         raise InputError(f"data set '{entry.name}': {table.n_rows} rows, its entry says {entry.rows}")
-    for task, spec in entry.tasks.items():
-        for column in (spec.target, *spec.drop):
+    named = {f"column in task '{task}'": (spec.target, *spec.drop) for task, spec in entry.tasks.items()}
+    for what, columns in {**named, "one-hot attribute": entry.one_hot or ()}.items():
+        for column in columns:
             if column not in table.domain:
-                raise unknown_name(f"column in task '{task}' of data set '{entry.name}'", column, table.domain.names)
-        size = table.domain[spec.target].size
-        if task == "logistic" and size != 2:
-            raise InputError(
-                f"data set '{entry.name}': target '{spec.target}' of the logistic task has {size} codes, needs 2"
-            )
-    for column in entry.one_hot or ():
-        if column not in table.domain:
-            raise unknown_name(f"one-hot attribute of data set '{entry.name}'", column, table.domain.names)
+                raise unknown_name(f"{what} of data set '{entry.name}'", column, table.domain.names)
+    if (spec := entry.tasks.get("logistic")) and (size := table.domain[spec.target].size) != 2:
+        raise InputError(
+            f"data set '{entry.name}': target '{spec.target}' of the logistic task has {size} codes, needs 2"
+        )

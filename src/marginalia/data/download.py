@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 import time
+from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from platformdirs import user_cache_dir
 
 from marginalia.data.files import atomic_path, write_text
 from marginalia.data.schema import File
@@ -45,40 +47,22 @@ class CorruptFileError(InputError):
     """
 
 
-def _default_cache() -> Path:
-    """Return ``MARGINALIA_CACHE``, or the platform's cache folder of the user."""
-    if named := os.environ.get("MARGINALIA_CACHE"):
-        return Path(named)
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "marginalia"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "marginalia"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "marginalia"
+def _cache() -> Path:
+    return Path(os.environ.get("MARGINALIA_CACHE") or user_cache_dir("marginalia", appauthor=False))
 
 
-def _default_mirror() -> Path | None:
-    """Return the folder named by ``MARGINALIA_MIRROR``, or None."""
+def _mirror() -> Path | None:
     named = os.environ.get("MARGINALIA_MIRROR")
     return Path(named) if named else None
 
 
-def fetch(
-    file: File,
-    *,
-    cache_dir: Path | None = None,
-    mirror: Path | None = None,
-    progress: bool = True,
-) -> Path:
+def fetch(file: File) -> Path:
     """Return a local path of `file` (or of one of its alternatives) whose content has been checked.
 
     Parameters
     ----------
     file : File
         An absolute ``path`` is the user's own file: only that place is tried.
-    cache_dir, mirror : path, optional
-        Default: see the module.
-    progress : bool
-        Show a bar on stderr while downloading, where stderr is a terminal.
 
     Raises
     ------
@@ -93,26 +77,25 @@ def fetch(
     >>> fetch(File(path=__file__)).name
     'download.py'
     """
-    local = find_local(file, cache_dir=cache_dir, mirror=mirror)
+    local = find_local(file)
     if local is not None:
         return local
-    cache = cache_dir or _default_cache()
     reasons = []
     for edition in file.editions:
         if edition.url is None:
             continue
-        target = cache / edition.path
+        target = _cache() / edition.path
         try:
-            _download(edition.url, target, file, progress=progress and sys.stderr.isatty())
+            _download(edition.url, target, file)
         except _NoAnswer as error:
             reasons.append(f"{edition.url} ({error})")
             continue
-        _check_record(edition, target, target, cache)
+        _check_record(edition, target, target)
         return target
-    raise UnreachableError(_three_places(file, cache, mirror or _default_mirror(), "; ".join(reasons)))
+    raise UnreachableError(_three_places(file, "; ".join(reasons)))
 
 
-def find_local(file: File, *, cache_dir: Path | None = None, mirror: Path | None = None) -> Path | None:
+def find_local(file: File) -> Path | None:
     """Return a checked local copy of `file`, or None where only a download could help.
 
     Raises
@@ -126,27 +109,25 @@ def find_local(file: File, *, cache_dir: Path | None = None, mirror: Path | None
     --------
     >>> find_local(File(path="no/such/file.csv"))
     """
-    cache, mirror = cache_dir or _default_cache(), mirror or _default_mirror()
     if os.path.isabs(file.path):
         path = Path(file.path)
         if not path.is_file():
             raise UnreachableError(f"there is no file {path}; correct its path in the data set's entry")
         _check_published(file, path, mend="correct the hash in the data set's entry, or restore the file")
         return path
+    cache, mirror = _cache(), _mirror()
     for edition in file.editions:
-        kept = cache / edition.path
-        if not kept.is_file():
-            continue
-        try:
-            _check_published(file, kept, mend="")
-            _check_record(edition, kept, kept, cache)
-        except CorruptFileError:
-            continue  # the cache is ours: fetch it again
-        return kept
+        if (kept := cache / edition.path).is_file():
+            try:
+                _check_published(file, kept, mend="")
+                _check_record(edition, kept, kept)
+                return kept
+            except CorruptFileError:
+                continue  # the cache is ours: fetch it again
     for edition in file.editions:
         if mirror is not None and (copy := mirror / edition.path).is_file():
             _check_published(file, copy, mend="copy the published file there again, or remove it")
-            _check_record(edition, copy, cache / edition.path, cache)
+            _check_record(edition, copy, cache / edition.path)
             return copy
     return None
 
@@ -164,7 +145,8 @@ def answers(url: str) -> str | None:
         return str(error)
 
 
-def _three_places(file: File, cache: Path, mirror: Path | None, tried: str) -> str:
+def _three_places(file: File, tried: str) -> str:
+    cache, mirror = _cache(), _mirror()
     in_cache = f"not in the cache {cache}"
     if (cache / file.path).is_file():
         in_cache = f"its copy in the cache {cache} is corrupt (wrong hash)"
@@ -176,39 +158,44 @@ def _three_places(file: File, cache: Path, mirror: Path | None, tried: str) -> s
     )
 
 
-def _hashes(path: Path) -> tuple[str, str]:
-    """Return (SHA-256, git blob SHA-1) of a file, read once."""
-    sha256, blob = hashlib.sha256(), hashlib.sha1(usedforsecurity=False)
+def _sha256(path: Path) -> str:
+    with _readable(path) as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _git_blob_sha1(path: Path) -> str:
+    with _readable(path) as stream:
+        head = hashlib.sha1(b"blob %d\0" % os.fstat(stream.fileno()).st_size, usedforsecurity=False)
+        return hashlib.file_digest(stream, lambda: head).hexdigest()
+
+
+def _readable(path: Path) -> BufferedReader:
     try:
-        with path.open("rb") as stream:
-            blob.update(b"blob %d\0" % os.fstat(stream.fileno()).st_size)
-            while chunk := stream.read(_CHUNK):
-                sha256.update(chunk)
-                blob.update(chunk)
+        return path.open("rb")
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
-    return sha256.hexdigest(), blob.hexdigest()
 
 
 def _check_published(file: File, path: Path, *, mend: str) -> None:
     """Raise `CorruptFileError` unless `path` has a published hash of any edition; SHA-256 where known, else git's."""
     known_sha256 = [e.sha256 for e in file.editions if e.sha256]
     known_blob = [e.git_blob_sha1 for e in file.editions if e.git_blob_sha1]
-    if not (known_sha256 or known_blob):
+    if known_sha256:
+        kind, expected, actual = "SHA-256", known_sha256, _sha256(path)
+    elif known_blob:
+        kind, expected, actual = "git blob SHA-1", known_blob, _git_blob_sha1(path)
+    else:
         return
-    sha256, blob = _hashes(path)
-    if sha256 in known_sha256 or (not known_sha256 and blob in known_blob):
-        return
-    kind, expected, got = ("SHA-256", known_sha256, sha256) if known_sha256 else ("git blob SHA-1", known_blob, blob)
-    raise CorruptFileError(f"{path}: {kind} is {got}, expected {' or '.join(expected)}; {mend}")
+    if actual not in expected:
+        raise CorruptFileError(f"{path}: {kind} is {actual}, expected {' or '.join(expected)}; {mend}")
 
 
-def _check_record(edition: File, path: Path, kept: Path, cache: Path) -> None:
-    """Hold a file without a published hash to the SHA-256 recorded when it was first seen."""
+def _check_record(edition: File, path: Path, kept: Path) -> None:
+    """Hold a file without a published hash to the SHA-256 recorded beside `kept` when it was first seen."""
     if edition.sha256 or edition.git_blob_sha1:
         return
     record = kept.with_name(kept.name + ".sha256")
-    sha256 = _hashes(path)[0]
+    sha256 = _sha256(path)
     if not record.is_file():
         write_text(record, sha256 + "\n")
     elif (expected := record.read_text(encoding="utf-8").strip()) != sha256:
@@ -226,11 +213,11 @@ class _BrokenOff(_NoAnswer):
     """An answer began and did not end: worth asking again."""
 
 
-def _download(url: str, target: Path, file: File, *, progress: bool) -> None:
+def _download(url: str, target: Path, file: File) -> None:
     with atomic_path(target) as temporary:
         for attempt in range(TRIES):
             try:
-                _stream(url, temporary, progress=progress)
+                _stream(url, temporary)
                 break
             except _BrokenOff:  # `Retry` sees to answers that do not begin
                 if attempt + 1 == TRIES:
@@ -239,13 +226,15 @@ def _download(url: str, target: Path, file: File, *, progress: bool) -> None:
         _check_published(file, temporary, mend=f"{url} does not serve the published file (any more)")
 
 
-def _stream(url: str, path: Path, *, progress: bool) -> None:
+def _stream(url: str, path: Path) -> None:
+    """Write the body of the answer to `path`; show a bar where stderr is a terminal."""
     import requests
     from tqdm import tqdm
 
     with _answer("GET", url) as response, path.open("wb") as file:
-        bar: dict[str, Any] = {"desc": url.rsplit("/", 1)[-1], "disable": not progress, "leave": False}
-        with tqdm.wrapattr(file, "write", total=int(response.headers.get("Content-Length", 0)) or None, **bar) as out:
+        total = int(response.headers.get("Content-Length", 0)) or None
+        name = url.rpartition("/")[2]
+        with tqdm.wrapattr(file, "write", total=total, desc=name, disable=None, leave=False) as out:
             try:
                 for chunk in response.iter_content(_CHUNK):
                     out.write(chunk)

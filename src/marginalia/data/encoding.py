@@ -101,10 +101,6 @@ class Encoder:
     def transform(self, table: Table) -> NDArray[np.float64]:
         """Return X; columns are matched by name, other columns of `table` are ignored.
 
-        Parameters
-        ----------
-        table : Table
-
         Returns
         -------
         ndarray of shape (n_rows, n_features), read-only
@@ -115,11 +111,6 @@ class Encoder:
 
     def target_values(self, table: Table, task: Task = "linear") -> NDArray[np.float64]:
         """Return y: codes scaled to [-1, 1] (linear), or exactly -1 and +1 (logistic; two codes needed).
-
-        Parameters
-        ----------
-        table : Table
-        task : {"linear", "logistic"}
 
         Returns
         -------
@@ -139,10 +130,6 @@ class Encoder:
 
         The sums are over cells and not over rows, so the result does not depend on the order of the rows, bit for
         bit. For both tasks: with two codes the scaled target is -1 or +1.
-
-        Parameters
-        ----------
-        table : Table
 
         Returns
         -------

@@ -114,10 +114,6 @@ class Table:
     def counts(self, names: Sequence[str]) -> NDArray[np.int64]:
         """Return the marginal on `names` as counts.
 
-        Parameters
-        ----------
-        names : sequence of str
-
         Returns
         -------
         ndarray of shape (size of each name, in the order given), int64

@@ -42,11 +42,6 @@ class Ledger:
     message : str
         Set by `certify`: empty, or what a published calibration really costs.
 
-    Raises
-    ------
-    InputError
-        Unknown relation.
-
     Examples
     --------
     >>> from marginalia.privacy.events import GaussianEvent
@@ -79,15 +74,7 @@ class Ledger:
         self.certified, self.epsilon_spent, self.message = False, None, ""
 
     def epsilon(self, delta: float) -> float:
-        """Smallest certified epsilon at `delta` (in [0, 1); at 0 the pure epsilon, or infinity).
-
-        Raises
-        ------
-        InputError
-            `delta` is out of range.
-        PrivacyError
-            No accountant covers the events.
-        """
+        """Smallest certified epsilon at `delta` (in [0, 1); at 0 the pure one, or infinity); uncovered mixes raise."""
         if delta != 0:
             delta = checks.open_unit("delta", delta)
         return composed_epsilon(self.events, self.relation, delta)

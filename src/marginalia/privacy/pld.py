@@ -33,7 +33,6 @@ def epsilon(
     relation : Relation
         Matters to the Poisson-sampled part only: the sensitivities of the rest are already those of the relation.
     delta : float
-        In (0, 1).
 
     Examples
     --------

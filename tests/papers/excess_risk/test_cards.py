@@ -176,7 +176,7 @@ def test_data_sets_of_table_1(mirror, tmp_path):
     card = card_of("excess_risk_datasets")
     found = {}
     for name in ("compas@dpml", "churn@dpml"):
-        data = load(name, mirror=mirror)
+        data = load(name)
         Prepared(name, data.table, tasks_of(data.entry)).save(tmp_path / name)
         found[name] = card.run(name, card.defaults, 0, {name: tmp_path / name}).iloc[0]
     assert (found["compas@dpml"]["workload"], found["compas@dpml"]["candidates"]) == (126, 255)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marginalia.data.table import read_frame
 from marginalia.errors import InputError
 
 MIN_ROWS = 50
@@ -109,14 +110,7 @@ def _read_npz(file: Path) -> dict[str, NDArray[Any]]:
 
 
 def _read_csv(file: Path, label: str | None) -> dict[str, NDArray[Any]]:
-    import pandas as pd
-
-    try:
-        frame = pd.read_csv(file)
-    except OSError as error:
-        raise InputError(f"cannot read feature file {file}: {error.strerror}") from None
-    except ValueError as error:
-        raise InputError(f"{file}: not a CSV with a header ({str(error).splitlines()[0]})") from None
+    frame = read_frame(file)
     if label is None or label not in frame.columns:
         raise InputError(f"{file}: name its label column; it has {', '.join(map(str, frame.columns[:8]))}")
     return {"X": frame.drop(columns=label).to_numpy(), "y": frame[label].to_numpy()}

@@ -94,11 +94,6 @@ def measure_marginal(
     ndarray of float64
         Shape: the sizes of `attributes`, in the order given.
 
-    Raises
-    ------
-    InputError
-        Unknown attribute, or `sigma` is out of range.
-
     Examples
     --------
     >>> from marginalia.data.domain import Domain

@@ -43,11 +43,6 @@ def gaussian_run(
     callable
         ``step(theta)``: ``value(theta)`` + N(0, sigma² I); `PrivacyError` when called more than `steps` times.
 
-    Raises
-    ------
-    InputError
-        A parameter is out of range, or a value is not finite.
-
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -92,11 +87,6 @@ def poisson_gaussian(
     -------
     callable
         ``step(theta)``: the noisy sum on a fresh sample; `PrivacyError` when called more than `steps` times.
-
-    Raises
-    ------
-    InputError
-        A parameter is out of range, or a sum is not finite.
 
     Examples
     --------

@@ -82,11 +82,6 @@ def lazy_exponential(
     epsilon, sensitivity, ledger, rng, label
         As in `exponential`.
 
-    Returns
-    -------
-    int
-        Index into `bounds`.
-
     Raises
     ------
     InputError

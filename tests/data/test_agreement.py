@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from marginalia.data import agreement, recipes
+from marginalia.data import agreement
 from marginalia.data.agreement import catalogue_markdown, compare, rewrite
 from marginalia.data.datasets import load
 
@@ -43,9 +43,9 @@ def test_house_adult_is_adult_clean_code_by_code(real):
 @pytest.mark.parametrize(
     ("name", "recipe", "rows"),
     [
-        ("adult", recipes.dpml_adult, 48842),
-        ("compas", recipes.dpml_compas, 7214),
-        ("dutch", recipes.dpml_dutch, 60420),
+        ("adult", agreement.dpml_adult, 48842),
+        ("compas", agreement.dpml_compas, 7214),
+        ("dutch", agreement.dpml_dutch, 60420),
     ],
 )
 def test_recipes_reproduce_the_published_files_row_by_row(real, name, recipe, rows):
@@ -59,7 +59,7 @@ def test_recipes_reproduce_the_published_files_row_by_row(real, name, recipe, ro
             np.testing.assert_array_equal(recoded[column], published.column(column))
 
 
-@pytest.mark.parametrize(("name", "recipe"), [("compas", recipes.dpml_compas), ("dutch", recipes.dpml_dutch)])
+@pytest.mark.parametrize(("name", "recipe"), [("compas", agreement.dpml_compas), ("dutch", agreement.dpml_dutch)])
 def test_house_codings_lose_only_what_their_public_bins_merge(real, name, recipe):
     columns = agreement._column_agreement(name, f"{name}@dpml", recipe)
     assert set(columns["house coding"]) <= {"identical", "relabelled", "coarser"}
