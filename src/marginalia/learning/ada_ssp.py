@@ -17,7 +17,7 @@ from marginalia.learning.ssp import mirrored, statistic_sensitivities
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms import gaussian
+from marginalia.privacy.mechanisms.additive import gaussian
 
 _RHO = 0.05  # probability with which the bounds on the noise may fail
 

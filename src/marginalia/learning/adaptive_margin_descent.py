@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from marginalia.learning.adaptive_margin_projection import to_single
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms import gaussian_run
+from marginalia.privacy.mechanisms.runs import gaussian_run
 
 Output = Literal["average", "last"]
 

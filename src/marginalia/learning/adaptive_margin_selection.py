@@ -16,7 +16,7 @@ from marginalia.learning.adaptive_margin_projection import clip_rows, draw_proje
 from marginalia.privacy import checks
 from marginalia.privacy.events import CompositionEvent, GaussianEvent, RandomStoppingEvent
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms import gaussian
+from marginalia.privacy.mechanisms.additive import gaussian
 from marginalia.privacy.stopping import mean_runs
 
 Array = NDArray[np.float64]

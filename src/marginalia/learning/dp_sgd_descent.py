@@ -16,7 +16,7 @@ from scipy.special import expit
 
 from marginalia.data.encoding import Task
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms import poisson_gaussian
+from marginalia.privacy.mechanisms.runs import poisson_gaussian
 from marginalia.privacy.subsampling import poisson_sample
 
 Array = NDArray[np.float64]

@@ -17,7 +17,7 @@ from marginalia.learning.adaptive_margin_selection import split, tuning_rate
 from marginalia.learning.dp_sgd_descent import Batches, Run, descend
 from marginalia.privacy.events import CompositionEvent, GaussianEvent, PoissonGaussianEvent, RandomStoppingEvent
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms import gaussian
+from marginalia.privacy.mechanisms.additive import gaussian
 from marginalia.privacy.relation import Relation
 from marginalia.privacy.stopping import random_stopping_mu
 

@@ -14,7 +14,7 @@ from marginalia.learning.rows import Rows
 from marginalia.learning.solvers import Minimum, least_squares, minimise_logistic
 from marginalia.privacy.calibration import gdp_mu, halved_budget
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms import objective_perturbation
+from marginalia.privacy.mechanisms.objective import objective_perturbation
 from marginalia.privacy.relation import Relation
 
 GRADIENT_TOLERANCE = 1e-6

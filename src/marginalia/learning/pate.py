@@ -17,7 +17,7 @@ from marginalia.learning.rows import Rows
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms import gaussian, laplace
+from marginalia.privacy.mechanisms.additive import gaussian, laplace
 from marginalia.privacy.relation import Relation
 
 Array = NDArray[np.float64]

@@ -17,7 +17,7 @@ from marginalia.learning.solvers import least_squares, solve
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms import gaussian
+from marginalia.privacy.mechanisms.additive import gaussian
 from marginalia.privacy.relation import Relation
 
 

@@ -30,7 +30,8 @@ from marginalia.marginals.cost import seconds_per_pass
 from marginalia.marginals.elimination import Clique
 from marginalia.marginals.workload import WorkloadLike
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms import lazy_exponential, measure_marginal
+from marginalia.privacy.mechanisms.additive import measure_marginal
+from marginalia.privacy.mechanisms.selection import lazy_exponential
 from marginalia.privacy.relation import Relation
 from marginalia.synthesis.aim_budget import AdaptiveBudget
 from marginalia.synthesis.aim_scores import CandidateScores

@@ -15,7 +15,7 @@ from marginalia.errors import InputError, unknown_name
 from marginalia.marginals import Measurement
 from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms import measure_marginal
+from marginalia.privacy.mechanisms.additive import measure_marginal
 from marginalia.synthesis.base import Synthesizer
 from marginalia.synthesis.weighted import copies
 

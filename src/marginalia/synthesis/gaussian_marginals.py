@@ -16,7 +16,7 @@ from marginalia.marginals import GraphicalModel, Measurement, Workload, estimate
 from marginalia.marginals.workload import WorkloadLike
 from marginalia.privacy import Ledger, Relation
 from marginalia.privacy.calibration import gaussian_sigma
-from marginalia.privacy.mechanisms import measure_marginal
+from marginalia.privacy.mechanisms.additive import measure_marginal
 from marginalia.synthesis.base import Synthesizer
 
 

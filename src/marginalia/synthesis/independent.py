@@ -10,7 +10,7 @@ from marginalia.data import Table
 from marginalia.marginals import Measurement, estimate
 from marginalia.privacy import Ledger, Relation
 from marginalia.privacy.calibration import gaussian_sigma
-from marginalia.privacy.mechanisms import measure_marginal
+from marginalia.privacy.mechanisms.additive import measure_marginal
 from marginalia.synthesis.modelled import ModelSynthesizer
 
 

@@ -15,7 +15,8 @@ from marginalia.errors import InputError
 from marginalia.marginals import Measurement, Workload, estimate_total
 from marginalia.marginals.workload import WorkloadLike
 from marginalia.privacy import Ledger, Relation
-from marginalia.privacy.mechanisms import lazy_exponential, measure_marginal
+from marginalia.privacy.mechanisms.additive import measure_marginal
+from marginalia.privacy.mechanisms.selection import lazy_exponential
 from marginalia.synthesis.aim_budget import AdaptiveBudget
 from marginalia.synthesis.base import Synthesizer
 from marginalia.synthesis.product_mixture import ProductMixture, fit

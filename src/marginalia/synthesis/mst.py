@@ -14,7 +14,8 @@ from marginalia.data import Table
 from marginalia.marginals import GraphicalModel, Measurement, estimate, estimate_total
 from marginalia.privacy import Ledger, Relation
 from marginalia.privacy.calibration import zcdp_rho
-from marginalia.privacy.mechanisms import exponential, measure_marginal
+from marginalia.privacy.mechanisms.additive import measure_marginal
+from marginalia.privacy.mechanisms.selection import exponential
 from marginalia.synthesis.base import Synthesizer
 from marginalia.synthesis.compression import Compression
 

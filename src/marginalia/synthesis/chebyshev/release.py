@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from marginalia.errors import InputError
 from marginalia.privacy.calibration import gdp_epsilon
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms import gaussian
+from marginalia.privacy.mechanisms.additive import gaussian
 from marginalia.synthesis.chebyshev.axes import Axis, histogram
 from marginalia.synthesis.chebyshev.calibration import attained_sensitivity, noise_scale, tight_sensitivity
 from marginalia.synthesis.chebyshev.first_order import admm, fista

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from marginalia.data import Table
 from marginalia.errors import InputError, unknown_name
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms import gaussian, laplace
+from marginalia.privacy.mechanisms.additive import gaussian, laplace
 from marginalia.privacy.relation import Relation
 from marginalia.synthesis.base import Synthesizer
 from marginalia.synthesis.reduced_space.column_generation import fit_columns
