@@ -58,12 +58,8 @@ def describe(name: str | Entry) -> dict[str, Any]:
     'income>50K'
     """
     item = entry(name) if isinstance(name, str) else name
-    content = item.model_dump(
-        mode="json",
-        include={"name", "description", "citation", "licence", "source", "rows", "domain_source", "domain_note"},
-    )
-    content["tasks"] = {task: spec.model_dump(mode="json") for task, spec in item.tasks.items()}
-    content["one_hot"] = None if item.one_hot is None else list(item.one_hot)
+    facts = {"name", "description", "citation", "licence", "source", "rows", "domain_source", "domain_note"}
+    content = item.model_dump(mode="json", include=facts) | item.model_dump(mode="json", include={"tasks", "one_hot"})
     content["files"] = [
         {"role": role, "path": edition.path, "url": edition.url}
         for role, file in item.files.items()

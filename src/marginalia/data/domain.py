@@ -7,7 +7,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -207,11 +207,11 @@ class Domain:
             raise InputError(f"{where}: expected an object of attribute names and sizes")
         if not isinstance(content.get("attributes"), list):
             return cls.from_sizes(content)
-        unknown = set(content) - {"attributes", "source", "structural_zeros"}
-        if unknown:
-            raise unknown_name(f"key in {where}", min(unknown), ["attributes", "source", "structural_zeros"])
+        keys = ("attributes", "source", "structural_zeros")
+        if unknown := set(content) - set(keys):
+            raise unknown_name(f"key in {where}", min(unknown), keys)
         zeros = [
-            StructuralZeros(tuple(z["attributes"]), tuple(tuple(c) for c in z["cells"]))
+            StructuralZeros(tuple(z["attributes"]), tuple(map(tuple, z["cells"])))
             for z in content.get("structural_zeros", ())
         ]
         attributes = [_attribute(item, where) for item in content["attributes"]]
@@ -240,16 +240,10 @@ class Domain:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the full JSON form."""
-        attributes: list[dict[str, Any]] = [{"name": a.name, "size": a.size, "kind": a.kind} for a in self.attributes]
-        for item, a in zip(attributes, self.attributes, strict=True):
-            item |= {
-                key: list(values) for key, values in (("labels", a.labels), ("edges", a.edges)) if values is not None
-            }
+        attributes = [{key: v for key, v in asdict(a).items() if v is not None} for a in self.attributes]
         content: dict[str, Any] = {"attributes": attributes, "source": self.source}
         if self.structural_zeros:
-            content["structural_zeros"] = [
-                {"attributes": list(z.attributes), "cells": [list(c) for c in z.cells]} for z in self.structural_zeros
-            ]
+            content["structural_zeros"] = [asdict(zeros) for zeros in self.structural_zeros]
         return content
 
     def to_json(self, path: str | os.PathLike[str]) -> None:
@@ -269,11 +263,9 @@ def _read(path: str | os.PathLike[str]) -> str:
 def _attribute(item: Any, where: str) -> Attribute:
     if not isinstance(item, Mapping) or "name" not in item:
         raise InputError(f"{where}: every entry of 'attributes' needs a name, got {item!r}")
-    unknown = set(item) - {"name", "size", "kind", "labels", "edges"}
-    if unknown:
-        raise unknown_name(
-            f"key of attribute '{item['name']}' in {where}", min(unknown), ["size", "kind", "labels", "edges"]
-        )
+    keys = ("size", "kind", "labels", "edges")
+    if unknown := set(item) - {"name", *keys}:
+        raise unknown_name(f"key of attribute '{item['name']}' in {where}", min(unknown), keys)
     labels = tuple(str(v) for v in item["labels"]) if item.get("labels") is not None else None
     edges = tuple(float(v) for v in item["edges"]) if item.get("edges") is not None else None
     size = item.get("size", len(labels) if labels else len(edges) - 1 if edges else None)
