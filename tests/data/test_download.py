@@ -142,6 +142,24 @@ def test_passing_failures_are_tried_again(places, serve):
     assert len(server.requests) == 3
 
 
+def test_a_busy_server_is_asked_three_times_for_the_file_and_once_whether_it_is_there(places, serve):
+    server = serve(503)
+    with pytest.raises(UnreachableError, match="HTTP 503"):
+        fetch(File(path="d/f.csv", url=server.url))
+    assert len(server.requests) == 3
+    assert download.answers(server.url) == "HTTP 503 Service Unavailable"
+    assert len(server.requests) == 4
+
+
+def test_a_body_that_breaks_off_each_time_is_given_up(places, serve):
+    cache, _ = places
+    server = serve((CONTENT[:4], len(CONTENT)))
+    with pytest.raises(UnreachableError, match="cannot get d/f"):
+        fetch(File(path="d/f.csv", url=server.url))
+    assert len(server.requests) == 3
+    assert not [p for p in cache.rglob("*") if p.is_file()]
+
+
 def test_a_missing_page_is_not_tried_again(places, serve):
     cache, mirror = places
     server = serve(404)

@@ -276,10 +276,11 @@ def _reason(error: requests.RequestException) -> str:
 
     if error.response is not None:
         return f"HTTP {error.response.status_code} {error.response.reason}"
-    cause = error.args[0] if error.args else error
-    cause = getattr(cause, "reason", cause)
+    cause: Exception = error
+    while isinstance(inner := getattr(cause, "reason", None) or next(reversed(cause.args), None), Exception):
+        cause = inner
     if isinstance(cause, NameResolutionError):
         return "host not found: no network?"
     if isinstance(error, Timeout) or isinstance(cause, ReadTimeoutError):
         return "no answer in time"
-    return str(cause).rpartition(": ")[2] or type(cause).__name__
+    return str(cause).rpartition("new connection: ")[2] or type(cause).__name__
