@@ -230,13 +230,13 @@ def test_more_budget_gives_a_better_model():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"epsilon": 0.0}, "epsilon must be"),
-        ({"epsilon": math.nan}, "epsilon must be"),
-        ({"epsilon": 1.0, "delta": 1.0}, "delta must"),
+        ({"epsilon": 0.0}, "epsilon is"),
+        ({"epsilon": math.nan}, "epsilon is"),
+        ({"epsilon": 1.0, "delta": 1.0}, "delta is"),
         ({"epsilon": 1.0, "relation": "add"}, "unknown relation"),
         ({"epsilon": 1.0, "calibration": "loose"}, "unknown calibration"),
-        ({"epsilon": 1.0, "rounds": 0}, "rounds must be"),
-        ({"epsilon": 1.0, "max_model_mb": -1}, "max_model_mb must be"),
+        ({"epsilon": 1.0, "rounds": 0}, "rounds is"),
+        ({"epsilon": 1.0, "max_model_mb": -1}, "max_model_mb is"),
         ({"epsilon": 1.0, "workload": [("a", "z")]}, "unknown attribute 'z'"),
         ({"epsilon": 1.0, "random_state": -3}, "random_state"),
     ],

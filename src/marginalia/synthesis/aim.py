@@ -6,42 +6,32 @@ import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data import Table
+from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.marginals import (
-    FINAL,
-    ROUND_QUICK,
-    ROUND_TIGHT,
-    FitSettings,
-    GraphicalModel,
-    Measurement,
-    Workload,
-    estimate,
-    estimate_total,
-    megabytes_with,
-)
 from marginalia.marginals.cost import seconds_per_pass
-from marginalia.marginals.elimination import Clique
-from marginalia.marginals.workload import WorkloadLike
+from marginalia.marginals.elimination import Clique, megabytes_with
+from marginalia.marginals.estimation import estimate
+from marginalia.marginals.fitting import FINAL, ROUND_QUICK, ROUND_TIGHT, FitSettings
+from marginalia.marginals.model import GraphicalModel
+from marginalia.marginals.workload import Workload, WorkloadLike
+from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import measure_marginal
-from marginalia.privacy.mechanisms.selection import lazy_exponential
 from marginalia.privacy.relation import Relation
-from marginalia.synthesis.aim_budget import AdaptiveBudget
+from marginalia.synthesis.adaptive import AdaptiveRun, Round
 from marginalia.synthesis.aim_scores import CandidateScores
-from marginalia.synthesis.base import Synthesizer
+from marginalia.synthesis.modelled import ModelSynthesizer
 
 _TIGHT_SECONDS = 0.05  # a round's tight fit may take this long, predicted; beyond, quick fits lose nothing
 _FINAL_SECONDS = 4.0  # the same for the last fit
 
 
-class AIM(Synthesizer):
+class AIM(ModelSynthesizer):
     """Measure the marginals on which the model is worst, one after the other, within a model size.
 
     Start from all one-way marginals. Each round selects, by the exponential mechanism, the candidate q (a subset of a
@@ -51,9 +41,8 @@ class AIM(Synthesizer):
 
     Parameters
     ----------
-    epsilon, delta, relation, calibration, random_state
-        See `Synthesizer`. The two calibrations differ under ``replace_one`` only: ``published`` keeps the paper's
-        constants, which are those of ``add_remove``, and is not certified there.
+    epsilon : float
+    delta : float, default 1e-5
     workload : int, iterable or mapping, default 2
         All marginals of this order, or attribute tuples with optional weights (`Workload.parse`).
     max_model_mb : float, default 80
@@ -64,8 +53,13 @@ class AIM(Synthesizer):
     rounds : int, optional
         T: the starting price of a round is 1/T of the budget. Default 16 per attribute. The number of rounds run
         depends on the annealing and never exceeds T.
+    relation : {"add_remove", "replace_one"}, default "add_remove"
+    calibration : {"tight", "published"}, default "tight"
+        They differ under ``replace_one`` only: ``published`` keeps the paper's constants, which are those of
+        ``add_remove``, and is not certified there.
     verbose : bool, default False
         Show a progress bar of the budget.
+    random_state : int, numpy.random.SeedSequence or None, default None
 
     Attributes
     ----------
@@ -84,6 +78,14 @@ class AIM(Synthesizer):
 
     Deviations from the paper: errors are weighted by 1/sigma² in the fit; where T is so small that the one-way
     marginals would cost more than half of the budget, they get half.
+
+    Examples
+    --------
+    >>> from marginalia.data.domain import Domain
+    >>> table = Table([[0, 0, 1], [1, 2, 0], [1, 1, 0]] * 50, Domain.from_sizes({"a": 2, "b": 3, "c": 2}))
+    >>> aim = AIM(epsilon=1.0, rounds=4, random_state=0).fit(table)
+    >>> aim.ledger_.certified, aim.rounds_ <= 4, aim.sample(5).n_rows
+    (True, True, 5)
     """
 
     def __init__(
@@ -100,21 +102,14 @@ class AIM(Synthesizer):
         verbose: bool = False,
         random_state: int | np.random.SeedSequence | None = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
+        super().__init__(
+            epsilon=epsilon, delta=delta, relation=relation, calibration=calibration, random_state=random_state
+        )
         self.workload = workload
         self.max_model_mb = max_model_mb
         self.max_cells = max_cells
         self.rounds = rounds
-        self.relation = relation
-        self.calibration = calibration
         self.verbose = verbose
-        self.random_state = random_state
-
-    def marginal(self, attributes: Sequence[str]) -> NDArray[np.float64]:
-        """Return the model's marginal as counts."""
-        self._check_fitted()
-        return self.model_.marginal(attributes)
 
     def workload_error(self, table: Table) -> float:
         """Return the mean over the workload of half the L1 distance between the model's and the table's marginals."""
@@ -141,14 +136,12 @@ class AIM(Synthesizer):
             The marginal was neither measured nor a candidate of the last round: nothing is known of it.
         """
         self._check_fitted()
-        if not 0 < confidence < 1:
-            raise InputError(f"confidence must lie strictly between 0 and 1, not {confidence!r}")
+        alpha = 1.0 - checks.open_unit("confidence", confidence)
         clique = tuple(sorted(self.domain_.index(a) for a in attributes))
         last = self.history_[-1]
         if clique not in last.candidates:
             raise InputError(f"no bound is known for {tuple(attributes)}: not a candidate of the last round")
         cells = self.domain_.n_cells(attributes)
-        alpha = 1.0 - confidence
         spread = math.sqrt(2 * math.log(2 / alpha)) * last.sigma * math.sqrt(last.cells)
         gumbel = 2 * last.sensitivity / last.epsilon
         weight = last.candidates[clique]
@@ -162,93 +155,12 @@ class AIM(Synthesizer):
         return float(before + moved)
 
     def _release(self, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
-        domain = table.domain
-        self._check_own_parameters()
-        self.workload_ = Workload.parse(self.workload, domain, max_cells=self.max_cells)
-        candidates = self.workload_.closure()
-        singles = [q for q in candidates if len(q) == 1]
-        budget = AdaptiveBudget.start(self, len(domain), len(singles))
-        public_n = table.n_rows if ledger.relation is Relation.REPLACE_ONE else None
-
-        def measure(q: Clique, sigma: float) -> Measurement:
-            names = tuple(domain.names[a] for a in q)
-            return Measurement(names, measure_marginal(table, names, sigma=sigma, ledger=ledger, rng=rng), sigma)
-
-        def fit(settings: FitSettings, start: GraphicalModel | None) -> GraphicalModel:
-            total = max(1.0, float(public_n)) if public_n is not None else estimate_total(measured)
-            return estimate(domain, measured, total=total, warm_start=start, settings=settings)
-
-        measured = [measure(q, budget.initial_sigma) for q in singles]
-        model = fit(ROUND_TIGHT, None)
-        scores = CandidateScores(table, candidates)
-        zeros = [tuple(sorted(domain.index(a) for a in z.attributes)) for z in domain.structural_zeros]
-        cliques = [*singles, *zeros]
-        free = {q for c in cliques for q in _subsets(c)}  # inside a model clique: always allowed
-        names = list(candidates)
-        self.history_: list[Round] = []
-        with _progress(self.verbose, budget) as show:
-            while not budget.spent:
-                budget.next_round()
-                limit = self.max_model_mb * budget.used_share
-                megabytes = megabytes_with(cliques, names, domain.sizes)
-                allowed = [q for q, mb in zip(names, megabytes, strict=True) if mb <= limit or q in free]
-                weights = np.array([candidates[q] for q in allowed])
-                sensitivity = float(weights.max()) * ledger.relation.marginal_l1
-                # Under the published constants the score is divided by the add/remove sensitivity.
-                scale = ledger.relation.marginal_l1 if self.calibration == "published" else 1.0
-                noise = math.sqrt(2 / math.pi) * budget.sigma
-                scores.begin_round(model, noise)
-                chosen = allowed[
-                    lazy_exponential(
-                        scores.bounds(allowed),
-                        lambda i, allowed=allowed: scores.score(allowed[i]),  # type: ignore[misc]
-                        epsilon=budget.epsilon * scale,
-                        sensitivity=sensitivity,
-                        ledger=ledger,
-                        rng=rng,
-                        label="select",
-                    )
-                ]
-                measured.append(measure(chosen, budget.sigma))
-                before = model.probabilities(chosen) * model.total
-                cells = before.size
-                misfit = float(np.abs(before - np.asarray(measured[-1].values)).sum())
-                self.history_.append(
-                    Round(chosen, candidates[chosen], cells, budget.sigma, budget.epsilon * scale, sensitivity, misfit)
-                )
-                if budget.last:
-                    self.history_[-1].candidates = dict(zip(allowed, weights.tolist(), strict=True))
-                    break
-                cliques.append(chosen)
-                free.update(_subsets(chosen))
-                previous, model = model, fit(self._settings(model, ROUND_TIGHT, _TIGHT_SECONDS), model)
-                previous.release_memory()
-                moved = np.abs(model.probabilities(chosen) * model.total - before).sum()
-                if moved <= noise * cells:
-                    budget.anneal()
-                show()
-        self._previous = model
-        self.model_ = fit(self._settings(model, FINAL, _FINAL_SECONDS), model)
-        model.release_memory()
+        run = _GraphicalRun(self, table, ledger, rng)
+        run.run(verbose=self.verbose)
+        self.workload_, self.history_ = run.workload, run.history
+        self.model_, self._previous = run.model, run.previous
         self.rounds_ = len(self.history_)
-        self.n_rows_ = int(public_n if public_n is not None else self.model_.total)
-
-    def _settings(self, model: GraphicalModel, tight: FitSettings, seconds: float) -> FitSettings:
-        """Fit tightly where passes are cheap; the choice depends on the model's structure only, which is public."""
-        return tight if seconds_per_pass(model.plan) * tight.passes < seconds else ROUND_QUICK
-
-    def _check_own_parameters(self) -> None:
-        if self.rounds is not None and (
-            isinstance(self.rounds, bool) or not isinstance(self.rounds, int | np.integer) or self.rounds < 1
-        ):
-            raise InputError(f"rounds must be a positive integer or None, not {self.rounds!r}")
-        for name in ("max_model_mb", "max_cells"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not value > 0:
-                raise InputError(f"{name} must be a positive number, not {value!r}")
-
-    def _sample(self, n_rows: int, rng: np.random.Generator) -> Table:
-        return self.model_.sample(n_rows, rng)
+        self.n_rows_ = table.n_rows if ledger.relation is Relation.REPLACE_ONE else int(self.model_.total)
 
     def _state(self) -> dict[str, NDArray[Any]]:
         history = [{**asdict(r), "candidates": [[list(q), w] for q, w in r.candidates.items()]} for r in self.history_]
@@ -274,56 +186,47 @@ class AIM(Synthesizer):
         self.rounds_ = len(self.history_)
 
 
-@dataclass
-class Round:
-    """What one round chose and how; all of it is part of the release.
+class _GraphicalRun(AdaptiveRun):
+    """A graphical model, refitted from the one before; the size of its junction tree limits the candidates."""
 
-    Attributes
-    ----------
-    marginal : tuple of int
-        Attribute positions.
-    weight : float
-    cells : int
-    sigma, epsilon : float
-        Noise of the measurement, parameter of the selection.
-    sensitivity : float
-        Of the scores.
-    misfit : float
-        L1 distance of the noisy marginal from the model before it.
-    candidates : dict
-        Candidate -> weight; kept for the last round.
-    """
+    model: GraphicalModel
+    previous: GraphicalModel
 
-    marginal: Clique
-    weight: float
-    cells: int
-    sigma: float
-    epsilon: float
-    sensitivity: float
-    misfit: float
-    candidates: dict[Clique, float] = field(default_factory=dict)
+    def __init__(self, aim: AIM, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
+        super().__init__(aim, table, ledger, rng)
+        if aim.max_model_mb != math.inf:
+            checks.positive("max_model_mb", aim.max_model_mb)
+        self._max_model_mb = aim.max_model_mb
+        domain = table.domain
+        zeros = [tuple(sorted(domain.index(a) for a in z.attributes)) for z in domain.structural_zeros]
+        self._cliques = [*self.one_ways, *zeros]
+        self._free = {q for c in self._cliques for q in _subsets(c)}  # inside a model clique: always allowed
+
+    def start(self) -> None:
+        self.model = self._fit(ROUND_TIGHT, None)
+        self.scores = CandidateScores(self.table, self.weights)
+
+    def candidates(self) -> list[Clique]:
+        limit = self._max_model_mb * self.budget.used_share
+        megabytes = megabytes_with(self._cliques, list(self.weights), self.table.domain.sizes)
+        return [q for q, mb in zip(self.weights, megabytes, strict=True) if mb <= limit or q in self._free]
+
+    def expected(self, q: Clique) -> NDArray[np.float64]:
+        return self.model.probabilities(q) * self.model.total
+
+    def refit(self, q: Clique) -> None:
+        # Fit tightly where passes are cheap; the choice depends on the model's structure only, which is public.
+        tight, limit = (FINAL, _FINAL_SECONDS) if self.budget.last else (ROUND_TIGHT, _TIGHT_SECONDS)
+        cheap = seconds_per_pass(self.model.plan) * tight.passes < limit
+        self.previous, self.model = self.model, self._fit(tight if cheap else ROUND_QUICK, self.model)
+        self.previous.release_memory()
+        self._cliques.append(q)
+        self._free.update(_subsets(q))
+
+    def _fit(self, settings: FitSettings, start: GraphicalModel | None) -> GraphicalModel:
+        return estimate(self.table.domain, self.measured, total=self.total, warm_start=start, settings=settings)
 
 
 def _subsets(clique: Clique) -> Iterator[Clique]:
     for k in range(1, len(clique) + 1):
         yield from itertools.combinations(clique, k)
-
-
-class _progress:  # noqa: N801 - used as a function
-    """A bar over the share of the budget used; nothing at all unless asked for."""
-
-    def __init__(self, show: bool, budget: AdaptiveBudget) -> None:
-        self._show, self._budget = show, budget
-
-    def __enter__(self) -> Any:
-        if not self._show:
-            return lambda: None
-        from tqdm import tqdm
-
-        self._bar = tqdm(total=100, desc="AIM", unit="% of budget")
-        return lambda: self._bar.update(round(100 * self._budget.used_share) - self._bar.n)
-
-    def __exit__(self, *_: object) -> None:
-        if self._show:
-            self._bar.update(100 - self._bar.n)
-            self._bar.close()

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
+from marginalia.marginals.workload import WorkloadLike
 from marginalia.privacy.calibration import zcdp_rho
 from marginalia.privacy.relation import Relation
 
@@ -14,12 +15,18 @@ _ROUNDS_PER_ATTRIBUTE = 16
 
 
 class Adaptive(Protocol):
-    """A mechanism that runs in rounds: AIM, whatever it fits."""
+    """The parameters of a mechanism that runs in rounds: AIM, whatever it fits.
+
+    >>> from marginalia.synthesis.aim import AIM
+    >>> method: Adaptive = AIM(epsilon=1.0, rounds=20)
+    """
 
     epsilon: float
     delta: float
     relation: str
     calibration: str
+    workload: WorkloadLike
+    max_cells: float
     rounds: int | None
 
 
@@ -39,6 +46,14 @@ class AdaptiveBudget:
         Cost of a Gaussian marginal of sigma 1: half its squared L2 sensitivity.
     last : bool
         This round spends all that is left.
+
+    Examples
+    --------
+    >>> from marginalia.synthesis.aim import AIM
+    >>> budget = AdaptiveBudget.start(AIM(epsilon=1.0, rounds=3), n_attributes=2, n_singles=2)
+    >>> budget.next_round()
+    >>> f"{budget.used_share:.0%} used, last round: {budget.last}"
+    '100% used, last round: True'
     """
 
     rho: float
@@ -70,11 +85,6 @@ class AdaptiveBudget:
     def used_share(self) -> float:
         """Share of rho that is charged."""
         return self.used / self.rho
-
-    @property
-    def spent(self) -> bool:
-        """Whether the last round was charged."""
-        return self.last
 
     def next_round(self) -> None:
         """Charge a round; the last one takes all that is left."""

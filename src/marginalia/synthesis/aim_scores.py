@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data import Table
-from marginalia.marginals import GraphicalModel
+from marginalia.data.table import Table
 from marginalia.marginals.elimination import Clique
+from marginalia.marginals.model import GraphicalModel
 
 _CACHE_BYTES = 2**28  # of counts; beyond, they are counted again
 _KEPT_MODELS = 12  # earlier rounds whose models still bound scores
@@ -29,6 +29,16 @@ class CandidateScores:
         Private: scores and bounds may go into a mechanism only.
     candidates : mapping of Clique to float
         Weight of each candidate.
+
+    Examples
+    --------
+    >>> from marginalia.data.domain import Domain
+    >>> from marginalia.marginals.estimation import estimate
+    >>> table = Table([[0, 0], [1, 1]] * 10, Domain.from_sizes({"a": 2, "b": 2}))
+    >>> scores = CandidateScores(table, {(0,): 1.0, (0, 1): 2.0})
+    >>> scores.begin_round(estimate(table.domain, [], total=20.0), noise=1.0)
+    >>> [round(scores.score(q), 6) for q in [(0,), (0, 1)]]
+    [-2.0, 32.0]
     """
 
     def __init__(self, table: Table, candidates: Mapping[Clique, float]) -> None:

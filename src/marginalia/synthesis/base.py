@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import zipfile
 from abc import ABC, abstractmethod
@@ -14,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from marginalia.data import Domain, Table
+from marginalia.data.domain import Domain
 from marginalia.data.files import atomic_path
+from marginalia.data.table import Table
 from marginalia.errors import InputError, unknown_name
+from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.relation import Relation
 from marginalia.threads import one_blas_thread
@@ -33,10 +34,10 @@ class Synthesizer(BaseEstimator, ABC):
 
     Parameters
     ----------
-    epsilon : float
-        Privacy parameter, positive and finite.
+    epsilon : float, default 1.0
+        Positive and finite.
     delta : float, default 1e-5
-        Privacy parameter, in (0, 1).
+        In (0, 1); 0 only where the method is pure.
     relation : {"add_remove", "replace_one"}, default "add_remove"
         Neighbouring relation; the number of rows is public only under ``replace_one``.
     calibration : {"tight", "published"}, default "tight"
@@ -52,20 +53,38 @@ class Synthesizer(BaseEstimator, ABC):
         Public number of rows (``replace_one``) or the private estimate of it (``add_remove``).
     ledger_ : Ledger
         What the fit spent.
+
+    Examples
+    --------
+    >>> from marginalia.synthesis.independent import Independent
+    >>> table = Table([[0, 0], [1, 2], [1, 1]] * 20, Domain.from_sizes({"a": 2, "b": 3}))
+    >>> model = Independent(epsilon=2.0, random_state=0).fit(table)
+    >>> model.ledger_.certified, model.sample(4).codes.shape
+    (True, (4, 2))
     """
 
     RELATIONS: ClassVar[tuple[str, ...]] = ("add_remove", "replace_one")
     CALIBRATIONS: ClassVar[tuple[str, ...]] = ("tight", "published")
     PURE: ClassVar[bool] = False  # whether delta = 0 can be met
 
-    epsilon: float
-    delta: float
-    relation: str
-    calibration: str
-    random_state: int | np.random.SeedSequence | None
     domain_: Domain
     n_rows_: int
     ledger_: Ledger
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        relation: str = "add_remove",
+        calibration: str = "tight",
+        random_state: int | np.random.SeedSequence | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.relation = relation
+        self.calibration = calibration
+        self.random_state = random_state
 
     def fit(self, table: Table, y: None = None) -> Self:
         """Release `table` under (epsilon, delta)-differential privacy.
@@ -189,10 +208,9 @@ class Synthesizer(BaseEstimator, ABC):
         return model
 
     def _check_parameters(self) -> None:
-        if not _is_number(self.epsilon) or not 0 < self.epsilon < math.inf:
-            raise InputError(f"epsilon must be a positive finite number, not {self.epsilon!r}")
-        if not (self.PURE and self.delta == 0) and not (_is_number(self.delta) and 0 < self.delta < 1):
-            raise InputError(f"delta must lie strictly between 0 and 1, not {self.delta!r}")
+        checks.positive("epsilon", self.epsilon)
+        if not (self.PURE and self.delta == 0):
+            checks.open_unit("delta", self.delta)
         for what, allowed in (("relation", self.RELATIONS), ("calibration", self.CALIBRATIONS)):
             value = getattr(self, what)
             if value not in allowed:
@@ -211,10 +229,6 @@ class Synthesizer(BaseEstimator, ABC):
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
             raise InputError(f"random_state must be a non-negative integer, a SeedSequence or None, not {seed!r}")
         return np.random.default_rng(np.random.SeedSequence(None if seed is None else int(seed), spawn_key=key))
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
 def _family(cls: type[Any]) -> Iterator[type[Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,15 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data import Table
-from marginalia.errors import InputError
-from marginalia.marginals import Measurement, Workload, estimate_total
+from marginalia.data.table import Table
+from marginalia.marginals.elimination import Clique
 from marginalia.marginals.workload import WorkloadLike
-from marginalia.privacy import Ledger, Relation
-from marginalia.privacy.mechanisms.additive import measure_marginal
-from marginalia.privacy.mechanisms.selection import lazy_exponential
-from marginalia.synthesis.aim_budget import AdaptiveBudget
-from marginalia.synthesis.base import Synthesizer
+from marginalia.privacy import checks
+from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.relation import Relation
+from marginalia.synthesis.adaptive import AdaptiveRun
+from marginalia.synthesis.modelled import ModelSynthesizer
 from marginalia.synthesis.product_mixture import ProductMixture, fit
 
 FIRST_AND_LAST = 1000  # iterations of the fits before the first and after the last round
@@ -26,7 +24,7 @@ EACH_ROUND = 100
 TOLERANCE = 0.005
 
 
-class MixtureInference(Synthesizer):
+class MixtureInference(ModelSynthesizer):
     """Measure the marginals on which a mixture of product distributions is worst, one after the other.
 
     AIM (McKenna, Mullins, Sheldon and Miklau 2022) with relaxed projection (Aydore et al. 2021; Liu et al. 2021) as
@@ -65,6 +63,14 @@ class MixtureInference(Synthesizer):
     -----
     Declared structural zeros are not enforced: a mixture gives every cell some mass. The start of the first fit and
     all noise come from `random_state`.
+
+    Examples
+    --------
+    >>> from marginalia.data.domain import Domain
+    >>> table = Table([[0, 0], [1, 2], [1, 1]] * 50, Domain.from_sizes({"a": 2, "b": 3}))
+    >>> model = MixtureInference(components=4, rounds=2, random_state=0).fit(table)
+    >>> model.ledger_.certified, model.marginal(["a", "b"]).shape
+    (True, (2, 3))
     """
 
     def __init__(
@@ -80,89 +86,20 @@ class MixtureInference(Synthesizer):
         calibration: str = "tight",
         random_state: int | np.random.SeedSequence | None = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
+        super().__init__(
+            epsilon=epsilon, delta=delta, relation=relation, calibration=calibration, random_state=random_state
+        )
         self.workload = workload
         self.components = components
         self.max_cells = max_cells
         self.rounds = rounds
-        self.relation = relation
-        self.calibration = calibration
-        self.random_state = random_state
 
     def _release(self, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
-        self._check_own_parameters()
-        domain = table.domain
-        workload = Workload.parse(self.workload, domain, max_cells=self.max_cells)
-        weights = {tuple(domain.names[a] for a in q): w for q, w in workload.closure().items()}
-        candidates = list(weights)
-        singles = [q for q in candidates if len(q) == 1]
-        budget = AdaptiveBudget.start(self, len(domain), len(singles))
-        sensitivity = max(weights.values()) * ledger.relation.marginal_l1
-        # Under the published constants the score is divided by the add/remove sensitivity.
-        scale = ledger.relation.marginal_l1 if self.calibration == "published" else 1.0
-        counts = _Counts(table)
-        public = ledger.relation is Relation.REPLACE_ONE  # of the number of rows
-
-        def measure(q: tuple[str, ...], sigma: float) -> Measurement:
-            return Measurement(q, measure_marginal(table, q, sigma=sigma, ledger=ledger, rng=rng), sigma)
-
-        def total() -> float:
-            return max(1.0, float(table.n_rows)) if public else estimate_total(measured)
-
-        measured = [measure(q, budget.initial_sigma) for q in singles]
-        # Counts near or below zero start at one standard deviation of the noise.
-        one_ways = {m.attributes[0]: np.maximum(m.values, m.sigma) for m in measured}
-        start = ProductMixture.start(domain, total(), components=self.components, rng=rng, one_ways=one_ways)
-        model = fit(start, measured, iterations=FIRST_AND_LAST, tolerance=TOLERANCE)
-        self.selected_: list[tuple[str, ...]] = []
-        while not budget.spent:
-            budget.next_round()
-            noise = math.sqrt(2 / math.pi) * budget.sigma
-            largest = table.n_rows + model.total  # no L1 distance is larger
-            bounds = [weights[q] * (1.000001 * largest - noise * domain.n_cells(q)) for q in candidates]
-
-            def score(i: int, model: ProductMixture = model, noise: float = noise) -> float:
-                q = candidates[i]
-                expected = model.marginal(q)
-                return weights[q] * (counts.distance(q, expected) - noise * expected.size)
-
-            chosen = candidates[
-                lazy_exponential(
-                    bounds,
-                    score,
-                    epsilon=budget.epsilon * scale,
-                    sensitivity=sensitivity,
-                    ledger=ledger,
-                    rng=rng,
-                    label="select",
-                )
-            ]
-            self.selected_.append(chosen)
-            measured.append(measure(chosen, budget.sigma))
-            before = model.marginal(chosen)
-            model = fit(replace(model, total=total()), measured, iterations=EACH_ROUND, tolerance=TOLERANCE)
-            if np.abs(model.marginal(chosen) - before).sum() <= noise * before.size:
-                budget.anneal()
-        self.model_ = fit(model, measured, iterations=FIRST_AND_LAST, tolerance=TOLERANCE)
-        self.n_rows_ = table.n_rows if public else round(self.model_.total)
-
-    def _check_own_parameters(self) -> None:
-        for name, value in (("components", self.components), ("rounds", 1 if self.rounds is None else self.rounds)):
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise InputError(f"{name} must be a positive integer, not {value!r}")
-        if isinstance(self.max_cells, bool) or not isinstance(self.max_cells, int | float) or not self.max_cells > 0:
-            raise InputError(f"max_cells must be a positive number, not {self.max_cells!r}")
-
-    def marginal(self, attributes: Sequence[str]) -> NDArray[np.float64]:
-        """Return the model's marginal as counts, shape = sizes of `attributes` in the order given."""
-        self._check_fitted()
-        if len({self.domain_.index(a) for a in attributes}) != len(attributes):
-            raise InputError(f"marginal({list(attributes)}): an attribute stands twice")
-        return self.model_.marginal(attributes)
-
-    def _sample(self, n_rows: int, rng: np.random.Generator) -> Table:
-        return self.model_.sample(n_rows, rng)
+        run = _MixtureRun(self, table, ledger, rng)
+        run.run()
+        self.model_ = run.model
+        self.selected_ = [run.names(r.marginal) for r in run.history]
+        self.n_rows_ = table.n_rows if ledger.relation is Relation.REPLACE_ONE else round(self.model_.total)
 
     def _state(self) -> dict[str, NDArray[Any]]:
         selected = np.array([",".join(str(self.domain_.index(a)) for a in q) for q in self.selected_])
@@ -173,20 +110,65 @@ class MixtureInference(Synthesizer):
         self.selected_ = [tuple(self.domain_.names[int(a)] for a in str(q).split(",")) for q in state["selected"]]
 
 
-class _Counts:
-    """The private counts of a table's marginals, kept so that rows are counted once; scores only may see them."""
+class _MixtureRun(AdaptiveRun):
+    """A mixture of products, fitted on from the one before; any candidate may be measured."""
+
+    model: ProductMixture
+
+    def __init__(self, method: MixtureInference, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
+        super().__init__(method, table, ledger, rng)
+        self._components = checks.count("components", method.components)
+
+    def start(self) -> None:
+        # Counts near or below zero start at one standard deviation of the noise.
+        one_ways = {m.attributes[0]: np.maximum(m.values, m.sigma) for m in self.measured}
+        start = ProductMixture.start(
+            self.table.domain, self.total, components=self._components, rng=self.rng, one_ways=one_ways
+        )
+        self.model = fit(start, self.measured, iterations=FIRST_AND_LAST, tolerance=TOLERANCE)
+        self.scores = _MixtureScores(self)
+
+    def candidates(self) -> list[Clique]:
+        return list(self.weights)
+
+    def expected(self, q: Clique) -> NDArray[np.float64]:
+        return self.model.marginal(self.names(q))
+
+    def refit(self, q: Clique) -> None:
+        start = replace(self.model, total=self.total)
+        self.model = fit(start, self.measured, iterations=EACH_ROUND, tolerance=TOLERANCE)
+        if self.budget.last:
+            self.model = fit(self.model, self.measured, iterations=FIRST_AND_LAST, tolerance=TOLERANCE)
+
+
+class _MixtureScores:
+    """Scores as those of `CandidateScores`; the private counts are kept, so that rows are counted once."""
 
     _LARGEST = 2**14  # cells of a marginal that is kept
 
-    def __init__(self, table: Table) -> None:
-        self._table = table
-        self._kept: dict[tuple[str, ...], NDArray[np.float64]] = {}
+    def __init__(self, run: _MixtureRun) -> None:
+        self._run = run
+        self._kept: dict[Clique, NDArray[np.float64]] = {}
 
-    def distance(self, q: tuple[str, ...], expected: NDArray[np.float64]) -> float:
-        """Return the L1 distance of the counts on `q` from `expected`."""
+    def begin_round(self, model: ProductMixture, noise: float) -> None:
+        self._noise = noise
+        self._largest = self._run.table.n_rows + model.total  # no L1 distance is larger
+
+    def bounds(self, candidates: Sequence[Clique]) -> list[float]:
+        run, domain = self._run, self._run.table.domain
+        return [
+            run.weights[q] * (1.000001 * self._largest - self._noise * domain.n_cells(run.names(q))) for q in candidates
+        ]
+
+    def score(self, q: Clique) -> float:
+        expected = self._run.expected(q)
+        distance = float(np.abs(self._counts(q) - expected).sum())
+        return self._run.weights[q] * (distance - self._noise * expected.size)
+
+    def _counts(self, q: Clique) -> NDArray[np.float64]:
         counts = self._kept.get(q)
         if counts is None:
-            counts = self._table.counts(q).astype(np.float64)
+            counts = self._run.table.counts(self._run.names(q)).astype(np.float64)
             if counts.size <= self._LARGEST:
                 self._kept[q] = counts
-        return float(np.abs(counts - expected).sum())
+        return counts

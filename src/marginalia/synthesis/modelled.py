@@ -1,4 +1,4 @@
-"""What synthesizers share whose release is one graphical model of all columns."""
+"""What synthesizers share whose release is one model of all columns."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data import Table
-from marginalia.marginals import GraphicalModel
+from marginalia.data.table import Table
+from marginalia.marginals.model import GraphicalModel
 from marginalia.synthesis.base import Synthesizer
 
 
 class ModelSynthesizer(Synthesizer):
-    """Answers, rows and state come from `model_`, which `_release` sets."""
+    """Answers, rows and state come from `model_`, which `_release` sets.
 
-    model_: GraphicalModel
+    >>> from marginalia.synthesis.independent import Independent
+    >>> issubclass(Independent, ModelSynthesizer)
+    True
+    """
+
+    model_: Any  # a GraphicalModel, unless a subclass says otherwise
 
     def marginal(self, attributes: Sequence[str]) -> NDArray[np.float64]:
         """Return the model's marginal as counts, shape = sizes of `attributes` in the order given."""

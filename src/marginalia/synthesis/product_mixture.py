@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data import Domain, Table
+from marginalia.data.domain import Domain
+from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.marginals import Measurement
+from marginalia.marginals.estimation import Measurement
 
 Array = NDArray[np.float64]
 
@@ -34,6 +35,14 @@ class ProductMixture:
         Number of records it stands for.
     logits : ndarray of shape (K, sum of sizes)
         One block of columns for each attribute, in domain order.
+
+    Examples
+    --------
+    >>> logits = np.array([[9.0, -9, 9, -9], [-9, 9, -9, 9]])
+    >>> mixture = ProductMixture(Domain.from_sizes({"a": 2, "b": 2}), total=40.0, logits=logits)
+    >>> mixture.marginal(["a", "b"]).round()
+    array([[20.,  0.],
+           [ 0., 20.]])
     """
 
     domain: Domain
@@ -71,6 +80,8 @@ class ProductMixture:
 
     def marginal(self, attributes: Sequence[str]) -> Array:
         """Return the expected counts on `attributes`, shape = their sizes, in the order given."""
+        if len({self.domain.index(a) for a in attributes}) != len(attributes):
+            raise InputError(f"marginal({list(attributes)}): an attribute stands twice")
         p = self.probabilities()
         shape = tuple(self.domain[a].size for a in attributes)
         left, right = (_khatri_rao(p, side, self.components) for side in _halves(tuple(attributes)))
@@ -111,6 +122,13 @@ class Objective:
         Domain, total and number of components.
     measurements : iterable of Measurement
         Repeated measurements of the same attributes are averaged by precision, which changes L by a constant.
+
+    Examples
+    --------
+    >>> start = ProductMixture(Domain.from_sizes({"a": 2}), 10.0, np.zeros((1, 2)))
+    >>> loss, gradient = Objective(start, [Measurement(("a",), [7.0, 3.0], sigma=1.0)])(start.logits)
+    >>> loss, gradient.tolist()
+    (4.0, [[-10.0, 10.0]])
     """
 
     def __init__(self, start: ProductMixture, measurements: Iterable[Measurement]) -> None:
@@ -169,6 +187,13 @@ def fit(
     -----
     L is not convex. On noisy marginals of Adult, Adam found lower errors on unmeasured marginals than L-BFGS, which
     reached the same L.
+
+    Examples
+    --------
+    >>> start = ProductMixture(Domain.from_sizes({"a": 2}), 10.0, np.zeros((1, 2)))
+    >>> model = fit(start, [Measurement(("a",), [7.0, 3.0], sigma=1.0)], iterations=200, tolerance=1e-6)
+    >>> model.marginal(["a"]).round(2)
+    array([7., 3.])
     """
     objective = Objective(start, measurements)
     x = start.logits.copy()

@@ -160,10 +160,10 @@ def test_a_saved_model_is_the_same_model(tmp_path):
 BAD = [
     ({"order": 0}, "order is 0"),
     ({"order": 7}, "order is 7; need a whole number from 1 to 6"),
-    ({"epsilon": 0}, "epsilon must be a positive"),
-    ({"epsilon": float("inf")}, "epsilon must be"),
+    ({"epsilon": 0}, "epsilon is 0: need a finite number above 0"),
+    ({"epsilon": float("inf")}, "epsilon is inf: need a finite number above 0"),
     ({"order": 2.0}, "order is 2.0"),
-    ({"delta": 1.0}, "delta must lie"),
+    ({"delta": 1.0}, "delta is 1.0: need a number strictly between 0 and 1"),
     ({"noise": "gaussian"}, "Gaussian noise needs delta above 0"),
     ({"noise": "gaussian", "delta": 1e-5, "calibration": "published"}, "Laplace noise only"),
     ({"family": "cell"}, "did you mean 'cells'"),

@@ -1,0 +1,183 @@
+"""Select, measure, refit: the loop of AIM (McKenna, Mullins, Sheldon & Miklau 2022, Algorithm 2), whatever it fits."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from marginalia.data.table import Table
+from marginalia.marginals.elimination import Clique
+from marginalia.marginals.estimation import Measurement
+from marginalia.marginals.workload import Workload
+from marginalia.privacy import checks
+from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.mechanisms import lazy_exponential
+from marginalia.synthesis.aim_budget import Adaptive, AdaptiveBudget
+from marginalia.synthesis.measuring import measure_all, number_of_records
+
+
+@dataclass
+class Round:
+    """What one round chose and how; all of it is part of the release.
+
+    Attributes
+    ----------
+    marginal : tuple of int
+        Attribute positions.
+    weight : float
+    cells : int
+    sigma, epsilon : float
+        Noise of the measurement, parameter of the selection.
+    sensitivity : float
+        Of the scores.
+    misfit : float
+        L1 distance of the noisy marginal from the model before it.
+    candidates : dict
+        Candidate -> weight; kept for the last round.
+
+    Examples
+    --------
+    >>> Round((0, 2), weight=2.0, cells=6, sigma=5.0, epsilon=0.1, sensitivity=2.0, misfit=40.0).marginal
+    (0, 2)
+    """
+
+    marginal: Clique
+    weight: float
+    cells: int
+    sigma: float
+    epsilon: float
+    sensitivity: float
+    misfit: float
+    candidates: dict[Clique, float] = field(default_factory=dict)
+
+
+class AdaptiveRun(ABC):
+    """One run of Algorithm 2 on a private table; a subclass says what is fitted.
+
+    Parameters
+    ----------
+    method : Adaptive
+    table : Table
+    ledger : Ledger
+    rng : numpy.random.Generator
+
+    Attributes
+    ----------
+    workload : Workload
+    weights : dict
+        Every candidate with the weight of its score.
+    one_ways : list of tuple of int
+    budget : AdaptiveBudget
+    measured : list of Measurement
+    history : list of Round
+    model, scores : object
+        What `start` sets: the fitted model, and scores of candidates (`aim_scores.CandidateScores`) that follow it.
+
+    Examples
+    --------
+    >>> [name for name in sorted(AdaptiveRun.__abstractmethods__)]
+    ['candidates', 'expected', 'refit', 'start']
+    """
+
+    model: Any
+    scores: Any
+
+    def __init__(self, method: Adaptive, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
+        if method.rounds is not None:
+            checks.count("rounds", method.rounds)
+        if method.max_cells != math.inf:
+            checks.positive("max_cells", method.max_cells)
+        self.table, self.ledger, self.rng = table, ledger, rng
+        self.workload = Workload.parse(method.workload, table.domain, max_cells=method.max_cells)
+        self.weights = self.workload.closure()
+        self.one_ways = [q for q in self.weights if len(q) == 1]
+        self.budget = AdaptiveBudget.start(method, len(table.domain), len(self.one_ways))
+        # Under the published constants the score is divided by the add/remove sensitivity.
+        self._sharpening = ledger.relation.marginal_l1 if method.calibration == "published" else 1.0
+        self.measured: list[Measurement] = []
+        self.history: list[Round] = []
+
+    @abstractmethod
+    def start(self) -> None:
+        """Fit the first model to the one-way marginals."""
+
+    @abstractmethod
+    def candidates(self) -> list[Clique]:
+        """Return the marginals that may be measured in this round, in the order of `weights`."""
+
+    @abstractmethod
+    def expected(self, q: Clique) -> NDArray[np.float64]:
+        """Return the model's counts on `q`."""
+
+    @abstractmethod
+    def refit(self, q: Clique) -> None:
+        """Fit the model to all that is measured, `q` having come last."""
+
+    def run(self, *, verbose: bool = False) -> None:
+        """Measure the one-way marginals, then in each round the candidate on which the model is worst."""
+        for one_way in self.one_ways:
+            self.measure(one_way, self.budget.initial_sigma)
+        self.start()
+        with tqdm(total=100, desc="AIM", unit="% of budget", disable=not verbose) as bar:
+            while not self.budget.last:
+                self.budget.next_round()
+                candidates = self.candidates()
+                q = self.select(candidates)
+                before = self.expected(q)
+                noisy = self.measure(q, self.budget.sigma)
+                self.record(q, candidates, float(np.abs(before - noisy).sum()))
+                self.refit(q)
+                if not self.budget.last and np.abs(self.expected(q) - before).sum() <= self.noise * before.size:
+                    self.budget.anneal()  # the model moved no more than noise would explain
+                bar.update(round(100 * self.budget.used_share) - bar.n)
+
+    @property
+    def noise(self) -> float:
+        """Expected absolute noise of one count of this round: sqrt(2/pi) sigma."""
+        return math.sqrt(2 / math.pi) * self.budget.sigma
+
+    @property
+    def total(self) -> float:
+        """Number of records to fit."""
+        return number_of_records(self.table, self.ledger, self.measured)
+
+    def names(self, q: Clique) -> tuple[str, ...]:
+        """Return the attributes of `q`."""
+        return tuple(self.table.domain.names[a] for a in q)
+
+    def measure(self, q: Clique, sigma: float) -> NDArray[np.float64]:
+        """Release the counts on `q` with Gaussian noise."""
+        self.measured += measure_all(self.table, [self.names(q)], sigma, self.ledger, self.rng)
+        return np.asarray(self.measured[-1].values)
+
+    def select(self, candidates: Sequence[Clique]) -> Clique:
+        """Choose a marginal by the exponential mechanism; only those that can still win are scored."""
+        self.scores.begin_round(self.model, self.noise)
+        winner = lazy_exponential(
+            self.scores.bounds(candidates),
+            lambda i: self.scores.score(candidates[i]),
+            epsilon=self.budget.epsilon * self._sharpening,
+            sensitivity=self._sensitivity(candidates),
+            ledger=self.ledger,
+            rng=self.rng,
+            label="select",
+        )
+        return candidates[winner]
+
+    def record(self, q: Clique, candidates: Sequence[Clique], misfit: float) -> None:
+        """Add the round to the history; the candidates are kept for the last one."""
+        kept = {c: self.weights[c] for c in candidates} if self.budget.last else {}
+        cells = self.table.domain.n_cells(self.names(q))
+        epsilon, sensitivity = self.budget.epsilon * self._sharpening, self._sensitivity(candidates)
+        self.history.append(Round(q, self.weights[q], cells, self.budget.sigma, epsilon, sensitivity, misfit, kept))
+
+    def _sensitivity(self, candidates: Sequence[Clique]) -> float:
+        """How much one record can change the score of any candidate."""
+        return max(self.weights[q] for q in candidates) * self.ledger.relation.marginal_l1

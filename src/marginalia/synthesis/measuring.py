@@ -1,0 +1,75 @@
+"""Noisy marginals of a private table: those named, those of a workload, and the number of records they imply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from marginalia.data.table import Table
+from marginalia.marginals.estimation import Measurement, estimate_total
+from marginalia.marginals.workload import Workload, WorkloadLike
+from marginalia.privacy.calibration import gaussian_sigma
+from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.mechanisms import measure_marginal
+from marginalia.privacy.relation import Relation
+from marginalia.synthesis.base import Synthesizer
+
+
+def measure_all(
+    table: Table, marginals: Iterable[tuple[str, ...]], sigma: float, ledger: Ledger, rng: np.random.Generator
+) -> list[Measurement]:
+    """Release marginals with Gaussian noise of standard deviation `sigma`, in the order given.
+
+    >>> from marginalia.data.domain import Domain
+    >>> table, ledger = Table([[0], [1], [1]], Domain.from_sizes({"a": 2})), Ledger("add_remove")
+    >>> measure_all(table, [("a",)], 1.0, ledger, np.random.default_rng(0))[0].values.round(1)
+    array([1.1, 1.9])
+    """
+    return [Measurement(q, measure_marginal(table, q, sigma=sigma, ledger=ledger, rng=rng), sigma) for q in marginals]
+
+
+def number_of_records(table: Table, ledger: Ledger, measured: Sequence[Measurement]) -> float:
+    """Return the number of records to fit, at least 1: the public one, or what noisy marginals say of it.
+
+    >>> from marginalia.data.domain import Domain
+    >>> table = Table([[0], [1], [1]], Domain.from_sizes({"a": 2}))
+    >>> number_of_records(table, Ledger("replace_one"), [])
+    3.0
+    >>> number_of_records(table, Ledger("add_remove"), [Measurement(("a",), [2.0, 2.5], 1.0)])
+    4.5
+    """
+    return max(1.0, float(table.n_rows)) if ledger.relation is Relation.REPLACE_ONE else estimate_total(measured)
+
+
+class WorkloadSynthesizer(Synthesizer):
+    """Parameters and release of those that measure every marginal of a workload at one scale.
+
+    >>> from marginalia.synthesis.private_pgm import PrivatePGM
+    >>> issubclass(PrivatePGM, WorkloadSynthesizer)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        workload: WorkloadLike = 2,
+        relation: str = "add_remove",
+        calibration: str = "tight",
+        random_state: int | np.random.SeedSequence | None = None,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon, delta=delta, relation=relation, calibration=calibration, random_state=random_state
+        )
+        self.workload = workload
+
+    def _measure_workload(self, table: Table, ledger: Ledger, rng: np.random.Generator) -> list[Measurement]:
+        marginals = Workload.parse(self.workload, table.domain).names(table.domain)
+        method = "tight" if self.calibration == "tight" else "classical"
+        sensitivity = ledger.relation.marginal_l2
+        sigma = gaussian_sigma(
+            self.epsilon, self.delta, sensitivity=sensitivity, releases=len(marginals), method=method
+        )
+        return measure_all(table, marginals, sigma, ledger, rng)
