@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data import Attribute, Domain, Table
+from marginalia.data.domain import Attribute, Domain
+from marginalia.data.table import Table
 
 Array = NDArray[np.float64]
 
@@ -24,6 +25,13 @@ class Compression:
     codes : mapping of str to ndarray of shape (size,)
         The compressed code of each value. Rare values of an attribute share its last code; every other code stands for
         one value.
+
+    Examples
+    --------
+    >>> domain = Domain.from_sizes({"a": 4})
+    >>> small = Compression.of_rare_values({"a": np.array([50.0, 2, 1, 40])}, threshold=10.0, domain=domain)
+    >>> small.codes["a"], small.expand_marginal(["a"], np.array([50.0, 40, 3]))
+    (array([0, 2, 2, 1]), array([50. ,  1.5,  1.5, 40. ]))
     """
 
     domain: Domain

@@ -9,14 +9,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import bmat, csr_matrix, eye
 
-from marginalia.data import Domain, Table
+from marginalia.data.domain import Domain
+from marginalia.data.table import Table
 from marginalia.errors import InputError, unknown_name
-from marginalia.marginals import Measurement
+from marginalia.marginals.estimation import Measurement
+from marginalia.privacy import checks
 from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import measure_marginal
+from marginalia.synthesis import programs
 from marginalia.synthesis.base import Synthesizer
+from marginalia.synthesis.measuring import measure_all
 from marginalia.synthesis.weighted import copies
 
 Array = NDArray[np.float64]
@@ -35,8 +39,8 @@ class Exhaustive(Synthesizer):
 
     Parameters
     ----------
-    epsilon, delta, random_state
-        See `Synthesizer`.
+    epsilon : float, default 1.0
+    delta : float, default 1e-5
     order : int, default 2
         d.
     search : {"auto", "exhaustive", "program"}, default "auto"
@@ -48,6 +52,7 @@ class Exhaustive(Synthesizer):
     calibration : {"tight", "published"}, default "tight"
         ``published``: Lemma 3.3's sigma = 2 m^(d/2) sqrt(ln(1.25/delta))/epsilon for m features, which stands for m^d
         marginals where there are Σ_{k<=d} C(m+1, k): with m = 1 it overspends.
+    random_state : int, numpy.random.SeedSequence or None, default None
 
     Attributes
     ----------
@@ -61,6 +66,13 @@ class Exhaustive(Synthesizer):
     -----
     For any data set found, max_q ||M_q(D_s) - M_q(D_r)||_1 <= objective_ + objective(D_r), a quantity that only who
     holds D_r can compute.
+
+    Examples
+    --------
+    >>> table = Table([[0, 0], [1, 1], [1, 1]], Domain.from_sizes({"a": 2, "b": 2}))
+    >>> Exhaustive(epsilon=50.0, random_state=0).fit(table).counts_
+    array([[1, 0],
+           [0, 2]])
     """
 
     RELATIONS = ("replace_one",)
@@ -76,13 +88,11 @@ class Exhaustive(Synthesizer):
         calibration: str = "tight",
         random_state: int | np.random.SeedSequence | None = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
+        super().__init__(
+            epsilon=epsilon, delta=delta, relation=relation, calibration=calibration, random_state=random_state
+        )
         self.order = order
         self.search = search
-        self.relation = relation
-        self.calibration = calibration
-        self.random_state = random_state
 
     def _release(self, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
         domain = table.domain
@@ -96,9 +106,7 @@ class Exhaustive(Synthesizer):
             releases=max(1, len(domain) - 1) ** self.order if published else len(queries),
             method="classical" if published else "tight",
         )
-        self.measurements_ = [
-            Measurement(q, measure_marginal(table, q, sigma=sigma, ledger=ledger, rng=rng), sigma) for q in queries
-        ]
+        self.measurements_ = measure_all(table, queries, sigma, ledger, rng)
         self.n_rows_ = table.n_rows
         problem = _Problem.of(domain, self.measurements_)
         n, cells = table.n_rows, math.prod(domain.sizes)
@@ -111,8 +119,7 @@ class Exhaustive(Synthesizer):
         self.objective_ = float(problem.distances(counts).max())
 
     def _check_own_parameters(self, domain: Domain) -> None:
-        if isinstance(self.order, bool) or not isinstance(self.order, int | np.integer) or self.order < 1:
-            raise InputError(f"order must be a positive integer, not {self.order!r}")
+        checks.count("order", self.order)
         if self.search not in SEARCHES:
             raise unknown_name("search", str(self.search), SEARCHES)
         if domain.n_cells() > _MAX_CELLS:
@@ -189,7 +196,7 @@ class _Problem:
 
 def _closest(problem: _Problem, n: int, cells: int) -> NDArray[np.int64]:
     """Return the best of all data sets of n rows (the first in the order of the enumeration, if several are)."""
-    best, found = math.inf, np.zeros(cells, np.int64)
+    best, closest = math.inf, np.zeros(cells, np.int64)
     bars = itertools.combinations(range(n + cells - 1), cells - 1)  # stars and bars
     while chunk := list(itertools.islice(bars, _CHUNK)):
         edges = np.array(chunk, np.int64).reshape(len(chunk), cells - 1)
@@ -198,15 +205,12 @@ def _closest(problem: _Problem, n: int, cells: int) -> NDArray[np.int64]:
         values = problem.distances(counts).max(axis=1)
         at = int(values.argmin())
         if values[at] < best:
-            best, found = float(values[at]), counts[at]
-    return found
+            best, closest = float(values[at]), counts[at]
+    return closest
 
 
 def _program(problem: _Problem, n: int) -> Array:
     """Return the real counts p >= 0, Σ p = n, that minimise the objective."""
-    from scipy.optimize import linprog
-    from scipy.sparse import bmat, csr_matrix, eye
-
     rows, cells = problem.sums.shape
     ends = np.append(problem.starts[1:], rows)
     member = np.zeros((len(problem.starts), rows))
@@ -216,7 +220,7 @@ def _program(problem: _Problem, n: int) -> Array:
     blocks: Any = [[sums, -one, None], [-sums, -one, None], [None, csr_matrix(member), t]]
     upper: Any = bmat(blocks)
     equal: Any = csr_matrix(np.r_[np.ones(cells), np.zeros(rows + 1)][None, :])
-    solution = linprog(  # variables: p, |residual| of each row, t
+    solution = programs.solve(  # variables: p, |residual| of each row, t
         np.r_[np.zeros(cells + rows), 1.0],
         A_ub=upper,
         b_ub=np.r_[problem.y, -problem.y, np.zeros(len(ends))],
@@ -224,8 +228,6 @@ def _program(problem: _Problem, n: int) -> Array:
         b_eq=[float(n)],
         method="highs",
     )
-    if not solution.success:
-        raise RuntimeError(f"the linear program of Gen failed: {solution.message}")
     p = np.maximum(np.asarray(solution.x)[:cells], 0.0)
     return p / p.sum() if p.sum() > 0 else np.full(cells, 1.0 / cells)
 

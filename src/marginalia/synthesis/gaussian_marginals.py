@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.cluster.hierarchy import DisjointSet
 
-from marginalia.data import Table
+from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.marginals import GraphicalModel, Measurement, Workload, estimate, estimate_total
-from marginalia.marginals.workload import WorkloadLike
-from marginalia.privacy import Ledger, Relation
-from marginalia.privacy.calibration import gaussian_sigma
-from marginalia.privacy.mechanisms.additive import measure_marginal
-from marginalia.synthesis.base import Synthesizer
+from marginalia.marginals.estimation import Measurement, estimate
+from marginalia.marginals.model import GraphicalModel
+from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.relation import Relation
+from marginalia.synthesis.measuring import WorkloadSynthesizer, number_of_records
 
 
-class GaussianMarginals(Synthesizer):
+class GaussianMarginals(WorkloadSynthesizer):
     """Release all marginals of a workload with Gaussian noise of one scale.
 
     `marginal` answers with the raw noisy tables (negative counts and disagreeing margins included): what an unbiased
@@ -53,34 +53,23 @@ class GaussianMarginals(Synthesizer):
     With all pairs this is the reference "Gauss-marginals" of the DD-SSP replication. The tree is fitted on the first
     `sample`: it maximises the sum, over its edges, of ‖y_jk - y_j y_k'/N‖₁ minus its mean under pure noise, about
     sqrt(2/pi) sigma times the cells.
+
+    Examples
+    --------
+    >>> from marginalia.data.domain import Domain
+    >>> table = Table([[0, 0], [1, 2], [1, 1]] * 50, Domain.from_sizes({"a": 2, "b": 3}))
+    >>> model = GaussianMarginals(epsilon=5.0, random_state=0).fit(table)
+    >>> model.marginal(["a"]).shape, model.sample(10).n_rows
+    ((2,), 10)
     """
 
     _tree: GraphicalModel | None
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        workload: WorkloadLike = 2,
-        relation: str = "add_remove",
-        calibration: str = "tight",
-        random_state: int | np.random.SeedSequence | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.workload = workload
-        self.relation = relation
-        self.calibration = calibration
-        self.random_state = random_state
-
     def _release(self, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
         self._tree = None
-        self.measurements_ = noisy_marginals(
-            table, self.workload, self.epsilon, self.delta, calibration=self.calibration, ledger=ledger, rng=rng
-        )
+        self.measurements_ = self._measure_workload(table, ledger, rng)
         public = ledger.relation is Relation.REPLACE_ONE
-        self.n_rows_ = table.n_rows if public else round(estimate_total(self.measurements_))
+        self.n_rows_ = table.n_rows if public else round(number_of_records(table, ledger, self.measurements_))
 
     def marginal(self, attributes: Sequence[str]) -> NDArray[np.float64]:
         """Return noisy counts: the table measured on these attributes, or the best mean of sums of measured tables.
@@ -149,13 +138,9 @@ class GaussianMarginals(Synthesizer):
                 noise = math.sqrt(2 / math.pi) * sigma * y.size
                 weight = float(np.abs(y - np.outer(one_way[j][1], one_way[k][1]) / total).sum()) - noise
                 edges.append((weight, Measurement(pair, y, sigma)))
-        part = {a: a for a in one_way}
-        tree = []
-        for _, y_jk in sorted(edges, key=lambda edge: -edge[0]):  # stable: ties in domain order
-            j, k = (part[a] for a in y_jk.attributes)
-            if j != k:
-                tree.append(y_jk)
-                part = {a: j if p == k else p for a, p in part.items()}
+        parts = DisjointSet(one_way)
+        ordered = sorted(edges, key=lambda edge: -edge[0])  # stable: ties in domain order
+        tree = [y_jk for _, y_jk in ordered if parts.merge(*y_jk.attributes)]
         return estimate(self.domain_, [*(Measurement(*y) for y in one_way.values()), *tree], total=total)
 
     def _state(self) -> dict[str, NDArray[Any]]:
@@ -171,25 +156,3 @@ class GaussianMarginals(Synthesizer):
             )
             for i, (text, sigma) in enumerate(zip(state["cliques"], state["sigma"], strict=True))
         ]
-
-
-def noisy_marginals(
-    table: Table,
-    workload: WorkloadLike,
-    epsilon: float,
-    delta: float,
-    *,
-    calibration: str,
-    ledger: Ledger,
-    rng: np.random.Generator,
-) -> list[Measurement]:
-    """Return every marginal of a workload with Gaussian noise of one scale; together (epsilon, delta)-DP."""
-    cliques = Workload.parse(workload, table.domain).names(table.domain)
-    sigma = gaussian_sigma(
-        epsilon,
-        delta,
-        sensitivity=ledger.relation.marginal_l2,
-        releases=len(cliques),
-        method="tight" if calibration == "tight" else "classical",
-    )
-    return [Measurement(q, measure_marginal(table, q, sigma=sigma, ledger=ledger, rng=rng), sigma) for q in cliques]

@@ -6,11 +6,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from marginalia.data import Table
-from marginalia.marginals import Measurement, estimate
-from marginalia.privacy import Ledger, Relation
+from marginalia.data.table import Table
+from marginalia.marginals.estimation import estimate
 from marginalia.privacy.calibration import gaussian_sigma
-from marginalia.privacy.mechanisms.additive import measure_marginal
+from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.relation import Relation
+from marginalia.synthesis.measuring import measure_all, number_of_records
 from marginalia.synthesis.modelled import ModelSynthesizer
 
 
@@ -34,31 +35,22 @@ class Independent(ModelSynthesizer):
         their attributes together.
     domain_, n_rows_, ledger_
         See `Synthesizer`.
+
+    Examples
+    --------
+    >>> from marginalia.data.domain import Domain
+    >>> table = Table([[0, 0], [1, 2], [1, 1]] * 50, Domain.from_sizes({"a": 2, "b": 3}))
+    >>> model = Independent(epsilon=1.0, relation="replace_one", random_state=0).fit(table)
+    >>> model.marginal(["a", "b"]).sum().round(6).item(), model.ledger_.certified
+    (150.0, True)
     """
 
     CALIBRATIONS: ClassVar[tuple[str, ...]] = ("tight",)
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        relation: str = "add_remove",
-        calibration: str = "tight",
-        random_state: int | np.random.SeedSequence | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.relation = relation
-        self.calibration = calibration
-        self.random_state = random_state
-
     def _release(self, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
-        names = table.domain.names
-        sigma = gaussian_sigma(self.epsilon, self.delta, sensitivity=ledger.relation.marginal_l2, releases=len(names))
-        measurements = [
-            Measurement((a,), measure_marginal(table, (a,), sigma=sigma, ledger=ledger, rng=rng), sigma) for a in names
-        ]
-        public = ledger.relation is Relation.REPLACE_ONE
-        self.model_ = estimate(table.domain, measurements, total=max(1, table.n_rows) if public else None)
-        self.n_rows_ = table.n_rows if public else round(self.model_.total)
+        one_ways = [(a,) for a in table.domain.names]
+        sensitivity = ledger.relation.marginal_l2
+        sigma = gaussian_sigma(self.epsilon, self.delta, sensitivity=sensitivity, releases=len(one_ways))
+        measured = measure_all(table, one_ways, sigma, ledger, rng)
+        self.model_ = estimate(table.domain, measured, total=number_of_records(table, ledger, measured))
+        self.n_rows_ = table.n_rows if ledger.relation is Relation.REPLACE_ONE else round(self.model_.total)

@@ -9,20 +9,23 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.cluster.hierarchy import DisjointSet
 
-from marginalia.data import Table
-from marginalia.marginals import GraphicalModel, Measurement, estimate, estimate_total
-from marginalia.privacy import Ledger, Relation
+from marginalia.data.table import Table
+from marginalia.marginals.estimation import Measurement, estimate
+from marginalia.marginals.model import GraphicalModel
 from marginalia.privacy.calibration import zcdp_rho
-from marginalia.privacy.mechanisms.additive import measure_marginal
-from marginalia.privacy.mechanisms.selection import exponential
-from marginalia.synthesis.base import Synthesizer
+from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.mechanisms import exponential
+from marginalia.privacy.relation import Relation
 from marginalia.synthesis.compression import Compression
+from marginalia.synthesis.measuring import measure_all, number_of_records
+from marginalia.synthesis.modelled import ModelSynthesizer
 
 RARE = 3.0  # values below this many standard deviations of their noise are merged
 
 
-class MST(Synthesizer):
+class MST(ModelSynthesizer):
     """Model a table by the tree of attribute pairs that independence explains worst.
 
     McKenna, Miklau and Sheldon (2021), "Winning the NIST contest", the general form of their mechanism: one third of
@@ -55,22 +58,14 @@ class MST(Synthesizer):
     Differences from the authors' code: our engine fits the model. The count of merged values carries the noise of
     all of them; the authors weight it accordingly in the fit, we adjust each one-way marginal to the common total by
     inverse variance first. Attributes with declared structural zeros are not compressed.
-    """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        relation: str = "add_remove",
-        calibration: str = "tight",
-        random_state: int | np.random.SeedSequence | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.relation = relation
-        self.calibration = calibration
-        self.random_state = random_state
+    Examples
+    --------
+    >>> from marginalia.data.domain import Domain
+    >>> table = Table([[0, 0, 1], [1, 2, 0], [1, 1, 0]] * 500, Domain.from_sizes({"a": 2, "b": 3, "c": 2}))
+    >>> MST(epsilon=5.0, random_state=0).fit(table).tree_
+    [('a', 'c'), ('b', 'c')]
+    """
 
     def _release(self, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
         charged = Relation.ADD_REMOVE if self.calibration == "published" else ledger.relation
@@ -80,28 +75,24 @@ class MST(Synthesizer):
         # A Gaussian release costs S²/(2 sigma²), an exponential mechanism e²/8; each third is shared evenly.
         third = rho / 3 if d > 1 else rho
         sigma = charged.marginal_l2 * math.sqrt(d / (2 * third))
-        noisy = {a: measure_marginal(table, (a,), sigma=sigma, ledger=ledger, rng=rng) for a in names}
-        one_ways = [Measurement((a,), y, sigma) for a, y in noisy.items()]
-        public = ledger.relation is Relation.REPLACE_ONE
-        total = max(1.0, table.n_rows) if public else estimate_total(one_ways)
+        measured = measure_all(table, [(a,) for a in names], sigma, ledger, rng)
+        noisy = {m.attributes[0]: np.asarray(m.values) for m in measured}
+        total = number_of_records(table, ledger, measured)
 
         self._compression = Compression.of_rare_values(noisy, threshold=RARE * sigma, domain=table.domain)
         compressed = self._compression.compress(table)
         one_ways = [Measurement((a,), self._adjusted(a, y, total), sigma) for a, y in noisy.items()]
-        self.tree_ = []
-        pairs = []
+        self.tree_: list[tuple[str, str]] = []
+        pairs: list[Measurement] = []
         if d > 1:
             # The mechanism's law depends on e / sensitivity: with another sensitivity than the true one it costs more.
             e = math.sqrt(8 * third / (d - 1)) * ledger.relation.marginal_l1 / charged.marginal_l1
             independent = estimate(compressed.domain, one_ways, total=total)
             self.tree_ = _select_tree(compressed, independent, e, ledger, rng)
             sigma = charged.marginal_l2 * math.sqrt((d - 1) / (2 * third))
-            pairs = [
-                Measurement(q, measure_marginal(compressed, q, sigma=sigma, ledger=ledger, rng=rng), sigma)
-                for q in self.tree_
-            ]
+            pairs = measure_all(compressed, self.tree_, sigma, ledger, rng)
         self.model_ = estimate(compressed.domain, [*one_ways, *pairs], total=total)
-        self.n_rows_ = table.n_rows if public else round(total)
+        self.n_rows_ = table.n_rows if ledger.relation is Relation.REPLACE_ONE else round(total)
 
     def _adjusted(self, name: str, y: NDArray[np.float64], total: float) -> NDArray[np.float64]:
         """Return the compressed counts with sum `total`: what is missing is shared in proportion to the variances."""
@@ -142,10 +133,10 @@ def _select_tree(
     """
     names = table.domain.names
     score = {q: float(np.abs(table.counts(q) - model.marginal(q)).sum()) for q in itertools.combinations(names, 2)}
-    part = {a: a for a in names}
+    parts = DisjointSet(names)
     tree: list[tuple[str, str]] = []
     while len(tree) < len(names) - 1:
-        joining = [q for q in score if part[q[0]] != part[q[1]]]
+        joining = [q for q in score if not parts.connected(*q)]
         chosen = joining[
             exponential(
                 [score[q] for q in joining],
@@ -157,6 +148,5 @@ def _select_tree(
             )
         ]
         tree.append(chosen)
-        j, k = (part[a] for a in chosen)
-        part = {a: j if p == k else p for a, p in part.items()}
+        parts.merge(*chosen)
     return tree

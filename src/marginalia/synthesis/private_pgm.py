@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from marginalia.data import Table
-from marginalia.marginals import estimate, estimate_total
-from marginalia.marginals.workload import WorkloadLike
+from marginalia.data.table import Table
+from marginalia.marginals.estimation import estimate
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.relation import Relation
-from marginalia.synthesis.gaussian_marginals import noisy_marginals
+from marginalia.synthesis.measuring import WorkloadSynthesizer, number_of_records
 from marginalia.synthesis.modelled import ModelSynthesizer
 
 
-class PrivatePGM(ModelSynthesizer):
+class PrivatePGM(ModelSynthesizer, WorkloadSynthesizer):
     """Measure the marginals of a fixed workload with Gaussian noise, fit a graphical model to all, draw from it.
 
     Algorithm 3 of Zhou et al.; what AIM adds is choosing the marginals. The model is one clique where all pairs are
@@ -21,9 +20,15 @@ class PrivatePGM(ModelSynthesizer):
 
     Parameters
     ----------
-    epsilon, delta, workload, relation, calibration, random_state
-        See `GaussianMarginals`, which releases the same. ``published`` under ``replace_one`` is the paper's
+    epsilon : float, default 1.0
+    delta : float, default 1e-5
+    workload : int or sequence of tuple of str, default 2
+        An order (all marginals of so many attributes) or the marginals themselves.
+    relation : {"add_remove", "replace_one"}, default "add_remove"
+    calibration : {"tight", "published"}, default "tight"
+        As `GaussianMarginals`, which releases the same; ``published`` under ``replace_one`` is the paper's
         sigma² = 2 (2|Q|) ln(1.25/delta)/epsilon².
+    random_state : int, numpy.random.SeedSequence or None, default None
 
     Attributes
     ----------
@@ -33,30 +38,18 @@ class PrivatePGM(ModelSynthesizer):
     ------
     InputError
         The model does not fit in memory.
+
+    Examples
+    --------
+    >>> from marginalia.data.domain import Domain
+    >>> table = Table([[0, 0, 1], [1, 2, 0], [1, 1, 0]] * 50, Domain.from_sizes({"a": 2, "b": 3, "c": 2}))
+    >>> model = PrivatePGM(epsilon=5.0, workload=[("a", "b"), ("b", "c")], random_state=0).fit(table)
+    >>> model.marginal(["a", "c"]).shape
+    (2, 2)
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        workload: WorkloadLike = 2,
-        relation: str = "add_remove",
-        calibration: str = "tight",
-        random_state: int | np.random.SeedSequence | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.workload = workload
-        self.relation = relation
-        self.calibration = calibration
-        self.random_state = random_state
-
     def _release(self, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
-        measured = noisy_marginals(
-            table, self.workload, self.epsilon, self.delta, calibration=self.calibration, ledger=ledger, rng=rng
-        )
-        public = ledger.relation is Relation.REPLACE_ONE
-        total = max(1.0, float(table.n_rows)) if public else estimate_total(measured)
+        measured = self._measure_workload(table, ledger, rng)
+        total = number_of_records(table, ledger, measured)
         self.model_ = estimate(table.domain, measured, total=total)
-        self.n_rows_ = table.n_rows if public else int(total)
+        self.n_rows_ = table.n_rows if ledger.relation is Relation.REPLACE_ONE else int(total)

@@ -19,6 +19,11 @@ def solve(cost: Any, *, method: str = "highs-ds", **constraints: Any) -> Any:
     ------
     RuntimeError
         HiGHS did not reach an optimum; the message is its own.
+
+    Examples
+    --------
+    >>> solve([1.0, 2.0], A_eq=[[1.0, 1.0]], b_eq=[3.0], bounds=(0, None)).x
+    array([3., 0.])
     """
     program: Any = linprog
     solved = program(cost, method=method, **constraints)

@@ -11,7 +11,10 @@ SAMPLING = ("apportion", "iid")
 
 
 def check_sampling(sampling: str) -> None:
-    """Refuse anything but a name in `SAMPLING`."""
+    """Refuse anything but a name in `SAMPLING`.
+
+    >>> check_sampling("iid")
+    """
     if sampling not in SAMPLING:
         raise unknown_name("sampling", str(sampling), SAMPLING)
 
@@ -29,6 +32,11 @@ def copies(q: NDArray[np.float64], n_rows: int, sampling: str, rng: np.random.Ge
         n·q. ``iid``: multinomial.
     rng : numpy.random.Generator
         Used by ``iid`` only.
+
+    Examples
+    --------
+    >>> copies(np.array([0.5, 0.3, 0.2]), 4, "apportion", np.random.default_rng(0))
+    array([2, 1, 1])
     """
     if sampling == "iid":
         return rng.multinomial(n_rows, q / q.sum())
