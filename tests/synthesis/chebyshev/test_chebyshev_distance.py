@@ -12,19 +12,19 @@ from scipy.stats import wasserstein_distance
 from marginalia.errors import InputError
 from marginalia.synthesis.chebyshev.axes import Axis
 from marginalia.synthesis.chebyshev.constants import (
+    _kernel_moments,
+    _rasterising_error,
     a_priori_bound,
     fejer_korovkin,
-    kernel_moments,
-    rasterising_error,
     smoothness_constant,
     tail,
 )
 from marginalia.synthesis.chebyshev.distance import (
+    UPPER_DEGREE,
     cosine_lower_bound,
     distance_on_line,
     earth_mover,
-    smooth_distance,
-    upper_bound,
+    moment_distance,
 )
 from marginalia.synthesis.chebyshev.measures import GridMeasure, Measure
 
@@ -55,7 +55,7 @@ def test_fejer_korovkin_kernel():
     def kernel(y):
         return (1 + 2 * (rho[1:] * np.cos(np.arange(1, 65) * y)).sum()) / (2 * math.pi)
 
-    first, second = kernel_moments(64)
+    first, second = _kernel_moments(64)
     assert first == pytest.approx(2 * quad(lambda y: y * kernel(y), 0, math.pi, limit=400)[0], rel=1e-8)
     assert second == pytest.approx(2 * quad(lambda y: y * y * kernel(y), 0, math.pi, limit=400)[0], rel=1e-8)
     assert second == pytest.approx(0.00228604, abs=1e-8)
@@ -70,6 +70,11 @@ def test_distances_of_atoms(p, q, distances):
         found = distance_on_line(Measure.of(p), Measure.of(q), k)
         assert found.lower - 1e-9 <= exact <= found.upper + 1e-9
         assert found.upper - found.lower <= 1.5e-3
+
+
+def upper_bound(p, q, k, degree=None):
+    """The certified bound: what moments up to the degree tell, and the tail beyond."""
+    return moment_distance(p, q, k, degree=degree) + tail(degree or UPPER_DEGREE[p.d], k, p.d)
 
 
 @given(st.integers(0, 10**6))
@@ -131,23 +136,15 @@ def test_two_dimensions_lower_below_exact_below_upper():
     p, q = (GridMeasure((nodes, nodes), w.reshape(12, 12)) for w in rng.dirichlet(np.full(144, 0.3), 2))
     exact = earth_mover(p, q)
     assert cosine_lower_bound(p, q, 1) <= exact <= upper_bound(p, q, 1, degree=128)
-    scattered = smooth_distance(p.scattered(), q.scattered(), 2)
-    assert scattered.lower == pytest.approx(cosine_lower_bound(p, q, 2))  # both forms of a measure agree
-    assert scattered.lower <= scattered.upper
-    assert scattered.lower <= exact
-
-
-def test_distance_refuses_what_it_cannot_do():
-    p, q = Measure.of([0.0]), Measure(np.zeros((1, 2)), np.ones(1))
-    with pytest.raises(InputError, match="same dimension"):
-        smooth_distance(p, q, 1)
-    with pytest.raises(InputError, match="k is 0"):
-        smooth_distance(p, p, 0)
+    scattered = cosine_lower_bound(p.scattered(), q.scattered(), 2)
+    assert scattered == pytest.approx(cosine_lower_bound(p, q, 2))  # both forms of a measure agree
+    assert scattered <= upper_bound(p, q, 2)
+    assert scattered <= exact
 
 
 def test_the_a_priori_bound_adds_its_three_parts():
     axes = (Axis.gauss(33, 2), Axis.gauss(33, 2))
     silent = a_priori_bound(axes, 2, 0.0, 0.1)
-    assert silent == pytest.approx(rasterising_error(axes, 2) + tail(33, 2, 2))
-    assert rasterising_error(axes, 2) == pytest.approx(2 * math.pi**2 / (8 * 66**2))
+    assert silent == pytest.approx(_rasterising_error(axes, 2) + tail(33, 2, 2))
+    assert _rasterising_error(axes, 2) == pytest.approx(2 * math.pi**2 / (8 * 66**2))
     assert a_priori_bound(axes, 2, 0.02, 0.1) > silent

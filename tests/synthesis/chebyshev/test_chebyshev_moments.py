@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from marginalia.errors import InputError
-from marginalia.synthesis.chebyshev.axes import Axis, histogram, scaled
+from marginalia.synthesis.chebyshev.axes import Axis, histogram
 from marginalia.synthesis.chebyshev.moments import Degrees, MomentMap, polynomials
 
 X = np.array([-1, -0.5, 0, 0.3, 0.9])
@@ -117,11 +116,3 @@ def test_gauss_nodes_make_the_rows_orthogonal():
 )
 def test_total_weight(k, d, m, S):
     assert Degrees((m,) * d, k).total_weight == pytest.approx(S, abs=5e-7)
-
-
-def test_scaling_clamps_and_checks():
-    assert_allclose(scaled([0, 5, 12], (0, 10)), [-1, 0, 1])
-    with pytest.raises(InputError, match="bounds"):
-        scaled([1.0], (3, 3))
-    with pytest.raises(InputError, match="missing"):
-        scaled([np.nan], (0, 1))

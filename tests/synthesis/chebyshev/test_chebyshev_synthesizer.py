@@ -11,7 +11,7 @@ from marginalia.synthesis import ChebyshevMomentMatching
 from marginalia.synthesis.base import Synthesizer
 from marginalia.synthesis.chebyshev.axes import Axis
 from marginalia.synthesis.chebyshev.distance import distance_on_line
-from marginalia.synthesis.chebyshev.grids import choose_axes, requested_degrees
+from marginalia.synthesis.chebyshev.grids import choose_axes
 from marginalia.synthesis.chebyshev.measures import Measure
 from marginalia.synthesis.chebyshev.release import release_density
 from marginalia.synthesis.weighted import copies
@@ -159,7 +159,7 @@ def test_error_falls_with_the_number_of_records():
     errors = []
     for n in (300, 30_000):
         x = 2 * rng.beta(2, 5, n) - 1
-        axes = choose_axes([None], n=n, epsilon=1.0, delta=1e-6, k=2, m=None, c=1.6, mode="practical")
+        axes, _ = choose_axes([None], n=n, epsilon=1.0, delta=1e-6, k=2, m=None, c=1.6, mode="practical")
         trials = []
         for seed in range(4):
             density = release_density(
@@ -234,13 +234,13 @@ def test_the_papers_grid_is_refused_with_size_limit_and_way_out():
 
 def test_default_degrees_respect_codes_and_caps():
     rule = {"n": 39_073, "epsilon": 1.0, "delta": 1e-6, "k": 2, "m": None, "c": 1.6}
-    assert requested_degrees([74, 16, 99, 2], **rule) == [14, 14, 14, 14]
-    axes = choose_axes([74, 16, 99, 2], **rule, mode="practical")
+    axes, requested = choose_axes([74, 16, 99, 2], **rule, mode="practical")
+    assert requested == (14, 14, 14, 14)
     assert [a.degree for a in axes] == [8, 8, 8, 1]  # 15³·2 moments would be 6,750
-    assert np.prod([a.degree + 1 for a in choose_axes([74, 99], **rule, mode="practical")]) <= 1500
-    axes = choose_axes([74, 16, 99], **{**rule, "n": 10**9, "m": 15}, mode="practical")
+    assert np.prod([a.degree + 1 for a in choose_axes([74, 99], **rule, mode="practical")[0]]) <= 1500
+    axes, _ = choose_axes([74, 16, 99], **{**rule, "n": 10**9, "m": 15}, mode="practical")
     assert [a.degree for a in axes] == [15, 15, 15]  # what is asked for is done
-    axes = choose_axes([5, 7], **rule, mode="practical")
+    axes, _ = choose_axes([5, 7], **rule, mode="practical")
     assert [a.degree for a in axes] == [4, 6]
-    coarse = choose_axes([3000, 3000], n=10_000, epsilon=1.0, delta=1e-6, k=2, m=8, c=1.6, mode="practical")
+    coarse, _ = choose_axes([3000, 3000], n=10_000, epsilon=1.0, delta=1e-6, k=2, m=8, c=1.6, mode="practical")
     assert [a.kind for a in coarse] == ["gauss", "midpoints"]

@@ -88,7 +88,7 @@ def one_run(
 
     x, noise_seed = draw(card, root_seed, name, d, n, trial)
     m = m or default_degree(n, epsilon, DELTA, k=k, d=d)
-    axes = choose_axes([None] * d, n=n, epsilon=epsilon, delta=DELTA, k=k, m=m, c=1.6, mode="practical")
+    axes, _ = choose_axes([None] * d, n=n, epsilon=epsilon, delta=DELTA, k=k, m=m, c=1.6, mode="practical")
     ledger = Ledger("replace_one")
     start = time.process_time()
     density = release_density(

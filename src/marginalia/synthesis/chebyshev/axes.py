@@ -10,8 +10,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from marginalia.errors import InputError
-
 Array = NDArray[np.float64]
 Kind = Literal["gauss", "uniform", "midpoints", "binary"]
 
@@ -27,6 +25,11 @@ class Axis:
     degree : int
         m_i.
     kind : {"gauss", "uniform", "midpoints", "binary"}
+
+    Examples
+    --------
+    >>> Axis.midpoints(4, degree=2).points
+    array([-0.75, -0.25,  0.25,  0.75])
     """
 
     points: Array
@@ -88,31 +91,12 @@ class Axis:
 
 
 def code_values(size: int) -> Array:
-    """Return the values (2c+1)/L - 1 in (-1, 1) that the codes 0 … L-1 stand for; -1 and +1 when there are two."""
-    return np.array([-1.0, 1.0]) if size == 2 else (2 * np.arange(size) + 1.0) / size - 1
+    """Return the values (2c+1)/L - 1 in (-1, 1) that the codes 0 … L-1 stand for; -1 and +1 when there are two.
 
-
-def scaled(values: ArrayLike, bounds: tuple[float, float]) -> Array:
-    """Map numbers to [-1, 1] by public bounds; what lies outside is clamped.
-
-    Parameters
-    ----------
-    values : array-like
-    bounds : (lower, upper)
-        From documentation, never from the rows.
-
-    Raises
-    ------
-    InputError
-        The bounds are not finite and ascending, or a value is missing.
+    >>> code_values(4)
+    array([-0.75, -0.25,  0.25,  0.75])
     """
-    lower, upper = (float(b) for b in bounds)
-    if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
-        raise InputError(f"public bounds {bounds} are not finite and ascending; give (lower, upper) from documentation")
-    x = np.asarray(values, dtype=np.float64)
-    if np.isnan(x).any():
-        raise InputError("a value is missing (NaN); fill or drop it before the release")
-    return np.clip(2 * (x - lower) / (upper - lower) - 1, -1, 1)
+    return np.array([-1.0, 1.0]) if size == 2 else (2 * np.arange(size) + 1.0) / size - 1
 
 
 def histogram(axes: Sequence[Axis], points: Array) -> Array:
@@ -126,6 +110,11 @@ def histogram(axes: Sequence[Axis], points: Array) -> Array:
     Returns
     -------
     ndarray of shape (R_1, …, R_d), sum 1. Private as long as `points` is.
+
+    Examples
+    --------
+    >>> histogram([Axis.midpoints(2, degree=1)], np.array([[-1.0], [-1.0], [1.0], [-1.0]]))
+    array([0.75, 0.25])
     """
     shape = tuple(a.size for a in axes)
     corners = [(np.zeros(len(points), dtype=np.intp), np.full(len(points), 1.0 / len(points)))]

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.fft import dct
 
-from marginalia.errors import InputError
+from marginalia.privacy import checks
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.synthesis.chebyshev.moments import Degrees, along
 
@@ -24,12 +24,19 @@ def published_sensitivity(indices: Degrees) -> float:
     """The paper's n²Δ² = 4·(2/π)^d·S (Algorithm 1).
 
     Too small: |T̄_K| <= 2^(nnz/2) in the paper's own normalisation, without any π.
+
+    >>> round(published_sensitivity(Degrees((4,), 2)), 4)
+    3.6252
     """
     return 4 * (2 / math.pi) ** len(indices.degrees) * indices.total_weight
 
 
 def corrected_sensitivity(indices: Degrees) -> float:
-    """Return n²Δ² = 4·Σ 2^nnz(K) w_K: the paper's proof with the right bound on |T̄_K|."""
+    """Return n²Δ² = 4·Σ 2^nnz(K) w_K: the paper's proof with the right bound on |T̄_K|.
+
+    >>> round(corrected_sensitivity(Degrees((4,), 2)), 4)
+    11.3889
+    """
     return 4 * float((2**indices.support * indices.noise_weights).sum())
 
 
@@ -37,6 +44,9 @@ def attained_sensitivity(indices: Degrees) -> float:
     """Return the largest n²Δ² over pairs of corners of the cube; no pair that we searched exceeded it.
 
     At the corners x = (1..1), x' = cos φ the sensitivity is 2(h(0) - h(φ)), h as in `tight_sensitivity`.
+
+    >>> round(attained_sensitivity(Degrees((4,), 2)), 4)
+    8.8889
     """
     c = 2**indices.support * indices.noise_weights
     h = along(c, [np.stack([np.ones(m + 1), (-1.0) ** np.arange(m + 1)]) for m in indices.degrees])
@@ -55,6 +65,11 @@ def tight_sensitivity(indices: Degrees, binary: Sequence[bool] | None = None) ->
     indices : Degrees
     binary : sequence of bool, optional
         Axes that only take the values -1 and +1: φ in {0, π} is exact there.
+
+    Examples
+    --------
+    >>> round(tight_sensitivity(Degrees((4,), 2)), 4)
+    8.891
     """
     two_valued = (False,) * len(indices.degrees) if binary is None else tuple(binary)
     return _tight(indices.degrees, indices.k, two_valued)
@@ -105,6 +120,11 @@ def noise_scale(
         ``published``: σ² = n²Δ²·log(1.25/δ)/(nε)² with the paper's Δ² (and without the factor 2 of its Lemma 1).
         The others: Δ divided by the exact Gaussian-DP parameter.
     binary : sequence of bool, optional
+
+    Examples
+    --------
+    >>> round(noise_scale(Degrees((4,), 2), 1000, 1.0, 1e-6, calibration="tight"), 5)
+    0.0126
     """
     if calibration == "published":
         return math.sqrt(published_sensitivity(indices) * math.log(1.25 / delta)) / (n * epsilon)
@@ -119,7 +139,11 @@ def default_degree(n: int, epsilon: float, delta: float, *, k: int, d: int, c: f
     ------
     InputError
         `c` is not positive.
+
+    Examples
+    --------
+    >>> default_degree(10_000, 1.0, 1e-6, k=2, d=2)
+    33
     """
-    if not c > 0:
-        raise InputError(f"the constant c is {c}: need a number above 0")
+    c = checks.positive("the constant c", c)
     return max(1, math.ceil((epsilon * n / math.sqrt(math.log(1.25 / delta))) ** (1 / max(d, k)) / c))

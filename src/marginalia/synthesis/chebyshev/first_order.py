@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,20 +12,25 @@ from marginalia.synthesis.chebyshev.interior_point import Objective, Solution, g
 
 Array = NDArray[np.float64]
 
+CHECK_EVERY = 10  # iterations between two looks at the gap
 RELAXATION = 1.6
 BALANCED_ITERATIONS = 400  # ADMM adapts its penalty this long; a penalty that never settles need not converge
 POWER_ITERATIONS = 30
 
 
 def project_simplex(v: Array) -> Array:
-    """Return the point of the probability simplex nearest to `v` (any shape), by sorting."""
+    """Return the point of the probability simplex nearest to `v` (any shape), by sorting.
+
+    >>> project_simplex(np.array([0.9, 0.5, -0.3]))
+    array([0.7, 0.3, 0. ])
+    """
     ordered = np.sort(v, axis=None)[::-1]
     excess = (np.cumsum(ordered) - 1) / np.arange(1, v.size + 1)
     last = np.flatnonzero(ordered > excess)[-1]
     return np.maximum(v - excess[last], 0.0)
 
 
-def fista(objective: Objective, tolerance: float, max_iterations: int, check_every: int = 10) -> Solution:
+def fista(objective: Objective, tolerance: float, max_iterations: int) -> Solution:
     """Accelerated projected gradient with restart (Beck & Teboulle 2009; O'Donoghue & Candès 2015).
 
     Parameters
@@ -31,28 +39,43 @@ def fista(objective: Objective, tolerance: float, max_iterations: int, check_eve
     tolerance : float
         Stop at this duality gap.
     max_iterations : int
-    check_every : int
-        Iterations between two looks at the gap.
 
     Returns
     -------
     Solution
         The best iterate looked at; its gap may exceed `tolerance`.
+
+    Examples
+    --------
+    >>> from marginalia.synthesis.chebyshev.axes import Axis
+    >>> from marginalia.synthesis.chebyshev.moments import MomentMap
+    >>> objective = Objective(MomentMap([Axis.midpoints(2, degree=1)]), np.array([1.0, 0.5]), np.array([0.0, 1.0]))
+    >>> fista(objective, 1e-9, 100).z.round(3)
+    array([0.323, 0.677])
     """
-    step = 1 / _lipschitz(objective)
-    z = y = objective.uniform()
-    t = 1.0
-    best = Solution(z, gap_of(objective.gradient(z), z), 0)
-    for iteration in range(1, max_iterations + 1):
-        following = project_simplex(y - step * objective.gradient(y))
-        if float(np.vdot(y - following, following - z)) > 0:
-            t, y = 1.0, following
-        else:
-            t_next = (1 + np.sqrt(1 + 4 * t * t)) / 2
-            y = following + (t - 1) / t_next * (following - z)
-            t = t_next
-        z = following
-        if iteration % check_every == 0 or iteration == max_iterations:
+    return _best(_fista(objective), objective, tolerance, max_iterations)
+
+
+def admm(objective: Objective, tolerance: float, max_iterations: int) -> Solution:
+    """Alternating directions on Gauss grids, where A Aᵀ = R^d I makes the quadratic step exact.
+
+    Parameters and result as in `fista`.
+
+    >>> from marginalia.synthesis.chebyshev.axes import Axis
+    >>> from marginalia.synthesis.chebyshev.moments import MomentMap
+    >>> map_ = MomentMap([Axis.gauss(1, 1, n_points=2)])
+    >>> admm(Objective(map_, np.array([1.0, 0.5]), np.array([0.0, 1.0])), 1e-9, 100).z.round(3)
+    array([0.75, 0.25])
+    """
+    return _best(_admm(objective), objective, tolerance, max_iterations)
+
+
+def _best(iterates: Iterator[Array], objective: Objective, tolerance: float, max_iterations: int) -> Solution:
+    """Return the iterate with the smallest gap, looking at the start and then at every tenth and the last."""
+    start = next(iterates)
+    best = Solution(start, gap_of(objective.gradient(start), start), 0)
+    for iteration, z in enumerate(itertools.islice(iterates, max_iterations), start=1):
+        if iteration % CHECK_EVERY == 0 or iteration == max_iterations:
             gap = gap_of(objective.gradient(z), z)
             if gap < best.gap:
                 best = Solution(z, gap, iteration)
@@ -61,36 +84,43 @@ def fista(objective: Objective, tolerance: float, max_iterations: int, check_eve
     return best
 
 
-def admm(objective: Objective, tolerance: float, max_iterations: int, check_every: int = 10) -> Solution:
-    """Alternating directions on Gauss grids, where A Aᵀ = R^d I makes the quadratic step exact.
+def _fista(objective: Objective) -> Iterator[Array]:
+    step = 1 / _lipschitz(objective)
+    z = y = objective.uniform()
+    t = 1.0
+    yield z
+    while True:
+        following = project_simplex(y - step * objective.gradient(y))
+        if float(np.vdot(y - following, following - z)) > 0:
+            t, y = 1.0, following
+        else:
+            t_next = (1 + np.sqrt(1 + 4 * t * t)) / 2
+            y = following + (t - 1) / t_next * (following - z)
+            t = t_next
+        z = following
+        yield z
 
-    Parameters and result as in `fista`.
-    """
+
+def _admm(objective: Objective) -> Iterator[Array]:
     A, omega = objective.map, objective.weights
     norm = float(A.n_cells)
     rho = float(np.median(omega[omega > 0])) * norm
     pull = A.adjoint(omega * objective.target)
     u = objective.uniform()
     dual = np.zeros_like(u)
-    best = Solution(u, gap_of(objective.gradient(u), u), 0)
-    for iteration in range(1, max_iterations + 1):
+    yield u
+    for iteration in itertools.count(1):
         v = pull + rho * (u - dual)
         z = (v - A.adjoint(omega / (rho + omega * norm) * A.apply(v))) / rho
         relaxed = RELAXATION * z + (1 - RELAXATION) * u
         before, u = u, project_simplex(relaxed + dual)
         dual = dual + relaxed - u
-        if iteration % check_every == 0 or iteration == max_iterations:
-            gap = gap_of(objective.gradient(u), u)
-            if gap < best.gap:
-                best = Solution(u, gap, iteration)
-            if best.gap <= tolerance:
-                break
-            if iteration <= BALANCED_ITERATIONS:
-                primal, moved = float(np.linalg.norm(z - u)), rho * float(np.linalg.norm(u - before))
-                scale = 2.0 if primal * rho > 2 * moved else 0.5 if moved > 2 * primal * rho else 1.0
-                rho *= scale
-                dual = dual / scale
-    return best
+        yield u
+        if iteration % CHECK_EVERY == 0 and iteration <= BALANCED_ITERATIONS:
+            primal, moved = float(np.linalg.norm(z - u)), rho * float(np.linalg.norm(u - before))
+            scale = 2.0 if primal * rho > 2 * moved else 0.5 if moved > 2 * primal * rho else 1.0
+            rho *= scale
+            dual = dual / scale
 
 
 def _lipschitz(objective: Objective) -> float:

@@ -30,8 +30,8 @@ def choose_axes(
     c: float,
     mode: Mode,
     max_cells: int = MAX_CELLS,
-) -> tuple[Axis, ...]:
-    """Return the axes of a release.
+) -> tuple[tuple[Axis, ...], tuple[int, ...]]:
+    """Return the axes of a release, and the degree that was asked for on each before anything lowered it.
 
     Parameters
     ----------
@@ -56,11 +56,22 @@ def choose_axes(
     ------
     InputError
         A parameter is out of range, or the grid or the moments are too many; one line with size and limit.
+
+    Examples
+    --------
+    >>> rule = {"n": 10_000, "epsilon": 1.0, "delta": 1e-5, "k": 2, "c": 1.6, "mode": "practical"}
+    >>> axes, requested = choose_axes([2, 40], m=5, **rule)
+    >>> [(a.kind, a.size, a.degree) for a in axes], requested
+    ([('binary', 2, 1), ('midpoints', 40, 5)], (5, 5))
     """
     _check(sizes, k, m, mode)
-    wanted = requested_degrees(sizes, n=n, epsilon=epsilon, delta=delta, k=k, m=m, c=c)
+    if m is None:
+        free = sum(size != 2 for size in sizes)
+        requested = (default_degree(n, epsilon, delta, k=k, d=max(1, free), c=c),) * len(sizes)
+    else:
+        requested = tuple(m) if isinstance(m, Sequence) else (m,) * len(sizes)
     ceilings = [math.inf if size is None else size - 1 for size in sizes]
-    degrees = [int(min(a, b)) for a, b in zip(wanted, ceilings, strict=True)]
+    degrees = [int(min(a, b)) for a, b in zip(requested, ceilings, strict=True)]
     if m is None:
         while math.prod(a + 1 for a in degrees) > DEFAULT_MOMENTS:
             lower = max(degrees) - 1
@@ -78,26 +89,7 @@ def choose_axes(
             f"chebyshev: {cells} grid cells (mode={mode}, m={_text(degrees)}, k={k}, d={len(sizes)}) exceed "
             f"max_cells={max_cells}; {hint}"
         )
-    return tuple(axes)
-
-
-def requested_degrees(
-    sizes: Sequence[int | None],
-    *,
-    n: int,
-    epsilon: float,
-    delta: float,
-    k: int,
-    m: int | Sequence[int] | None,
-    c: float,
-) -> list[int]:
-    """Return the degree that was asked for on each axis, by `m` or by `default_degree`, before anything lowers it."""
-    if isinstance(m, Sequence):
-        return list(m)
-    if m is None:
-        free = sum(size != 2 for size in sizes)
-        m = default_degree(n, epsilon, delta, k=k, d=max(1, free), c=c)
-    return [m] * len(sizes)
+    return tuple(axes), requested
 
 
 def _practical(sizes: Sequence[int | None], degrees: Sequence[int], k: int, max_cells: int) -> list[Axis]:

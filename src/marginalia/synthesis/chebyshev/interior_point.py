@@ -28,6 +28,11 @@ class Solution:
     gap : float
         ⟨∇F, z⟩ - min ∇F >= F(z) - F*.
     iterations : int
+
+    Examples
+    --------
+    >>> Solution(np.array([0.5, 0.5]), gap=0.0, iterations=3).gap
+    0.0
     """
 
     z: Array
@@ -43,16 +48,19 @@ class Objective:
     moment_map : MomentMap
     target, weights : ndarray of shape (m_1 + 1, …, m_d + 1)
         m and ω; ω_0 = 0.
+
+    Examples
+    --------
+    >>> from marginalia.synthesis.chebyshev.axes import Axis
+    >>> objective = Objective(MomentMap([Axis.midpoints(2, degree=1)]), np.array([1.0, 0.5]), np.array([0.0, 1.0]))
+    >>> objective.gradient(objective.uniform()).round(3)
+    array([ 0.707, -0.707])
     """
 
     def __init__(self, moment_map: MomentMap, target: Array, weights: Array) -> None:
         self.map = moment_map
         self.target = target
         self.weights = weights
-
-    def value(self, z: Array) -> float:
-        """F(z)."""
-        return 0.5 * float((self.weights * (self.map.apply(z) - self.target) ** 2).sum())
 
     def gradient(self, z: Array) -> Array:
         """∇F(z)."""
@@ -64,7 +72,11 @@ class Objective:
 
 
 def gap_of(gradient: Array, z: Array) -> float:
-    """Return the duality gap ⟨∇F, z⟩ - min ∇F of a point of the simplex."""
+    """Return the duality gap ⟨∇F, z⟩ - min ∇F of a point of the simplex.
+
+    >>> gap_of(np.array([1.0, 3.0]), np.array([0.5, 0.5]))
+    1.0
+    """
     return float(np.vdot(gradient, z) - gradient.min())
 
 
@@ -84,6 +96,13 @@ def interior_point(objective: Objective, tolerance: float) -> Solution:
     -------
     Solution
         The iterate with the smallest gap; above `tolerance` when double precision gave out.
+
+    Examples
+    --------
+    >>> from marginalia.synthesis.chebyshev.axes import Axis
+    >>> objective = Objective(MomentMap([Axis.midpoints(2, degree=1)]), np.array([1.0, 0.5]), np.array([0.0, 1.0]))
+    >>> interior_point(objective, 1e-9).z.round(3)
+    array([0.323, 0.677])
     """
     z = objective.uniform()
     gradient = objective.gradient(z)

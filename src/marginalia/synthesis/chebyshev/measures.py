@@ -23,6 +23,11 @@ class Measure:
     ----------
     atoms : ndarray of shape (n, d)
     weights : ndarray of shape (n,)
+
+    Examples
+    --------
+    >>> Measure.of([-0.5, 0.0, 0.5]).means(lambda x: np.stack([x, x**2])).round(3)
+    array([0.   , 0.167])
     """
 
     atoms: Array
@@ -72,6 +77,11 @@ class GridMeasure:
     axes : tuple of ndarray
         Nodes of each coordinate.
     q : ndarray of shape (R_1, …, R_d)
+
+    Examples
+    --------
+    >>> GridMeasure((np.array([-1.0, 0.0, 1.0]),), np.array([0.5, 0.0, 0.5])).scattered().atoms.ravel()
+    array([-1.,  1.])
     """
 
     axes: tuple[Array, ...]
@@ -96,7 +106,11 @@ AnyMeasure = Measure | GridMeasure
 
 
 def sorted_difference(p: AnyMeasure, q: AnyMeasure) -> tuple[Array, Array]:
-    """Return the atoms of both measures on the line, ascending, and the signed weights of p - q."""
+    """Return the atoms of both measures on the line, ascending, and the signed weights of p - q.
+
+    >>> sorted_difference(Measure.of([0.5]), Measure.of([-0.5]))
+    (array([-0.5,  0.5]), array([-1.,  1.]))
+    """
     parts: Sequence[Measure] = [m.scattered() if isinstance(m, GridMeasure) else m for m in (p, q)]
     x = np.concatenate([m.atoms[:, 0] for m in parts])
     weight = np.concatenate([parts[0].weights, -parts[1].weights])

@@ -18,14 +18,23 @@ Array = NDArray[np.float64]
 
 
 def polynomials(x: Array, degree: int) -> Array:
-    """Return T̄_0 … T̄_degree at `x`, shape (degree + 1, len(x))."""
+    """Return T̄_0 … T̄_degree at `x`, shape (degree + 1, len(x)).
+
+    >>> polynomials(np.array([-1.0, 1.0]), 1).round(3)
+    array([[ 1.   ,  1.   ],
+           [-1.414,  1.414]])
+    """
     values = np.cos(np.outer(np.arange(degree + 1), np.arccos(np.clip(x, -1, 1))))
     values[1:] *= np.sqrt(2)
     return values
 
 
 def along(tensor: Array, matrices: Sequence[Array]) -> Array:
-    """Contract axis i of `tensor` with the rows of ``matrices[i]``: shape (p_1, …, p_d) from matrices p_i x n_i."""
+    """Contract axis i of `tensor` with the rows of ``matrices[i]``: shape (p_1, …, p_d) from matrices p_i x n_i.
+
+    >>> along(np.array([[1.0, 2.0], [3.0, 4.0]]), [np.ones((1, 2)), np.eye(2)])
+    array([[4., 6.]])
+    """
     for matrix in matrices:  # the leading axis is consumed and reappears last: after d steps the order is restored
         rest = tensor.shape[1:]
         # Two transposed views in one product: np.tensordot would copy the tensor.
@@ -42,6 +51,13 @@ class Degrees:
         m_1 … m_d.
     k : int
         Smoothness.
+
+    Examples
+    --------
+    >>> Degrees((2, 1), k=2).noise_weights
+    array([[0.  , 1.  ],
+           [1.  , 0.5 ],
+           [0.25, 0.2 ]])
     """
 
     def __init__(self, degrees: Sequence[int], k: int) -> None:
@@ -95,6 +111,11 @@ class MomentMap:
     Parameters
     ----------
     axes : sequence of Axis
+
+    Examples
+    --------
+    >>> MomentMap([Axis.midpoints(3, degree=2)]).apply(np.array([0.5, 0.0, 0.5])).round(3)
+    array([ 1.   ,  0.   , -0.157])
     """
 
     def __init__(self, axes: Sequence[Axis]) -> None:

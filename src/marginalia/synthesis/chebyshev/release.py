@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.errors import InputError
+from marginalia.privacy import checks
 from marginalia.privacy.calibration import gdp_epsilon
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian
@@ -48,6 +49,12 @@ class Density:
         The gap that was asked for.
     solver : {"interior_point", "fista", "admm"}
     iterations : int
+
+    Examples
+    --------
+    >>> axes, q, moments = (Axis.midpoints(2, degree=1),), np.array([0.5, 0.5]), np.array([1.0, 0.1])
+    >>> Density(axes, q, moments, sigma=0.1, gap=0.02, tolerance=0.1, solver="fista", iterations=30).message
+    'fista, duality gap 0.02 N0 after 30 iterations'
     """
 
     axes: tuple[Axis, ...]
@@ -112,6 +119,14 @@ def release_density(
     ------
     InputError
         No rows, points outside the public cube, or `tolerance` is not positive.
+
+    Examples
+    --------
+    >>> x, ledger = np.linspace(-1, 1, 500)[:, None], Ledger("replace_one")
+    >>> rule = {"k": 1, "epsilon": 1.0, "delta": 1e-5, "ledger": ledger, "rng": np.random.default_rng(0)}
+    >>> density = release_density(x, [Axis.gauss(4, 1)], **rule)
+    >>> density.q.shape, round(ledger.epsilon(1e-5), 6)
+    ((8,), 1.0)
     """
     if points.ndim != 2 or points.shape[1] != len(axes):
         raise InputError(f"points have shape {points.shape}: need (n, {len(axes)})")
@@ -119,8 +134,7 @@ def release_density(
         raise InputError("chebyshev: the table has no rows, so it has no moments")
     if not np.all(np.abs(points) <= 1):
         raise InputError("chebyshev: a value lies outside the public bounds [-1, 1]; scale and clamp the columns first")
-    if not tolerance > 0:
-        raise InputError(f"chebyshev: tolerance is {tolerance}; need a number above 0")
+    checks.positive("tolerance", tolerance)
     indices = Degrees([a.degree for a in axes], k)
     moment_map = MomentMap(axes)
     binary = [a.kind == "binary" for a in axes]
@@ -157,6 +171,14 @@ def fit_moments(
     solver : str
     half_noise : float
         N₀.
+
+    Examples
+    --------
+    >>> axes, indices = [Axis.midpoints(2, degree=1)], Degrees((1,), 2)
+    >>> rule = {"sigma": 0.1, "tolerance": 0.1, "max_iterations": 100}
+    >>> solution, solver, half_noise = fit_moments(MomentMap(axes), np.array([1.0, 0.5]), indices, **rule)
+    >>> solver, round(half_noise, 6)
+    ('interior_point', 0.005)
     """
     objective = Objective(moment_map, moments, indices.fit_weights)
     half_noise = 0.5 * sigma**2 * indices.total_weight

@@ -8,12 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data import Domain, Table
+from marginalia.data.domain import Domain
+from marginalia.data.table import Table
 from marginalia.errors import InputError
+from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
 from marginalia.synthesis.base import Synthesizer
 from marginalia.synthesis.chebyshev.axes import Axis, code_values
-from marginalia.synthesis.chebyshev.grids import MAX_CELLS, Mode, choose_axes, requested_degrees
+from marginalia.synthesis.chebyshev.grids import MAX_CELLS, Mode, choose_axes
 from marginalia.synthesis.chebyshev.release import FIRST_ORDER_ITERATIONS, release_density
 from marginalia.synthesis.weighted import check_sampling, copies
 
@@ -75,6 +77,15 @@ class ChebyshevMomentMatching(Synthesizer):
     the square root of the paper's points), and in stopping the fit at the noise.
 
     Privacy: (epsilon, delta)-DP under ``replace_one``; one Gaussian event.
+
+    Examples
+    --------
+    >>> from marginalia.data.domain import Attribute
+    >>> domain = Domain([Attribute("age", 10, kind="ordinal")])
+    >>> table = Table(np.arange(1000)[:, None] % 10, domain)
+    >>> model = ChebyshevMomentMatching(epsilon=1.0, random_state=0).fit(table)
+    >>> model.ledger_.certified, model.marginal(["age"]).shape
+    (True, (10,))
     """
 
     RELATIONS: ClassVar[tuple[str, ...]] = ("replace_one",)
@@ -97,19 +108,17 @@ class ChebyshevMomentMatching(Synthesizer):
         sampling: str = "apportion",
         random_state: int | np.random.SeedSequence | None = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
+        super().__init__(
+            epsilon=epsilon, delta=delta, relation=relation, calibration=calibration, random_state=random_state
+        )
         self.k = k
         self.m = m
         self.mode = mode
-        self.calibration = calibration
-        self.relation = relation
         self.c = c
         self.tolerance = tolerance
         self.max_iterations = max_iterations
         self.max_cells = max_cells
         self.sampling = sampling
-        self.random_state = random_state
 
     def marginal(self, attributes: Sequence[str]) -> Array:
         """Return the density's marginal as counts; see `Synthesizer.marginal`."""
@@ -138,25 +147,24 @@ class ChebyshevMomentMatching(Synthesizer):
         super()._check_parameters()
         check_sampling(self.sampling)
         for name in ("max_iterations", "max_cells"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InputError(f"chebyshev: {name} is {value!r}; need a whole number of at least 1")
+            checks.count(name, getattr(self, name))
 
     def _release(self, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
         _check_columns(table.domain)
         if not table.n_rows:
             raise InputError("chebyshev: the table has no rows, so it has no moments")
         self.n_rows_ = table.n_rows  # public under replace_one
-        rule: dict[str, Any] = {
-            "n": table.n_rows,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "k": self.k,
-            "m": self.m,
-            "c": self.c,
-        }
-        axes = choose_axes(table.domain.sizes, **rule, mode=self.mode, max_cells=self.max_cells)
-        self.m_requested_ = tuple(requested_degrees(table.domain.sizes, **rule))
+        axes, self.m_requested_ = choose_axes(
+            table.domain.sizes,
+            n=table.n_rows,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            k=self.k,
+            m=self.m,
+            c=self.c,
+            mode=self.mode,
+            max_cells=self.max_cells,
+        )
         points = np.stack([code_values(a.size)[table.column(a.name)] for a in table.domain], axis=1)
         density = release_density(
             points,
@@ -168,7 +176,7 @@ class ChebyshevMomentMatching(Synthesizer):
             rng=rng,
             calibration=self.calibration,
             tolerance=self.tolerance,
-            max_iterations=self.max_iterations,
+            max_iterations=int(self.max_iterations),
         )
         self.axes_ = density.axes
         self.weights_ = density.q
