@@ -9,16 +9,14 @@ from numpy.testing import assert_allclose
 from marginalia.data import Domain, Table
 from marginalia.errors import InputError
 from marginalia.privacy.relation import Relation
-from marginalia.synthesis.reduced_space.families import Family, most_flips, n_subsets
+from marginalia.synthesis.reduced_space.families import Family, _most_flips, _n_subsets
 from marginalia.synthesis.reduced_space.guarantees import (
     gaussian_sigma,
     guarantee,
     laplace_scale,
     noise_quantile,
-    records_needed,
 )
 from marginalia.synthesis.reduced_space.sampling import (
-    ProductMeasure,
     TreeMeasure,
     renyi_condition_number,
     tree_measure,
@@ -53,10 +51,10 @@ def test_sensitivities_are_those_of_the_worst_pair(kind, sizes, order):
 
 
 def test_most_flips():
-    assert [most_flips(p, 2) for p in (3, 10, 13, 20, 50)] == [4, 30, 49, 110, 650]
-    assert all(most_flips(p, 2) == (p + 1) ** 2 // 4 for p in range(2, 30))
-    assert [most_flips(p, 3) for p in (10, 13, 15, 20)] == [130, 299, 470, 1160]
-    assert n_subsets(20, 3) == 1351
+    assert [_most_flips(p, 2) for p in (3, 10, 13, 20, 50)] == [4, 30, 49, 110, 650]
+    assert all(_most_flips(p, 2) == (p + 1) ** 2 // 4 for p in range(2, 30))
+    assert [_most_flips(p, 3) for p in (10, 13, 15, 20)] == [130, 299, 470, 1160]
+    assert _n_subsets(20, 3) == 1351
 
 
 @pytest.mark.parametrize(
@@ -125,12 +123,6 @@ def test_parameter_solver(n, p, d, published, tight, parities, k):
         guarantee(signs, 100, 1.0, gamma=0.3)
 
 
-def test_records_needed_for_a_tenth():
-    needed = [records_needed(Family("monomials", (2,) * p, d), 0.1, 1.0, calibration="published")
-              for p, d in ((10, 2), (20, 2), (20, 3), (50, 2))]  # fmt: skip
-    assert needed == [7864, 35227, 275722, 258957]
-
-
 @pytest.mark.parametrize(("kind", "sizes", "order"), CASES)
 def test_fast_products_equal_the_matrix(kind, sizes, order):
     family = Family(kind, sizes, order)
@@ -193,14 +185,13 @@ def test_without_pairs_the_tree_is_a_product():
 
 
 def test_condition_numbers():
-    uniform = ProductMeasure.uniform((2,) * 6)
+    uniform = TreeMeasure.uniform((2,) * 6)
     cube = np.array(list(product((0, 1), repeat=6)))
     density = np.prod(np.where(cube == 1, 0.7, 0.3), axis=1)
     assert (density**2 / uniform.density(cube)).sum() == pytest.approx(2.436396, abs=1e-6)
     rng = np.random.default_rng(0)
     table = Table((rng.random((20_000, 6)) < 0.7).astype(int), Domain.from_sizes({str(i): 2 for i in range(6)}))
     assert renyi_condition_number(table, uniform) == pytest.approx(2.436396, rel=0.03)
-    assert renyi_condition_number(table, uniform, unbiased=False) >= renyi_condition_number(table, uniform)
 
 
 def test_what_a_family_refuses():

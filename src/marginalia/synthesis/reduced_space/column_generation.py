@@ -44,6 +44,11 @@ class Fit:
         The optimum is at least this.
     rounds, n_columns : int
         Masters solved, and columns of the last one.
+
+    Examples
+    --------
+    >>> Fit(np.array([0, 3]), np.array([0.5, 0.5]), value=0.1, lower=0.1, rounds=1, n_columns=4).weights
+    array([0.5, 0.5])
     """
 
     support: NDArray[np.intp]
@@ -60,21 +65,13 @@ def fit_columns(space: Space, averages: Array, *, loss: Loss, gap: float, rng: n
     HiGHS solves the restricted master (for parities in the sparse form, with monomial averages between); the dual y
     prices all points at once by Aᵀy, and bounds the optimum: s'y - max Aᵀy.
 
-    Parameters
-    ----------
-    space : Space
-    averages : ndarray of shape (|F| - 1,)
-        s.
-    loss : {"chebyshev", "l1"}
-    gap : float
-        For ``l1`` too in units of the loss.
-    rng : numpy.random.Generator
-        Draws the start: 4(|F| - 1) points, |F| - 1 beyond 600 functions.
+    `averages` is s, shape (|F| - 1,); `rng` draws the start: 4(|F| - 1) points, |F| - 1 beyond 600 functions. The fit
+    is a vertex: at most |F| points carry mass. The optimum is not unique; which one comes out depends on `rng`.
 
-    Returns
-    -------
-    Fit
-        A vertex: at most |F| points carry mass. The optimum is not unique; which one comes out depends on `rng`.
+    >>> from marginalia.synthesis.reduced_space.spaces import Cube
+    >>> space, rng = Cube(Family("parities", (2, 2), 2)), np.random.default_rng(0)
+    >>> round(fit_columns(space, np.array([0.5, 0.5, -1.0]), loss="chebyshev", gap=1e-6, rng=rng).value, 6)
+    0.333333
     """
     wanted = min(space.size, (1 if len(averages) > WIDE else START_COLUMNS) * len(averages))
     present = np.sort(rng.choice(space.size, size=wanted, replace=False)).astype(np.intp)

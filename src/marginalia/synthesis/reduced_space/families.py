@@ -24,12 +24,12 @@ KINDS = ("parities", "monomials", "cells")
 BLOCK = 8192  # rows of a table turned into function values at a time
 
 
-def n_subsets(p: int, d: int) -> int:
+def _n_subsets(p: int, d: int) -> int:
     """N(p, d): number of subsets of at most d out of p, the empty one included."""
     return sum(math.comb(p, s) for s in range(d + 1))
 
 
-def most_flips(p: int, d: int) -> int:
+def _most_flips(p: int, d: int) -> int:
     """O(p, d): largest number of parities of order 1 … d that change sign when one point moves.
 
     It is the maximum over t flipped bits of the number of sets with an odd overlap.
@@ -56,6 +56,14 @@ class Family:
     ------
     InputError
         Unknown kind, an order out of range, or attributes that are not Boolean where they must be.
+
+    Examples
+    --------
+    >>> family = Family("parities", (2, 2), 2)
+    >>> family.sets, family.size
+    (((0,), (1,), (0, 1)), 4)
+    >>> family.sums(np.array([[0, 0], [1, 1], [0, 1]]))
+    array([ 1., -1.,  1.])
     """
 
     kind: Kind
@@ -98,16 +106,7 @@ class Family:
         return self.n_rows + 1
 
     def values(self, points: NDArray[np.integer]) -> NDArray[np.int8]:
-        """Return f(x) for every function (rows) and point (columns).
-
-        Parameters
-        ----------
-        points : integer ndarray of shape (m, p)
-
-        Returns
-        -------
-        int8 ndarray of shape (|F| - 1, m)
-        """
+        """Return f(x), shape (|F| - 1, m), for every function and point; `points` has shape (m, p)."""
         base: list[NDArray[np.int8]] = []
         for j, size in enumerate(self.sizes):
             x = points[:, j]
@@ -133,14 +132,14 @@ class Family:
 
     def l1_sensitivity(self, relation: Relation) -> float:
         """D₁: how much all sums together change when one record is replaced (or added, the total included)."""
-        groups = n_subsets(len(self.sizes), self.order)
+        groups = _n_subsets(len(self.sizes), self.order)
         if relation is Relation.ADD_REMOVE:
             return float(groups)
         match self.kind:
             case "monomials":
                 return float(groups - 1)
             case "parities":
-                return 2.0 * most_flips(len(self.sizes), self.order)
+                return 2.0 * _most_flips(len(self.sizes), self.order)
         return 2.0 * (groups - 1)
 
     def l2_sensitivity(self, relation: Relation) -> float:
@@ -151,16 +150,9 @@ class Family:
         return math.sqrt(squared)
 
     def marginals(self, averages: NDArray[np.float64], s: Sequence[int]) -> NDArray[np.float64]:
-        """Return the table of probabilities on the attributes `s` that the (noisy) averages imply.
+        """Return the table of probabilities that the (noisy) averages imply on the attributes `s`.
 
-        Parameters
-        ----------
-        averages : ndarray of shape (|F| - 1,)
-        s : ascending attribute numbers, at most `order` of them
-
-        Returns
-        -------
-        ndarray of shape (sizes of s), entries may be negative
+        `s` ascends and has at most `order` members; entries of the table may be negative.
         """
         s = tuple(s)
         if self.kind == "cells":

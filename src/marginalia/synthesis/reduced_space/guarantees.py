@@ -18,26 +18,29 @@ def laplace_scale(family: Family, epsilon: float, *, relation: Relation, calibra
     """Return the Laplace scale of every *sum*; divide by n for averages.
 
     ``published``: 2|F|/ε (Theorem 2.2), valid and about twice too large. ``tight``: D₁/ε.
+
+    >>> family = Family("monomials", (2, 2), 1)
+    >>> [laplace_scale(family, 1.0, relation=Relation.REPLACE_ONE, calibration=c) for c in ("tight", "published")]
+    [2.0, 6.0]
     """
     sensitivity = 2.0 * family.size if calibration == "published" else family.l1_sensitivity(relation)
     return sensitivity / epsilon
 
 
 def gaussian_sigma(family: Family, epsilon: float, delta: float, *, relation: Relation) -> float:
-    """Return the standard deviation on every sum for exact (epsilon, delta)-DP."""
+    """Return the standard deviation on every sum for exact (epsilon, delta)-DP.
+
+    >>> round(gaussian_sigma(Family("monomials", (2, 2), 1), 1.0, 1e-5, relation=Relation.REPLACE_ONE), 3)
+    5.276
+    """
     return family.l2_sensitivity(relation) / gdp_mu(epsilon, delta)
 
 
 def noise_quantile(scale: float, n_noises: int, gamma: float, *, noise: str = "laplace") -> float:
-    """Return Λ_q: with probability 1 - gamma no noise exceeds it.
+    """Return Λ_q: with probability 1 - gamma no noise of that scale (Gaussian: standard deviation) exceeds it.
 
-    Parameters
-    ----------
-    scale : float
-        Laplace scale, or Gaussian standard deviation.
-    n_noises : int
-    gamma : float
-    noise : {"laplace", "gaussian"}
+    >>> round(noise_quantile(1.0, 100, 0.05), 2), round(noise_quantile(1.0, 100, 0.05, noise="gaussian"), 2)
+    (7.58, 3.47)
     """
     gamma = checks.open_unit("gamma", gamma)
     one = -math.expm1(math.log1p(-gamma) / n_noises)  # allowed failure of a single noise
@@ -62,6 +65,11 @@ class Guarantee:
         Whether δ <= 1/2, without which the theorem says nothing.
     vacuous : bool
         Whether 8δ is no less than the trivial bound: 1 for {0,1}-valued functions, 2 for ±1-valued ones.
+
+    Examples
+    --------
+    >>> Guarantee(0.2, 1.6, 100, 5000, applies=True, vacuous=True).bound
+    1.6
     """
 
     accuracy: float
@@ -101,6 +109,12 @@ def guarantee(
     ------
     InputError
         A parameter is out of range.
+
+    Examples
+    --------
+    >>> promised = guarantee(Family("monomials", (2,) * 10, 2), 39_073, 1.0)
+    >>> round(promised.accuracy, 4), promised.vacuous
+    (0.0201, False)
     """
     n, epsilon = checks.count("n", n), checks.positive("epsilon", epsilon)
     if not 0 < gamma < 0.25:
@@ -118,10 +132,3 @@ def guarantee(
         accuracy <= 0.5,
         8 * accuracy >= (2.0 if signed else 1.0),
     )
-
-
-def records_needed(family: Family, accuracy: float, epsilon: float, *, gamma: float = 0.05, calibration: str) -> int:
-    """Return the least n for which `guarantee` reaches `accuracy`."""
-    L = math.log(family.size / gamma)
-    scale = laplace_scale(family, epsilon, relation=Relation.REPLACE_ONE, calibration=calibration)
-    return math.ceil(max(scale * L / accuracy, L / accuracy**2))

@@ -23,14 +23,7 @@ MATRIX_BYTES = 500_000_000
 def choose_space(family: Family, space: SpaceName, solution: FitName, n_points: int) -> Literal["sampled", "cube"]:
     """Return the space to use; refuse what is too large, in one line with size and limit.
 
-    Parameters
-    ----------
-    family : Family
-    space : {"auto", "sampled", "cube"}
-        ``auto``: the whole domain up to 65,536 cells, draws beyond.
-    solution : {"maxent", "lp", "l1"}
-    n_points : int
-        Draws of a sampled space.
+    ``auto`` stands for the whole domain up to 65,536 cells, and for `n_points` draws beyond.
 
     Raises
     ------
@@ -41,6 +34,11 @@ def choose_space(family: Family, space: SpaceName, solution: FitName, n_points: 
     -----
     UserWarning
         More than 400 functions: minutes.
+
+    Examples
+    --------
+    >>> [choose_space(Family("parities", (2,) * p, 2), "auto", "maxent", 10_000) for p in (10, 20)]
+    ['cube', 'sampled']
     """
     cells = math.prod(family.sizes)
     rows, limit = family.n_rows, PARITY_ROWS if family.kind == "parities" else OTHER_ROWS

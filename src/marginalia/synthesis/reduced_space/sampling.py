@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data import Table
+from marginalia.data.table import Table
 from marginalia.synthesis.reduced_space.families import Family
 
 Array = NDArray[np.float64]
@@ -23,38 +23,14 @@ TREE_SHARE, PRODUCT_SHARE, UNIFORM_SHARE = 0.8, 0.1, 0.1
 PRODUCT_FLOOR, ROOT_FLOOR, CELL_FLOOR = 0.05, 0.02, 1e-3
 
 
-@runtime_checkable
 class SamplingMeasure(Protocol):
-    """A public probability measure on the domain."""
+    """A public probability measure on the domain.
+
+    >>> measure: SamplingMeasure = TreeMeasure.uniform((2, 2))
+    """
 
     def sample(self, m: int, rng: np.random.Generator) -> NDArray[np.integer]:
         """Return m points, shape (m, p)."""
-
-
-@dataclass(frozen=True)
-class ProductMeasure:
-    """Independent attributes.
-
-    Attributes
-    ----------
-    probabilities : tuple of ndarray
-        One distribution for each attribute.
-    """
-
-    probabilities: tuple[Array, ...]
-
-    @classmethod
-    def uniform(cls, sizes: Sequence[int]) -> ProductMeasure:
-        """The uniform measure, as in the paper's Corollary 2.4."""
-        return cls(tuple(np.full(size, 1 / size) for size in sizes))
-
-    def sample(self, m: int, rng: np.random.Generator) -> Codes:
-        """Return m points."""
-        return np.stack([_draw(np.broadcast_to(p, (m, p.size)), rng) for p in self.probabilities], axis=1)
-
-    def density(self, points: NDArray[np.integer]) -> Array:
-        """Return μ(x)."""
-        return np.prod([p[points[:, j]] for j, p in enumerate(self.probabilities)], axis=0)
 
 
 @dataclass(frozen=True)
@@ -66,14 +42,31 @@ class TreeMeasure:
     order : tuple of int
         Attributes, every parent before its children.
     parents : tuple of int
-        Of each in `order`; -1 for the root.
+        Of each in `order`; -1 for a root.
     conditionals : tuple of ndarray
-        Of each in `order`: shape (1, size) for the root, else (size of the parent, size).
+        Of each in `order`: shape (1, size) for a root, else (size of the parent, size).
+
+    Examples
+    --------
+    >>> copy = TreeMeasure((0, 1), (-1, 0), (np.array([[0.5, 0.5]]), np.eye(2)))
+    >>> copy.density(np.array([[0, 0], [0, 1]]))
+    array([0.5, 0. ])
     """
 
     order: tuple[int, ...]
     parents: tuple[int, ...]
     conditionals: tuple[Array, ...]
+
+    @classmethod
+    def product(cls, probabilities: Sequence[Array]) -> TreeMeasure:
+        """Independent attributes: every one is a root."""
+        p = len(probabilities)
+        return cls(tuple(range(p)), (-1,) * p, tuple(q[None, :] for q in probabilities))
+
+    @classmethod
+    def uniform(cls, sizes: Sequence[int]) -> TreeMeasure:
+        """The uniform measure, as in the paper's Corollary 2.4."""
+        return cls.product([np.full(size, 1 / size) for size in sizes])
 
     def sample(self, m: int, rng: np.random.Generator) -> Codes:
         """Return m points, by ancestral sampling."""
@@ -91,19 +84,22 @@ class TreeMeasure:
         return total
 
 
-Explicit = ProductMeasure | TreeMeasure
-
-
 @dataclass(frozen=True)
 class MixtureMeasure:
-    """A mixture of explicit measures.
+    """A mixture of trees.
 
     Attributes
     ----------
     parts : tuple of (share, measure)
+
+    Examples
+    --------
+    >>> skewed, uniform = TreeMeasure.product([np.array([1.0, 0.0])]), TreeMeasure.uniform((2,))
+    >>> MixtureMeasure(((0.5, skewed), (0.5, uniform))).density(np.array([[0], [1]]))
+    array([0.75, 0.25])
     """
 
-    parts: tuple[tuple[float, Explicit], ...]
+    parts: tuple[tuple[float, TreeMeasure], ...]
 
     def sample(self, m: int, rng: np.random.Generator) -> Codes:
         """Return m points: a multinomial number of each part, in order."""
@@ -115,11 +111,15 @@ class MixtureMeasure:
         return np.sum([share * part.density(points) for share, part in self.parts], axis=0)
 
 
-AnyExplicit = ProductMeasure | TreeMeasure | MixtureMeasure
+AnyExplicit = TreeMeasure | MixtureMeasure
 
 
-def product_measure(family: Family, averages: Array) -> ProductMeasure:
-    """Return the product of the released one-way marginals, every probability at least 0.05 (or half a uniform one)."""
+def product_measure(family: Family, averages: Array) -> TreeMeasure:
+    """Return the product of the released one-way marginals, every probability at least 0.05 (or half a uniform one).
+
+    >>> product_measure(Family("parities", (2, 2), 1), np.array([0.0, 0.98])).conditionals
+    (array([[0.5, 0.5]]), array([[0.95, 0.05]]))
+    """
     probabilities = []
     for j, size in enumerate(family.sizes):
         floor = min(PRODUCT_FLOOR, 0.5 / size)
@@ -127,7 +127,7 @@ def product_measure(family: Family, averages: Array) -> ProductMeasure:
         if size == 2:
             p = np.clip(family.marginals(averages, (j,)), floor, 1 - floor)
         probabilities.append(p / p.sum())
-    return ProductMeasure(tuple(probabilities))
+    return TreeMeasure.product(probabilities)
 
 
 def tree_measure(family: Family, averages: Array, sigma: float) -> TreeMeasure:
@@ -135,6 +135,9 @@ def tree_measure(family: Family, averages: Array, sigma: float) -> TreeMeasure:
 
     Pair tables are clipped below at max(sigma/4, 0.001) and normalised before the maximum spanning tree of their mutual
     information is taken; `sigma` is the scale of the noise on the averages.
+
+    >>> tree_measure(Family("parities", (2, 2, 2), 2), np.array([0, 0, 0, 0.1, 0.8, 0.7]), 0.01).parents
+    (-1, 0, 2)
     """
     p = len(family.sizes)
     pairs = {}
@@ -160,19 +163,14 @@ def tree_measure(family: Family, averages: Array, sigma: float) -> TreeMeasure:
 
 
 def released_measure(name: str, family: Family, averages: Array, sigma: float) -> AnyExplicit:
-    """Return the measure a name stands for.
+    """Return the measure a name stands for; `averages` are as released, `sigma` is the scale of their noise.
 
-    Parameters
-    ----------
-    name : {"tree", "product", "uniform"}
-        ``tree``: 0.8 tree + 0.1 product + 0.1 uniform, which keeps every point possible.
-    family : Family
-    averages : ndarray of shape (|F| - 1,)
-        As released.
-    sigma : float
-        Scale of their noise.
+    ``tree``: 0.8 tree + 0.1 product + 0.1 uniform, which keeps every point possible; ``product``; ``uniform``.
+
+    >>> released_measure("uniform", Family("parities", (2, 2), 1), np.zeros(2), 0.1).density(np.array([[0, 1]]))
+    array([0.25])
     """
-    uniform = ProductMeasure.uniform(family.sizes)
+    uniform = TreeMeasure.uniform(family.sizes)
     if name == "uniform":
         return uniform
     if name == "product":
@@ -182,22 +180,19 @@ def released_measure(name: str, family: Family, averages: Array, sigma: float) -
     return MixtureMeasure(((TREE_SHARE, tree), (PRODUCT_SHARE, product), (UNIFORM_SHARE, uniform)))
 
 
-def renyi_condition_number(table: Table, measure: AnyExplicit, *, unbiased: bool = True) -> float:
-    """Return κ(ν‖μ) = Σ ν(x)²/μ(x) of the rows against a measure: how many points m must grow by.
+def renyi_condition_number(table: Table, measure: AnyExplicit) -> float:
+    """Return the U-statistic of κ(ν‖μ) = Σ ν(x)²/μ(x), rows against a measure: how many points m must grow by.
 
     It reads private rows: for evaluation only, never to be released.
 
-    Parameters
-    ----------
-    table : Table
-    measure : explicit measure
-    unbiased : bool, default True
-        The U-statistic for the population's κ; False: κ of the empirical measure itself.
+    >>> from marginalia.data.domain import Domain
+    >>> table = Table([[0, 0]] * 50 + [[1, 1]] * 50, Domain.from_sizes({"a": 2, "b": 2}))
+    >>> round(renyi_condition_number(table, TreeMeasure.uniform((2, 2))), 3)
+    1.98
     """
     points, counts = np.unique(np.asarray(table.codes), axis=0, return_counts=True)
     n = counts.sum()
-    squares = counts * (counts - 1) / (n * (n - 1)) if unbiased else (counts / n) ** 2
-    return float((squares / measure.density(points)).sum())
+    return float((counts * (counts - 1) / (n * (n - 1)) / measure.density(points)).sum())
 
 
 def _draw(probabilities: Array, rng: np.random.Generator) -> Codes:

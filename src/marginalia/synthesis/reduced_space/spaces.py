@@ -30,6 +30,11 @@ class Space(ABC):
         m, duplicates merged.
     base : ndarray of shape (m,)
         Share of the draws that fell on each point; the centre of the maximum-entropy fit.
+
+    Examples
+    --------
+    >>> issubclass(Pool, Space), issubclass(Cube, Space)
+    (True, True)
     """
 
     family: Family
@@ -61,6 +66,12 @@ class Pool(Space):
     family : Family
     draws : integer ndarray of shape (m, p)
         With repetitions, which are merged.
+
+    Examples
+    --------
+    >>> pool = Pool(Family("parities", (2, 2), 1), np.array([[0, 1], [1, 1], [0, 1]]))
+    >>> pool.base.round(3), pool.means(pool.base).round(3)
+    (array([0.667, 0.333]), array([ 0.333, -1.   ]))
     """
 
     def __init__(self, family: Family, draws: NDArray[np.integer]) -> None:
@@ -110,6 +121,9 @@ class Cube(Space):
     """Every point of the domain, in C order: products with A by fast transforms.
 
     Parities by Walsh–Hadamard, monomials by subset sums, cells by sums along axes.
+
+    >>> Cube(Family("parities", (2, 2), 1)).price(np.array([1.0, 0.5]))
+    array([ 1.5,  0.5, -0.5, -1.5])
     """
 
     def __init__(self, family: Family) -> None:

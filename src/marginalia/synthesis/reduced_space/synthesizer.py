@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data import Table
+from marginalia.data.table import Table
 from marginalia.errors import InputError, unknown_name
+from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian, laplace
 from marginalia.privacy.relation import Relation
@@ -21,7 +22,7 @@ from marginalia.synthesis.reduced_space.guarantees import gaussian_sigma, laplac
 from marginalia.synthesis.reduced_space.limits import FitName, SpaceName, choose_space
 from marginalia.synthesis.reduced_space.maximum_entropy import maximum_entropy
 from marginalia.synthesis.reduced_space.sampling import SamplingMeasure, released_measure
-from marginalia.synthesis.reduced_space.spaces import Cube, Pool, Space
+from marginalia.synthesis.reduced_space.spaces import Cube, Pool
 from marginalia.synthesis.weighted import check_sampling, copies
 
 Array = NDArray[np.float64]
@@ -89,6 +90,14 @@ class ReducedSpaceLP(Synthesizer):
     A vertex of the linear program has at most |F| distinct rows; ``maxent`` spreads over the whole space.
 
     Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian); one event.
+
+    Examples
+    --------
+    >>> from marginalia.data.domain import Domain
+    >>> table = Table([[0, 0, 1], [1, 1, 0]] * 100, Domain.from_sizes({"a": 2, "b": 2, "c": 2}))
+    >>> model = ReducedSpaceLP(epsilon=5.0, random_state=0).fit(table)
+    >>> model.ledger_.certified, model.residual_ >= model.optimum_ - 1e-4, model.sample(5).n_rows
+    (True, True, 5)
     """
 
     RELATIONS: ClassVar[tuple[str, ...]] = ("replace_one", "add_remove")
@@ -112,20 +121,18 @@ class ReducedSpaceLP(Synthesizer):
         sampling: str = "apportion",
         random_state: int | np.random.SeedSequence | None = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
+        super().__init__(
+            epsilon=epsilon, delta=delta, relation=relation, calibration=calibration, random_state=random_state
+        )
         self.order = order
         self.family = family
-        self.calibration = calibration
         self.noise = noise
         self.space = space
         self.measure = measure
         self.n_points = n_points
         self.solution = solution
         self.gap = gap
-        self.relation = relation
         self.sampling = sampling
-        self.random_state = random_state
 
     def marginal(self, attributes: Sequence[str]) -> Array:
         """Return the fit's marginal as counts; see `Synthesizer.marginal`."""
@@ -180,11 +187,7 @@ class ReducedSpaceLP(Synthesizer):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_sampling(self.sampling)
-        choices = {
-            "noise": ("laplace", "gaussian"),
-            "space": ("auto", "sampled", "cube"),
-            "solution": ("maxent", "lp", "l1"),
-        }
+        choices = {"noise": ("laplace", "gaussian"), "space": get_args(SpaceName), "solution": get_args(FitName)}
         if isinstance(self.measure, str):
             choices["measure"] = ("tree", "product", "uniform")
         for name, allowed in choices.items():
@@ -192,10 +195,8 @@ class ReducedSpaceLP(Synthesizer):
                 raise unknown_name(f"{name} of ReducedSpaceLP", str(getattr(self, name)), allowed)
         if not callable(getattr(self.measure, "sample", None)) and not isinstance(self.measure, str):
             raise InputError("measure must be 'tree', 'product', 'uniform', or an object with sample(m, rng)")
-        if isinstance(self.n_points, bool) or not isinstance(self.n_points, int) or self.n_points < 1:
-            raise InputError(f"reduced_space: n_points is {self.n_points!r}; need a whole number of at least 1")
-        if not self.gap > 0:
-            raise InputError(f"reduced_space: gap is {self.gap}; need a number above 0")
+        checks.count("n_points", self.n_points)
+        checks.positive("gap", self.gap)
         if self.noise == "gaussian" and self.delta == 0:
             raise InputError("reduced_space: Gaussian noise needs delta above 0; use noise='laplace' for delta=0")
         if self.noise == "gaussian" and self.calibration == "published":
@@ -219,7 +220,9 @@ class ReducedSpaceLP(Synthesizer):
             support, weights = vertex.support, vertex.weights
         self.support_ = space.points(support)
         self.weights_ = weights / weights.sum()
-        self.fitted_ = _averages_of(space, support, self.weights_)
+        h = np.zeros(space.size)
+        h[support] = self.weights_
+        self.fitted_ = space.means(h)
         self.residual_ = float(np.abs(self.fitted_ - self.averages_).max())
 
     def _measure(
@@ -276,9 +279,3 @@ class ReducedSpaceLP(Synthesizer):
         self.averages_ = state["averages"]
         self.fitted_ = state["fitted"]
         self.scale_, self.optimum_, self.residual_ = (float(v) for v in state["numbers"])
-
-
-def _averages_of(space: Space, support: NDArray[np.intp], weights: Array) -> Array:
-    h = np.zeros(space.size)
-    h[support] = weights
-    return space.means(h)
