@@ -27,62 +27,26 @@ from marginalia.synthesis.measuring import measure_all, number_of_records
 class Round:
     """What one round chose and how; all of it is part of the release.
 
-    Attributes
-    ----------
-    marginal : tuple of int
-        Attribute positions.
-    weight : float
-    cells : int
-    sigma, epsilon : float
-        Noise of the measurement, parameter of the selection.
-    sensitivity : float
-        Of the scores.
-    misfit : float
-        L1 distance of the noisy marginal from the model before it.
-    candidates : dict
-        Candidate -> weight; kept for the last round.
-
-    Examples
-    --------
     >>> Round((0, 2), weight=2.0, cells=6, sigma=5.0, epsilon=0.1, sensitivity=2.0, misfit=40.0).marginal
     (0, 2)
     """
 
-    marginal: Clique
+    marginal: Clique  # attribute positions
     weight: float
     cells: int
-    sigma: float
-    epsilon: float
-    sensitivity: float
-    misfit: float
-    candidates: dict[Clique, float] = field(default_factory=dict)
+    sigma: float  # noise of the measurement
+    epsilon: float  # parameter of the selection
+    sensitivity: float  # of the scores
+    misfit: float  # L1 distance of the noisy marginal from the model before it
+    candidates: dict[Clique, float] = field(default_factory=dict)  # with their weights; kept for the last round
 
 
 class AdaptiveRun(ABC):
     """One run of Algorithm 2 on a private table; a subclass says what is fitted.
 
-    Parameters
-    ----------
-    method : Adaptive
-    table : Table
-    ledger : Ledger
-    rng : numpy.random.Generator
+    `start` sets the model and its scores (an `aim_scores.CandidateScores`, or what answers like one).
 
-    Attributes
-    ----------
-    workload : Workload
-    weights : dict
-        Every candidate with the weight of its score.
-    one_ways : list of tuple of int
-    budget : AdaptiveBudget
-    measured : list of Measurement
-    history : list of Round
-    model, scores : object
-        What `start` sets: the fitted model, and scores of candidates (`aim_scores.CandidateScores`) that follow it.
-
-    Examples
-    --------
-    >>> [name for name in sorted(AdaptiveRun.__abstractmethods__)]
+    >>> sorted(AdaptiveRun.__abstractmethods__)
     ['candidates', 'expected', 'refit', 'start']
     """
 
@@ -96,7 +60,7 @@ class AdaptiveRun(ABC):
             checks.positive("max_cells", method.max_cells)
         self.table, self.ledger, self.rng = table, ledger, rng
         self.workload = Workload.parse(method.workload, table.domain, max_cells=method.max_cells)
-        self.weights = self.workload.closure()
+        self.weights = self.workload.closure()  # of every candidate's score
         self.one_ways = [q for q in self.weights if len(q) == 1]
         self.budget = AdaptiveBudget.start(method, len(table.domain), len(self.one_ways))
         # Under the published constants the score is divided by the add/remove sensitivity.

@@ -123,12 +123,8 @@ class AIM(ModelSynthesizer):
     def confidence_bound(self, attributes: Sequence[str], *, confidence: float = 0.95) -> float:
         """Bound the L1 distance (in records) between the true marginal and the model's, from the release alone.
 
-        Parameters
-        ----------
-        attributes : sequence of str
-            A subset of a workload marginal.
-        confidence : float
-            Probability of the bound, over the mechanism's randomness.
+        `attributes` are a subset of a workload marginal; `confidence` is the probability of the bound, over the
+        mechanism's randomness.
 
         Raises
         ------

@@ -34,21 +34,6 @@ class Adaptive(Protocol):
 class AdaptiveBudget:
     """The zCDP budget and the prices of the next round.
 
-    Attributes
-    ----------
-    rho : float
-    used : float
-    sigma, epsilon : float
-        Noise of the next measurement, parameter of the next selection.
-    initial_sigma : float
-        Noise of the one-way marginals.
-    half_square : float
-        Cost of a Gaussian marginal of sigma 1: half its squared L2 sensitivity.
-    last : bool
-        This round spends all that is left.
-
-    Examples
-    --------
     >>> from marginalia.synthesis.aim import AIM
     >>> budget = AdaptiveBudget.start(AIM(epsilon=1.0, rounds=3), n_attributes=2, n_singles=2)
     >>> budget.next_round()
@@ -58,11 +43,11 @@ class AdaptiveBudget:
 
     rho: float
     used: float
-    sigma: float
-    epsilon: float
-    initial_sigma: float
-    half_square: float
-    last: bool = False
+    sigma: float  # noise of the next measurement
+    epsilon: float  # parameter of the next selection
+    initial_sigma: float  # noise of the one-way marginals
+    half_square: float  # cost of a Gaussian marginal of sigma 1: half its squared L2 sensitivity
+    last: bool = False  # this round spends all that is left
 
     @classmethod
     def start(cls, aim: Adaptive, n_attributes: int, n_singles: int) -> AdaptiveBudget:

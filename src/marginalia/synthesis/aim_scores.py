@@ -21,21 +21,12 @@ class CandidateScores:
 
     A bound needs no marginal: the distance is at most n + N; and where it was computed for an earlier model P_i, at
     most that distance plus N sqrt(2 KL(P || P_i)) (Pinsker) plus the change of N. The divergence of two graphical
-    models is <theta - theta_i, mu> - log Z + log Z_i.
+    models is <theta - theta_i, mu> - log Z + log Z_i. Scores and bounds are private: they may go into a mechanism only.
 
-    Parameters
-    ----------
-    table : Table
-        Private: scores and bounds may go into a mechanism only.
-    candidates : mapping of Clique to float
-        Weight of each candidate.
-
-    Examples
-    --------
     >>> from marginalia.data.domain import Domain
     >>> from marginalia.marginals.estimation import estimate
     >>> table = Table([[0, 0], [1, 1]] * 10, Domain.from_sizes({"a": 2, "b": 2}))
-    >>> scores = CandidateScores(table, {(0,): 1.0, (0, 1): 2.0})
+    >>> scores = CandidateScores(table, {(0,): 1.0, (0, 1): 2.0})  # the weight of each candidate
     >>> scores.begin_round(estimate(table.domain, [], total=20.0), noise=1.0)
     >>> [round(scores.score(q), 6) for q in [(0,), (0, 1)]]
     [-2.0, 32.0]

@@ -87,17 +87,7 @@ class Synthesizer(BaseEstimator, ABC):
         self.random_state = random_state
 
     def fit(self, table: Table, y: None = None) -> Self:
-        """Release `table` under (epsilon, delta)-differential privacy.
-
-        Parameters
-        ----------
-        table : Table
-        y : None
-            Ignored; present for scikit-learn.
-
-        Returns
-        -------
-        self
+        """Release `table` under (epsilon, delta)-differential privacy and return self; `y` is there for scikit-learn.
 
         Raises
         ------
@@ -123,17 +113,7 @@ class Synthesizer(BaseEstimator, ABC):
         return self
 
     def sample(self, n_rows: int | None = None) -> Table:
-        """Draw a synthetic table.
-
-        Parameters
-        ----------
-        n_rows : int, optional
-            Default: `n_rows_`.
-
-        Returns
-        -------
-        Table of `n_rows` rows; the same `random_state` draws the same rows.
-        """
+        """Draw a synthetic table of `n_rows` rows (default: `n_rows_`); the same `random_state` draws the same rows."""
         self._check_fitted()
         count = self.n_rows_ if n_rows is None else n_rows
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:

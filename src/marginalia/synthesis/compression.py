@@ -18,38 +18,21 @@ Array = NDArray[np.float64]
 class Compression:
     """A map from every value of a domain to a code of a smaller one.
 
-    Parameters
-    ----------
-    domain : Domain
-        The original one.
-    codes : mapping of str to ndarray of shape (size,)
-        The compressed code of each value. Rare values of an attribute share its last code; every other code stands for
-        one value.
+    Rare values of an attribute share its last code; every other code stands for one value.
 
-    Examples
-    --------
     >>> domain = Domain.from_sizes({"a": 4})
     >>> small = Compression.of_rare_values({"a": np.array([50.0, 2, 1, 40])}, threshold=10.0, domain=domain)
     >>> small.codes["a"], small.expand_marginal(["a"], np.array([50.0, 40, 3]))
     (array([0, 2, 2, 1]), array([50. ,  1.5,  1.5, 40. ]))
     """
 
-    domain: Domain
-    codes: Mapping[str, NDArray[np.int64]]
+    domain: Domain  # the original one
+    codes: Mapping[str, NDArray[np.int64]]  # the compressed code of each value, shape (size,)
 
     @classmethod
     def of_rare_values(cls, one_ways: Mapping[str, Array], *, threshold: float, domain: Domain) -> Compression:
         """Merge the values whose noisy count is below `threshold`, within each attribute.
 
-        Parameters
-        ----------
-        one_ways : mapping of str to ndarray of shape (size,)
-            Noisy counts.
-        threshold : float
-        domain : Domain
-
-        Notes
-        -----
         An attribute with declared structural zeros keeps all its values: a merged cell would be possible for some of
         its values and impossible for others.
         """

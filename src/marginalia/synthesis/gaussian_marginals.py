@@ -74,16 +74,8 @@ class GaussianMarginals(WorkloadSynthesizer):
     def marginal(self, attributes: Sequence[str]) -> NDArray[np.float64]:
         """Return noisy counts: the table measured on these attributes, or the best mean of sums of measured tables.
 
-        Parameters
-        ----------
-        attributes : sequence of str
-            Inside some marginal of the workload.
-
-        Returns
-        -------
-        ndarray of shape (size of each attribute, in the order given)
-            The table measured on exactly these attributes; failing that, the sums of all larger ones that hold them,
-            averaged by inverse variance.
+        Shape: sizes of `attributes` in the order given. Where no table was measured on exactly these, the sums of all
+        larger ones that hold them are averaged by inverse variance.
 
         Raises
         ------

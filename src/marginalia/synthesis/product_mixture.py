@@ -28,16 +28,6 @@ CHECK_EVERY = 50  # iterations between two looks at the progress
 class ProductMixture:
     """The distribution P(x) = (1/K) Σ_k Π_j softmax(logits_kj)[x_j], scaled to `total`.
 
-    Parameters
-    ----------
-    domain : Domain
-    total : float
-        Number of records it stands for.
-    logits : ndarray of shape (K, sum of sizes)
-        One block of columns for each attribute, in domain order.
-
-    Examples
-    --------
     >>> logits = np.array([[9.0, -9, 9, -9], [-9, 9, -9, 9]])
     >>> mixture = ProductMixture(Domain.from_sizes({"a": 2, "b": 2}), total=40.0, logits=logits)
     >>> mixture.marginal(["a", "b"]).round()
@@ -46,8 +36,8 @@ class ProductMixture:
     """
 
     domain: Domain
-    total: float
-    logits: Array
+    total: float  # number of records it stands for
+    logits: Array  # shape (K, sum of sizes): one block of columns for each attribute, in domain order
 
     @classmethod
     def start(
@@ -55,16 +45,8 @@ class ProductMixture:
     ) -> ProductMixture:
         """Return the starting point of a fit: every component near the given one-way marginals, spread at random.
 
-        Parameters
-        ----------
-        domain : Domain
-        total : float
-        components : int
-            K.
-        rng : numpy.random.Generator
-        one_ways : dict of str to ndarray of shape (size,)
-            Positive counts; an attribute that is absent starts at the uniform distribution. (The reference starts all
-            of them there, which costs about twice the iterations.)
+        These are positive counts; an attribute without any starts at the uniform distribution. (The reference starts
+        all of them there, which costs about twice the iterations.)
         """
         centre = np.concatenate([np.log(one_ways.get(a.name, np.ones(a.size))) for a in domain])
         return cls(domain, total, centre + SPREAD * rng.standard_normal((components, centre.size)))
@@ -116,15 +98,8 @@ class ProductMixture:
 class Objective:
     """L(logits) = 1/2 Σ_i ‖M_i(mixture) - y_i‖² / sigma_i², with its gradient.
 
-    Parameters
-    ----------
-    start : ProductMixture
-        Domain, total and number of components.
-    measurements : iterable of Measurement
-        Repeated measurements of the same attributes are averaged by precision, which changes L by a constant.
+    Repeated measurements of the same attributes are averaged by precision, which changes L by a constant.
 
-    Examples
-    --------
     >>> start = ProductMixture(Domain.from_sizes({"a": 2}), 10.0, np.zeros((1, 2)))
     >>> loss, gradient = Objective(start, [Measurement(("a",), [7.0, 3.0], sigma=1.0)])(start.logits)
     >>> loss, gradient.tolist()
@@ -167,29 +142,12 @@ class Objective:
 def fit(
     start: ProductMixture, measurements: Iterable[Measurement], *, iterations: int, tolerance: float
 ) -> ProductMixture:
-    """Minimise `Objective` by Adam from `start`; the best iterate is returned.
+    """Minimise `Objective` by Adam from `start`, which fixes total and components; the best iterate is returned.
 
-    Parameters
-    ----------
-    start : ProductMixture
-        Also fixes the total and the number of components.
-    measurements : iterable of Measurement
-    iterations : int
-        At most this many.
-    tolerance : float
-        Stop when 50 iterations lowered the best L by less than this fraction of it.
+    Stops after `iterations`, or when 50 of them lowered the best L by less than the fraction `tolerance` of it. L is
+    not convex: on noisy marginals of Adult, Adam found lower errors on unmeasured marginals than L-BFGS, which reached
+    the same L.
 
-    Returns
-    -------
-    ProductMixture
-
-    Notes
-    -----
-    L is not convex. On noisy marginals of Adult, Adam found lower errors on unmeasured marginals than L-BFGS, which
-    reached the same L.
-
-    Examples
-    --------
     >>> start = ProductMixture(Domain.from_sizes({"a": 2}), 10.0, np.zeros((1, 2)))
     >>> model = fit(start, [Measurement(("a",), [7.0, 3.0], sigma=1.0)], iterations=200, tolerance=1e-6)
     >>> model.marginal(["a"]).round(2)

@@ -10,18 +10,9 @@ from scipy.optimize import linprog
 def solve(cost: Any, *, method: str = "highs-ds", **constraints: Any) -> Any:
     """Minimise ``cost @ x`` under the constraints of `scipy.optimize.linprog`; one thread, dual simplex by default.
 
-    Returns
-    -------
-    scipy.optimize.OptimizeResult
-        With the dual values in ``ineqlin.marginals`` and ``eqlin.marginals``.
+    The result holds the dual values in ``ineqlin.marginals`` and ``eqlin.marginals``. A `RuntimeError` with HiGHS's own
+    message says that no optimum was reached.
 
-    Raises
-    ------
-    RuntimeError
-        HiGHS did not reach an optimum; the message is its own.
-
-    Examples
-    --------
     >>> solve([1.0, 2.0], A_eq=[[1.0, 1.0]], b_eq=[3.0], bounds=(0, None)).x
     array([3., 0.])
     """

@@ -20,21 +20,11 @@ def check_sampling(sampling: str) -> None:
 
 
 def copies(q: NDArray[np.float64], n_rows: int, sampling: str, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return how many of `n_rows` rows each atom gets.
+    """Return how many of `n_rows` rows each atom of a probability vector gets.
 
-    Parameters
-    ----------
-    q : ndarray of shape (N,)
-        Non-negative, sum 1.
-    n_rows : int
-    sampling : {"apportion", "iid"}
-        ``apportion``: ⌊n q⌋ copies, the rest to the largest remainders (ties by index); every count is within 1 of
-        n·q. ``iid``: multinomial.
-    rng : numpy.random.Generator
-        Used by ``iid`` only.
+    ``apportion``: ⌊n q⌋ copies, the rest to the largest remainders (ties by index); every count is within 1 of n·q.
+    ``iid``: multinomial.
 
-    Examples
-    --------
     >>> copies(np.array([0.5, 0.3, 0.2]), 4, "apportion", np.random.default_rng(0))
     array([2, 1, 1])
     """

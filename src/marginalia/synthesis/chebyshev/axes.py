@@ -18,22 +18,12 @@ Kind = Literal["gauss", "uniform", "midpoints", "binary"]
 class Axis:
     """Nodes of one coordinate in [-1, 1] and the highest degree measured on it.
 
-    Attributes
-    ----------
-    points : ndarray of shape (R,)
-        Strictly monotone, in either direction.
-    degree : int
-        m_i.
-    kind : {"gauss", "uniform", "midpoints", "binary"}
-
-    Examples
-    --------
     >>> Axis.midpoints(4, degree=2).points
     array([-0.75, -0.25,  0.25,  0.75])
     """
 
-    points: Array
-    degree: int
+    points: Array  # strictly monotone, in either direction
+    degree: int  # m_i
     kind: Kind
 
     @classmethod
@@ -70,15 +60,7 @@ class Axis:
     def place(self, x: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp], Array]:
         """Return for every value its two nodes and the mass on the second; values beyond the ends count as the ends.
 
-        Parameters
-        ----------
-        x : array-like of shape (n,)
-
-        Returns
-        -------
-        first, second : ndarray of int, shape (n,)
-        share : ndarray of shape (n,)
-            In [0, 1]; zero throughout where records are rounded.
+        The mass is in [0, 1], and zero throughout where records are rounded.
         """
         order = np.argsort(self.points)
         nodes = self.points[order]
@@ -100,19 +82,10 @@ def code_values(size: int) -> Array:
 
 
 def histogram(axes: Sequence[Axis], points: Array) -> Array:
-    """Return the share of the records at every cell of the grid (each split over at most 2^d cells).
+    """Return the share of the records (n x d) at every cell of the grid, each split over at most 2^d cells.
 
-    Parameters
-    ----------
-    axes : sequence of Axis
-    points : ndarray of shape (n, d)
+    Sum 1; private as long as `points` is.
 
-    Returns
-    -------
-    ndarray of shape (R_1, …, R_d), sum 1. Private as long as `points` is.
-
-    Examples
-    --------
     >>> histogram([Axis.midpoints(2, degree=1)], np.array([[-1.0], [-1.0], [1.0], [-1.0]]))
     array([0.75, 0.25])
     """

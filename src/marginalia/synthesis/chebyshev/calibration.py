@@ -58,16 +58,9 @@ def tight_sensitivity(indices: Degrees, binary: Sequence[bool] | None = None) ->
 
     With h(φ) = Σ w_K 2^nnz(K) Π cos(K_i φ_i), the kernel of the features is an average of h over sign patterns, so
     n²Δ² <= 2(h(0) - min h). The minimum is taken over a lattice; h is even and periodic, so its gradient vanishes at
-    the minimiser and a second-order Taylor term bounds what the lattice misses.
+    the minimiser and a second-order Taylor term bounds what the lattice misses. `binary` axes only take the values -1
+    and +1: φ in {0, π} is exact there.
 
-    Parameters
-    ----------
-    indices : Degrees
-    binary : sequence of bool, optional
-        Axes that only take the values -1 and +1: φ in {0, π} is exact there.
-
-    Examples
-    --------
     >>> round(tight_sensitivity(Degrees((4,), 2)), 4)
     8.891
     """
@@ -108,21 +101,11 @@ def noise_scale(
     calibration: str,
     binary: Sequence[bool] | None = None,
 ) -> float:
-    """Return σ: moment K is released with noise of standard deviation σ·‖K‖^(k/2).
+    """Return σ: moment K of `n` records is released with noise of standard deviation σ·‖K‖^(k/2).
 
-    Parameters
-    ----------
-    indices : Degrees
-    n : int
-        Public number of records.
-    epsilon, delta : float
-    calibration : {"published", "corrected", "tight"}
-        ``published``: σ² = n²Δ²·log(1.25/δ)/(nε)² with the paper's Δ² (and without the factor 2 of its Lemma 1).
-        The others: Δ divided by the exact Gaussian-DP parameter.
-    binary : sequence of bool, optional
+    ``published``: σ² = n²Δ²·log(1.25/δ)/(nε)² with the paper's Δ² (and without the factor 2 of its Lemma 1);
+    ``corrected`` and ``tight``: Δ divided by the exact Gaussian-DP parameter.
 
-    Examples
-    --------
     >>> round(noise_scale(Degrees((4,), 2), 1000, 1.0, 1e-6, calibration="tight"), 5)
     0.0126
     """
@@ -135,13 +118,6 @@ def noise_scale(
 def default_degree(n: int, epsilon: float, delta: float, *, k: int, d: int, c: float = 1.6) -> int:
     """Return m = ⌈(εn/√log(1.25/δ))^(1/max(d,k)) / c⌉ (section 3; the paper leaves the constant c open).
 
-    Raises
-    ------
-    InputError
-        `c` is not positive.
-
-    Examples
-    --------
     >>> default_degree(10_000, 1.0, 1e-6, k=2, d=2)
     33
     """

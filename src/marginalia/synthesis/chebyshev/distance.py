@@ -16,7 +16,7 @@ from scipy import sparse
 from marginalia.errors import InputError
 from marginalia.synthesis import programs
 from marginalia.synthesis.chebyshev.constants import fejer_korovkin, smoothness_constant
-from marginalia.synthesis.chebyshev.measures import AnyMeasure, GridMeasure, sorted_difference
+from marginalia.synthesis.chebyshev.measures import AnyMeasure, GridMeasure
 from marginalia.synthesis.chebyshev.moments import Degrees, polynomials
 
 Array = NDArray[np.float64]
@@ -41,23 +41,14 @@ def distance_on_line(p: AnyMeasure, q: AnyMeasure, k: int, *, n_intervals: int =
     """Return d_k of two measures on [-1, 1].
 
     With h = f', d_k is the largest ∫ h (F_q - F_p) over |h| <= 1 whose derivatives up to order k-1 are at most 1: a
-    linear program in the values of h at N+1 nodes. Its optimum is within O(1/N) of d_2 and O(1/N²) of d_3; for k >= 4
-    it bounds from above only.
+    linear program in the values of h at N+1 nodes, N = `n_intervals`. Its optimum is within O(1/N) of d_2 and O(1/N²)
+    of d_3; for k >= 4 it bounds from above only.
 
-    Parameters
-    ----------
-    p, q : Measure or GridMeasure
-    k : int
-    n_intervals : int
-        N.
-
-    Examples
-    --------
     >>> from marginalia.synthesis.chebyshev.measures import Measure
     >>> distance_on_line(Measure.of([-0.5, 0.5]), Measure.of([0.0, 0.0]), k=1)
     Bounds(lower=0.5, upper=0.5)
     """
-    x, weight = sorted_difference(p, q)
+    x, weight = _sorted_difference(p, q)
     # F_p - F_q is constant between atoms, and 0 beyond the last.
     area = float((np.abs(np.cumsum(weight)[:-1]) * np.diff(x)).sum())
     if k == 1:
@@ -84,6 +75,14 @@ def distance_on_line(p: AnyMeasure, q: AnyMeasure, k: int, *, n_intervals: int =
     return Bounds(max(0.0, (value - slack) / (1 + s / 2)) if k == 3 else 0.0, value + slack)
 
 
+def _sorted_difference(p: AnyMeasure, q: AnyMeasure) -> tuple[Array, Array]:
+    """Return the atoms of both measures, ascending, and the signed weights of p - q."""
+    p, q = (m.scattered() if isinstance(m, GridMeasure) else m for m in (p, q))
+    x = np.concatenate([p.atoms[:, 0], q.atoms[:, 0]])
+    order = np.argsort(x, kind="stable")
+    return x[order], np.concatenate([p.weights, -q.weights])[order]
+
+
 def _hat_integrals(x: Array, weight: Array, N: int) -> Array:
     """Return ∫ F·hat_i for i = 0 … N, where F jumps by `weight` at `x`, exactly."""
     s = 2 / N
@@ -100,17 +99,10 @@ def _hat_integrals(x: Array, weight: Array, N: int) -> Array:
 
 
 def earth_mover(p: GridMeasure, q: GridMeasure) -> float:
-    """Return d_1 of two measures on the same product grid: a linear program over potentials.
+    """Return d_1 of two measures on the same product grid (others are refused): a linear program over potentials.
 
     A function on the nodes is 1-Lipschitz for the l1 metric exactly when it is so along every grid edge.
 
-    Raises
-    ------
-    InputError
-        The grids differ.
-
-    Examples
-    --------
     >>> nodes = (np.array([-1.0, 1.0]),)
     >>> earth_mover(GridMeasure(nodes, np.array([1.0, 0.0])), GridMeasure(nodes, np.array([0.75, 0.25])))
     0.5
@@ -144,15 +136,8 @@ def cosine_lower_bound(
 ) -> float:
     """Return max_a |φ_p(a) - φ_q(a)| / max(‖a‖_∞, ‖a‖_∞^k) <= d_k, φ the characteristic functions.
 
-    Parameters
-    ----------
-    p, q : Measure or GridMeasure
-    k : int
-    step, largest : float, optional
-        The lattice of frequencies a: multiples of `step` up to `largest` in each coordinate.
+    The frequencies a are the multiples of `step` up to `largest` in each coordinate.
 
-    Examples
-    --------
     >>> from marginalia.synthesis.chebyshev.measures import Measure
     >>> round(cosine_lower_bound(Measure.of([-0.5, 0.5]), Measure.of([0.0, 0.0]), k=1), 4)
     0.3622

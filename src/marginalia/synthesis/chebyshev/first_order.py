@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.synthesis.chebyshev.interior_point import Objective, Solution, gap_of
+from marginalia.synthesis.chebyshev.interior_point import Objective, Solution
 
 Array = NDArray[np.float64]
 
@@ -33,20 +33,8 @@ def project_simplex(v: Array) -> Array:
 def fista(objective: Objective, tolerance: float, max_iterations: int) -> Solution:
     """Accelerated projected gradient with restart (Beck & Teboulle 2009; O'Donoghue & Candès 2015).
 
-    Parameters
-    ----------
-    objective : Objective
-    tolerance : float
-        Stop at this duality gap.
-    max_iterations : int
+    Stops at the duality gap `tolerance`; returns the best iterate looked at, whose gap may exceed it.
 
-    Returns
-    -------
-    Solution
-        The best iterate looked at; its gap may exceed `tolerance`.
-
-    Examples
-    --------
     >>> from marginalia.synthesis.chebyshev.axes import Axis
     >>> from marginalia.synthesis.chebyshev.moments import MomentMap
     >>> objective = Objective(MomentMap([Axis.midpoints(2, degree=1)]), np.array([1.0, 0.5]), np.array([0.0, 1.0]))
@@ -57,14 +45,12 @@ def fista(objective: Objective, tolerance: float, max_iterations: int) -> Soluti
 
 
 def admm(objective: Objective, tolerance: float, max_iterations: int) -> Solution:
-    """Alternating directions on Gauss grids, where A Aᵀ = R^d I makes the quadratic step exact.
-
-    Parameters and result as in `fista`.
+    """Alternating directions on Gauss grids, where A Aᵀ = R^d I makes the quadratic step exact; stops as `fista` does.
 
     >>> from marginalia.synthesis.chebyshev.axes import Axis
     >>> from marginalia.synthesis.chebyshev.moments import MomentMap
-    >>> map_ = MomentMap([Axis.gauss(1, 1, n_points=2)])
-    >>> admm(Objective(map_, np.array([1.0, 0.5]), np.array([0.0, 1.0])), 1e-9, 100).z.round(3)
+    >>> moments = MomentMap([Axis.gauss(1, 1, n_points=2)])
+    >>> admm(Objective(moments, np.array([1.0, 0.5]), np.array([0.0, 1.0])), 1e-9, 100).z.round(3)
     array([0.75, 0.25])
     """
     return _best(_admm(objective), objective, tolerance, max_iterations)
@@ -73,10 +59,10 @@ def admm(objective: Objective, tolerance: float, max_iterations: int) -> Solutio
 def _best(iterates: Iterator[Array], objective: Objective, tolerance: float, max_iterations: int) -> Solution:
     """Return the iterate with the smallest gap, looking at the start and then at every tenth and the last."""
     start = next(iterates)
-    best = Solution(start, gap_of(objective.gradient(start), start), 0)
+    best = Solution(start, objective.gap(start), 0)
     for iteration, z in enumerate(itertools.islice(iterates, max_iterations), start=1):
         if iteration % CHECK_EVERY == 0 or iteration == max_iterations:
-            gap = gap_of(objective.gradient(z), z)
+            gap = objective.gap(z)
             if gap < best.gap:
                 best = Solution(z, gap, iteration)
             if best.gap <= tolerance:

@@ -39,18 +39,10 @@ def choose_axes(
         Number of ordered codes of each column, None for a continuous one; two codes become -1 and +1.
     n : int
         Public number of records.
-    epsilon, delta : float
-    k : int
-        Smoothness.
-    m : int, sequence of int or None
-        Degree, for all axes or for each; None: `default_degree`, lowered until there are at most 1,500 moments. Too
-        large a degree does little harm and a fit that is not solved does much. A column of L codes has at most L - 1.
-    c : float
-        Constant of `default_degree`.
-    mode : {"practical", "paper"}
-        ``practical``: the codes themselves, or Gauss nodes for continuous columns and where the codes would make too
-        many cells. ``paper``: the published uniform grid on every axis.
-    max_cells : int
+    epsilon, delta, k, m, c, mode, max_cells
+        As in `ChebyshevMomentMatching`. Without `m` the degrees are lowered until there are at most 1,500 moments: too
+        large a degree does little harm and a fit that is not solved does much. Where codes make too many cells,
+        ``practical`` takes Gauss nodes, as for continuous columns.
 
     Raises
     ------

@@ -22,35 +22,18 @@ TO_BOUNDARY = 0.995
 class Solution:
     """A point of the simplex and how good it is.
 
-    Attributes
-    ----------
-    z : ndarray of shape (R_1, …, R_d)
-    gap : float
-        ⟨∇F, z⟩ - min ∇F >= F(z) - F*.
-    iterations : int
-
-    Examples
-    --------
     >>> Solution(np.array([0.5, 0.5]), gap=0.0, iterations=3).gap
     0.0
     """
 
-    z: Array
-    gap: float
+    z: Array  # shape (R_1, …, R_d)
+    gap: float  # ⟨∇F, z⟩ - min ∇F >= F(z) - F*
     iterations: int
 
 
 class Objective:
-    """F(z) = ½ Σ_K ω_K ((Az)_K - m_K)².
+    """F(z) = ½ Σ_K ω_K ((Az)_K - m_K)², target m and weights ω of shape (m_1 + 1, …, m_d + 1), ω_0 = 0.
 
-    Parameters
-    ----------
-    moment_map : MomentMap
-    target, weights : ndarray of shape (m_1 + 1, …, m_d + 1)
-        m and ω; ω_0 = 0.
-
-    Examples
-    --------
     >>> from marginalia.synthesis.chebyshev.axes import Axis
     >>> objective = Objective(MomentMap([Axis.midpoints(2, degree=1)]), np.array([1.0, 0.5]), np.array([0.0, 1.0]))
     >>> objective.gradient(objective.uniform()).round(3)
@@ -66,39 +49,26 @@ class Objective:
         """∇F(z)."""
         return self.map.adjoint(self.weights * (self.map.apply(z) - self.target))
 
+    def gap(self, z: Array) -> float:
+        """Return the duality gap of a point of the simplex."""
+        return _gap(self.gradient(z), z)
+
     def uniform(self) -> Array:
         """The centre of the simplex."""
         return np.full(self.map.shape, 1.0 / self.map.n_cells)
 
 
-def gap_of(gradient: Array, z: Array) -> float:
-    """Return the duality gap ⟨∇F, z⟩ - min ∇F of a point of the simplex.
-
-    >>> gap_of(np.array([1.0, 3.0]), np.array([0.5, 0.5]))
-    1.0
-    """
+def _gap(gradient: Array, z: Array) -> float:
     return float(np.vdot(gradient, z) - gradient.min())
 
 
 def interior_point(objective: Objective, tolerance: float) -> Solution:
-    """Minimise F over the simplex (Mehrotra's predictor-corrector).
+    """Minimise F over the simplex (Mehrotra's predictor-corrector) to the duality gap `tolerance`.
 
     The Newton matrix is BᵀB + diag(s/z), B = Ω^½ A; by Woodbury one Cholesky factor of the M x M matrix I + B diag(z/s)
-    Bᵀ serves all solves of an iteration, and that matrix comes from `MomentMap.gram` without the grid's size.
+    Bᵀ serves all solves of an iteration, and that matrix comes from `MomentMap.gram` without the grid's size. Returns
+    the iterate with the smallest gap, which is above `tolerance` when double precision gave out.
 
-    Parameters
-    ----------
-    objective : Objective
-    tolerance : float
-        Stop at this duality gap.
-
-    Returns
-    -------
-    Solution
-        The iterate with the smallest gap; above `tolerance` when double precision gave out.
-
-    Examples
-    --------
     >>> from marginalia.synthesis.chebyshev.axes import Axis
     >>> objective = Objective(MomentMap([Axis.midpoints(2, degree=1)]), np.array([1.0, 0.5]), np.array([0.0, 1.0]))
     >>> interior_point(objective, 1e-9).z.round(3)
@@ -108,7 +78,7 @@ def interior_point(objective: Objective, tolerance: float) -> Solution:
     gradient = objective.gradient(z)
     multiplier = -float(gradient.min()) + 0.1 * float(np.abs(gradient).max())
     s = gradient + multiplier
-    best = Solution(z, gap_of(gradient, z), 0)
+    best = Solution(z, _gap(gradient, z), 0)
     stalled = 0
     for iteration in range(1, MAX_ITERATIONS + 1):
         if best.gap <= tolerance or stalled == PATIENCE:
@@ -126,7 +96,7 @@ def interior_point(objective: Objective, tolerance: float) -> Solution:
         s = s + length * ds
         multiplier += length * change
         gradient = objective.gradient(z)
-        gap = gap_of(gradient, z / z.sum())
+        gap = _gap(gradient, z / z.sum())
         if not np.isfinite(gap):
             break
         stalled = 0 if gap < best.gap else stalled + 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,19 +19,12 @@ BLOCK = 4096  # atoms contracted at a time
 class Measure:
     """A probability measure with finitely many atoms.
 
-    Attributes
-    ----------
-    atoms : ndarray of shape (n, d)
-    weights : ndarray of shape (n,)
-
-    Examples
-    --------
     >>> Measure.of([-0.5, 0.0, 0.5]).means(lambda x: np.stack([x, x**2])).round(3)
     array([0.   , 0.167])
     """
 
-    atoms: Array
-    weights: Array
+    atoms: Array  # shape (n, d)
+    weights: Array  # shape (n,)
 
     @classmethod
     def of(cls, points: ArrayLike) -> Measure:
@@ -46,16 +39,9 @@ class Measure:
         return int(self.atoms.shape[1])
 
     def means(self, functions: Callable[[Array], NDArray[Any]]) -> NDArray[Any]:
-        """Return E Π_i f_{a_i}(x_i) for all (a_1, …, a_d).
+        """Return E Π_i f_{a_i}(x_i) for all (a_1, …, a_d), shape (p, …, p).
 
-        Parameters
-        ----------
-        functions : callable
-            Maps n numbers to a p x n array, row a holding f_a.
-
-        Returns
-        -------
-        ndarray of shape (p, …, p), d axes
+        `functions` maps n numbers to a p x n array, row a holding f_a.
         """
         total: Any = 0.0
         for start in range(0, len(self.atoms), BLOCK):
@@ -72,20 +58,12 @@ class Measure:
 class GridMeasure:
     """A probability measure on a product grid.
 
-    Attributes
-    ----------
-    axes : tuple of ndarray
-        Nodes of each coordinate.
-    q : ndarray of shape (R_1, …, R_d)
-
-    Examples
-    --------
     >>> GridMeasure((np.array([-1.0, 0.0, 1.0]),), np.array([0.5, 0.0, 0.5])).scattered().atoms.ravel()
     array([-1.,  1.])
     """
 
-    axes: tuple[Array, ...]
-    q: Array
+    axes: tuple[Array, ...]  # nodes of each coordinate
+    q: Array  # shape (R_1, …, R_d)
 
     @property
     def d(self) -> int:
@@ -103,16 +81,3 @@ class GridMeasure:
 
 
 AnyMeasure = Measure | GridMeasure
-
-
-def sorted_difference(p: AnyMeasure, q: AnyMeasure) -> tuple[Array, Array]:
-    """Return the atoms of both measures on the line, ascending, and the signed weights of p - q.
-
-    >>> sorted_difference(Measure.of([0.5]), Measure.of([-0.5]))
-    (array([-0.5,  0.5]), array([-1.,  1.]))
-    """
-    parts: Sequence[Measure] = [m.scattered() if isinstance(m, GridMeasure) else m for m in (p, q)]
-    x = np.concatenate([m.atoms[:, 0] for m in parts])
-    weight = np.concatenate([parts[0].weights, -parts[1].weights])
-    order = np.argsort(x, kind="stable")
-    return x[order], weight[order]

@@ -43,17 +43,8 @@ def along(tensor: Array, matrices: Sequence[Array]) -> Array:
 
 
 class Degrees:
-    """The multi-indices {0..m_1} x … x {0..m_d} and what the method weighs them by.
+    """The multi-indices {0..m_1} x … x {0..m_d} and what the method weighs them by for smoothness `k`.
 
-    Parameters
-    ----------
-    degrees : sequence of int
-        m_1 … m_d.
-    k : int
-        Smoothness.
-
-    Examples
-    --------
     >>> Degrees((2, 1), k=2).noise_weights
     array([[0.  , 1.  ],
            [1.  , 0.5 ],
@@ -108,12 +99,6 @@ class Degrees:
 class MomentMap:
     """A: tensors over the grid to their moments, without ever building the matrix.
 
-    Parameters
-    ----------
-    axes : sequence of Axis
-
-    Examples
-    --------
     >>> MomentMap([Axis.midpoints(3, degree=2)]).apply(np.array([0.5, 0.0, 0.5])).round(3)
     array([ 1.   ,  0.   , -0.157])
     """

@@ -34,35 +34,17 @@ FIRST_ORDER_ITERATIONS = 300
 class Density:
     """A probability vector on a grid, fitted to noisy moments.
 
-    Attributes
-    ----------
-    axes : tuple of Axis
-    q : ndarray of shape (R_1, …, R_d)
-        Non-negative, sum 1.
-    moments : ndarray of shape (m_1 + 1, …, m_d + 1)
-        The noisy moments; entry 0 is 1.
-    sigma : float
-        Moment K carries noise of standard deviation sigma·‖K‖^(k/2).
-    gap : float
-        Duality gap in units of N₀ = ½σ²S, half the expected squared noise norm.
-    tolerance : float
-        The gap that was asked for.
-    solver : {"interior_point", "fista", "admm"}
-    iterations : int
-
-    Examples
-    --------
     >>> axes, q, moments = (Axis.midpoints(2, degree=1),), np.array([0.5, 0.5]), np.array([1.0, 0.1])
     >>> Density(axes, q, moments, sigma=0.1, gap=0.02, tolerance=0.1, solver="fista", iterations=30).message
     'fista, duality gap 0.02 N0 after 30 iterations'
     """
 
     axes: tuple[Axis, ...]
-    q: Array
-    moments: Array
-    sigma: float
-    gap: float
-    tolerance: float
+    q: Array  # shape (R_1, …, R_d), non-negative, sum 1
+    moments: Array  # noisy, shape (m_1 + 1, …, m_d + 1); entry 0 is 1
+    sigma: float  # moment K carries noise of standard deviation sigma·‖K‖^(k/2)
+    gap: float  # duality gap in units of N₀ = ½σ²S, half the expected squared noise norm
+    tolerance: float  # the gap that was asked for
     solver: str
     iterations: int
 
@@ -90,30 +72,23 @@ def release_density(
     tolerance: float = 0.1,
     max_iterations: int = FIRST_ORDER_ITERATIONS,
 ) -> Density:
-    """Release the distribution of `points` by moment matching.
+    """Release the distribution of `points` by moment matching (Algorithm 1).
 
-    Deviations from Algorithm 1: the grid is whatever `axes` say; `tight` and `corrected` noise in place of the
-    published one, which is too small; the fit stops at a duality gap of `tolerance` times half the noise, since
-    solving on fits noise.
+    Deviations: the grid is whatever `axes` say; `tight` and `corrected` noise in place of the published one, which is
+    too small; the fit stops at a duality gap of `tolerance` times half the noise, since solving on fits noise.
 
     Parameters
     ----------
     points : ndarray of shape (n, d)
         In [-1, 1]; n is public.
     axes : sequence of Axis
-    k : int
-        Smoothness: the density answers queries with k bounded derivatives.
-    epsilon, delta : float
+    k, epsilon, delta, calibration, tolerance, max_iterations
+        As in `ChebyshevMomentMatching`.
     ledger : Ledger
         Under ``replace_one``; gets one Gaussian event. With the published noise its sensitivity is the one that two
         corners of the cube attain, if that refutes epsilon: what it then reports is a lower bound.
     rng : numpy.random.Generator
         One normal per moment.
-    calibration : {"tight", "corrected", "published"}
-    tolerance : float
-        τ, in units of N₀.
-    max_iterations : int
-        Of the first-order solvers.
 
     Raises
     ------
@@ -163,17 +138,8 @@ def release_density(
 def fit_moments(
     moment_map: MomentMap, moments: Array, indices: Degrees, *, sigma: float, tolerance: float, max_iterations: int
 ) -> tuple[Solution, str, float]:
-    """Minimise Σ ‖K‖^(-2k) (moment error)² over densities on the grid.
+    """Minimise Σ ‖K‖^(-2k) (moment error)² over densities on the grid: (solution, solver, N₀).
 
-    Returns
-    -------
-    solution : Solution
-    solver : str
-    half_noise : float
-        N₀.
-
-    Examples
-    --------
     >>> axes, indices = [Axis.midpoints(2, degree=1)], Degrees((1,), 2)
     >>> rule = {"sigma": 0.1, "tolerance": 0.1, "max_iterations": 100}
     >>> solution, solver, half_noise = fit_moments(MomentMap(axes), np.array([1.0, 0.5]), indices, **rule)

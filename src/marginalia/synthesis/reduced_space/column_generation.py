@@ -32,31 +32,16 @@ MAX_ROUNDS = 500
 class Fit:
     """A probability vector on a space.
 
-    Attributes
-    ----------
-    support : ndarray of int
-        Points with positive weight.
-    weights : ndarray, same length
-        Sum 1.
-    value : float
-        The loss at `weights`.
-    lower : float
-        The optimum is at least this.
-    rounds, n_columns : int
-        Masters solved, and columns of the last one.
-
-    Examples
-    --------
     >>> Fit(np.array([0, 3]), np.array([0.5, 0.5]), value=0.1, lower=0.1, rounds=1, n_columns=4).weights
     array([0.5, 0.5])
     """
 
-    support: NDArray[np.intp]
-    weights: Array
-    value: float
-    lower: float
-    rounds: int
-    n_columns: int
+    support: NDArray[np.intp]  # points with positive weight
+    weights: Array  # sum 1
+    value: float  # the loss
+    lower: float  # the optimum is at least this
+    rounds: int  # masters solved
+    n_columns: int  # of the last master
 
 
 def fit_columns(space: Space, averages: Array, *, loss: Loss, gap: float, rng: np.random.Generator) -> Fit:

@@ -51,33 +51,16 @@ def noise_quantile(scale: float, n_noises: int, gamma: float, *, noise: str = "l
 class Guarantee:
     """What Theorem 2.3 asks and gives.
 
-    Attributes
-    ----------
-    accuracy : float
-        δ of the paper; the synthetic averages are within 8δ with probability 1 - 4γ.
-    bound : float
-        8δ.
-    n_synthetic : int
-        k, the least number of synthetic rows.
-    n_points : int
-        m, the least number of points of the reduced space; far more than practice needs.
-    applies : bool
-        Whether δ <= 1/2, without which the theorem says nothing.
-    vacuous : bool
-        Whether 8δ is no less than the trivial bound: 1 for {0,1}-valued functions, 2 for ±1-valued ones.
-
-    Examples
-    --------
     >>> Guarantee(0.2, 1.6, 100, 5000, applies=True, vacuous=True).bound
     1.6
     """
 
-    accuracy: float
-    bound: float
-    n_synthetic: int
-    n_points: int
-    applies: bool
-    vacuous: bool
+    accuracy: float  # δ of the paper; the synthetic averages are within 8δ with probability 1 - 4γ
+    bound: float  # 8δ
+    n_synthetic: int  # k, the least number of synthetic rows
+    n_points: int  # m, the least number of points of the reduced space; far more than practice needs
+    applies: bool  # δ <= 1/2, without which the theorem says nothing
+    vacuous: bool  # 8δ is no less than the trivial bound: 1 for {0,1}-valued functions, 2 for ±1-valued ones
 
 
 def guarantee(
@@ -92,26 +75,9 @@ def guarantee(
 ) -> Guarantee:
     """Solve Theorems 2.2 and 2.3 for the accuracy that n records buy.
 
-    Parameters
-    ----------
-    family : Family
-    n : int
-    epsilon : float
-    gamma : float, default 0.05
-        In (0, 1/4).
-    condition_number : float, default 1.0
-        K, a bound on κ(ν‖μ).
-    calibration : {"published", "tight"}
-    strict : bool, default False
-        Use the corrected sampling lemma for ±1-valued functions: √(2 ln(2|F|/γ)/n) in place of √(ln(|F|/γ)/n).
+    `gamma` lies in (0, 1/4); `condition_number` is K, a bound on κ(ν‖μ). `strict` uses the corrected sampling lemma for
+    ±1-valued functions: √(2 ln(2|F|/γ)/n) in place of √(ln(|F|/γ)/n).
 
-    Raises
-    ------
-    InputError
-        A parameter is out of range.
-
-    Examples
-    --------
     >>> promised = guarantee(Family("monomials", (2,) * 10, 2), 39_073, 1.0)
     >>> round(promised.accuracy, 4), promised.vacuous
     (0.0201, False)

@@ -35,27 +35,16 @@ class SamplingMeasure(Protocol):
 
 @dataclass(frozen=True)
 class TreeMeasure:
-    """A Markov tree (Chow and Liu 1968).
+    """A Markov tree, or several (Chow and Liu 1968).
 
-    Attributes
-    ----------
-    order : tuple of int
-        Attributes, every parent before its children.
-    parents : tuple of int
-        Of each in `order`; -1 for a root.
-    conditionals : tuple of ndarray
-        Of each in `order`: shape (1, size) for a root, else (size of the parent, size).
-
-    Examples
-    --------
     >>> copy = TreeMeasure((0, 1), (-1, 0), (np.array([[0.5, 0.5]]), np.eye(2)))
     >>> copy.density(np.array([[0, 0], [0, 1]]))
     array([0.5, 0. ])
     """
 
-    order: tuple[int, ...]
-    parents: tuple[int, ...]
-    conditionals: tuple[Array, ...]
+    order: tuple[int, ...]  # attributes, every parent before its children
+    parents: tuple[int, ...]  # of each in `order`; -1 for a root
+    conditionals: tuple[Array, ...]  # of each in `order`: shape (1, size) for a root, else (size of the parent, size)
 
     @classmethod
     def product(cls, probabilities: Sequence[Array]) -> TreeMeasure:
@@ -86,14 +75,8 @@ class TreeMeasure:
 
 @dataclass(frozen=True)
 class MixtureMeasure:
-    """A mixture of trees.
+    """A mixture of trees, each with its share.
 
-    Attributes
-    ----------
-    parts : tuple of (share, measure)
-
-    Examples
-    --------
     >>> skewed, uniform = TreeMeasure.product([np.array([1.0, 0.0])]), TreeMeasure.uniform((2,))
     >>> MixtureMeasure(((0.5, skewed), (0.5, uniform))).density(np.array([[0], [1]]))
     array([0.75, 0.25])

@@ -3,43 +3,45 @@
 from __future__ import annotations
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from marginalia.errors import InputError
 from marginalia.synthesis.reduced_space.families import Family
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
+SpaceName = Literal["auto", "sampled", "cube"]
+FitName = Literal["maxent", "lp", "l1"]
 
 BLOCK = 8192
 # A transform of the whole cube beats a product with the pool's matrix when the matrix has this many times its entries.
 WORTH_A_TRANSFORM = 16
 KERNEL_BITS = 7  # a transform over p bits is one product with a small matrix for every 7 of them
 
+AUTO_CUBE_CELLS = 2**16
+CUBE_CELLS = 2**22
+CUBE_MAXENT_CELLS = 2**16
+PARITY_ROWS, OTHER_ROWS = 600, 1500
+WARNED_ROWS = 400
+MATRIX_BYTES = 500_000_000
+
 
 class Space(ABC):
     """Points z_1 … z_m with the matrix A = [f(z_i)], |F| - 1 rows, never stored in floating point.
 
-    Attributes
-    ----------
-    family : Family
-    size : int
-        m, duplicates merged.
-    base : ndarray of shape (m,)
-        Share of the draws that fell on each point; the centre of the maximum-entropy fit.
-
-    Examples
-    --------
     >>> issubclass(Pool, Space), issubclass(Cube, Space)
     (True, True)
     """
 
     family: Family
-    size: int
-    base: Array
+    size: int  # m, duplicates merged
+    base: Array  # share of the draws that fell on each point; the centre of the maximum-entropy fit
 
     @abstractmethod
     def price(self, y: Array) -> Array:
@@ -59,16 +61,8 @@ class Space(ABC):
 
 
 class Pool(Space):
-    """Points drawn from a sampling measure.
+    """Points drawn from a sampling measure; repeated draws, shape (m, p), are merged.
 
-    Parameters
-    ----------
-    family : Family
-    draws : integer ndarray of shape (m, p)
-        With repetitions, which are merged.
-
-    Examples
-    --------
     >>> pool = Pool(Family("parities", (2, 2), 1), np.array([[0, 1], [1, 1], [0, 1]]))
     >>> pool.base.round(3), pool.means(pool.base).round(3)
     (array([0.667, 0.333]), array([ 0.333, -1.   ]))
@@ -164,6 +158,57 @@ class Cube(Space):
             kernel = _kernel(self.family.kind, g)
             tensor = np.tensordot(tensor, kernel.T if transpose else kernel, axes=(0, 1))
         return tensor.ravel()
+
+
+def choose_space(family: Family, space: SpaceName, solution: FitName, n_points: int) -> Literal["sampled", "cube"]:
+    """Return the space to use; refuse what is too large, in one line with size and limit.
+
+    ``auto`` stands for the whole domain up to 65,536 cells, and for `n_points` draws beyond.
+
+    Raises
+    ------
+    InputError
+        Too many functions, or too large a space.
+
+    Warns
+    -----
+    UserWarning
+        More than 400 functions: minutes.
+
+    Examples
+    --------
+    >>> [choose_space(Family("parities", (2,) * p, 2), "auto", "maxent", 10_000) for p in (10, 20)]
+    ['cube', 'sampled']
+    """
+    cells = math.prod(family.sizes)
+    rows, limit = family.n_rows, PARITY_ROWS if family.kind == "parities" else OTHER_ROWS
+    if rows > limit:
+        raise InputError(
+            f"reduced_space: {rows} {family.kind} (order {family.order} on {len(family.sizes)} columns) exceed the "
+            f"limit of {limit}; lower the order or take fewer columns"
+        )
+    if space == "cube" and cells > CUBE_CELLS:
+        raise InputError(
+            f"reduced_space: the whole domain has {cells} cells, the limit of space='cube' is {CUBE_CELLS}; "
+            "use space='sampled'"
+        )
+    if space == "cube" and solution == "maxent" and cells > CUBE_MAXENT_CELLS:
+        raise InputError(
+            f"reduced_space: solution='maxent' on the whole domain of {cells} cells exceeds the limit of "
+            f"{CUBE_MAXENT_CELLS}; use solution='lp' or space='sampled'"
+        )
+    if space == "cube" or (space == "auto" and cells <= AUTO_CUBE_CELLS):
+        chosen: Literal["sampled", "cube"] = "cube"
+    elif rows * n_points > MATRIX_BYTES:
+        raise InputError(
+            f"reduced_space: {rows} functions on {n_points} points take {rows * n_points} bytes, the limit is "
+            f"{MATRIX_BYTES}; lower n_points"
+        )
+    else:
+        chosen = "sampled"
+    if rows > WARNED_ROWS:
+        warnings.warn(f"reduced_space: {rows} functions; the linear program may take minutes", stacklevel=4)
+    return chosen
 
 
 def _kernel(kind: str, bits: int) -> Array:

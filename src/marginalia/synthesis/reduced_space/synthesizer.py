@@ -19,10 +19,9 @@ from marginalia.synthesis.base import Synthesizer
 from marginalia.synthesis.reduced_space.column_generation import fit_columns
 from marginalia.synthesis.reduced_space.families import Family, Kind
 from marginalia.synthesis.reduced_space.guarantees import gaussian_sigma, laplace_scale, noise_quantile
-from marginalia.synthesis.reduced_space.limits import FitName, SpaceName, choose_space
 from marginalia.synthesis.reduced_space.maximum_entropy import maximum_entropy
 from marginalia.synthesis.reduced_space.sampling import SamplingMeasure, released_measure
-from marginalia.synthesis.reduced_space.spaces import Cube, Pool
+from marginalia.synthesis.reduced_space.spaces import Cube, FitName, Pool, SpaceName, choose_space
 from marginalia.synthesis.weighted import check_sampling, copies
 
 Array = NDArray[np.float64]
@@ -155,13 +154,8 @@ class ReducedSpaceLP(Synthesizer):
         """Return a bound on max_f |⟨f, fit⟩ - ⟨f, data⟩| that holds with probability 1 - gamma, for any data.
 
         It is the fit's residual plus the quantile of the largest noise, both public; tighter than the theorem's 8δ, and
-        it needs neither a population nor a large space.
-
-        Parameters
-        ----------
-        gamma : float, default 0.05
-        table : Table, optional
-            Synthetic rows drawn from the fit: adds what drawing them cost.
+        it needs neither a population nor a large space. With `table`, synthetic rows drawn from the fit, it adds what
+        drawing them cost.
         """
         self._check_fitted()
         family = self._family()
