@@ -57,15 +57,15 @@ class Exhaustive(Synthesizer):
     Attributes
     ----------
     counts_ : ndarray of shape (sizes of all columns)
-        The data set found.
+        The closest data set.
     objective_ : float
         Its value of the objective.
     measurements_ : list of Measurement
 
     Notes
     -----
-    For any data set found, max_q ||M_q(D_s) - M_q(D_r)||_1 <= objective_ + objective(D_r), a quantity that only who
-    holds D_r can compute.
+    For any result D_s, max_q ||M_q(D_s) - M_q(D_r)||_1 <= objective_ + objective(D_r), a quantity that only who holds
+    D_r can compute.
 
     Examples
     --------
@@ -133,13 +133,10 @@ class Exhaustive(Synthesizer):
         return max(float(np.abs(np.asarray(m.values) - table.counts(m.attributes)).sum()) for m in self.measurements_)
 
     def marginal(self, attributes: Sequence[str]) -> NDArray[np.float64]:
-        """Return the counts of the data set found."""
+        """Return the counts of the closest data set."""
         self._check_fitted()
         axes = [self.domain_.index(a) for a in attributes]
-        others = tuple(i for i in range(len(self.domain_)) if i not in axes)
-        kept = sorted(axes)
-        summed = self.counts_.sum(axis=others).astype(np.float64)
-        return np.transpose(summed, [kept.index(a) for a in axes])
+        return np.einsum(self.counts_, range(len(self.domain_)), axes).astype(np.float64)
 
     def _sample(self, n_rows: int, rng: np.random.Generator) -> Table:
         flat = self.counts_.ravel().astype(np.float64)
@@ -163,7 +160,7 @@ class Exhaustive(Synthesizer):
 
 
 def _up_to(domain: Domain, order: int) -> Iterator[tuple[str, ...]]:
-    for k in range(1, min(order, len(domain)) + 1):
+    for k in range(1, min(int(order), len(domain)) + 1):
         yield from itertools.combinations(domain.names, k)
 
 

@@ -178,11 +178,8 @@ class ChebyshevMomentMatching(Synthesizer):
             tolerance=self.tolerance,
             max_iterations=int(self.max_iterations),
         )
-        self.axes_ = density.axes
-        self.weights_ = density.q
-        self.sigma_ = density.sigma
-        self.gap_ = density.gap
-        self.message_ = density.message
+        self.axes_, self.weights_ = density.axes, density.q
+        self.sigma_, self.gap_, self.message_ = density.sigma, density.gap, density.message
 
     def _sample(self, n_rows: int, rng: np.random.Generator) -> Table:
         counts = copies(self.weights_.ravel(), n_rows, self.sampling, rng)

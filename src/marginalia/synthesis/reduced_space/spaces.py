@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -70,16 +69,14 @@ class Pool(Space):
 
     def __init__(self, family: Family, draws: NDArray[np.integer]) -> None:
         self.family = family
-        flat = np.ravel_multi_index(tuple(draws.T), family.sizes) if _fits(family.sizes) else None
-        if flat is not None:
-            _, first, counts = np.unique(flat, return_index=True, return_counts=True)
-        else:
-            _, first, counts = np.unique(draws, axis=0, return_index=True, return_counts=True)
+        cells = math.prod(family.sizes)
+        # Sorting cell numbers is faster than sorting rows, where such a number fits.
+        rows = np.ravel_multi_index(tuple(draws.T), family.sizes) if cells < 2**62 else draws
+        _, first, counts = np.unique(rows, axis=0, return_index=True, return_counts=True)
         self._codes = np.ascontiguousarray(draws[first], dtype=np.int16)
         self._matrix = family.values(self._codes)
         self.size = len(first)
         self.base = counts / counts.sum()
-        cells = math.prod(family.sizes)
         self._cube = None
         if family.kind != "cells" and WORTH_A_TRANSFORM * cells <= self._matrix.size:
             self._cube, self._cells = Cube(family), np.ravel_multi_index(tuple(self._codes.T), family.sizes)
@@ -218,7 +215,3 @@ def _kernel(kind: str, bits: int) -> Array:
     for _ in range(bits):
         kernel = np.kron(kernel, small)
     return kernel
-
-
-def _fits(sizes: Sequence[int]) -> bool:
-    return math.prod(sizes) < 2**62

@@ -26,6 +26,7 @@ from marginalia.synthesis.weighted import check_sampling, copies
 
 Array = NDArray[np.float64]
 
+ARRAYS = ("support", "weights", "averages", "fitted")  # what a file keeps of a fit, beside three numbers
 SLACK = 1.05  # the maximum-entropy fit allows this much more than the optimum t*
 
 
@@ -246,9 +247,10 @@ class ReducedSpaceLP(Synthesizer):
         return release(lambda: family.sums(table.codes) / n_public, n_public), scale / n_public, n_public
 
     def _draws(self, family: Family, rng: np.random.Generator) -> NDArray[np.integer]:
+        m = int(self.n_points)
         if isinstance(self.measure, str):
-            return released_measure(self.measure, family, self.averages_, self.scale_).sample(self.n_points, rng)
-        draws = np.asarray(self.measure.sample(self.n_points, rng))
+            return released_measure(self.measure, family, self.averages_, self.scale_).sample(m, rng)
+        draws = np.asarray(self.measure.sample(m, rng))
         inside = draws.ndim == 2 and draws.shape[1] == len(family.sizes) and draws.dtype.kind in "iu"
         if not inside or (draws < 0).any() or (draws >= np.array(family.sizes)).any():
             raise InputError("reduced_space: the sampler returned points outside the table's domain")
@@ -259,17 +261,10 @@ class ReducedSpaceLP(Synthesizer):
         return Table(self.support_[rng.permutation(np.repeat(np.arange(counts.size), counts))], self.domain_)
 
     def _state(self) -> dict[str, NDArray[Any]]:
-        return {
-            "support": self.support_,
-            "weights": self.weights_,
-            "averages": self.averages_,
-            "fitted": self.fitted_,
-            "numbers": np.array([self.scale_, self.optimum_, self.residual_]),
-        }
+        arrays = {name: getattr(self, f"{name}_") for name in ARRAYS}
+        return {**arrays, "numbers": np.array([self.scale_, self.optimum_, self.residual_])}
 
     def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        self.support_ = state["support"]
-        self.weights_ = state["weights"]
-        self.averages_ = state["averages"]
-        self.fitted_ = state["fitted"]
+        for name in ARRAYS:
+            setattr(self, f"{name}_", state[name])
         self.scale_, self.optimum_, self.residual_ = (float(v) for v in state["numbers"])
