@@ -108,7 +108,7 @@ class Exhaustive(Synthesizer):
         )
         self.measurements_ = measure_all(table, queries, sigma, ledger, rng)
         self.n_rows_ = table.n_rows
-        problem = _Problem.of(domain, self.measurements_)
+        problem = _Problem(domain, self.measurements_)
         n, cells = table.n_rows, math.prod(domain.sizes)
         enumerable = math.comb(n + cells - 1, n) <= _MAX_DATASETS
         if self.search == "exhaustive" or (self.search == "auto" and enumerable):
@@ -167,11 +167,7 @@ def _up_to(domain: Domain, order: int) -> Iterator[tuple[str, ...]]:
 class _Problem:
     """Noisy marginals y = concatenation over q, and the 0/1 matrix that sums cells of the domain into them."""
 
-    def __init__(self, sums: Array, y: Array, starts: NDArray[np.intp]) -> None:
-        self.sums, self.y, self.starts = sums, y, starts
-
-    @classmethod
-    def of(cls, domain: Domain, measurements: Sequence[Measurement]) -> _Problem:
+    def __init__(self, domain: Domain, measurements: Sequence[Measurement]) -> None:
         cells = np.indices(domain.sizes).reshape(len(domain), -1)
         blocks, values = [], []
         for m in measurements:
@@ -179,8 +175,8 @@ class _Problem:
             at = np.ravel_multi_index(tuple(cells[domain.index(a)] for a in m.attributes), shape)
             blocks.append((at[None, :] == np.arange(math.prod(shape))[:, None]).astype(np.float64))
             values.append(np.ravel(np.asarray(m.values)))
-        starts = np.cumsum([0, *(len(v) for v in values[:-1])])
-        return cls(np.vstack(blocks), np.concatenate(values), starts)
+        self.sums, self.y = np.vstack(blocks), np.concatenate(values)
+        self.starts = np.cumsum([0, *(len(v) for v in values[:-1])])
 
     def distances(self, counts: NDArray[Any]) -> Array:
         """Return ||noisy_q - M_q||_1 for every q, of one data set or, shape (..., cells), of many."""
