@@ -1,4 +1,9 @@
-"""What the excess-risk cards share: the generator with the paper's constants, its rows, and how models are tested."""
+"""What the cards of Zhou et al. share: their data sets, AIM with their constants, splits, models and scores.
+
+Zhou, Liang, Brugere, Dervovic, Polychroniadou, Wu and Dachman-Soled, "Bounding the Excess Risk for Linear Models
+Trained on Marginal-Preserving, Differentially-Private, Synthetic Data". The values they print are in `reported`:
+``excess_risk_datasets.csv`` (Table 1), ``excess_risk_table2.csv`` (Table 2) and ``excess_risk_fig1.csv`` (Figure 1).
+"""
 
 from __future__ import annotations
 
@@ -10,65 +15,64 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data.table import Table
-from marginalia.errors import InputError
-from marginalia.marginals.workload import marginal_errors
+from marginalia.errors import unknown_name
+from marginalia.papers.excess_risk.form import Folders
 from marginalia.sweep.metrics import roc_auc
+from marginalia.sweep.protocols import Prepared, Task
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
 if TYPE_CHECKING:
-    from marginalia.synthesis import AIM
+    from marginalia.synthesis.aim import AIM
 
 Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
 
-CARD = "excess_risk_table2"
-NAMES = ("compas", "heart", "law", "adult", "churn", "dutch")  # cheapest first
-SETS = tuple(f"{name}@dpml" for name in NAMES)
+LABELS = {
+    "adult": "Adult", "churn": "Churn", "compas": "COMPAS", "dutch": "Dutch", "heart": "Heart", "law": "Law",
+}  # fmt: skip
+SETS = tuple(f"{name}@dpml" for name in ("compas", "heart", "law", "adult", "churn", "dutch"))  # cheapest first
 TEST_FRACTION = 0.2
 DENSE_CELLS = 1e6
+STREAM = "excess_risk_table2"  # every card draws the synthetic sets and splits of Table 2
 
 
-def generator(table: Table, epsilon: float, *, root_seed: int, name: str, draw: int, **parameters: Any) -> AIM:
-    """Return AIM fitted on all rows with the paper's constants: 4-way workload, 100 MB, delta = 1/n², add/remove.
+def read_set(name: str, data: Folders) -> tuple[Table, Task]:
+    """Return the rows of one of the paper's data sets, and the task that the paper learns on it."""
+    if name not in SETS:
+        raise unknown_name("data set of the excess-risk paper", name, SETS)
+    prepared = Prepared.load(data[name])
+    return prepared.table, next(task for task in prepared.tasks if task.task == "logistic")
 
-    Parameters
-    ----------
-    table : Table
-    epsilon : float
-    root_seed, name, draw : int, str, int
-        The same root seed, data set and number of the synthetic set give the same fit in every card.
-    **parameters
-        Of `AIM`, to run smaller.
+
+def fit_aim(table: Table, epsilon: float, *, root_seed: int, name: str, draw: int, **parameters: Any) -> AIM:
+    """Fit AIM to all rows with the paper's constants: 4-way workload, 100 MB, delta = 1/n², add/remove.
+
+    The same root seed, data set and number of the synthetic set give the same fit in every card; `parameters` are
+    those of `AIM`, to run smaller.
     """
-    from marginalia.synthesis import AIM
+    from marginalia.synthesis.aim import AIM
 
     constants = {"workload": 4, "max_cells": 1e6, "max_model_mb": 100, **parameters}
-    seed = seed_of(root_seed, CARD, name, draw, "aim", float(epsilon))
-    return AIM(epsilon=epsilon, delta=1 / table.n_rows**2, relation="add_remove", random_state=seed, **constants).fit(
-        table
-    )
+    seed = seed_of(root_seed, STREAM, name, draw, "aim", float(epsilon))
+    aim = AIM(epsilon=epsilon, delta=1 / table.n_rows**2, relation="add_remove", random_state=seed, **constants)
+    return aim.fit(table)
 
 
-def splits(
-    name: str, draw: int, count: int, root_seed: int, *n_rows: int
-) -> Iterator[tuple[tuple[NDArray[np.intp], NDArray[np.intp]], ...]]:
+def splits(name: str, draw: int, count: int, root_seed: int, *n_rows: int) -> Iterator[tuple[tuple[Rows, Rows], ...]]:
     """Yield `count` random 80/20 splits, as (training, test) positions of each of several tables.
 
     A synthetic set has splits of its own, as in the paper, whose splits are not seeded; they are the same at every
     epsilon, and those of the real rows (the first table) do not depend on the other tables.
     """
     for split in range(count):
-        rng = np.random.default_rng(seed_sequence(root_seed, CARD, name, draw, "split", split))
-        yield tuple(_halves(rng.permutation(n)) for n in n_rows)
-
-
-def _halves(order: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    n_test = int(np.ceil(TEST_FRACTION * len(order)))
-    return order[n_test:], order[:n_test]
+        rng = np.random.default_rng(seed_sequence(root_seed, STREAM, name, draw, "split", split))
+        orders = [(rng.permutation(n), int(np.ceil(TEST_FRACTION * n))) for n in n_rows]
+        yield tuple((order[n_test:], order[:n_test]) for order, n_test in orders)
 
 
 @dataclass(frozen=True)
 class Coded:
-    """Raw integer codes as features, and a target's codes (S6: nothing is scaled, nothing is one-hot)."""
+    """Raw integer codes as features (nothing is scaled, nothing is one-hot, as in the paper), and a target's codes."""
 
     X: Array
     y: NDArray[np.int64]
@@ -78,78 +82,64 @@ class Coded:
         """Return the features and the target of `table`."""
         return cls(table.drop(target).codes.astype(float), table.column(target).astype(np.int64))
 
-    def take(self, rows: NDArray[np.intp]) -> Coded:
+    def take(self, rows: Rows) -> Coded:
         """Return some of the rows."""
         return Coded(self.X[rows], self.y[rows])
 
 
-@dataclass(frozen=True)
-class Fitted:
-    """Probabilities of each class: of a logistic regression, or of the only class there was."""
-
-    classes: NDArray[np.int64]
-    model: Any
-
-    def probabilities(self, X: Array) -> Array:
-        """Return P(class | x), shape (n, classes)."""
-        return np.ones((len(X), 1)) if self.model is None else np.asarray(self.model.predict_proba(X))
-
-    def scores(self, test: Coded) -> dict[str, float]:
-        """Return accuracy and, for a target of two codes, ROC-AUC and empirical risk -mean ln(p_true + 1e-16)."""
-        probabilities = self.probabilities(test.X)
-        found = {"accuracy": float(np.mean(self.classes[probabilities.argmax(axis=1)] == test.y))}
-        if self.classes.max() <= 1 and test.y.max() <= 1:
-            found["roc_auc"] = roc_auc(test.y, self._of(1, probabilities))
-            found["empirical_risk"] = self.risk(test)
-        return found
-
-    def risk(self, rows: Coded) -> float:
-        """Return the mean of -ln(p_true + 1e-16)."""
-        probabilities = self.probabilities(rows.X)
-        true = np.zeros(len(rows.y))
-        for label in self.classes:
-            true = np.where(rows.y == label, self._of(int(label), probabilities), true)
-        return float(-np.mean(np.log(true + 1e-16)))
-
-    def _of(self, label: int, probabilities: Array) -> Array:
-        at = np.flatnonzero(self.classes == label)
-        return probabilities[:, at[0]] if at.size else np.zeros(len(probabilities))
-
-
-def fit_logistic(rows: Coded) -> Fitted:
+def fit_logistic(rows: Coded) -> Any:
     """Fit the paper's model: scikit-learn's logistic regression with its defaults (L2, C = 1, intercept).
 
     Solved by Newton's method instead of L-BFGS: the same objective, whose optimum L-BFGS on raw codes approaches
-    slowly (its default tolerance leaves probabilities off by up to 2e-3).
+    slowly (its default tolerance leaves probabilities off by up to 2e-3). Rows of one class give that class.
     """
+    from sklearn.dummy import DummyClassifier
     from sklearn.linear_model import LogisticRegression
 
-    classes = np.unique(rows.y)
-    if classes.size == 1:
-        return Fitted(classes, None)
-    model = LogisticRegression(solver="newton-cholesky", max_iter=10_000, tol=1e-8)
-    return Fitted(classes, model.fit(rows.X, rows.y))
+    if np.unique(rows.y).size == 1:
+        return DummyClassifier().fit(rows.X, rows.y)
+    return LogisticRegression(solver="newton-cholesky", max_iter=10_000, tol=1e-8).fit(rows.X, rows.y)
+
+
+def scores(model: Any, test: Coded) -> dict[str, float]:
+    """Return accuracy and, for a target of two codes, ROC-AUC and empirical risk."""
+    p = _probabilities(model, test)
+    values = {"accuracy": float(np.mean(p.argmax(axis=1) == test.y))}
+    if p.shape[1] == 2:
+        values |= {"roc_auc": roc_auc(test.y, p[:, 1]), "empirical_risk": risk(model, test)}
+    return values
+
+
+def risk(model: Any, rows: Coded) -> float:
+    """Return the empirical risk, the mean of -ln(P(y | x) + 1e-16)."""
+    p = _probabilities(model, rows)
+    return float(-np.mean(np.log(p[np.arange(len(p)), rows.y] + 1e-16)))
+
+
+def _probabilities(model: Any, rows: Coded) -> Array:
+    """Return P(code | x) at [row, code], 0 for a code that the model has not seen."""
+    p = np.zeros((len(rows.y), 1 + max(1, int(model.classes_[-1]), int(rows.y.max()))))
+    p[:, model.classes_] = model.predict_proba(rows.X)
+    return p
 
 
 def marginal_distances(real: Table, synthetic: Table, cliques: Iterable[Sequence[str]]) -> Array:
     """Return half the L1 distance of normalised marginals; of large ones, only cells that occur are looked at."""
-    found = []
-    for names in cliques:
-        if real.domain.n_cells(names) <= DENSE_CELLS:
-            found.append(float(marginal_errors([names], real, synthetic)[0]))
-        else:
-            found.append(_sparse_distance(real, synthetic, names))
-    return np.array(found)
+    from marginalia.marginals.workload import marginal_errors
+
+    return np.array(
+        [
+            float(marginal_errors([names], real, synthetic)[0])
+            if real.domain.n_cells(names) <= DENSE_CELLS
+            else _sparse_distance(real, synthetic, names)
+            for names in cliques
+        ]
+    )
 
 
 def _sparse_distance(real: Table, synthetic: Table, names: Sequence[str]) -> float:
     sizes = [real.domain[name].size for name in names]
-    if np.prod([float(s) for s in sizes]) >= 2**62:
-        raise InputError(f"the marginal on {tuple(names)} has more cells than can be numbered")
-    keys = [
-        np.ravel_multi_index(tuple(table.column(name).astype(np.int64) for name in names), sizes)
-        for table in (real, synthetic)
-    ]
-    cell = np.unique(np.concatenate(keys), return_inverse=True)[1]
-    weights = np.repeat([1 / max(1, real.n_rows), -1 / max(1, synthetic.n_rows)], [len(k) for k in keys])
+    codes = [np.column_stack([t.column(name) for name in names]).astype(np.int64) for t in (real, synthetic)]
+    cell = np.unique(np.ravel_multi_index(tuple(np.concatenate(codes).T), sizes), return_inverse=True)[1]
+    weights = np.repeat([1 / max(1, real.n_rows), -1 / max(1, synthetic.n_rows)], [len(c) for c in codes])
     return 0.5 * float(np.abs(np.bincount(cell, weights)).sum())

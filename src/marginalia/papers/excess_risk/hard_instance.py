@@ -19,6 +19,8 @@ from scipy.special import gammaln, logsumexp
 from marginalia.errors import InputError
 
 Array = NDArray[np.float64]
+Signs = NDArray[np.int8]
+Counts = NDArray[np.int64]
 
 
 def margin_loss(t: Array, gamma: float) -> Array:
@@ -46,14 +48,7 @@ class HardInstance:
     A row draws y = ±1 and (u, v) from (g, 0), (-1, 1/2), (1, 1) with probabilities p, 2gp, gp, p = 1/(1 + 3g). Exactly
     (1 + u)/2 of the hidden columns equal y s_j, the others -y s_j; exactly (1 + v)/2 of the known ones equal y. Since
     E[u] = E[uv] = 0, every marginal of at most three columns, label included, is the same for s and -s; yet a
-    linear separator exists.
-
-    Attributes
-    ----------
-    g : float
-        In (0, 1).
-    hidden, known : int
-        Numbers of columns; (1 + g) hidden / 2 must be whole, as must 3 known / 4.
+    linear separator exists. 0 < g < 1; (1 + g) hidden / 2 must be whole, as must 3 known / 4.
     """
 
     g: float
@@ -64,19 +59,13 @@ class HardInstance:
         """Refuse sizes for which the columns cannot be divided as wanted."""
         for share, columns in (((1 + self.g) / 2, self.hidden), (0.75, self.known), (0.5, self.known)):
             if not 0 < self.g < 1 or abs(share * columns - round(share * columns)) > 1e-9:
-                raise InputError(
-                    f"hard instance: {share:g} of {columns} columns is not a whole number; change g or the size"
-                )
+                raise InputError(f"hard instance: {share:g} of {columns} columns is not a whole number; change g")
 
     @property
     def atoms(self) -> tuple[Array, Array, Array]:
         """Values u, v and their probabilities."""
         p = 1 / (1 + 3 * self.g)
-        return (
-            np.array([self.g, -1.0, 1.0]),
-            np.array([0.0, 0.5, 1.0]),
-            np.array([p, 2 * self.g * p, self.g * p]),
-        )
+        return np.array([self.g, -1.0, 1.0]), np.array([0.0, 0.5, 1.0]), np.array([p, 2 * self.g * p, self.g * p])
 
     @property
     def tau(self) -> float:
@@ -85,10 +74,8 @@ class HardInstance:
 
     def scale(self, direction: Array) -> Array:
         """Return (a, b) along `direction` at the edge of the norm ball: w = (a s/hidden, b 1/known)."""
-        direction = np.asarray(direction, dtype=np.float64)
-        return (
-            direction * self.tau / np.sqrt(direction[..., :1] ** 2 / self.hidden + direction[..., 1:] ** 2 / self.known)
-        )
+        norm = np.sqrt(direction[..., :1] ** 2 / self.hidden + direction[..., 1:] ** 2 / self.known)
+        return np.asarray(direction * self.tau / norm)
 
     @cached_property
     def margin(self) -> float:
@@ -114,8 +101,7 @@ class HardInstance:
     @cached_property
     def optimum(self) -> float:
         """Least expected loss over the norm ball."""
-        u, v, p = self.atoms
-        return self._minimise(u, v, p)[0]
+        return self._minimise(*self.atoms)[0]
 
     @cached_property
     def lower_bound(self) -> float:
@@ -141,25 +127,22 @@ class HardInstance:
             "jac": lambda x: np.array([-2 * x[0] / self.hidden, -2 * x[1] / self.known]),
         }
         start = 0.5 * self.scale(np.array([1.0, 1.0]))
-        found = minimize(
-            objective, start, jac=True, method="SLSQP", constraints=[radius], options={"ftol": 1e-14, "maxiter": 500}
-        )
-        return float(found.fun), np.asarray(found.x)
+        options: Any = {"ftol": 1e-14, "maxiter": 500}
+        best = minimize(objective, start, jac=True, method="SLSQP", constraints=[radius], options=options)
+        return float(best.fun), np.asarray(best.x)
 
-    def secret(self, rng: np.random.Generator) -> NDArray[np.int8]:
+    def secret(self, rng: np.random.Generator) -> Signs:
         """Return a random s."""
         return rng.choice(np.array([-1, 1], np.int8), size=self.hidden)
 
-    def draw(self, n: int, s: NDArray[np.int8], rng: np.random.Generator) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
+    def draw(self, n: int, s: Signs, rng: np.random.Generator) -> tuple[Signs, Signs]:
         """Return n rows X (hidden columns first) and labels y, all ±1."""
         u, v, p = self.atoms
         at = rng.choice(len(p), size=n, p=p)
         agree = [np.rint((1 + w) * c / 2).astype(int) for w, c in ((u, self.hidden), (v, self.known))]
         return self._rows(agree[0][at], agree[1][at], s, rng)
 
-    def _rows(
-        self, hidden: NDArray[np.int64], known: NDArray[np.int64], s: NDArray[np.int8], rng: np.random.Generator
-    ) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
+    def _rows(self, hidden: Counts, known: Counts, s: Signs, rng: np.random.Generator) -> tuple[Signs, Signs]:
         """Return rows in which so many columns, at random places, agree with y s and with y."""
         n = len(hidden)
         y = rng.choice(np.array([-1, 1], np.int8), size=n)
@@ -174,31 +157,23 @@ class HardInstance:
 
         What a graphical model fitted to all of them exactly would be. The marginals are invariant under permutations
         within each block and under changing all signs with y, hence so is the law: it is one of the numbers of columns
-        that agree.
-
-        Returns
-        -------
-        ndarray of shape (hidden + 1, known + 1)
-            Probability that i hidden columns equal y s_j and k known ones equal y.
+        that agree, at [i, k] the probability that i hidden columns equal y s_j and k known ones equal y.
         """
         orders = [
             (a, b)
             for a, b in itertools.product(range(d + 1), repeat=2)
             if a + b and a + b + (a + b) % 2 <= d and a <= self.hidden and b <= self.known
         ]
-        u, v, p = self.atoms
         hidden, known = (_symmetric_means(c, d) for c in (self.hidden, self.known))
         true = np.zeros((self.hidden + 1, self.known + 1))
-        for x, z, weight in zip(u, v, p, strict=True):
-            true[round((1 + x) * self.hidden / 2), round((1 + z) * self.known / 2)] += weight
+        for u, v, p in zip(*self.atoms, strict=True):
+            true[round((1 + u) * self.hidden / 2), round((1 + v) * self.known / 2)] += p
         features = np.array([np.outer(hidden[a], known[b]).ravel() for a, b in orders])
         moments = features @ true.ravel()
         base = np.add.outer(_log_binomials(self.hidden), _log_binomials(self.known)).ravel()
         return _matched(features, moments, base).reshape(true.shape)
 
-    def draw_from(
-        self, law: Array, n: int, s: NDArray[np.int8], rng: np.random.Generator
-    ) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
+    def draw_from(self, law: Array, n: int, s: Signs, rng: np.random.Generator) -> tuple[Signs, Signs]:
         """Return rows and labels from a law like `maximum_entropy`'s, for the secret s."""
         at = rng.choice(law.size, size=n, p=law.ravel() / law.sum())
         hidden, known = np.unravel_index(at, law.shape)
@@ -211,18 +186,10 @@ class HardInstance:
         a, b = self._minimise(u, v, law.ravel() / law.sum())[1]
         return float(a), float(b)
 
-    def fit(self, X: NDArray[np.int8], y: NDArray[np.int8], *, steps: int = 2000, tolerance: float = 1e-9) -> Array:
+    def fit(self, X: Signs, y: Signs, *, steps: int = 2000, tolerance: float = 1e-9) -> Array:
         """Minimise the mean loss on rows over the norm ball by accelerated projected gradients.
 
-        Parameters
-        ----------
-        steps : int
-        tolerance : float
-            Stop when the model moves by less, relative to tau.
-
-        Returns
-        -------
-        ndarray of shape (hidden + known,)
+        They stop when the model, of shape (hidden + known,), moves by less than `tolerance` tau.
         """
         Z = X * y[:, None].astype(np.float64)
         n = len(y)
@@ -251,12 +218,10 @@ def _log_binomials(columns: int) -> Array:
 
 def _symmetric_means(columns: int, order: int) -> Array:
     """Return the mean product of k different of `columns` ±1 values of which i are +1, at [k, i] (Krawtchouk)."""
-    i = np.arange(columns + 1)
-    total = 2.0 * i - columns
+    total = 2.0 * np.arange(columns + 1) - columns
     means = np.zeros((order + 1, columns + 1))
     means[0] = 1.0
-    if order >= 1:
-        means[1] = total / columns
+    means[1] = total / columns
     for k in range(1, min(order, columns)):
         # e_{k+1} (k+1) = e_1 e_k - (columns - k + 1) e_{k-1}, since every square is 1; means are e_k / C(columns, k).
         means[k + 1] = (total * means[k] - k * means[k - 1]) / (columns - k)

@@ -6,7 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalia.papers.excess_risk.table2_tables import METRICS, apart, reported, table2
+from marginalia.papers.excess_risk.table2 import apart
+from marginalia.papers.excess_risk.table2 import tables as table2
+from marginalia.papers.excess_risk.utility import METRICS
+from marginalia.papers.reported import reported
 
 NAMES = ("adult", "heart")
 

@@ -1,0 +1,83 @@
+"""What Table 2 of Zhou et al. and its strict twin share: parts, spelling of epsilon, and panels of three metrics."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from marginalia.papers.card import Settings, part_name, part_values
+from marginalia.papers.excess_risk.data import LABELS, Coded, fit_logistic, risk, scores
+from marginalia.papers.excess_risk.form import Figure, Frame, in_style
+from marginalia.reporting.style import METHODS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+KEYS = ["dataset", "metric", "epsilon"]
+METRICS = {"accuracy": "accuracy", "roc_auc": "ROC-AUC", "empirical_risk": "empirical risk"}
+EPSILONS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0)
+PUBLISHED = "#D55E00"
+
+
+def spelled(epsilon: float) -> str:
+    """Return epsilon as the published files spell it: ``real`` for models trained on real rows."""
+    return "real" if math.isinf(epsilon) else f"{epsilon:g}"
+
+
+def parts(settings: Settings) -> list[str]:
+    """One part for the real rows and one for each epsilon of a data set."""
+    epsilons = [math.inf, *map(float, settings["epsilons"])]
+    return [part_name(name, spelled(epsilon)) for name in settings["sets"] for epsilon in epsilons]
+
+
+def cell_of(part: str) -> tuple[str, float]:
+    """Return data set and epsilon of a part, infinite for the real rows."""
+    name, epsilon = part_values(part)
+    return name, math.inf if epsilon == "real" else float(epsilon)
+
+
+def scored(rows: Coded, *, known: Coded, unseen: Coded) -> dict[str, float]:
+    """Return the scores on unseen real rows of a model trained on `rows`, and its risk on known real ones."""
+    model = fit_logistic(rows)
+    return {**scores(model, unseen), "training_risk": risk(model, known)}
+
+
+@in_style
+def panels(table: Frame, errors: Frame | None = None) -> Figure:
+    """Draw the metrics over epsilon, ours and published, and marginal errors: a row of panels for each data set."""
+    from matplotlib.ticker import MaxNLocator
+
+    from marginalia.reporting.panels import curve, grid, legend, rows_where
+
+    aim: dict[str, Any] = {"color": METHODS["aim"].colour, "marker": METHODS["aim"].marker}
+    titles = [*METRICS.values(), *(["marginal error"] if errors is not None else [])]
+    sets = [name for name in LABELS if name in set(table["dataset"])]
+    figure, axes = grid(len(titles) * len(sets), len(titles), height=1.3, legend=0.35)
+    for i, name in enumerate(sets):
+        row = axes[len(titles) * i : len(titles) * (i + 1)]
+        for ax, metric in zip(row, METRICS, strict=False):
+            _metric(ax, rows_where(table, dataset=name, metric=metric), aim)
+        if errors is not None:
+            of_set = rows_where(errors, dataset=name)
+            curve(row[-1], of_set["epsilon"], of_set["marginal_error"], of_set["stderr"], **aim)
+            row[-1].set_ylim(0, 1.1 * float(of_set["marginal_error"].max()))
+        for ax, title in zip(row, titles, strict=True):
+            ax.set_title(title if i == 0 else "")
+            ax.set_xlim(0, None)
+            ax.yaxis.set_major_locator(MaxNLocator(4))
+            ax.set_xlabel("ε" if i == len(sets) - 1 else "")
+        row[0].set_ylabel(LABELS[name], fontweight="bold")
+    legend(figure, axes, columns=4)
+    return figure
+
+
+def _metric(ax: Axes, rows: Frame, aim: dict[str, Any]) -> None:
+    from marginalia.reporting.panels import DOTTED, curve
+
+    real = rows["epsilon"] == "real"
+    private = rows[~real].assign(at=lambda t: t["epsilon"].astype(float)).sort_values("at")
+    curve(ax, private["at"], private["mean"], private["stderr"], label="ours", **aim)
+    ax.plot(private["at"], private["reported"], ls="", marker="o", mfc="none", color=PUBLISHED, label="published")
+    for level in rows[real].to_dict("records"):
+        ax.axhline(level["mean"], color="black", lw=0.9, label="real rows, ours")
+        ax.axhline(level["reported"], color=PUBLISHED, lw=0.9, ls=DOTTED, label="real rows, published")
