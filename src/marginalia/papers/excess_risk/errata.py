@@ -20,7 +20,7 @@ from marginalia.papers.excess_risk.hard_instance import margin_loss, margin_slop
 from marginalia.papers.excess_risk.theory import bernstein, logistic_loss, sigma_gen, sup_error
 from marginalia.privacy.calibration import gaussian_sigma, gdp_epsilon, zcdp_epsilon, zcdp_rho
 
-ROWS = {
+ROWS = {  # of the published files
     "adult": 48842, "churn": 4824, "compas": 7214, "dutch": 60420, "heart": 303, "law": 20798,
 }  # fmt: skip
 # Shares of AIM's budget: one-way marginals first, then 90 % of each round measures.

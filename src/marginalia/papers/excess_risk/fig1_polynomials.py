@@ -21,24 +21,19 @@ def coefficients(settings: Settings) -> list[str]:
     return [f"c{k}" for k in range(settings["degree"] + 1)]
 
 
-def interval_of(settings: Settings) -> tuple[float, float]:
-    """Return the interval as floats."""
-    low, high = map(float, settings["interval"])
-    return low, high
-
-
 @as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield a row for each polynomial of Figure 1."""
-    interval = interval_of(settings)
-    polynomials = [("a", "minimax", math.nan, minimax(logistic_loss, settings["degree"], interval))]
+    low, high = map(float, settings["interval"])
+    interval, degree = (low, high), settings["degree"]
+    polynomials = [("a", "minimax", math.nan, minimax(logistic_loss, degree, interval))]
     for c in settings["iterations"]:
-        p = bernstein(logistic_loss, settings["degree"], interval, iterations=c)
+        p = bernstein(logistic_loss, degree, interval, iterations=c)
         polynomials.append(("b", "iterated_bernstein", float(c), p))
     for panel, method, iterations, p in polynomials:
         yield {
-            "panel": panel, "method": method, "iterations": iterations, "degree": settings["degree"],
-            "interval_low": interval[0], "interval_high": interval[1],
+            "panel": panel, "method": method, "iterations": iterations, "degree": degree,
+            "interval_low": low, "interval_high": high,
             **{name: round(float(a), 12) + 0.0 for name, a in zip(coefficients(settings), p.coef, strict=True)},
             "max_error": sup_error(p, logistic_loss, interval),
         }  # fmt: skip
@@ -64,7 +59,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     from marginalia.reporting.panels import COLOURS, DOTTED, grid, legend
 
     names = coefficients(settings)
-    x = np.linspace(*interval_of(settings), 801)
+    low, high = settings["interval"]
+    x = np.linspace(low, high, 801)
     truth = logistic_loss(x)
     figure, axes = grid(2, 2, height=2.3)
     axes[0].plot(x, truth, color="black", lw=1.6, label="ln(1 + exp(-x))")

@@ -17,10 +17,11 @@ from marginalia.papers.excess_risk.theory import nu_gen
 from marginalia.reporting.style import METHODS
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
-# How the data set of least objective is searched for. A case is named columns (label included)-order d-rows.
-CASES = {
-    "2-1-10": "exhaustive", "2-2-10": "exhaustive", "3-1-10": "exhaustive", "3-2-10": "exhaustive",
-    "3-2-1000": "program", "4-2-1000": "program", "4-3-1000": "program", "4-2-10000": "program",
+CASES = {  # name: columns (label included), order d, rows, search
+    "2-1-10": (2, 1, 10, "exhaustive"), "2-2-10": (2, 2, 10, "exhaustive"),
+    "3-1-10": (3, 1, 10, "exhaustive"), "3-2-10": (3, 2, 10, "exhaustive"),
+    "3-2-1000": (3, 2, 1000, "program"), "4-2-1000": (4, 2, 1000, "program"),
+    "4-3-1000": (4, 3, 1000, "program"), "4-2-10000": (4, 2, 10_000, "program"),
 }  # fmt: skip
 
 
@@ -31,13 +32,13 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 
     if part not in CASES:
         raise unknown_name(f"case of study {S2.id}", part, CASES)
-    columns, d, n = map(int, part.split("-"))
+    columns, d, n, search = CASES[part]
     for trial in range(settings["trials"]):
         table = binary_rows(columns, n, np.random.default_rng(seed_sequence(root_seed, S2.id, part, trial)))
         for calibration in ("published", "tight"):
             start = time.process_time()
             model = Exhaustive(
-                epsilon=settings["epsilon"], delta=settings["delta"], order=d, search=CASES[part],
+                epsilon=settings["epsilon"], delta=settings["delta"], order=d, search=search,
                 calibration=calibration, random_state=seed_of(root_seed, S2.id, part, trial, "noise"),
             ).fit(table)  # fmt: skip
             seconds = time.process_time() - start
@@ -45,7 +46,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
             synthetic = model.sample()
             cliques = (q for k in range(1, d + 1) for q in itertools.combinations(table.domain.names, k))
             yield {
-                "columns": columns, "d": d, "n": n, "search": CASES[part], "calibration": calibration, "trial": trial,
+                "columns": columns, "d": d, "n": n, "search": search, "calibration": calibration, "trial": trial,
                 "distance": max(float(np.abs(synthetic.counts(q) - table.counts(q)).sum()) for q in cliques),
                 "objective": model.objective_, "objective_real": model.objective(table),
                 "nu_gen": nu_gen(columns - 1, 2, d, settings["exponent"], sigma), "sigma": sigma,

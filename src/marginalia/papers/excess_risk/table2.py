@@ -110,11 +110,11 @@ def verdict(compared: Frame) -> Frame:
     """Return how many cells lie within `LIMIT` standard errors, by metric and by data set, and a verdict in words."""
     import pandas as pd
 
-    scored = compared.dropna(subset=["z"])
-    real = scored["epsilon"] == "real"
-    groups = [(f"{metric}, private", scored[~real & (scored["metric"] == metric)]) for metric in METRICS]
-    groups += [(str(name), cells) for name, cells in scored.groupby("dataset")]
-    groups += [("all, private", scored[~real]), ("all, real", scored[real]), ("all", scored)]
+    every = compared.dropna(subset=["z"])
+    real = every["epsilon"] == "real"
+    groups = [(f"{metric}, private", every[~real & (every["metric"] == metric)]) for metric in METRICS]
+    groups += [(str(name), cells) for name, cells in every.groupby("dataset")]
+    groups += [("all, private", every[~real]), ("all, real", every[real]), ("all", every)]
     table = pd.DataFrame(
         [
             {"cells": name, "n": len(z), "within": int((z <= LIMIT).sum()), "share": (z <= LIMIT).mean(),
@@ -201,24 +201,24 @@ def claims(compared: Frame, costs: Frame, errors: Frame) -> Frame:
 
     cells = compared[compared["epsilon"] != "real"].assign(level=lambda t: t["epsilon"].astype(float))
     steps = "steps of epsilon"
-    found = []
+    lines = []
     for metric, sign, words in (
         ("accuracy", 1.0, "accuracy rises with epsilon"),
         ("roc_auc", 1.0, "ROC-AUC rises with epsilon"),
         ("empirical_risk", -1.0, "empirical risk falls with epsilon"),
     ):
         line = cells[cells["metric"] == metric].sort_values(["dataset", "level"])
-        found.append(_claim(words, steps, _rises(line, "mean", sign), _rises(line, "reported", sign, slack=False)))
+        lines.append(_claim(words, steps, _rises(line, "mean", sign), _rises(line, "reported", sign, slack=False)))
     falls = _rises(errors.sort_values(["dataset", "epsilon"]), "marginal_error", -1.0)
-    found.append(_claim("AIM's marginal error falls with epsilon (Figure 2)", steps, falls))
+    lines.append(_claim("AIM's marginal error falls with epsilon (Figure 2)", steps, falls))
     others = costs[(costs["epsilon"] == spelled(cells["level"].max())) & (costs["dataset"] != "heart")]
     words = "excess risk at the largest epsilon is below .02 except on Heart"
     theirs = others["reported_excess"] < 0.02 - 1e-9
-    found.append(_claim(words, "data sets", others["excess_risk"] < 0.02, theirs))
+    lines.append(_claim(words, "data sets", others["excess_risk"] < 0.02, theirs))
     words = "the average workload error bounds the error of every 4-way marginal"
     bounded = errors["marginal_error_max"] <= errors["marginal_error"]
-    found.append(_claim(words, "data sets x epsilon", bounded))
-    return pd.DataFrame(found)
+    lines.append(_claim(words, "data sets x epsilon", bounded))
+    return pd.DataFrame(lines)
 
 
 def _rises(lines: Frame, column: str, sign: float, *, slack: bool = True) -> list[bool]:
