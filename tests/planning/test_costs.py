@@ -65,7 +65,7 @@ def finished_run(folder):
 
 def test_a_finished_run_is_gathered(tmp_path):
     finished_run(tmp_path)
-    rows = {(r.kind, r.name): r for r in gather(tmp_path)}
+    rows = {(r.kind, r.name): r for r in gather(tmp_path).itertuples()}
     assert rows["fit", "aim"].seconds == 2.0
     assert rows["rule", "methods"].seconds == pytest.approx(15 * 0.8 - 5 * 2.0)
     assert rows["study", "x1"].seconds == pytest.approx(32)
@@ -91,5 +91,5 @@ def test_a_folder_without_a_run_is_refused(tmp_path):
 def test_the_committed_measurements_can_be_read():
     known = Costs.load()
     assert all(row.seconds >= 0 and row.source for row in known.rows)
-    assert len({row.key for row in known.rows}) == len(known.rows)
+    assert len({row[:7] for row in known.rows}) == len(known.rows)
     assert known.fit("aim", dataset="adult@dd_ssp", epsilon=1.0).basis == "measured"

@@ -1,18 +1,28 @@
 """The jobs of a sweep and their schedule."""
 
+from pathlib import Path
+
 import pytest
 
+from marginalia.errors import InputError
 from marginalia.papers.registry import cards
 from marginalia.planning.costs import Costs, Estimate, Measured
 from marginalia.planning.forecast import START_SECONDS, Forecast, PlannedJob, forecast
 from marginalia.sweep import resolve as sweep
 
+ROOT = Path(__file__).parents[2]
 CONFIG = {
     "datasets": ["diabetes", "breast_cancer"],
     "epsilons": [0.5, 2],
     "trials": 3,
     "methods": ["ols", "logistic", "aim", "dd_ssp"],
 }
+
+
+@pytest.fixture
+def repository(monkeypatch):
+    """Snakemake reads the workflow of the current folder."""
+    monkeypatch.chdir(ROOT)
 
 
 def job(name, seconds, *needs, peak=100.0, basis="measured"):
@@ -39,7 +49,7 @@ def test_range_and_shares_follow_what_estimates_stand_on():
     assert plan.summary(4)["peak_mb"] == 1800
 
 
-def test_fits_are_counted_by_task_budget_and_trial():
+def test_fits_are_counted_by_task_budget_and_trial(repository):
     costs = Costs(
         [
             Measured("fit", "aim", "", "tight", "", "diabetes", 1.0, 7.0, 300.0, ""),
@@ -49,12 +59,12 @@ def test_fits_are_counted_by_task_budget_and_trial():
     plan = forecast([sweep.resolve(CONFIG, cards())], costs)
     aim = next(j for j in plan.jobs if j.name == "results/methods/sweep/diabetes/aim/0.5")
     assert aim.seconds == pytest.approx(1.0 + 3 * 7.0)
-    assert aim.needs == ("results/data/diabetes",)
+    assert aim.needs == ("results/dataset/diabetes",)
     downstream = next(j for j in plan.jobs if j.name == "results/methods/sweep/diabetes/downstream/all")
     assert "results/methods/sweep/diabetes/aim/2" in downstream.needs
 
 
-def test_every_need_is_a_job():
+def test_every_need_is_a_job(repository):
     more = {"studies": {"chebyshev_x1": {}}, "comparisons": ["cross_paper"]}
     plan = forecast([sweep.resolve({**CONFIG, **more}, cards())])
     names = {j.name for j in plan.jobs}
@@ -62,7 +72,7 @@ def test_every_need_is_a_job():
     assert all(need in names for j in plan.jobs for need in j.needs)
 
 
-def test_studies_with_other_settings_are_not_called_measured():
+def test_studies_with_other_settings_are_not_called_measured(repository):
     costs = Costs([Measured("study", "chebyshev_x1", "", "", "", "", float("inf"), 2.0, 200.0, "")])
     as_they_are = sweep.resolve({"methods": [], "datasets": [], "studies": {"chebyshev_x1": {}}}, cards())
     changed = sweep.resolve({"methods": [], "datasets": [], "studies": {"chebyshev_x1": {"trials": 1}}}, cards())
@@ -72,3 +82,9 @@ def test_studies_with_other_settings_are_not_called_measured():
     assert {p.basis for j in forecast([changed], costs).jobs if j.rule == "study_part" for p in j.parts} == {
         "other data"
     }
+
+
+def test_without_the_workflow_there_is_one_clear_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="no Snakefile here"):
+        forecast([sweep.resolve(CONFIG, cards())])

@@ -7,18 +7,17 @@ The measurements stand in ``costs.csv``, gathered from finished runs by ``python
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from marginalia.data.files import write_text
 from marginalia.errors import InputError
@@ -32,8 +31,7 @@ _GUESSED_SECONDS = 5.0
 _GUESSED_MB = 400.0
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(NamedTuple):
     """One row of the file; `epsilon` is infinite without privacy, and for studies and rules."""
 
     kind: str
@@ -47,10 +45,8 @@ class Measured:
     peak_mb: float
     source: str
 
-    @property
-    def key(self) -> tuple[str | float, ...]:
-        """What a row is about."""
-        return (self.kind, self.name, self.variant, self.calibration, self.task, self.dataset, self.epsilon)
+
+_KEY = list(Measured._fields[:7])  # what a row is about
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +87,7 @@ class Costs:
     @classmethod
     def load(cls) -> Costs:
         """Read the measurements that come with the library."""
-        if not FILE.exists():
-            return cls(())
-        with FILE.open(encoding="utf-8", newline="") as file:
-            return cls(_row(line) for line in csv.DictReader(file))
+        return cls(map(Measured._make, _read().itertuples(index=False)))
 
     def fit(
         self, method: str, *, variant: str = "", calibration: str = "", task: str = "", dataset: str, epsilon: float
@@ -105,9 +98,9 @@ class Costs:
         geometric mean of the others. Between measured epsilons the logarithm of the seconds is linear in that of
         epsilon, beyond them it is constant.
         """
-        rows = [r for r in self._fits.get(method, ()) if r.task == task]
-        for wanted in (("variant", variant), ("calibration", calibration)):
-            rows = [r for r in rows if getattr(r, wanted[0]) == wanted[1]] or rows
+        rows = [r for r in self.rows if (r.kind, r.name, r.task) == ("fit", method, task)]
+        rows = [r for r in rows if r.variant == variant] or rows
+        rows = [r for r in rows if r.calibration == calibration] or rows
         if not rows:
             return Estimate(_GUESSED_SECONDS, _GUESSED_MB, "guess")
         here = [r for r in rows if r.dataset == dataset]
@@ -125,14 +118,6 @@ class Costs:
     def rule(self, name: str) -> Estimate:
         """Return the cost of a job of a rule (of ``methods``: without its fits)."""
         return self._job("rule", name, "measured")
-
-    @cached_property
-    def _fits(self) -> dict[str, list[Measured]]:
-        found: dict[str, list[Measured]] = {}
-        for row in self.rows:
-            if row.kind == "fit":
-                found.setdefault(row.name, []).append(row)
-        return found
 
     def _job(self, kind: str, name: str, basis: str) -> Estimate:
         for row in self.rows:
@@ -153,16 +138,11 @@ def _at(rows: Sequence[Measured], epsilon: float) -> float:
     return float(np.exp(np.interp(math.log(epsilon), np.log(finite), logs)))
 
 
-def _row(line: dict[str, str]) -> Measured:
-    what = (line["kind"], line["name"], line["variant"], line["calibration"], line["task"], line["dataset"])
-    return Measured(*what, float(line["epsilon"]), float(line["seconds"]), float(line["peak_mb"]), line["source"])
-
-
-def gather(folder: Path) -> list[Measured]:
-    """Return the measurements of a finished run, from its results folder.
+def gather(folder: Path) -> pd.DataFrame:
+    """Return the measurements of a finished run, from its results folder: a row as `Measured` for each.
 
     Fits come from ``tables/timings.csv``. Studies and rules come from ``benchmarks/``, which a published folder does
-    not keep (see `evaluation.benchmarks.benchmark`).
+    not keep (see `marginalia.sweep.benchmarks.benchmark`).
 
     Raises
     ------
@@ -171,55 +151,49 @@ def gather(folder: Path) -> list[Measured]:
     """
     try:
         facts = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
-        with (folder / "tables" / "timings.csv").open(encoding="utf-8", newline="") as file:
-            lines = list(csv.DictReader(file))
+        timings = pd.read_csv(folder / "tables" / "timings.csv", keep_default_na=False, na_values={"peak_mb": ""})
     except OSError as error:
         raise InputError(f"{folder} holds no finished run: {error.strerror} ({error.filename})") from None
     source = f"{folder.name}, code {facts['code']['version']}, {facts['machine'].get('processor', '')}"
-    rows = [
-        Measured(
-            "fit", r["method"], r["variant"], r["calibration"], r["task"], r["dataset"], float(r["epsilon"]),
-            float(r["seconds"]), float(r["peak_mb"] or 0), source,
-        )
-        for r in lines
-    ]  # fmt: skip
-    jobs: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for path in sorted((folder / "benchmarks").rglob("*.tsv")):
-        place = path.relative_to(folder / "benchmarks").parts
-        kind, name = _what(place)
-        if kind:
-            jobs.setdefault((kind, name), []).extend(
-                (cpu, peak) for _, cpu, peak in benchmark(path) if peak is not None
-            )
-    for (kind, name), seen in jobs.items():
-        seconds, peak = fmean(s for s, _ in seen), max(p for _, p in seen)
-        if name == "methods":
-            fitted = sum(float(r["seconds"]) * int(r["k"]) for r in lines)
-            seconds = max(seconds - fitted / len(seen), 0.0)
-        rows.append(Measured(kind, name, "", "", "", "", math.inf, round(seconds, 3), round(peak, 1), source))
-    return rows
+    fits = timings.rename(columns={"method": "name"}).assign(kind="fit", source=source).fillna({"peak_mb": 0.0})
+    root = folder / "benchmarks"
+    measured = [
+        (*_kind_and_name(path.relative_to(root).parts), cpu, peak)
+        for path in sorted(root.rglob("*.tsv"))
+        for _, cpu, peak in benchmark(path)
+        if peak is not None
+    ]
+    jobs = pd.DataFrame(measured, columns=["kind", "name", "seconds", "peak_mb"]).groupby(["kind", "name"])
+    others = jobs.agg(seconds=("seconds", "mean"), peak_mb=("peak_mb", "max"), n=("seconds", "size")).reset_index()
+    fitted = (timings["seconds"] * timings["k"]).sum()
+    of_methods = others["name"] == "methods"
+    others.loc[of_methods, "seconds"] = (others["seconds"] - fitted / others["n"]).clip(lower=0.0)
+    others = others.assign(
+        epsilon=math.inf,
+        seconds=[round(s, 3) for s in others["seconds"]],  # not pandas': it rounds halves otherwise
+        peak_mb=[round(p, 1) for p in others["peak_mb"]],
+        source=source,
+    )
+    return pd.concat([fits, others], ignore_index=True)[list(Measured._fields)].fillna("")
 
 
-def _what(place: tuple[str, ...]) -> tuple[str, str]:
+def _kind_and_name(place: tuple[str, ...]) -> tuple[str, str]:
     """Return kind and name of the job behind a benchmark file."""
     first = place[0].removesuffix(".tsv")
     if first == "studies":
         return ("study", place[1]) if len(place) == 3 else ("rule", "study")
-    if first == "notebooks":
-        return "rule", "notebook"
-    return "rule", {"data": "dataset", "report": "report_page"}.get(first, first)
+    return "rule", {"data": "dataset", "report": "report_page", "notebooks": "notebook"}.get(first, first)
 
 
 def main(folders: Sequence[str]) -> None:
     """Add the measurements of finished runs to the file; newer ones replace older ones of the same thing."""
-    rows = {row.key: row for row in Costs.load().rows}
-    for folder in folders:
-        rows |= {row.key: row for row in gather(Path(folder))}
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [f.name for f in fields(Measured)], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(row) for _, row in sorted(rows.items()))
-    write_text(FILE, text.getvalue())
+    table = pd.concat([_read(), *(gather(Path(folder)) for folder in folders)])
+    table = table.drop_duplicates(_KEY, keep="last").sort_values(_KEY)
+    write_text(FILE, table.to_csv(index=False, lineterminator="\n"))
+
+
+def _read() -> pd.DataFrame:
+    return pd.read_csv(FILE, keep_default_na=False) if FILE.exists() else pd.DataFrame(columns=list(Measured._fields))
 
 
 if __name__ == "__main__":

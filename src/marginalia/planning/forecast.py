@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import heapq
+import io
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
+from contextlib import redirect_stdout
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from marginalia.papers import registry
+from marginalia.errors import InputError
 from marginalia.planning.costs import FACTORS, Costs, Estimate
 from marginalia.sweep.plan import Job
 from marginalia.sweep.protocols import tasks_of
@@ -52,28 +56,21 @@ class Forecast:
 
     jobs: tuple[PlannedJob, ...]
 
-    def counts(self) -> dict[str, int]:
-        """Return the number of jobs of each rule."""
-        return dict(Counter(job.rule for job in self.jobs))
+    def parts(self) -> list[Estimate]:
+        """Return what the cost of all jobs is the sum of."""
+        return [part for job in self.jobs for part in job.parts]
 
     def seconds(self) -> tuple[float, float, float]:
         """Return (low, expected, high) CPU seconds: every estimate at its bound together."""
-        parts = [part for job in self.jobs for part in job.parts]
+        parts = self.parts()
         low, high = (sum(part.range[side] for part in parts) for side in (0, 1))
         return low, sum(part.seconds for part in parts), high
 
     def shares(self) -> dict[str, float]:
         """Return which share of the expected seconds stands on what."""
-        of = dict.fromkeys(FACTORS, 0.0)
-        for job in self.jobs:
-            for part in job.parts:
-                of[part.basis] += part.seconds
-        total = sum(of.values()) or 1.0
-        return {basis: seconds / total for basis, seconds in of.items()}
-
-    def peak_mb(self) -> float:
-        """Return the memory of the largest job."""
-        return max((part.peak_mb for job in self.jobs for part in job.parts), default=0.0)
+        parts = self.parts()
+        total = sum(part.seconds for part in parts) or 1.0
+        return {basis: sum(part.seconds for part in parts if part.basis == basis) / total for basis in FACTORS}
 
     def wall_seconds(self, cores: int) -> float:
         """Return the time on `cores` idle cores: each job starts when its inputs are there and a core is free."""
@@ -101,81 +98,92 @@ class Forecast:
     def summary(self, cores: int) -> dict[str, Any]:
         """Return the forecast, JSON-able."""
         low, expected, high = self.seconds()
+        largest = max((part.peak_mb for part in self.parts()), default=0.0)
         return {
-            "jobs": {**self.counts(), "total": len(self.jobs)},
+            "jobs": {**Counter(job.rule for job in self.jobs), "total": len(self.jobs)},
             "cpu_hours": round(expected / 3600, 4),
             "cpu_hours_low": round(low / 3600, 4),
             "cpu_hours_high": round(high / 3600, 4),
             "cores": cores,
             "wall_hours": round(self.wall_seconds(cores) / 3600, 4),
-            "peak_mb_of_a_job": round(self.peak_mb()),
-            "peak_mb": round(self.peak_mb() * min(cores, len(self.jobs))),
+            "peak_mb_of_a_job": round(largest),
+            "peak_mb": round(largest * min(cores, len(self.jobs))),
             "share_of_cpu": {basis: round(share, 3) for basis, share in self.shares().items()},
         }
 
 
 def forecast(sweeps: Iterable[Sweep], costs: Costs | None = None) -> Forecast:
-    """Return the jobs of one or several sweeps that are run together, as Snakemake lists them, with their costs.
+    """Return the jobs of one or several sweeps that are run together, with their costs.
+
+    Snakemake itself says which jobs there are and which wait for which, from the ``Snakefile`` of the current folder:
+    with all results still to be made, and without making any.
 
     Parameters
     ----------
     sweeps : iterable of Sweep
     costs : Costs, optional
         Default: the measurements that come with the library.
+
+    Raises
+    ------
+    InputError
+        There is no ``Snakefile`` in the current folder.
     """
+    if not Path("Snakefile").is_file():
+        raise InputError("there is no Snakefile here; call this in the root folder of the repository")
     known = costs or Costs.load()
-    several = list(sweeps)
-    jobs = [job for sweep in several for job in _jobs_of(sweep, known)]
+    jobs = []
+    for sweep in sweeps:
+        for place, needs in _graph(sweep):
+            name, *waits = ("/".join((sweep.config.results_dir, *p)) for p in (place, *needs))
+            jobs.append(PlannedJob(place[0], name, _parts(sweep, place, known), tuple(waits)))
     pages = tuple(job.name for job in jobs if job.rule == "report_page")
     return Forecast((*jobs, PlannedJob("all", "all", needs=pages)))
 
 
-def _jobs_of(sweep: Sweep, costs: Costs) -> list[PlannedJob]:
-    root = sweep.config.results_dir
+def _graph(sweep: Sweep) -> list[tuple[tuple[str, ...], list[tuple[str, ...]]]]:
+    """Return every job as (rule, value of each wildcard, ...), with those that it waits for."""
+    from snakemake.api import SnakemakeApi
+    from snakemake.settings.types import ConfigSettings, DAGSettings, OutputSettings, Quietness, ResourceSettings
 
-    def named(*parts: str) -> str:
-        return "/".join((root, *parts))
+    def place(job: Any) -> tuple[str, ...]:
+        return (job.rule.name, *job.wildcards)
 
-    def job(rule: str, name: str, needs: Sequence[str] = (), work: Sequence[Estimate] = ()) -> PlannedJob:
-        return PlannedJob(rule, name, (costs.rule(rule), *work), tuple(needs))
+    # In a results folder of its own: nothing is there yet, and what the workflow notes while it is read is thrown away.
+    with TemporaryDirectory() as folder, SnakemakeApi(OutputSettings(quiet={Quietness.ALL})) as api:
+        content = {**sweep.config.model_dump(mode="json", by_alias=True), "results_dir": folder}
+        workflow = api.workflow(ResourceSettings(cores=1), ConfigSettings(config=content), snakefile=Path("Snakefile"))
+        with redirect_stdout(io.StringIO()):
+            workflow.dag(DAGSettings(forceall=True)).printd3dag()  # public, but prints; the graph itself is not public
+        graph = workflow._workflow.dag
+        waits_for = {
+            place(job): sorted(map(place, graph.dependencies[job])) for job in graph.jobs if job.rule.name != "all"
+        }
+        return [
+            (name, waits_for[name])
+            for level in graph.toposorted()
+            for name in sorted(map(place, level))
+            if name in waits_for
+        ]
 
-    data = {name: named("data", name) for name in sweep.entries}
-    jobs = [job("dataset", name) for name in data.values()]
-    places = {id(j): named("methods", *key) for key, j in sweep.plan.jobs.items()}
-    for planned in sweep.plan.jobs.values():
-        needs = [data[planned.dataset], *(places[id(other)] for other in sweep.plan.needed_by(planned))]
-        jobs.append(job("methods", places[id(planned)], needs, _fits(planned, sweep, costs)))
-    done = list(places.values())
-    for name, (study, settings) in sweep.studies.items():
-        as_measured = dict(study.defaults) == dict(settings)
-        parts = {part: named("studies", name, part) for part in study.parts(settings)}
-        needs = [data[d] for d in study.datasets]
-        part_cost = costs.part(name, as_measured=as_measured)
-        jobs += [PlannedJob("study_part", place, (part_cost,), tuple(needs)) for place in parts.values()]
-        jobs.append(job("study", named("study", name), list(parts.values())))
-    shown = [named("study", name) for name in sweep.studies] + list(data.values())
-    jobs.append(job("tables", tables := named("tables"), done))
-    shown.append(tables)
-    compared = registry.comparisons(sweep.config.comparisons).values()
-    if compared:
-        studies = [named("study", name) for name in registry.cards_needed(compared, sweep.studies).values()]
-        jobs.append(job("comparisons", comparisons := named("comparisons"), [*done, *studies]))
-        shown.append(comparisons)
-    if sweep.figures():
-        jobs.append(job("figures", figures := named("figures"), [tables]))
-        shown.append(figures)
-    if any(c.figure for c in compared):
-        jobs.append(job("comparison_figures", drawn := named("comparison_figures"), [named("comparisons")]))
-        shown.append(drawn)
-    for name in sweep.config.notebooks:
-        jobs.append(job("notebook", place := named("notebook", name), shown[:]))
-        shown.append(place)
-    return [*jobs, job("report_page", named("report"), shown)]
+
+def _parts(sweep: Sweep, place: tuple[str, ...], costs: Costs) -> tuple[Estimate, ...]:
+    """Return what the cost of a job is the sum of."""
+    match place:
+        case ("study_part", study, _):
+            card, settings = sweep.studies[study]
+            return (costs.part(study, as_measured=dict(card.defaults) == settings),)
+        case ("methods", experiment, dataset, group, batch):
+            job = sweep.plan.jobs[experiment, dataset, group, batch]
+            return (costs.rule("methods"), *_fits(job, sweep, costs))
+        case (rule, *_):
+            return (costs.rule(rule),)
+    raise AssertionError(place)
 
 
 def _fits(job: Job, sweep: Sweep, costs: Costs) -> list[Estimate]:
     cells = job.cells(tasks_of(sweep.entries[job.dataset]), sweep.config.seed)
-    counted: Mapping[tuple[Any, ...], int] = Counter(
+    counted = Counter(
         (c.arm.method, c.arm.variant, c.arm.calibration, c.task.task if c.task else "", c.epsilon) for c in cells
     )
     estimates = []

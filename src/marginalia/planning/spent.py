@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import sys
-from datetime import datetime
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from marginalia.data.files import write_text
@@ -38,38 +38,27 @@ def spent(folder: Path) -> pd.DataFrame:
     InputError
         There is no finished run, or one without benchmark files.
     """
-    rows, spans = [], []
+    rows = []
     for path in sorted(folder.glob("*/provenance.json")):
         facts = json.loads(path.read_text(encoding="utf-8"))
         costs = cost(path.parent / "benchmarks")
         if not costs["jobs"]:
             raise InputError(f"no benchmark files below {path.parent / 'benchmarks'}: call this where the run was made")
-        began, ended = (datetime.fromisoformat(costs[name]) for name in ("first_job_began", "last_job_ended"))
-        spans.append((began, ended))
         rows.append(
-            {
-                "block": path.parent.name,
-                "finished": facts["finished"],
-                "code": facts["code"]["version"],
-                "elapsed_hours": (ended - began).total_seconds() / 3600,
-                **{name: costs[name] for name in COSTS},
-            }
+            {"block": path.parent.name, "finished": facts["finished"], "code": facts["code"]["version"], **costs}
         )
     if not rows:
         raise InputError(f"no finished run below {folder}: it holds no */provenance.json")
     table = pd.DataFrame(rows)
+    began, ended = (pd.to_datetime(table[name]) for name in ("first_job_began", "last_job_ended"))
+    table["elapsed_hours"] = (ended - began).dt.total_seconds() / 3600
     total = {name: table[name].max() if name.startswith("largest") else table[name].sum() for name in COSTS}
-    total["elapsed_hours"] = _union_hours(spans)
+    order = began.argsort()
+    before = ended[order].cummax().shift(fill_value=began.min())  # what earlier runs have covered
+    alone = (ended[order] - np.maximum(began[order], before)).dt.total_seconds().clip(lower=0)
+    total["elapsed_hours"] = alone.sum() / 3600
+    table = table[["block", "finished", "code", "elapsed_hours", *COSTS]]
     return pd.concat([table, pd.DataFrame([{"block": "all", **total}])], ignore_index=True)
-
-
-def _union_hours(spans: list[tuple[datetime, datetime]]) -> float:
-    """Return the length of the union of time spans."""
-    seconds, until = 0.0, min(began for began, _ in spans)
-    for began, ended in sorted(spans):
-        seconds += max((ended - max(began, until)).total_seconds(), 0.0)
-        until = max(until, ended)
-    return seconds / 3600
 
 
 if __name__ == "__main__":
