@@ -15,7 +15,7 @@ from marginalia.reporting.formats import read_csv
 if TYPE_CHECKING:
     import pandas as pd
 
-RESULTS = "MARGINALIA_RESULTS"  # set by the workflow; without it a block is looked for under results/paper/
+RESULTS = "MARGINALIA_RESULTS"  # folder of one run, named by the workflow; else a block is sought under results/paper/
 _SECONDS = 600
 
 
@@ -110,30 +110,24 @@ def shown(frame: pd.DataFrame, columns: Sequence[str] = (), *, rows: int = 40, *
     return HTML(text.to_html(index=False, border=0, na_rep="", float_format=lambda v: f"{v:.4g}") + missing)
 
 
-def execute(notebook: str | os.PathLike[str], out: str | os.PathLike[str], *, results: Path) -> None:
-    """Run a notebook in a new kernel on the results of one run, and write it with its output as one HTML page.
+def execute(notebook: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
+    """Run a notebook in a new kernel, and write it with its output as one HTML page.
+
+    Its `Block` reads the results that the environment names.
 
     Raises
     ------
     InputError
         A cell failed.
     """
-    import nbformat
-    from nbclient import NotebookClient
-    from nbclient.exceptions import CellExecutionError
+    import papermill
     from nbconvert import HTMLExporter
 
-    content = nbformat.read(notebook, as_version=4)
-    client = NotebookClient(content, timeout=_SECONDS, kernel_name="python3")
-    before = os.environ.get(RESULTS)
-    os.environ[RESULTS] = str(results.resolve())
     try:
-        client.execute()
-    except CellExecutionError as error:
+        content = papermill.execute_notebook(
+            notebook, None, kernel_name="python3", language="python", progress_bar=False, execution_timeout=_SECONDS
+        )
+    except papermill.PapermillExecutionError as error:
         raise InputError(f"{notebook}: a cell failed: {error.ename}: {error.evalue}".splitlines()[0]) from None
-    finally:
-        os.environ.pop(RESULTS) if before is None else os.environ.update({RESULTS: before})
-    for cell in content.cells:
-        cell.metadata.pop("execution", None)  # when each cell ran: the page must repeat
     page, _ = HTMLExporter(embed_images=True).from_notebook_node(content)
     write_text(out, page)
