@@ -13,22 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import psutil
 
 from marginalia.sweep.benchmarks import benchmark
 from marginalia.sweep.version import code_version
 
 PACKAGES = (
-    "numpy",
-    "scipy",
-    "pandas",
-    "scikit-learn",
-    "numba",
-    "dp-accounting",
-    "folktables",
-    "matplotlib",
-    "snakemake",
-    "opacus",
-    "torch",
+    *("numpy", "scipy", "pandas", "scikit-learn", "numba", "dp-accounting"),
+    *("folktables", "matplotlib", "snakemake", "opacus", "torch"),
 )
 
 
@@ -140,11 +132,14 @@ def _version(package: str) -> str | None:
 
 
 def _machine() -> dict[str, Any]:
-    facts: dict[str, Any] = {"system": f"{platform.system()} {platform.machine()}", "cores": os.cpu_count()}
-    try:
+    try:  # psutil and platform do not know the processor's name on Linux
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        facts["processor"] = next(row.split(":", 1)[1].strip() for row in lines if row.startswith("model name"))
-        facts["memory_gb"] = round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1)
-    except (OSError, StopIteration, ValueError):
-        facts["processor"] = platform.processor() or "unknown"
-    return facts
+        processor = next(row.split(":", 1)[1].strip() for row in lines if row.startswith("model name"))
+    except (OSError, StopIteration):
+        processor = platform.processor() or "unknown"
+    return {
+        "system": f"{platform.system()} {platform.machine()}",
+        "cores": os.cpu_count(),
+        "processor": processor,
+        "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),
+    }

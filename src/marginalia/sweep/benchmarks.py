@@ -14,9 +14,11 @@ def benchmark(path: Path) -> list[tuple[float, float, float | None]]:
     """
     with path.open(encoding="utf-8", newline="") as file:
         lines = list(csv.DictReader(file, delimiter="\t"))
-    found: list[tuple[float, float, float | None]] = []
-    for r in lines:
-        wall = float(r["s"])
-        sampled = r["mean_load"] != "NA" and r["max_rss"] != "NA"
-        found.append((wall, wall * float(r["mean_load"]) / 100, float(r["max_rss"])) if sampled else (wall, 0.0, None))
-    return found
+    repetitions: list[tuple[float, float, float | None]] = []
+    for line in lines:
+        wall = float(line["s"])
+        if "NA" in (line["mean_load"], line["max_rss"]):
+            repetitions.append((wall, 0.0, None))
+        else:
+            repetitions.append((wall, wall * float(line["mean_load"]) / 100, float(line["max_rss"])))
+    return repetitions

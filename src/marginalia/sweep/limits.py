@@ -70,7 +70,7 @@ def _reset_peak() -> None:
 
 
 def _peak_mb() -> float:
-    try:
+    try:  # psutil knows the present memory only, and rusage the peak since the process began
         with open("/proc/self/status") as file:
             line = next(row for row in file if row.startswith("VmHWM:"))
         return float(line.split()[1]) / 1024

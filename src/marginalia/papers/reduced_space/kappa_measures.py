@@ -39,7 +39,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
     exact = family.sums(train.codes) / n
     sensitivity = family.l1_sensitivity(Relation.REPLACE_ONE) / n
     averages = laplace(exact, sensitivity=sensitivity, scale=scale, ledger=Ledger("replace_one"), rng=rng)
-    uniform = sampling.ProductMeasure.uniform(family.sizes)
+    uniform = sampling.TreeMeasure.uniform(family.sizes)
     product = sampling.product_measure(family, averages)
     measures: dict[str, AnyExplicit] = {
         "uniform": uniform,
