@@ -66,32 +66,35 @@ class Block:
         return None if frame is None else shown(frame, columns, rows=rows, **where)
 
     def figure(self, name: str) -> Any:
-        """Return a figure for display."""
-        from IPython.display import SVG
-
-        path = self.folder / "figures" / f"{name}.svg"
-        if path.is_file():
-            return SVG(filename=str(path))
-        print(f"No figure {name}: {self.message}")
-        return None
+        """Return a figure for display: SVG where the block was run, PNG as committed."""
+        if (picture := self._picture(name)) is None:
+            print(f"No figure {name}: {self.message}")
+        return picture
 
     def studies(self, cards: Mapping[str, Any]) -> Any:
-        """Return every figure that shows a table of its own name, with the title of its card, for display.
+        """Display every figure that shows a table of its own name, with title and caption of its card.
 
         Parameters
         ----------
         cards : mapping of id to Card
             As `marginalia.papers.registry.cards` returns them.
         """
-        from IPython.display import HTML, SVG, display
+        from IPython.display import HTML, display
 
-        found = [name for name in cards if (self.folder / "figures" / f"{name}.svg").is_file()]
-        if not found:
+        pictures = {name: picture for name in cards if (picture := self._picture(name))}
+        if not pictures:
             print(f"No studies: {self.message}")
-        for name in found:
-            display(HTML(f"<h3>{cards[name].title}</h3>"))
-            display(SVG(filename=str(self.folder / "figures" / f"{name}.svg")))
-            display(HTML(f"<p>{cards[name].caption}</p>"))
+        for name, picture in pictures.items():
+            display(HTML(f"<h3>{cards[name].title}</h3>"), picture, HTML(f"<p>{cards[name].caption}</p>"))
+
+    def _picture(self, name: str) -> Any:
+        from IPython.display import SVG, Image
+
+        path = self.folder / "figures" / f"{name}.svg"
+        if path.is_file():
+            return SVG(filename=str(path))
+        path = path.with_suffix(".png")
+        return Image(filename=str(path), width=700) if path.is_file() else None
 
     def provenance(self) -> dict[str, Any]:
         """Return when, with what code and on what machine the block was run; empty while it is running."""
