@@ -1,6 +1,9 @@
 """What the repository promises about itself."""
 
 import ast
+import graphlib
+import importlib
+import importlib.util
 import re
 import subprocess
 import sys
@@ -10,48 +13,105 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "marginalia"
-FLOORS = [
-    {"data"},
-    {"privacy"},
-    {"marginals"},
-    {"synthesis"},
-    {"learning"},  # DD-SSP fits a synthesizer when it is given none
-    {"sweep"},
-    {"reporting"},
-    {"papers"},
-    {"planning"},
-    {"cli"},
-]
 
 
-def part_of(path: Path) -> str:
-    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+def load_script(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    return script
 
 
-def floor_of(part: str) -> int | None:
-    return next((i for i, parts in enumerate(FLOORS) if part in parts), None)
+house = load_script(ROOT / "docs" / "architecture.py")  # also draws the picture
+MODULES = house.modules()
 
 
-def imports(path: Path) -> set[str]:
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("marginalia"):
-            found.update(f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names if alias.name.startswith("marginalia"))
-    return {name.split(".")[1] for name in found if name.count(".")}
+def wing_of(module):
+    """Return the paper that a module belongs to, if any."""
+    parts = module.split(".")
+    return parts[2] if parts[1:2] == ["papers"] and (SOURCE / "papers" / "/".join(parts[2:3])).is_dir() else None
 
 
-@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
-def test_modules_import_only_from_floors_below(path):
-    own = floor_of(part_of(path))
-    if own is None:
-        return  # __init__, errors: below all floors
-    for part in imports(path):
-        other = floor_of(part)
-        if other is None or part == part_of(path):
-            continue
-        assert other < own, f"{path.relative_to(SOURCE)} imports marginalia.{part}"
+@pytest.mark.parametrize("module", MODULES)
+def test_modules_import_only_from_floors_below(module):
+    """Imports in functions, under TYPE_CHECKING and by name in a string count too."""
+    for other in house.imports(MODULES[module], MODULES):
+        if module.split(".")[1:2] != other.split(".")[1:2]:
+            assert house.floor_of(other) < house.floor_of(module), f"{module} imports {other}"
+        if wing_of(module) and wing_of(other):
+            assert wing_of(other) == wing_of(module), f"{module} imports {other} of another paper"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import marginalia.cli",
+        "from marginalia.papers import registry",
+        "def f():\n    from marginalia.sweep.plan import Job",
+        "x = 'marginalia.reporting.tables:aggregate'",
+        "x = f'marginalia.papers.{y}'",
+    ],
+)
+def test_an_import_that_climbs_is_seen(line, tmp_path):
+    (tmp_path / "m.py").write_text(f'"""marginalia.planning.costs is only named."""\n{line}\n')
+    (seen,) = house.imports(tmp_path / "m.py", MODULES)
+    assert house.floor_of(seen) > house.floor_of("marginalia.learning.ssp")
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    graph = {name: house.imports(path, MODULES, typing_only=False, texts=False) for name, path in MODULES.items()}
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        pytest.fail(" imports ".join(reversed(error.args[1])))
+
+
+def is_face(path):
+    """Whether a file shows what other modules of its package define."""
+    return path.name == "__init__.py" and len(ast.parse(path.read_text(encoding="utf-8")).body) > 1
+
+
+FACES = {name for name, path in MODULES.items() if is_face(path)}
+
+
+@pytest.mark.parametrize("module", sorted(set(MODULES) - FACES))
+def test_modules_import_from_where_things_are(module):
+    """Never from the face of a package: that would import, and depend on, all that the face shows."""
+    assert not house.imports(MODULES[module], MODULES, texts=False) & FACES
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_files_fit_a_few_screens(module):
+    assert len(MODULES[module].read_text(encoding="utf-8").splitlines()) <= 350
+
+
+@pytest.mark.parametrize("folder", sorted({path.parent for path in MODULES.values()}), ids=lambda p: p.name)
+def test_packages_have_few_files(folder):
+    assert len(list(folder.glob("*.py"))) <= 20
+
+
+def test_the_picture_of_the_house_is_of_this_house():
+    """After a change: python docs/architecture.py."""
+    assert house.PICTURE.read_text(encoding="utf-8") == house.picture()
+
+
+def test_the_page_of_the_house_names_what_is_there():
+    """In backticks: a module or what it holds, without ``marginalia.``; or a path, of the library or the repository."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([^`\s]+)`", page))
+    dotted = {n for n in named if re.fullmatch(r"[a-z_]+(\.\w+)+", n) and f"marginalia.{n.split('.')[0]}" in MODULES}
+    for name in dotted:
+        module = f"marginalia.{name}"
+        while module not in MODULES:
+            module = module.rpartition(".")[0]
+        thing = importlib.import_module(module)
+        for attribute in f"marginalia.{name}".removeprefix(module).split(".")[1:]:
+            fields = getattr(thing, "model_fields", None) or getattr(thing, "__dataclass_fields__", {})
+            assert hasattr(thing, attribute) or attribute in fields, f"{module} has no {name}"
+            thing = getattr(thing, attribute, None)
+    for name in {n for n in named if "/" in n and not n.startswith("results/")}:
+        assert (ROOT / name).exists() or (SOURCE / name).exists(), f"{name} does not exist"
+    assert len(dotted) > 20
 
 
 def test_light_imports_stay_light():
