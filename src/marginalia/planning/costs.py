@@ -51,20 +51,11 @@ _KEY = list(Measured._fields[:7])  # what a row is about
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A predicted cost.
+    """A predicted cost."""
 
-    Attributes
-    ----------
-    seconds : float
-        CPU seconds.
-    peak_mb : float
-    basis : {"measured", "other data", "guess"}
-        What it stands on: the same thing was measured, the same method was on other data sets, or nothing.
-    """
-
-    seconds: float
+    seconds: float  # of CPU
     peak_mb: float
-    basis: str
+    basis: str  # a key of `FACTORS`: whether this thing was measured, its method on other data sets, or neither
 
     @property
     def range(self) -> tuple[float, float]:
@@ -74,12 +65,7 @@ class Estimate:
 
 
 class Costs:
-    """Look up measured costs.
-
-    Parameters
-    ----------
-    rows : iterable of Measured
-    """
+    """Look up measured costs."""
 
     def __init__(self, rows: Iterable[Measured]) -> None:
         self.rows = tuple(rows)
@@ -103,12 +89,11 @@ class Costs:
         rows = [r for r in rows if r.calibration == calibration] or rows
         if not rows:
             return Estimate(_GUESSED_SECONDS, _GUESSED_MB, "guess")
-        here = [r for r in rows if r.dataset == dataset]
-        if here:
+        if here := [r for r in rows if r.dataset == dataset]:
             near = min(r.epsilon for r in here) / _REACH <= epsilon <= max(r.epsilon for r in here) * _REACH
             return Estimate(_at(here, epsilon), max(r.peak_mb for r in here), "measured" if near else "other data")
-        others = {r.dataset: [o for o in rows if o.dataset == r.dataset] for r in rows}
-        typical = math.exp(fmean(math.log(_at(there, epsilon)) for there in others.values()))
+        others = ([r for r in rows if r.dataset == name] for name in dict.fromkeys(r.dataset for r in rows))
+        typical = math.exp(fmean(math.log(_at(there, epsilon)) for there in others))
         return Estimate(typical, max(r.peak_mb for r in rows), "other data")
 
     def part(self, study: str, *, as_measured: bool = True) -> Estimate:
@@ -127,15 +112,12 @@ class Costs:
 
 
 def _at(rows: Sequence[Measured], epsilon: float) -> float:
-    known: dict[float, list[float]] = {}
-    for row in rows:
-        known.setdefault(row.epsilon, []).append(max(row.seconds, 1e-4))
-    levels = sorted(known)
+    levels = sorted({row.epsilon for row in rows})
+    mean = {e: fmean(max(row.seconds, 1e-4) for row in rows if row.epsilon == e) for e in levels}
     if math.isinf(epsilon) or math.isinf(levels[0]):
-        return fmean(known[levels[-1]])
+        return mean[levels[-1]]
     finite = [e for e in levels if math.isfinite(e)]
-    logs = [math.log(fmean(known[e])) for e in finite]
-    return float(np.exp(np.interp(math.log(epsilon), np.log(finite), logs)))
+    return float(np.exp(np.interp(math.log(epsilon), np.log(finite), [math.log(mean[e]) for e in finite])))
 
 
 def gather(folder: Path) -> pd.DataFrame:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import heapq
 import io
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,21 +23,12 @@ START_SECONDS = 8.0  # of Snakemake itself
 
 @dataclass(frozen=True, slots=True)
 class PlannedJob:
-    """One job of the workflow.
-
-    Attributes
-    ----------
-    rule, name : str
-    parts : tuple of Estimate
-        What its cost is the sum of; its memory is the largest.
-    needs : tuple of str
-        Names of the jobs that must have finished.
-    """
+    """One job of the workflow."""
 
     rule: str
     name: str
-    parts: tuple[Estimate, ...] = ()
-    needs: tuple[str, ...] = ()
+    parts: tuple[Estimate, ...] = ()  # its cost is their sum, its memory the largest
+    needs: tuple[str, ...] = ()  # names of the jobs that must have finished
 
     @property
     def seconds(self) -> float:
@@ -47,12 +38,7 @@ class PlannedJob:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a sweep will cost, if nothing of it has been run yet.
-
-    Attributes
-    ----------
-    jobs : tuple of PlannedJob
-    """
+    """What a sweep will cost, if nothing of it has been run yet."""
 
     jobs: tuple[PlannedJob, ...]
 
@@ -75,10 +61,10 @@ class Forecast:
     def wall_seconds(self, cores: int) -> float:
         """Return the time on `cores` idle cores: each job starts when its inputs are there and a core is free."""
         left = {job.name: set(job.needs) for job in self.jobs}
-        waiting: dict[str, list[str]] = {}
+        waiting: dict[str, list[str]] = defaultdict(list)
         for job in self.jobs:
             for need in job.needs:
-                waiting.setdefault(need, []).append(job.name)
+                waiting[need].append(job.name)
         seconds = {job.name: job.seconds for job in self.jobs}
         ready = [(-seconds[name], name) for name, needs in left.items() if not needs]
         heapq.heapify(ready)
@@ -89,7 +75,7 @@ class Forecast:
                 _, name = heapq.heappop(ready)
                 heapq.heappush(running, (now + seconds[name], name))
             now, done = heapq.heappop(running)
-            for name in waiting.get(done, ()):
+            for name in waiting[done]:
                 left[name].discard(done)
                 if not left[name]:
                     heapq.heappush(ready, (-seconds[name], name))
@@ -183,13 +169,12 @@ def _parts(sweep: Sweep, place: tuple[str, ...], costs: Costs) -> tuple[Estimate
 
 def _fits(job: Job, sweep: Sweep, costs: Costs) -> list[Estimate]:
     cells = job.cells(tasks_of(sweep.entries[job.dataset]), sweep.config.seed)
-    counted = Counter(
+    alike = Counter(
         (c.arm.method, c.arm.variant, c.arm.calibration, c.task.task if c.task else "", c.epsilon) for c in cells
     )
     estimates = []
-    for (method, variant, calibration, task, epsilon), n in counted.items():
-        one = costs.fit(
-            method, variant=variant, calibration=calibration, task=task, dataset=job.dataset, epsilon=epsilon
-        )
-        estimates.append(Estimate(one.seconds * n, one.peak_mb, one.basis))
+    for (method, variant, calibration, task, epsilon), n in alike.items():
+        arm = {"variant": variant, "calibration": calibration, "task": task}
+        one = costs.fit(method, **arm, dataset=job.dataset, epsilon=epsilon)
+        estimates.append(replace(one, seconds=one.seconds * n))
     return estimates

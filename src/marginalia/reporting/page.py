@@ -17,30 +17,14 @@ from marginalia.reporting.tables import ARM, NON_PRIVATE, PANEL, rows_of
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell.
-
-    Attributes
-    ----------
-    text : str
-        To read.
-    value : float, optional
-        To sort by, where the text does not do.
-    best : bool
-        Set in bold.
-    arm : Line, optional
-        Gives the cell its colour dot.
-    note : str
-        In smaller type below the text.
-    span : int
-        Columns it covers.
-    """
+    """One cell."""
 
     text: str
-    value: float | None = None
-    best: bool = False
-    arm: Line | None = None
-    note: str = ""
-    span: int = 1
+    value: float | None = None  # to sort by, where the text does not do
+    best: bool = False  # set in bold
+    arm: Line | None = None  # gives the cell its colour dot
+    note: str = ""  # in smaller type below the text
+    span: int = 1  # columns it covers
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +59,14 @@ def results_table(aggregates: pd.DataFrame, metric: str, caption: str) -> HtmlTa
     for panel in panels_of(aggregates):
         group = Group(panel.title)
         for arm in arms_of(panel.rows, context=aggregates):
-            cells = {}
-            for row in rows_of(arm.rows):
-                value = None if np.isnan(row.mean) else float(row.mean)
-                marked = (*panel.key, row.epsilon, *arm.key) in best
-                cells[row.epsilon] = Cell(format_cell(row), value, best=marked)
+            cells = {
+                row.epsilon: Cell(
+                    format_cell(row),
+                    None if np.isnan(row.mean) else float(row.mean),
+                    best=(*panel.key, row.epsilon, *arm.key) in best,
+                )
+                for row in rows_of(arm.rows)
+            }
             group.rows.append(_line(arm, cells, levels))
         groups.append(group)
     return HtmlTable(f"table-{metric}", caption, ["Method", *_epsilon_heads(levels)], groups)
@@ -151,24 +138,25 @@ def certificate_table(certificates: pd.DataFrame) -> HtmlTable:
     worst = worst.drop_duplicates([*ARM, "epsilon"], keep="last")
     rows = []
     for arm in arms_of(worst):
-        cells = {}
-        for row in rows_of(arm.rows):
-            if np.isnan(row.epsilon_spent):
-                cells[row.epsilon] = Cell("no run")
-            else:
-                cells[row.epsilon] = Cell(f"{row.epsilon_spent:.4g}", row.epsilon_spent, note=f"{row.ratio:.1%}")
-        answers = list(dict.fromkeys(arm.rows["certified"]))
-        deltas = ", ".join(f"{d:g}" for d in sorted(arm.rows["delta"].unique()))
-        messages = [m for m in dict.fromkeys(arm.rows["message"]) if m]
+        cells = {
+            row.epsilon: Cell("no run")
+            if np.isnan(row.epsilon_spent)
+            else Cell(f"{row.epsilon_spent:.4g}", row.epsilon_spent, note=f"{row.ratio:.1%}")
+            for row in rows_of(arm.rows)
+        }
+        answers = arm.rows["certified"].unique()
+        facts = (
+            arm.key[2],
+            RELATION_NAMES.get(arm.key[3], arm.key[3]),
+            ", ".join(f"{d:g}" for d in sorted(arm.rows["delta"].unique())),
+            next((m for m in arm.rows["message"] if m), ""),
+        )
         rows.append(
             [
                 Cell(arm.name, arm=arm),
                 Cell(answers[0] if len(answers) == 1 else "not at every ε"),
                 *(cells.get(e, Cell("")) for e in levels),
-                Cell(arm.key[2]),
-                Cell(RELATION_NAMES.get(arm.key[3], arm.key[3])),
-                Cell(deltas),
-                Cell(messages[0] if messages else ""),
+                *map(Cell, facts),
             ]
         )
     heads = [f"{'requested ' if i == 0 else ''}ε = {epsilon_name(e)}" for i, e in enumerate(levels)]

@@ -11,6 +11,7 @@ Optional: ``columns=a,b`` (in this order), ``where=column:value`` (repeatable), 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,11 +21,9 @@ from marginalia.data.files import write_text
 from marginalia.errors import InputError
 from marginalia.reporting.formats import read_csv
 
-MARKER = re.compile(r"<!-- table: (?P<path>\S+)(?P<options>[^>]*?) -->\n.*?<!-- end -->", flags=re.S)
-
 
 def fill(text: str, root: Path) -> str:
-    """Return a page with every marked table filled in from its file.
+    """Return a page with every marked table filled in.
 
     Parameters
     ----------
@@ -38,17 +37,25 @@ def fill(text: str, root: Path) -> str:
     InputError
         A table is missing, or an option or column is unknown.
     """
-    return MARKER.sub(lambda found: _filled(found, root), text)
+
+    def filled(marked: re.Match[str]) -> str:
+        head, *rows = MARKED[marked["kind"]](marked["options"].split(), root)
+        lines = [head, ["---"] * len(head), *rows]
+        body = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+        return f"{marked['marker']}\n{body}\n<!-- end -->"
+
+    return _MARKER.sub(filled, text)
 
 
-def _filled(found: re.Match[str], root: Path) -> str:
-    path, options = root / found["path"], found["options"].split()
-    if not path.is_file():
-        raise InputError(f"a page shows {found['path']}, which does not exist; run the workflow that writes it")
-    frame, digits = read_csv(path), 4
+def _csv_table(options: Sequence[str], root: Path) -> Iterator[list[str]]:
+    """Yield the column names and the rows of a CSV file, as text."""
+    name, *choices = options
+    if not (root / name).is_file():
+        raise InputError(f"a page shows {name}, which does not exist; run the workflow that writes it")
+    frame, digits = read_csv(root / name), 4
     columns = list(frame.columns)
-    for option in options:
-        key, _, value = option.partition("=")
+    for choice in choices:
+        key, _, value = choice.partition("=")
         if key == "columns":
             columns = value.split(",")
         elif key == "where":
@@ -57,15 +64,12 @@ def _filled(found: re.Match[str], root: Path) -> str:
         elif key == "digits":
             digits = int(value)
         else:
-            raise InputError(f"a page shows {found['path']} with the unknown option '{option}'")
-    missing = [c for c in columns if c not in frame.columns]
-    if missing:
-        raise InputError(f"a page shows column '{missing[0]}' of {found['path']}, which has {', '.join(frame.columns)}")
-    lines = [columns, ["---"] * len(columns)]
-    lines += [[_shown(v, digits) for v in row] for row in frame[columns].itertuples(index=False)]
-    body = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
-    head = found[0].split("\n", 1)[0]
-    return f"{head}\n{body}\n<!-- end -->"
+            raise InputError(f"a page shows {name} with the unknown option '{choice}'")
+    if missing := [c for c in columns if c not in frame.columns]:
+        raise InputError(f"a page shows column '{missing[0]}' of {name}, which has {', '.join(frame.columns)}")
+    yield columns
+    for row in frame[columns].itertuples(index=False):
+        yield [_shown(value, digits) for value in row]
 
 
 def _shown(value: object, digits: int = 6) -> str:
@@ -74,6 +78,13 @@ def _shown(value: object, digits: int = 6) -> str:
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
     return f"{value:.{digits}g}" if isinstance(value, float | np.floating) else str(value)
+
+
+# What a marker may name: from its options and the root, the column names and then the rows.
+MARKED: dict[str, Callable[[Sequence[str], Path], Iterator[list[str]]]] = {"table": _csv_table}
+_MARKER = re.compile(
+    rf"(?P<marker><!-- (?P<kind>{'|'.join(MARKED)}):(?P<options>[^>]*?) -->)\n.*?<!-- end -->", flags=re.S
+)
 
 
 def main(root: Path = Path()) -> None:

@@ -113,8 +113,8 @@ def datasets_info(
 
 def _commit() -> dict[str, Any]:
     def git(*arguments: str) -> str:
-        run = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
-        return run.stdout.strip()
+        command = ["git", *arguments]
+        return subprocess.check_output(command, text=True, cwd=Path(__file__).parent, stderr=subprocess.DEVNULL).strip()
 
     try:
         # Results that this very run writes into the work tree do not make the code another.

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
+import yaml
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from marginalia.data.files import write_text
 from marginalia.errors import InputError
@@ -71,8 +72,10 @@ def write_report(
     InputError
         A figure is missing, or has no caption.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
+    narrow, headings = narrow_figures or {}, titles or {}
+    for name in figures:
+        if name not in captions:
+            raise InputError(f"figure '{name}' has no caption; add one under its name")
     present = [m for m in METRIC_NAMES if _has(tables, m)]
     shown = [m for m in present if m in HEADLINE_METRICS]
     aggregates = [tables[m] for m in present]
@@ -91,7 +94,10 @@ def write_report(
         missing=[d for d in datasets_info if d.get("status") == "missing"],
         datasets=_datasets_table(datasets_info),
         best=page.recommendation_table([tables[m] for m in shown], METRIC_NAMES) if shown else None,
-        figures=[_figure(name, figures, narrow_figures or {}, captions, titles or {}) for name in figures],
+        figures=[
+            _figure(name, path, narrow.get(name), captions[name], headings.get(name) or _heading(name))
+            for name, path in figures.items()
+        ],
         results=[_results(tables[m], m) for m in shown],
         details=[
             *(_results(tables[m], m) for m in present if m not in HEADLINE_METRICS),
@@ -111,7 +117,7 @@ def write_report(
         ],
         notebooks=notebooks,
         provenance=provenance,
-        config=_yaml(config),
+        config=yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True, width=100),
     )
     write_text(path, html)
 
@@ -153,22 +159,16 @@ def _span(values: Sequence[float]) -> str:
 
 
 def _figure(
-    name: str,
-    figures: Mapping[str, str | os.PathLike[str]],
-    narrow: Mapping[str, str | os.PathLike[str]],
-    captions: Mapping[str, str],
-    titles: Mapping[str, str],
+    name: str, wide: str | os.PathLike[str], narrow: str | os.PathLike[str] | None, caption: str, title: str
 ) -> dict[str, str]:
-    if name not in captions:
-        raise InputError(f"figure '{name}' has no caption; add one under its name")
-    first_sentence = captions[name].split(". ")[0].rstrip(".")
+    first_sentence = caption.split(". ")[0].rstrip(".")
     return {
         "name": name,
-        "title": titles.get(name) or _heading(name),
-        "wide": _data_uri(figures[name]),
-        "narrow": _data_uri(narrow[name]) if name in narrow else "",
+        "title": title,
+        "wide": _data_uri(wide),
+        "narrow": _data_uri(narrow) if narrow else "",
         "alt": f"Figure. {first_sentence}. The same numbers are in the tables below.",
-        "caption": captions[name],
+        "caption": caption,
     }
 
 
@@ -209,22 +209,15 @@ _DATASET_COLUMNS = {
 def _datasets_table(datasets_info: Sequence[Mapping[str, Any]]) -> page.HtmlTable | None:
     if not datasets_info:
         return None
-    given = [c for c in _DATASET_COLUMNS if any(d.get(c) not in (None, "") for d in datasets_info)]
-    frame = pd.DataFrame([[_text(d.get(c, "")) for c in given] for d in datasets_info], columns=given, dtype=object)
-    return page.plain_table(
-        frame.rename(columns=_DATASET_COLUMNS), "datasets", "Data sets, where their rows and their domain come from."
-    )
+    given = {
+        c: title for c, title in _DATASET_COLUMNS.items() if any(d.get(c) not in (None, "") for d in datasets_info)
+    }
+    rows = [[_text(d.get(c)) for c in given] for d in datasets_info]
+    frame = pd.DataFrame(rows, columns=list(given.values()), dtype=object)
+    return page.plain_table(frame, "datasets", "Data sets, where their rows and their domain come from.")
 
 
 def _text(value: Any) -> Any:
-    if value is None:
-        return ""
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
-    return value if isinstance(value, int | float | np.number) else str(value)
-
-
-def _yaml(config: Mapping[str, Any]) -> str:
-    import yaml
-
-    return yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True, width=100)
+    return "" if value is None else value
