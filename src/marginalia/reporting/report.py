@@ -24,7 +24,8 @@ FIGURE_TITLES = {
     **{metric: f"{name[0].upper()}{name[1:]} against ε" for metric, name in METRIC_NAMES.items()},
     "certificates": "Certified against requested ε",
 }
-OTHER_TITLES = {"certificates", "failures", "timings"}
+# These have sections of their own, which are left out where there is nothing to show.
+_MAY_BE_EMPTY = {*METRIC_NAMES, "certificates", "failures", "timings"}
 
 
 def write_report(
@@ -53,9 +54,8 @@ def write_report(
     figures, narrow_figures : mapping of name to path
         SVG files, named by the table they show (``mse``) or by experiment and table (``f3a_mse``); the narrow ones
         are shown on small screens.
-    captions : mapping of figure name to str
-    titles : mapping of figure name to str, optional
-        Headings of figures that are not named after a table of this package.
+    captions, titles : mapping of figure name to str
+        Headings are needed for figures that are not named after a table of this package.
     notebooks : sequence of str
         Names of notebooks that stand as pages in ``notebooks/`` beside the report.
     provenance : mapping
@@ -63,22 +63,23 @@ def write_report(
     config : mapping
         The configuration as it was used.
     datasets_info : sequence of mapping
-        For each data set ``name`` and ``status`` (``used`` or ``missing``), and any of ``reason`` (why it is missing),
-        ``description``, ``source``, ``domain_source``, ``rows``, ``attributes``, ``targets``, ``split``, ``licence``,
-        ``citation``, and ``stand_in`` (true for the bundled tables that replace unreachable data).
+        For each data set ``name``, ``status`` (``used`` or ``missing``), ``stand_in`` (true for the bundled tables that
+        replace unreachable data), and what is known of the columns of the page's table.
 
     Raises
     ------
     InputError
         A figure is missing, or has no caption.
     """
-    narrow, headings = narrow_figures or {}, titles or {}
     for name in figures:
         if name not in captions:
             raise InputError(f"figure '{name}' has no caption; add one under its name")
-    present = [m for m in METRIC_NAMES if _has(tables, m)]
+    tables = {name: frame for name, frame in tables.items() if len(frame) or name not in _MAY_BE_EMPTY}
+    present = [m for m in METRIC_NAMES if m in tables]
     shown = [m for m in present if m in HEADLINE_METRICS]
     aggregates = [tables[m] for m in present]
+    certificates = tables.get("certificates")
+    narrow, headings = narrow_figures or {}, titles or {}
     environment = Environment(
         loader=PackageLoader("marginalia.reporting", "templates"),
         autoescape=True,
@@ -103,27 +104,23 @@ def write_report(
             *(_results(tables[m], m) for m in present if m not in HEADLINE_METRICS),
             *(page.plain_table(tables[m], f"{m}-all", f"Every setting of {METRIC_NAMES[m]}.") for m in present),
         ],
-        certificates=page.certificate_table(tables["certificates"]) if _has(tables, "certificates") else None,
-        all_certificates=page.plain_table(tables["certificates"], "certificates-all", "Every certificate.")
-        if _has(tables, "certificates")
-        else None,
+        certificates=None if certificates is None else page.certificate_table(certificates),
+        all_certificates=None
+        if certificates is None
+        else page.plain_table(certificates, "certificates-all", "Every certificate."),
         coverage=page.coverage_table(aggregates, METRIC_NAMES) if aggregates else None,
-        failures=page.failure_table(tables["failures"]) if _has(tables, "failures") else None,
-        timings=page.timing_table(tables["timings"]) if _has(tables, "timings") else None,
+        failures=page.failure_table(tables["failures"]) if "failures" in tables else None,
+        timings=page.timing_table(tables["timings"]) if "timings" in tables else None,
         others=[
             page.plain_table(frame, name, name.replace("_", " "))
             for name, frame in tables.items()
-            if name not in METRIC_NAMES and name not in OTHER_TITLES
+            if name not in _MAY_BE_EMPTY
         ],
         notebooks=notebooks,
         provenance=provenance,
         config=yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True, width=100),
     )
     write_text(path, html)
-
-
-def _has(tables: Mapping[str, pd.DataFrame], name: str) -> bool:
-    return name in tables and len(tables[name]) > 0
 
 
 def _results(aggregates: pd.DataFrame, metric: str) -> page.HtmlTable:
@@ -147,7 +144,7 @@ def _facts(
             (_span(trials), "trials per setting"),
             (f"{rows['k'].sum()} of {rows['n_trials'].sum()}", "values obtained"),
         ]
-    if _has(tables, "certificates"):
+    if "certificates" in tables:
         certified = tables["certificates"]["certified"] == "yes"
         facts.append((f"{certified.sum()} of {len(certified)}", "private settings certified"))
     return facts
