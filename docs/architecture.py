@@ -89,12 +89,12 @@ def _module(name: str, known: dict[str, Path]) -> str:
 def arrows() -> dict[str, set[str]]:
     """Return which packages each package imports, errors and threads apart."""
     known = modules()
-    found: dict[str, set[str]] = {}
+    towards: dict[str, set[str]] = {}
     for module, path in known.items():
         if floor_of(module):
             there = {name.split(".")[1] for name in imports(path, known) if floor_of(name)}
-            found.setdefault(module.split(".")[1], set()).update(there - {module.split(".")[1]})
-    return found
+            towards.setdefault(module.split(".")[1], set()).update(there - {module.split(".")[1]})
+    return towards
 
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#6f4e9c", "#b8860b", "#3b8ea5", "#a02c2c", "#4d4d4d")

@@ -55,8 +55,10 @@ def test_the_plan_is_what_snakemake_lists(tmp_path, mirror, plan):
     whole = json.loads(out)
     listed = listed_by_snakemake(both)
     for name, part in whole["configs"].items():
-        own = {rule: n for rule, n in part["jobs"].items() if rule not in ("all", "total")}
-        assert own == {rule.removeprefix(f"{name}_"): n for rule, n in listed.items() if rule.startswith(f"{name}_")}
+        planned = {rule: n for rule, n in part["jobs"].items() if rule not in ("all", "total")}
+        assert planned == {
+            rule.removeprefix(f"{name}_"): n for rule, n in listed.items() if rule.startswith(f"{name}_")
+        }
     assert whole["jobs"]["total"] == listed["total"]
     assert not (tmp_path / "results").exists()
 
