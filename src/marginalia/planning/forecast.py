@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import io
+import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from contextlib import redirect_stdout
@@ -11,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 from marginalia.errors import InputError
 from marginalia.planning.costs import FACTORS, Costs, Estimate
@@ -135,8 +137,10 @@ def _graph(sweep: Sweep) -> list[tuple[tuple[str, ...], list[tuple[str, ...]]]]:
     def place(job: Any) -> tuple[str, ...]:
         return (job.rule.name, *job.wildcards)
 
-    # In a results folder of its own: nothing is there yet, and what the workflow notes while it is read is thrown away.
-    with TemporaryDirectory() as folder, SnakemakeApi(OutputSettings(quiet={Quietness.ALL})) as api:
+    # In a results folder and an environment that are thrown away: nothing is there yet, and what the workflow notes and
+    # sets while it is read does not stay.
+    silent = OutputSettings(quiet={Quietness.ALL})
+    with TemporaryDirectory() as folder, patch.dict(os.environ), SnakemakeApi(silent) as api:
         content = {**sweep.config.model_dump(mode="json", by_alias=True), "results_dir": folder}
         workflow = api.workflow(ResourceSettings(cores=1), ConfigSettings(config=content), snakefile=Path("Snakefile"))
         with redirect_stdout(io.StringIO()):
