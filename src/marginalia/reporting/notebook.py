@@ -25,18 +25,16 @@ class Block:
     Parameters
     ----------
     name : str
-        Folder under ``results/paper/``.
-    config : str, optional
-        Configuration that makes the block, if it has another name.
+        Folder under ``results/paper/``, and stem of the configuration that makes it.
 
     Notes
     -----
     A block that has not been run is no error: what asks for its parts then says so and shows nothing else.
     """
 
-    def __init__(self, name: str, *, config: str = "") -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self.config = config or f"workflow/configs/{name}.yaml"
+        self.config = f"workflow/configs/{name}.yaml"
 
     @property
     def folder(self) -> Path:

@@ -172,6 +172,7 @@ def coverage_table(aggregates: Sequence[pd.DataFrame], metric_names: Mapping[str
     """Return, for each data set and metric, how many runs and settings have a value, and which arms lack some."""
     rows = []
     for frame in aggregates:
+        metric = metric_names[frame["metric"].iloc[0]]
         for panel in panels_of(frame):
             short = [
                 f"{arm.name} at ε = {epsilon_name(row.epsilon)} ({row.k}/{row.n_trials})"
@@ -179,17 +180,12 @@ def coverage_table(aggregates: Sequence[pd.DataFrame], metric_names: Mapping[str
                 for row in rows_of(arm.rows)
                 if row.k < row.n_trials
             ]
-            k, n = int(panel.rows["k"].sum()), int(panel.rows["n_trials"].sum())
-            full, settings = int((panel.rows["k"] == panel.rows["n_trials"]).sum()), len(panel.rows)
-            rows.append(
-                [
-                    Cell(panel.title),
-                    Cell(metric_names[frame["metric"].iloc[0]]),
-                    Cell(f"{k} of {n}", k / n),
-                    Cell(f"{full} of {settings}", full / settings),
-                    Cell(", ".join(short) or "none"),
-                ]
-            )
+            shares = [
+                (panel.rows["k"].sum(), panel.rows["n_trials"].sum()),
+                ((panel.rows["k"] == panel.rows["n_trials"]).sum(), len(panel.rows)),
+            ]
+            counts = [Cell(f"{part} of {whole}", part / whole) for part, whole in shares]
+            rows.append([Cell(panel.title), Cell(metric), *counts, Cell(", ".join(short) or "none")])
     columns = ["Data set · target", "Metric", "Runs with a value", "Complete settings", "Incomplete settings"]
     return HtmlTable("table-coverage", "Coverage: which runs have a value.", columns, [Group("", rows)])
 
@@ -222,9 +218,8 @@ def plain_table(frame: pd.DataFrame, name: str, caption: str) -> HtmlTable:
 
 def _plain_cell(value: object) -> Cell:
     if isinstance(value, float | np.floating):
-        if np.isnan(value):
-            return Cell("")
-        return Cell("∞") if np.isinf(value) else _number(float(value))
+        special = "" if np.isnan(value) else "∞"
+        return _number(float(value)) if np.isfinite(value) else Cell(special)
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         return _number(int(value), "d")
     return Cell(str(value))
