@@ -11,11 +11,12 @@ import matplotlib as mpl
 from harness import Row
 
 from marginalia.data.files import atomic_path, write_text
-from marginalia.reporting.style import DOUBLE_COLUMN, METHODS, RC
+from marginalia.reporting.style import DOUBLE_COLUMN, RC
+from marginalia.sweep.methods import BUILT_IN
 
 DOCS = Path(__file__).parent.parent / "docs"
 OURS = "marginalia"
-LOOKS = {OURS: (METHODS["aim"].colour, "o", "full"), "mbi 2.0.0": ("#767676", "s", "none")}
+LOOKS = {OURS: (BUILT_IN["aim"].colour, "o", "full"), "mbi 2.0.0": ("#767676", "s", "none")}
 
 SECTIONS = {
     "Whole AIM fits": "aim_",

@@ -7,7 +7,6 @@ imported inside the functions that need them; a test watches that they stay out.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 # What the functions of a card take and return; pandas and Matplotlib by name only, so that they stay out.
 Settings: TypeAlias = Mapping[str, Any]
 Folders: TypeAlias = Mapping[str, Path]  # of prepared data sets, by their ids
+Record: TypeAlias = dict[str, Any]
 Frame: TypeAlias = "pd.DataFrame"
 Tables: TypeAlias = "dict[str, pd.DataFrame]"
 Figure: TypeAlias = "matplotlib.figure.Figure"
@@ -109,12 +109,3 @@ def part_name(*values: object) -> str:
 def part_values(part: str) -> list[str]:
     """Return the values that `part_name` joined, as text."""
     return part.split(",")
-
-
-def lazily(module: str, name: str) -> Callable[..., Any]:
-    """Return a function that imports the module of `name` when it is first called."""
-
-    def call(*arguments: Any) -> Any:
-        return getattr(importlib.import_module(module), name)(*arguments)
-
-    return call

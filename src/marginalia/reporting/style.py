@@ -16,8 +16,6 @@ from typing import Any
 from marginalia.sweep.method import Method
 from marginalia.sweep.methods import BUILT_IN
 
-METHODS = BUILT_IN
-
 SINGLE_COLUMN = 3.4  # inches, the column of a two-column paper
 DOUBLE_COLUMN = 7.0
 

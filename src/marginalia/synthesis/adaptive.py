@@ -18,7 +18,7 @@ from marginalia.marginals.estimation import Measurement
 from marginalia.marginals.workload import Workload
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms import lazy_exponential
+from marginalia.privacy.mechanisms.selection import lazy_exponential
 from marginalia.synthesis.aim_budget import Adaptive, AdaptiveBudget
 from marginalia.synthesis.measuring import measure_all, number_of_records
 

@@ -11,7 +11,7 @@ from marginalia.marginals.estimation import Measurement, estimate_total
 from marginalia.marginals.workload import Workload, WorkloadLike
 from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms import measure_marginal
+from marginalia.privacy.mechanisms.additive import measure_marginal
 from marginalia.privacy.relation import Relation
 from marginalia.synthesis.base import Synthesizer
 

@@ -16,7 +16,7 @@ from marginalia.marginals.estimation import Measurement, estimate
 from marginalia.marginals.model import GraphicalModel
 from marginalia.privacy.calibration import zcdp_rho
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms import exponential
+from marginalia.privacy.mechanisms.selection import exponential
 from marginalia.privacy.relation import Relation
 from marginalia.synthesis.compression import Compression
 from marginalia.synthesis.measuring import measure_all, number_of_records

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from marginalia.reporting.panels import DASHED, DOTTED
-from marginalia.reporting.style import method_look
+from marginalia.sweep.methods import BUILT_IN
 
-PURPLE = method_look("adaptive_margin").colour
+PURPLE = BUILT_IN["adaptive_margin"].colour
 LONG = (0, (10, 1.5))
 _PALE = "#9E77C7"
 

@@ -16,7 +16,7 @@ from marginalia.papers.adaptive_margin.looks import ARMS, LONG, NAMES, REFERENCE
 from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, frame, part_name, part_values
 from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import DASHED, band, drawing, log_axis, outer_labels, rows_where
-from marginalia.reporting.style import method_look
+from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
 CARD = "adaptive_margin_x2"
@@ -169,7 +169,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw the test error over epsilon, a panel a data set."""
     table = tables[CARD]
     names = [name for name in settings["sets"] if name in set(table["dataset"])]
-    perturbed, sgd = method_look("objective_perturbation"), method_look("dp_sgd")
+    perturbed, sgd = BUILT_IN["objective_perturbation"], BUILT_IN["dp_sgd"]
     looks = {("adaptive_margin", *arm): look for arm, look in ARMS.items()} | {
         ("objective_perturbation", "", "tight"): arm_style("ObjPert", perturbed.colour, perturbed.marker),
         ("objective_perturbation", "", "published"): arm_style(

@@ -10,7 +10,7 @@ import numpy as np
 
 from marginalia.papers.card import Card, Settings
 from marginalia.reporting.panels import DASHED, drawing, rows_where
-from marginalia.reporting.style import METHODS
+from marginalia.sweep.methods import BUILT_IN
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,7 +51,7 @@ def figure(tables: dict[str, pd.DataFrame], settings: Settings) -> Figure:
     rows = rows_where(tables["dd_ssp_f2_curves"], radius=6.0)
     with drawing(2, 2, entries=3, height=2.1, space=0.3) as (drawn, (left, right)):
         left.plot(rows["s"], rows["log_sigmoid"], color="#000000", label="ln(1/(1+exp(−s)))")
-        left.plot(rows["s"], rows["parabola"], color=METHODS["dd_ssp"].colour, ls=DASHED, label="parabola")
+        left.plot(rows["s"], rows["parabola"], color=BUILT_IN["dd_ssp"].colour, ls=DASHED, label="parabola")
         left.set_ylabel("log-likelihood of a record")
         right.plot(rows["s"], rows["parabola"] - rows["log_sigmoid"], color="#D55E00", label="difference")
         right.axhline(0, color="#767676", lw=0.7)

@@ -12,7 +12,7 @@ from marginalia.data.encoding import Encoder
 from marginalia.papers.card import Card, Settings
 from marginalia.papers.dd_ssp.data import CLASSIFIED, NAMES, classification, training_rows
 from marginalia.reporting.panels import DASHED, DOTTED, drawing, rows_where
-from marginalia.reporting.style import METHODS
+from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.seeds import seed_of
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 RADIUS = 6.0  # of the interval on which the log-likelihood is replaced by a parabola
 EDGES = tuple(range(-30, 31))
 LOOKS = {
-    "objective_perturbation": ("ObjPert, ε = 1", METHODS["objective_perturbation"].colour, "-"),
+    "objective_perturbation": ("ObjPert, ε = 1", BUILT_IN["objective_perturbation"].colour, "-"),
     "ridge": ("ridge, not private", "#D55E00", DASHED),
     "logistic": ("optimum, not private", "#000000", DOTTED),
 }

@@ -11,7 +11,7 @@ import numpy as np
 from marginalia.papers.card import Card, Settings
 from marginalia.papers.dd_ssp.data import CLASSIFIED, NAMES, classification, training_rows
 from marginalia.reporting.panels import DASHED, curve, drawing, look, rows_where
-from marginalia.reporting.style import METHODS
+from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.metrics import log_loss, roc_auc
 from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.seeds import seed_of
@@ -89,7 +89,7 @@ def figure(tables: dict[str, pd.DataFrame], settings: Settings) -> Figure:
             for ax, name in zip(axes[row * len(names) :], names, strict=False):
                 for i, source in enumerate(settings["sources"]):
                     cells = rows_where(table, dataset=name, source=source).sort_values("factor")
-                    text = "exact marginals" if source == "exact" else METHODS[source].name
+                    text = "exact marginals" if source == "exact" else BUILT_IN[source].label
                     curve(ax, cells["factor"], cells[metric], label=text, **look(i))
                 for value in rows_where(table, dataset=name, source="logistic regression")[metric]:
                     ax.axhline(value, color="#000000", ls=DASHED, lw=0.9, label="logistic regression")

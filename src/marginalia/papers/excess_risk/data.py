@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from marginalia.data.table import Table
 from marginalia.errors import unknown_name
-from marginalia.papers.excess_risk.form import Folders
+from marginalia.papers.card import Folders
 from marginalia.sweep.metrics import roc_auc
 from marginalia.sweep.protocols import Prepared, Task
 from marginalia.sweep.seeds import seed_of, seed_sequence

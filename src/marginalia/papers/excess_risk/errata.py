@@ -13,11 +13,11 @@ import numpy as np
 from scipy.optimize import brentq
 
 from marginalia.data.catalog import uncoded
-from marginalia.papers.card import Card, Settings, part_name, part_values
+from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
 from marginalia.papers.excess_risk.data import LABELS, SETS, Coded, fit_logistic, read_set, scores, splits
-from marginalia.papers.excess_risk.form import Figure, Folders, Frame, Record, Tables, as_frame, in_style, rounded
 from marginalia.papers.excess_risk.hard_instance import margin_loss, margin_slope
 from marginalia.papers.excess_risk.theory import bernstein, logistic_loss, sigma_gen, sup_error
+from marginalia.papers.form import as_frame, in_style, rounded
 from marginalia.privacy.calibration import gaussian_sigma, gdp_epsilon, zcdp_epsilon, zcdp_rho
 
 ROWS = {  # of the published files

@@ -15,22 +15,33 @@ import numpy as np
 
 from marginalia.data.catalog import uncoded
 from marginalia.data.table import Table
-from marginalia.papers.card import Card, Settings
+from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.excess_risk.data import LABELS, SETS, Coded, fit_logistic, read_set, scores, splits
-from marginalia.papers.excess_risk.form import Figure, Folders, Frame, Record, Tables, as_frame, rounded
+from marginalia.papers.form import as_frame, rounded
 from marginalia.papers.reported import reported
-from marginalia.reporting.style import DOUBLE_COLUMN, METHODS
+from marginalia.reporting.style import DOUBLE_COLUMN
+from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.metrics import roc_auc
 from marginalia.sweep.protocols import Task
-from marginalia.sweep.published_constants import TEACHERS, dp_sgd_parameters, n_queries
 from marginalia.sweep.seeds import seed_of
 
 NO_NOISE = "published, no noise"
+DP_SGD = BUILT_IN["dp_sgd"].constants["published", "excess_risk"]
+PATE = BUILT_IN["pate"].constants["published", ""]
+# Numbers of teachers K; of Heart the paper's own (its code has 5, 10, 15).
+TEACHERS = {
+    "adult": (100, 300, 500),
+    "churn": (100, 150, 200),
+    "compas": (100, 200, 300),
+    "dutch": (100, 450, 800),
+    "heart": (10, 15, 20),
+    "law": (100, 150, 200),
+}
 PATE_DELTA = 1e-5  # of the published code; DP-SGD has 1/n² there
 PUBLIC = {"variant": "", "n_teachers": 0, "epsilon": math.inf, "epsilon_spent": math.inf}
 KEYS = ["dataset", "method", "variant", "n_teachers", "epsilon"]
 ORDER = ("trivial", "logistic", "aim", "dp_sgd", "pate", "", "published", NO_NOISE, "tight")
-_AIM, _DP_SGD, _PATE = (METHODS[name].colour for name in ("aim", "dp_sgd", "pate"))
+_AIM, _DP_SGD, _PATE = (BUILT_IN[name].colour for name in ("aim", "dp_sgd", "pate"))
 # Method, variant, place of K among the data set's, label, how the bar is drawn.
 BARS: tuple[tuple[str, str, int, str, dict[str, Any]], ...] = (
     ("logistic", "", 0, "no privacy", {"color": "#4d4d4d"}),
@@ -69,7 +80,7 @@ def every_method(name: str, train: Table, test: Table, task: Task, epsilon: floa
 
     delta = 1 / train.n_rows**2
     common: Record = {"delta": delta, "fit_intercept": True, "clip": 1.0, "random_state": seed}
-    codes: Record = {"calibration": "published", "inputs": "codes", **dp_sgd_parameters(name)}
+    codes: Record = {"calibration": "published", "inputs": "codes", **DP_SGD[name]}
     for variant, budget, parameters in (
         ("published", epsilon, codes),
         (NO_NOISE, math.inf, codes),
@@ -82,7 +93,7 @@ def every_method(name: str, train: Table, test: Table, task: Task, epsilon: floa
     arms = [("published", k, published) for k in TEACHERS[name]] + [("tight", TEACHERS[name][-1], {"delta": delta})]
     for variant, k, parameters in arms:
         pate = PATEClassifier(
-            epsilon=epsilon, n_teachers=k, n_queries=n_queries(name), random_state=seed, **parameters
+            epsilon=epsilon, n_teachers=k, n_queries=PATE[name]["n_queries"], random_state=seed, **parameters
         ).fit(known.X, known.y)
         arm = {"method": "pate", "variant": variant, "n_teachers": k, "epsilon": epsilon}
         yield _private(arm, pate, unseen.X, unseen.y)

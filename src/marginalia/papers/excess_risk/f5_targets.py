@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from marginalia.data.catalog import uncoded
-from marginalia.papers.card import Card, Settings, part_name, part_values
+from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
 from marginalia.papers.excess_risk.data import LABELS, Coded, fit_aim, fit_logistic, read_set, scores, splits
-from marginalia.papers.excess_risk.form import Figure, Folders, Frame, Record, Tables, as_frame, in_style, rounded
-from marginalia.reporting.style import METHODS
+from marginalia.papers.form import as_frame, in_style, rounded
+from marginalia.sweep.methods import BUILT_IN
 
 TARGETS = {
     "dutch@dpml": ("occupation", "prev_residence_place", "sex"),
@@ -64,7 +64,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
     bars: dict[str, Any] = {"width": 0.36, "ecolor": "black", "capsize": 2, "error_kw": {"elinewidth": 0.7}}
     real = {**bars, "color": "#8C8C8C", "label": "real rows"}
-    aim = {**bars, "color": METHODS["aim"].colour, "alpha": 0.75, "hatch": "///", "label": "AIM’s rows"}
+    aim = {**bars, "color": BUILT_IN["aim"].colour, "alpha": 0.75, "hatch": "///", "label": "AIM’s rows"}
     panels = list(tables[F5.id].groupby("dataset", sort=False))
     figure, axes = grid(len(panels), max(2, len(panels)), height=2.1)
     for ax, (name, rows) in zip(axes, panels, strict=True):

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.polynomial import Polynomial
 
-from marginalia.papers.card import Card, Settings
-from marginalia.papers.excess_risk.form import Figure, Folders, Frame, Record, Tables, as_frame, in_style, rounded
+from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.excess_risk.theory import bernstein, logistic_loss, minimax, sup_error
+from marginalia.papers.form import as_frame, in_style, rounded
 from marginalia.papers.reported import reported
 
 KEYS = ["panel", "method", "iterations"]

@@ -11,10 +11,10 @@ import numpy as np
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import unknown_name
-from marginalia.papers.card import Card, Settings
-from marginalia.papers.excess_risk.form import Figure, Folders, Frame, Record, Tables, as_frame, in_style, rounded
+from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.excess_risk.theory import nu_gen
-from marginalia.reporting.style import METHODS
+from marginalia.papers.form import as_frame, in_style, rounded
+from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
 CASES = {  # name: columns (label included), order d, rows, search
@@ -90,7 +90,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw distances and bounds of each case, a panel for each calibration."""
     from marginalia.reporting.panels import COLOURS, grid, legend
 
-    aim = METHODS["aim"].colour
+    aim = BUILT_IN["aim"].colour
     panels = list(tables[S2.id].groupby("calibration"))
     figure, axes = grid(len(panels), max(2, len(panels)), height=2.4, legend=0.5)
     for ax, (calibration, rows) in zip(axes, panels, strict=True):

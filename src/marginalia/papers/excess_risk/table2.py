@@ -11,10 +11,10 @@ import numpy as np
 
 from marginalia.data.catalog import uncoded
 from marginalia.data.table import Table
-from marginalia.papers.card import Card, Settings
+from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.excess_risk.data import SETS, Coded, fit_aim, marginal_distances, read_set, splits
-from marginalia.papers.excess_risk.form import Figure, Folders, Frame, Record, Tables, as_frame, rounded
 from marginalia.papers.excess_risk.utility import EPSILONS, KEYS, METRICS, cell_of, panels, parts, scored, spelled
+from marginalia.papers.form import as_frame, rounded
 from marginalia.papers.reported import reported
 
 ERRORS = ["marginal_error", "marginal_error_all", "marginal_error_q95", "marginal_error_max"]

@@ -12,10 +12,10 @@ import numpy as np
 from marginalia.data.catalog import uncoded
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
-from marginalia.papers.card import Card, Settings
+from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.excess_risk.data import SETS, Coded, fit_aim, read_set, splits
-from marginalia.papers.excess_risk.form import Figure, Folders, Frame, Record, Tables, as_frame, rounded
 from marginalia.papers.excess_risk.utility import EPSILONS, KEYS, METRICS, cell_of, panels, parts, scored, spelled
+from marginalia.papers.form import as_frame, rounded
 from marginalia.papers.reported import reported
 
 WIDE, BINS = 100, 32  # columns of more codes than WIDE become BINS bins of equal width

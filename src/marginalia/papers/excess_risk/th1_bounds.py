@@ -13,9 +13,8 @@ import numpy as np
 
 from marginalia.data.catalog import uncoded
 from marginalia.data.encoding import Encoder
-from marginalia.papers.card import Card, Settings, part_name, part_values
+from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
 from marginalia.papers.excess_risk.data import LABELS, SETS, Array, fit_aim, marginal_distances, read_set
-from marginalia.papers.excess_risk.form import Figure, Folders, Frame, Record, Tables, as_frame, in_style, rounded
 from marginalia.papers.excess_risk.theory import (
     bernstein,
     explicit_bound,
@@ -26,6 +25,7 @@ from marginalia.papers.excess_risk.theory import (
     thm31,
     thm32,
 )  # fmt: skip
+from marginalia.papers.form import as_frame, in_style, rounded
 from marginalia.threads import one_blas_thread
 
 LIPSCHITZ, AT_ZERO = 1.0, math.log(2)  # of the logistic loss

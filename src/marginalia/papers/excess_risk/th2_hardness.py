@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from marginalia.papers.card import Card, Settings, part_name, part_values
-from marginalia.papers.excess_risk.form import Figure, Folders, Frame, Record, Tables, as_frame, in_style, rounded
+from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
 from marginalia.papers.excess_risk.hard_instance import HardInstance
+from marginalia.papers.form import as_frame, in_style, rounded
 from marginalia.sweep.seeds import seed_sequence
 
 

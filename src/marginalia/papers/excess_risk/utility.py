@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from marginalia.papers.card import Settings, part_name, part_values
+from marginalia.papers.card import Figure, Frame, Settings, part_name, part_values
 from marginalia.papers.excess_risk.data import LABELS, Coded, fit_logistic, risk, scores
-from marginalia.papers.excess_risk.form import Figure, Frame, in_style
-from marginalia.reporting.style import METHODS
+from marginalia.papers.form import in_style
+from marginalia.sweep.methods import BUILT_IN
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,7 +49,7 @@ def panels(table: Frame, errors: Frame | None = None) -> Figure:
 
     from marginalia.reporting.panels import curve, grid, legend, rows_where
 
-    aim: dict[str, Any] = {"color": METHODS["aim"].colour, "marker": METHODS["aim"].marker}
+    aim: dict[str, Any] = {"color": BUILT_IN["aim"].colour, "marker": BUILT_IN["aim"].marker}
     titles = [*METRICS.values(), *(["marginal error"] if errors is not None else [])]
     sets = [name for name in LABELS if name in set(table["dataset"])]
     figure, axes = grid(len(titles) * len(sets), len(titles), height=1.3, legend=0.35)

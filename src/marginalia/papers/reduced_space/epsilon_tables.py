@@ -12,7 +12,7 @@ from marginalia.data.table import Table
 from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, frame, part_values
 from marginalia.papers.reduced_space.data import SETS, one_part_a_split, split
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms import laplace
+from marginalia.privacy.mechanisms.additive import laplace
 from marginalia.reporting.means import beside_real, mean_table
 from marginalia.reporting.panels import curve, drawing, log_axis, look, rows_where
 from marginalia.sweep.metrics import marginal_error, roc_auc

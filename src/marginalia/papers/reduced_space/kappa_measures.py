@@ -9,7 +9,7 @@ import numpy as np
 from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, frame, part_values
 from marginalia.papers.reduced_space.data import SETS, one_part_a_split, split
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms import laplace
+from marginalia.privacy.mechanisms.additive import laplace
 from marginalia.privacy.relation import Relation
 from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import curve, drawing, look, rows_where

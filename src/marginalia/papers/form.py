@@ -1,24 +1,13 @@
-"""The form of a card's functions: the types that they take and return, and what turns them into a `Card`'s."""
+"""What turns the functions of a card's file into those of a `Card`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import wraps
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
+from marginalia.papers.card import Figure, Frame, Record
 from marginalia.reporting.style import RC
-
-if TYPE_CHECKING:
-    import matplotlib.figure
-    import pandas as pd
-
-Folders = Mapping[str, Path]
-Record = dict[str, Any]
-# Written as text: the plan imports every card, and pandas and matplotlib are for those that run or draw one.
-Frame: TypeAlias = "pd.DataFrame"
-Tables: TypeAlias = "dict[str, pd.DataFrame]"
-Figure: TypeAlias = "matplotlib.figure.Figure"
 
 
 def as_frame(run: Callable[..., Iterable[Record]]) -> Callable[..., Frame]:
