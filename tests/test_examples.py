@@ -13,7 +13,7 @@ WITH_EXAMPLES = ("data", "privacy", "marginals", "synthesis", "learning")
 MODULES = sorted(
     module.name
     for module in pkgutil.walk_packages(marginalia.__path__, "marginalia.")
-    if not module.name.endswith("_opacus")  # imports torch
+    if not module.name.endswith(".opacus")  # imports torch
 )
 
 

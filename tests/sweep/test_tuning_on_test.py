@@ -7,7 +7,7 @@ import pytest
 
 from marginalia.data import Attribute, Domain, Table
 from marginalia.errors import InputError
-from marginalia.learning.dp_sgd_grid import Setting
+from marginalia.learning.dp_sgd.grid import Setting
 from marginalia.sweep import tuning_on_test
 from marginalia.sweep.cells import Cell, CellStore
 from marginalia.sweep.config import parse

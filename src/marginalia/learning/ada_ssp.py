@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.learning.base import LinearRegressor, PrivateLearner, Seed, choose
+from marginalia.learning.base import LinearRegressor, parameters
+from marginalia.learning.private import PrivateLearner
 from marginalia.learning.rows import Rows
 from marginalia.learning.solvers import solve
-from marginalia.learning.ssp import mirrored, statistic_sensitivities
-from marginalia.privacy import checks
+from marginalia.learning.statistics import release_apart, statistic_sensitivities
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian
@@ -22,6 +20,7 @@ from marginalia.privacy.mechanisms.additive import gaussian
 _RHO = 0.05  # probability with which the bounds on the noise may fail
 
 
+@parameters
 class AdaSSPRegressor(PrivateLearner, LinearRegressor):
     """Adaptive sufficient-statistic perturbation (Wang 2018; Ferrando and Sheldon, Algorithm 5).
 
@@ -53,41 +52,24 @@ class AdaSSPRegressor(PrivateLearner, LinearRegressor):
 
     Privacy: (epsilon, delta)-DP; three Gaussian events of sensitivity B^2 (eigenvalue), B^2 (X'X) and BY (X'y), times
     1, sqrt(2) and 2 under ``replace_one``.
+
+    Examples
+    --------
+    >>> model = AdaSSPRegressor(random_state=0).fit([[0.5], [-0.5]] * 5000, [1.0, -1.0] * 5000)
+    >>> model.coef_.round(1), model.ridge_ > 0
+    (array([2.]), False)
     """
 
     VARIANTS: ClassVar[tuple[str, ...]] = ("code_constants", "paper_constants")
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        calibration: str = "tight",
-        variant: str = "code_constants",
-        relation: str = "add_remove",
-        feature_bound: float = 1.0,
-        target_bound: float = 1.0,
-        one_hot: Iterable[str] | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            calibration=calibration,
-            relation=relation,
-            feature_bound=feature_bound,
-            one_hot=one_hot,
-            random_state=random_state,
-        )
-        self.variant = variant
-        self.target_bound = target_bound
+    target_bound: float = 1.0
+    variant: str = "code_constants"
 
     def _release(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> NDArray[np.float64]:
         d, B, Y = rows.n_features, rows.feature_bound, rows.target_bound
-        sensitivities = (B**2, *statistic_sensitivities(ledger.relation, B, Y))
         if self.calibration == "tight":
             multiplier = math.sqrt(3) / gdp_mu(self.epsilon, self.delta)
-            eig, xx, xy = (multiplier * s for s in sensitivities)
+            eig, xx, xy = (multiplier * s for s in (B**2, *statistic_sensitivities(ledger.relation, B, Y)))
             shift = eig * math.sqrt(2 * math.log(1 / _RHO))
             ceiling = xx * math.sqrt(d * math.log(2 * d**2 / _RHO))
         else:
@@ -99,12 +81,11 @@ class AdaSSPRegressor(PrivateLearner, LinearRegressor):
         def smallest_eigenvalue() -> float:
             return max(0.0, float(np.linalg.eigvalsh(rows.gram[:d, :d])[0]))
 
-        release = partial(gaussian, ledger=ledger, rng=rng)
-        s_eig, s_xx, s_xy = sensitivities
-        noisy = release(smallest_eigenvalue, sensitivity=s_eig, sigma=eig, label="smallest eigenvalue")
+        noisy = gaussian(
+            smallest_eigenvalue, sensitivity=B**2, sigma=eig, ledger=ledger, rng=rng, label="smallest eigenvalue"
+        )
         self.ridge_ = max(0.0, ceiling - max(0.0, float(noisy) - shift))
-        G = mirrored(release(lambda: rows.gram[:d, :d], sensitivity=s_xx, sigma=xx, label="X'X"))
-        h = release(lambda: rows.gram[:d, d], sensitivity=s_xy, sigma=xy, label="X'y")
+        G, h = release_apart(rows, xx, xy, ledger=ledger, rng=rng)
         return solve(G + self.ridge_ * np.eye(d), h)
 
     def _multipliers(self) -> tuple[float, float, float]:
@@ -120,5 +101,4 @@ class AdaSSPRegressor(PrivateLearner, LinearRegressor):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        checks.positive("target_bound", self.target_bound)
-        choose(self, "variant", self.VARIANTS)
+        self._choose("variant", self.VARIANTS)

@@ -1,11 +1,12 @@
-"""What every linear learner shares: its inputs, its predictions, and the ledger round a private fit."""
+"""What every linear learner shares: its parameters, its inputs and its predictions."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,23 +16,44 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import validate_data
 
-from marginalia.data import Domain, Table
+from marginalia.data.domain import Domain
 from marginalia.data.encoding import Encoder, Task
-from marginalia.errors import InputError, unknown_name
+from marginalia.data.table import Table
+from marginalia.errors import InputError
 from marginalia.learning.rows import ArrayRows, Rows, TableRows, within_bounds
-from marginalia.privacy import checks
-from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.relation import Relation
 from marginalia.threads import one_blas_thread
 
 Seed = int | np.random.SeedSequence | None
+_C = TypeVar("_C")
 
 
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
+def parameters(cls: type[_C]) -> type[_C]:
+    """Make the annotated attributes of an estimator the keyword parameters of its constructor, as scikit-learn asks.
+
+    >>> @parameters
+    ... class Constant(LinearRegressor):
+    ...     value: float = 0.5
+    ...     def fit(self, X, y):
+    ...         self.coef_, self.intercept_ = np.zeros(len(X[0])), self.value
+    ...         return self
+    >>> Constant(value=2.0).fit([[1.0]], [3.0]).get_params()
+    {'one_hot': None, 'value': 2.0}
+    """
+    return dataclass(kw_only=True, eq=False, repr=False)(cls)
+
+
+@parameters
 class LinearLearner(BaseEstimator, ABC):
     """A model whose score of a row is ``x . coef_ + intercept_``.
 
     Rows come as a `Table` (encoded from its public domain) or as an array. A model fitted on a table accepts tables
     for prediction and arrays already encoded by `encoder_`; one fitted on arrays accepts arrays.
+
+    Parameters
+    ----------
+    one_hot : iterable of str, optional
+        Tables only: attributes encoded as one-hot blocks; see `Encoder`.
 
     Attributes
     ----------
@@ -42,14 +64,20 @@ class LinearLearner(BaseEstimator, ABC):
         How tables become features; None after a fit on arrays.
     n_features_in_ : int
         Columns of the encoded design matrix.
+
+    Examples
+    --------
+    >>> from marginalia.learning.public import OLSRegressor
+    >>> issubclass(OLSRegressor, LinearLearner), OLSRegressor.task
+    (True, 'linear')
     """
 
     task: ClassVar[Task]
-    one_hot: Iterable[str] | None
-    coef_: NDArray[np.float64]
-    intercept_: float
-    encoder_: Encoder | None
-    n_features_in_: int
+    one_hot: Iterable[str] | None = None
+    coef_: NDArray[np.float64] = field(init=False)
+    intercept_: float = field(init=False)
+    encoder_: Encoder | None = field(init=False)
+    n_features_in_: int = field(init=False)
 
     def _table_rows(self, table: Table, target: object) -> TableRows:
         """Encode a table, after checking that it can be learnt from."""
@@ -126,7 +154,12 @@ class LinearLearner(BaseEstimator, ABC):
 
 
 class LinearRegressor(RegressorMixin, LinearLearner):
-    """A linear learner that predicts a number."""
+    """A linear learner that predicts a number.
+
+    >>> from marginalia.learning.public import OLSRegressor
+    >>> OLSRegressor().fit([[1.0], [2.0]], [2.0, 4.0]).predict([[3.0]]).round(6)
+    array([6.])
+    """
 
     task = "linear"
 
@@ -149,6 +182,13 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
     ----------
     classes_ : ndarray of shape (2,)
         The codes 0 and 1 after a fit on a table; else the sorted labels, which are taken to be public.
+
+    Examples
+    --------
+    >>> from marginalia.learning.public import LogisticClassifier
+    >>> model = LogisticClassifier().fit([[1.0], [2.0], [-1.0]], ["yes", "yes", "no"])
+    >>> model.predict([[3.0], [-3.0]])
+    array(['yes', 'no'], dtype='<U3')
     """
 
     task = "logistic"
@@ -192,126 +232,14 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
         return tags
 
 
-class PrivateLearner(LinearLearner):
-    """A learner that sees private rows only through mechanisms, each booked in `ledger_`.
-
-    A subclass implements `_release`. Parameters are described once, here.
-
-    Parameters
-    ----------
-    epsilon : float, default 1.0
-        Privacy parameter, positive and finite.
-    delta : float, default 1e-5
-        Privacy parameter, in (0, 1).
-    calibration : {"tight", "published"}, default "tight"
-        Noise as small as the accountant certifies, or the paper's formula. Where that formula spends more than
-        (epsilon, delta) the fit completes with ``ledger_.certified == False`` and the true epsilon in its message.
-    relation : {"add_remove", "replace_one"}, default "add_remove"
-        Neighbouring relation.
-    feature_bound : float, default 1.0
-        Arrays only: public bound of every row's 2-norm; longer rows are shrunk to it in `fit`. A table's bound
-        follows from its domain and nothing is ever clipped.
-    one_hot : iterable of str, optional
-        Tables only: attributes encoded as one-hot blocks; see `Encoder`.
-    random_state : int, numpy.random.SeedSequence or None, default None
-        Seed of the noise; None draws fresh entropy, which a real release must use.
-
-    Attributes
-    ----------
-    ledger_ : Ledger
-        What the fit spent.
-    """
-
-    CALIBRATIONS: ClassVar[tuple[str, ...]] = ("tight", "published")
-
-    ledger_: Ledger
-
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        calibration: str = "tight",
-        relation: str = "add_remove",
-        feature_bound: float = 1.0,
-        one_hot: Iterable[str] | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.calibration = calibration
-        self.relation = relation
-        self.feature_bound = feature_bound
-        self.one_hot = one_hot
-        self.random_state = random_state
-
-    def fit(self, X: Table | ArrayLike, y: object) -> Self:
-        """Learn under (epsilon, delta)-differential privacy.
-
-        Parameters
-        ----------
-        X : Table or array-like of shape (n, p)
-        y : str or array-like of shape (n,)
-            The target's name with a table, its values with an array.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        InputError
-            A parameter or the data are unusable; one line says what and where.
-        PrivacyError
-            The fit would spend more than (epsilon, delta).
-        """
-        self._check_parameters()
-        rng = generator(self.random_state)
-        rows = self._rows(X, y)
-        ledger = Ledger(Relation(self.relation))
-        with one_blas_thread():
-            coef = self._release(rows, ledger, rng)
-        ledger.certify(self.epsilon, self.delta, calibration=self.calibration)
-        self.coef_ = coef
-        self.intercept_ = 0.0
-        self.ledger_ = ledger
-        return self
-
-    @abstractmethod
-    def _release(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Return the coefficients; read private rows through mechanisms only."""
-
-    def _check_parameters(self) -> None:
-        checks.positive("epsilon", self.epsilon)
-        checks.open_unit("delta", self.delta)
-        checks.positive("feature_bound", self.feature_bound)
-        choose(self, "calibration", self.CALIBRATIONS)
-        choose(self, "relation", tuple(Relation))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        # At the default bound and epsilon the noise swamps scikit-learn's test sets of a few dozen rows.
-        return poor_score(tags)
-
-
-def choose(learner: LinearLearner, parameter: str, allowed: tuple[str, ...]) -> None:
-    """Raise an `InputError` with the nearest valid value unless `parameter` of `learner` is one of `allowed`."""
-    value = getattr(learner, parameter)
-    if value not in allowed:
-        raise unknown_name(f"{parameter} of {type(learner).__name__}", str(value), allowed)
-
-
 def poor_score(tags: Any) -> Any:
-    """Mark a learner that need not predict scikit-learn's small test sets well."""
+    """Mark a learner that need not predict scikit-learn's small test sets well.
+
+    >>> from marginalia.learning.trivial import TrivialRegressor
+    >>> TrivialRegressor().__sklearn_tags__().regressor_tags.poor_score
+    True
+    """
     for task_tags in (tags.regressor_tags, tags.classifier_tags):
         if task_tags is not None:
             task_tags.poor_score = True
     return tags
-
-
-def generator(seed: Seed) -> np.random.Generator:
-    """Return ``numpy.random.default_rng(seed)``, refusing what is no seed."""
-    try:
-        return np.random.default_rng(seed)
-    except (TypeError, ValueError):
-        raise InputError(f"random_state must be a non-negative integer, a SeedSequence or None, not {seed!r}") from None

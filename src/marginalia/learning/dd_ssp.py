@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Protocol, Self
 
@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from marginalia.data import Attribute, Domain, Table
+from marginalia.data.domain import Attribute, Domain
 from marginalia.data.encoding import Encoder, ztz
+from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.learning.base import LinearClassifier, LinearLearner, LinearRegressor, Seed, poor_score
+from marginalia.learning.base import LinearClassifier, LinearLearner, LinearRegressor, Seed, parameters, poor_score
 from marginalia.learning.chebyshev import logistic_scale
 from marginalia.learning.rows import ArrayRows, TableRows
 from marginalia.learning.solvers import least_squares, nearest_semidefinite
@@ -26,7 +27,11 @@ RIDGE = 0.3  # multiple of the noise's typical spectral norm, for tables that no
 
 
 class MarginalSource(Protocol):
-    """What DD-SSP needs of a synthesizer."""
+    """What DD-SSP needs of a synthesizer.
+
+    >>> from marginalia.synthesis.independent import Independent
+    >>> source: MarginalSource = Independent(epsilon=1.0)
+    """
 
     domain_: Domain
     ledger_: Ledger
@@ -38,23 +43,14 @@ class MarginalSource(Protocol):
         """Return a released marginal as counts."""
 
 
+@parameters
 class _DDSSP(LinearLearner):
     """Fit by X'X and X'y read off a source's two-way marginals."""
 
-    def __init__(
-        self,
-        *,
-        marginals: MarginalSource | None = None,
-        feature_bound: float = 1.0,
-        n_bins: int = 16,
-        one_hot: Iterable[str] | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        self.marginals = marginals
-        self.feature_bound = feature_bound
-        self.n_bins = n_bins
-        self.one_hot = one_hot
-        self.random_state = random_state
+    marginals: MarginalSource | None = None
+    feature_bound: float = 1.0
+    n_bins: int = 16
+    random_state: Seed = None
 
     def fit(self, X: Table | ArrayLike, y: object) -> Self:
         """Fit `marginals` unless it is fitted, and solve for the coefficients.
@@ -143,6 +139,7 @@ class _DDSSP(LinearLearner):
 
     def _check_parameters(self) -> None:
         checks.positive("feature_bound", self.feature_bound)
+        checks.positive("target_bound", getattr(self, "target_bound", 1.0))  # a parameter of the regressor only
         if checks.count("n_bins", self.n_bins) < 2:
             raise InputError(f"n_bins is {self.n_bins}: need at least 2")
 
@@ -153,7 +150,12 @@ class _DDSSP(LinearLearner):
 
 @lru_cache(maxsize=64)
 def marginal_noise_norm(domain: Domain, target: str, one_hot: frozenset[str]) -> float:
-    """Return kappa, the typical spectral norm of the X'X read off pair tables of unit noise (five fixed draws)."""
+    """Return kappa, the typical spectral norm of the X'X read off pair tables of unit noise (five fixed draws).
+
+    >>> domain = Domain([Attribute("a", 2, "numeric"), Attribute("b", 2)])
+    >>> round(marginal_noise_norm(domain, "b", frozenset()), 2)
+    1.26
+    """
     encoder = Encoder(domain, target, one_hot=one_hot)
     p = encoder.n_features
 
@@ -165,6 +167,7 @@ def marginal_noise_norm(domain: Domain, target: str, one_hot: frozenset[str]) ->
     return float(np.mean([norm(seed) for seed in range(5)]))
 
 
+@parameters
 class DDSSPRegressor(_DDSSP, LinearRegressor):
     """Least squares from the two-way marginals of a private release (Ferrando and Sheldon, Algorithm 1).
 
@@ -204,35 +207,21 @@ class DDSSPRegressor(_DDSSP, LinearRegressor):
     X'X is added (ours).
 
     Privacy: post-processing of `marginals`.
+
+    Examples
+    --------
+    >>> model = DDSSPRegressor(n_bins=3, random_state=0).fit([[1.0], [-1.0]] * 5000, [1.0, -1.0] * 5000)
+    >>> model.coef_.round(1), round(model.ledger_.epsilon(1e-5), 3)
+    (array([1.]), 1.0)
     """
 
-    def __init__(
-        self,
-        *,
-        marginals: MarginalSource | None = None,
-        feature_bound: float = 1.0,
-        target_bound: float = 1.0,
-        n_bins: int = 16,
-        one_hot: Iterable[str] | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        super().__init__(
-            marginals=marginals,
-            feature_bound=feature_bound,
-            n_bins=n_bins,
-            one_hot=one_hot,
-            random_state=random_state,
-        )
-        self.target_bound = target_bound
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        checks.positive("target_bound", self.target_bound)
+    target_bound: float = 1.0
 
     def _target_size(self) -> int:
         return self.n_bins
 
 
+@parameters
 class DDSSPClassifier(_DDSSP, LinearClassifier):
     """Logistic regression from the two-way marginals of a private release (Ferrando and Sheldon, section 3.2).
 
@@ -258,26 +247,15 @@ class DDSSPClassifier(_DDSSP, LinearClassifier):
     Notes
     -----
     Privacy: post-processing of `marginals`.
+
+    Examples
+    --------
+    >>> model = DDSSPClassifier(n_bins=3, random_state=0).fit([[1.0], [-1.0]] * 5000, ["yes", "no"] * 5000)
+    >>> model.predict([[0.1]])
+    array(['yes'], dtype='<U3')
     """
 
-    def __init__(
-        self,
-        *,
-        marginals: MarginalSource | None = None,
-        code_scale: bool = False,
-        feature_bound: float = 1.0,
-        n_bins: int = 16,
-        one_hot: Iterable[str] | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        super().__init__(
-            marginals=marginals,
-            feature_bound=feature_bound,
-            n_bins=n_bins,
-            one_hot=one_hot,
-            random_state=random_state,
-        )
-        self.code_scale = code_scale
+    code_scale: bool = False
 
     def _solve(self, encoder: Encoder) -> NDArray[np.float64]:
         return logistic_scale(code_scale=self.code_scale) * super()._solve(encoder)

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.errors import PrivacyError
-from marginalia.learning.base import LinearClassifier, PrivateLearner
+from marginalia.learning.base import LinearClassifier
 from marginalia.learning.chebyshev import log_sigmoid_coefficients
+from marginalia.learning.private import PrivateLearner
 from marginalia.learning.rows import Rows
 from marginalia.learning.solvers import Minimum, least_squares, minimise_logistic
 from marginalia.privacy.calibration import gdp_mu, halved_budget
@@ -49,6 +50,12 @@ class ObjectivePerturbationClassifier(PrivateLearner, LinearClassifier):
     is (epsilon, delta)-DP by group privacy.
 
     Privacy: (epsilon, delta)-DP; one objective-perturbation event, which composes with nothing else.
+
+    Examples
+    --------
+    >>> X, y = [[0.5], [-0.5]] * 5000, ["yes", "no"] * 5000
+    >>> ObjectivePerturbationClassifier(random_state=0).fit(X, y).predict([[0.1]])
+    array(['yes'], dtype='<U3')
     """
 
     def _release(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> NDArray[np.float64]:

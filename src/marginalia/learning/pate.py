@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
-from typing import Any, Self
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from marginalia.data import Table
 from marginalia.errors import InputError
-from marginalia.learning.base import LinearClassifier, PrivateLearner, Seed, choose
+from marginalia.learning.base import LinearClassifier, parameters
+from marginalia.learning.private import BudgetedLearner
 from marginalia.learning.rows import Rows
+from marginalia.learning.solvers import Array
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import gaussian, laplace
-from marginalia.privacy.relation import Relation
-
-Array = NDArray[np.float64]
+from marginalia.privacy.mechanisms import gaussian, laplace
 
 MOST_TEACHERS = 500
 ROWS_FOR_A_TEACHER = 75  # fewer make teachers that disagree by chance
 PUBLIC_ROWS = 100
 
 
-class PATEClassifier(PrivateLearner, LinearClassifier):
+@parameters
+class PATEClassifier(BudgetedLearner, LinearClassifier):
     """Train a student on public rows that an ensemble of teachers labels privately (Papernot et al. 2017, 2018).
 
     Some of the given rows count as public: their features are known, their labels hidden. The others are split into
@@ -70,34 +69,17 @@ class PATEClassifier(PrivateLearner, LinearClassifier):
 
     Privacy: (epsilon, delta)-DP under replace-one for the rows that are not public; the public ones are not protected
     at all. One Gaussian event of L2 sensitivity sqrt(2T), or T Laplace events of L1 sensitivity 2.
+
+    Examples
+    --------
+    >>> model = PATEClassifier(n_teachers=40, n_queries=5, random_state=0).fit([[1.0], [-1.0]] * 200, ["a", "b"] * 200)
+    >>> model.predict([[2.0], [-2.0]])
+    array(['a', 'b'], dtype='<U1')
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        calibration: str = "tight",
-        n_teachers: int | None = None,
-        n_queries: int | None = None,
-        relation: str = "replace_one",
-        one_hot: Iterable[str] | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.calibration = calibration
-        self.n_teachers = n_teachers
-        self.n_queries = n_queries
-        self.relation = relation
-        self.one_hot = one_hot
-        self.random_state = random_state
-
-    def fit(self, X: Table | ArrayLike, y: object) -> Self:
-        """Learn under (epsilon, delta)-differential privacy; see `PrivateLearner.fit`."""
-        super().fit(X, y)
-        self.coef_, self.intercept_ = self.coef_[:-1], float(self.coef_[-1])
-        return self
+    n_teachers: int | None = None
+    n_queries: int | None = None
+    relation: str = "replace_one"
 
     def _release(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> Array:
         X, positive = rows.X, rows.y > 0
@@ -109,26 +91,22 @@ class PATEClassifier(PrivateLearner, LinearClassifier):
         def votes() -> Array:
             counts = np.zeros((T, 2))
             for k in range(K):
-                own = private[k * part : (k + 1) * part]
-                label = _predict(_logistic_regression(X[own], positive[own]), public)
+                shard = private[k * part : (k + 1) * part]
+                label = _predict(_logistic_regression(X[shard], positive[shard]), public)
                 counts[np.arange(T), label.astype(int)] += 1
             return counts
 
         noisy = self._noisy_votes(votes, T, ledger, rng)
         return _logistic_regression(public, noisy[:, 1] > noisy[:, 0])
 
-    def _noisy_votes(self, votes: Any, T: int, ledger: Ledger, rng: np.random.Generator) -> Array:
+    def _noisy_votes(self, votes: Callable[[], Array], T: int, ledger: Ledger, rng: np.random.Generator) -> Array:
         if self.calibration == "tight":
             sensitivity = math.sqrt(2 * T)
             self.sigma_ = gaussian_sigma(self.epsilon, self.delta, sensitivity=sensitivity)
             return gaussian(votes, sensitivity=sensitivity, sigma=self.sigma_, ledger=ledger, rng=rng, label="votes")
         self.sigma_ = 1 / published_gamma(self.epsilon, self.delta, T)
-        return np.array(
-            [
-                laplace(query, sensitivity=2.0, scale=self.sigma_, ledger=ledger, rng=rng, label="votes")
-                for query in votes()
-            ]
-        )
+        noise = partial(laplace, sensitivity=2.0, scale=self.sigma_, ledger=ledger, rng=rng, label="votes")
+        return np.array([noise(query) for query in votes()])
 
     def _sizes(self, n: int) -> tuple[int, int]:
         """Return the numbers of public rows and of teachers, T and K."""
@@ -143,20 +121,21 @@ class PATEClassifier(PrivateLearner, LinearClassifier):
         return T, K
 
     def _check_parameters(self) -> None:
-        checks.positive("epsilon", self.epsilon)
-        checks.open_unit("delta", self.delta)
-        choose(self, "calibration", self.CALIBRATIONS)
+        super()._check_parameters()
         for name in ("n_teachers", "n_queries"):
             if getattr(self, name) is not None:
                 checks.count(name, getattr(self, name))
-        if self.relation != Relation.REPLACE_ONE:
-            raise InputError(f"relation is '{self.relation}': this method has a proof for replace_one only, n public")
+        self._check_replace_one()
 
 
 def published_gamma(epsilon: float, delta: float, n_queries: int) -> float:
     """Return gamma of the published noise: 4 T gamma² + 2 gamma sqrt(2 T ln(1/delta)) = epsilon.
 
     Papernot et al. (2017), Theorem 3, as solved by the code of the excess-risk paper; 2 T gamma² would do.
+
+    >>> gamma = published_gamma(1.0, 1e-5, 100)
+    >>> round(400 * gamma**2 + 2 * gamma * math.sqrt(200 * math.log(1e5)), 9)
+    1.0
     """
     T = n_queries
     half = math.sqrt(2 * T * -math.log(delta))

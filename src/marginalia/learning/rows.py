@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data import Table
 from marginalia.data.encoding import Encoder, Task
+from marginalia.data.table import Table
 
 
 @dataclass(frozen=True)

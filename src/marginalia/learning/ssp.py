@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.learning.base import LinearClassifier, LinearRegressor, PrivateLearner, Seed
+from marginalia.learning.base import LinearClassifier, LinearRegressor, parameters
 from marginalia.learning.chebyshev import logistic_scale
+from marginalia.learning.private import PrivateLearner
 from marginalia.learning.rows import Rows
 from marginalia.learning.solvers import least_squares, solve
-from marginalia.privacy import checks
+from marginalia.learning.statistics import mirrored, release_apart
 from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian
@@ -33,6 +33,11 @@ def joint_sensitivity(relation: Relation, B: float, Y: float, coordinate_bound: 
     relation : Relation
     B, Y, coordinate_bound : float
         Public bounds of the 2-norm of x, of |y| and of every |x_i|.
+
+    Examples
+    --------
+    >>> round(joint_sensitivity(Relation.ADD_REMOVE, 1.0, 1.0, 1.0) ** 2, 6)
+    2.0
     """
     squared = (B**4 + coordinate_bound**2 * B**2) / 2 + B**2 * Y**2
     return math.sqrt(squared if relation is Relation.ADD_REMOVE else 2 * squared + Y**4)
@@ -40,17 +45,16 @@ def joint_sensitivity(relation: Relation, B: float, Y: float, coordinate_bound: 
 
 @lru_cache(maxsize=64)
 def noise_norm(p: int) -> float:
-    """Return kappa, the typical spectral norm of a symmetric p x p matrix of unit noise (mean of five fixed draws)."""
+    """Return kappa, the typical spectral norm of a symmetric p x p matrix of unit noise (mean of five fixed draws).
+
+    >>> round(noise_norm(100), 1)  # about 2 sqrt(p)
+    19.9
+    """
     return float(np.mean([np.linalg.norm(_unit_noise(p, seed), 2) for seed in range(5)]))
 
 
 def _unit_noise(p: int, seed: int) -> NDArray[np.float64]:
     return mirrored(np.random.default_rng(seed).standard_normal((p + 1, p + 1)))[:p, :p]
-
-
-def mirrored(square: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Copy the upper triangle onto the lower."""
-    return np.triu(square) + np.triu(square, 1).T
 
 
 class _SSP(PrivateLearner):
@@ -72,26 +76,15 @@ class _SSP(PrivateLearner):
         return least_squares(noisy[:p, :p], noisy[:p, p], ridge=noise_norm(p) * sigma)
 
     def _release_published(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> NDArray[np.float64]:
-        p, B, Y = rows.n_features, rows.feature_bound, rows.target_bound
+        B, Y = rows.feature_bound, rows.target_bound
         multiplier = math.sqrt(math.log(1.25 / self.delta)) / self.epsilon
-        xx, xy = statistic_sensitivities(ledger.relation, B, Y)
-        release = partial(gaussian, ledger=ledger, rng=rng)
-        G = mirrored(release(lambda: rows.gram[:p, :p], sensitivity=xx, sigma=multiplier * B**2, label="X'X"))
-        h = release(lambda: rows.gram[:p, p], sensitivity=xy, sigma=multiplier * B * Y, label="X'y")
+        G, h = release_apart(rows, multiplier * B**2, multiplier * B * Y, ledger=ledger, rng=rng)
         if np.linalg.eigvalsh(G)[0] <= 0:
             warnings.warn("the noisy X'X is indefinite: plain SSP has no minimum there", UserWarning, stacklevel=4)
         return solve(G, h)
 
 
-def statistic_sensitivities(relation: Relation, B: float, Y: float) -> tuple[float, float]:
-    """Return the L2 sensitivities of the full matrix X'X (Frobenius) and of X'y, released apart.
-
-    B^2 and BY for one record more; sqrt(2) B^2 (two outer products have a non-negative inner product) and 2BY for
-    one replaced.
-    """
-    return (B**2, B * Y) if relation is Relation.ADD_REMOVE else (math.sqrt(2) * B**2, 2 * B * Y)
-
-
+@parameters
 class SSPRegressor(_SSP, LinearRegressor):
     """Least squares from noisy sufficient statistics.
 
@@ -117,34 +110,15 @@ class SSPRegressor(_SSP, LinearRegressor):
     without the classical factor sqrt(2), and no ridge. The two together overspend, which the ledger says.
 
     Privacy: (epsilon, delta)-DP; Gaussian events only.
+
+    Examples
+    --------
+    >>> X = [[0.5], [-0.5]] * 5000
+    >>> SSPRegressor(epsilon=1.0, random_state=0).fit(X, [1.0, -1.0] * 5000).coef_.round(1)
+    array([2.])
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        calibration: str = "tight",
-        relation: str = "add_remove",
-        feature_bound: float = 1.0,
-        target_bound: float = 1.0,
-        one_hot: Iterable[str] | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            calibration=calibration,
-            relation=relation,
-            feature_bound=feature_bound,
-            one_hot=one_hot,
-            random_state=random_state,
-        )
-        self.target_bound = target_bound
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        checks.positive("target_bound", self.target_bound)
+    target_bound: float = 1.0
 
 
 class SSPClassifier(_SSP, LinearClassifier):
@@ -163,6 +137,12 @@ class SSPClassifier(_SSP, LinearClassifier):
     coef_ : ndarray of shape (n_features,)
     classes_ : ndarray of shape (2,)
     ledger_ : Ledger
+
+    Examples
+    --------
+    >>> model = SSPClassifier(random_state=0).fit([[0.5], [-0.5]] * 5000, ["yes", "no"] * 5000)
+    >>> model.predict([[0.1]])
+    array(['yes'], dtype='<U3')
     """
 
     def _release(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> NDArray[np.float64]:

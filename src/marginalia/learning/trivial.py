@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from marginalia.data import Table
+from marginalia.data.table import Table
 from marginalia.learning.base import LinearClassifier, LinearLearner, LinearRegressor, poor_score
 
 
 class _Trivial(LinearLearner):
-    def __init__(self, *, one_hot: Iterable[str] | None = None) -> None:
-        self.one_hot = one_hot
-
     def fit(self, X: Table | ArrayLike, y: object) -> Self:
         """Check the data, learn nothing from them.
 
@@ -39,18 +35,14 @@ class _Trivial(LinearLearner):
 class TrivialRegressor(_Trivial, LinearRegressor):
     """Predict 0, the middle of the target's public range.
 
-    Parameters
-    ----------
-    one_hot : iterable of str, optional
-        As for the other learners; without effect on the predictions.
+    >>> TrivialRegressor().fit([[1.0], [2.0]], [0.5, 0.7]).predict([[3.0]])
+    array([0.])
     """
 
 
 class TrivialClassifier(_Trivial, LinearClassifier):
     """Score every row 0: AUC 1/2, probability 1/2, class ``classes_[0]``.
 
-    Parameters
-    ----------
-    one_hot : iterable of str, optional
-        As for the other learners; without effect on the predictions.
+    >>> TrivialClassifier().fit([[1.0], [2.0]], ["a", "b"]).predict_proba([[3.0]])
+    array([[0.5, 0.5]])
     """

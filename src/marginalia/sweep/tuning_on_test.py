@@ -13,7 +13,7 @@ import numpy as np
 from marginalia.data.encoding import Encoder
 from marginalia.data.table import Table
 from marginalia.learning import DPSGDClassifier, DPSGDRegressor
-from marginalia.learning.dp_sgd_grid import GRID, Setting, search_on_test
+from marginalia.learning.dp_sgd.grid import GRID, Setting, search_on_test
 from marginalia.privacy.relation import Relation
 from marginalia.sweep import metrics
 from marginalia.sweep.protocols import Task

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.errors import InputError
-from marginalia.learning.adaptive_margin_descent import Descent, Output, noisy_descent
-from marginalia.learning.adaptive_margin_grid import Constants
-from marginalia.learning.adaptive_margin_projection import clip_rows, draw_projection, jl_dimension
+from marginalia.learning.adaptive_margin.descent import Descent, Output, noisy_descent
+from marginalia.learning.adaptive_margin.grid import Constants
+from marginalia.learning.adaptive_margin.projection import clip_rows, draw_projection, jl_dimension
 from marginalia.privacy import checks
 from marginalia.privacy.events import CompositionEvent, GaussianEvent, RandomStoppingEvent
 from marginalia.privacy.ledger import Ledger

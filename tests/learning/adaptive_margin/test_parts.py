@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marginalia.errors import InputError, PrivacyError
-from marginalia.learning.adaptive_margin_descent import (
+from marginalia.learning.adaptive_margin.descent import (
     Descent,
     gradient_sensitivity,
     noise_scale,
     noisy_descent,
     step_size,
 )
-from marginalia.learning.adaptive_margin_grid import PRACTICAL, PUBLISHED, margin_grid
-from marginalia.learning.adaptive_margin_projection import clip_rows, draw_projection, jl_dimension, to_single
-from marginalia.learning.adaptive_margin_selection import (
+from marginalia.learning.adaptive_margin.grid import PRACTICAL, PUBLISHED, margin_grid
+from marginalia.learning.adaptive_margin.projection import clip_rows, draw_projection, jl_dimension, to_single
+from marginalia.learning.adaptive_margin.selection import (
     Candidate,
     Trainer,
     iterate,
@@ -211,7 +211,7 @@ class TestDescent:
         assert low <= np.mean(errors) <= high
 
     def test_a_replaced_row_moves_the_gradient_by_at_most_its_sensitivity(self):
-        from marginalia.learning.adaptive_margin_descent import _summed_gradient
+        from marginalia.learning.adaptive_margin.descent import _summed_gradient
 
         rng = np.random.default_rng(2)
         X, _ = separable(20_000, 6, 0.1, rng)
@@ -294,7 +294,7 @@ class TestSelection:
         """The events of K runs, which are not released, cost K times the one that is charged."""
         seen = []
         monkeypatch.setattr(
-            "marginalia.learning.adaptive_margin_selection.Ledger",
+            "marginalia.learning.adaptive_margin.selection.Ledger",
             lambda relation: seen.append(Ledger(relation)) or seen[-1],
         )
         ledger, rng = Ledger("replace_one"), np.random.default_rng(5)

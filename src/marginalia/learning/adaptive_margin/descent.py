@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.learning.adaptive_margin_projection import to_single
+from marginalia.learning.adaptive_margin.projection import to_single
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.runs import gaussian_run
 

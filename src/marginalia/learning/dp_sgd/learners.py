@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from marginalia.data import Domain, Table
+from marginalia.data.domain import Domain
 from marginalia.data.encoding import Encoder
+from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.learning.base import LinearClassifier, LinearRegressor, PrivateLearner, Seed, choose, generator
-from marginalia.learning.dp_sgd_descent import Batches, Run, descend
-from marginalia.learning.dp_sgd_selection import best_of_random_runs
+from marginalia.learning.base import LinearClassifier, LinearRegressor, parameters
+from marginalia.learning.dp_sgd.descent import Batches, Run, descend
+from marginalia.learning.dp_sgd.selection import best_of_random_runs
+from marginalia.learning.private import BudgetedLearner
 from marginalia.learning.rows import Rows
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import poisson_gaussian_noise_multiplier
@@ -24,64 +25,35 @@ from marginalia.threads import one_blas_thread
 BATCH_SIZE = 256
 
 
-class _DPSGD(PrivateLearner):
+@parameters
+class _DPSGD(BudgetedLearner):
     """What both learners share; the parameters are described in `DPSGDClassifier`."""
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        calibration: str = "tight",
-        relation: str = "add_remove",
-        batch_size: int | None = None,
-        epochs: float = 20,
-        steps: int | None = None,
-        learning_rate: float = 1.0,
-        decay: float = 0.0,
-        clip: float = 0.2,
-        fit_intercept: bool = False,
-        inputs: Literal["scaled", "codes"] = "scaled",
-        n_public: int | None = None,
-        selection: Literal["fixed", "random_stopping"] = "fixed",
-        backend: Literal["closed_form", "opacus"] = "closed_form",
-        one_hot: Iterable[str] | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.calibration = calibration
-        self.relation = relation
-        self.batch_size = batch_size
-        self.epochs = epochs
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.decay = decay
-        self.clip = clip
-        self.fit_intercept = fit_intercept
-        self.inputs = inputs
-        self.n_public = n_public
-        self.selection = selection
-        self.backend = backend
-        self.one_hot = one_hot
-        self.random_state = random_state
+    batch_size: int | None = None
+    epochs: float = 20
+    steps: int | None = None
+    learning_rate: float = 1.0
+    decay: float = 0.0
+    clip: float = 0.2
+    fit_intercept: bool = False
+    inputs: Literal["scaled", "codes"] = "scaled"
+    n_public: int | None = None
+    selection: Literal["fixed", "random_stopping"] = "fixed"
+    backend: Literal["closed_form", "opacus"] = "closed_form"
 
     def fit(self, X: Table | ArrayLike, y: object) -> Self:
-        """Learn under (epsilon, delta)-differential privacy; see `PrivateLearner.fit`.
+        """Learn under (epsilon, delta)-differential privacy; see `BudgetedLearner.fit`.
 
         With ``epsilon=math.inf`` there is no noise, no privacy, and no `ledger_`.
         """
         if self.epsilon == math.inf:
             self._check_parameters()
-            rng = generator(self.random_state)
+            rng = self._generator()
             rows = self._rows(X, y)
             with one_blas_thread():
-                self.coef_ = self._release(rows, None, rng)
+                self._keep(self._release(rows, None, rng))
         else:
             super().fit(X, y)
-        self.intercept_ = 0.0
-        if self.fit_intercept:
-            self.coef_, self.intercept_ = self.coef_[:-1], float(self.coef_[-1])
         if self.encoder_ is not None and self.inputs == "codes":
             # code = (z + 1)(m - 1)/2 for the encoded feature z
             half = _half_ranges(self.encoder_)
@@ -99,7 +71,7 @@ class _DPSGD(PrivateLearner):
         noise = 0.0 if ledger is None else self._noise_multiplier(batches, steps, len(X), ledger)
         run = Run(steps, self.learning_rate, self.clip, noise, self.decay)
         if self.backend == "opacus":
-            from marginalia.learning.dp_sgd_opacus import descend_by_opacus
+            from marginalia.learning.dp_sgd.opacus import descend_by_opacus
 
             return descend_by_opacus(X, rows.y, self.task, run, batches, ledger=ledger, rng=rng)
         return descend(X, rows.y, self.task, [run], batches, ledger=ledger, rng=rng)[:, 0]
@@ -130,15 +102,15 @@ class _DPSGD(PrivateLearner):
         super()._encoder(domain, target)  # refuses unknown names
         return Encoder(domain, target, one_hot=())
 
-    def _check_parameters(self) -> None:
+    def _check_epsilon(self) -> None:
         if self.epsilon != math.inf:
-            checks.positive("epsilon", self.epsilon)
-        checks.open_unit("delta", self.delta)
-        choose(self, "calibration", self.CALIBRATIONS)
-        choose(self, "relation", ("add_remove", "replace_one"))
-        choose(self, "inputs", ("scaled", "codes"))
-        choose(self, "selection", ("fixed", "random_stopping"))
-        choose(self, "backend", ("closed_form", "opacus"))
+            super()._check_epsilon()
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._choose("inputs", ("scaled", "codes"))
+        self._choose("selection", ("fixed", "random_stopping"))
+        self._choose("backend", ("closed_form", "opacus"))
         for name in ("batch_size", "steps", "n_public"):
             if getattr(self, name) is not None:
                 checks.count(name, getattr(self, name))
@@ -211,11 +183,23 @@ class DPSGDClassifier(_DPSGD, LinearClassifier):
     Rows of arrays may have any length: their gradients are clipped. Scale features by *public* bounds all the same.
 
     Privacy: (epsilon, delta)-DP; one event of Poisson-sampled Gaussians, or one of random stopping.
+
+    Examples
+    --------
+    >>> X, y = [[1.0], [-1.0]] * 500, ["yes", "no"] * 500
+    >>> model = DPSGDClassifier(epsilon=2.0, batch_size=1000, steps=10, random_state=0).fit(X, y)
+    >>> model.predict([[0.5]]), model.ledger_.certified
+    (array(['yes'], dtype='<U3'), True)
     """
 
 
 class DPSGDRegressor(_DPSGD, LinearRegressor):
-    """Linear regression by DP-SGD with the loss (y - x.w)²; parameters and attributes as for `DPSGDClassifier`."""
+    """Linear regression by DP-SGD with the loss (y - x.w)²; parameters and attributes as for `DPSGDClassifier`.
+
+    >>> X, y = [[1.0], [-1.0]] * 500, [0.5, -0.5] * 500
+    >>> DPSGDRegressor(epsilon=math.inf, batch_size=1000, steps=50, learning_rate=0.25, clip=1.0).fit(X, y).coef_.round(3)
+    array([0.5])
+    """
 
 
 def _half_ranges(encoder: Encoder) -> NDArray[np.float64]:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Literal, Self
+from dataclasses import field
+from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from marginalia.data import Domain, Table
+from marginalia.data.domain import Domain
 from marginalia.data.encoding import Encoder
 from marginalia.errors import InputError
-from marginalia.learning.adaptive_margin_descent import Output
-from marginalia.learning.adaptive_margin_grid import PUBLISHED, VARIANTS, Constants
-from marginalia.learning.adaptive_margin_projection import clip_rows, failure_probability
-from marginalia.learning.adaptive_margin_selection import (
+from marginalia.learning.adaptive_margin.descent import Output
+from marginalia.learning.adaptive_margin.grid import PUBLISHED, VARIANTS, Constants
+from marginalia.learning.adaptive_margin.projection import clip_rows, failure_probability
+from marginalia.learning.adaptive_margin.selection import (
     Trainer,
     Winner,
     iterate,
@@ -25,19 +25,20 @@ from marginalia.learning.adaptive_margin_selection import (
     published_tuning_rate,
     tuning_rate,
 )
-from marginalia.learning.base import LinearClassifier, PrivateLearner, Seed, choose
+from marginalia.learning.base import LinearClassifier, parameters
+from marginalia.learning.private import BudgetedLearner
 from marginalia.learning.rows import Rows
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.relation import Relation
 from marginalia.privacy.stopping import random_stopping_mu
 
 N_FOR_ITER = 5000  # rows from which on trying every candidate once beats private tuning
 MISS = 0.2  # probability that private tuning never tries a given candidate
 
 
-class AdaptiveMarginClassifier(LinearClassifier, PrivateLearner):
+@parameters
+class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
     """Train a halfspace for every margin of a doubling grid and choose one privately (Wang, Zhu and Wang, Algorithm 3).
 
     Parameters
@@ -97,50 +98,25 @@ class AdaptiveMarginClassifier(LinearClassifier, PrivateLearner):
 
     Privacy: (epsilon, delta)-DP under replace-one. `iter`: everything trained and scored is one mu-GDP composition of
     Gaussian releases. `private_tuning`: one random-stopping event; the number of runs, and so the run time, is secret.
+
+    Examples
+    --------
+    >>> X, y = [[1.0], [-1.0]] * 100, ["yes", "no"] * 100
+    >>> AdaptiveMarginClassifier(variant="fixed", random_state=0).fit(X, y).predict([[0.5]])
+    array(['yes'], dtype='<U3')
     """
 
-    gammas_: NDArray[np.float64] | None
-    scores_: NDArray[np.float64] | None
-
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        variant: str | Constants = "practical",
-        calibration: str = "tight",
-        selection: Literal["auto", "iter", "private_tuning"] = "auto",
-        criterion: Literal["empirical", "population"] = "empirical",
-        output: Output = "average",
-        max_steps: float | None = None,
-        data_radius: float | None = None,
-        fit_intercept: bool = True,
-        relation: str = "replace_one",
-        one_hot: Iterable[str] | None = None,
-        progress: bool = False,
-        random_state: Seed = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.variant = variant
-        self.calibration = calibration
-        self.selection = selection
-        self.criterion = criterion
-        self.output = output
-        self.max_steps = max_steps
-        self.data_radius = data_radius
-        self.fit_intercept = fit_intercept
-        self.relation = relation
-        self.one_hot = one_hot
-        self.progress = progress
-        self.random_state = random_state
-
-    def fit(self, X: Table | ArrayLike, y: object) -> Self:
-        """Learn under (epsilon, delta)-differential privacy; see `PrivateLearner.fit`."""
-        super().fit(X, y)
-        if self.fit_intercept:
-            self.coef_, self.intercept_ = self.coef_[:-1], float(self.coef_[-1])
-        return self
+    variant: str | Constants = "practical"
+    selection: Literal["auto", "iter", "private_tuning"] = "auto"
+    criterion: Literal["empirical", "population"] = "empirical"
+    output: Output = "average"
+    max_steps: float | None = None
+    data_radius: float | None = None
+    fit_intercept: bool = True
+    relation: str = "replace_one"
+    progress: bool = False
+    gammas_: NDArray[np.float64] | None = field(init=False)
+    scores_: NDArray[np.float64] | None = field(init=False)
 
     def _release(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> NDArray[np.float64]:
         constants = self.variant if isinstance(self.variant, Constants) else VARIANTS[self.variant]
@@ -195,16 +171,13 @@ class AdaptiveMarginClassifier(LinearClassifier, PrivateLearner):
         return Encoder(domain, target, one_hot=self.one_hot or ())
 
     def _check_parameters(self) -> None:
-        checks.positive("epsilon", self.epsilon)
-        checks.open_unit("delta", self.delta)
+        super()._check_parameters()
+        self._check_replace_one()
         if not isinstance(self.variant, Constants):
-            choose(self, "variant", tuple(VARIANTS))
-        choose(self, "calibration", self.CALIBRATIONS)
-        choose(self, "selection", ("auto", "iter", "private_tuning"))
-        choose(self, "criterion", ("empirical", "population"))
-        choose(self, "output", ("average", "last"))
-        if self.relation != Relation.REPLACE_ONE:
-            raise InputError(f"relation is '{self.relation}': this method has a proof for replace_one only, n public")
+            self._choose("variant", tuple(VARIANTS))
+        self._choose("selection", ("auto", "iter", "private_tuning"))
+        self._choose("criterion", ("empirical", "population"))
+        self._choose("output", ("average", "last"))
         if self.data_radius is not None:
             checks.positive("data_radius", self.data_radius)
         if self.max_steps is not None and not self.max_steps >= 1:

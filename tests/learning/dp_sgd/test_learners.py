@@ -11,11 +11,11 @@ from sklearn.metrics import roc_auc_score
 from marginalia.data.encoding import Encoder
 from marginalia.errors import InputError
 from marginalia.learning import DPSGDClassifier, DPSGDRegressor
-from marginalia.learning.dp_sgd_descent import Batches, Run, descend
+from marginalia.learning.dp_sgd.descent import Batches, Run, descend
+from marginalia.privacy import mechanisms
 from marginalia.privacy.calibration import poisson_gaussian_noise_multiplier
 from marginalia.privacy.events import PoissonGaussianEvent
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms import runs
 from marginalia.privacy.subsampling import poisson_sample
 
 RUN = Run(steps=30, learning_rate=0.8, clip=0.3, noise_multiplier=1.5, decay=0.1)
@@ -245,7 +245,7 @@ def test_golden_multipliers(n, multiplier):
 @pytest.mark.slow
 def test_golden_scores(released, monkeypatch, name, target):
     """The fixed setting on the released splits, with the card's own random stream: means to the printed digit."""
-    monkeypatch.setattr(runs, "poisson_sample", lambda n, rate, rng: np.flatnonzero(rng.random(n) < rate))
+    monkeypatch.setattr(mechanisms, "poisson_sample", lambda n, rate, rng: np.flatnonzero(rng.random(n) < rate))
     data = released(name)
     task = "linear" if target in ("education-num", "PINCP") else "logistic"
     encoder = Encoder(data.train.domain, target, one_hot=data.one_hot)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data.encoding import Task
-from marginalia.learning.dp_sgd_descent import Batches, Run, descend
+from marginalia.learning.dp_sgd.descent import Batches, Run, descend
 from marginalia.privacy.calibration import poisson_gaussian_noise_multiplier
 from marginalia.privacy.events import PoissonGaussianEvent
 from marginalia.privacy.ledger import Ledger

@@ -5,8 +5,8 @@ import pytest
 from learning_helpers import make_table
 
 from marginalia.data.encoding import Encoder
-from marginalia.learning.dp_sgd_descent import descend
-from marginalia.learning.dp_sgd_grid import GRID, Setting, published_charge, search_on_test
+from marginalia.learning.dp_sgd.descent import descend
+from marginalia.learning.dp_sgd.grid import GRID, Setting, published_charge, search_on_test
 from marginalia.privacy.ledger import Ledger
 
 SMALL = (Setting(None, 2, 0.2, 1.0), Setting(100, 1, 0.2, 1.0), Setting(100, 4, 0.1, 0.001), Setting(100, 4, 0.2, 1.0))

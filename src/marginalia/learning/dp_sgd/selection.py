@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from marginalia.data.encoding import Task
-from marginalia.learning.adaptive_margin_selection import split, tuning_rate
-from marginalia.learning.dp_sgd_descent import Batches, Run, descend
+from marginalia.learning.adaptive_margin.selection import split, tuning_rate
+from marginalia.learning.dp_sgd.descent import Batches, Run, descend
 from marginalia.privacy.events import CompositionEvent, GaussianEvent, PoissonGaussianEvent, RandomStoppingEvent
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from marginalia.data.encoding import Task
 from marginalia.errors import InputError
-from marginalia.learning.dp_sgd_descent import Batches, Run
+from marginalia.learning.dp_sgd.descent import Batches, Run
 from marginalia.privacy.events import PoissonGaussianEvent
 from marginalia.privacy.ledger import Ledger
 

@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from marginalia.data import Domain, Table
 from marginalia.errors import InputError
 from marginalia.learning import AdaptiveMarginClassifier
-from marginalia.learning.adaptive_margin_grid import PRACTICAL, PUBLISHED
+from marginalia.learning.adaptive_margin.grid import PRACTICAL, PUBLISHED
 from marginalia.learning.files import load_model, save_model
 from marginalia.privacy.calibration import gdp_epsilon
 

@@ -1,0 +1,167 @@
+"""What every private learner shares: its budget, and the ledger round its fit."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from marginalia.data.table import Table
+from marginalia.errors import InputError, unknown_name
+from marginalia.learning.base import LinearLearner, Seed, parameters, poor_score
+from marginalia.learning.rows import Rows
+from marginalia.privacy import checks
+from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.relation import Relation
+from marginalia.threads import one_blas_thread
+
+
+@parameters
+class BudgetedLearner(LinearLearner):
+    """A learner that sees private rows only through mechanisms, each booked in `ledger_`.
+
+    A subclass implements `_release`. Parameters are described once, here.
+
+    Parameters
+    ----------
+    epsilon : float, default 1.0
+        Privacy parameter, positive and finite.
+    delta : float, default 1e-5
+        Privacy parameter, in (0, 1).
+    calibration : {"tight", "published"}, default "tight"
+        Noise as small as the accountant certifies, or the paper's formula. Where that formula spends more than
+        (epsilon, delta) the fit completes with ``ledger_.certified == False`` and the true epsilon in its message.
+    relation : {"add_remove", "replace_one"}, default "add_remove"
+        Neighbouring relation.
+    one_hot : iterable of str, optional
+        Tables only: attributes encoded as one-hot blocks; see `Encoder`.
+    random_state : int, numpy.random.SeedSequence or None, default None
+        Seed of the noise; None draws fresh entropy, which a real release must use.
+
+    Attributes
+    ----------
+    ledger_ : Ledger
+        What the fit spent.
+
+    Examples
+    --------
+    >>> from marginalia.learning.ssp import SSPRegressor
+    >>> model = SSPRegressor(epsilon=1.0, random_state=0).fit([[0.5], [-0.5]], [1.0, -1.0])
+    >>> model.ledger_.certified, round(model.ledger_.epsilon_spent, 6)
+    (True, 1.0)
+    """
+
+    CALIBRATIONS: ClassVar[tuple[str, ...]] = ("tight", "published")
+
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    calibration: str = "tight"
+    relation: str = "add_remove"
+    random_state: Seed = None
+    ledger_: Ledger = field(init=False)
+
+    def fit(self, X: Table | ArrayLike, y: object) -> Self:
+        """Learn under (epsilon, delta)-differential privacy.
+
+        Parameters
+        ----------
+        X : Table or array-like of shape (n, p)
+        y : str or array-like of shape (n,)
+            The target's name with a table, its values with an array.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            A parameter or the data are unusable; one line says what and where.
+        PrivacyError
+            The fit would spend more than (epsilon, delta).
+        """
+        self._check_parameters()
+        rng = self._generator()
+        rows = self._rows(X, y)
+        ledger = Ledger(Relation(self.relation))
+        with one_blas_thread():
+            weights = self._release(rows, ledger, rng)
+        ledger.certify(self.epsilon, self.delta, calibration=self.calibration)
+        self._keep(weights)
+        self.ledger_ = ledger
+        return self
+
+    @abstractmethod
+    def _release(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Return the coefficients, and the intercept after them if there is one; read rows through mechanisms only."""
+
+    def _keep(self, weights: NDArray[np.float64]) -> None:
+        p = self.n_features_in_
+        self.coef_, self.intercept_ = weights[:p], float(weights[p]) if len(weights) > p else 0.0
+
+    def _generator(self) -> np.random.Generator:
+        try:
+            return np.random.default_rng(self.random_state)
+        except (TypeError, ValueError):
+            seed = self.random_state
+            raise InputError(
+                f"random_state must be a non-negative integer, a SeedSequence or None, not {seed!r}"
+            ) from None
+
+    def _check_parameters(self) -> None:
+        self._check_epsilon()
+        checks.open_unit("delta", self.delta)
+        self._choose("calibration", self.CALIBRATIONS)
+        self._choose("relation", tuple(Relation))
+
+    def _check_epsilon(self) -> None:
+        checks.positive("epsilon", self.epsilon)
+
+    def __sklearn_tags__(self) -> Any:
+        # At the default bound and epsilon the noise swamps scikit-learn's test sets of a few dozen rows.
+        return poor_score(super().__sklearn_tags__())
+
+    def _check_replace_one(self) -> None:
+        if self.relation != Relation.REPLACE_ONE:
+            raise InputError(f"relation is '{self.relation}': this method has a proof for replace_one only, n public")
+
+    def _choose(self, parameter: str, allowed: tuple[str, ...]) -> None:
+        """Refuse a value of `parameter` that is not allowed, naming the nearest one that is."""
+        value = getattr(self, parameter)
+        if value not in allowed:
+            raise unknown_name(f"{parameter} of {type(self).__name__}", str(value), allowed)
+
+
+@parameters
+class PrivateLearner(BudgetedLearner):
+    """A private learner whose noise follows from public bounds of the rows.
+
+    Parameters
+    ----------
+    epsilon, delta, calibration, relation, one_hot, random_state
+        As in `BudgetedLearner`.
+    feature_bound : float, default 1.0
+        Arrays only: public bound of every row's 2-norm; longer rows are shrunk to it in `fit`. A table's bound
+        follows from its domain and nothing is ever clipped.
+
+    Attributes
+    ----------
+    ledger_ : Ledger
+        What the fit spent.
+
+    Examples
+    --------
+    >>> from marginalia.learning.ssp import SSPClassifier
+    >>> SSPClassifier(feature_bound=2.0).fit([[3.0], [-1.0]], ["a", "b"]).ledger_.certified
+    True
+    """
+
+    feature_bound: float = 1.0
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        checks.positive("feature_bound", self.feature_bound)
+        checks.positive("target_bound", getattr(self, "target_bound", 1.0))  # a parameter of regressors only

@@ -1,0 +1,54 @@
+"""The sufficient statistics X'X and X'y with Gaussian noise, released apart."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+
+from marginalia.learning.rows import Rows
+from marginalia.learning.solvers import Array
+from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.mechanisms import gaussian
+from marginalia.privacy.relation import Relation
+
+
+def statistic_sensitivities(relation: Relation, B: float, Y: float) -> tuple[float, float]:
+    """Return the L2 sensitivities of the full matrix X'X (Frobenius) and of X'y, released apart.
+
+    B^2 and BY for one record more; sqrt(2) B^2 (two outer products have a non-negative inner product) and 2BY for
+    one replaced.
+
+    >>> statistic_sensitivities(Relation.ADD_REMOVE, 2.0, 1.0)
+    (4.0, 2.0)
+    """
+    return (B**2, B * Y) if relation is Relation.ADD_REMOVE else (math.sqrt(2) * B**2, 2 * B * Y)
+
+
+def release_apart(
+    rows: Rows, sigma_xx: float, sigma_xy: float, *, ledger: Ledger, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Return X'X of shape (p, p) and X'y of shape (p,), each with its own noise and its own event.
+
+    >>> from marginalia.learning.rows import ArrayRows
+    >>> rows = ArrayRows(np.eye(2), np.ones(2), feature_bound=1.0, target_bound=1.0)
+    >>> xx, xy = release_apart(rows, 1e-9, 1e-9, ledger=Ledger("add_remove"), rng=np.random.default_rng(0))
+    >>> xx.round(6).diagonal(), xy.round(6)
+    (array([1., 1.]), array([1., 1.]))
+    """
+    p = rows.n_features
+    xx, xy = statistic_sensitivities(ledger.relation, rows.feature_bound, rows.target_bound)
+    release = partial(gaussian, ledger=ledger, rng=rng)
+    gram = mirrored(release(lambda: rows.gram[:p, :p], sensitivity=xx, sigma=sigma_xx, label="X'X"))
+    return gram, release(lambda: rows.gram[:p, p], sensitivity=xy, sigma=sigma_xy, label="X'y")
+
+
+def mirrored(square: Array) -> Array:
+    """Copy the upper triangle onto the lower.
+
+    >>> mirrored(np.array([[1, 2], [9, 3]]))
+    array([[1, 2],
+           [2, 3]])
+    """
+    return np.triu(square) + np.triu(square, 1).T
