@@ -29,7 +29,7 @@ from marginalia.data import Domain, Table
 from marginalia.data.encoding import Encoder
 from marginalia.errors import InputError
 from marginalia.learning.dp_sgd.descent import Batches, Run, descend
-from marginalia.learning.dp_sgd.grid import GRID, Setting, search_on_test
+from marginalia.learning.dp_sgd.grid import GRID, NOT_PRIVATE, Setting, search_on_test
 from marginalia.learning.dp_sgd.opacus import descend_by_opacus
 from marginalia.privacy.ledger import Ledger
 from marginalia.threads import one_blas_thread
@@ -99,7 +99,7 @@ def grid(side: str) -> dict[str, Any]:
     found = timed.value
     note = (
         f"108 runs, 5 trials of the winner, certificate; plus {calibration:.1f} CPU s of calibration; "
-        f"{found.message}; all runs spend epsilon {found.epsilon_charged(DELTA):.2f}"
+        f"{NOT_PRIVATE}; all runs spend epsilon {found.ledger.epsilon(DELTA):.2f}"
     )
     return {"cpu": timed.cpu, "wall": timed.wall, "quality": float(found.trials.mean()), "note": note}
 

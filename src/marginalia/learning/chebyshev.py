@@ -17,10 +17,8 @@ def log_sigmoid_coefficients(radius: float = 6.0) -> tuple[float, float, float]:
     Interpolation at the three Chebyshev nodes radius·cos(pi (k+1/2)/3) (Ferrando and Sheldon, section 3.2; Huggins,
     Adams and Broderick 2017). b0 = -ln 2 and b1 = 1/2 for every radius, since ln(1/(1+e^-s)) - s/2 is even.
 
-    Parameters
-    ----------
-    radius : float
-        Positive.
+    >>> [round(b, 4) for b in log_sigmoid_coefficients()]
+    [-0.6931, 0.5, -0.0708]
     """
     b0, b1, b2 = series.cheb2poly(_series(radius)) / radius ** np.arange(3)
     return float(b0), float(b1), float(b2)
@@ -36,6 +34,11 @@ def logistic_scale(radius: float = 6.0, *, code_scale: bool = False) -> float:
     code_scale : bool
         Use the coefficients of the Chebyshev *basis* in place of the monomial ones, as the authors' code does:
         coefficients a third of the right size, the same ranking.
+
+    Examples
+    --------
+    >>> round(logistic_scale() / logistic_scale(code_scale=True), 6)
+    3.0
     """
     _, b1, b2 = _series(radius) if code_scale else log_sigmoid_coefficients(radius)
     return float(-b1 / (2 * b2))

@@ -30,6 +30,19 @@ def save_model(model: LinearLearner, path: str | os.PathLike[str]) -> None:
     ------
     InputError
         The model is not fitted, or was fitted on arrays, whose columns have no public meaning.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from marginalia.data.domain import Attribute
+    >>> from marginalia.data.table import Table
+    >>> from marginalia.learning.public import OLSRegressor
+    >>> domain = Domain([Attribute("age", 3, "numeric"), Attribute("pay", 3, "numeric")])
+    >>> model = OLSRegressor().fit(Table([[0, 0], [2, 2]], domain), "pay")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(model, f"{folder}/model.json")
+    ...     load_model(f"{folder}/model.json").coef_.round(6)
+    array([1.])
     """
     if not hasattr(model, "coef_"):
         raise InputError(f"this {type(model).__name__} is not fitted; call fit first")
@@ -61,6 +74,12 @@ def load_model(path: str | os.PathLike[str]) -> LinearLearner:
     ------
     InputError
         The file is missing or is not such a model.
+
+    Examples
+    --------
+    >>> load_model("nowhere.json")
+    Traceback (most recent call last):
+    marginalia.errors.InputError: cannot read model nowhere.json: No such file or directory
     """
     import marginalia.learning
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,6 +25,15 @@ class TableRows:
     table : Table
     encoder : Encoder
     task : {"linear", "logistic"}
+
+    Examples
+    --------
+    >>> from marginalia.data.domain import Attribute, Domain
+    >>> table = Table([[0, 1], [2, 0]], Domain([Attribute("age", 3, "numeric"), Attribute("rich", 2)]))
+    >>> rows = TableRows(table, Encoder(table.domain, "rich"), "logistic")
+    >>> rows.X, rows.y
+    (array([[-1.],
+           [ 1.]]), array([ 1., -1.]))
     """
 
     table: Table
@@ -72,6 +82,12 @@ class ArrayRows:
         B, public bound of the 2-norm of every row of `X`; infinite where no bound is needed.
     target_bound : float
         Y, public bound of every |y|.
+
+    Examples
+    --------
+    >>> ArrayRows(np.array([[0.5], [1.0]]), np.array([0.0, 1.0]), 1.0, 1.0).gram
+    array([[1.25, 1.  ],
+           [1.  , 1.  ]])
     """
 
     X: NDArray[np.float64]
@@ -106,10 +122,21 @@ def within_bounds(
 
     A record's image depends on that record and the public bounds alone, so this costs no privacy; it biases the fit
     where the bounds are too small for the data.
+
+    >>> within_bounds(np.array([[3.0]]), np.array([-2.0]), feature_bound=1.0, target_bound=0.5).y
+    array([-0.5])
     """
-    length = np.linalg.norm(X, axis=1)
-    longer = length > feature_bound
-    if longer.any():
-        X = X.copy()
-        X[longer] *= (feature_bound / length[longer])[:, None]
+    if feature_bound < math.inf:
+        X = shrink_rows(X, feature_bound)
     return ArrayRows(X, np.clip(y, -target_bound, target_bound), feature_bound, target_bound)
+
+
+def shrink_rows(X: NDArray[np.float64], bound: float) -> NDArray[np.float64]:
+    """Return the rows of `X`, those longer than `bound` shrunk to that length.
+
+    >>> shrink_rows(np.array([[0.0, 2.0], [0.5, 0.0]]), 1.0)
+    array([[0. , 1. ],
+           [0.5, 0. ]])
+    """
+    length = np.linalg.norm(X, axis=1, keepdims=True)
+    return X * (bound / np.maximum(length, bound))

@@ -12,8 +12,8 @@ import numpy as np
 
 from marginalia.data.encoding import Encoder
 from marginalia.data.table import Table
-from marginalia.learning import DPSGDClassifier, DPSGDRegressor
-from marginalia.learning.dp_sgd.grid import GRID, Setting, search_on_test
+from marginalia.learning.dp_sgd.grid import GRID, NOT_PRIVATE, Setting, search_on_test
+from marginalia.learning.dp_sgd.learners import DPSGDClassifier, DPSGDRegressor
 from marginalia.privacy.relation import Relation
 from marginalia.sweep import metrics
 from marginalia.sweep.protocols import Task
@@ -79,7 +79,7 @@ def search(cell: Cell, task: Task, train: Table, test: Table, grid: tuple[Settin
             return -metrics.mean_squared_error(target, unseen @ w)
         return metrics.roc_auc(target, unseen @ w)
 
-    found = search_on_test(
+    result = search_on_test(
         encoder.transform(train),
         encoder.target_values(train, task.task),
         task.task,
@@ -91,5 +91,5 @@ def search(cell: Cell, task: Task, train: Table, test: Table, grid: tuple[Settin
         n_trials=0,
         relation=Relation(cell.relation),
     )
-    message = f"{found.message}: {found.ledger.message}"
-    return TunedOnTest(task, found.winner, found.epsilon_charged(cell.delta), message)
+    message = f"{NOT_PRIVATE}: {result.ledger.message}"
+    return TunedOnTest(task, result.winner, result.ledger.epsilon(cell.delta), message)

@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 from marginalia.errors import InputError, PrivacyError
 from marginalia.learning.adaptive_margin.descent import (
     Descent,
-    gradient_sensitivity,
     noise_scale,
     noisy_descent,
     step_size,
 )
 from marginalia.learning.adaptive_margin.grid import PRACTICAL, PUBLISHED, margin_grid
-from marginalia.learning.adaptive_margin.projection import clip_rows, draw_projection, jl_dimension, to_single
+from marginalia.learning.adaptive_margin.projection import draw_projection, jl_dimension, to_single
 from marginalia.learning.adaptive_margin.selection import (
     Candidate,
     Trainer,
@@ -26,8 +25,8 @@ from marginalia.learning.adaptive_margin.selection import (
     population_penalty,
     private_tuning,
     published_tuning_rate,
-    tuning_rate,
 )
+from marginalia.learning.rows import shrink_rows
 from marginalia.privacy.calibration import gdp_delta, gdp_epsilon, gdp_mu
 from marginalia.privacy.events import RandomStoppingEvent
 from marginalia.privacy.ledger import Ledger
@@ -59,12 +58,12 @@ class TestGrid:
     def test_sizes(self, n, size):
         assert margin_grid(n).size == size
 
-    @given(st.integers(1, 10**7), st.floats(0.1, 100))
-    def test_it_doubles_from_b_over_n_to_b(self, n, b):
-        grid = margin_grid(n, b)
+    @given(st.integers(1, 10**7))
+    def test_it_doubles_from_one_nth_to_one(self, n):
+        grid = margin_grid(n)
         assert grid.size == math.ceil(math.log2(n)) + 1
-        assert grid[0] == pytest.approx(b / n)
-        assert grid[-1] == pytest.approx(b)
+        assert grid[0] == pytest.approx(1 / n)
+        assert grid[-1] == pytest.approx(1)
         assert (np.diff(grid) > 0).all()
         assert (grid[1:] / grid[:-1] <= 2 + 1e-12).all()
 
@@ -96,7 +95,7 @@ class TestSteps:
 
 class TestProjection:
     def test_dimension(self):
-        assert jl_dimension(0.5, 1000, 11, factor=2, beta=1e-6) == 241
+        assert jl_dimension(0.5, 1000, 11) == 241
         assert jl_dimension(1.0, 39073, 17, factor=1) == 46
         assert jl_dimension(0.5, 39073, 17, factor=1) == 181
 
@@ -112,7 +111,7 @@ class TestProjection:
     @settings(max_examples=25)
     def test_clipping_caps_every_row(self, seed, radius):
         X = np.random.default_rng(seed).standard_normal((40, 5)) * np.geomspace(1e-3, 1e3, 40)[:, None]
-        length, clipped = np.linalg.norm(X, axis=1), clip_rows(X, radius)
+        length, clipped = np.linalg.norm(X, axis=1), shrink_rows(X, radius)
         assert (np.linalg.norm(clipped, axis=1) <= radius * (1 + 1e-12)).all()
         np.testing.assert_array_equal(clipped[length <= radius], X[length <= radius])
         assert (np.linalg.norm(to_single(clipped).astype(float), axis=1) <= radius).all()
@@ -124,7 +123,7 @@ class TestProjection:
         w = np.eye(3000)[0]
         for _ in range(3):
             phi = draw_projection(jl_dimension(0.4, 500, 10), 3000, rng)
-            z = clip_rows(X @ phi.T, 2.0)
+            z = shrink_rows(X @ phi.T, 2.0)
             assert (y * (z @ (phi @ w)) / np.linalg.norm(phi @ w)).min() >= 0.4 / 3
 
     def test_who_is_projected(self):
@@ -143,8 +142,7 @@ class TestProjection:
 class TestDescent:
     def test_values_of_the_formulas(self):
         mu_run = published_mu(1, 1e-6) / math.sqrt(22)
-        sensitivity = gradient_sensitivity(2.0, 0.25 / 3)
-        assert sensitivity == pytest.approx(48)
+        sensitivity = 2 * 2.0 / (0.25 / 3)  # 2R/c
         sigma = noise_scale(sensitivity, mu_run, 412)
         assert sigma == pytest.approx(48042.9, rel=1e-6)
         assert step_size(1000, sensitivity, 20, sigma, 412) == pytest.approx(2.237848e-7, rel=1e-6)
@@ -294,7 +292,7 @@ class TestSelection:
         """The events of K runs, which are not released, cost K times the one that is charged."""
         seen = []
         monkeypatch.setattr(
-            "marginalia.learning.adaptive_margin.selection.Ledger",
+            "marginalia.learning.private_tuning.Ledger",
             lambda relation: seen.append(Ledger(relation)) or seen[-1],
         )
         ledger, rng = Ledger("replace_one"), np.random.default_rng(5)
@@ -305,16 +303,6 @@ class TestSelection:
     def test_tuning_that_would_not_end_is_refused(self, trainer):
         with pytest.raises(InputError, match="selection='iter'"):
             private_tuning(trainer, 0.1, 1e-6, ledger=Ledger("replace_one"), rng=np.random.default_rng(0))
-
-    def test_tuning_rate(self):
-        assert tuning_rate(17, 0.2) == pytest.approx(1 / 64)
-        assert 1 / tuning_rate(17, 0.05) == pytest.approx(304)
-        r, miss = tuning_rate(9, 0.3), 0.0
-        for k in range(1, 2000):  # P(never drawn) summed over the number of runs
-            miss += r * (1 - r) ** (k - 1) * (1 - 1 / 9) ** k
-        assert miss == pytest.approx(0.3)
-        with pytest.raises(InputError, match="two candidates"):
-            tuning_rate(1, 0.2)
 
     def test_published_tuning_rate(self):
         assert 1 / published_tuning_rate(17, 39073) == pytest.approx(2.6e10, rel=0.01)

@@ -14,7 +14,7 @@ from marginalia.data.encoding import Encoder
 from marginalia.errors import InputError
 from marginalia.learning.adaptive_margin.descent import Output
 from marginalia.learning.adaptive_margin.grid import PUBLISHED, VARIANTS, Constants
-from marginalia.learning.adaptive_margin.projection import clip_rows, failure_probability
+from marginalia.learning.adaptive_margin.projection import failure_probability
 from marginalia.learning.adaptive_margin.selection import (
     Trainer,
     Winner,
@@ -23,11 +23,11 @@ from marginalia.learning.adaptive_margin.selection import (
     population_penalty,
     private_tuning,
     published_tuning_rate,
-    tuning_rate,
 )
 from marginalia.learning.base import LinearClassifier, parameters
 from marginalia.learning.private import BudgetedLearner
-from marginalia.learning.rows import Rows
+from marginalia.learning.private_tuning import tuning_rate
+from marginalia.learning.rows import Rows, shrink_rows
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger
@@ -163,7 +163,7 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
         if self.fit_intercept:
             X = np.column_stack([X, np.ones(len(X))])
         if self.data_radius is not None:
-            return clip_rows(X, self.data_radius) / self.data_radius, self.data_radius
+            return shrink_rows(X, self.data_radius) / self.data_radius, self.data_radius
         length = np.linalg.norm(X, axis=1, keepdims=True)
         return X / np.where(length > 0, length, 1.0), 1.0
 

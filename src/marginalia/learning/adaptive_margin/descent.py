@@ -6,7 +6,7 @@ Wang, Zhu and Wang, Algorithm 5 (after Bassily, Smith and Thakurta 2014), rows s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -44,6 +44,11 @@ class Descent:
         Factor of the step size.
     progress : bool
         Show a progress bar.
+
+    Examples
+    --------
+    >>> Descent(radius=1.0, mu=0.5, steps=30).output
+    'average'
     """
 
     radius: float
@@ -55,18 +60,21 @@ class Descent:
     progress: bool = False
 
 
-def gradient_sensitivity(radius: float, hinge_c: float) -> float:
-    """Return Delta = 2R/c, how far one replaced row moves the summed hinge gradient in L2."""
-    return 2 * radius / hinge_c
-
-
 def noise_scale(sensitivity: float, mu: float, steps: int) -> float:
-    """Return sigma = Delta sqrt(T)/mu, the noise of each of T steps that together are mu-GDP."""
+    """Return sigma = Delta sqrt(T)/mu, the noise of each of T steps that together are mu-GDP.
+
+    >>> noise_scale(2.0, 0.5, 100)
+    40.0
+    """
     return sensitivity * math.sqrt(steps) / mu
 
 
 def step_size(n: int, sensitivity: float, dimension: int, sigma: float, steps: int, log_factor: float = 1.0) -> float:
-    """Return eta = 1/sqrt(T (n² Delta² + k sigma² Lg)), for a reference vector at distance 1 from the start."""
+    """Return eta = 1/sqrt(T (n² Delta² + k sigma² Lg)), for a reference vector at distance 1 from the start.
+
+    >>> step_size(100, 1.0, 0, 1.0, 25)
+    0.002
+    """
     return 1 / math.sqrt(steps * ((n * sensitivity) ** 2 + dimension * sigma**2 * log_factor))
 
 
@@ -99,10 +107,17 @@ def noisy_descent(
     Returns
     -------
     ndarray of shape (k, G)
+
+    Examples
+    --------
+    >>> ledger, rng = Ledger("replace_one"), np.random.default_rng(0)
+    >>> w = noisy_descent(np.eye(2), np.array([0.5]), Descent(radius=1.0, mu=1e9, steps=20), ledger=ledger, rng=rng)
+    >>> bool((w > 0).all())
+    True
     """
     n, k = signed_rows.shape
     T, n_candidates = settings.steps, hinge_c.size
-    sensitivity = gradient_sensitivity(settings.radius, 1.0)  # of the gradient times c
+    sensitivity = 2 * settings.radius  # of the gradient times c
     sigma = noise_scale(sensitivity, settings.mu, T)
     eta = settings.step_scale * step_size(n, sensitivity, k, sigma, T, settings.log_factor)
     noisy_gradient = gaussian_run(
@@ -122,23 +137,25 @@ def noisy_descent(
     return w if settings.output == "last" else total / T
 
 
-class _summed_gradient:  # noqa: N801 - a function with its buffers
-    """c times the summed subgradients: minus the sum of the signed rows with y<w, z> < c, for every column."""
+def _summed_gradient(
+    signed_rows: NDArray[np.float64], hinge_c: NDArray[np.float64]
+) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+    """Return c times the summed subgradients as a function: minus the sum of the signed rows with y<w, z> < c."""
+    single = to_single(signed_rows)
+    starts = range(0, len(single), _BLOCK)
+    # Candidates down, rows across: BLAS is fastest this way for a dozen columns.
+    blocks = [(np.ascontiguousarray(single[i : i + _BLOCK].T), single[i : i + _BLOCK]) for i in starts]
+    thresholds = hinge_c.astype(np.float32)[:, None]
 
-    def __init__(self, signed_rows: NDArray[np.float64], hinge_c: NDArray[np.float64]) -> None:
-        single = to_single(signed_rows)
-        starts = range(0, len(single), _BLOCK)
-        # Candidates down, rows across: BLAS is fastest this way for a dozen columns.
-        self.blocks = [(np.ascontiguousarray(single[i : i + _BLOCK].T), single[i : i + _BLOCK]) for i in starts]
-        self.thresholds = hinge_c.astype(np.float32)[:, None]
-
-    def __call__(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
+    def gradient(w: NDArray[np.float64]) -> NDArray[np.float64]:
         transposed = np.ascontiguousarray(w.T, dtype=np.float32)
-        gradient = np.zeros(w.shape[::-1])
-        for across, down in self.blocks:
-            counted = (transposed @ across < self.thresholds).astype(np.float32)
-            gradient -= counted @ down
-        return gradient.T
+        total = np.zeros(w.shape[::-1])
+        for across, down in blocks:
+            counted = (transposed @ across < thresholds).astype(np.float32)
+            total -= counted @ down
+        return total.T
+
+    return gradient
 
 
 def _steps(steps: int, progress: bool) -> Iterable[int]:

@@ -44,6 +44,11 @@ class Constants:
         Factor of the step size eta.
     fixed_c : float, optional
         A hinge parameter fixed in advance, in place of the grid and of all choice.
+
+    Examples
+    --------
+    >>> PRACTICAL.steps(n=1000, mu=0.5, dimension=10), PUBLISHED.margins(4, epsilon=1.0)
+    (1000, array([0.25, 0.5 , 1.  ]))
     """
 
     name: str
@@ -107,16 +112,19 @@ FIXED = replace(PRACTICAL, name="fixed", fixed_c=0.003)
 VARIANTS = {constants.name: constants for constants in (PRACTICAL, PUBLISHED, FIXED)}
 
 
-def margin_grid(n: int, radius: float = 1.0) -> NDArray[np.float64]:
-    """Return the doubling grid b·2^j/n, j = 0..floor(log2 n), and b itself: ceil(log2 n) + 1 margins, ascending.
+def margin_grid(n: int) -> NDArray[np.float64]:
+    """Return the doubling grid 2^j/n, j = 0..floor(log2 n), and 1 itself: ceil(log2 n) + 1 margins, ascending.
 
     Parameters
     ----------
     n : int
         Number of rows; public under replace-one.
-    radius : float, default 1.0
-        b.
+
+    Examples
+    --------
+    >>> margin_grid(10)
+    array([0.1, 0.2, 0.4, 0.8, 1. ])
     """
     n = checks.count("n", n)
-    grid = radius * np.exp2(np.arange(n.bit_length())) / n  # n.bit_length() - 1 = floor(log2 n), exactly
-    return grid if n & (n - 1) == 0 else np.append(grid, radius)  # a power of two ends in b already
+    grid = np.exp2(np.arange(n.bit_length())) / n  # n.bit_length() - 1 = floor(log2 n), exactly
+    return grid if n & (n - 1) == 0 else np.append(grid, 1.0)  # a power of two ends in 1 already

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from marginalia.errors import InputError
 from marginalia.learning.adaptive_margin.descent import Descent, Output, noisy_descent
 from marginalia.learning.adaptive_margin.grid import Constants
-from marginalia.learning.adaptive_margin.projection import clip_rows, draw_projection, jl_dimension
-from marginalia.privacy import checks
-from marginalia.privacy.events import CompositionEvent, GaussianEvent, RandomStoppingEvent
+from marginalia.learning.adaptive_margin.projection import draw_projection, jl_dimension
+from marginalia.learning.private_tuning import draw_runs, split_budget
+from marginalia.learning.rows import shrink_rows
+from marginalia.learning.solvers import Array
+from marginalia.privacy.events import CompositionEvent, GaussianEvent
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian
 from marginalia.privacy.stopping import mean_runs
-
-Array = NDArray[np.float64]
 
 MOST_RUNS = 10_000  # expected; more would not end
 _COLUMNS = 64  # candidates that advance together
@@ -39,6 +39,11 @@ class Candidate:
         R.
     projection : ndarray of shape (k, d), or None
         Phi.
+
+    Examples
+    --------
+    >>> Candidate(gamma=0.25, hinge_c=0.25, radius=1.0).projection is None
+    True
     """
 
     gamma: float
@@ -49,7 +54,11 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Winner:
-    """What a selection releases: the model, its candidate and its noisy score (errors, plus a penalty if any)."""
+    """What a selection releases: the model, its candidate and its noisy score (errors, plus a penalty if any).
+
+    >>> Winner(np.array([1.0, 0.0]), Candidate(0.25, 0.25, 1.0), score=3.2).candidate.gamma
+    0.25
+    """
 
     w: Array
     candidate: Candidate
@@ -72,6 +81,14 @@ class Trainer:
     beta : float
         Failure probability of the guarantee; sets the step size of the last iterate.
     progress : bool
+
+    Examples
+    --------
+    >>> from marginalia.learning.adaptive_margin.grid import PRACTICAL
+    >>> trainer = Trainer(np.eye(4), [Candidate(0.25, 0.25, 1.0)], PRACTICAL)
+    >>> w = trainer.train(np.array([0, 0]), 1e9, ledger=Ledger("replace_one"), rng=np.random.default_rng(0))
+    >>> w.shape, trainer.errors(w)
+    ((4, 2), array([0., 0.]))
     """
 
     signed_rows: Array
@@ -109,9 +126,9 @@ class Trainer:
             first = self.candidates[picks[group[0]]]
             c = np.array([self.candidates[picks[at]].hinge_c for at in group])
             settings, phi = self.descent(first, mu), first.projection
-            rows = self.signed_rows if phi is None else clip_rows(self.signed_rows @ phi.T, first.radius)
-            found = noisy_descent(rows, c, settings, ledger=ledger, rng=rng, label="hinge gradients")
-            w[:, group] = found if phi is None else phi.T @ found
+            rows = self.signed_rows if phi is None else shrink_rows(self.signed_rows @ phi.T, first.radius)
+            models = noisy_descent(rows, c, settings, ledger=ledger, rng=rng, label="hinge gradients")
+            w[:, group] = models if phi is None else phi.T @ models
         return w
 
     @property
@@ -131,6 +148,10 @@ def make_candidates(
     """Return a candidate for each margin, projected where that leaves few enough dimensions.
 
     A projected margin shrinks to gamma/3 and row norms may grow, hence the paper's c = gamma/3 and R = 2.
+
+    >>> from marginalia.learning.adaptive_margin.grid import PRACTICAL
+    >>> [c.hinge_c for c in make_candidates(np.array([0.5, 1.0]), 100, 3, PRACTICAL, np.random.default_rng(0))]
+    [0.5, 1.0]
     """
     candidates = []
     for gamma in margins.tolist():
@@ -162,9 +183,17 @@ def iterate(
     Winner
     ndarray of shape (G,)
         All noisy scores, which may be released too.
+
+    Examples
+    --------
+    >>> from marginalia.learning.adaptive_margin.grid import PRACTICAL
+    >>> trainer = Trainer(np.eye(4), [Candidate(0.5, 0.5, 1.0), Candidate(0.25, 0.25, 1.0)], PRACTICAL)
+    >>> winner, scores = iterate(trainer, 1.0, ledger=Ledger("replace_one"), rng=np.random.default_rng(0))
+    >>> scores.shape, winner.score == float(scores.min())
+    ((2,), True)
     """
     G = len(trainer.candidates)
-    mu_model, mu_score = split(mu / math.sqrt(G), trainer.constants.model_share if G > 1 else 1.0)
+    mu_model, mu_score = split_budget(mu / math.sqrt(G), trainer.constants.model_share if G > 1 else 1.0)
     w = trainer.train(np.arange(G), mu_model, ledger=ledger, rng=rng)
     if G == 1:  # nothing to choose, nothing to score
         return Winner(w[:, 0], trainer.candidates[0], math.nan), np.full(1, math.nan)
@@ -196,6 +225,14 @@ def private_tuning(
     ------
     InputError
         So many runs are expected that they would not end.
+
+    Examples
+    --------
+    >>> from marginalia.learning.adaptive_margin.grid import PRACTICAL
+    >>> trainer = Trainer(np.eye(4), [Candidate(0.5, 0.5, 1.0), Candidate(0.25, 0.25, 1.0)], PRACTICAL)
+    >>> winner = private_tuning(trainer, 1.0, 0.5, ledger=Ledger("replace_one"), rng=np.random.default_rng(0))
+    >>> winner.w.shape
+    (4,)
     """
     if mean_runs(r) > MOST_RUNS:
         raise InputError(
@@ -203,40 +240,22 @@ def private_tuning(
             "use selection='iter', or the practical variant, whose mean is below 100"
         )
     G = len(trainer.candidates)
-    mu_model, mu_score = split(mu, trainer.constants.model_share)
-    ledger.append(RandomStoppingEvent(_one_run(trainer, mu_model, mu_score), r, label="private tuning"))
-    runs = int(rng.geometric(r))
-    picks = rng.integers(G, size=runs)
-    unsaid = Ledger(ledger.relation)  # its length would tell the number of runs
-    w = trainer.train(picks, mu_model, ledger=unsaid, rng=rng)
+    mu_model, mu_score = split_budget(mu, trainer.constants.model_share)
+    picks, secret = draw_runs(_one_run(trainer, mu_model, mu_score), r, G, ledger=ledger, rng=rng)
+    w = trainer.train(picks, mu_model, ledger=secret, rng=rng)
     scores = (penalty * np.ones(G))[picks] + gaussian(
-        lambda: trainer.errors(w), sensitivity=math.sqrt(runs), sigma=1 / mu_score, ledger=unsaid, rng=rng
+        lambda: trainer.errors(w), sensitivity=math.sqrt(picks.size), sigma=1 / mu_score, ledger=secret, rng=rng
     )
     best = int(np.argmin(scores))
     return Winner(w[:, best], trainer.candidates[picks[best]], float(scores[best]))
 
 
-def split(mu: float, model_share: float) -> tuple[float, float]:
-    """Return the budgets of a model and of its score: shares of mu², which add up."""
-    return mu * math.sqrt(model_share), mu * math.sqrt(1 - model_share)
-
-
-def tuning_rate(n_candidates: int, miss: float) -> float:
-    """Return r of the geometric law for which a given one of the candidates is never drawn with probability `miss`.
-
-    Raises
-    ------
-    InputError
-        Fewer than two candidates, or so few that no r in (0, 1) fits.
-    """
-    miss = checks.open_unit("miss", miss)
-    if n_candidates < 2:
-        raise InputError("private tuning needs at least two candidates")
-    return checks.open_unit("r", miss / (1 - miss) / (n_candidates - 1))
-
-
 def published_tuning_rate(n_candidates: int, n: int) -> float:
-    """Return the paper's r = 1/(|Theta| (n² - 1)), whose mean number of runs |Theta| (n² - 1) nobody can wait for."""
+    """Return the paper's r = 1/(|Theta| (n² - 1)), whose mean number of runs |Theta| (n² - 1) nobody can wait for.
+
+    >>> round(1 / published_tuning_rate(17, 1000))
+    16999983
+    """
     return 1 / (n_candidates * (n**2 - 1))
 
 
@@ -251,6 +270,11 @@ def population_penalty(dimensions: Array, n: int, *, beta: float) -> Array:
         VC dimension of each candidate's halfspaces: k_gamma, or d without projection.
     n : int
     beta : float
+
+    Examples
+    --------
+    >>> population_penalty(np.array([10.0, 20.0]), 1000, beta=1e-6).round()
+    array([230., 420.])
     """
     return 2.5 * (dimensions * math.log(2 * n) + math.log(4 * dimensions.size / beta))
 

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from marginalia.data.encoding import Task
+from marginalia.learning.solvers import Array
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.runs import poisson_gaussian
 from marginalia.privacy.subsampling import poisson_sample
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -36,6 +35,11 @@ class Run:
         sigma/C; 0 for plain SGD.
     decay : float
         The learning rate of step t = 0, 1, ... is ``learning_rate / (1 + decay t)``.
+
+    Examples
+    --------
+    >>> Run(steps=20, learning_rate=1.0, clip=0.2, noise_multiplier=3.0).decay
+    0.0
     """
 
     steps: int
@@ -55,6 +59,11 @@ class Batches:
         Probability that a record is in a batch.
     size : float
         Expected number of records, by which sums are divided: the number that came is private.
+
+    Examples
+    --------
+    >>> Batches(rate=256 / 1024, size=256).rate
+    0.25
     """
 
     rate: float
@@ -91,6 +100,13 @@ def descend(
     Returns
     -------
     ndarray of shape (p, len(runs))
+
+    Examples
+    --------
+    >>> X, y = np.array([[1.0], [-1.0]]), np.array([0.5, -0.5])
+    >>> run = Run(steps=100, learning_rate=0.1, clip=math.inf, noise_multiplier=0.0)
+    >>> descend(X, y, "linear", [run], Batches(1.0, 2), ledger=None, rng=np.random.default_rng(0)).round(6)
+    array([[0.5]])
     """
     X = np.ascontiguousarray(X)  # batches are rows
     length = np.sqrt(np.einsum("ij,ij->i", X, X))

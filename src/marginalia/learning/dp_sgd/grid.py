@@ -13,24 +13,26 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from marginalia.data.encoding import Task
 from marginalia.learning.dp_sgd.descent import Batches, Run, descend
+from marginalia.learning.solvers import Array
 from marginalia.privacy.calibration import poisson_gaussian_noise_multiplier
 from marginalia.privacy.events import PoissonGaussianEvent
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.relation import Relation
 from marginalia.threads import one_blas_thread
 
-Array = NDArray[np.float64]
-
-NOT_PRIVATE = "tuned on test, not private"
+NOT_PRIVATE = "tuned on test, not private"  # how to label the trials at the epsilon of one run
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A point of the grid; `batch_size` None is all rows."""
+    """A point of the grid; `batch_size` None is all rows.
+
+    >>> Setting(batch_size=256, epochs=10, clip=0.1, learning_rate=0.1).batches(1024)
+    Batches(rate=0.25, size=256)
+    """
 
     batch_size: int | None
     epochs: int
@@ -70,8 +72,11 @@ class GridSearch:
     ledger : Ledger
         The runs of the grid, each with its own batches. At the epsilon of one run it is not certified (see its
         message), and choosing on test rows would leak those even if it were.
-    message : str
-        How to label the trials at the epsilon of one run.
+
+    Examples
+    --------
+    >>> GridSearch(GRID[:1], np.array([0.7]), GRID[0], np.array([0.6, 0.8]), Ledger("add_remove")).trials.mean()
+    np.float64(0.7)
     """
 
     grid: tuple[Setting, ...]
@@ -79,11 +84,6 @@ class GridSearch:
     winner: Setting
     trials: Array
     ledger: Ledger
-    message: str = NOT_PRIVATE
-
-    def epsilon_charged(self, delta: float) -> float:
-        """Return the epsilon of all runs of the grid by their privacy loss distribution."""
-        return self.ledger.epsilon(delta)
 
 
 def search_on_test(
@@ -118,6 +118,15 @@ def search_on_test(
     grid : tuple of Setting
     n_trials : int
     relation : Relation
+
+    Examples
+    --------
+    >>> X, y = np.array([[1.0], [-1.0]] * 50), np.array([1.0, -1.0] * 50)
+    >>> search = search_on_test(
+    ...     X, y, "logistic", lambda w: w[0], epsilon=1.0, delta=1e-5, rng=np.random.default_rng(0), grid=GRID[:2]
+    ... )
+    >>> search.winner.learning_rate, search.trials.shape
+    (0.01, (5,))
     """
     n = len(X)
     runs = [setting.run(epsilon, delta, n, relation) for setting in grid]
@@ -140,13 +149,3 @@ def search_on_test(
         ledger.append(PoissonGaussianEvent(setting.batches(n).rate, run.noise_multiplier, run.steps, "grid"))
     ledger.certify(epsilon, delta, calibration="published")
     return GridSearch(grid, scores, grid[best], np.array(trials), ledger)
-
-
-def published_charge(epsilon: float, n_runs: int, delta_extra: float) -> float:
-    """Return the epsilon that the paper charges for `n_runs` runs of `epsilon` each, by advanced composition.
-
-    min(k e, k e²/2 + sqrt(2 ln(1/delta') k e²)) (Steinke 2022, Theorem 22), at a total delta of k times that of one
-    run plus `delta_extra`: far more than the delta it is drawn at.
-    """
-    square = n_runs * epsilon**2
-    return min(n_runs * epsilon, square / 2 + math.sqrt(-2 * math.log(delta_extra) * square))

@@ -197,7 +197,8 @@ class DPSGDRegressor(_DPSGD, LinearRegressor):
     """Linear regression by DP-SGD with the loss (y - x.w)²; parameters and attributes as for `DPSGDClassifier`.
 
     >>> X, y = [[1.0], [-1.0]] * 500, [0.5, -0.5] * 500
-    >>> DPSGDRegressor(epsilon=math.inf, batch_size=1000, steps=50, learning_rate=0.25, clip=1.0).fit(X, y).coef_.round(3)
+    >>> model = DPSGDRegressor(epsilon=math.inf, batch_size=1000, steps=50, learning_rate=0.25, clip=1.0)
+    >>> model.fit(X, y).coef_.round(3)
     array([0.5])
     """
 

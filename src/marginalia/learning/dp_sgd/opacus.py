@@ -1,4 +1,4 @@
-"""DP-SGD by Opacus: the reference that the closed form of `dp_sgd_descent` is checked and raced against."""
+"""DP-SGD by Opacus: the reference that the closed form of `descent` is checked and raced against."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from marginalia.data.encoding import Task
 from marginalia.errors import InputError
 from marginalia.learning.dp_sgd.descent import Batches, Run
+from marginalia.learning.solvers import Array
 from marginalia.privacy.events import PoissonGaussianEvent
 from marginalia.privacy.ledger import Ledger
-
-Array = NDArray[np.float64]
 
 
 def descend_by_opacus(

@@ -9,19 +9,17 @@ import math
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
 from marginalia.data.encoding import Task
-from marginalia.learning.adaptive_margin.selection import split, tuning_rate
 from marginalia.learning.dp_sgd.descent import Batches, Run, descend
-from marginalia.privacy.events import CompositionEvent, GaussianEvent, PoissonGaussianEvent, RandomStoppingEvent
+from marginalia.learning.private_tuning import draw_runs, split_budget, tuning_rate
+from marginalia.learning.solvers import Array
+from marginalia.privacy.events import CompositionEvent, GaussianEvent, PoissonGaussianEvent
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian
 from marginalia.privacy.relation import Relation
 from marginalia.privacy.stopping import random_stopping_mu
-
-Array = NDArray[np.float64]
 
 STEPS = 20
 # The published grid (learning rates up to 1, clips up to 0.2) hardly moves in 20 full batches.
@@ -63,23 +61,29 @@ def best_of_random_runs(
     Returns
     -------
     ndarray of shape (p,)
+
+    Examples
+    --------
+    >>> X, y = np.array([[1.0], [-1.0]] * 50), np.array([1.0, -1.0] * 50)
+    >>> ledger, rng = Ledger("replace_one"), np.random.default_rng(0)
+    >>> best_of_random_runs(X, y, "logistic", 1.0, 1e-5, n=100, ledger=ledger, rng=rng).shape
+    (1,)
+    >>> round(ledger.epsilon(1e-5), 6)
+    1.0
     """
     r = tuning_rate(len(CANDIDATES), MISS)
-    mu_model, mu_score = split(random_stopping_mu(epsilon, delta, r=r), MODEL_SHARE)
+    mu_model, mu_score = split_budget(random_stopping_mu(epsilon, delta, r=r), MODEL_SHARE)
     moved = 1.0 if ledger.relation is Relation.ADD_REMOVE else 2.0
     noise = moved * math.sqrt(STEPS) / mu_model
     one_run = CompositionEvent(
         (PoissonGaussianEvent(1.0, noise, STEPS, "gradients"), GaussianEvent(1.0, 1 / mu_score, "loss")),
         label="one run",
     )
-    ledger.append(RandomStoppingEvent(one_run, r, label="private tuning"))
-    k = int(rng.geometric(r))
-    picks = rng.integers(len(CANDIDATES), size=k)
+    picks, secret = draw_runs(one_run, r, len(CANDIDATES), ledger=ledger, rng=rng)
     runs = [Run(STEPS, rate, clip, noise) for rate, clip in (CANDIDATES[pick] for pick in picks)]
-    unsaid = Ledger(ledger.relation)  # its length would tell the number of runs
-    w = descend(X, y, task, runs, Batches(1.0, n), ledger=unsaid, rng=rng)
+    w = descend(X, y, task, runs, Batches(1.0, n), ledger=secret, rng=rng)
     losses = gaussian(
-        lambda: _losses(X @ w, y, task), sensitivity=math.sqrt(k), sigma=1 / mu_score, ledger=unsaid, rng=rng
+        lambda: _losses(X @ w, y, task), sensitivity=math.sqrt(picks.size), sigma=1 / mu_score, ledger=secret, rng=rng
     )
     return np.asarray(w[:, int(np.argmin(losses))], dtype=np.float64)
 

@@ -1,0 +1,66 @@
+"""Choosing among candidates by random stopping (Liu and Talwar 2019): a secret number of runs, one of them released."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.errors import InputError
+from marginalia.privacy import checks
+from marginalia.privacy.events import CompositionEvent, RandomStoppingEvent
+from marginalia.privacy.ledger import Ledger
+
+
+def draw_runs(
+    one_run: CompositionEvent, r: float, n_candidates: int, *, ledger: Ledger, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], Ledger]:
+    """Charge `ledger` with random stopping and draw the candidates to train, their number geometric of mean 1/r.
+
+    Returns
+    -------
+    ndarray of shape (number of runs,)
+        Indices of candidates, with repetition.
+    Ledger
+        For the events of the runs. It stays secret: its length would tell their number.
+
+    Examples
+    --------
+    >>> from marginalia.privacy.events import GaussianEvent
+    >>> ledger, one_run = Ledger("replace_one"), CompositionEvent((GaussianEvent(1.0, 20.0),))
+    >>> picks, secret = draw_runs(one_run, 0.5, 4, ledger=ledger, rng=np.random.default_rng(0))
+    >>> len(ledger.events), len(secret.events)
+    (1, 0)
+    """
+    ledger.append(RandomStoppingEvent(one_run, r, label="private tuning"))
+    runs = int(rng.geometric(r))
+    return rng.integers(n_candidates, size=runs), Ledger(ledger.relation)
+
+
+def split_budget(mu: float, model_share: float) -> tuple[float, float]:
+    """Return the Gaussian-DP budgets of a model and of its score: shares of mu², which add up.
+
+    >>> split_budget(1.0, 0.64)
+    (0.8, 0.6)
+    """
+    return mu * math.sqrt(model_share), mu * math.sqrt(1 - model_share)
+
+
+def tuning_rate(n_candidates: int, miss: float) -> float:
+    """Return r of the geometric law for which a given one of the candidates is never drawn with probability `miss`.
+
+    Raises
+    ------
+    InputError
+        Fewer than two candidates, or so few that no r in (0, 1) fits.
+
+    Examples
+    --------
+    >>> round(1 / tuning_rate(17, 0.2))
+    64
+    """
+    miss = checks.open_unit("miss", miss)
+    if n_candidates < 2:
+        raise InputError("private tuning needs at least two candidates")
+    return checks.open_unit("r", miss / (1 - miss) / (n_candidates - 1))
