@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import AbstractContextManager
 from functools import cache
 
@@ -10,9 +11,9 @@ from threadpoolctl import ThreadpoolController
 
 def one_blas_thread() -> AbstractContextManager[object]:
     """Hold linear algebra to one thread: more would change the last bits from machine to machine."""
-    return _controller().limit(limits=1)
+    return _controller("scipy.linalg" in sys.modules).limit(limits=1)
 
 
 @cache
-def _controller() -> ThreadpoolController:
+def _controller(scipy_loaded: bool) -> ThreadpoolController:  # scipy brings a linear algebra of its own
     return ThreadpoolController()  # looks through all loaded libraries, which takes longer than a small fit

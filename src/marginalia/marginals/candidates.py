@@ -41,6 +41,14 @@ class CandidateMarginals:
     ----------
     inference : Inference
         Calibrated; its `scratch_bytes` bound the memory of intermediate tables and of an answer.
+
+    Examples
+    --------
+    >>> from marginalia.marginals.plan import Plan
+    >>> inference = Inference(Plan([(0, 1), (1, 2)], (2, 2, 4)))
+    >>> _ = inference.calibrate()  # all potentials 0: uniform
+    >>> CandidateMarginals(inference).marginal((0, 2))[0]
+    array([0.125, 0.125, 0.125, 0.125])
     """
 
     def __init__(self, inference: Inference) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from marginalia.errors import InputError
 from marginalia.marginals import kernels
-from marginalia.marginals.records import Axes, Node, as_program, elementwise, gemm
+from marginalia.marginals.records import Axes, Node, as_program, elementwise, gemm, root, scale
 
 _MAX_SPLIT = 11  # tables of a bucket whose 2^(k-1) splits are enumerated
 
@@ -44,6 +44,13 @@ class Contraction:
         Attribute -> (left, right or None, message): the tables joined when it was summed out.
     operations : float
         Weighted multiply-adds, for predicting time.
+
+    Examples
+    --------
+    >>> work = Contraction((2, 3), {0: 0, 1: 1}, start=6, reverse=False)
+    >>> message = work.sum_out(0, [Node((0, 1), 6, 0)])
+    >>> message.axes, message.cells, len(work.forward())
+    ((1,), 3, 20)
     """
 
     def __init__(self, sizes: tuple[int, ...], rank: Mapping[int, int], start: int, *, reverse: bool) -> None:
@@ -85,14 +92,14 @@ class Contraction:
         while len(bucket) > _MAX_SPLIT:
             a, b = self._smallest_pair(bucket)
             bucket = [t for t in bucket if t is not a and t is not b] + [self._multiply(a, b)]
-        chosen, others = split([frozenset(t.axes) for t in bucket], v, self.sizes)
+        chosen, others = _split([frozenset(t.axes) for t in bucket], v, self.sizes)
         left, right = [bucket[i] for i in chosen], [bucket[i] for i in others]
         message = self._join(v, left, right) if right else self._sum(v, self.product(left))
-        self._forward.append([kernels.SCALE, 5, message.value, message.cells, self.n_scales])
+        self._forward.append(scale(kernels.SCALE, message.value, message.cells, self.n_scales))
         if self._reverse:
-            self._backward.append([[kernels.UNSCALE, 5, message.adjoint, message.cells, self.n_scales]])
+            self._backward.append([scale(kernels.UNSCALE, message.adjoint, message.cells, self.n_scales)])
             if not message.axes:
-                self._backward.append([[kernels.ROOT, 4, message.value, message.adjoint]])
+                self._backward.append([root(message.value, message.adjoint)])
         self.n_scales += 1
         return message
 
@@ -282,7 +289,7 @@ def _best_split(masks, sizes, v):  # type: ignore[no-untyped-def]
     return best
 
 
-def split(scopes: Sequence[frozenset[int]], v: int, sizes: Sequence[int]) -> tuple[list[int], list[int]]:
+def _split(scopes: Sequence[frozenset[int]], v: int, sizes: Sequence[int]) -> tuple[list[int], list[int]]:
     """Return the positions of the items that go left and right when `v` is summed out of their product.
 
     At most `_MAX_SPLIT` items.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from marginalia.data import Domain
+import psutil
+
+from marginalia.data.domain import Domain
 from marginalia.errors import InputError
 from marginalia.marginals.elimination import eliminate
 from marginalia.marginals.plan import Plan
@@ -32,6 +32,11 @@ class Cost:
         Memory really used for the tables of a pass.
     seconds_per_pass : float
         CPU time of one inference pass, within a factor of about two.
+
+    Examples
+    --------
+    >>> Cost(cells=2.0**20, megabytes=8.0, bytes=10**7, seconds_per_pass=0.01).megabytes
+    8.0
     """
 
     cells: float
@@ -41,7 +46,13 @@ class Cost:
 
 
 def predict_cost(domain: Domain, cliques: Iterable[Sequence[str]]) -> Cost:
-    """Return the cost of a model with these cliques, without building it."""
+    """Return the cost of a model with these cliques, without building it.
+
+    >>> from marginalia.data.domain import Attribute
+    >>> domain = Domain(Attribute(name, 10) for name in "abc")
+    >>> predict_cost(domain, [("a", "b"), ("b", "c")]).cells
+    200.0
+    """
     blocks = sorted({tuple(sorted(domain.index(a) for a in c)) for c in cliques})
     elimination = eliminate(blocks, domain.sizes)
     plan = Plan(blocks, domain.sizes)
@@ -49,7 +60,11 @@ def predict_cost(domain: Domain, cliques: Iterable[Sequence[str]]) -> Cost:
 
 
 def seconds_per_pass(plan: Plan) -> float:
-    """Return the predicted CPU seconds of one pass (structure only, so the prediction is public)."""
+    """Return the predicted CPU seconds of one pass (structure only, so the prediction is public).
+
+    >>> seconds_per_pass(Plan([(0, 1)], (2, 3))) < 1e-3
+    True
+    """
     return _SECONDS_PER_PASS + len(plan.nodes) * _SECONDS_PER_TABLE + plan.operations * _SECONDS_PER_OPERATION
 
 
@@ -59,24 +74,14 @@ def check_memory(plan: Plan) -> None:
     Raises
     ------
     InputError
+
+    Examples
+    --------
+    >>> check_memory(Plan([(0, 1)], (2, 3)))
     """
-    free = _free_bytes()
-    if free is not None and plan.bytes > 0.8 * free:
+    free = psutil.virtual_memory().available
+    if plan.bytes > 0.8 * free:
         raise InputError(
             f"the model needs {plan.bytes / 2**20:,.0f} MB and {free / 2**20:,.0f} MB are free; "
             "measure smaller marginals or lower max_model_mb"
         )
-
-
-def _free_bytes() -> int | None:
-    """Return the memory available to this process, where the system tells."""
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):
-        return None

@@ -32,6 +32,11 @@ class Elimination:
         Clique made by each elimination, in that order, the eliminated attribute included; sorted.
     cells : float
         Sum of the cells of the maximal cliques of the triangulated graph.
+
+    Examples
+    --------
+    >>> eliminate([(0, 1), (1, 2)], (2, 3, 4)).megabytes * 2**20  # 2*3 + 3*4 cells of 8 bytes
+    144.0
     """
 
     order: tuple[int, ...]
@@ -52,6 +57,11 @@ def eliminate(cliques: Iterable[Clique], sizes: Sequence[int]) -> Elimination:
     cliques : iterable of Clique
     sizes : sequence of int
         Number of values of every attribute of the domain.
+
+    Examples
+    --------
+    >>> eliminate([(0, 1), (1, 2), (0, 2)], (2, 3, 4)).scopes[0]
+    (0, 1, 2)
     """
     graph = _graph(cliques, len(sizes))
     order = np.empty(len(sizes), np.int64)
@@ -64,14 +74,22 @@ def eliminate(cliques: Iterable[Clique], sizes: Sequence[int]) -> Elimination:
 def megabytes_with(
     cliques: Iterable[Clique], candidates: Sequence[Clique], sizes: Sequence[int]
 ) -> NDArray[np.float64]:
-    """Return the junction-tree size in MB of `cliques` plus each of `candidates` in turn, shape (candidates,)."""
+    """Return the junction-tree size in MB of `cliques` plus each of `candidates` in turn, shape (candidates,).
+
+    >>> megabytes_with([(0, 1)], [(1, 2), (0, 1, 2)], (2, 3, 4)) * 2**17  # cells
+    array([18., 24.])
+    """
     graph = _graph(cliques, len(sizes))
     masks = np.array([_mask(c, graph.shape[1]) for c in candidates], np.int64).reshape(len(candidates), graph.shape[1])
     return np.asarray(_greedy_each(graph, masks, np.asarray(sizes, np.float64))) * _MB
 
 
 def maximal(cliques: Iterable[Clique]) -> list[Clique]:
-    """Return the cliques that lie in no other one, sorted and without repetition."""
+    """Return the cliques that lie in no other one, sorted and without repetition.
+
+    >>> maximal([(0,), (0, 1), (1, 0), (2,)])
+    [(0, 1), (2,)]
+    """
     kept: list[frozenset[int]] = []
     for c in sorted({frozenset(c) for c in cliques}, key=lambda c: (-len(c), sorted(c))):
         if not any(c <= k for k in kept):

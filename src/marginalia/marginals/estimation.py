@@ -23,14 +23,15 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from marginalia.data import Domain
+from marginalia.data.domain import Domain
 from marginalia.errors import InputError
 from marginalia.marginals.cost import check_memory
 from marginalia.marginals.elimination import Clique
 from marginalia.marginals.fitting import FINAL, FitReport, FitSettings
-from marginalia.marginals.inference import Inference, balance, one_thread
+from marginalia.marginals.inference import Inference, balance
 from marginalia.marginals.model import GraphicalModel
 from marginalia.marginals.plan import Plan
+from marginalia.threads import one_blas_thread
 
 _MEMORY = 10  # curvature pairs of L-BFGS
 _FIRST_STEP = 2.0  # largest change of a dual variable before any curvature is known
@@ -48,6 +49,11 @@ class Measurement:
         Noisy counts.
     sigma : float
         Standard deviation of the noise of each count, positive.
+
+    Examples
+    --------
+    >>> Measurement(("sex", "age"), [[10.2, 5.1], [7.9, 6.4]], sigma=1.0).attributes
+    ('sex', 'age')
     """
 
     attributes: Sequence[str]
@@ -86,6 +92,15 @@ def estimate(
     ------
     InputError
         A measurement does not fit the domain, or the model does not fit in memory.
+
+    Examples
+    --------
+    >>> from marginalia.data.domain import Attribute
+    >>> domain = Domain([Attribute("a", 2), Attribute("b", 2)])
+    >>> model = estimate(domain, [Measurement(("a",), [30.0, 10.0], 1.0), Measurement(("b",), [20.0, 20.0], 1.0)])
+    >>> model.marginal(("a", "b")).round(3)
+    array([[15., 15.],
+           [ 5.,  5.]])
     """
     targets = _merge(domain, measurements)
     total = estimate_total(measurements) if total is None else float(total)
@@ -95,7 +110,7 @@ def estimate(
     plan = Plan([t.clique for t in targets], domain.sizes, extra=zeros)
     check_memory(plan)
     theta = _initial(plan, domain, warm_start)
-    with one_thread():
+    with one_blas_thread():
         fit = _Fit(plan, targets, total)
         theta = fit.run(theta, settings)
     model = GraphicalModel(domain, plan, theta, total)
@@ -106,7 +121,11 @@ def estimate(
 
 
 def estimate_total(measurements: Sequence[Measurement]) -> float:
-    """Return the inverse-variance weighted mean of the measurements' sums (variance sigma^2 * cells), at least 1."""
+    """Return the inverse-variance weighted mean of the measurements' sums (variance sigma^2 * cells), at least 1.
+
+    >>> estimate_total([Measurement(("a",), [30.0, 10.0], 1.0), Measurement(("b",), [22.0, 22.0], 1.0)])
+    42.0
+    """
     weights = [1.0 / (m.sigma**2 * np.size(m.values)) for m in measurements]
     if not weights:
         raise InputError("without measurements the total must be given")

@@ -22,6 +22,11 @@ class FitSettings:
         ... or at the first outer step that ends after this many inference passes.
     min_outer : int
         Outer steps made in any case.
+
+    Examples
+    --------
+    >>> FINAL.decrease < ROUND_TIGHT.decrease, ROUND_TIGHT.passes > ROUND_QUICK.passes
+    (True, True)
     """
 
     t: float = 1.0
@@ -53,6 +58,11 @@ class FitReport:
         How many passes ran in each numeric domain of `inference`.
     losses : list of float
         L after each outer step; never increases.
+
+    Examples
+    --------
+    >>> FitReport(loss=3.2, passes=40, domains={"linear": 40}).domains["linear"]
+    40
     """
 
     loss: float = math.nan

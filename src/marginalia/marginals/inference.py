@@ -11,30 +11,16 @@
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager
-from functools import cache
-from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from marginalia.errors import InputError
 from marginalia.marginals import kernels, log_kernels
 from marginalia.marginals.plan import Plan
 
 _SWEEPS = 4
-
-
-@cache
-def _thread_controller() -> ThreadpoolController:
-    return ThreadpoolController()  # finds the loaded libraries once; that takes milliseconds
-
-
-def one_thread() -> AbstractContextManager[Any]:
-    """Return a context in which BLAS uses one thread: more would change the last bits, and spin on small products."""
-    return _thread_controller().limit(limits=1)
 
 
 class Inference:
@@ -53,6 +39,13 @@ class Inference:
     domain : {"linear", "balanced", "log"}
         How the last pass was computed.
     log_z : float
+
+    Examples
+    --------
+    >>> inference = Inference(Plan([(0, 1)], (2, 2)))
+    >>> inference.theta[:] = np.log([1.0, 2.0, 3.0, 4.0])
+    >>> round(math.exp(inference.calibrate()), 9), inference.mu
+    (10.0, array([0.1, 0.2, 0.3, 0.4]))
     """
 
     def __init__(self, plan: Plan, *, scratch_bytes: int = 2**28) -> None:
@@ -157,6 +150,11 @@ def balance(theta: NDArray[np.float64], plan: Plan) -> NDArray[np.float64]:
     ----------
     theta : ndarray of shape (plan.theta_at[-1],)
     plan : Plan
+
+    Examples
+    --------
+    >>> balance(np.array([8.0, 8.0, 0.0, 0.0]), Plan([(0, 1), (1, 2)], (1, 2, 1)))
+    array([4., 4., 4., 4.])
     """
     theta = theta.copy()
     for _ in range(_SWEEPS):

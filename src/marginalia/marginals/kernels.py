@@ -1,8 +1,8 @@
 """Compiled loops of the inference engine: an interpreter for integer programs over one flat float64 workspace.
 
-A program (made by `plan`) is an int64 vector of records. Tables are stretches of the workspace; an element-wise
-record carries a loop shape and one stride per operand and axis, so broadcasting, transposing and summing out are
-the same loop:
+A program (made by `plan`) is an int64 vector of records, whose fields lie where the constants below say. Tables are
+stretches of the workspace; an element-wise record carries a loop shape and one stride per operand and axis, so
+broadcasting, transposing and summing out are the same loop:
 
 ====== =================================================================================================
 COPY   d = a
@@ -33,6 +33,18 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 COPY, MUL, DOT, SUM, ADD, GEMM, SCALE, UNSCALE, ROOT = range(9)
+
+# Positions of the fields in a record. `records` writes by them, both interpreters read by them.
+CODE, LENGTH = range(2)
+# COPY .. ADD: number of axes, offsets of the tables d, a and b, cells of d; from SHAPE on the loop's shape, then the
+# strides of d, of a and of b, one number for each axis.
+N_AXES, D, A, B, D_CELLS, SHAPE = range(2, 8)
+# GEMM: C (ROWS x COLUMNS) = op(A) (ROWS x INNER) op(B) (INNER x COLUMNS), BATCHES times; offsets of A, B and C.
+BATCHES, ROWS, COLUMNS, INNER, LEFT, RIGHT, PRODUCT, TRANSPOSE_LEFT, TRANSPOSE_RIGHT = range(2, 11)
+# SCALE, UNSCALE: offset and cells of the table, position in the vector of scales.
+TABLE, CELLS, FACTOR = range(2, 5)
+# ROOT: offsets of a scalar message and of its adjoint.
+MESSAGE, ADJOINT = range(2, 4)
 
 _SMALL = 4096  # multiply-adds below which a BLAS call costs more than it saves
 
@@ -144,16 +156,16 @@ def _row(code, w, d, a, b, n, sd, sa, sb):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _elementwise(code, w, p, i, counter):  # type: ignore[no-untyped-def]
     """Run one element-wise record: an odometer over the outer axes, two explicit inner loops."""
-    nd = p[i + 2]
-    d = p[i + 3]
-    a = p[i + 4]
-    b = p[i + 5]
-    shape = i + 7
+    nd = p[i + N_AXES]
+    d = p[i + D]
+    a = p[i + A]
+    b = p[i + B]
+    shape = i + SHAPE
     td = shape + nd
     ta = td + nd
     tb = ta + nd
     if code in (DOT, SUM):
-        w[d : d + p[i + 6]] = 0.0
+        w[d : d + p[i + D_CELLS]] = 0.0
     n1 = p[shape + nd - 2]
     n0 = p[shape + nd - 1]
     d1, a1, b1 = p[td + nd - 2], p[ta + nd - 2], p[tb + nd - 2]
@@ -181,8 +193,10 @@ def _elementwise(code, w, p, i, counter):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _gemm(w, nb, m, n, k, oa, ob, oc, ta, tb):  # type: ignore[no-untyped-def]
+def _gemm(w, shape, offsets, ta, tb):  # type: ignore[no-untyped-def]
     """C_i (m x n) = op(A_i) (m x k) op(B_i) (k x n) for nb contiguous blocks."""
+    nb, m, n, k = shape
+    oa, ob, oc = offsets
     if m * n * k < _SMALL and not ta and tb:
         for _ in range(nb):
             for r in range(m):
@@ -230,21 +244,30 @@ def _gemm(w, nb, m, n, k, oa, ob, oc, ta, tb):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def run(program, w, scales):  # type: ignore[no-untyped-def]
-    """Execute a program on the workspace `w`; return False where a message lost all its mass."""
+    """Execute a program on the workspace `w`; return False where a message lost all its mass.
+
+    >>> from marginalia.marginals.records import as_program, elementwise
+    >>> w = np.array([1.0, 2.0, 3.0, 0.0])
+    >>> total = elementwise(SUM, (3,), (0,), (3, ()), (0, (0,)))  # cell 3 = sum of the table at 0
+    >>> run(as_program([total]), w, np.ones(0)), float(w[3])
+    (True, 6.0)
+    """
     counter = np.empty(64, np.int64)
     saved = _read_mxcsr()
     _write_mxcsr(np.uint32(saved | np.uint32(0x8040)))
     ok = True
+    p = program
     i = 0
-    while i < program.size:
-        code = program[i]
+    while i < p.size:
+        code = p[i + CODE]
         if code <= ADD:
-            _elementwise(code, w, program, i, counter)
+            _elementwise(code, w, p, i, counter)
         elif code == GEMM:
-            p = program[i + 2 : i + 11]
-            _gemm(w, p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8])
+            shape = p[i + BATCHES], p[i + ROWS], p[i + COLUMNS], p[i + INNER]
+            offsets = p[i + LEFT], p[i + RIGHT], p[i + PRODUCT]
+            _gemm(w, shape, offsets, p[i + TRANSPOSE_LEFT], p[i + TRANSPOSE_RIGHT])
         elif code == SCALE:
-            off, cells = program[i + 2], program[i + 3]
+            off, cells = p[i + TABLE], p[i + CELLS]
             top = 0.0
             for j in range(off, off + cells):
                 if w[j] > top:
@@ -252,22 +275,22 @@ def run(program, w, scales):  # type: ignore[no-untyped-def]
             if not (top > 0.0 and top < np.inf):
                 ok = False
                 break
-            scales[program[i + 4]] = top
+            scales[p[i + FACTOR]] = top
             # Inside this range nothing is lost by leaving the table alone, and a pass over it is saved.
             if top < 1e-10 or top > 1e10 or cells == 1:
                 inverse = 1.0 / top
                 for j in range(off, off + cells):
                     w[j] *= inverse
             else:
-                scales[program[i + 4]] = 1.0
+                scales[p[i + FACTOR]] = 1.0
         elif code == UNSCALE:
-            s = scales[program[i + 4]]
+            s = scales[p[i + FACTOR]]
             if s != 1.0:
                 inverse = 1.0 / s
-                for j in range(program[i + 2], program[i + 2] + program[i + 3]):
+                for j in range(p[i + TABLE], p[i + TABLE] + p[i + CELLS]):
                     w[j] *= inverse
         else:
-            w[program[i + 3]] = 1.0 / w[program[i + 2]]
-        i += program[i + 1]
+            w[p[i + ADJOINT]] = 1.0 / w[p[i + MESSAGE]]
+        i += p[i + LENGTH]
     _write_mxcsr(saved)
     return ok

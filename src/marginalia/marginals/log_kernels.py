@@ -5,20 +5,21 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from marginalia.marginals.kernels import ADD, COPY, DOT, GEMM, MUL, ROOT, SUM
+from marginalia.marginals import kernels
 
 
 @njit(cache=True)
 def _log_elementwise(code, w, p, i, counter):  # type: ignore[no-untyped-def]
     """Run one element-wise record on logarithms: products are sums, sums are log-sum-exp."""
-    nd = p[i + 2]
-    d0, a0, b0 = p[i + 3], p[i + 4], p[i + 5]
-    cells = p[i + 6]
-    shape = i + 7
+    nd = p[i + kernels.N_AXES]
+    d0, a0, b0 = p[i + kernels.D], p[i + kernels.A], p[i + kernels.B]
+    cells = p[i + kernels.D_CELLS]
+    shape = i + kernels.SHAPE
+    td, ta, tb = shape + nd, shape + 2 * nd, shape + 3 * nd
     total = 1
     for k in range(nd):
         total *= p[shape + k]
-    reduces = code in (DOT, SUM)
+    reduces = code in (kernels.DOT, kernels.SUM)
     top = np.full(cells if reduces else 1, -np.inf)
     sums = np.zeros(cells if reduces else 1)
     for phase in range(2 if reduces else 1):
@@ -27,11 +28,11 @@ def _log_elementwise(code, w, p, i, counter):  # type: ignore[no-untyped-def]
             counter[k] = 0
         for _ in range(total):
             x = w[a]
-            if code in (MUL, DOT):
+            if code in (kernels.MUL, kernels.DOT):
                 x += w[b]
-            if code in (COPY, MUL):
+            if code in (kernels.COPY, kernels.MUL):
                 w[d] = x
-            elif code == ADD:
+            elif code == kernels.ADD:
                 w[d] += x
             elif phase == 0:
                 if x > top[d - d0]:
@@ -41,14 +42,14 @@ def _log_elementwise(code, w, p, i, counter):  # type: ignore[no-untyped-def]
             k = nd - 1
             while k >= 0:
                 counter[k] += 1
-                d += p[shape + nd + k]
-                a += p[shape + 2 * nd + k]
-                b += p[shape + 3 * nd + k]
+                d += p[td + k]
+                a += p[ta + k]
+                b += p[tb + k]
                 if counter[k] < p[shape + k]:
                     break
-                d -= p[shape + nd + k] * p[shape + k]
-                a -= p[shape + 2 * nd + k] * p[shape + k]
-                b -= p[shape + 3 * nd + k] * p[shape + k]
+                d -= p[td + k] * p[shape + k]
+                a -= p[ta + k] * p[shape + k]
+                b -= p[tb + k] * p[shape + k]
                 counter[k] = 0
                 k -= 1
     if reduces:
@@ -62,6 +63,9 @@ def log_matmul(a, b):  # type: ignore[no-untyped-def]
 
     Rows of `a` and columns of `b` are shifted by their maxima; entries whose scaled sum comes near the bottom of
     float64 are recomputed with their own maximum.
+
+    >>> log_matmul(np.array([[-900.0, -900.0]]), np.array([[0.0], [0.0]])) + 900  # ln 2
+    array([[0.69314718]])
     """
     m, k = a.shape
     n = b.shape[1]
@@ -100,17 +104,26 @@ def log_matmul(a, b):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def run_log(program, w):  # type: ignore[no-untyped-def]
-    """Execute a program whose tables hold logarithms (adjoints too); messages need no scaling."""
+    """Execute a program whose tables hold logarithms (adjoints too); messages need no scaling.
+
+    >>> from marginalia.marginals.records import as_program, elementwise
+    >>> w = np.log([1.0, 2.0, 3.0, 1.0])
+    >>> run_log(as_program([elementwise(kernels.SUM, (3,), (0,), (3, ()), (0, (0,)))]), w)
+    >>> float(np.exp(w[3]).round(9))
+    6.0
+    """
     counter = np.empty(64, np.int64)
+    p = program
     i = 0
-    while i < program.size:
-        code = program[i]
-        if code <= ADD:
-            _log_elementwise(code, w, program, i, counter)
-        elif code == GEMM:
-            p = program[i + 2 : i + 11]
-            nb, m, n, k, oa, ob, oc, ta, tb = p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8]
-            for _ in range(nb):
+    while i < p.size:
+        code = p[i + kernels.CODE]
+        if code <= kernels.ADD:
+            _log_elementwise(code, w, p, i, counter)
+        elif code == kernels.GEMM:
+            m, n, k = p[i + kernels.ROWS], p[i + kernels.COLUMNS], p[i + kernels.INNER]
+            oa, ob, oc = p[i + kernels.LEFT], p[i + kernels.RIGHT], p[i + kernels.PRODUCT]
+            ta, tb = p[i + kernels.TRANSPOSE_LEFT], p[i + kernels.TRANSPOSE_RIGHT]
+            for _ in range(p[i + kernels.BATCHES]):
                 a = np.empty((m, k))
                 b = np.empty((k, n))
                 for r in range(m):
@@ -126,6 +139,6 @@ def run_log(program, w):  # type: ignore[no-untyped-def]
                 oa += m * k
                 ob += n * k
                 oc += m * n
-        elif code == ROOT:
-            w[program[i + 3]] = -w[program[i + 2]]
-        i += program[i + 1]
+        elif code == kernels.ROOT:
+            w[p[i + kernels.ADJOINT]] = -w[p[i + kernels.MESSAGE]]
+        i += p[i + kernels.LENGTH]

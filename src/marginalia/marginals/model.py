@@ -12,15 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data import Domain, Table
+from marginalia.data.domain import Domain
 from marginalia.data.files import atomic_path
+from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.marginals.candidates import CandidateMarginals
 from marginalia.marginals.elimination import Clique
 from marginalia.marginals.fitting import FitReport
-from marginalia.marginals.inference import Inference, one_thread
+from marginalia.marginals.inference import Inference
 from marginalia.marginals.plan import Plan
 from marginalia.marginals.sampling import sample_codes
+from marginalia.threads import one_blas_thread
 
 
 class GraphicalModel:
@@ -43,6 +45,15 @@ class GraphicalModel:
         Maximal cliques, attributes in domain order.
     report : FitReport or None
         How it was fitted; None after loading.
+
+    Examples
+    --------
+    >>> from marginalia.data.domain import Attribute
+    >>> domain = Domain([Attribute("a", 2), Attribute("b", 2)])
+    >>> model = GraphicalModel(domain, Plan([(0,)], (2, 2)), np.zeros(4), total=8)
+    >>> model.marginal(("b", "a")), len(model.sample(3, np.random.default_rng(0)))
+    (array([[2., 2.],
+           [2., 2.]]), 3)
     """
 
     def __init__(self, domain: Domain, plan: Plan, theta: NDArray[np.float64], total: float) -> None:
@@ -62,7 +73,7 @@ class GraphicalModel:
         """The calibrated tables, computed on first use."""
         inference = Inference(self.plan)
         inference.theta[:] = self.theta
-        with one_thread():
+        with one_blas_thread():
             inference.calibrate()
         return inference
 
@@ -103,7 +114,7 @@ class GraphicalModel:
         if len(set(positions)) != len(positions):
             raise InputError(f"marginal({list(attributes)}): an attribute stands twice")
         order = sorted(range(len(positions)), key=positions.__getitem__)
-        with one_thread():
+        with one_blas_thread():
             table = self.probabilities(tuple(sorted(positions))) * self.total
         return np.transpose(table, [order.index(i) for i in range(len(order))])
 

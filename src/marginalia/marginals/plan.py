@@ -51,6 +51,12 @@ class Plan:
         Length of the workspace in float64.
     operations : float
         Weighted multiply-adds of one pass.
+
+    Examples
+    --------
+    >>> plan = Plan([(0, 1), (1, 2), (1,)], (2, 3, 4, 5))
+    >>> plan.cliques, len(plan.components)
+    ([(0, 1), (1, 2), (3,)], 2)
     """
 
     def __init__(self, blocks: Sequence[Clique], sizes: Sequence[int], extra: Sequence[Clique] = ()) -> None:

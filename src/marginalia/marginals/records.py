@@ -29,6 +29,11 @@ class Node:
         `axes`.
     inputs : tuple of Node
         Tables a product or a transposed copy was made from; empty for factors and messages.
+
+    Examples
+    --------
+    >>> Node(axes=(0, 2), cells=6, value=0, adjoint=6).inputs
+    ()
     """
 
     axes: Axes
@@ -40,7 +45,11 @@ class Node:
 
 @lru_cache(maxsize=4096)
 def strides(axes: Axes, sizes: tuple[int, ...]) -> Mapping[int, int]:
-    """Return the stride of every axis of a contiguous table; treat it as read-only."""
+    """Return the stride of every axis of a contiguous table; treat it as read-only.
+
+    >>> strides((2, 0), (3, 4, 5))
+    {0: 1, 2: 3}
+    """
     out, step = {}, 1
     for a in reversed(axes):
         out[a] = step
@@ -72,6 +81,12 @@ def elementwise(
         Destination and operands.
     a_strides : dict, optional
         Strides of `a` where it is a slice of a larger table.
+
+    Examples
+    --------
+    >>> record = elementwise(kernels.MUL, (2, 3), (0, 1), (12, (0, 1)), (0, (0, 1)), (6, (1,)))  # broadcast b
+    >>> record[kernels.N_AXES], record[kernels.SHAPE :]  # shape, strides of d, of a, of b
+    (2, [2, 3, 3, 1, 3, 1, 0, 1])
     """
     b = b if b is not None else a
     d_move, a_move, b_move = strides(d[1], sizes), a_strides or strides(a[1], sizes), strides(b[1], sizes)
@@ -94,19 +109,68 @@ def elementwise(
             as_.append(j)
             bs.append(k)
     pad = [0] * (2 - len(shape))
-    record = [code, 0, max(2, len(shape)), d[0], a[0], b[0], math.prod(sizes[x] for x in d[1])]
-    record += [1] * len(pad) + shape + pad + ds + pad + as_ + pad + bs
-    record[1] = len(record)
+    moves = [1] * len(pad) + shape + pad + ds + pad + as_ + pad + bs
+    record = [0] * kernels.SHAPE + moves
+    record[kernels.CODE], record[kernels.LENGTH], record[kernels.N_AXES] = code, len(record), len(moves) // 4
+    record[kernels.D], record[kernels.A], record[kernels.B] = d[0], a[0], b[0]
+    record[kernels.D_CELLS] = math.prod(sizes[x] for x in d[1])
     return record
 
 
 def gemm(
     nb: int, m: int, n: int, k: int, a: int, b: int, c: int, *, transpose_a: bool = False, transpose_b: bool = False
 ) -> list[int]:
-    """Return the record of nb products C (m x n) = op(A) op(B), at offsets `a`, `b`, `c`."""
-    return [kernels.GEMM, 11, nb, m, n, k, a, b, c, int(transpose_a), int(transpose_b)]
+    """Return the record of nb products C (m x n) = op(A) op(B), at offsets `a`, `b`, `c`.
+
+    >>> gemm(1, 2, 3, 4, 0, 8, 20)
+    [5, 11, 1, 2, 3, 4, 0, 8, 20, 0, 0]
+    """
+    return _record(
+        {
+            kernels.CODE: kernels.GEMM,
+            kernels.BATCHES: nb,
+            kernels.ROWS: m,
+            kernels.COLUMNS: n,
+            kernels.INNER: k,
+            kernels.LEFT: a,
+            kernels.RIGHT: b,
+            kernels.PRODUCT: c,
+            kernels.TRANSPOSE_LEFT: int(transpose_a),
+            kernels.TRANSPOSE_RIGHT: int(transpose_b),
+        }
+    )
+
+
+def scale(code: int, table: int, cells: int, factor: int) -> list[int]:
+    """Return the record that takes a factor out of a table (SCALE), or the same one out of an adjoint (UNSCALE).
+
+    >>> scale(kernels.SCALE, table=40, cells=6, factor=0)
+    [6, 5, 40, 6, 0]
+    """
+    return _record({kernels.CODE: code, kernels.TABLE: table, kernels.CELLS: cells, kernels.FACTOR: factor})
+
+
+def root(message: int, adjoint: int) -> list[int]:
+    """Return the record that sets the adjoint of a scalar message.
+
+    >>> root(message=40, adjoint=41)
+    [8, 4, 40, 41]
+    """
+    return _record({kernels.CODE: kernels.ROOT, kernels.MESSAGE: message, kernels.ADJOINT: adjoint})
+
+
+def _record(fields: Mapping[int, int]) -> list[int]:
+    length = max(fields) + 1
+    record = [0] * length
+    for position, value in {**fields, kernels.LENGTH: length}.items():
+        record[position] = value
+    return record
 
 
 def as_program(records: Sequence[Sequence[int]]) -> NDArray[np.int64]:
-    """Join records into one program."""
+    """Join records into one program.
+
+    >>> as_program([root(4, 5), root(6, 7)])
+    array([8, 4, 4, 5, 8, 4, 6, 7])
+    """
     return np.array([x for r in records for x in r], np.int64)

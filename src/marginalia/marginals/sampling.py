@@ -20,6 +20,12 @@ def sample_codes(inference: Inference, n_rows: int, rng: np.random.Generator) ->
     """Return `n_rows` rows, shape (n_rows, attributes), column-major.
 
     The uniforms come from `rng`, two per row and attribute, so the bytes do not depend on any other generator.
+
+    >>> from marginalia.marginals.plan import Plan
+    >>> inference = Inference(Plan([(0,)], (2,)))
+    >>> _ = inference.calibrate()
+    >>> sample_codes(inference, 4, np.random.default_rng(0)).sum()  # two of each
+    np.int64(2)
     """
     plan = inference.plan
     codes = np.zeros((n_rows, len(plan.sizes)), np.int32, order="F")

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data import Domain, Table
+from marginalia.data.domain import Domain
+from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.marginals.elimination import Clique
 
@@ -25,6 +26,13 @@ class Workload:
     cliques : tuple of Clique
     weights : tuple of float
         Positive.
+
+    Examples
+    --------
+    >>> from marginalia.data.domain import Attribute
+    >>> domain = Domain(Attribute(name, 2) for name in "abc")
+    >>> Workload.parse(2, domain).names(domain)
+    [('a', 'b'), ('a', 'c'), ('b', 'c')]
     """
 
     cliques: tuple[Clique, ...]
@@ -89,7 +97,13 @@ class Workload:
 
 
 def marginal_errors(workload: Sequence[Sequence[str]], a: Table, b: Table) -> NDArray[np.float64]:
-    """Return half the L1 distance between the normalised marginals of two tables, one per workload member."""
+    """Return half the L1 distance between the normalised marginals of two tables, one per workload member.
+
+    >>> from marginalia.data.domain import Attribute
+    >>> domain = Domain([Attribute("a", 2)])
+    >>> marginal_errors([("a",)], Table([[0], [1]], domain), Table([[0], [0]], domain))
+    array([0.5])
+    """
     return np.array(
         [0.5 * np.abs(a.counts(q) / max(1, a.n_rows) - b.counts(q) / max(1, b.n_rows)).sum() for q in workload]
     )
