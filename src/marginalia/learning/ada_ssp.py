@@ -40,10 +40,8 @@ class AdaSSPRegressor(PrivateLearner, LinearRegressor):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features,)
     ridge_ : float
         The ridge that was added; released.
-    ledger_ : Ledger
 
     Notes
     -----

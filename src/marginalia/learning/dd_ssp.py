@@ -192,7 +192,6 @@ class DDSSPRegressor(_DDSSP, LinearRegressor):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features,)
     marginals_ : Synthesizer
         The fitted source.
     ledger_ : Ledger
@@ -239,10 +238,7 @@ class DDSSPClassifier(_DDSSP, LinearClassifier):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features,)
-    classes_ : ndarray of shape (2,)
     marginals_ : Synthesizer
-    ledger_ : Ledger
 
     Notes
     -----

@@ -31,14 +31,11 @@ class ObjectivePerturbationClassifier(PrivateLearner, LinearClassifier):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features,)
-    classes_ : ndarray of shape (2,)
     gradient_norm_ : float
         2-norm of the objective's gradient at `coef_`, at most 1e-6 (or 1e-12 sigma where that is more): how far the
         released point is from the exact minimiser that the proof is about. It must not be released.
     n_iter_ : int
         Newton steps; must not be released.
-    ledger_ : Ledger
 
     Notes
     -----

@@ -55,11 +55,8 @@ class PATEClassifier(BudgetedLearner, LinearClassifier):
     ----------
     coef_ : ndarray of shape (n_features,)
         0 where all public rows got the same label: the student is then a constant.
-    intercept_ : float
-    classes_ : ndarray of shape (2,)
     sigma_ : float
         Standard deviation of the Gaussian noise of each vote count, or scale of the Laplace noise.
-    ledger_ : Ledger
 
     Notes
     -----

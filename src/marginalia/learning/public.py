@@ -56,11 +56,6 @@ class OLSRegressor(_Public, LinearRegressor):
     one_hot : iterable of str, optional
         Tables only: attributes encoded as one-hot blocks; see `Encoder`.
 
-    Attributes
-    ----------
-    coef_ : ndarray of shape (n_features,)
-    intercept_ : float
-
     Notes
     -----
     The reference (Ferrando and Sheldon) adds 1e-12 to the diagonal of X'X instead; the predictions agree to 1e-9.
@@ -101,8 +96,6 @@ class LogisticClassifier(_Public, LinearClassifier):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features,)
-    classes_ : ndarray of shape (2,)
     gradient_norm_ : float
         2-norm of the gradient where the iteration stopped.
     n_iter_ : int

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from marginalia.data.encoding import Encoder, Task
 from marginalia.data.table import Table
+from marginalia.learning.solvers import Array
 
 
 @dataclass(frozen=True)
@@ -20,14 +20,6 @@ class TableRows:
     The design matrix and Z'Z are kept by the encoder as long as the table lives, so a sweep that fits dozens of
     models on one table computes them once.
 
-    Parameters
-    ----------
-    table : Table
-    encoder : Encoder
-    task : {"linear", "logistic"}
-
-    Examples
-    --------
     >>> from marginalia.data.domain import Attribute, Domain
     >>> table = Table([[0, 1], [2, 0]], Domain([Attribute("age", 3, "numeric"), Attribute("rich", 2)]))
     >>> rows = TableRows(table, Encoder(table.domain, "rich"), "logistic")
@@ -55,17 +47,17 @@ class TableRows:
         return self.encoder.n_features
 
     @property
-    def X(self) -> NDArray[np.float64]:  # noqa: N802
+    def X(self) -> Array:  # noqa: N802
         """Design matrix of shape (n, p)."""
         return self.encoder.transform(self.table)
 
     @property
-    def y(self) -> NDArray[np.float64]:
+    def y(self) -> Array:
         """Target of shape (n,): in [-1, 1], or -1 and +1 for a classifier."""
         return self.encoder.target_values(self.table, self.task)
 
     @property
-    def gram(self) -> NDArray[np.float64]:
+    def gram(self) -> Array:
         """Z'Z of shape (p+1, p+1), Z = [X, y]."""
         return self.encoder.gram(self.table)
 
@@ -74,26 +66,15 @@ class TableRows:
 class ArrayRows:
     """Rows of plain arrays that obey declared bounds (see `within_bounds`).
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, p)
-    y : ndarray of shape (n,)
-    feature_bound : float
-        B, public bound of the 2-norm of every row of `X`; infinite where no bound is needed.
-    target_bound : float
-        Y, public bound of every |y|.
-
-    Examples
-    --------
     >>> ArrayRows(np.array([[0.5], [1.0]]), np.array([0.0, 1.0]), 1.0, 1.0).gram
     array([[1.25, 1.  ],
            [1.  , 1.  ]])
     """
 
-    X: NDArray[np.float64]
-    y: NDArray[np.float64]
-    feature_bound: float
-    target_bound: float
+    X: Array
+    y: Array
+    feature_bound: float  # B, public bound of the 2-norm of every row of X; infinite where no bound is needed
+    target_bound: float  # Y, public bound of every |y|
 
     @property
     def coordinate_bound(self) -> float:
@@ -106,7 +87,7 @@ class ArrayRows:
         return self.X.shape[1]
 
     @cached_property
-    def gram(self) -> NDArray[np.float64]:
+    def gram(self) -> Array:
         """Z'Z of shape (p+1, p+1), Z = [X, y]."""
         Z = np.column_stack([self.X, self.y])
         return Z.T @ Z
@@ -115,9 +96,7 @@ class ArrayRows:
 Rows = TableRows | ArrayRows
 
 
-def within_bounds(
-    X: NDArray[np.float64], y: NDArray[np.float64], *, feature_bound: float, target_bound: float
-) -> ArrayRows:
+def within_bounds(X: Array, y: Array, *, feature_bound: float, target_bound: float) -> ArrayRows:
     """Shrink rows longer than `feature_bound` to that length and clip `y` to ``[-target_bound, target_bound]``.
 
     A record's image depends on that record and the public bounds alone, so this costs no privacy; it biases the fit
@@ -131,7 +110,7 @@ def within_bounds(
     return ArrayRows(X, np.clip(y, -target_bound, target_bound), feature_bound, target_bound)
 
 
-def shrink_rows(X: NDArray[np.float64], bound: float) -> NDArray[np.float64]:
+def shrink_rows(X: Array, bound: float) -> Array:
     """Return the rows of `X`, those longer than `bound` shrunk to that length.
 
     >>> shrink_rows(np.array([[0.0, 2.0], [0.5, 0.0]]), 1.0)

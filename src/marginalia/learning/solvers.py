@@ -67,21 +67,12 @@ def nearest_semidefinite(matrix: Array) -> Array:
 class Minimum:
     """Where `minimise_logistic` stopped.
 
-    Attributes
-    ----------
-    theta : ndarray of shape (p,)
-    gradient_norm : float
-        2-norm of the objective's gradient at `theta`.
-    n_steps : int
-
-    Examples
-    --------
     >>> Minimum(np.zeros(2), gradient_norm=1e-7, n_steps=6).gradient_norm <= 1e-6
     True
     """
 
     theta: Array
-    gradient_norm: float
+    gradient_norm: float  # 2-norm of the objective's gradient at `theta`
     n_steps: int
 
 

@@ -95,11 +95,6 @@ class SSPRegressor(_SSP, LinearRegressor):
     target_bound : float, default 1.0
         Arrays only: public bound of |y|; y is clipped to it in `fit`.
 
-    Attributes
-    ----------
-    coef_ : ndarray of shape (n_features,)
-    ledger_ : Ledger
-
     Notes
     -----
     ``calibration="tight"`` (ours): one Gaussian release of the upper triangle of X'X and of X'y together, at their
@@ -131,12 +126,6 @@ class SSPClassifier(_SSP, LinearClassifier):
     ----------
     epsilon, delta, calibration, relation, feature_bound, one_hot, random_state
         As in `PrivateLearner`.
-
-    Attributes
-    ----------
-    coef_ : ndarray of shape (n_features,)
-    classes_ : ndarray of shape (2,)
-    ledger_ : Ledger
 
     Examples
     --------

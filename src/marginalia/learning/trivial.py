@@ -13,17 +13,7 @@ from marginalia.learning.base import LinearClassifier, LinearLearner, LinearRegr
 
 class _Trivial(LinearLearner):
     def fit(self, X: Table | ArrayLike, y: object) -> Self:
-        """Check the data, learn nothing from them.
-
-        Parameters
-        ----------
-        X : Table or array-like of shape (n, p)
-        y : str or array-like of shape (n,)
-
-        Returns
-        -------
-        self
-        """
+        """Check the data, learn nothing from them."""
         self._rows(X, y)
         self.coef_, self.intercept_ = np.zeros(self.n_features_in_), 0.0
         return self

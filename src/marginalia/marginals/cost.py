@@ -22,27 +22,14 @@ _SECONDS_PER_OPERATION = 0.5e-9
 class Cost:
     """Predicted cost of inference on a set of cliques.
 
-    Attributes
-    ----------
-    cells : float
-        Cells of the junction tree's tables (what the MAX-SIZE rule counts; never built).
-    megabytes : float
-        The same in float64 MB.
-    bytes : int
-        Memory really used for the tables of a pass.
-    seconds_per_pass : float
-        CPU time of one inference pass, within a factor of about two.
-
-    Examples
-    --------
     >>> Cost(cells=2.0**20, megabytes=8.0, bytes=10**7, seconds_per_pass=0.01).megabytes
     8.0
     """
 
-    cells: float
-    megabytes: float
-    bytes: int
-    seconds_per_pass: float
+    cells: float  # of the junction tree's tables: what the MAX-SIZE rule counts; never built
+    megabytes: float  # the same in float64 MB
+    bytes: int  # memory really used for the tables of a pass
+    seconds_per_pass: float  # CPU time of one inference pass, within a factor of about two
 
 
 def predict_cost(domain: Domain, cliques: Iterable[Sequence[str]]) -> Cost:

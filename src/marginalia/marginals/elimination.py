@@ -24,24 +24,13 @@ _MB = 8 / 2**20
 class Elimination:
     """A greedy elimination.
 
-    Attributes
-    ----------
-    order : tuple of int
-        Attributes, first eliminated first.
-    scopes : tuple of Clique
-        Clique made by each elimination, in that order, the eliminated attribute included; sorted.
-    cells : float
-        Sum of the cells of the maximal cliques of the triangulated graph.
-
-    Examples
-    --------
     >>> eliminate([(0, 1), (1, 2)], (2, 3, 4)).megabytes * 2**20  # 2*3 + 3*4 cells of 8 bytes
     144.0
     """
 
-    order: tuple[int, ...]
-    scopes: tuple[Clique, ...]
-    cells: float
+    order: tuple[int, ...]  # attributes, first eliminated first
+    scopes: tuple[Clique, ...]  # sorted clique made by each elimination, the eliminated attribute included
+    cells: float  # sum over the maximal cliques of the triangulated graph
 
     @property
     def megabytes(self) -> float:

@@ -45,30 +45,15 @@ ROUND_QUICK = FitSettings(t=10.0, gap=0.1, decrease=1e-3, passes=40)
 class FitReport:
     """What a fit did.
 
-    Attributes
-    ----------
-    loss : float
-        L at the end.
-    gap : float
-        Duality gap of the last subproblem, in units of L.
-    decrease : float
-        Relative decrease of L over the last outer step.
-    passes, outer : int
-    domains : dict
-        How many passes ran in each numeric domain of `inference`.
-    losses : list of float
-        L after each outer step; never increases.
-
-    Examples
-    --------
     >>> FitReport(loss=3.2, passes=40, domains={"linear": 40}).domains["linear"]
     40
     """
 
-    loss: float = math.nan
-    gap: float = math.nan
-    decrease: float = math.nan
+    loss: float = math.nan  # L at the end
+    gap: float = math.nan  # duality gap of the last subproblem, in units of L
+    decrease: float = math.nan  # relative decrease of L over the last outer step
     passes: int = 0
     outer: int = 0
-    domains: dict[str, int] = field(default_factory=dict)
+    domains: dict[str, int] = field(default_factory=dict)  # passes that ran in each numeric domain of `inference`
+    # L after each outer step; never increases.
     losses: list[float] = field(default_factory=list)

@@ -19,28 +19,16 @@ Axes = tuple[int, ...]
 class Node:
     """A table in the workspace.
 
-    Attributes
-    ----------
-    axes : tuple of int
-        Attributes in storage order, last one contiguous.
-    cells : int
-    value, adjoint : int
-        Offsets in the workspace. After both passes their product, cell by cell, is proportional to the marginal on
-        `axes`.
-    inputs : tuple of Node
-        Tables a product or a transposed copy was made from; empty for factors and messages.
-
-    Examples
-    --------
     >>> Node(axes=(0, 2), cells=6, value=0, adjoint=6).inputs
     ()
     """
 
-    axes: Axes
+    axes: Axes  # attributes in storage order, last one contiguous
     cells: int
+    # Offsets in the workspace. After both passes the product of the two tables is proportional to the marginal.
     value: int
     adjoint: int = -1
-    inputs: tuple[Node, ...] = ()
+    inputs: tuple[Node, ...] = ()  # tables a product or a transposed copy was made from; none for factors and messages
 
 
 @lru_cache(maxsize=4096)

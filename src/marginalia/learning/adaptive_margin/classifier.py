@@ -74,9 +74,6 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features,)
-    intercept_ : float
-    classes_ : ndarray of shape (2,)
     gamma_ : float
         Grid margin of the chosen candidate. It is not an estimate of the margin of the data: many candidates tie, and
         it jumps by factors of 100 between seeds.
@@ -86,7 +83,6 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
         Its noisy score: errors on the training rows (NaN where nothing was chosen).
     gammas_, scores_ : ndarray of shape (G,), or None
         All candidates with their noisy scores; None after private tuning, which may release the winner alone.
-    ledger_ : Ledger
 
     Notes
     -----

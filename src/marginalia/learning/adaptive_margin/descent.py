@@ -28,36 +28,17 @@ _BLOCK = 8192
 class Descent:
     """One run's public settings.
 
-    Attributes
-    ----------
-    radius : float
-        R, bound of the norm of every row.
-    mu : float
-        Gaussian-DP budget of each candidate's run.
-    steps : int
-        T.
-    output : {"average", "last"}
-        Mean of w_0 .. w_{T-1}, or w_T.
-    log_factor : float
-        Weight Lg of the noise in the step size: 1, or ln(1/beta') for the guarantee of the last iterate.
-    step_scale : float
-        Factor of the step size.
-    progress : bool
-        Show a progress bar.
-
-    Examples
-    --------
     >>> Descent(radius=1.0, mu=0.5, steps=30).output
     'average'
     """
 
-    radius: float
-    mu: float
-    steps: int
-    output: Output = "average"
-    log_factor: float = 1.0
-    step_scale: float = 1.0
-    progress: bool = False
+    radius: float  # R, bound of the norm of every row
+    mu: float  # Gaussian-DP budget of each candidate's run
+    steps: int  # T
+    output: Output = "average"  # the mean of w_0 .. w_{T-1}, or the last iterate w_T
+    log_factor: float = 1.0  # Lg, weight of the noise in the step size: ln(1/beta') for the last iterate
+    step_scale: float = 1.0  # factor of the step size
+    progress: bool = False  # show a progress bar
 
 
 def noise_scale(sensitivity: float, mu: float, steps: int) -> float:

@@ -21,49 +21,23 @@ N_LARGE = 20_000  # rows from which on the practical variant takes more steps
 class Constants:
     """What the paper leaves to the implementer.
 
-    Attributes
-    ----------
-    name : str
-    jl_factor : float
-        C_JL, the constant of the projection dimension.
-    project_below : float
-        Rows are projected to k dimensions if ``k < project_below * d``.
-    radius : float
-        R of rows that are not projected.
-    hinge_share : float
-        Hinge parameter over margin, c/gamma, of candidates that are not projected.
-    model_share : float
-        Share of mu² spent on the models; the rest is for the scores.
-    grid_cut : float
-        Candidates are the margins of at least ``grid_cut / sqrt(n * epsilon)``.
-    steps_over_dimension : bool
-        T = n² mu²/k instead of n² mu².
-    min_steps, max_steps, max_steps_large : int
-        T is clamped to these; `max_steps_large` where n > 20,000.
-    step_scale : float
-        Factor of the step size eta.
-    fixed_c : float, optional
-        A hinge parameter fixed in advance, in place of the grid and of all choice.
-
-    Examples
-    --------
     >>> PRACTICAL.steps(n=1000, mu=0.5, dimension=10), PUBLISHED.margins(4, epsilon=1.0)
     (1000, array([0.25, 0.5 , 1.  ]))
     """
 
     name: str
-    jl_factor: float = 2.0
-    project_below: float = 1.0
-    radius: float = 2.0
-    hinge_share: float = 1 / 3
-    model_share: float = 0.5
-    grid_cut: float = 0.0
-    steps_over_dimension: bool = False
-    min_steps: int = 1
+    jl_factor: float = 2.0  # C_JL, the constant of the projection dimension
+    project_below: float = 1.0  # rows are projected to k dimensions if k < project_below * d
+    radius: float = 2.0  # R of rows that are not projected
+    hinge_share: float = 1 / 3  # hinge parameter over margin, c/gamma, of candidates that are not projected
+    model_share: float = 0.5  # share of mu² spent on the models; the rest is for the scores
+    grid_cut: float = 0.0  # candidates are the margins of at least grid_cut/sqrt(n epsilon)
+    steps_over_dimension: bool = False  # T = n² mu²/k instead of n² mu²
+    min_steps: int = 1  # T is clamped to min_steps .. max_steps, or .. max_steps_large where n > 20,000
     max_steps: int = 1000
     max_steps_large: int = 1000
-    step_scale: float = 1.0
-    fixed_c: float | None = None
+    step_scale: float = 1.0  # factor of the step size eta
+    fixed_c: float | None = None  # a hinge parameter fixed in advance, in place of the grid and of all choice
 
     def steps(self, n: int, mu: float, dimension: int, limit: float | None = None) -> int:
         """Return T for one model of Gaussian-DP budget `mu` on `n` rows; any data-independent T costs the same.

@@ -29,27 +29,14 @@ _COLUMNS = 64  # candidates that advance together
 class Candidate:
     """What one model is trained for.
 
-    Attributes
-    ----------
-    gamma : float
-        Margin of the data it is meant for, in units of the data radius.
-    hinge_c : float
-        Confidence margin c of its hinge loss; another thing than gamma.
-    radius : float
-        R.
-    projection : ndarray of shape (k, d), or None
-        Phi.
-
-    Examples
-    --------
     >>> Candidate(gamma=0.25, hinge_c=0.25, radius=1.0).projection is None
     True
     """
 
-    gamma: float
-    hinge_c: float
-    radius: float
-    projection: Array | None = None
+    gamma: float  # margin of the data it is meant for, in units of the data radius
+    hinge_c: float  # confidence margin c of its hinge loss; another thing than gamma
+    radius: float  # R
+    projection: Array | None = None  # Phi of shape (k, d)
 
 
 @dataclass(frozen=True)
@@ -69,21 +56,6 @@ class Winner:
 class Trainer:
     """Trains candidates on one set of rows.
 
-    Attributes
-    ----------
-    signed_rows : ndarray of shape (n, d)
-        y_i x_i, norms at most 1.
-    candidates : sequence of Candidate
-    constants : Constants
-    output : {"average", "last"}
-    step_limit : float or None
-        See `Constants.steps`.
-    beta : float
-        Failure probability of the guarantee; sets the step size of the last iterate.
-    progress : bool
-
-    Examples
-    --------
     >>> from marginalia.learning.adaptive_margin.grid import PRACTICAL
     >>> trainer = Trainer(np.eye(4), [Candidate(0.25, 0.25, 1.0)], PRACTICAL)
     >>> w = trainer.train(np.array([0, 0]), 1e9, ledger=Ledger("replace_one"), rng=np.random.default_rng(0))
@@ -91,12 +63,12 @@ class Trainer:
     ((4, 2), array([0., 0.]))
     """
 
-    signed_rows: Array
+    signed_rows: Array  # y_i x_i of shape (n, d), norms at most 1
     candidates: Sequence[Candidate]
     constants: Constants
     output: Output = "average"
-    step_limit: float | None = None
-    beta: float = 1e-6
+    step_limit: float | None = None  # see `Constants.steps`
+    beta: float = 1e-6  # failure probability of the guarantee; sets the step size of the last iterate
     progress: bool = False
 
     def descent(self, candidate: Candidate, mu: float) -> Descent:

@@ -25,49 +25,27 @@ from marginalia.privacy.subsampling import poisson_sample
 class Run:
     """One run of DP-SGD.
 
-    Attributes
-    ----------
-    steps : int
-    learning_rate : float
-    clip : float
-        C, bound of the norm of one record's gradient; infinite only without noise.
-    noise_multiplier : float
-        sigma/C; 0 for plain SGD.
-    decay : float
-        The learning rate of step t = 0, 1, ... is ``learning_rate / (1 + decay t)``.
-
-    Examples
-    --------
     >>> Run(steps=20, learning_rate=1.0, clip=0.2, noise_multiplier=3.0).decay
     0.0
     """
 
     steps: int
     learning_rate: float
-    clip: float
-    noise_multiplier: float
-    decay: float = 0.0
+    clip: float  # C, bound of the norm of one record's gradient; infinite only without noise
+    noise_multiplier: float  # sigma/C; 0 for plain SGD
+    decay: float = 0.0  # the learning rate of step t = 0, 1, ... is learning_rate/(1 + decay t)
 
 
 @dataclass(frozen=True)
 class Batches:
     """Poisson samples of the records.
 
-    Attributes
-    ----------
-    rate : float
-        Probability that a record is in a batch.
-    size : float
-        Expected number of records, by which sums are divided: the number that came is private.
-
-    Examples
-    --------
     >>> Batches(rate=256 / 1024, size=256).rate
     0.25
     """
 
-    rate: float
-    size: float
+    rate: float  # probability that a record is in a batch
+    size: float  # expected number of records, by which sums are divided: the number that came is private
 
 
 def descend(

@@ -59,30 +59,18 @@ GRID = tuple(
 
 @dataclass(frozen=True)
 class GridSearch:
-    """What a grid search found, and what it cost.
+    """The outcome of a grid search, and what it cost.
 
-    Attributes
-    ----------
-    grid : tuple of Setting
-    scores : ndarray of shape (len(grid),)
-        Test score of one run of each.
-    winner : Setting
-    trials : ndarray of shape (n_trials,)
-        Test scores of further runs of the winner.
-    ledger : Ledger
-        The runs of the grid, each with its own batches. At the epsilon of one run it is not certified (see its
-        message), and choosing on test rows would leak those even if it were.
-
-    Examples
-    --------
-    >>> GridSearch(GRID[:1], np.array([0.7]), GRID[0], np.array([0.6, 0.8]), Ledger("add_remove")).trials.mean()
-    np.float64(0.7)
+    >>> GridSearch(GRID[:1], np.array([0.7]), GRID[0], np.array([0.6, 0.8]), Ledger("add_remove")).trials.shape
+    (2,)
     """
 
     grid: tuple[Setting, ...]
-    scores: Array
+    scores: Array  # test score of one run of each setting
     winner: Setting
-    trials: Array
+    trials: Array  # test scores of further runs of the winner
+    # The runs of the grid, each with its own batches. At the epsilon of one run it is not certified (see its message),
+    # and choosing on test rows would leak those even if it were.
     ledger: Ledger
 
 

@@ -172,9 +172,6 @@ class DPSGDClassifier(_DPSGD, LinearClassifier):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features,)
-    intercept_ : float
-    classes_ : ndarray of shape (2,)
     ledger_ : Ledger
         Absent after a fit without privacy.
 
