@@ -98,10 +98,10 @@ def elementwise(
             bs.append(k)
     pad = [0] * (2 - len(shape))
     moves = [1] * len(pad) + shape + pad + ds + pad + as_ + pad + bs
-    record = [0] * kernels.SHAPE + moves
-    record[kernels.CODE], record[kernels.LENGTH], record[kernels.N_AXES] = code, len(record), len(moves) // 4
-    record[kernels.D], record[kernels.A], record[kernels.B] = d[0], a[0], b[0]
+    record = _record(code, kernels.SHAPE + len(moves))
+    record[kernels.N_AXES], record[kernels.D], record[kernels.A], record[kernels.B] = len(moves) // 4, d[0], a[0], b[0]
     record[kernels.D_CELLS] = math.prod(sizes[x] for x in d[1])
+    record[kernels.SHAPE :] = moves
     return record
 
 
@@ -113,20 +113,11 @@ def gemm(
     >>> gemm(1, 2, 3, 4, 0, 8, 20)
     [5, 11, 1, 2, 3, 4, 0, 8, 20, 0, 0]
     """
-    return _record(
-        {
-            kernels.CODE: kernels.GEMM,
-            kernels.BATCHES: nb,
-            kernels.ROWS: m,
-            kernels.COLUMNS: n,
-            kernels.INNER: k,
-            kernels.LEFT: a,
-            kernels.RIGHT: b,
-            kernels.PRODUCT: c,
-            kernels.TRANSPOSE_LEFT: int(transpose_a),
-            kernels.TRANSPOSE_RIGHT: int(transpose_b),
-        }
-    )
+    record = _record(kernels.GEMM, kernels.TRANSPOSE_RIGHT + 1)
+    record[kernels.BATCHES], record[kernels.ROWS], record[kernels.COLUMNS], record[kernels.INNER] = nb, m, n, k
+    record[kernels.LEFT], record[kernels.RIGHT], record[kernels.PRODUCT] = a, b, c
+    record[kernels.TRANSPOSE_LEFT], record[kernels.TRANSPOSE_RIGHT] = int(transpose_a), int(transpose_b)
+    return record
 
 
 def scale(code: int, table: int, cells: int, factor: int) -> list[int]:
@@ -135,7 +126,9 @@ def scale(code: int, table: int, cells: int, factor: int) -> list[int]:
     >>> scale(kernels.SCALE, table=40, cells=6, factor=0)
     [6, 5, 40, 6, 0]
     """
-    return _record({kernels.CODE: code, kernels.TABLE: table, kernels.CELLS: cells, kernels.FACTOR: factor})
+    record = _record(code, kernels.FACTOR + 1)
+    record[kernels.TABLE], record[kernels.CELLS], record[kernels.FACTOR] = table, cells, factor
+    return record
 
 
 def root(message: int, adjoint: int) -> list[int]:
@@ -144,14 +137,14 @@ def root(message: int, adjoint: int) -> list[int]:
     >>> root(message=40, adjoint=41)
     [8, 4, 40, 41]
     """
-    return _record({kernels.CODE: kernels.ROOT, kernels.MESSAGE: message, kernels.ADJOINT: adjoint})
+    record = _record(kernels.ROOT, kernels.ADJOINT + 1)
+    record[kernels.MESSAGE], record[kernels.ADJOINT] = message, adjoint
+    return record
 
 
-def _record(fields: Mapping[int, int]) -> list[int]:
-    length = max(fields) + 1
+def _record(code: int, length: int) -> list[int]:
     record = [0] * length
-    for position, value in {**fields, kernels.LENGTH: length}.items():
-        record[position] = value
+    record[kernels.CODE], record[kernels.LENGTH] = code, length
     return record
 
 
