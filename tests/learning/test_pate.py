@@ -111,11 +111,11 @@ def test_bad_parameters_are_one_line(table, parameters, pattern):
 def test_golden_accuracy(mirror, name, target, teachers, queries, accuracy):
     folder = mirror / "dpml"
     table = Table.from_csv(folder / f"{name}.csv", domain=Domain.from_json(folder / f"{name}_domain.json"))
-    found = []
+    accuracies = []
     for seed in range(10):
         split = random_split(table, seed=seed, test_fraction=0.2)
         model = PATEClassifier(calibration="published", n_teachers=teachers, n_queries=queries, random_state=seed)
         model.fit(split.train.drop(target).codes, split.train.column(target))
-        found.append(np.mean(model.predict(split.test.drop(target).codes) == split.test.column(target)))
-    error = np.std(found, ddof=1) / math.sqrt(10)
-    assert np.mean(found) == pytest.approx(accuracy, abs=3 * math.sqrt(2) * error)
+        accuracies.append(np.mean(model.predict(split.test.drop(target).codes) == split.test.column(target)))
+    error = np.std(accuracies, ddof=1) / math.sqrt(10)
+    assert np.mean(accuracies) == pytest.approx(accuracy, abs=3 * math.sqrt(2) * error)

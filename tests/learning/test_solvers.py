@@ -20,9 +20,9 @@ def test_least_squares_is_the_solution_of_least_norm(seed, n, p):
     X, y = rng.standard_normal((n, p)), rng.standard_normal(n)
     X[:, -1] = X[:, 0]  # always singular for p > 1
     expected = np.linalg.lstsq(X, y, rcond=1e-8)[0]
-    found = least_squares(X.T @ X, X.T @ y)
-    assert np.allclose(X @ found, X @ expected, atol=1e-5)
-    assert np.linalg.norm(found) <= np.linalg.norm(expected) * (1 + 1e-5) + 1e-9
+    theta = least_squares(X.T @ X, X.T @ y)
+    assert np.allclose(X @ theta, X @ expected, atol=1e-5)
+    assert np.linalg.norm(theta) <= np.linalg.norm(expected) * (1 + 1e-5) + 1e-9
 
 
 def test_least_squares_with_a_ridge():
@@ -57,11 +57,11 @@ def test_perturbed_logistic_loss_is_minimised(seed, regulariser, perturbation):
     def loss(theta):
         return w @ np.logaddexp(0, -y * (X @ theta)) + regulariser / 2 * theta @ theta + b @ theta
 
-    found = minimise_logistic(X, y, regulariser=regulariser, linear=b, weights=w)
+    minimum = minimise_logistic(X, y, regulariser=regulariser, linear=b, weights=w)
     reference = minimize(loss, np.zeros(4), method="BFGS", options={"gtol": 1e-7})
-    assert found.gradient_norm <= 1e-6
-    assert loss(found.theta) <= reference.fun + 1e-9 * (1 + abs(reference.fun))
-    assert np.allclose(found.theta, reference.x, atol=1e-3 * (1 + np.linalg.norm(reference.x)))
+    assert minimum.gradient_norm <= 1e-6
+    assert loss(minimum.theta) <= reference.fun + 1e-9 * (1 + abs(reference.fun))
+    assert np.allclose(minimum.theta, reference.x, atol=1e-3 * (1 + np.linalg.norm(reference.x)))
 
 
 def test_the_start_does_not_matter():
@@ -74,17 +74,17 @@ def test_the_start_does_not_matter():
 def test_a_column_of_zeros_gets_nothing():
     X, y = problem(4)
     X[:, 2] = 0
-    found = minimise_logistic(X, y)
-    assert found.theta[2] == 0
-    assert np.allclose(found.theta[[0, 1, 3]], minimise_logistic(X[:, [0, 1, 3]], y).theta, atol=1e-8)
+    minimum = minimise_logistic(X, y)
+    assert minimum.theta[2] == 0
+    assert np.allclose(minimum.theta[[0, 1, 3]], minimise_logistic(X[:, [0, 1, 3]], y).theta, atol=1e-8)
 
 
 def test_separable_data_end_with_a_vanishing_gradient():
     X, _ = problem(5)
-    found = minimise_logistic(X, np.sign(X[:, 0]))
-    assert found.gradient_norm <= 1e-6
-    assert np.isfinite(found.theta).all()
-    assert np.array_equal(np.sign(X @ found.theta), np.sign(X[:, 0]))
+    minimum = minimise_logistic(X, np.sign(X[:, 0]))
+    assert minimum.gradient_norm <= 1e-6
+    assert np.isfinite(minimum.theta).all()
+    assert np.array_equal(np.sign(X @ minimum.theta), np.sign(X[:, 0]))
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1e3])

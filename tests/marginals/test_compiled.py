@@ -10,7 +10,7 @@ import pytest
 
 import marginalia.marginals
 
-MODULES = [f"marginalia.marginals.{found.name}" for found in pkgutil.iter_modules(marginalia.marginals.__path__)]
+MODULES = [f"marginalia.marginals.{module.name}" for module in pkgutil.iter_modules(marginalia.marginals.__path__)]
 FIT = """
 import numpy as np
 from marginalia.data import Domain, Table

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Protocol, Self
@@ -110,7 +109,7 @@ class _DDSSP(LinearLearner):
     def _fitted_source(self, table: Table) -> Any:
         source = self.marginals
         if source is None:
-            from marginalia.synthesis.gaussian_marginals import GaussianMarginals
+            from marginalia.synthesis.gaussian_marginals import GaussianMarginals  # numba takes 0.2 s to load
 
             source = GaussianMarginals(epsilon=1.0)
         if not hasattr(source, "ledger_"):
@@ -131,7 +130,7 @@ class _DDSSP(LinearLearner):
         """Round columns, in units of their bounds, to public grids on [-1, 1]."""
         n_features = rows.n_features
         columns = [*rows.X.T / rows.feature_bound, rows.y / rows.target_bound]
-        sizes = [*[self.n_bins] * n_features, self._target_size()]
+        sizes = [*[self.n_bins] * n_features, self.n_bins if self.task == "linear" else 2]
         names = [*(f"x{j}" for j in range(n_features)), "y"]
         domain = Domain(Attribute(name, size, "numeric") for name, size in zip(names, sizes, strict=True))
         unit = np.clip(np.column_stack(columns), -1, 1)
@@ -142,10 +141,6 @@ class _DDSSP(LinearLearner):
         checks.positive("target_bound", getattr(self, "target_bound", 1.0))  # a parameter of the regressor only
         if checks.count("n_bins", self.n_bins) < 2:
             raise InputError(f"n_bins is {self.n_bins}: need at least 2")
-
-    @abstractmethod
-    def _target_size(self) -> int:
-        """Return how many codes the target of an array fit has."""
 
 
 @lru_cache(maxsize=64)
@@ -216,9 +211,6 @@ class DDSSPRegressor(_DDSSP, LinearRegressor):
 
     target_bound: float = 1.0
 
-    def _target_size(self) -> int:
-        return self.n_bins
-
 
 @parameters
 class DDSSPClassifier(_DDSSP, LinearClassifier):
@@ -255,6 +247,3 @@ class DDSSPClassifier(_DDSSP, LinearClassifier):
 
     def _solve(self, encoder: Encoder) -> NDArray[np.float64]:
         return logistic_scale(code_scale=self.code_scale) * super()._solve(encoder)
-
-    def _target_size(self) -> int:
-        return 2

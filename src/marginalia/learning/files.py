@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+import marginalia.learning
 from marginalia.data.domain import Domain
 from marginalia.data.encoding import Encoder
 from marginalia.data.files import write_text
@@ -81,8 +82,6 @@ def load_model(path: str | os.PathLike[str]) -> LinearLearner:
     Traceback (most recent call last):
     marginalia.errors.InputError: cannot read model nowhere.json: No such file or directory
     """
-    import marginalia.learning
-
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         if content["format"] != FORMAT or content["version"] != FORMAT_VERSION:

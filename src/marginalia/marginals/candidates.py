@@ -268,8 +268,8 @@ class CandidateMarginals:
                         collect(side)
                 return True
             start = len(tables)
-            found = [collect(part) for part in t.inputs]
-            if any(found):
+            holds_message = [collect(part) for part in t.inputs]
+            if any(holds_message):
                 return True
             tables[start:] = [(t, False)]
             return False

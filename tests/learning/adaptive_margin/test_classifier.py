@@ -149,8 +149,8 @@ class TestLearning:
 
     def test_constants_of_ones_own(self):
         X, y = halves()
-        own = replace(PUBLISHED, name="own", model_share=0.9)
-        model = AdaptiveMarginClassifier(variant=own, selection="iter", random_state=0).fit(X, y)
+        constants = replace(PUBLISHED, name="own", model_share=0.9)
+        model = AdaptiveMarginClassifier(variant=constants, selection="iter", random_state=0).fit(X, y)
         assert model.gammas_.size == PUBLISHED.margins(400, 1.0).size
 
     def test_one_candidate_gets_the_whole_budget(self):

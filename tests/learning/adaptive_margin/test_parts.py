@@ -169,7 +169,7 @@ class TestDescent:
         X, y = separable(60, 4, 0.2, rng)
         cs, mu, T = np.array([0.05, 0.3, 1.0]), 0.7, 25
         run = Descent(radius=1.0, mu=mu, steps=T)
-        found = noisy_descent(X * y[:, None], cs, run, ledger=Ledger("replace_one"), rng=np.random.default_rng(9))
+        models = noisy_descent(X * y[:, None], cs, run, ledger=Ledger("replace_one"), rng=np.random.default_rng(9))
         noise = np.random.default_rng(9).standard_normal((T, 4, 3))
         for column, c in enumerate(cs):
             sensitivity = 2 / c
@@ -181,7 +181,7 @@ class TestDescent:
                 inside = y * (X @ w) < c
                 g = -(y[inside, None] * X[inside]).sum(axis=0) / c
                 w = w - eta * (g + sigma * noise[t, :, column])
-            np.testing.assert_allclose(found[:, column], total / T, rtol=1e-4, atol=1e-6)
+            np.testing.assert_allclose(models[:, column], total / T, rtol=1e-4, atol=1e-6)
 
     def test_last_iterate_is_one_step_further_than_the_average_of_one(self):
         X, y = separable(50, 3, 0.5, np.random.default_rng(0))

@@ -33,24 +33,24 @@ def test_the_grid_is_the_papers():
 
 
 def test_the_winner_is_the_best_on_the_rows_given(rows):
-    found = search_on_test(
+    search = search_on_test(
         *rows, "logistic", accuracy(rows), epsilon=2.0, delta=1e-5, rng=np.random.default_rng(0), grid=SMALL
     )
-    assert found.scores.shape == (4,)
-    assert found.winner == SMALL[int(np.argmax(found.scores))]
-    assert found.trials.shape == (5,)
-    assert len(set(found.trials)) > 1
+    assert search.scores.shape == (4,)
+    assert search.winner == SMALL[int(np.argmax(search.scores))]
+    assert search.trials.shape == (5,)
+    assert len(set(search.trials)) > 1
 
 
 def test_all_runs_are_charged(rows):
     """Each run spends epsilon; together they spend more, less than their sum, and the ledger refuses to certify."""
-    found = search_on_test(
+    search = search_on_test(
         *rows, "logistic", accuracy(rows), epsilon=1.0, delta=1e-5, rng=np.random.default_rng(0), grid=SMALL
     )
-    assert not found.ledger.certified
-    assert "requested epsilon 1" in found.ledger.message
-    assert 1.5 < found.ledger.epsilon(1e-5) < 4
-    for event in found.ledger.events:
+    assert not search.ledger.certified
+    assert "requested epsilon 1" in search.ledger.message
+    assert 1.5 < search.ledger.epsilon(1e-5) < 4
+    for event in search.ledger.events:
         alone = Ledger("add_remove")
         alone.append(event)
         assert alone.epsilon(1e-5) == pytest.approx(1.0, rel=1e-3)
@@ -58,7 +58,7 @@ def test_all_runs_are_charged(rows):
 
 def test_scores_are_those_of_runs_that_share_batches(rows):
     X, y = rows
-    found = search_on_test(
+    search = search_on_test(
         X, y, "logistic", accuracy(rows), epsilon=2.0, delta=1e-5, rng=np.random.default_rng(4), grid=SMALL, n_trials=0
     )
     rng = np.random.default_rng(4)
@@ -67,7 +67,7 @@ def test_scores_are_those_of_runs_that_share_batches(rows):
         runs = [s.run(2.0, 1e-5, 400, "add_remove") for s in group]
         w = descend(X, y, "logistic", runs, group[0].batches(400), ledger=Ledger("add_remove"), rng=rng)
         expected += [accuracy(rows)(column) for column in w.T]
-    assert np.array_equal(found.scores, expected)
+    assert np.array_equal(search.scores, expected)
 
 
 @pytest.mark.slow

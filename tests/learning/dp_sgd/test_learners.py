@@ -224,7 +224,7 @@ def test_published_noise_is_three_times_what_is_needed(n, steps, batch):
     assert 3.1 <= published.noise_multiplier / tight.noise_multiplier <= 3.65
 
 
-# Card 4.4 of the DD-SSP specification: rows, the exact noise multiplier at epsilon 1, and at epsilon .1, .5 and 1 the
+# Data sets of the DD-SSP paper: rows, the exact noise multiplier at epsilon 1, and at epsilon .1, .5 and 1 the
 # multiplier that was used (by RDP, 2 to 10 % larger) with the mean score of seeds 7000 to 7002.
 GOLDEN = {
     ("adult", "education-num"): (47842, 1.424, (11.171, 0.0226), (2.635, 0.0165), (1.443, 0.0200)),
@@ -237,8 +237,8 @@ GOLDEN = {
 
 @pytest.mark.parametrize(("n", "multiplier"), sorted({v[:2] for v in GOLDEN.values()}))
 def test_golden_multipliers(n, multiplier):
-    found = poisson_gaussian_noise_multiplier(1.0, 1e-5, 256 / n, 20 * n // 256, "add_remove")
-    assert found == pytest.approx(multiplier, abs=1e-3)
+    noise = poisson_gaussian_noise_multiplier(1.0, 1e-5, 256 / n, 20 * n // 256, "add_remove")
+    assert noise == pytest.approx(multiplier, abs=1e-3)
 
 
 @pytest.mark.parametrize(("name", "target"), GOLDEN)

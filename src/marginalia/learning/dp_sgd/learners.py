@@ -14,6 +14,7 @@ from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearRegressor, parameters
 from marginalia.learning.dp_sgd.descent import Batches, Run, descend
+from marginalia.learning.dp_sgd.opacus import descend_by_opacus
 from marginalia.learning.dp_sgd.selection import best_of_random_runs
 from marginalia.learning.private import BudgetedLearner
 from marginalia.learning.rows import Rows
@@ -71,8 +72,6 @@ class _DPSGD(BudgetedLearner):
         noise = 0.0 if ledger is None else self._noise_multiplier(batches, steps, len(X), ledger)
         run = Run(steps, self.learning_rate, self.clip, noise, self.decay)
         if self.backend == "opacus":
-            from marginalia.learning.dp_sgd.opacus import descend_by_opacus
-
             return descend_by_opacus(X, rows.y, self.task, run, batches, ledger=ledger, rng=rng)
         return descend(X, rows.y, self.task, [run], batches, ledger=ledger, rng=rng)[:, 0]
 
