@@ -18,7 +18,7 @@ from marginalia.learning.solvers import Array
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms import gaussian, laplace
+from marginalia.privacy.mechanisms.additive import gaussian, laplace
 
 MOST_TEACHERS = 500
 ROWS_FOR_A_TEACHER = 75  # fewer make teachers that disagree by chance

@@ -10,7 +10,7 @@ import numpy as np
 from marginalia.learning.rows import Rows
 from marginalia.learning.solvers import Array
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms import gaussian
+from marginalia.privacy.mechanisms.additive import gaussian
 from marginalia.privacy.relation import Relation
 
 

@@ -54,7 +54,7 @@ def tables(rows: Frame, settings: Settings) -> Tables:
 
 def model_budget(variant: str, n: int, epsilon: float, delta: float) -> float:
     """Return the Gaussian-DP budget of one model: published constants and calibration, or practical and tight."""
-    from marginalia.learning.adaptive_margin_grid import PRACTICAL, PUBLISHED
+    from marginalia.learning.adaptive_margin.grid import PRACTICAL, PUBLISHED
 
     published = variant == "published"
     constants = PUBLISHED if published else PRACTICAL

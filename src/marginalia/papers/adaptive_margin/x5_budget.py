@@ -17,7 +17,8 @@ CARD = "adaptive_margin_x5"
 
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
     """Return budgets by epsilon, then budgets of one candidate by the number of candidates."""
-    from marginalia.learning.adaptive_margin_selection import published_tuning_rate, tuning_rate
+    from marginalia.learning.adaptive_margin.selection import published_tuning_rate
+    from marginalia.learning.private_tuning import tuning_rate
 
     delta = settings["delta"]
     rows: list[dict[str, Any]] = [

@@ -21,7 +21,7 @@ from marginalia.reporting.panels import drawing
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
 if TYPE_CHECKING:
-    from marginalia.learning.adaptive_margin_grid import Constants
+    from marginalia.learning.adaptive_margin.grid import Constants
 
 CARD = "adaptive_margin_x6"
 TABULAR = ("adult@dpml", "compas@dpml")
@@ -87,7 +87,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
 
 def _arms(name: str) -> list[tuple[str, float | str, Constants, str]]:
     """Return what is fitted to a set: the change, its value, all constants and the calibration."""
-    from marginalia.learning.adaptive_margin_grid import PRACTICAL, PUBLISHED
+    from marginalia.learning.adaptive_margin.grid import PRACTICAL, PUBLISHED
 
     if name == WIDE:  # c = gamma/3 and R = 2 throughout, so that only the projection differs
         plain = replace(PUBLISHED, project_below=0.0)
@@ -118,15 +118,18 @@ def _sample(name: str, data: Folders, rng: np.random.Generator) -> tuple[Sample,
 
 def _curve(train: Sample, test: Sample, settings: Settings, seed: int) -> list[dict[str, Any]]:
     """Return the exact errors of every candidate of the whole grid: not private, to see how they tie."""
-    from marginalia.learning.adaptive_margin_grid import PRACTICAL
-    from marginalia.learning.adaptive_margin_selection import Trainer, make_candidates, split
+    from marginalia.learning.adaptive_margin.grid import PRACTICAL
+    from marginalia.learning.adaptive_margin.selection import Trainer, make_candidates
+    from marginalia.learning.private_tuning import split_budget
 
     n, d = train.X.shape
     everything = replace(PRACTICAL, grid_cut=0.0)
     margins = everything.margins(n, settings["epsilon"])
     rng = np.random.default_rng(seed)
     trainer = Trainer(train.X * train.y[:, None], make_candidates(margins, n, d, everything, rng), everything)
-    mu, _ = split(gdp_mu(settings["epsilon"], settings["delta"]) / math.sqrt(margins.size), PRACTICAL.model_share)
+    mu, _ = split_budget(
+        gdp_mu(settings["epsilon"], settings["delta"]) / math.sqrt(margins.size), PRACTICAL.model_share
+    )
     w = trainer.train(np.arange(margins.size), mu, ledger=Ledger("replace_one"), rng=rng)
     return [
         {"change": "curve", "value": f"{gamma:.6g}", "error": test.error(w[:, j]), "gamma": gamma}
