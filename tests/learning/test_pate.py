@@ -12,12 +12,12 @@ from marginalia.data import Domain, Table
 from marginalia.data.splits import random_split
 from marginalia.errors import InputError
 from marginalia.learning import PATEClassifier
-from marginalia.learning.pate import published_gamma
+from marginalia.learning.pate import _published_gamma
 
 
 @pytest.mark.parametrize(("queries", "gamma"), [(100, 0.010003), (20, 0.022367)])
 def test_published_noise(queries, gamma):
-    got = published_gamma(1.0, 1e-5, queries)
+    got = _published_gamma(1.0, 1e-5, queries)
     assert got == pytest.approx(gamma, abs=5e-7)
     assert 4 * queries * got**2 + 2 * got * math.sqrt(2 * queries * math.log(1e5)) == pytest.approx(1.0, rel=1e-12)
 
@@ -33,7 +33,7 @@ def test_tight_noise(queries, sigma):
 @pytest.mark.parametrize(("queries", "spent", "generic"), [(100, 0.7148, 0.717), (20, 0.6829, 0.690)])
 def test_published_certificate(queries, spent, generic):
     """F7's .717/.690 charge each query as any 2 gamma-DP mechanism; the ledger knows that it is Laplace noise."""
-    step = 2 * published_gamma(1.0, 1e-5, queries)  # also the grid, on which losses of +-2 gamma then lie
+    step = 2 * _published_gamma(1.0, 1e-5, queries)  # also the grid, on which losses of +-2 gamma then lie
     charged = privacy_loss_distribution.from_privacy_parameters(
         common.DifferentialPrivacyParameters(step, 0), value_discretization_interval=step
     ).self_compose(queries)

@@ -93,7 +93,7 @@ class _DDSSP(LinearLearner):
         sigma = getattr(self.marginals_, "noise_sigma_", None)
         if sigma is not None:
             statistics = nearest_semidefinite(statistics)
-            kappa = marginal_noise_norm(encoder.domain, encoder.target, encoder.one_hot)
+            kappa = _marginal_noise_norm(encoder.domain, encoder.target, encoder.one_hot)
             return least_squares(statistics[:p, :p], statistics[:p, p], ridge=RIDGE * kappa * sigma)
         smallest, trace = np.linalg.eigvalsh(statistics)[0], np.trace(statistics)
         if smallest < -1e-8 * abs(trace):
@@ -144,13 +144,8 @@ class _DDSSP(LinearLearner):
 
 
 @lru_cache(maxsize=64)
-def marginal_noise_norm(domain: Domain, target: str, one_hot: frozenset[str]) -> float:
-    """Return kappa, the typical spectral norm of the X'X read off pair tables of unit noise (five fixed draws).
-
-    >>> domain = Domain([Attribute("a", 2, "numeric"), Attribute("b", 2)])
-    >>> round(marginal_noise_norm(domain, "b", frozenset()), 2)
-    1.26
-    """
+def _marginal_noise_norm(domain: Domain, target: str, one_hot: frozenset[str]) -> float:
+    """Return kappa, the typical spectral norm of the X'X read off pair tables of unit noise (five fixed draws)."""
     encoder = Encoder(domain, target, one_hot=one_hot)
     p = encoder.n_features
 

@@ -101,7 +101,7 @@ class PATEClassifier(BudgetedLearner, LinearClassifier):
             sensitivity = math.sqrt(2 * T)
             self.sigma_ = gaussian_sigma(self.epsilon, self.delta, sensitivity=sensitivity)
             return gaussian(votes, sensitivity=sensitivity, sigma=self.sigma_, ledger=ledger, rng=rng, label="votes")
-        self.sigma_ = 1 / published_gamma(self.epsilon, self.delta, T)
+        self.sigma_ = 1 / _published_gamma(self.epsilon, self.delta, T)
         noise = partial(laplace, sensitivity=2.0, scale=self.sigma_, ledger=ledger, rng=rng, label="votes")
         return np.array([noise(query) for query in votes()])
 
@@ -125,14 +125,10 @@ class PATEClassifier(BudgetedLearner, LinearClassifier):
         self._check_replace_one()
 
 
-def published_gamma(epsilon: float, delta: float, n_queries: int) -> float:
+def _published_gamma(epsilon: float, delta: float, n_queries: int) -> float:
     """Return gamma of the published noise: 4 T gamma² + 2 gamma sqrt(2 T ln(1/delta)) = epsilon.
 
     Papernot et al. (2017), Theorem 3, as solved by the code of the excess-risk paper; 2 T gamma² would do.
-
-    >>> gamma = published_gamma(1.0, 1e-5, 100)
-    >>> round(400 * gamma**2 + 2 * gamma * math.sqrt(200 * math.log(1e5)), 9)
-    1.0
     """
     T = n_queries
     half = math.sqrt(2 * T * -math.log(delta))

@@ -21,7 +21,7 @@ from marginalia.privacy.mechanisms.additive import gaussian
 from marginalia.privacy.relation import Relation
 
 
-def joint_sensitivity(relation: Relation, B: float, Y: float, coordinate_bound: float) -> float:
+def _joint_sensitivity(relation: Relation, B: float, Y: float, coordinate_bound: float) -> float:
     """Return the L2 sensitivity of (X'X with each off-diagonal entry once, X'y) taken together.
 
     One record x, y moves them by S^2 = (|x|^4 + sum_i x_i^4)/2 + y^2 |x|^2 <= (B^4 + c^2 B^2)/2 + B^2 Y^2, with
@@ -33,23 +33,14 @@ def joint_sensitivity(relation: Relation, B: float, Y: float, coordinate_bound: 
     relation : Relation
     B, Y, coordinate_bound : float
         Public bounds of the 2-norm of x, of |y| and of every |x_i|.
-
-    Examples
-    --------
-    >>> round(joint_sensitivity(Relation.ADD_REMOVE, 1.0, 1.0, 1.0) ** 2, 6)
-    2.0
     """
     squared = (B**4 + coordinate_bound**2 * B**2) / 2 + B**2 * Y**2
     return math.sqrt(squared if relation is Relation.ADD_REMOVE else 2 * squared + Y**4)
 
 
 @lru_cache(maxsize=64)
-def noise_norm(p: int) -> float:
-    """Return kappa, the typical spectral norm of a symmetric p x p matrix of unit noise (mean of five fixed draws).
-
-    >>> round(noise_norm(100), 1)  # about 2 sqrt(p)
-    19.9
-    """
+def _noise_norm(p: int) -> float:
+    """Return kappa, the typical spectral norm of a symmetric p x p matrix of unit noise (mean of five fixed draws)."""
     return float(np.mean([np.linalg.norm(_unit_noise(p, seed), 2) for seed in range(5)]))
 
 
@@ -64,7 +55,7 @@ class _SSP(PrivateLearner):
 
     def _release_tight(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> NDArray[np.float64]:
         p = rows.n_features
-        S = joint_sensitivity(ledger.relation, rows.feature_bound, rows.target_bound, rows.coordinate_bound)
+        S = _joint_sensitivity(ledger.relation, rows.feature_bound, rows.target_bound, rows.coordinate_bound)
         sigma = gaussian_sigma(self.epsilon, self.delta, sensitivity=S)
 
         def statistics() -> NDArray[np.float64]:
@@ -73,7 +64,7 @@ class _SSP(PrivateLearner):
             return upper
 
         noisy = mirrored(gaussian(statistics, sensitivity=S, sigma=sigma, ledger=ledger, rng=rng, label="X'X, X'y"))
-        return least_squares(noisy[:p, :p], noisy[:p, p], ridge=noise_norm(p) * sigma)
+        return least_squares(noisy[:p, :p], noisy[:p, p], ridge=_noise_norm(p) * sigma)
 
     def _release_published(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> NDArray[np.float64]:
         B, Y = rows.feature_bound, rows.target_bound

@@ -58,14 +58,11 @@ def _log_elementwise(code, w, p, i, counter):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def log_matmul(a, b):  # type: ignore[no-untyped-def]
+def _log_matmul(a, b):  # type: ignore[no-untyped-def]
     """Return log(exp(a) @ exp(b)) without overflow or loss, a (m x k), b (k x n).
 
     Rows of `a` and columns of `b` are shifted by their maxima; entries whose scaled sum comes near the bottom of
     float64 are recomputed with their own maximum.
-
-    >>> log_matmul(np.array([[-900.0, -900.0]]), np.array([[0.0], [0.0]])) + 900  # ln 2
-    array([[0.69314718]])
     """
     m, k = a.shape
     n = b.shape[1]
@@ -132,7 +129,7 @@ def run_log(program, w):  # type: ignore[no-untyped-def]
                 for j in range(k):
                     for c in range(n):
                         b[j, c] = w[ob + c * k + j] if tb else w[ob + j * n + c]
-                out = log_matmul(a, b)
+                out = _log_matmul(a, b)
                 for r in range(m):
                     for c in range(n):
                         w[oc + r * n + c] = out[r, c]

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from marginalia.errors import InputError, PrivacyError
 from marginalia.learning.adaptive_margin.descent import (
     Descent,
-    noise_scale,
+    _noise_scale,
+    _step_size,
     noisy_descent,
-    step_size,
 )
 from marginalia.learning.adaptive_margin.grid import PRACTICAL, PUBLISHED, margin_grid
 from marginalia.learning.adaptive_margin.projection import draw_projection, jl_dimension, to_single
@@ -143,23 +143,23 @@ class TestDescent:
     def test_values_of_the_formulas(self):
         mu_run = published_mu(1, 1e-6) / math.sqrt(22)
         sensitivity = 2 * 2.0 / (0.25 / 3)  # 2R/c
-        sigma = noise_scale(sensitivity, mu_run, 412)
+        sigma = _noise_scale(sensitivity, mu_run, 412)
         assert sigma == pytest.approx(48042.9, rel=1e-6)
-        assert step_size(1000, sensitivity, 20, sigma, 412) == pytest.approx(2.237848e-7, rel=1e-6)
+        assert _step_size(1000, sensitivity, 20, sigma, 412) == pytest.approx(2.237848e-7, rel=1e-6)
         assert 1 / mu_run == pytest.approx(49.31, abs=0.005)
 
     @given(st.integers(2, 10**5), st.floats(1e-3, 5), st.integers(1, 500), st.floats(0.1, 1e4))
     def test_at_the_papers_number_of_steps_noise_and_signal_balance(self, n, mu, k, sensitivity):
         T = n**2 * mu**2
-        sigma = noise_scale(sensitivity, mu, T)
+        sigma = _noise_scale(sensitivity, mu, T)
         assert sigma == pytest.approx(n * sensitivity)
-        assert step_size(n, sensitivity, k, sigma, T) * sigma * math.sqrt(T) == pytest.approx(1 / math.sqrt(1 + k))
+        assert _step_size(n, sensitivity, k, sigma, T) * sigma * math.sqrt(T) == pytest.approx(1 / math.sqrt(1 + k))
 
     @given(st.floats(1e-3, 3), st.integers(1, 2000), st.integers(1, 20))
     @settings(max_examples=50)
     def test_steps_of_all_candidates_add_up_to_their_budget(self, mu, steps, n_candidates):
         ledger, rng = Ledger("replace_one"), np.random.default_rng(0)
-        gaussian_run(lambda w: w, sensitivity=2 * math.sqrt(n_candidates), sigma=noise_scale(2.0, mu, steps),
+        gaussian_run(lambda w: w, sensitivity=2 * math.sqrt(n_candidates), sigma=_noise_scale(2.0, mu, steps),
                      steps=steps, ledger=ledger, rng=rng)  # fmt: skip
         assert 2 * ledger.rho() == pytest.approx(n_candidates * mu**2)
 

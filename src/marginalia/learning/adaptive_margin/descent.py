@@ -41,21 +41,13 @@ class Descent:
     progress: bool = False  # show a progress bar
 
 
-def noise_scale(sensitivity: float, mu: float, steps: int) -> float:
-    """Return sigma = Delta sqrt(T)/mu, the noise of each of T steps that together are mu-GDP.
-
-    >>> noise_scale(2.0, 0.5, 100)
-    40.0
-    """
+def _noise_scale(sensitivity: float, mu: float, steps: int) -> float:
+    """Return sigma = Delta sqrt(T)/mu, the noise of each of T steps that together are mu-GDP."""
     return sensitivity * math.sqrt(steps) / mu
 
 
-def step_size(n: int, sensitivity: float, dimension: int, sigma: float, steps: int, log_factor: float = 1.0) -> float:
-    """Return eta = 1/sqrt(T (n² Delta² + k sigma² Lg)), for a reference vector at distance 1 from the start.
-
-    >>> step_size(100, 1.0, 0, 1.0, 25)
-    0.002
-    """
+def _step_size(n: int, sensitivity: float, dimension: int, sigma: float, steps: int, log_factor: float = 1.0) -> float:
+    """Return eta = 1/sqrt(T (n² Delta² + k sigma² Lg)), for a reference vector at distance 1 from the start."""
     return 1 / math.sqrt(steps * ((n * sensitivity) ** 2 + dimension * sigma**2 * log_factor))
 
 
@@ -99,8 +91,8 @@ def noisy_descent(
     n, k = signed_rows.shape
     T, n_candidates = settings.steps, hinge_c.size
     sensitivity = 2 * settings.radius  # of the gradient times c
-    sigma = noise_scale(sensitivity, settings.mu, T)
-    eta = settings.step_scale * step_size(n, sensitivity, k, sigma, T, settings.log_factor)
+    sigma = _noise_scale(sensitivity, settings.mu, T)
+    eta = settings.step_scale * _step_size(n, sensitivity, k, sigma, T, settings.log_factor)
     noisy_gradient = gaussian_run(
         _summed_gradient(signed_rows, hinge_c),
         sensitivity=sensitivity * math.sqrt(n_candidates),
