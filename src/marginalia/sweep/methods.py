@@ -129,8 +129,8 @@ BUILT_IN: dict[str, Method] = {
             "dp_sgd",
             "learner",
             {
-                "linear": "marginalia.learning.dp_sgd:DPSGDRegressor",
-                "logistic": "marginalia.learning.dp_sgd:DPSGDClassifier",
+                "linear": "marginalia.learning.dp_sgd.learners:DPSGDRegressor",
+                "logistic": "marginalia.learning.dp_sgd.learners:DPSGDClassifier",
             },
             (
                 Arm("dp_sgd", "tight", tasks=_BOTH),
@@ -168,7 +168,7 @@ BUILT_IN: dict[str, Method] = {
         Method(
             "adaptive_margin",
             "learner",
-            {"logistic": "marginalia.learning.adaptive_margin:AdaptiveMarginClassifier"},
+            {"logistic": "marginalia.learning.adaptive_margin.classifier:AdaptiveMarginClassifier"},
             (
                 Arm("adaptive_margin", "tight", "practical", _LOGISTIC),
                 Arm("adaptive_margin", "tight", "published", _LOGISTIC),
@@ -287,7 +287,7 @@ BUILT_IN: dict[str, Method] = {
         Method(
             "chebyshev",
             "synthesizer",
-            {"": "marginalia.synthesis.chebyshev:ChebyshevMomentMatching"},
+            {"": "marginalia.synthesis.chebyshev.synthesizer:ChebyshevMomentMatching"},
             (Arm("chebyshev"), Arm("chebyshev", "published"), *_trained_on_rows_of("chebyshev")),
             about="Chebyshev moments (Ding, He, Zhu); up to four numeric, ordinal or two-valued columns",
             label="Chebyshev",
@@ -299,7 +299,7 @@ BUILT_IN: dict[str, Method] = {
         Method(
             "reduced_space",
             "synthesizer",
-            {"": "marginalia.synthesis.reduced_space:ReducedSpaceLP"},
+            {"": "marginalia.synthesis.reduced_space.synthesizer:ReducedSpaceLP"},
             (
                 Arm("reduced_space"),
                 Arm(

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import marginalia
@@ -35,13 +36,13 @@ def version_of(*roots: str | Callable[..., Any]) -> str:
     *roots : str or function
         A module by its dotted name; a function, or its name as ``module:function``; a user's Python file.
     """
-    return _version(tuple(sorted({root if isinstance(root, str) else _name(root) for root in roots})))
+    return _version(tuple(sorted({name for root in roots for name in _names(root)})))
 
 
 def modules_behind(*roots: str | Callable[..., Any]) -> frozenset[str]:
     """Return the names of the modules that `version_of` looks at, apart from users' files."""
     seen: set[str] = set()
-    waiting = [m for root in roots for m in _start(root if isinstance(root, str) else _name(root))[1]]
+    waiting = [m for root in roots for name in _names(root) for m in _start(name)[1]]
     while waiting:
         module = waiting.pop()
         if module not in seen:
@@ -64,10 +65,25 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _name(function: Callable[..., Any]) -> str:
-    """Return where a function is defined; what a function made inside another one uses is not known, so all counts."""
-    made_inside = "<" in function.__qualname__
-    return function.__module__ if made_inside else f"{function.__module__}:{function.__qualname__.split('.')[0]}"
+def _names(root: str | Callable[..., Any]) -> Iterator[str]:
+    """Yield where a function is defined; one made by another function depends on what it was made with, too."""
+    if isinstance(root, str):
+        yield root
+        return
+    if root.__module__ == "builtins":
+        return
+    name = root.__qualname__.split(".")[0]
+    if name == "<lambda>":
+        yield f"={_instructions(root.__code__)}"
+    for used in root.__code__.co_names if name == "<lambda>" else (name,):
+        yield f"{root.__module__}:{used}"
+    for value in (cell.cell_contents for cell in root.__closure__ or ()):
+        yield from _names(value) if callable(value) else (f"={value!r}",)
+
+
+def _instructions(code: CodeType) -> tuple[Any, ...]:
+    constants = (_instructions(c) if isinstance(c, CodeType) else c for c in code.co_consts)
+    return code.co_code, code.co_names, *constants
 
 
 @dataclass(frozen=True)
@@ -79,6 +95,8 @@ class _Code:
 def _start(root: str) -> tuple[list[str], frozenset[str]]:
     """Return texts that count for a root itself, and the modules that count whole."""
     module, _, name = root.partition(":")
+    if module.startswith("="):
+        return [root], frozenset()
     if module.endswith(".py"):
         return [Path(module).read_text(encoding="utf-8")], frozenset()
     if not name:
