@@ -185,6 +185,13 @@ class _Bare(ast.NodeTransformer):
             node.body = node.body[1:] or [ast.Pass()]
         return node
 
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Of a card keep what its functions may read of it: its words change no number, its functions count by name."""
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id == "Card":
+            node.keywords = [k for k in node.keywords if k.arg in ("id", "defaults", "datasets")]
+        return node
+
     def visit_If(self, node: ast.If) -> ast.AST | None:
         if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             return None
