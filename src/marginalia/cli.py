@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,12 +21,8 @@ if TYPE_CHECKING:
 
 # typer carries its own copy of click, whose base error it does not export.
 USAGE_ERROR: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
-PLAIN: dict[str, Any] = {
-    "rich_markup_mode": None,
-    "add_completion": False,
-    "no_args_is_help": True,
-    "pretty_exceptions_enable": False,
-}
+PLAIN: dict[str, Any] = {"rich_markup_mode": None, "add_completion": False, "no_args_is_help": True}
+PLAIN["pretty_exceptions_enable"] = False
 app = typer.Typer(help="Differentially private linear models and synthetic tables, with a certificate.", **PLAIN)
 datasets = typer.Typer(help="Look at, fetch and check data sets.", **PLAIN)
 app.add_typer(datasets, name="datasets")
@@ -37,10 +34,8 @@ Data = Annotated[Path, typer.Option("--data", help="CSV or Parquet file of integ
 DomainFile = Annotated[Path, typer.Option("--domain", help="Domain JSON or YAML.")]
 EpsilonOption = Annotated[float, typer.Option("--epsilon", help="Privacy budget, > 0.")]
 DeltaOption = Annotated[float, typer.Option("--delta", help="In (0, 1).")]
-SeedOption = Annotated[
-    int | None,
-    typer.Option("--seed", help="Noise seed. Leave it out for a real release: who knows it can undo the noise."),
-]
+SEED_HELP = "Noise seed. Leave it out for a real release: who knows it can undo the noise."
+SeedOption = Annotated[int | None, typer.Option("--seed", help=SEED_HELP)]
 Relation = Annotated[str, typer.Option("--relation", help="add_remove or replace_one.")]
 Calibration = Annotated[
     str | None, typer.Option("--calibration", help="tight (default), or published (the paper's formula).")
@@ -89,12 +84,12 @@ def list_datasets(as_json: Json = False) -> None:
         tasks = {task: spec.target for task, spec in entry.tasks.items()}
         here = all(find_local(file) is not None for file in entry.files.values())
         rows.append({"name": name, "at_hand": here, "tasks": tasks, "description": entry.description})
-    if as_json:
-        return _print_json(rows)
     width = max(len(row["name"]) for row in rows)
+    lines = []
     for row in rows:
         listed = ", ".join(f"{task} {target}" for task, target in row["tasks"].items())
-        print(f"{row['name']:<{width}}  {'here' if row['at_hand'] else 'remote':<6}  {listed}")
+        lines.append(f"{row['name']:<{width}}  {'here' if row['at_hand'] else 'remote':<6}  {listed}")
+    _show(as_json, rows, lines)
 
 
 @datasets.command()
@@ -106,7 +101,7 @@ def fetch(name: Annotated[str, typer.Argument(help="Data-set id.")], as_json: Js
     from marginalia.data import catalog, download
 
     paths = [str(download.fetch(file)) for file in catalog.entry(name).files.values()]
-    _print_json({"name": name, "files": paths}) if as_json else print("\n".join(paths))
+    _show(as_json, {"name": name, "files": paths}, paths)
 
 
 @datasets.command()
@@ -115,14 +110,12 @@ def describe(name: Annotated[str, typer.Argument(help="Data-set id.")], as_json:
 
     Example: marginalia datasets describe compas
     """
+    import yaml
+
     from marginalia.data import catalog
 
     facts = catalog.describe(name)
-    if as_json:
-        return _print_json(facts)
-    import yaml
-
-    print(yaml.safe_dump(facts, sort_keys=False, allow_unicode=True, width=100), end="")
+    _show(as_json, facts, [yaml.safe_dump(facts, sort_keys=False, allow_unicode=True, width=100).rstrip("\n")])
 
 
 @datasets.command()
@@ -138,14 +131,12 @@ def check(
     from marginalia.data.checking import check as find_problems
 
     problems = find_problems(file, _read_domain(domain))
-    if as_json:
-        _print_json({"file": str(file), "ok": not problems, "problems": problems})
+    content = {"file": str(file), "ok": not problems, "problems": problems}
+    _show(as_json, content, [] if problems else [f"{file}: ok"])
     for problem in problems:
         print(f"marginalia: {problem}", file=sys.stderr)
     if problems:
         raise typer.Exit(2)
-    if not as_json:
-        print(f"{file}: ok")
 
 
 @methods.command("list")
@@ -156,11 +147,11 @@ def list_methods(as_json: Json = False) -> None:
     """
     from marginalia.sweep.methods import BUILT_IN
 
-    if as_json:
-        return _print_json([m.facts() for m in BUILT_IN.values()])
     width = max(map(len, BUILT_IN))
-    for name, record in BUILT_IN.items():
-        print(f"{name:<{width}}  {record.about} [{', '.join(record.calibrations)}; {', '.join(record.relations)}]")
+    lines = [
+        f"{m.id:<{width}}  {m.about} [{', '.join(m.calibrations)}; {', '.join(m.relations)}]" for m in BUILT_IN.values()
+    ]
+    _show(as_json, [m.facts() for m in BUILT_IN.values()], lines)
 
 
 @app.command()
@@ -194,15 +185,9 @@ def fit(
         save_model(model, out)
     ledger = getattr(model, "ledger_", None)
     coefficients = dict(zip(model.encoder_.feature_names, map(float, model.coef_), strict=True))
-    if as_json:
-        return _print_json(
-            {"method": method, "target": target, "coefficients": coefficients, **_certificate(ledger, delta)}
-        )
-    for name, value in coefficients.items():
-        print(f"{name:<40} {value: .6g}")
-    _print_certificate(ledger, delta)
-    if out is not None:
-        print(f"model: {out}")
+    content = {"method": method, "target": target, "coefficients": coefficients, **_certificate(ledger, delta)}
+    lines = [f"{name:<40} {value: .6g}" for name, value in coefficients.items()]
+    _show(as_json, content, [*lines, _certificate_line(ledger, delta), *([f"model: {out}"] if out else [])])
 
 
 @app.command()
@@ -231,12 +216,8 @@ def synthesize(
     model = fit_synthesizer(method, table, Budget(_epsilon(epsilon), delta, relation, seed))
     sample = model.sample(rows)
     sample.to_csv(out) if out.suffix == ".csv" else sample.to_parquet(out)
-    if as_json:
-        return _print_json(
-            {"method": method, "rows": len(sample), "out": str(out), **_certificate(model.ledger_, delta)}
-        )
-    print(f"{out}: {len(sample)} rows")
-    _print_certificate(model.ledger_, delta)
+    content = {"method": method, "rows": len(sample), "out": str(out), **_certificate(model.ledger_, delta)}
+    _show(as_json, content, [f"{out}: {len(sample)} rows", _certificate_line(model.ledger_, delta)])
 
 
 @app.command()
@@ -270,17 +251,12 @@ def evaluate(
         assert synthetic is not None
         made = _read_table(synthetic, frame).project(table.domain.names)
         values = {"marginal_error": metrics.marginal_error(made, table)}
-    if as_json:
-        return _print_json(values)
-    for name, value in values.items():
-        print(f"{name}: {value:.6g}")
+    _show(as_json, values, [f"{name}: {value:.6g}" for name, value in values.items()])
 
 
 @app.command()
 def plan(
-    configfile: Annotated[
-        Path | None, typer.Option("--configfile", help="Laid over config.yaml, as by snakemake.")
-    ] = None,
+    configfile: Annotated[Path | None, typer.Option("--configfile", help="Laid over config.yaml by snakemake.")] = None,
     cores: Annotated[int, typer.Option("--cores", min=1, help="Cores for the wall time.")] = 2,
     as_json: Json = False,
 ) -> None:
@@ -301,22 +277,22 @@ def plan(
     whole = forecast(parts.values()).summary(cores)
     if len(parts) > 1:
         whole["configs"] = {name: forecast([part]).summary(cores) for name, part in parts.items()}
-    if as_json:
-        return _print_json(whole)
-    for name, facts in {"": whole, **whole.get("configs", {})}.items():
-        if name:
-            print(f"\n{name}")
-        _print_plan(facts)
+    lines = _plan_lines(whole)
+    for name, facts in whole.get("configs", {}).items():
+        lines += ["", name, *_plan_lines(facts)]
+    _show(as_json, whole, lines)
 
 
-def _print_plan(facts: dict[str, Any]) -> None:
-    jobs = {name: n for name, n in facts["jobs"].items() if name != "total"}
+def _plan_lines(facts: dict[str, Any]) -> list[str]:
+    jobs = [f"{n} {name}" for name, n in facts["jobs"].items() if name != "total"]
     shares = [f"{share:.0%} {basis}" for basis, share in facts["share_of_cpu"].items() if share]
     low, high = facts["cpu_hours_low"], facts["cpu_hours_high"]
-    print(f"jobs       {facts['jobs']['total']}: {', '.join(f'{n} {name}' for name, n in jobs.items())}")
-    print(f"CPU hours  {facts['cpu_hours']:.2f} (between {low:.2f} and {high:.2f}); based on: {', '.join(shares)}")
-    print(f"wall hours {facts['wall_hours']:.2f} on {facts['cores']} idle cores")
-    print(f"memory     {facts['peak_mb_of_a_job']} MB for the largest job, at most {facts['peak_mb']} MB on all cores")
+    return [
+        f"jobs       {facts['jobs']['total']}: {', '.join(jobs)}",
+        f"CPU hours  {facts['cpu_hours']:.2f} (between {low:.2f} and {high:.2f}); based on: {', '.join(shares)}",
+        f"wall hours {facts['wall_hours']:.2f} on {facts['cores']} idle cores",
+        f"memory     {facts['peak_mb_of_a_job']} MB for the largest job, at most {facts['peak_mb']} MB on all cores",
+    ]
 
 
 def _read_domain(path: Path) -> Domain:
@@ -353,18 +329,17 @@ def _certificate(ledger: Ledger | None, delta: float) -> dict[str, Any]:
     }
 
 
-def _print_certificate(ledger: Ledger | None, delta: float) -> None:
-    facts = _certificate(ledger, delta)
+def _certificate_line(ledger: Ledger | None, delta: float) -> str:
     if ledger is None:
-        print("certificate: none, this method is not private")
-    elif facts["certified"]:
-        print(f"certificate: ({facts['epsilon_spent']:.6g}, {delta:g})-DP, {facts['relation']}")
-    else:
-        print(f"certificate: refused. {facts['message']}")
+        return "certificate: none, this method is not private"
+    if not ledger.certified:
+        return f"certificate: refused. {ledger.message}"
+    return f"certificate: ({ledger.epsilon(delta):.6g}, {delta:g})-DP, {ledger.relation}"
 
 
-def _print_json(content: object) -> None:
-    print(json.dumps(content, indent=1, default=str))
+def _show(as_json: bool, content: object, lines: Iterable[str]) -> None:
+    for line in [json.dumps(content, indent=1, default=str)] if as_json else lines:
+        print(line)
 
 
 if __name__ == "__main__":
