@@ -20,7 +20,6 @@ SEEN = {
     ),
 }
 TARGETS = {"linear": "c", "logistic": "y"}
-PURE = {"reduced_space"}  # delta = 0 is a budget for these
 FITS = [
     pytest.param(method, arm, task, id="-".join(filter(None, (arm.method, arm.variant, arm.calibration, task))))
     for method in BUILT_IN.values()
@@ -108,7 +107,7 @@ def test_ledger_does_not_depend_on_the_rows(method, arm, task):
     ids=str,
 )
 def test_bad_parameters_are_one_line(method, arm, task, change):
-    if change == {"delta": 0.0} and method.id in PURE:
+    if change == {"delta": 0.0} and method.pure:
         change = {"delta": -0.1}
     with pytest.raises(InputError) as error:
         fitted(method, arm, task, **change)
