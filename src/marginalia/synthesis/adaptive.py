@@ -19,7 +19,7 @@ from marginalia.marginals.workload import Workload
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.selection import lazy_exponential
-from marginalia.synthesis.aim_budget import Adaptive, AdaptiveBudget
+from marginalia.synthesis.aim_budget import AdaptiveBudget, AdaptiveSynthesizer
 from marginalia.synthesis.measuring import measure_all, number_of_records
 
 
@@ -53,7 +53,7 @@ class AdaptiveRun(ABC):
     model: Any
     scores: Any
 
-    def __init__(self, method: Adaptive, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
+    def __init__(self, method: AdaptiveSynthesizer, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
         if method.rounds is not None:
             checks.count("rounds", method.rounds)
         if method.max_cells != math.inf:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from marginalia.data.table import Table
 from marginalia.errors import InputError
@@ -19,19 +17,21 @@ from marginalia.marginals.elimination import Clique, megabytes_with
 from marginalia.marginals.estimation import estimate
 from marginalia.marginals.fitting import FINAL, ROUND_QUICK, ROUND_TIGHT, FitSettings
 from marginalia.marginals.model import GraphicalModel
-from marginalia.marginals.workload import Workload, WorkloadLike
+from marginalia.marginals.workload import Workload
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.relation import Relation
 from marginalia.synthesis.adaptive import AdaptiveRun, Round
+from marginalia.synthesis.aim_budget import AdaptiveSynthesizer
 from marginalia.synthesis.aim_scores import CandidateScores
-from marginalia.synthesis.modelled import ModelSynthesizer
+from marginalia.synthesis.base import Array, State
 
 _TIGHT_SECONDS = 0.05  # a round's tight fit may take this long, predicted; beyond, quick fits lose nothing
 _FINAL_SECONDS = 4.0  # the same for the last fit
 
 
-class AIM(ModelSynthesizer):
+@dataclass(eq=False, repr=False, kw_only=True)
+class AIM(AdaptiveSynthesizer):
     """Measure the marginals on which the model is worst, one after the other, within a model size.
 
     Start from all one-way marginals. Each round selects, by the exponential mechanism, the candidate q (a subset of a
@@ -88,28 +88,9 @@ class AIM(ModelSynthesizer):
     (True, True, 5)
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float,
-        delta: float = 1e-5,
-        workload: WorkloadLike = 2,
-        max_model_mb: float = 80,
-        max_cells: float = 1e6,
-        rounds: int | None = None,
-        relation: str = "add_remove",
-        calibration: str = "tight",
-        verbose: bool = False,
-        random_state: int | np.random.SeedSequence | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon, delta=delta, relation=relation, calibration=calibration, random_state=random_state
-        )
-        self.workload = workload
-        self.max_model_mb = max_model_mb
-        self.max_cells = max_cells
-        self.rounds = rounds
-        self.verbose = verbose
+    epsilon: float = field()  # to be given
+    max_model_mb: float = 80
+    verbose: bool = False
 
     def workload_error(self, table: Table) -> float:
         """Return the mean over the workload of half the L1 distance between the model's and the table's marginals."""
@@ -158,7 +139,7 @@ class AIM(ModelSynthesizer):
         self.rounds_ = len(self.history_)
         self.n_rows_ = table.n_rows if ledger.relation is Relation.REPLACE_ONE else int(self.model_.total)
 
-    def _state(self) -> dict[str, NDArray[Any]]:
+    def _state(self) -> State:
         history = [{**asdict(r), "candidates": [[list(q), w] for q, w in r.candidates.items()]} for r in self.history_]
         return {
             **{f"model_{k}": v for k, v in self.model_.state().items()},
@@ -166,7 +147,7 @@ class AIM(ModelSynthesizer):
             "history": np.frombuffer(json.dumps(history).encode(), np.uint8),
         }
 
-    def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def _restore(self, state: State) -> None:
         def model(prefix: str) -> GraphicalModel:
             parts = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
             return GraphicalModel.from_state(self.domain_, parts)
@@ -207,7 +188,7 @@ class _GraphicalRun(AdaptiveRun):
         megabytes = megabytes_with(self._cliques, list(self.weights), self.table.domain.sizes)
         return [q for q, mb in zip(self.weights, megabytes, strict=True) if mb <= limit or q in self._free]
 
-    def expected(self, q: Clique) -> NDArray[np.float64]:
+    def expected(self, q: Clique) -> Array:
         return self.model.probabilities(q) * self.model.total
 
     def refit(self, q: Clique) -> None:

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 from marginalia.marginals.workload import WorkloadLike
 from marginalia.privacy.calibration import zcdp_rho
 from marginalia.privacy.relation import Relation
+from marginalia.synthesis.modelled import ModelSynthesizer
 
 _MEASURE_SHARE = 0.9  # of the budget; the rest selects
 _ROUNDS_PER_ATTRIBUTE = 16
 
 
-class Adaptive(Protocol):
+@dataclass(eq=False, repr=False, kw_only=True)
+class AdaptiveSynthesizer(ModelSynthesizer):
     """The parameters of a mechanism that runs in rounds: AIM, whatever it fits.
 
     >>> from marginalia.synthesis.aim import AIM
-    >>> method: Adaptive = AIM(epsilon=1.0, rounds=20)
+    >>> isinstance(AIM(epsilon=1.0, rounds=20), AdaptiveSynthesizer)
+    True
     """
 
-    epsilon: float
-    delta: float
-    relation: str
-    calibration: str
-    workload: WorkloadLike
-    max_cells: float
-    rounds: int | None
+    workload: WorkloadLike = 2
+    max_cells: float = 1e6
+    rounds: int | None = None
 
 
 @dataclass
@@ -50,7 +48,7 @@ class AdaptiveBudget:
     last: bool = False  # this round spends all that is left
 
     @classmethod
-    def start(cls, aim: Adaptive, n_attributes: int, n_singles: int) -> AdaptiveBudget:
+    def start(cls, aim: AdaptiveSynthesizer, n_attributes: int, n_singles: int) -> AdaptiveBudget:
         """Return the budget after the one-way marginals."""
         relation = Relation(aim.relation)
         rho = zcdp_rho(aim.epsilon, aim.delta) * (1 - 1e-12)  # rounding in the sums below must not overspend

@@ -7,6 +7,7 @@ import os
 import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,7 +26,11 @@ from marginalia.threads import one_blas_thread
 FORMAT = "marginalia-synthesizer"
 FORMAT_VERSION = 1
 
+Array = NDArray[np.float64]
+State = Mapping[str, NDArray[Any]]  # a fitted model as named arrays, no objects
 
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class Synthesizer(BaseEstimator, ABC):
     """A private release of a table from which rows can be drawn and marginals asked.
 
@@ -67,24 +72,14 @@ class Synthesizer(BaseEstimator, ABC):
     CALIBRATIONS: ClassVar[tuple[str, ...]] = ("tight", "published")
     PURE: ClassVar[bool] = False  # whether delta = 0 can be met
 
-    domain_: Domain
-    n_rows_: int
-    ledger_: Ledger
-
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        relation: str = "add_remove",
-        calibration: str = "tight",
-        random_state: int | np.random.SeedSequence | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.relation = relation
-        self.calibration = calibration
-        self.random_state = random_state
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    relation: str = "add_remove"
+    calibration: str = "tight"
+    random_state: int | np.random.SeedSequence | None = None
+    domain_: Domain = field(init=False)
+    n_rows_: int = field(init=False)
+    ledger_: Ledger = field(init=False)
 
     def fit(self, table: Table, y: None = None) -> Self:
         """Release `table` under (epsilon, delta)-differential privacy and return self; `y` is there for scikit-learn.
@@ -122,7 +117,7 @@ class Synthesizer(BaseEstimator, ABC):
             return self._sample(int(count), self._rng("sample"))
 
     @abstractmethod
-    def marginal(self, attributes: Sequence[str]) -> NDArray[np.float64]:
+    def marginal(self, attributes: Sequence[str]) -> Array:
         """Return the released marginal as counts, shape = sizes of `attributes` in the order given."""
 
     @abstractmethod
@@ -134,12 +129,12 @@ class Synthesizer(BaseEstimator, ABC):
         """Draw `n_rows` rows."""
 
     @abstractmethod
-    def _state(self) -> dict[str, NDArray[Any]]:
-        """Return the fitted state as named arrays (no objects)."""
+    def _state(self) -> State:
+        """Return the fitted state."""
 
     @abstractmethod
-    def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Set the fitted state from the arrays of `_state`; `domain_` and `n_rows_` are set already."""
+    def _restore(self, state: State) -> None:
+        """Set the fitted state from `_state`; `domain_` and `n_rows_` are set already."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model (npz with a JSON header, never pickle; the seed is left out), atomically."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,9 @@ from marginalia.privacy import checks
 from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.ledger import Ledger
 from marginalia.synthesis import programs
-from marginalia.synthesis.base import Synthesizer
+from marginalia.synthesis.base import Array, State, Synthesizer
 from marginalia.synthesis.measuring import measure_all
 from marginalia.synthesis.weighted import copies
-
-Array = NDArray[np.float64]
 
 SEARCHES = ("auto", "exhaustive", "program")
 _MAX_CELLS = 1024  # of the whole domain
@@ -31,6 +30,7 @@ _MAX_DATASETS = 200_000  # that "auto" enumerates
 _CHUNK = 4096
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Exhaustive(Synthesizer):
     """Measure every marginal of at most `order` columns, then find the data set of n rows that is closest to them.
 
@@ -77,22 +77,9 @@ class Exhaustive(Synthesizer):
 
     RELATIONS = ("replace_one",)
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        order: int = 2,
-        search: str = "auto",
-        relation: str = "replace_one",
-        calibration: str = "tight",
-        random_state: int | np.random.SeedSequence | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon, delta=delta, relation=relation, calibration=calibration, random_state=random_state
-        )
-        self.order = order
-        self.search = search
+    relation: str = "replace_one"
+    order: int = 2
+    search: str = "auto"
 
     def _release(self, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
         domain = table.domain
@@ -132,7 +119,7 @@ class Exhaustive(Synthesizer):
         self._check_fitted()
         return max(float(np.abs(np.asarray(m.values) - table.counts(m.attributes)).sum()) for m in self.measurements_)
 
-    def marginal(self, attributes: Sequence[str]) -> NDArray[np.float64]:
+    def marginal(self, attributes: Sequence[str]) -> Array:
         """Return the counts of the closest data set."""
         self._check_fitted()
         axes = [self.domain_.index(a) for a in attributes]
@@ -144,12 +131,12 @@ class Exhaustive(Synthesizer):
         cells = rng.permutation(np.repeat(np.arange(flat.size), each))
         return Table(np.column_stack(np.unravel_index(cells, self.domain_.sizes)), self.domain_)
 
-    def _state(self) -> dict[str, NDArray[Any]]:
+    def _state(self) -> State:
         noisy = np.concatenate([np.ravel(np.asarray(m.values)) for m in self.measurements_])
         sigma, objective = np.array(self.measurements_[0].sigma), np.array(self.objective_)
         return {"counts": self.counts_, "objective": objective, "noisy": noisy, "sigma": sigma}
 
-    def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def _restore(self, state: State) -> None:
         self.counts_, self.objective_ = state["counts"], float(state["objective"])
         self.measurements_, at = [], 0
         for q in _up_to(self.domain_, self.order):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.cluster.hierarchy import DisjointSet
 
 from marginalia.data.table import Table
@@ -17,6 +15,7 @@ from marginalia.marginals.estimation import Measurement, estimate
 from marginalia.marginals.model import GraphicalModel
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.relation import Relation
+from marginalia.synthesis.base import Array, State
 from marginalia.synthesis.measuring import WorkloadSynthesizer, number_of_records
 
 
@@ -71,7 +70,7 @@ class GaussianMarginals(WorkloadSynthesizer):
         public = ledger.relation is Relation.REPLACE_ONE
         self.n_rows_ = table.n_rows if public else round(number_of_records(table, ledger, self.measurements_))
 
-    def marginal(self, attributes: Sequence[str]) -> NDArray[np.float64]:
+    def marginal(self, attributes: Sequence[str]) -> Array:
         """Return noisy counts: the table measured on these attributes, or the best mean of sums of measured tables.
 
         Shape: sizes of `attributes` in the order given. Where no table was measured on exactly these, the sums of all
@@ -86,7 +85,7 @@ class GaussianMarginals(WorkloadSynthesizer):
         names, table, _ = self._answer(attributes)
         return np.transpose(table, [names.index(a) for a in attributes])
 
-    def _answer(self, attributes: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.float64], float]:
+    def _answer(self, attributes: Sequence[str]) -> tuple[tuple[str, ...], Array, float]:
         """Return the attributes in domain order, `marginal` on them, and the standard deviation of its noise."""
         wanted = tuple(sorted(attributes, key=self.domain_.index))
         if len(set(wanted)) != len(wanted):
@@ -135,12 +134,12 @@ class GaussianMarginals(WorkloadSynthesizer):
         tree = [y_jk for _, y_jk in ordered if parts.merge(*y_jk.attributes)]
         return estimate(self.domain_, [*(Measurement(*y) for y in one_way.values()), *tree], total=total)
 
-    def _state(self) -> dict[str, NDArray[Any]]:
+    def _state(self) -> State:
         tables = {f"values_{i}": np.asarray(m.values) for i, m in enumerate(self.measurements_)}
         names = [",".join(str(self.domain_.index(a)) for a in m.attributes) for m in self.measurements_]
         return {"cliques": np.array(names), "sigma": np.array([m.sigma for m in self.measurements_]), **tables}
 
-    def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def _restore(self, state: State) -> None:
         self._tree = None
         self.measurements_ = [
             Measurement(

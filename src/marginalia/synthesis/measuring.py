@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -42,6 +43,7 @@ def number_of_records(table: Table, ledger: Ledger, measured: Sequence[Measureme
     return max(1.0, float(table.n_rows)) if ledger.relation is Relation.REPLACE_ONE else estimate_total(measured)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class WorkloadSynthesizer(Synthesizer):
     """Parameters and release of those that measure every marginal of a workload at one scale.
 
@@ -50,20 +52,7 @@ class WorkloadSynthesizer(Synthesizer):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        workload: WorkloadLike = 2,
-        relation: str = "add_remove",
-        calibration: str = "tight",
-        random_state: int | np.random.SeedSequence | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon, delta=delta, relation=relation, calibration=calibration, random_state=random_state
-        )
-        self.workload = workload
+    workload: WorkloadLike = 2
 
     def _measure_workload(self, table: Table, ledger: Ledger, rng: np.random.Generator) -> list[Measurement]:
         marginals = Workload.parse(self.workload, table.domain).names(table.domain)

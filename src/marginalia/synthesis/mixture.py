@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from marginalia.data.table import Table
 from marginalia.marginals.elimination import Clique
-from marginalia.marginals.workload import WorkloadLike
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.relation import Relation
 from marginalia.synthesis.adaptive import AdaptiveRun
-from marginalia.synthesis.modelled import ModelSynthesizer
+from marginalia.synthesis.aim_budget import AdaptiveSynthesizer
+from marginalia.synthesis.base import Array, State
 from marginalia.synthesis.product_mixture import ProductMixture, fit
 
 FIRST_AND_LAST = 1000  # iterations of the fits before the first and after the last round
@@ -24,7 +22,8 @@ EACH_ROUND = 100
 TOLERANCE = 0.005
 
 
-class MixtureInference(ModelSynthesizer):
+@dataclass(eq=False, repr=False, kw_only=True)
+class MixtureInference(AdaptiveSynthesizer):
     """Measure the marginals on which a mixture of product distributions is worst, one after the other.
 
     AIM (McKenna, Mullins, Sheldon and Miklau 2022) with relaxed projection (Aydore et al. 2021; Liu et al. 2021) as
@@ -73,26 +72,7 @@ class MixtureInference(ModelSynthesizer):
     (True, (2, 3))
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        workload: WorkloadLike = 2,
-        components: int = 100,
-        max_cells: float = 1e6,
-        rounds: int | None = None,
-        relation: str = "add_remove",
-        calibration: str = "tight",
-        random_state: int | np.random.SeedSequence | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon, delta=delta, relation=relation, calibration=calibration, random_state=random_state
-        )
-        self.workload = workload
-        self.components = components
-        self.max_cells = max_cells
-        self.rounds = rounds
+    components: int = 100
 
     def _release(self, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
         run = _MixtureRun(self, table, ledger, rng)
@@ -101,11 +81,11 @@ class MixtureInference(ModelSynthesizer):
         self.selected_ = [run.names(r.marginal) for r in run.history]
         self.n_rows_ = table.n_rows if ledger.relation is Relation.REPLACE_ONE else round(self.model_.total)
 
-    def _state(self) -> dict[str, NDArray[Any]]:
+    def _state(self) -> State:
         selected = np.array([",".join(str(self.domain_.index(a)) for a in q) for q in self.selected_])
         return {"logits": self.model_.logits, "total": np.array(self.model_.total), "selected": selected}
 
-    def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def _restore(self, state: State) -> None:
         self.model_ = ProductMixture(self.domain_, float(state["total"]), state["logits"])
         self.selected_ = [tuple(self.domain_.names[int(a)] for a in str(q).split(",")) for q in state["selected"]]
 
@@ -131,7 +111,7 @@ class _MixtureRun(AdaptiveRun):
     def candidates(self) -> list[Clique]:
         return list(self.weights)
 
-    def expected(self, q: Clique) -> NDArray[np.float64]:
+    def expected(self, q: Clique) -> Array:
         return self.model.marginal(self.names(q))
 
     def refit(self, q: Clique) -> None:
@@ -148,7 +128,7 @@ class _MixtureScores:
 
     def __init__(self, run: _MixtureRun) -> None:
         self._run = run
-        self._kept: dict[Clique, NDArray[np.float64]] = {}
+        self._kept: dict[Clique, Array] = {}
 
     def begin_round(self, model: ProductMixture, noise: float) -> None:
         self._noise = noise
@@ -165,7 +145,7 @@ class _MixtureScores:
         distance = float(np.abs(self._counts(q) - expected).sum())
         return self._run.weights[q] * (distance - self._noise * expected.size)
 
-    def _counts(self, q: Clique) -> NDArray[np.float64]:
+    def _counts(self, q: Clique) -> Array:
         counts = self._kept.get(q)
         if counts is None:
             counts = self._run.table.counts(self._run.names(q)).astype(np.float64)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from marginalia.data.table import Table
 from marginalia.marginals.model import GraphicalModel
-from marginalia.synthesis.base import Synthesizer
+from marginalia.synthesis.base import Array, State, Synthesizer
 
 
 class ModelSynthesizer(Synthesizer):
@@ -23,7 +22,7 @@ class ModelSynthesizer(Synthesizer):
 
     model_: Any  # a GraphicalModel, unless a subclass says otherwise
 
-    def marginal(self, attributes: Sequence[str]) -> NDArray[np.float64]:
+    def marginal(self, attributes: Sequence[str]) -> Array:
         """Return the model's marginal as counts, shape = sizes of `attributes` in the order given."""
         self._check_fitted()
         return self.model_.marginal(attributes)
@@ -31,8 +30,8 @@ class ModelSynthesizer(Synthesizer):
     def _sample(self, n_rows: int, rng: np.random.Generator) -> Table:
         return self.model_.sample(n_rows, rng)
 
-    def _state(self) -> dict[str, NDArray[Any]]:
+    def _state(self) -> State:
         return self.model_.state()
 
-    def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def _restore(self, state: State) -> None:
         self.model_ = GraphicalModel.from_state(self.domain_, state)

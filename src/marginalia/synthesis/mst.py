@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.cluster.hierarchy import DisjointSet
 
 from marginalia.data.table import Table
@@ -18,6 +16,7 @@ from marginalia.privacy.calibration import zcdp_rho
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.selection import exponential
 from marginalia.privacy.relation import Relation
+from marginalia.synthesis.base import Array, State
 from marginalia.synthesis.compression import Compression
 from marginalia.synthesis.measuring import measure_all, number_of_records
 from marginalia.synthesis.modelled import ModelSynthesizer
@@ -94,13 +93,13 @@ class MST(ModelSynthesizer):
         self.model_ = estimate(compressed.domain, [*one_ways, *pairs], total=total)
         self.n_rows_ = table.n_rows if ledger.relation is Relation.REPLACE_ONE else round(total)
 
-    def _adjusted(self, name: str, y: NDArray[np.float64], total: float) -> NDArray[np.float64]:
+    def _adjusted(self, name: str, y: Array, total: float) -> Array:
         """Return the compressed counts with sum `total`: what is missing is shared in proportion to the variances."""
         small = self._compression.compress_one_way(name, y)
         share = self._compression.multiplicity(name) / y.size
         return small + share * (total - small.sum())
 
-    def marginal(self, attributes: Sequence[str]) -> NDArray[np.float64]:
+    def marginal(self, attributes: Sequence[str]) -> Array:
         """Return the model's marginal as counts, shape = sizes of `attributes` in the order given.
 
         Merged values share their count evenly.
@@ -111,12 +110,12 @@ class MST(ModelSynthesizer):
     def _sample(self, n_rows: int, rng: np.random.Generator) -> Table:
         return self._compression.expand(self.model_.sample(n_rows, rng), rng)
 
-    def _state(self) -> dict[str, NDArray[Any]]:
+    def _state(self) -> State:
         positions = [[self.domain_.index(a) for a in edge] for edge in self.tree_]
         codes = {f"codes_{j}": self._compression.codes[a] for j, a in enumerate(self.domain_.names)}
         return {**self.model_.state(), "tree": np.array(positions, dtype=np.int64).reshape(-1, 2), **codes}
 
-    def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def _restore(self, state: State) -> None:
         names = self.domain_.names
         self._compression = Compression(self.domain_, {a: state[f"codes_{j}"] for j, a in enumerate(names)})
         self.model_ = GraphicalModel.from_state(self._compression.compressed_domain, state)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +14,14 @@ from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
-from marginalia.synthesis.base import Synthesizer
+from marginalia.synthesis.base import Array, State, Synthesizer
 from marginalia.synthesis.chebyshev.axes import Axis, code_values
 from marginalia.synthesis.chebyshev.grids import MAX_CELLS, Mode, choose_axes
 from marginalia.synthesis.chebyshev.release import FIRST_ORDER_ITERATIONS, release_density
 from marginalia.synthesis.weighted import check_sampling, copies
 
-Array = NDArray[np.float64]
 
-
+@dataclass(eq=False, repr=False, kw_only=True)
 class ChebyshevMomentMatching(Synthesizer):
     """Synthetic data for smooth queries: publish noisy Chebyshev moments, fit a density on a grid.
 
@@ -91,34 +91,15 @@ class ChebyshevMomentMatching(Synthesizer):
     RELATIONS: ClassVar[tuple[str, ...]] = ("replace_one",)
     CALIBRATIONS: ClassVar[tuple[str, ...]] = ("tight", "corrected", "published")
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        k: int = 2,
-        m: int | Sequence[int] | None = None,
-        mode: Mode = "practical",
-        calibration: str = "tight",
-        relation: str = "replace_one",
-        c: float = 1.6,
-        tolerance: float = 0.1,
-        max_iterations: int = FIRST_ORDER_ITERATIONS,
-        max_cells: int = MAX_CELLS,
-        sampling: str = "apportion",
-        random_state: int | np.random.SeedSequence | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon, delta=delta, relation=relation, calibration=calibration, random_state=random_state
-        )
-        self.k = k
-        self.m = m
-        self.mode = mode
-        self.c = c
-        self.tolerance = tolerance
-        self.max_iterations = max_iterations
-        self.max_cells = max_cells
-        self.sampling = sampling
+    relation: str = "replace_one"
+    k: int = 2
+    m: int | Sequence[int] | None = None
+    mode: Mode = "practical"
+    c: float = 1.6
+    tolerance: float = 0.1
+    max_iterations: int = FIRST_ORDER_ITERATIONS
+    max_cells: int = MAX_CELLS
+    sampling: str = "apportion"
 
     def marginal(self, attributes: Sequence[str]) -> Array:
         """Return the density's marginal as counts; see `Synthesizer.marginal`."""
@@ -198,7 +179,7 @@ class ChebyshevMomentMatching(Synthesizer):
             for axis, size in zip(self.axes_, self.domain_.sizes, strict=True)
         ]
 
-    def _state(self) -> dict[str, NDArray[Any]]:
+    def _state(self) -> State:
         axes = {f"points_{i}": a.points for i, a in enumerate(self.axes_)}
         return {
             **axes,
@@ -210,7 +191,7 @@ class ChebyshevMomentMatching(Synthesizer):
             "message": np.array(self.message_),
         }
 
-    def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def _restore(self, state: State) -> None:
         self.weights_ = state["weights"]
         self.axes_ = tuple(
             Axis(state[f"points_{i}"], int(m), kind.item())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, get_args
 
 import numpy as np
@@ -15,7 +16,7 @@ from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian, laplace
 from marginalia.privacy.relation import Relation
-from marginalia.synthesis.base import Synthesizer
+from marginalia.synthesis.base import Array, State, Synthesizer
 from marginalia.synthesis.reduced_space.column_generation import fit_columns
 from marginalia.synthesis.reduced_space.families import Family, Kind
 from marginalia.synthesis.reduced_space.guarantees import gaussian_sigma, laplace_scale, noise_quantile
@@ -24,12 +25,11 @@ from marginalia.synthesis.reduced_space.sampling import SamplingMeasure, release
 from marginalia.synthesis.reduced_space.spaces import Cube, FitName, Pool, SpaceName, choose_space
 from marginalia.synthesis.weighted import check_sampling, copies
 
-Array = NDArray[np.float64]
-
 ARRAYS = ("support", "weights", "averages", "fitted")  # what a file keeps of a fit, beside three numbers
 SLACK = 1.05  # the maximum-entropy fit allows this much more than the optimum t*
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ReducedSpaceLP(Synthesizer):
     """Synthetic data in a reduced space: noisy averages of test functions, then the best density on few points.
 
@@ -103,36 +103,17 @@ class ReducedSpaceLP(Synthesizer):
     RELATIONS: ClassVar[tuple[str, ...]] = ("replace_one", "add_remove")
     PURE: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        order: int = 2,
-        family: Kind = "parities",
-        calibration: str = "tight",
-        noise: str = "laplace",
-        space: SpaceName = "auto",
-        measure: str | SamplingMeasure = "tree",
-        n_points: int = 10_000,
-        solution: FitName = "maxent",
-        gap: float = 1e-4,
-        relation: str = "replace_one",
-        sampling: str = "apportion",
-        random_state: int | np.random.SeedSequence | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon, delta=delta, relation=relation, calibration=calibration, random_state=random_state
-        )
-        self.order = order
-        self.family = family
-        self.noise = noise
-        self.space = space
-        self.measure = measure
-        self.n_points = n_points
-        self.solution = solution
-        self.gap = gap
-        self.sampling = sampling
+    delta: float = 0.0
+    relation: str = "replace_one"
+    order: int = 2
+    family: Kind = "parities"
+    noise: str = "laplace"
+    space: SpaceName = "auto"
+    measure: str | SamplingMeasure = "tree"
+    n_points: int = 10_000
+    solution: FitName = "maxent"
+    gap: float = 1e-4
+    sampling: str = "apportion"
 
     def marginal(self, attributes: Sequence[str]) -> Array:
         """Return the fit's marginal as counts; see `Synthesizer.marginal`."""
@@ -260,11 +241,11 @@ class ReducedSpaceLP(Synthesizer):
         counts = copies(self.weights_, n_rows, self.sampling, rng)
         return Table(self.support_[rng.permutation(np.repeat(np.arange(counts.size), counts))], self.domain_)
 
-    def _state(self) -> dict[str, NDArray[Any]]:
+    def _state(self) -> State:
         arrays = {name: getattr(self, f"{name}_") for name in ARRAYS}
         return {**arrays, "numbers": np.array([self.scale_, self.optimum_, self.residual_])}
 
-    def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def _restore(self, state: State) -> None:
         for name in ARRAYS:
             setattr(self, f"{name}_", state[name])
         self.scale_, self.optimum_, self.residual_ = (float(v) for v in state["numbers"])
