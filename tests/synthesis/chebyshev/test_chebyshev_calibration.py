@@ -159,10 +159,10 @@ def test_split_records_stay_within_the_bound(degrees, k):
 
 def test_a_label_axis_is_exact():
     indices = Degrees((12, 12, 1), 1)
-    certified = tight_sensitivity(indices, [False, False, True])
+    certified = tight_sensitivity(indices, (False, False, True))
     assert certified == pytest.approx(657.77, abs=0.01)
     flipped = squared_distance(indices, np.array([1.0, 1, 1]), np.array([1.0, 1, -1]))
     assert 656 < attained_sensitivity(indices) <= certified
     assert flipped == pytest.approx(656.85, abs=0.01)  # the same point with the other label
     both = Degrees((1, 1), 2)
-    assert tight_sensitivity(both, [True, True]) == pytest.approx(attained_sensitivity(both))
+    assert tight_sensitivity(both, (True, True)) == pytest.approx(attained_sensitivity(both))

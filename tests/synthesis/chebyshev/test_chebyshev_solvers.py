@@ -6,14 +6,14 @@ from numpy.testing import assert_allclose
 
 from marginalia.synthesis.chebyshev.axes import Axis, histogram
 from marginalia.synthesis.chebyshev.calibration import noise_scale
-from marginalia.synthesis.chebyshev.first_order import admm, fista, project_simplex
+from marginalia.synthesis.chebyshev.first_order import first_order, project_simplex
 from marginalia.synthesis.chebyshev.interior_point import Objective, interior_point
 from marginalia.synthesis.chebyshev.moments import Degrees, MomentMap
 
 SOLVERS = {
     "interior point": lambda o, gap: interior_point(o, gap),
-    "fista": lambda o, gap: fista(o, gap, 30_000),
-    "admm": lambda o, gap: admm(o, gap, 30_000),
+    "fista": lambda o, gap: first_order("fista", o, gap, 30_000),
+    "admm": lambda o, gap: first_order("admm", o, gap, 30_000),
 }
 
 
@@ -54,7 +54,7 @@ def test_reference_optimum_in_the_plane(name):
 def noisy_problem(axes: list[Axis], k: int) -> tuple[Objective, float, float]:
     """A private release of 2,000 records: (objective, N₀, F at the true histogram)."""
     rng = np.random.default_rng(3)
-    indices = Degrees([a.degree for a in axes], k)
+    indices = Degrees(tuple(a.degree for a in axes), k)
     moment_map = MomentMap(axes)
     H = histogram(axes, rng.uniform(-1, 0.5, (2000, len(axes))))
     sigma = noise_scale(indices, 2000, 1.0, 1e-6, calibration="tight")

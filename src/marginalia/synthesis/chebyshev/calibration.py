@@ -6,7 +6,6 @@ All squared sensitivities are of the vector (M_K / ‖K‖^(k/2))_K when one of 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -53,30 +52,23 @@ def attained_sensitivity(indices: Degrees) -> float:
     return 2 * float(c.sum() - h.min())
 
 
-def tight_sensitivity(indices: Degrees, binary: Sequence[bool] | None = None) -> float:
+@lru_cache(maxsize=64)  # a release asks for it twice, and those of a sweep share it
+def tight_sensitivity(indices: Degrees, binary: tuple[bool, ...] = ()) -> float:
     """Certified n²Δ²: 2(h(0) - min h + slack), within a few percent of the attained one at equal degrees.
 
     With h(φ) = Σ w_K 2^nnz(K) Π cos(K_i φ_i), the kernel of the features is an average of h over sign patterns, so
     n²Δ² <= 2(h(0) - min h). The minimum is taken over a lattice; h is even and periodic, so its gradient vanishes at
-    the minimiser and a second-order Taylor term bounds what the lattice misses. `binary` axes only take the values -1
-    and +1: φ in {0, π} is exact there.
+    the minimiser and a second-order Taylor term bounds what the lattice misses. Axes marked in `binary` (default: none)
+    only take the values -1 and +1: φ in {0, π} is exact there.
 
     >>> round(tight_sensitivity(Degrees((4,), 2)), 4)
     8.891
     """
-    two_valued = (False,) * len(indices.degrees) if binary is None else tuple(binary)
-    return _tight(indices.degrees, indices.k, two_valued)
-
-
-@lru_cache(maxsize=64)  # a release asks for it twice, and those of a sweep share it
-def _tight(degrees: tuple[int, ...], k: int, binary: tuple[bool, ...]) -> float:
-    indices = Degrees(degrees, k)
     c = 2**indices.support * indices.noise_weights
-    free = [i for i, two_valued in enumerate(binary) if not two_valued]
-    limit = math.floor(LATTICE_POINTS ** (1 / max(1, len(free))))
+    limit = math.floor(LATTICE_POINTS ** (1 / max(1, len(indices.degrees) - sum(binary))))
     h, spread = c, np.zeros(c.shape)
-    for i, m in enumerate(degrees):
-        if binary[i]:
+    for i, m in enumerate(indices.degrees):
+        if binary and binary[i]:
             cosines = np.stack([np.ones(m + 1), (-1.0) ** np.arange(m + 1)])
             h = np.moveaxis(np.tensordot(cosines, h, axes=(1, i)), 0, i)
             continue
@@ -93,13 +85,7 @@ def _tight(degrees: tuple[int, ...], k: int, binary: tuple[bool, ...]) -> float:
 
 
 def noise_scale(
-    indices: Degrees,
-    n: int,
-    epsilon: float,
-    delta: float,
-    *,
-    calibration: str,
-    binary: Sequence[bool] | None = None,
+    indices: Degrees, n: int, epsilon: float, delta: float, *, calibration: str, binary: tuple[bool, ...] = ()
 ) -> float:
     """Return σ: moment K of `n` records is released with noise of standard deviation σ·‖K‖^(k/2).
 

@@ -11,12 +11,9 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from marginalia.synthesis.chebyshev.axes import Axis
+from marginalia.synthesis.chebyshev.axes import Array, Axis
 from marginalia.synthesis.chebyshev.moments import Degrees
-
-Array = NDArray[np.float64]
 
 QUADRATURE_POINTS = 1 << 17
 
@@ -111,9 +108,8 @@ def a_priori_bound(axes: tuple[Axis, ...], k: int, sigma: float, tolerance: floa
     >>> round(a_priori_bound((Axis.gauss(16, 1),), k=1, sigma=0.001, tolerance=0.1), 4)
     0.3246
     """
-    indices = Degrees([a.degree for a in axes], k)
+    indices = Degrees(tuple(a.degree for a in axes), k)
     noise = (2 + math.sqrt(tolerance)) * sigma * math.sqrt(indices.total_weight)
-    degree = min(a.degree for a in axes)
-    return (
-        _rasterising_error(axes, k) + tail(degree, k, len(axes)) + math.sqrt(smoothness_constant(k, len(axes))) * noise
-    )
+    d = len(axes)
+    deterministic = _rasterising_error(axes, k) + tail(min(indices.degrees), k, d)
+    return deterministic + math.sqrt(smoothness_constant(k, d)) * noise

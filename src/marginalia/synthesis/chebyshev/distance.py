@@ -10,16 +10,14 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from marginalia.errors import InputError
 from marginalia.synthesis import programs
+from marginalia.synthesis.chebyshev.axes import Array
 from marginalia.synthesis.chebyshev.constants import fejer_korovkin, smoothness_constant
 from marginalia.synthesis.chebyshev.measures import AnyMeasure, GridMeasure
 from marginalia.synthesis.chebyshev.moments import Degrees, polynomials
-
-Array = NDArray[np.float64]
 
 UPPER_DEGREE = {1: 256, 2: 512, 3: 64, 4: 16}
 FREQUENCIES = {1: (0.25, 60.0), 2: (0.5, 30.0), 3: (1.0, 12.0), 4: (1.0, 6.0)}  # dimension: (step, largest)
@@ -60,15 +58,13 @@ def distance_on_line(p: AnyMeasure, q: AnyMeasure, k: int, *, n_intervals: int =
     for order in range(1, k):
         difference = sparse.diags_array(
             [(-1) ** (order - i) * math.comb(order, i) * ones[: N + 1 - order] for i in range(order + 1)],
-            offsets=list(range(order + 1)),
+            offsets=range(order + 1),
             shape=(N + 1 - order, N + 1),
         )
         rows += [difference, -difference]
         limits.append(np.full(2 * (N + 1 - order), s**order))
-    solved = programs.solve(
-        -b, A_ub=sparse.vstack(rows).tocsr(), b_ub=np.concatenate(limits), bounds=(-1, 1), method="highs"
-    )
-    value = -float(solved.fun)
+    A, limit = sparse.vstack(rows).tocsr(), np.concatenate(limits)
+    value = -float(programs.solve(-b, A_ub=A, b_ub=limit, bounds=(-1, 1), method="highs").fun)
     if k == 2:
         return Bounds(value, value + s / 2 * area)
     slack = s * s / 8 * area
@@ -121,14 +117,9 @@ def earth_mover(p: GridMeasure, q: GridMeasure) -> float:
     D = sparse.csr_array(
         (np.repeat([1.0, -1.0], edge.size), (np.tile(edge, 2), np.concatenate([head, end]))), (edge.size, index.size)
     )
-    free: list[tuple[float | None, float | None]] = [(None, None)] * (index.size - 1)
-    solved = programs.solve(
-        -(p.q - q.q).ravel(),
-        A_ub=sparse.vstack([D, -D]).tocsr(),
-        b_ub=np.tile(length, 2),
-        bounds=[(0.0, 0.0), *free],  # potentials are free up to a constant
-    )
-    return -float(solved.fun)
+    bounds = [(0.0, 0.0), *[(None, None)] * (index.size - 1)]  # potentials are free up to a constant
+    both = sparse.vstack([D, -D]).tocsr()
+    return -float(programs.solve(-(p.q - q.q).ravel(), A_ub=both, b_ub=np.tile(length, 2), bounds=bounds).fun)
 
 
 def cosine_lower_bound(
@@ -146,7 +137,7 @@ def cosine_lower_bound(
     step, largest = step or default_step, largest or default_largest
     a = step * np.arange(-round(largest / step), round(largest / step) + 1)
     difference = np.abs(p.means(lambda x: np.exp(1j * np.outer(a, x))) - q.means(lambda x: np.exp(1j * np.outer(a, x))))
-    size = np.max(np.meshgrid(*(np.abs(a),) * p.d, indexing="ij", sparse=False), axis=0)
+    size = np.max(np.meshgrid(*(np.abs(a),) * p.d, indexing="ij"), axis=0)
     size[size == 0] = np.inf
     return float((difference / np.maximum(size, size**k)).max())
 

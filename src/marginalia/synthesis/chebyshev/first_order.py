@@ -6,11 +6,9 @@ import itertools
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from marginalia.synthesis.chebyshev.axes import Array
 from marginalia.synthesis.chebyshev.interior_point import Objective, Solution
-
-Array = NDArray[np.float64]
 
 CHECK_EVERY = 10  # iterations between two looks at the gap
 RELAXATION = 1.6
@@ -30,34 +28,19 @@ def project_simplex(v: Array) -> Array:
     return np.maximum(v - excess[last], 0.0)
 
 
-def fista(objective: Objective, tolerance: float, max_iterations: int) -> Solution:
-    """Accelerated projected gradient with restart (Beck & Teboulle 2009; O'Donoghue & Candès 2015).
+def first_order(solver: str, objective: Objective, tolerance: float, max_iterations: int) -> Solution:
+    """Return the best of the start, every tenth and the last iterate, stopping at the duality gap `tolerance`.
 
-    Stops at the duality gap `tolerance`; returns the best iterate looked at, whose gap may exceed it.
-
-    >>> from marginalia.synthesis.chebyshev.axes import Axis
-    >>> from marginalia.synthesis.chebyshev.moments import MomentMap
-    >>> objective = Objective(MomentMap([Axis.midpoints(2, degree=1)]), np.array([1.0, 0.5]), np.array([0.0, 1.0]))
-    >>> fista(objective, 1e-9, 100).z.round(3)
-    array([0.323, 0.677])
-    """
-    return _best(_fista(objective), objective, tolerance, max_iterations)
-
-
-def admm(objective: Objective, tolerance: float, max_iterations: int) -> Solution:
-    """Alternating directions on Gauss grids, where A Aᵀ = R^d I makes the quadratic step exact; stops as `fista` does.
+    ``fista``: accelerated projected gradient with restart (Beck & Teboulle 2009; O'Donoghue & Candès 2015); ``admm``:
+    alternating directions on Gauss grids, where A Aᵀ = R^d I makes the quadratic step exact.
 
     >>> from marginalia.synthesis.chebyshev.axes import Axis
     >>> from marginalia.synthesis.chebyshev.moments import MomentMap
-    >>> moments = MomentMap([Axis.gauss(1, 1, n_points=2)])
-    >>> admm(Objective(moments, np.array([1.0, 0.5]), np.array([0.0, 1.0])), 1e-9, 100).z.round(3)
-    array([0.75, 0.25])
+    >>> objective = Objective(MomentMap([Axis.gauss(1, 1, n_points=2)]), np.array([1.0, 0.5]), np.array([0.0, 1.0]))
+    >>> [first_order(solver, objective, 1e-9, 100).z.round(3).tolist() for solver in ("fista", "admm")]
+    [[0.75, 0.25], [0.75, 0.25]]
     """
-    return _best(_admm(objective), objective, tolerance, max_iterations)
-
-
-def _best(iterates: Iterator[Array], objective: Objective, tolerance: float, max_iterations: int) -> Solution:
-    """Return the iterate with the smallest gap, looking at the start and then at every tenth and the last."""
+    iterates = {"fista": _fista, "admm": _admm}[solver](objective)
     start = next(iterates)
     best = Solution(start, objective.gap(start), 0)
     for iteration, z in enumerate(itertools.islice(iterates, max_iterations), start=1):
@@ -88,8 +71,7 @@ def _fista(objective: Objective) -> Iterator[Array]:
 
 
 def _admm(objective: Objective) -> Iterator[Array]:
-    A, omega = objective.map, objective.weights
-    norm = float(A.n_cells)
+    A, omega, norm = objective.map, objective.weights, float(objective.map.n_cells)
     rho = float(np.median(omega[omega > 0])) * norm
     pull = A.adjoint(omega * objective.target)
     u = objective.uniform()
@@ -114,10 +96,8 @@ def _lipschitz(objective: Objective) -> float:
     A, omega = objective.map, objective.weights
     if A.is_orthogonal:
         return float(omega.max()) * A.n_cells
-    v = omega.copy()
-    value = 1.0
+    v, root = omega, np.sqrt(omega)
     for _ in range(POWER_ITERATIONS):
         v = v / np.linalg.norm(v)
-        v = np.sqrt(omega) * A.apply(A.adjoint(np.sqrt(omega) * v))
-        value = float(np.linalg.norm(v))
-    return 1.05 * value
+        v = root * A.apply(A.adjoint(root * v))
+    return 1.05 * float(np.linalg.norm(v))

@@ -33,24 +33,11 @@ def choose_axes(
 ) -> tuple[tuple[Axis, ...], tuple[int, ...]]:
     """Return the axes of a release, and the degree that was asked for on each before anything lowered it.
 
-    Parameters
-    ----------
-    sizes : sequence of int or None
-        Number of ordered codes of each column, None for a continuous one; two codes become -1 and +1.
-    n : int
-        Public number of records.
-    epsilon, delta, k, m, c, mode, max_cells
-        As in `ChebyshevMomentMatching`. Without `m` the degrees are lowered until there are at most 1,500 moments: too
-        large a degree does little harm and a fit that is not solved does much. Where codes make too many cells,
-        ``practical`` takes Gauss nodes, as for continuous columns.
+    `sizes` are the numbers of ordered codes, None for a continuous column; two codes become -1 and +1. Without `m` the
+    degrees are lowered until there are at most 1,500 moments: too large a degree does little harm and a fit that is not
+    solved does much. Where codes make too many cells, ``practical`` takes Gauss nodes, as for continuous columns. What
+    is out of range or too large is refused.
 
-    Raises
-    ------
-    InputError
-        A parameter is out of range, or the grid or the moments are too many; one line with size and limit.
-
-    Examples
-    --------
     >>> rule = {"n": 10_000, "epsilon": 1.0, "delta": 1e-5, "k": 2, "c": 1.6, "mode": "practical"}
     >>> axes, requested = choose_axes([2, 40], m=5, **rule)
     >>> [(a.kind, a.size, a.degree) for a in axes], requested
@@ -72,16 +59,15 @@ def choose_axes(
     if moments > MAX_MOMENTS:
         raise InputError(f"chebyshev: {moments} moments (m={_text(degrees)}) exceed {MAX_MOMENTS}; lower m")
     practical = _practical(sizes, degrees, k, max_cells)
-    axes = [Axis.uniform(a, k) for a in degrees] if mode == "paper" else practical
-    cells = math.prod(a.degree**k for a in axes) if mode == "paper" else math.prod(a.size for a in axes)
+    smaller = math.prod(a.size for a in practical)
+    cells = math.prod(a**k for a in degrees) if mode == "paper" else smaller
     if cells > max_cells:
-        smaller = math.prod(a.size for a in practical)
         hint = f"use mode=practical ({smaller} cells)" if mode == "paper" and smaller <= max_cells else "lower m or k"
         raise InputError(
             f"chebyshev: {cells} grid cells (mode={mode}, m={_text(degrees)}, k={k}, d={len(sizes)}) exceed "
             f"max_cells={max_cells}; {hint}"
         )
-    return tuple(axes), requested
+    return tuple(Axis.uniform(a, k) for a in degrees) if mode == "paper" else tuple(practical), requested
 
 
 def _practical(sizes: Sequence[int | None], degrees: Sequence[int], k: int, max_cells: int) -> list[Axis]:
@@ -94,8 +80,7 @@ def _practical(sizes: Sequence[int | None], degrees: Sequence[int], k: int, max_
     # Too many cells: Gauss nodes on the longest code axes that have more codes than those.
     for i in sorted(range(len(axes)), key=lambda i: -axes[i].size):
         if math.prod(a.size for a in axes) > max_cells and axes[i].kind == "midpoints":
-            coarser = Axis.gauss(degrees[i], k)
-            axes[i] = coarser if coarser.size < axes[i].size else axes[i]
+            axes[i] = min(axes[i], Axis.gauss(degrees[i], k), key=lambda axis: axis.size)
     return axes
 
 

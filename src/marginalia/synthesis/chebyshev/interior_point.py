@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from marginalia.synthesis.chebyshev.axes import Array
 from marginalia.synthesis.chebyshev.moments import MomentMap
-
-Array = NDArray[np.float64]
 
 MAX_ITERATIONS = 80
 PATIENCE = 3  # iterations without a better gap: the floor of double precision is reached
@@ -31,6 +29,7 @@ class Solution:
     iterations: int
 
 
+@dataclass(frozen=True, eq=False)
 class Objective:
     """F(z) = ½ Σ_K ω_K ((Az)_K - m_K)², target m and weights ω of shape (m_1 + 1, …, m_d + 1), ω_0 = 0.
 
@@ -40,10 +39,9 @@ class Objective:
     array([ 0.707, -0.707])
     """
 
-    def __init__(self, moment_map: MomentMap, target: Array, weights: Array) -> None:
-        self.map = moment_map
-        self.target = target
-        self.weights = weights
+    map: MomentMap
+    target: Array
+    weights: Array
 
     def gradient(self, z: Array) -> Array:
         """∇F(z)."""
@@ -83,14 +81,14 @@ def interior_point(objective: Objective, tolerance: float) -> Solution:
     for iteration in range(1, MAX_ITERATIONS + 1):
         if best.gap <= tolerance or stalled == PATIENCE:
             break
-        newton = _Newton.at(objective, z, s, gradient + multiplier - s)
-        if newton is None:
+        step = _newton(objective, z, s, gradient + multiplier - s)
+        if step is None:
             break
         mu = float(np.vdot(z, s)) / z.size
-        dz, _, ds = newton.step(-z * s)
+        dz, _, ds = step(-z * s)
         affine = float(np.vdot(z + _length(z, dz, 1.0) * dz, s + _length(s, ds, 1.0) * ds)) / z.size
         centre = (max(affine, 0.0) / mu) ** 3 * mu
-        dz, change, ds = newton.step(centre - z * s - dz * ds)
+        dz, change, ds = step(centre - z * s - dz * ds)
         length = min(1.0, TO_BOUNDARY * min(_length(z, dz, 2.0), _length(s, ds, 2.0)))
         z = z + length * dz
         s = s + length * ds
@@ -105,44 +103,34 @@ def interior_point(objective: Objective, tolerance: float) -> Solution:
     return best
 
 
-@dataclass(frozen=True)
-class _Newton:
-    """The linear system of one iterate, factored."""
+def _newton(
+    objective: Objective, z: Array, s: Array, dual: Array
+) -> Callable[[Array], tuple[Array, float, Array]] | None:
+    """Factor I + B diag(z/s) Bᵀ and return the Newton step; None when rounding has made the matrix indefinite."""
+    root, D = np.sqrt(objective.weights), z / s
+    T = objective.map.gram(D)
+    T *= root.ravel()
+    T *= root.ravel()[:, None]
+    factor = _cholesky(T)
+    if factor is None:
+        return None
 
-    map: MomentMap
-    root: Array
-    z: Array
-    s: Array
-    dual: Array
-    factor: tuple[Array, bool]
+    def inverse(v: Array) -> Array:
+        """(BᵀB + D⁻¹)⁻¹ v = D v - D Bᵀ (I + T)⁻¹ B D v."""
+        Dv = D * v
+        inner = cho_solve(factor, (root * objective.map.apply(Dv)).ravel(), check_finite=False)
+        return Dv - D * objective.map.adjoint(root * inner.reshape(root.shape))
 
-    @classmethod
-    def at(cls, objective: Objective, z: Array, s: Array, dual: Array) -> _Newton | None:
-        """Factor I + B diag(z/s) Bᵀ; None when rounding has made it indefinite."""
-        root = np.sqrt(objective.weights)
-        T = objective.map.gram(z / s)
-        T *= root.ravel()
-        T *= root.ravel()[:, None]
-        factor = _cholesky(T)
-        return None if factor is None else cls(objective.map, root, z, s, dual, factor)
+    ones = inverse(np.ones_like(z))  # for the constraint Σz = 1
 
-    def inverse(self, v: Array) -> Array:
-        """(BᵀB + D⁻¹)⁻¹ v = D v - D Bᵀ (I + T)⁻¹ B D v, D = diag(z/s)."""
-        Dv = self.z / self.s * v
-        inner = cho_solve(self.factor, (self.root * self.map.apply(Dv)).ravel(), check_finite=False)
-        return Dv - self.z / self.s * self.map.adjoint(self.root * inner.reshape(self.root.shape))
+    def step(complement: Array) -> tuple[Array, float, Array]:
+        """(dz, d multiplier, ds) that changes z∘s by `complement` to first order."""
+        u = inverse(complement / z - dual)
+        change = (float(u.sum()) + float(z.sum()) - 1) / float(ones.sum())
+        dz = u - change * ones
+        return dz, change, (complement - s * dz) / z
 
-    @cached_property
-    def ones(self) -> Array:
-        """The inverse times the constraint Σz = 1."""
-        return self.inverse(np.ones_like(self.z))
-
-    def step(self, complement: Array) -> tuple[Array, float, Array]:
-        """Newton step (dz, d multiplier, ds) that changes z∘s by `complement` to first order."""
-        u = self.inverse(complement / self.z - self.dual)
-        change = (float(u.sum()) + float(self.z.sum()) - 1) / float(self.ones.sum())
-        dz = u - change * self.ones
-        return dz, change, (complement - self.s * dz) / self.z
+    return step
 
 
 def _length(x: Array, dx: Array, largest: float) -> float:

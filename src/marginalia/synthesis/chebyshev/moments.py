@@ -7,14 +7,12 @@ the arcsine measure, |T̄_K| <= 2^(nnz(K)/2).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property, reduce
 
 import numpy as np
-from numpy.typing import NDArray
 
-from marginalia.synthesis.chebyshev.axes import Axis
-
-Array = NDArray[np.float64]
+from marginalia.synthesis.chebyshev.axes import Array, Axis
 
 
 def polynomials(x: Array, degree: int) -> Array:
@@ -42,6 +40,7 @@ def along(tensor: Array, matrices: Sequence[Array]) -> Array:
     return tensor
 
 
+@dataclass(frozen=True)
 class Degrees:
     """The multi-indices {0..m_1} x … x {0..m_d} and what the method weighs them by for smoothness `k`.
 
@@ -51,9 +50,8 @@ class Degrees:
            [0.25, 0.2 ]])
     """
 
-    def __init__(self, degrees: Sequence[int], k: int) -> None:
-        self.degrees = tuple(degrees)
-        self.k = k
+    degrees: tuple[int, ...]
+    k: int
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -10,21 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from marginalia.errors import InputError
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gdp_epsilon
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian
-from marginalia.synthesis.chebyshev.axes import Axis, histogram
+from marginalia.synthesis.chebyshev.axes import Array, Axis, histogram
 from marginalia.synthesis.chebyshev.calibration import attained_sensitivity, noise_scale, tight_sensitivity
-from marginalia.synthesis.chebyshev.first_order import admm, fista
+from marginalia.synthesis.chebyshev.first_order import first_order
 from marginalia.synthesis.chebyshev.interior_point import Objective, Solution, interior_point
 from marginalia.synthesis.chebyshev.measures import GridMeasure
 from marginalia.synthesis.chebyshev.moments import Degrees, MomentMap
-
-Array = NDArray[np.float64]
 
 INTERIOR_POINT_MOMENTS = 2500  # about five M x M arrays: 250 MB
 FIRST_ORDER_ITERATIONS = 300
@@ -72,31 +69,14 @@ def release_density(
     tolerance: float = 0.1,
     max_iterations: int = FIRST_ORDER_ITERATIONS,
 ) -> Density:
-    """Release the distribution of `points` by moment matching (Algorithm 1).
+    """Release the distribution of `points`, (n, d) in [-1, 1] with n public, by moment matching (Algorithm 1).
 
     Deviations: the grid is whatever `axes` say; `tight` and `corrected` noise in place of the published one, which is
     too small; the fit stops at a duality gap of `tolerance` times half the noise, since solving on fits noise.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, d)
-        In [-1, 1]; n is public.
-    axes : sequence of Axis
-    k, epsilon, delta, calibration, tolerance, max_iterations
-        As in `ChebyshevMomentMatching`.
-    ledger : Ledger
-        Under ``replace_one``; gets one Gaussian event. With the published noise its sensitivity is the one that two
-        corners of the cube attain, if that refutes epsilon: what it then reports is a lower bound.
-    rng : numpy.random.Generator
-        One normal per moment.
+    The ledger gets one Gaussian event under ``replace_one``. With the published noise its sensitivity is the one that
+    two corners of the cube attain, if that refutes epsilon: what it then reports is a lower bound.
 
-    Raises
-    ------
-    InputError
-        No rows, points outside the public cube, or `tolerance` is not positive.
-
-    Examples
-    --------
     >>> x, ledger = np.linspace(-1, 1, 500)[:, None], Ledger("replace_one")
     >>> rule = {"k": 1, "epsilon": 1.0, "delta": 1e-5, "ledger": ledger, "rng": np.random.default_rng(0)}
     >>> density = release_density(x, [Axis.gauss(4, 1)], **rule)
@@ -110,15 +90,14 @@ def release_density(
     if not np.all(np.abs(points) <= 1):
         raise InputError("chebyshev: a value lies outside the public bounds [-1, 1]; scale and clamp the columns first")
     checks.positive("tolerance", tolerance)
-    indices = Degrees([a.degree for a in axes], k)
+    indices = Degrees(tuple(a.degree for a in axes), k)
     moment_map = MomentMap(axes)
-    binary = [a.kind == "binary" for a in axes]
+    binary = tuple(a.kind == "binary" for a in axes)
     sigma = noise_scale(indices, len(points), epsilon, delta, calibration=calibration, binary=binary)
     noise = indices.power(k / 2)
     scale = np.where(noise > 0, noise, 1.0)
-    inner = slice(1, None)  # K = 0 is the constant 1
     released = gaussian(
-        lambda: (moment_map.apply(histogram(axes, points)) / scale).ravel()[inner],
+        lambda: (moment_map.apply(histogram(axes, points)) / scale).ravel()[1:],  # K = 0 is the constant 1
         sensitivity=_recorded_sensitivity(indices, binary, sigma * len(points), epsilon, delta) / len(points),
         sigma=sigma,
         ledger=ledger,
@@ -126,38 +105,24 @@ def release_density(
         label=f"Chebyshev moments up to degree {'x'.join(str(a.degree) for a in axes)}",
     )
     moments = np.concatenate([[1.0], released]).reshape(indices.shape) * scale
-    solution, solver, half_noise = fit_moments(
-        moment_map, moments, indices, sigma=sigma, tolerance=tolerance, max_iterations=max_iterations
-    )
-    q = np.maximum(solution.z, 0.0)
-    return Density(
-        tuple(axes), q / q.sum(), moments, sigma, solution.gap / half_noise, tolerance, solver, solution.iterations
-    )
-
-
-def fit_moments(
-    moment_map: MomentMap, moments: Array, indices: Degrees, *, sigma: float, tolerance: float, max_iterations: int
-) -> tuple[Solution, str, float]:
-    """Minimise Σ ‖K‖^(-2k) (moment error)² over densities on the grid: (solution, solver, N₀).
-
-    >>> axes, indices = [Axis.midpoints(2, degree=1)], Degrees((1,), 2)
-    >>> rule = {"sigma": 0.1, "tolerance": 0.1, "max_iterations": 100}
-    >>> solution, solver, half_noise = fit_moments(MomentMap(axes), np.array([1.0, 0.5]), indices, **rule)
-    >>> solver, round(half_noise, 6)
-    ('interior_point', 0.005)
-    """
-    objective = Objective(moment_map, moments, indices.fit_weights)
     half_noise = 0.5 * sigma**2 * indices.total_weight
-    goal = tolerance * half_noise
-    if moments.size <= INTERIOR_POINT_MOMENTS:
-        return interior_point(objective, goal), "interior_point", half_noise
-    if indices.k >= 2 and moment_map.is_orthogonal:
-        return admm(objective, goal, max_iterations), "admm", half_noise
-    return fista(objective, goal, max_iterations), "fista", half_noise
+    objective = Objective(moment_map, moments, indices.fit_weights)
+    solver, solution = _fit(objective, tolerance * half_noise, k, max_iterations)
+    q = np.maximum(solution.z, 0.0)
+    gap = solution.gap / half_noise
+    return Density(tuple(axes), q / q.sum(), moments, sigma, gap, tolerance, solver, solution.iterations)
+
+
+def _fit(objective: Objective, gap: float, k: int, max_iterations: int) -> tuple[str, Solution]:
+    """Fit by the solver that suits the size and the grid; return its name too."""
+    if objective.target.size <= INTERIOR_POINT_MOMENTS:
+        return "interior_point", interior_point(objective, gap)
+    solver = "admm" if k >= 2 and objective.map.is_orthogonal else "fista"
+    return solver, first_order(solver, objective, gap, max_iterations)
 
 
 def _recorded_sensitivity(
-    indices: Degrees, binary: Sequence[bool], sigma: float, epsilon: float, delta: float
+    indices: Degrees, binary: tuple[bool, ...], sigma: float, epsilon: float, delta: float
 ) -> float:
     """Return the certified n·Δ, or the attained one where that alone proves that `sigma` does not keep epsilon."""
     attained = math.sqrt(attained_sensitivity(indices))

@@ -136,36 +136,20 @@ class ChebyshevMomentMatching(Synthesizer):
             raise InputError("chebyshev: the table has no rows, so it has no moments")
         self.n_rows_ = table.n_rows  # public under replace_one
         axes, self.m_requested_ = choose_axes(
-            table.domain.sizes,
-            n=table.n_rows,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            k=self.k,
-            m=self.m,
-            c=self.c,
-            mode=self.mode,
-            max_cells=self.max_cells,
-        )
+            table.domain.sizes, n=table.n_rows, epsilon=self.epsilon, delta=self.delta,
+            k=self.k, m=self.m, c=self.c, mode=self.mode, max_cells=self.max_cells,
+        )  # fmt: skip
         points = np.stack([code_values(a.size)[table.column(a.name)] for a in table.domain], axis=1)
         density = release_density(
-            points,
-            axes,
-            k=self.k,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            ledger=ledger,
-            rng=rng,
-            calibration=self.calibration,
-            tolerance=self.tolerance,
-            max_iterations=int(self.max_iterations),
-        )
+            points, axes, k=self.k, epsilon=self.epsilon, delta=self.delta, ledger=ledger, rng=rng,
+            calibration=self.calibration, tolerance=self.tolerance, max_iterations=int(self.max_iterations),
+        )  # fmt: skip
         self.axes_, self.weights_ = density.axes, density.q
         self.sigma_, self.gap_, self.message_ = density.sigma, density.gap, density.message
 
     def _sample(self, n_rows: int, rng: np.random.Generator) -> Table:
         counts = copies(self.weights_.ravel(), n_rows, self.sampling, rng)
-        cells = np.repeat(np.arange(counts.size), counts)
-        return self._decoded(rng.permutation(cells))
+        return self._decoded(rng.permutation(np.repeat(np.arange(counts.size), counts)))
 
     def _decoded(self, cells: NDArray[np.intp]) -> Table:
         nodes = np.unravel_index(cells, self.weights_.shape)
