@@ -125,14 +125,10 @@ class AdaptiveRun(ABC):
         """Choose a marginal by the exponential mechanism; only those that can still win are scored."""
         self.scores.begin_round(self.model, self.noise)
         winner = lazy_exponential(
-            self.scores.bounds(candidates),
-            lambda i: self.scores.score(candidates[i]),
-            epsilon=self.budget.epsilon * self._sharpening,
-            sensitivity=self._sensitivity(candidates),
-            ledger=self.ledger,
-            rng=self.rng,
-            label="select",
-        )
+            self.scores.bounds(candidates), lambda i: self.scores.score(candidates[i]),
+            epsilon=self.budget.epsilon * self._sharpening, sensitivity=self._sensitivity(candidates),
+            ledger=self.ledger, rng=self.rng, label="select",
+        )  # fmt: skip
         return candidates[winner]
 
     def record(self, q: Clique, candidates: Sequence[Clique], misfit: float) -> None:

@@ -155,10 +155,9 @@ class AIM(AdaptiveSynthesizer):
         self.workload_ = Workload.parse(self.workload, self.domain_, max_cells=self.max_cells)
         self.model_ = model("model_")
         self._previous = model("previous_")
-        rounds = json.loads(state["history"].tobytes())
         self.history_ = [
             Round(**{**r, "marginal": tuple(r["marginal"]), "candidates": {tuple(q): w for q, w in r["candidates"]}})
-            for r in rounds
+            for r in json.loads(state["history"].tobytes())
         ]
         self.rounds_ = len(self.history_)
 

@@ -57,11 +57,8 @@ class CandidateScores:
         trivial = self._table.n_rows + self._model.total
         out = np.empty(len(candidates))
         for i, q in enumerate(candidates):
-            distance = trivial
-            if q in self._known:
-                at, then = self._known[q]
-                if at in self._moved:
-                    distance = min(trivial, then + self._moved[at])
+            at, then = self._known.get(q, (-1, math.inf))
+            distance = min(trivial, then + self._moved.get(at, math.inf))
             out[i] = self._weights[q] * (distance - self._noise * self._cells[q])
         # The scores themselves carry rounding errors of this size.
         return out + 1e-9 * trivial * max(self._weights.values())

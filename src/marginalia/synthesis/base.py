@@ -70,6 +70,7 @@ class Synthesizer(BaseEstimator, ABC):
 
     RELATIONS: ClassVar[tuple[str, ...]] = ("add_remove", "replace_one")
     CALIBRATIONS: ClassVar[tuple[str, ...]] = ("tight", "published")
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # of other parameters that take a name
     PURE: ClassVar[bool] = False  # whether delta = 0 can be met
 
     epsilon: float = 1.0
@@ -141,14 +142,9 @@ class Synthesizer(BaseEstimator, ABC):
         self._check_fitted()
         params = {k: v for k, v in self.get_params(deep=False).items() if k != "random_state"}
         header = {
-            "format": FORMAT,
-            "version": FORMAT_VERSION,
-            "class": type(self).__name__,
-            "params": params,
-            "domain": self.domain_.to_dict(),
-            "n_rows": int(self.n_rows_),
-            "ledger": self.ledger_.summary(),
-        }
+            "format": FORMAT, "version": FORMAT_VERSION, "class": type(self).__name__, "params": params,
+            "domain": self.domain_.to_dict(), "n_rows": int(self.n_rows_), "ledger": self.ledger_.summary(),
+        }  # fmt: skip
         text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
         with atomic_path(path) as temporary, open(temporary, "wb") as file:
             np.savez(file, header=text, **self._state())  # type: ignore[arg-type]
@@ -186,7 +182,7 @@ class Synthesizer(BaseEstimator, ABC):
         checks.positive("epsilon", self.epsilon)
         if not (self.PURE and self.delta == 0):
             checks.open_unit("delta", self.delta)
-        for what, allowed in (("relation", self.RELATIONS), ("calibration", self.CALIBRATIONS)):
+        for what, allowed in {"relation": self.RELATIONS, "calibration": self.CALIBRATIONS, **self.CHOICES}.items():
             value = getattr(self, what)
             if value not in allowed:
                 raise unknown_name(f"{what} of {type(self).__name__}", str(value), allowed)

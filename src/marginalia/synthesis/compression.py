@@ -77,14 +77,10 @@ class Compression:
         """Return rows of the original domain: a merged value becomes one of its values, uniformly at random."""
         columns = []
         for name in self.domain.names:
-            codes = self.codes[name]
-            # Values sorted by code: those of code c start at first[c].
-            values = np.argsort(codes, kind="stable")
-            count = self.multiplicity(name)
-            first = np.cumsum(count) - count
-            column = table.column(name)
-            offset = np.zeros(len(table), dtype=np.int64)
+            column, count = table.column(name), self.multiplicity(name)
+            values = np.argsort(self.codes[name], kind="stable")
+            at = (np.cumsum(count) - count)[column]  # the first value of each row's code
             merged = count[column] > 1
-            offset[merged] = rng.integers(count[column[merged]])
-            columns.append(values[first[column] + offset])
+            at[merged] += rng.integers(count[column[merged]])
+            columns.append(values[at])
         return Table(np.column_stack(columns), self.domain)

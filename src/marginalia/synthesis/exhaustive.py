@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from scipy.sparse import bmat, csr_matrix, eye
 
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
-from marginalia.errors import InputError, unknown_name
+from marginalia.errors import InputError
 from marginalia.marginals.estimation import Measurement
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gaussian_sigma
@@ -24,7 +24,6 @@ from marginalia.synthesis.base import Array, State, Synthesizer
 from marginalia.synthesis.measuring import measure_all
 from marginalia.synthesis.weighted import copies
 
-SEARCHES = ("auto", "exhaustive", "program")
 _MAX_CELLS = 1024  # of the whole domain
 _MAX_DATASETS = 200_000  # that "auto" enumerates
 _CHUNK = 4096
@@ -76,6 +75,7 @@ class Exhaustive(Synthesizer):
     """
 
     RELATIONS = ("replace_one",)
+    CHOICES: ClassVar = {"search": ("auto", "exhaustive", "program")}
 
     relation: str = "replace_one"
     order: int = 2
@@ -83,7 +83,10 @@ class Exhaustive(Synthesizer):
 
     def _release(self, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
         domain = table.domain
-        self._check_own_parameters(domain)
+        checks.count("order", self.order)
+        cells = domain.n_cells()
+        if cells > _MAX_CELLS:
+            raise InputError(f"Exhaustive looks at every cell of the domain, here {cells:,}; the limit is {_MAX_CELLS}")
         queries = list(_up_to(domain, self.order))
         published = self.calibration == "published"
         sigma = gaussian_sigma(
@@ -96,7 +99,7 @@ class Exhaustive(Synthesizer):
         self.measurements_ = measure_all(table, queries, sigma, ledger, rng)
         self.n_rows_ = table.n_rows
         problem = _Problem(domain, self.measurements_)
-        n, cells = table.n_rows, math.prod(domain.sizes)
+        n = table.n_rows
         enumerable = math.comb(n + cells - 1, n) <= _MAX_DATASETS
         if self.search == "exhaustive" or (self.search == "auto" and enumerable):
             counts = _closest(problem, n, cells)
@@ -104,15 +107,6 @@ class Exhaustive(Synthesizer):
             counts = _climb(problem, copies(_program(problem, n), n, "apportion", rng))
         self.counts_ = counts.reshape(domain.sizes)
         self.objective_ = float(problem.distances(counts).max())
-
-    def _check_own_parameters(self, domain: Domain) -> None:
-        checks.count("order", self.order)
-        if self.search not in SEARCHES:
-            raise unknown_name("search", str(self.search), SEARCHES)
-        if domain.n_cells() > _MAX_CELLS:
-            raise InputError(
-                f"Exhaustive looks at every cell of the domain, here {domain.n_cells():,}; the limit is {_MAX_CELLS}"
-            )
 
     def objective(self, table: Table) -> float:
         """Return max_q ||noisy_q - M_q(table)||_1, in records; on the private rows it is not a release."""
@@ -192,22 +186,15 @@ def _closest(problem: _Problem, n: int, cells: int) -> NDArray[np.int64]:
 def _program(problem: _Problem, n: int) -> Array:
     """Return the real counts p >= 0, Σ p = n, that minimise the objective."""
     rows, cells = problem.sums.shape
-    ends = np.append(problem.starts[1:], rows)
-    member = np.zeros((len(problem.starts), rows))
-    for i, (start, end) in enumerate(zip(problem.starts, ends, strict=True)):
-        member[i, start:end] = 1.0
-    sums, one, t = csr_matrix(problem.sums), eye(rows), -np.ones((len(ends), 1))
+    marginal = np.searchsorted(problem.starts, np.arange(rows), side="right") - 1  # that each row belongs to
+    member = np.equal.outer(np.arange(len(problem.starts)), marginal).astype(np.float64)
+    sums, one, t = csr_matrix(problem.sums), eye(rows), -np.ones((len(member), 1))
     blocks: Any = [[sums, -one, None], [-sums, -one, None], [None, csr_matrix(member), t]]
     upper: Any = bmat(blocks)
+    limits = np.r_[problem.y, -problem.y, np.zeros(len(member))]
     equal: Any = csr_matrix(np.r_[np.ones(cells), np.zeros(rows + 1)][None, :])
-    solution = programs.solve(  # variables: p, |residual| of each row, t
-        np.r_[np.zeros(cells + rows), 1.0],
-        A_ub=upper,
-        b_ub=np.r_[problem.y, -problem.y, np.zeros(len(ends))],
-        A_eq=equal,
-        b_eq=[float(n)],
-        method="highs",
-    )
+    cost = np.r_[np.zeros(cells + rows), 1.0]  # of p, |residual| of each row, t
+    solution = programs.solve(cost, A_ub=upper, b_ub=limits, A_eq=equal, b_eq=[float(n)], method="highs")
     p = np.maximum(np.asarray(solution.x)[:cells], 0.0)
     return p / p.sum() if p.sum() > 0 else np.full(cells, 1.0 / cells)
 

@@ -44,8 +44,6 @@ class GaussianMarginals(WorkloadSynthesizer):
     ----------
     measurements_ : list of Measurement
         The noisy tables.
-    domain_, n_rows_, ledger_
-        See `Synthesizer`.
 
     Notes
     -----
@@ -92,9 +90,8 @@ class GaussianMarginals(WorkloadSynthesizer):
             raise InputError(f"marginal({list(attributes)}): an attribute stands twice")
         holding = [m for m in self.measurements_ if set(wanted) <= set(m.attributes)]
         if not holding:
-            raise InputError(
-                f"the marginal on {', '.join(wanted)} was not released; add one that holds it to the workload"
-            )
+            text = ", ".join(wanted)
+            raise InputError(f"the marginal on {text} was not released; add one that holds it to the workload")
         exact = next((m for m in holding if len(m.attributes) == len(wanted)), None)
         if exact is not None:
             return wanted, np.asarray(exact.values), exact.sigma
@@ -141,9 +138,6 @@ class GaussianMarginals(WorkloadSynthesizer):
 
     def _restore(self, state: State) -> None:
         self._tree = None
-        self.measurements_ = [
-            Measurement(
-                tuple(self.domain_.names[int(a)] for a in str(text).split(",")), state[f"values_{i}"], float(sigma)
-            )
-            for i, (text, sigma) in enumerate(zip(state["cliques"], state["sigma"], strict=True))
-        ]
+        names = [tuple(self.domain_.names[int(a)] for a in str(q).split(",")) for q in state["cliques"]]
+        sigmas = [float(sigma) for sigma in state["sigma"]]
+        self.measurements_ = [Measurement(q, state[f"values_{i}"], sigmas[i]) for i, q in enumerate(names)]

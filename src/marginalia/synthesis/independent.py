@@ -33,8 +33,6 @@ class Independent(ModelSynthesizer):
     model_ : GraphicalModel
         Its marginals are the noisy ones made consistent: no negative count, one total. Declared structural zeros tie
         their attributes together.
-    domain_, n_rows_, ledger_
-        See `Synthesizer`.
 
     Examples
     --------

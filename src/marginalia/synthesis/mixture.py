@@ -55,8 +55,6 @@ class MixtureInference(AdaptiveSynthesizer):
     model_ : ProductMixture
     selected_ : list of tuple of str
         The marginal of each round.
-    domain_, n_rows_, ledger_
-        See `Synthesizer`.
 
     Notes
     -----
@@ -102,9 +100,8 @@ class _MixtureRun(AdaptiveRun):
     def start(self) -> None:
         # Counts near or below zero start at one standard deviation of the noise.
         one_ways = {m.attributes[0]: np.maximum(m.values, m.sigma) for m in self.measured}
-        start = ProductMixture.start(
-            self.table.domain, self.total, components=self._components, rng=self.rng, one_ways=one_ways
-        )
+        domain, K = self.table.domain, self._components
+        start = ProductMixture.start(domain, self.total, components=K, rng=self.rng, one_ways=one_ways)
         self.model = fit(start, self.measured, iterations=FIRST_AND_LAST, tolerance=TOLERANCE)
         self.scores = _MixtureScores(self)
 
@@ -135,10 +132,8 @@ class _MixtureScores:
         self._largest = self._run.table.n_rows + model.total  # no L1 distance is larger
 
     def bounds(self, candidates: Sequence[Clique]) -> list[float]:
-        run, domain = self._run, self._run.table.domain
-        return [
-            run.weights[q] * (1.000001 * self._largest - self._noise * domain.n_cells(run.names(q))) for q in candidates
-        ]
+        run, domain, top = self._run, self._run.table.domain, 1.000001 * self._largest
+        return [run.weights[q] * (top - self._noise * domain.n_cells(run.names(q))) for q in candidates]
 
     def score(self, q: Clique) -> float:
         expected = self._run.expected(q)

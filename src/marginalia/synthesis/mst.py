@@ -49,8 +49,6 @@ class MST(ModelSynthesizer):
         On the compressed domain.
     tree_ : list of (str, str)
         Edges in the order they were chosen.
-    domain_, n_rows_, ledger_
-        See `Synthesizer`.
 
     Notes
     -----
@@ -136,16 +134,9 @@ def _select_tree(
     tree: list[tuple[str, str]] = []
     while len(tree) < len(names) - 1:
         joining = [q for q in score if not parts.connected(*q)]
-        chosen = joining[
-            exponential(
-                [score[q] for q in joining],
-                epsilon=epsilon,
-                sensitivity=ledger.relation.marginal_l1,
-                ledger=ledger,
-                rng=rng,
-                label=f"edge {len(tree) + 1}",
-            )
-        ]
-        tree.append(chosen)
-        parts.merge(*chosen)
+        scores, label = [score[q] for q in joining], f"edge {len(tree) + 1}"
+        sensitivity = ledger.relation.marginal_l1
+        at = exponential(scores, epsilon=epsilon, sensitivity=sensitivity, ledger=ledger, rng=rng, label=label)
+        tree.append(joining[at])
+        parts.merge(*joining[at])
     return tree

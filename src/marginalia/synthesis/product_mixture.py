@@ -51,11 +51,6 @@ class ProductMixture:
         centre = np.concatenate([np.log(one_ways.get(a.name, np.ones(a.size))) for a in domain])
         return cls(domain, total, centre + SPREAD * rng.standard_normal((components, centre.size)))
 
-    @property
-    def components(self) -> int:
-        """K."""
-        return int(self.logits.shape[0])
-
     def probabilities(self) -> dict[str, Array]:
         """Return P(x_j | k) of every attribute, shape (K, size)."""
         return {name: _softmax(self.logits[:, block]) for name, block in _blocks(self.domain).items()}
@@ -66,8 +61,8 @@ class ProductMixture:
             raise InputError(f"marginal({list(attributes)}): an attribute stands twice")
         p = self.probabilities()
         shape = tuple(self.domain[a].size for a in attributes)
-        left, right = (_khatri_rao(p, side, self.components) for side in _halves(tuple(attributes)))
-        return (self.total / self.components * (left.T @ right)).reshape(shape)
+        left, right = (_khatri_rao(p, side, len(self.logits)) for side in _halves(tuple(attributes)))
+        return (self.total / len(self.logits) * (left.T @ right)).reshape(shape)
 
     def sample(self, n_rows: int, rng: np.random.Generator) -> Table:
         """Draw a table: every component its share of rows, its columns rounded to counts and shuffled.
@@ -75,7 +70,7 @@ class ProductMixture:
         Counts of a component's column are floors of the expected ones; what is left is drawn without replacement with
         probability proportional to the fractions.
         """
-        K = self.components
+        K = len(self.logits)
         rows = np.full(K, n_rows // K)
         rows[rng.permutation(K)[: n_rows % K]] += 1
         codes = np.empty((n_rows, len(self.domain)), dtype=np.int32)
@@ -108,7 +103,7 @@ class Objective:
 
     def __init__(self, start: ProductMixture, measurements: Iterable[Measurement]) -> None:
         self._blocks = _blocks(start.domain)
-        self._scale = start.total / start.components
+        self._scale = start.total / len(start.logits)
         merged: dict[tuple[str, ...], tuple[Array, float]] = {}
         for m in measurements:
             weight = 1.0 / m.sigma**2
@@ -155,8 +150,7 @@ def fit(
     """
     objective = Objective(start, measurements)
     x = start.logits.copy()
-    best, best_x = np.inf, x
-    checked = np.inf
+    best, best_x, checked = np.inf, x, np.inf
     mean, square = np.zeros_like(x), np.zeros_like(x)
     for t in range(1, iterations + 1):
         loss, gradient = objective(x)

@@ -5,18 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.errors import unknown_name
-
 SAMPLING = ("apportion", "iid")
-
-
-def check_sampling(sampling: str) -> None:
-    """Refuse anything but a name in `SAMPLING`.
-
-    >>> check_sampling("iid")
-    """
-    if sampling not in SAMPLING:
-        raise unknown_name("sampling", str(sampling), SAMPLING)
 
 
 def copies(q: NDArray[np.float64], n_rows: int, sampling: str, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -18,7 +18,7 @@ from marginalia.synthesis.base import Array, State, Synthesizer
 from marginalia.synthesis.chebyshev.axes import Axis, code_values
 from marginalia.synthesis.chebyshev.grids import MAX_CELLS, Mode, choose_axes
 from marginalia.synthesis.chebyshev.release import FIRST_ORDER_ITERATIONS, release_density
-from marginalia.synthesis.weighted import check_sampling, copies
+from marginalia.synthesis.weighted import SAMPLING, copies
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -90,6 +90,7 @@ class ChebyshevMomentMatching(Synthesizer):
 
     RELATIONS: ClassVar[tuple[str, ...]] = ("replace_one",)
     CALIBRATIONS: ClassVar[tuple[str, ...]] = ("tight", "corrected", "published")
+    CHOICES: ClassVar = {"sampling": SAMPLING}
 
     relation: str = "replace_one"
     k: int = 2
@@ -126,7 +127,6 @@ class ChebyshevMomentMatching(Synthesizer):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_sampling(self.sampling)
         for name in ("max_iterations", "max_cells"):
             checks.count(name, getattr(self, name))
 

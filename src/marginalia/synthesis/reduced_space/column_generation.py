@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from marginalia.synthesis import programs
-from marginalia.synthesis.reduced_space.families import Family
+from marginalia.synthesis.reduced_space.families import Array, Family
 from marginalia.synthesis.reduced_space.spaces import Space
 
-Array = NDArray[np.float64]
 Loss = Literal["chebyshev", "l1"]
 
 START_COLUMNS = 4  # times |F| - 1
@@ -32,7 +31,7 @@ MAX_ROUNDS = 500
 class Fit:
     """A probability vector on a space.
 
-    >>> Fit(np.array([0, 3]), np.array([0.5, 0.5]), value=0.1, lower=0.1, rounds=1, n_columns=4).weights
+    >>> Fit(np.array([0, 3]), np.array([0.5, 0.5]), value=0.1, lower=0.1, rounds=1).weights
     array([0.5, 0.5])
     """
 
@@ -41,7 +40,6 @@ class Fit:
     value: float  # the loss
     lower: float  # the optimum is at least this
     rounds: int  # masters solved
-    n_columns: int  # of the last master
 
 
 def fit_columns(space: Space, averages: Array, *, loss: Loss, gap: float, rng: np.random.Generator) -> Fit:
@@ -63,11 +61,10 @@ def fit_columns(space: Space, averages: Array, *, loss: Loss, gap: float, rng: n
     inside = np.zeros(space.size, dtype=bool)
     inside[present] = True
     lower = -np.inf
-    rounds = 0
-    while True:
-        rounds += 1
+    for rounds in itertools.count(1):
         h, y = _master(space, present, averages, loss)
-        residual = np.abs(_average(space.columns(present), h) - averages)
+        kept = h > 0
+        residual = np.abs(space.columns(present)[:, kept].astype(np.float64) @ h[kept] - averages)
         value = float(residual.max() if loss == "chebyshev" else residual.sum())
         v = space.price(y)
         lower = max(lower, float(averages @ y - v.max()))
@@ -82,8 +79,7 @@ def fit_columns(space: Space, averages: Array, *, loss: Loss, gap: float, rng: n
         best = best[np.lexsort((best, -v_outside[best]))]
         inside[best] = True
         present = np.concatenate([present, best])
-    kept = h > 0
-    return Fit(present[kept], h[kept], value, lower, rounds, len(present))
+    return Fit(present[kept], h[kept], value, lower, rounds)
 
 
 def _master(space: Space, present: NDArray[np.intp], averages: Array, loss: Loss) -> tuple[Array, Array]:
@@ -107,21 +103,14 @@ def _master(space: Space, present: NDArray[np.intp], averages: Array, loss: Loss
         t = sparse.csr_array(-np.ones((r, 1)))
         upper = sparse.vstack([sparse.hstack([*fitted, t]), sparse.hstack([*(-part for part in fitted), t])]).tocsr()
         equal = _stack(link, simplex, 1)
-        solved = programs.solve(
-            cost,
-            method=method,
-            A_ub=upper,
-            b_ub=np.r_[target, -target],
-            A_eq=equal,
-            b_eq=_ends_with_one(equal),
-            bounds=(0, None),
-        )
+        both = {"A_ub": upper, "b_ub": np.r_[target, -target]}
+        right = np.r_[np.zeros(free), 1.0]
+        solved = programs.solve(cost, method=method, **both, A_eq=equal, b_eq=right, bounds=(0, None))
         duals: Array = solved.ineqlin.marginals
         return _clean(solved.x[:n]), duals[:r] - duals[r:]
     cost = np.r_[np.zeros(n + free), np.ones(2 * r)]
     equal = sparse.vstack([sparse.hstack([*fitted, eye, -eye]), _stack(link, simplex, 2 * r)]).tocsr()
-    right = _ends_with_one(equal)
-    right[:r] = target
+    right = np.r_[target, np.zeros(free), 1.0]
     solved = programs.solve(cost, method=method, A_eq=equal, b_eq=right, bounds=(0, None))
     return _clean(solved.x[:n]), solved.eqlin.marginals[:r]
 
@@ -132,21 +121,10 @@ def _stack(link: list[Any], simplex: list[Any], extra: int) -> Any:
     return sparse.vstack(rows).tocsr()
 
 
-def _ends_with_one(matrix: Any) -> Array:
-    right = np.zeros(matrix.shape[0])
-    right[-1] = 1.0
-    return right
-
-
 def _clean(h: Array) -> Array:
     """Clip what rounding made negative, and normalise."""
     h = np.maximum(h, 0.0)
     return h / h.sum()
-
-
-def _average(columns: NDArray[np.int8], h: Array) -> Array:
-    kept = h > 0
-    return columns[:, kept].astype(np.float64) @ h[kept]
 
 
 def _parities_from_monomials(family: Family) -> Any:

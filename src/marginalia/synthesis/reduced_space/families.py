@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, product
-from typing import Literal
+from itertools import combinations, compress, product
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from marginalia.errors import InputError, unknown_name
 from marginalia.privacy.relation import Relation
 
+Array = NDArray[np.float64]
 Kind = Literal["parities", "monomials", "cells"]
-KINDS = ("parities", "monomials", "cells")
 BLOCK = 8192  # rows of a table turned into function values at a time
 
 
@@ -42,23 +42,10 @@ def _most_flips(p: int, d: int) -> int:
 
 @dataclass(frozen=True)
 class Family:
-    """All functions of one kind up to an order.
+    """All functions of one kind up to an order, on sets S of attributes, 1 <= |S| <= order.
 
-    Attributes
-    ----------
-    kind : {"parities", "monomials", "cells"}
-        On sets S of attributes, 1 <= |S| <= order: Π_S (1-2x_j); Π_S x_j; or the indicators of every cell of S.
-    sizes : tuple of int
-        Codes of each attribute; all 2 for parities and monomials.
-    order : int
+    Parities Π_S (1-2x_j); monomials Π_S x_j; or the indicators of every cell of S.
 
-    Raises
-    ------
-    InputError
-        Unknown kind, an order out of range, or attributes that are not Boolean where they must be.
-
-    Examples
-    --------
     >>> family = Family("parities", (2, 2), 2)
     >>> family.sets, family.size
     (((0,), (1,), (0, 1)), 4)
@@ -67,12 +54,12 @@ class Family:
     """
 
     kind: Kind
-    sizes: tuple[int, ...]
+    sizes: tuple[int, ...]  # codes of each attribute; all 2 for parities and monomials
     order: int
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise unknown_name("family", str(self.kind), KINDS)
+        if self.kind not in get_args(Kind):
+            raise unknown_name("family", str(self.kind), get_args(Kind))
         whole = isinstance(self.order, int) and not isinstance(self.order, bool)
         if not whole or not 1 <= self.order <= len(self.sizes):
             raise InputError(
@@ -107,13 +94,12 @@ class Family:
 
     def values(self, points: NDArray[np.integer]) -> NDArray[np.int8]:
         """Return f(x), shape (|F| - 1, m), for every function and point; `points` has shape (m, p)."""
-        base: list[NDArray[np.int8]] = []
-        for j, size in enumerate(self.sizes):
-            x = points[:, j]
-            if self.kind == "cells":
-                base.append((x[None, :] == np.arange(size)[:, None]).astype(np.int8))
-            else:
-                base.append((x if self.kind == "monomials" else 1 - 2 * x).astype(np.int8)[None, :])
+        if self.kind == "cells":
+            base = [
+                (x == np.arange(size)[:, None]).astype(np.int8) for x, size in zip(points.T, self.sizes, strict=True)
+            ]
+        else:
+            base = [(x if self.kind == "monomials" else 1 - 2 * x).astype(np.int8)[None] for x in points.T]
         values = np.empty((self.n_rows, len(points)), dtype=np.int8)
         for s, rows in self.blocks.items():
             if len(s) == 1:
@@ -123,7 +109,7 @@ class Family:
                 values[rows] = (first[:, None, :] * base[s[-1]][None]).reshape(-1, len(points))
         return values
 
-    def sums(self, codes: NDArray[np.integer]) -> NDArray[np.float64]:
+    def sums(self, codes: NDArray[np.integer]) -> Array:
         """Return Σ_i f(x_i) over the rows of a table, shape (|F| - 1,)."""
         total = np.zeros(self.n_rows, dtype=np.int64)
         for start in range(0, len(codes), BLOCK):
@@ -135,12 +121,9 @@ class Family:
         groups = _n_subsets(len(self.sizes), self.order)
         if relation is Relation.ADD_REMOVE:
             return float(groups)
-        match self.kind:
-            case "monomials":
-                return float(groups - 1)
-            case "parities":
-                return 2.0 * _most_flips(len(self.sizes), self.order)
-        return 2.0 * (groups - 1)
+        if self.kind == "parities":
+            return 2.0 * _most_flips(len(self.sizes), self.order)
+        return (1.0 if self.kind == "monomials" else 2.0) * (groups - 1)
 
     def l2_sensitivity(self, relation: Relation) -> float:
         """D₂, as `l1_sensitivity` in the 2-norm."""
@@ -149,19 +132,18 @@ class Family:
             squared *= 2  # every sign that flips moves a sum by 2
         return math.sqrt(squared)
 
-    def marginals(self, averages: NDArray[np.float64], s: Sequence[int]) -> NDArray[np.float64]:
+    def marginals(self, averages: Array, s: Sequence[int]) -> Array:
         """Return the table of probabilities that the (noisy) averages imply on the attributes `s`.
 
         `s` ascends and has at most `order` members; entries of the table may be negative.
         """
-        s = tuple(s)
         if self.kind == "cells":
-            return averages[self.blocks[s]].reshape([self.sizes[j] for j in s])
-        table: NDArray[np.float64] = np.ones((2,) * len(s))
+            return averages[self.blocks[tuple(s)]].reshape([self.sizes[j] for j in s])
+        table: Array = np.ones((2,) * len(s))
         for cell in product((0, 1), repeat=len(s)):
             total = 0.0
             for inside in product((0, 1), repeat=len(s)):
-                subset = tuple(j for j, member in zip(s, inside, strict=True) if member)
+                subset = tuple(compress(s, inside))
                 value = averages[self.blocks[subset].start] if subset else 1.0
                 total += value * self._coefficient(cell, inside)
             table[cell] = total

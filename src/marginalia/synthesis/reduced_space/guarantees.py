@@ -23,8 +23,7 @@ def laplace_scale(family: Family, epsilon: float, *, relation: Relation, calibra
     >>> [laplace_scale(family, 1.0, relation=Relation.REPLACE_ONE, calibration=c) for c in ("tight", "published")]
     [2.0, 6.0]
     """
-    sensitivity = 2.0 * family.size if calibration == "published" else family.l1_sensitivity(relation)
-    return sensitivity / epsilon
+    return (2.0 * family.size if calibration == "published" else family.l1_sensitivity(relation)) / epsilon
 
 
 def gaussian_sigma(family: Family, epsilon: float, delta: float, *, relation: Relation) -> float:

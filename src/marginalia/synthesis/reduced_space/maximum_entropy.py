@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from marginalia.synthesis.reduced_space.families import Array
 from marginalia.synthesis.reduced_space.spaces import Space
-
-Array = NDArray[np.float64]
 
 # At most 400 iterations, two evaluations each, 20 L-BFGS pairs.
 OPTIONS = {"maxiter": 400, "maxfun": 800, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-7}
@@ -37,14 +35,8 @@ def maximum_entropy(space: Space, averages: Array, tolerance: float) -> Array:
         return value, np.concatenate([residual + tolerance, tolerance - residual])
 
     solver: Any = minimize
-    solved = solver(
-        dual,
-        np.zeros(2 * r),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(0, None)] * (2 * r),
-        options=OPTIONS,
-    )
+    bounds = [(0, None)] * (2 * r)
+    solved = solver(dual, np.zeros(2 * r), jac=True, method="L-BFGS-B", bounds=bounds, options=OPTIONS)
     return _tilted(space, solved.x[:r] - solved.x[r:])[0]
 
 

@@ -5,6 +5,7 @@ A measure computed from the noisy statistics is post-processing and costs no bud
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data.table import Table
-from marginalia.synthesis.reduced_space.families import Family
+from marginalia.synthesis.reduced_space.families import Array, Family
 
-Array = NDArray[np.float64]
 Codes = NDArray[np.int16]
 
 TREE_SHARE, PRODUCT_SHARE, UNIFORM_SHARE = 0.8, 0.1, 0.1
@@ -106,9 +106,7 @@ def product_measure(family: Family, averages: Array) -> TreeMeasure:
     probabilities = []
     for j, size in enumerate(family.sizes):
         floor = min(PRODUCT_FLOOR, 0.5 / size)
-        p = np.maximum(family.marginals(averages, (j,)), floor)
-        if size == 2:
-            p = np.clip(family.marginals(averages, (j,)), floor, 1 - floor)
+        p = np.clip(family.marginals(averages, (j,)), floor, 1 - floor if size == 2 else None)
         probabilities.append(p / p.sum())
     return TreeMeasure.product(probabilities)
 
@@ -125,24 +123,19 @@ def tree_measure(family: Family, averages: Array, sigma: float) -> TreeMeasure:
     p = len(family.sizes)
     pairs = {}
     if family.order >= 2:
-        for i in range(p):
-            for j in range(i + 1, p):
-                table = np.maximum(family.marginals(averages, (i, j)), max(sigma / 4, CELL_FLOOR))
-                pairs[i, j] = table / table.sum()
-                pairs[j, i] = pairs[i, j].T
+        for i, j in itertools.combinations(range(p), 2):
+            table = np.maximum(family.marginals(averages, (i, j)), max(sigma / 4, CELL_FLOOR))
+            pairs[i, j] = table / table.sum()
+            pairs[j, i] = pairs[i, j].T
     edges = _spanning_tree(p, lambda i, j: _information(pairs[i, j])) if pairs else [(-1, j) for j in range(p)]
-    order, parents, conditionals = [], [], []
+    conditionals = []
     for parent, j in edges:
-        if parent < 0:
-            floor = min(ROOT_FLOOR, 0.5 / family.sizes[j])
-            root = np.clip(family.marginals(averages, (j,)), floor, 1 - floor)
-            table = root[None, :]
-        else:
-            table = pairs[parent, j]
-        order.append(j)
-        parents.append(parent)
+        floor = min(ROOT_FLOOR, 0.5 / family.sizes[j])
+        root = np.clip(family.marginals(averages, (j,)), floor, 1 - floor)[None, :]
+        table = pairs.get((parent, j), root)
         conditionals.append(table / table.sum(axis=1, keepdims=True))
-    return TreeMeasure(tuple(order), tuple(parents), tuple(conditionals))
+    parents, order = zip(*edges, strict=True)
+    return TreeMeasure(order, parents, tuple(conditionals))
 
 
 def released_measure(name: str, family: Family, averages: Array, sigma: float) -> AnyExplicit:
@@ -153,13 +146,10 @@ def released_measure(name: str, family: Family, averages: Array, sigma: float) -
     >>> released_measure("uniform", Family("parities", (2, 2), 1), np.zeros(2), 0.1).density(np.array([[0, 1]]))
     array([0.25])
     """
-    uniform = TreeMeasure.uniform(family.sizes)
-    if name == "uniform":
-        return uniform
-    if name == "product":
-        return product_measure(family, averages)
+    uniform, product = TreeMeasure.uniform(family.sizes), product_measure(family, averages)
+    if name in ("uniform", "product"):
+        return uniform if name == "uniform" else product
     tree = tree_measure(family, averages, sigma)
-    product = product_measure(family, averages)
     return MixtureMeasure(((TREE_SHARE, tree), (PRODUCT_SHARE, product), (UNIFORM_SHARE, uniform)))
 
 
@@ -191,17 +181,13 @@ def _information(table: Array) -> float:
 
 def _spanning_tree(p: int, weight: Callable[[int, int], float]) -> list[tuple[int, int]]:
     """Prim's algorithm from attribute 0: (parent, child) in the order they join; ties to the smaller child."""
-    best = [-math.inf] * p
-    parent = [-1] * p
-    left = list(range(p))
-    edges = []
-    best[0] = math.inf
+    best, parent = [math.inf] + [-math.inf] * (p - 1), [-1] * p
+    left, edges = list(range(p)), []
     while left:
         j = max(left, key=lambda i: (best[i], -i))
         left.remove(j)
         edges.append((parent[j], j))
         for i in left:
-            w = weight(j, i)
-            if w > best[i]:
+            if (w := weight(j, i)) > best[i]:
                 best[i], parent[i] = w, j
     return edges

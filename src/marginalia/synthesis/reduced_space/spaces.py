@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.errors import InputError
-from marginalia.synthesis.reduced_space.families import Family
+from marginalia.synthesis.reduced_space.families import Array, Family
 
-Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 SpaceName = Literal["auto", "sampled", "cube"]
 FitName = Literal["maxent", "lp", "l1"]
@@ -93,8 +92,7 @@ class Pool(Space):
             spread = np.zeros(self._cube.size)
             spread[self._cells] = h
             return self._cube.means(spread)
-        starts = range(0, self.size, BLOCK)
-        return np.sum([b @ h[i : i + BLOCK] for i, b in zip(starts, self._blocks(), strict=True)], axis=0)
+        return np.sum([block @ h[i * BLOCK : (i + 1) * BLOCK] for i, block in enumerate(self._blocks())], axis=0)
 
     def points(self, indices: Indices) -> NDArray[np.int16]:
         """Return the codes of some points."""
@@ -160,20 +158,9 @@ class Cube(Space):
 def choose_space(family: Family, space: SpaceName, solution: FitName, n_points: int) -> Literal["sampled", "cube"]:
     """Return the space to use; refuse what is too large, in one line with size and limit.
 
-    ``auto`` stands for the whole domain up to 65,536 cells, and for `n_points` draws beyond.
+    ``auto`` stands for the whole domain up to 65,536 cells, and for `n_points` draws beyond. Warns of more than 400
+    functions, which take minutes.
 
-    Raises
-    ------
-    InputError
-        Too many functions, or too large a space.
-
-    Warns
-    -----
-    UserWarning
-        More than 400 functions: minutes.
-
-    Examples
-    --------
     >>> [choose_space(Family("parities", (2,) * p, 2), "auto", "maxent", 10_000) for p in (10, 20)]
     ['cube', 'sampled']
     """
@@ -194,18 +181,15 @@ def choose_space(family: Family, space: SpaceName, solution: FitName, n_points: 
             f"reduced_space: solution='maxent' on the whole domain of {cells} cells exceeds the limit of "
             f"{CUBE_MAXENT_CELLS}; use solution='lp' or space='sampled'"
         )
-    if space == "cube" or (space == "auto" and cells <= AUTO_CUBE_CELLS):
-        chosen: Literal["sampled", "cube"] = "cube"
-    elif rows * n_points > MATRIX_BYTES:
+    whole = space == "cube" or (space == "auto" and cells <= AUTO_CUBE_CELLS)
+    if not whole and rows * n_points > MATRIX_BYTES:
         raise InputError(
             f"reduced_space: {rows} functions on {n_points} points take {rows * n_points} bytes, the limit is "
             f"{MATRIX_BYTES}; lower n_points"
         )
-    else:
-        chosen = "sampled"
     if rows > WARNED_ROWS:
         warnings.warn(f"reduced_space: {rows} functions; the linear program may take minutes", stacklevel=4)
-    return chosen
+    return "cube" if whole else "sampled"
 
 
 def _kernel(kind: str, bits: int) -> Array:

@@ -23,9 +23,10 @@ from marginalia.synthesis.reduced_space.guarantees import gaussian_sigma, laplac
 from marginalia.synthesis.reduced_space.maximum_entropy import maximum_entropy
 from marginalia.synthesis.reduced_space.sampling import SamplingMeasure, released_measure
 from marginalia.synthesis.reduced_space.spaces import Cube, FitName, Pool, SpaceName, choose_space
-from marginalia.synthesis.weighted import check_sampling, copies
+from marginalia.synthesis.weighted import SAMPLING, copies
 
 ARRAYS = ("support", "weights", "averages", "fitted")  # what a file keeps of a fit, beside three numbers
+MEASURES = ("tree", "product", "uniform")
 SLACK = 1.05  # the maximum-entropy fit allows this much more than the optimum t*
 
 
@@ -101,6 +102,10 @@ class ReducedSpaceLP(Synthesizer):
     """
 
     RELATIONS: ClassVar[tuple[str, ...]] = ("replace_one", "add_remove")
+    CHOICES: ClassVar = {
+        "noise": ("laplace", "gaussian"), "space": get_args(SpaceName), "solution": get_args(FitName),
+        "sampling": SAMPLING,
+    }  # fmt: skip
     PURE: ClassVar[bool] = True
 
     delta: float = 0.0
@@ -141,11 +146,9 @@ class ReducedSpaceLP(Synthesizer):
         """
         self._check_fitted()
         family = self._family()
-        if self.relation == Relation.ADD_REMOVE:
-            # The error of the noisy count enters every average too: |f| <= 1.
-            noise = 2 * noise_quantile(self.scale_, family.size, gamma, noise=self.noise)
-        else:
-            noise = noise_quantile(self.scale_, family.n_rows, gamma, noise=self.noise)
+        # Under add_remove the error of the noisy count enters every average too: |f| <= 1.
+        times, n_noises = (2, family.size) if self.relation == Relation.ADD_REMOVE else (1, family.n_rows)
+        noise = times * noise_quantile(self.scale_, n_noises, gamma, noise=self.noise)
         drawn = 0.0
         if table is not None:
             drawn = float(np.abs(family.sums(table.codes) / max(1, table.n_rows) - self.fitted_).max())
@@ -162,14 +165,10 @@ class ReducedSpaceLP(Synthesizer):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_sampling(self.sampling)
-        choices = {"noise": ("laplace", "gaussian"), "space": get_args(SpaceName), "solution": get_args(FitName)}
         if isinstance(self.measure, str):
-            choices["measure"] = ("tree", "product", "uniform")
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise unknown_name(f"{name} of ReducedSpaceLP", str(getattr(self, name)), allowed)
-        if not callable(getattr(self.measure, "sample", None)) and not isinstance(self.measure, str):
+            if self.measure not in MEASURES:
+                raise unknown_name("measure of ReducedSpaceLP", self.measure, MEASURES)
+        elif not callable(getattr(self.measure, "sample", None)):
             raise InputError("measure must be 'tree', 'product', 'uniform', or an object with sample(m, rng)")
         checks.count("n_points", self.n_points)
         checks.positive("gap", self.gap)
@@ -222,10 +221,10 @@ class ReducedSpaceLP(Synthesizer):
             noisy = release(lambda: np.concatenate([[table.n_rows], family.sums(table.codes)]), 1.0)
             n = max(1.0, float(noisy[0]))
             return noisy[1:] / n, scale / n, max(1, round(n))
-        n_public = table.n_rows
-        if not n_public:
+        public = table.n_rows
+        if not public:
             raise InputError("reduced_space: the table has no rows, so there are no averages")
-        return release(lambda: family.sums(table.codes) / n_public, n_public), scale / n_public, n_public
+        return release(lambda: family.sums(table.codes) / public, public), scale / public, public
 
     def _draws(self, family: Family, rng: np.random.Generator) -> NDArray[np.integer]:
         m = int(self.n_points)
