@@ -10,8 +10,8 @@ from marginalia.errors import InputError
 from marginalia.marginals import Workload, megabytes_with
 from marginalia.privacy.calibration import zcdp_rho
 from marginalia.synthesis import aim_scores
+from marginalia.synthesis.adaptive import AdaptiveBudget
 from marginalia.synthesis.aim import AIM
-from marginalia.synthesis.aim_budget import AdaptiveBudget
 from marginalia.synthesis.base import Synthesizer
 
 SIZES = {"a": 4, "b": 3, "c": 6, "d": 2, "e": 5}

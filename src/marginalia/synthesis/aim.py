@@ -21,8 +21,7 @@ from marginalia.marginals.workload import Workload
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.relation import Relation
-from marginalia.synthesis.adaptive import AdaptiveRun, Round
-from marginalia.synthesis.aim_budget import AdaptiveSynthesizer
+from marginalia.synthesis.adaptive import AdaptiveRun, AdaptiveSynthesizer, Round
 from marginalia.synthesis.aim_scores import CandidateScores
 from marginalia.synthesis.base import Array, State
 
@@ -120,8 +119,7 @@ class AIM(AdaptiveSynthesizer):
             raise InputError(f"no bound is known for {tuple(attributes)}: not a candidate of the last round")
         cells = self.domain_.n_cells(attributes)
         spread = math.sqrt(2 * math.log(2 / alpha)) * last.sigma * math.sqrt(last.cells)
-        gumbel = 2 * last.sensitivity / last.epsilon
-        weight = last.candidates[clique]
+        gumbel, weight = 2 * last.sensitivity / last.epsilon, last.candidates[clique]
         slack = (
             last.weight * last.misfit
             + math.sqrt(2 / math.pi) * last.sigma * (weight * cells - last.weight * last.cells)

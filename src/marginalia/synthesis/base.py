@@ -171,7 +171,7 @@ class Synthesizer(BaseEstimator, ABC):
         known = {c.__name__: c for c in _family(cls)}
         if header["class"] not in known:
             raise InputError(f"{path} holds a {header['class']}, not a {cls.__name__}")
-        model = known[header["class"]](**_as_parameters(header["params"]))
+        model = known[header["class"]](**{name: _parameter(value) for name, value in header["params"].items()})
         model.domain_ = Domain.from_dict(header["domain"], where=str(path))
         model.n_rows_ = header["n_rows"]
         model._restore(state)
@@ -208,10 +208,10 @@ def _family(cls: type[Any]) -> Iterator[type[Any]]:
         yield from _family(child)
 
 
-def _as_parameters(params: dict[str, Any]) -> dict[str, Any]:
-    """Undo JSON's turning of tuples into lists (attribute tuples of a workload)."""
+def _parameter(value: Any) -> Any:
+    """Undo JSON's turning of tuples into lists: a workload is a list of attribute tuples, some with a weight."""
 
     def tupled(value: Any) -> Any:
         return tuple(tupled(v) for v in value) if isinstance(value, list) else value
 
-    return {name: [tupled(v) for v in value] if isinstance(value, list) else value for name, value in params.items()}
+    return list(tupled(value)) if isinstance(value, list) else value

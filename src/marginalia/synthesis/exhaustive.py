@@ -174,8 +174,7 @@ def _closest(problem: _Problem, n: int, cells: int) -> NDArray[np.int64]:
     bars = itertools.combinations(range(n + cells - 1), cells - 1)  # stars and bars
     while chunk := list(itertools.islice(bars, _CHUNK)):
         edges = np.array(chunk, np.int64).reshape(len(chunk), cells - 1)
-        first, last = np.full((len(chunk), 1), -1), np.full((len(chunk), 1), n + cells - 1)
-        counts = np.diff(np.hstack([first, edges, last]), axis=1) - 1
+        counts = np.diff(edges, axis=1, prepend=-1, append=n + cells - 1) - 1
         values = problem.distances(counts).max(axis=1)
         at = int(values.argmin())
         if values[at] < best:

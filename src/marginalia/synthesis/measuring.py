@@ -57,8 +57,6 @@ class WorkloadSynthesizer(Synthesizer):
     def _measure_workload(self, table: Table, ledger: Ledger, rng: np.random.Generator) -> list[Measurement]:
         marginals = Workload.parse(self.workload, table.domain).names(table.domain)
         method = "tight" if self.calibration == "tight" else "classical"
-        sensitivity = ledger.relation.marginal_l2
-        sigma = gaussian_sigma(
-            self.epsilon, self.delta, sensitivity=sensitivity, releases=len(marginals), method=method
-        )
+        S, K = ledger.relation.marginal_l2, len(marginals)
+        sigma = gaussian_sigma(self.epsilon, self.delta, sensitivity=S, releases=K, method=method)
         return measure_all(table, marginals, sigma, ledger, rng)

@@ -12,8 +12,7 @@ from marginalia.marginals.elimination import Clique
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.relation import Relation
-from marginalia.synthesis.adaptive import AdaptiveRun
-from marginalia.synthesis.aim_budget import AdaptiveSynthesizer
+from marginalia.synthesis.adaptive import AdaptiveRun, AdaptiveSynthesizer
 from marginalia.synthesis.base import Array, State
 from marginalia.synthesis.product_mixture import ProductMixture, fit
 

@@ -20,17 +20,9 @@ MAX_SMOOTHNESS = 8
 
 
 def choose_axes(
-    sizes: Sequence[int | None],
-    *,
-    n: int,
-    epsilon: float,
-    delta: float,
-    k: int,
-    m: int | Sequence[int] | None,
-    c: float,
-    mode: Mode,
-    max_cells: int = MAX_CELLS,
-) -> tuple[tuple[Axis, ...], tuple[int, ...]]:
+    sizes: Sequence[int | None], *, n: int, epsilon: float, delta: float,
+    k: int, m: int | Sequence[int] | None, c: float, mode: Mode, max_cells: int = MAX_CELLS,
+) -> tuple[tuple[Axis, ...], tuple[int, ...]]:  # fmt: skip
     """Return the axes of a release, and the degree that was asked for on each before anything lowered it.
 
     `sizes` are the numbers of ordered codes, None for a continuous column; two codes become -1 and +1. Without `m` the
@@ -71,12 +63,10 @@ def choose_axes(
 
 
 def _practical(sizes: Sequence[int | None], degrees: Sequence[int], k: int, max_cells: int) -> list[Axis]:
-    axes = []
-    for size, degree in zip(sizes, degrees, strict=True):
-        if size is None:
-            axes.append(Axis.gauss(degree, k))
-        else:
-            axes.append(Axis.binary() if size == 2 else Axis.midpoints(size, degree))
+    axes = [
+        Axis.gauss(degree, k) if size is None else Axis.binary() if size == 2 else Axis.midpoints(size, degree)
+        for size, degree in zip(sizes, degrees, strict=True)
+    ]
     # Too many cells: Gauss nodes on the longest code axes that have more codes than those.
     for i in sorted(range(len(axes)), key=lambda i: -axes[i].size):
         if math.prod(a.size for a in axes) > max_cells and axes[i].kind == "midpoints":

@@ -59,20 +59,15 @@ class Degrees:
         return tuple(m + 1 for m in self.degrees)
 
     @cached_property
-    def norms(self) -> Array:
-        """‖K‖, the 2-norm."""
-        axes = np.meshgrid(*(np.arange(m + 1.0) for m in self.degrees), indexing="ij", sparse=True)
-        return np.sqrt(reduce(np.add, [a**2 for a in axes]))
-
-    @cached_property
     def support(self) -> Array:
         """nnz(K), the number of non-zero entries."""
         axes = np.meshgrid(*(np.arange(m + 1) for m in self.degrees), indexing="ij", sparse=True)
         return reduce(np.add, [(a > 0).astype(np.float64) for a in axes])
 
     def power(self, exponent: float) -> Array:
-        """‖K‖^exponent, with 0 at K = 0."""
-        norms = self.norms.copy()
+        """‖K‖^exponent in the 2-norm, with 0 at K = 0."""
+        axes = np.meshgrid(*(np.arange(m + 1.0) for m in self.degrees), indexing="ij", sparse=True)
+        norms = np.sqrt(reduce(np.add, [a**2 for a in axes]))
         norms.flat[0] = 1.0
         result = norms**exponent
         result.flat[0] = 0.0

@@ -57,18 +57,10 @@ class Density:
 
 
 def release_density(
-    points: Array,
-    axes: Sequence[Axis],
-    *,
-    k: int,
-    epsilon: float,
-    delta: float,
-    ledger: Ledger,
-    rng: np.random.Generator,
-    calibration: str = "tight",
-    tolerance: float = 0.1,
+    points: Array, axes: Sequence[Axis], *, k: int, epsilon: float, delta: float, ledger: Ledger,
+    rng: np.random.Generator, calibration: str = "tight", tolerance: float = 0.1,
     max_iterations: int = FIRST_ORDER_ITERATIONS,
-) -> Density:
+) -> Density:  # fmt: skip
     """Release the distribution of `points`, (n, d) in [-1, 1] with n public, by moment matching (Algorithm 1).
 
     Deviations: the grid is whatever `axes` say; `tight` and `corrected` noise in place of the published one, which is

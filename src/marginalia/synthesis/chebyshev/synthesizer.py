@@ -132,8 +132,6 @@ class ChebyshevMomentMatching(Synthesizer):
 
     def _release(self, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
         _check_columns(table.domain)
-        if not table.n_rows:
-            raise InputError("chebyshev: the table has no rows, so it has no moments")
         self.n_rows_ = table.n_rows  # public under replace_one
         axes, self.m_requested_ = choose_axes(
             table.domain.sizes, n=table.n_rows, epsilon=self.epsilon, delta=self.delta,
@@ -164,16 +162,13 @@ class ChebyshevMomentMatching(Synthesizer):
         ]
 
     def _state(self) -> State:
-        axes = {f"points_{i}": a.points for i, a in enumerate(self.axes_)}
+        axes = self.axes_
         return {
-            **axes,
-            "weights": self.weights_,
-            "degrees": np.array([a.degree for a in self.axes_]),
-            "requested": np.array(self.m_requested_),
-            "kinds": np.array([a.kind for a in self.axes_]),
-            "numbers": np.array([self.sigma_, self.gap_]),
+            **{f"points_{i}": a.points for i, a in enumerate(axes)}, "weights": self.weights_,
+            "degrees": np.array([a.degree for a in axes]), "requested": np.array(self.m_requested_),
+            "kinds": np.array([a.kind for a in axes]), "numbers": np.array([self.sigma_, self.gap_]),
             "message": np.array(self.message_),
-        }
+        }  # fmt: skip
 
     def _restore(self, state: State) -> None:
         self.weights_ = state["weights"]

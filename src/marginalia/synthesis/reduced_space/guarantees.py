@@ -63,15 +63,9 @@ class Guarantee:
 
 
 def guarantee(
-    family: Family,
-    n: int,
-    epsilon: float,
-    *,
-    gamma: float = 0.05,
-    condition_number: float = 1.0,
-    calibration: str = "published",
-    strict: bool = False,
-) -> Guarantee:
+    family: Family, n: int, epsilon: float, *,
+    gamma: float = 0.05, condition_number: float = 1.0, calibration: str = "published", strict: bool = False,
+) -> Guarantee:  # fmt: skip
     """Solve Theorems 2.2 and 2.3 for the accuracy that n records buy.
 
     `gamma` lies in (0, 1/4); `condition_number` is K, a bound on κ(ν‖μ). `strict` uses the corrected sampling lemma for
@@ -89,11 +83,6 @@ def guarantee(
     signed = family.kind == "parities"
     sampling = math.sqrt(2 * math.log(2 * family.size / gamma) / n) if strict and signed else math.sqrt(L / n)
     accuracy = max(scale * L / n, sampling)
-    return Guarantee(
-        accuracy,
-        8 * accuracy,
-        math.ceil(L / accuracy**2),
-        math.ceil(condition_number * family.size / (gamma * accuracy**2)),
-        accuracy <= 0.5,
-        8 * accuracy >= (2.0 if signed else 1.0),
-    )
+    rows, points = math.ceil(L / accuracy**2), math.ceil(condition_number * family.size / (gamma * accuracy**2))
+    trivial = 2.0 if signed else 1.0
+    return Guarantee(accuracy, 8 * accuracy, rows, points, applies=accuracy <= 0.5, vacuous=8 * accuracy >= trivial)
