@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from marginalia.errors import InputError
-from marginalia.reporting import figures, tables
+from marginalia.reporting import captions, figures, tables
 from marginalia.reporting.report import write_report
 
 VOID = {"meta", "link", "img", "source", "br", "input"}
@@ -53,16 +53,14 @@ def arguments(records, tmp_path_factory):
     folder = tmp_path_factory.mktemp("figures")
     records = records[records["epsilon"].isin([2, np.inf])]
     frames = {m: tables.aggregate(records, m) for m in ("mse", "auc", "accuracy", "marginal_error")}
-    drawn = {"mse": figures.metric_vs_epsilon(frames["mse"], "mse")}
-    wide = {name: figures.save_figure(figure, folder / name)["svg"] for name, figure in drawn.items()}
-    figure = figures.metric_vs_epsilon(frames["mse"], "mse", width="single")
-    narrow = {"mse": figures.save_figure(figure, folder / "narrow")["svg"]}
+    for width in ("double", "single"):
+        figures.save_figure(figures.metric_vs_epsilon(frames["mse"], "mse", width=width), folder / width)
     frames |= {name: getattr(tables, name)(records) for name in ("certificates", "failures", "timings")}
     return {
         "tables": frames,
-        "figures": wide,
-        "narrow_figures": narrow,
-        "captions": {"mse": figures.caption(frames["mse"], "mse")},
+        "figures": {"mse": folder / "double.svg"},
+        "narrow_figures": {"mse": folder / "single.svg"},
+        "captions": {"mse": captions.caption(frames["mse"], "mse")},
         "provenance": {"finished": "2026-11-21", "machine": {"cores": 2}, "packages": {"numpy": "2.4.6"}},
         "config": {"epsilons": [0.05, 1], "datasets": "auto"},
         "datasets_info": DATASETS,

@@ -188,6 +188,6 @@ rule report_page:
         protocols={block.name: block.protocol for block in SWEEP.config.blocks()},
         missing=SWEEP.resolution.missing,
         stand_ins=SWEEP.resolution.stand_ins,
-        code=version_of("marginalia.reporting.report", "marginalia.reporting.figures"),
+        code=version_of("marginalia.reporting.report", "marginalia.reporting.captions"),
     script:
         "../scripts/report_page.py"

@@ -8,7 +8,8 @@ from marginalia.sweep.jobs import logged
 with logged(snakemake.log[0]):
     from marginalia.data.files import write_text
     from marginalia.papers.registry import comparison
-    from marginalia.reporting import figures, formats, provenance
+    from marginalia.reporting import formats, provenance
+    from marginalia.reporting.captions import caption, certificate_caption
     from marginalia.reporting.report import write_report
 
     tables = {
@@ -19,10 +20,8 @@ with logged(snakemake.log[0]):
     captions = {}
     for name, (experiment, table) in snakemake.params.figures.items():
         frame = tables[table][tables[table]["experiment"] == experiment]
-        captions[name] = (
-            figures.certificate_caption(frame) if table == "certificates" else figures.caption(frame, table)
-        )
-    captions |= {name: caption for name, (_, caption) in snakemake.params.studies.items()}
+        captions[name] = certificate_caption(frame) if table == "certificates" else caption(frame, table)
+    captions |= {name: text for name, (_, text) in snakemake.params.studies.items()}
     titles = {name: title for name, (title, _) in snakemake.params.studies.items()}
     for name in snakemake.params.comparisons:
         captions[name] = comparison(name).caption(tables[name])

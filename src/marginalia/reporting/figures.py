@@ -1,14 +1,10 @@
-"""Figures at paper size: a metric against epsilon, and asked-for against certified privacy.
-
-Every figure is byte-reproducible: no date is written into a file, and SVG ids are salted with a constant.
-"""
+"""Figures at paper size: a metric against epsilon, and certified against requested epsilon; same bytes each time."""
 
 from __future__ import annotations
 
 import math
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import matplotlib
@@ -21,18 +17,17 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 
 from marginalia.data.files import atomic_path
 from marginalia.errors import InputError
-from marginalia.reporting.arms import Line, Panel, arms_of, is_tuned_on_test, panels_of
-from marginalia.reporting.style import DOUBLE_COLUMN, RC, RELATION_NAMES, SINGLE_COLUMN
-from marginalia.reporting.tables import ARM, HIGHER_IS_BETTER, NON_PRIVATE, rows_of
+from marginalia.reporting.arms import Line, Panel, arms_of, panels_of
+from marginalia.reporting.style import DOUBLE_COLUMN, RC, SINGLE_COLUMN
+from marginalia.reporting.tables import ARM, HIGHER_IS_BETTER, rows_of
 
 Width = Literal["double", "single"]
 METRIC_NAMES = {
-    "mse": "test MSE",
-    "auc": "test AUC",
-    "accuracy": "test accuracy",
-    "risk": "test log-loss",
+    "mse": "test MSE", "auc": "test AUC", "accuracy": "test accuracy", "risk": "test log-loss",
     "marginal_error": "marginal error",
-}
+}  # fmt: skip
+METRIC_TITLES = {metric: name[0].upper() + name[1:] for metric, name in METRIC_NAMES.items()}
+# No date and no version of the writer, so that the same figure is the same file.
 _METADATA = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None, "ModDate": None}}
 _CROSS: dict[str, Any] = {"marker": "x", "ms": 6.0, "mew": 0.9, "color": "#222222"}
 # Trials of a setting chosen on test rows, at the epsilon of one run and at that of all runs.
@@ -52,19 +47,8 @@ def metric_vs_epsilon(aggregates: pd.DataFrame, metric: str, *, width: Width = "
     certificate exceeds the requested epsilon is crossed. Errors end at twice that of the trivial predictor: a point
     beyond stands on the upper edge.
 
-    Parameters
-    ----------
-    aggregates : DataFrame
-        Of `tables.aggregate`, one experiment and protocol.
-    metric : str
-    width : {"double", "single"}
-        7 in with panels side by side (3.4 in for a single panel of few arms), or 3.4 in with panels below each
-        other: one column of a paper, or a phone.
-
-    Raises
-    ------
-    InputError
-        No rows of this metric, or two rows for one point.
+    `aggregates` are those of one experiment and protocol. Two columns of a paper are 7 in with panels side by
+    side (3.4 in for a single panel of few arms); one, and a phone, 3.4 in with panels below each other.
     """
     rows = aggregates[aggregates["metric"] == metric]
     if rows.empty:
@@ -102,9 +86,9 @@ def metric_vs_epsilon(aggregates: pd.DataFrame, metric: str, *, width: Width = "
 
 
 def _draw_panel(axes: Any, panel: Panel, arms: Sequence[Line], *, title: str, inches: float) -> None:
-    ceiling = _ceiling(panel.rows)
+    ceiling = ceiling_of(panel.rows)
     shown = panel.rows["mean"].clip(upper=ceiling)
-    log = _spans_decades(shown)
+    log = shown.min() > 0 and shown.max() > 10 * shown.min()
     if log:
         _log_axis(axes, shown)
     for arm in arms:
@@ -176,18 +160,13 @@ def _reference_line(arm: Line) -> dict[str, Any]:
     return {"color": arm.look.colour, "lw": 0.9, "ls": (0, (1, 1.6)) if arm.key[0] == "trivial" else "-"}
 
 
-def _ceiling(rows: pd.DataFrame) -> float:
+def ceiling_of(rows: pd.DataFrame) -> float:
     """Return where the axis of an error ends if values go beyond, infinity if none does."""
     trivial = rows.loc[rows["method"] == "trivial", "mean"]
     if trivial.isna().all() or HIGHER_IS_BETTER[rows["metric"].iloc[0]]:
         return math.inf
     limit = 2 * float(trivial.max())
     return limit if limit > 0 and (rows["mean"] > limit).any() else math.inf
-
-
-def _spans_decades(means: pd.Series) -> bool:
-    known = means.dropna()
-    return len(known) > 0 and known.min() > 0 and known.max() > 10 * known.min()
 
 
 def _log_axis(axes: Any, means: pd.Series) -> None:
@@ -246,18 +225,7 @@ def certified_epsilon(certificates: pd.DataFrame, *, width: Width = "double") ->
 
     Right of 1 the arm spends more than it was asked to, and is not certified; left of 1 its noise is larger than
     needed. Marker size grows with the requested epsilon; data sets are summarised by their largest share.
-
-    Parameters
-    ----------
-    certificates : DataFrame
-        Of `tables.certificates`.
-    width : {"double", "single"}
-        7 in or 3.4 in.
-
-    Raises
-    ------
-    InputError
-        There is no private setting.
+    `certificates` are those of `tables.certificates`; the width is 7 in or 3.4 in.
     """
     if certificates.empty:
         raise InputError("no certified epsilon to draw: the table of certificates is empty")
@@ -292,9 +260,8 @@ def certified_epsilon(certificates: pd.DataFrame, *, width: Width = "double") ->
         axes.set_xlabel("certified ε / requested ε")
         for text, side in (("certified  ", "right"), ("  not certified", "left")):
             axes.text(1, 1.01, text, transform=axes.get_xaxis_transform(), fontsize=6.5, va="bottom", ha=side)
-        handles = [
-            Line2D([], [], ls="", marker="o", ms=sizes[e], color="#555555", mew=0, label=f"ε = {e:g}") for e in epsilons
-        ]
+        dot: dict[str, Any] = {"ls": "", "marker": "o", "color": "#555555", "mew": 0}
+        handles = [Line2D([], [], ms=sizes[e], label=f"ε = {e:g}", **dot) for e in epsilons]
         figure.legend(handles=handles, loc="lower center", ncols=min(len(epsilons), 6), frameon=False,
                       handletextpad=0.1, columnspacing=1.2, borderaxespad=0.1)  # fmt: skip
         names = 0.05 * max(len(arm.name) for arm in arms) + 0.15
@@ -302,62 +269,9 @@ def certified_epsilon(certificates: pd.DataFrame, *, width: Width = "double") ->
     return figure
 
 
-def caption(aggregates: pd.DataFrame, metric: str) -> str:
-    """Return the caption of `metric_vs_epsilon`: what is drawn, what bands and signs mean, what is missing."""
-    rows = aggregates[aggregates["metric"] == metric]
-    private = rows[rows["calibration"] != NON_PRIVATE]
-    trials = sorted(rows["n_trials"].unique())
-    span = f"{trials[0]}" if len(trials) == 1 else f"{trials[0]}–{trials[-1]}"
-    better = "higher" if HIGHER_IS_BETTER[metric] else "lower"
-    deltas = ", ".join(f"{d:g}" for d in sorted(private["delta"].unique()))
-    relations = [RELATION_NAMES.get(r, r) for r in sorted(private["relation"].unique())]
-    parts = [
-        f"{METRIC_NAMES[metric][0].upper()}{METRIC_NAMES[metric][1:]} against ε ({better} is better); δ = {deltas}, "
-        f"{' and '.join(relations)} neighbours{' (the latter marked in the legend)' if len(relations) > 1 else ''}.",
-        f"Lines are means over {span} trials, bands ± 1 standard error.",
-    ]
-    if metric == "marginal_error":
-        parts.append("Marginal error is half the L1 distance between normalised marginals, averaged over the workload.")
-    if "published" in set(private["calibration"]):
-        parts.append("Published calibrations are dashed with open markers, tight ones drawn through and filled.")
-    if (rows["calibration"] == NON_PRIVATE).any():
-        parts.append("Horizontal lines: predictors without privacy and the trivial predictor.")
-    tuned = [is_tuned_on_test(*key) for key in zip(*(private[c] for c in ARM[:3]), strict=True)]
-    if any(tuned):
-        parts.append(
-            "Grid tuned on test: hyper-parameters chosen by the test rows, drawn at the ε of one run (cost ignored, "
-            "not private) and, with stars, at what all runs of the grid cost; shaded between. Test rows leak in both."
-        )
-    private = private[~np.array(tuned, dtype=bool)]
-    if any(math.isfinite(_ceiling(panel.rows)) for panel in panels_of(rows)):
-        parts.append("Axes end at twice the error of the trivial predictor; points beyond stand on the upper edge.")
-    if (private["certified"] == "no").any():
-        parts.append("Crossed points spend more privacy than requested and carry no certificate.")
-    holes = int((private["k"] < private["n_trials"]).sum())
-    if holes:
-        parts.append(f"Points with missing trials show how many succeeded (k/n): {holes} of {len(private)}.")
-    return " ".join(parts)
-
-
-def certificate_caption(certificates: pd.DataFrame) -> str:
-    """Return the caption of `certified_epsilon`."""
-    over = certificates[certificates["certified"] == "no"].drop_duplicates([*ARM])
-    deltas = ", ".join(f"{d:g}" for d in sorted(certificates["delta"].unique()))
-    return (
-        "Certified ε as a share of the requested ε, for every private arm, the largest over data sets and trials; "
-        f"δ = {deltas}. Marker size grows with ε; where shares coincide the largest stands for all. "
-        "Left of 1, noise is larger than the guarantee needs; right of 1, the guarantee does not hold: "
-        f"{len(over) or 'no'} arm{'' if len(over) == 1 else 's'} here."
-    )
-
-
-def save_figure(figure: Figure, stem: str | os.PathLike[str]) -> dict[str, Path]:
+def save_figure(figure: Figure, stem: str | os.PathLike[str]) -> None:
     """Write ``stem.png`` (200 dpi), ``stem.svg`` and ``stem.pdf``, each atomically and the same bytes each time."""
-    paths = {}
     with matplotlib.rc_context(RC):
         for kind, metadata in _METADATA.items():
-            path = Path(f"{os.fspath(stem)}.{kind}")
-            with atomic_path(path) as temporary:
+            with atomic_path(f"{os.fspath(stem)}.{kind}") as temporary:
                 figure.savefig(temporary, format=kind, metadata=metadata)
-            paths[kind] = path
-    return paths

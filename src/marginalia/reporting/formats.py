@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,28 +17,33 @@ _TEXT = {*PANEL, *ARM, "split", "metric", "metrics", "status", "message", "certi
 
 
 def wide(aggregates: pd.DataFrame) -> pd.DataFrame:
-    """Return the table a reader wants: a row for each arm, a column for each epsilon.
+    """Return the table a reader wants: a row for each arm, a column for each epsilon, ``∞`` for the non-private arms.
 
-    Returns
-    -------
-    DataFrame
-        ``panel`` (data set and target), ``method`` and one text column for each epsilon, ``∞`` for the non-private
-        arms. A cell reads ``0.0697 ± 0.0009``, with ``(4/5)`` where trials are missing and ``†`` where the
-        certificate exceeds the requested epsilon.
+    A cell reads ``0.0697 ± 0.0009``, with ``(4/5)`` where trials are missing and ``†`` where the certificate exceeds
+    the requested epsilon.
     """
-    levels = sorted(aggregates["epsilon"].unique())
-    lines = []
-    for panel in panels_of(aggregates):
-        for arm in arms_of(panel.rows, context=aggregates):
-            line = {"panel": panel.title, "method": arm.name}
-            cells = {row.epsilon: format_cell(row) for row in rows_of(arm.rows)}
-            lines.append(line | {epsilon_name(e): cells.get(e, "") for e in levels})
-    return pd.DataFrame(lines, columns=["panel", "method", *(epsilon_name(e) for e in levels)])
+    lines = [
+        {
+            "panel": panel.title,
+            "method": arm.name,
+            **{epsilon_name(row.epsilon): format_cell(row) for row in rows_of(arm.rows)},
+        }
+        for panel in panels_of(aggregates)
+        for arm in arms_of(panel.rows, context=aggregates)
+    ]
+    levels = map(epsilon_name, sorted(aggregates["epsilon"].unique()))
+    return pd.DataFrame(lines, columns=["panel", "method", *levels]).fillna("")
 
 
 def epsilon_name(epsilon: float) -> str:
     """Return ``0.05``, or ``∞`` for no privacy."""
     return "∞" if np.isinf(epsilon) else f"{epsilon:g}"
+
+
+def span(values: Iterable[float]) -> str:
+    """Return the range of some values: ``5``, ``0.05–2`` or, without any, ``none``."""
+    ordered = sorted(values)
+    return "–".join(dict.fromkeys(epsilon_name(v) for v in (*ordered[:1], *ordered[-1:]))) or "none"
 
 
 def format_cell(row: Any) -> str:
@@ -70,9 +76,14 @@ def read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
 
 def write_markdown(frame: pd.DataFrame, path: str | os.PathLike[str], *, caption: str = "") -> None:
     """Write a table (`wide`, or any other) as GitHub Markdown, atomically."""
-    cells = [[str(c) for c in frame.columns], ["---"] * frame.shape[1], *_texts(frame)]
-    lines = ["| " + " | ".join(c.replace("|", "\\|") for c in row) + " |" for row in cells]
-    write_text(path, "\n".join([*([caption, ""] if caption else []), *lines, ""]))
+    table = markdown_table(list(map(str, frame.columns)), _texts(frame))
+    write_text(path, f"{caption}\n\n{table}\n" if caption else f"{table}\n")
+
+
+def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a GitHub Markdown table."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
 def write_latex(frame: pd.DataFrame, path: str | os.PathLike[str], *, caption: str = "", label: str = "") -> None:
@@ -94,15 +105,12 @@ def write_latex(frame: pd.DataFrame, path: str | os.PathLike[str], *, caption: s
         body.append(" & ".join(_latex(c) for c in row) + r" \\")
     head = " & ".join(_latex(f"ε = {c}" if _is_number(c) else c) for c in columns) + r" \\"
     lines = [
-        r"\begin{table}",
-        r"\centering",
+        r"\begin{table}", r"\centering",
         *([rf"\caption{{{_latex(caption)}}}"] if caption else []),
         *([rf"\label{{{label}}}"] if label else []),
         rf"\begin{{tabular}}{{{'l' * len(columns)}}}",
         r"\toprule", head, r"\midrule", *body, r"\bottomrule",
-        r"\end{tabular}",
-        r"\end{table}",
-        "",
+        r"\end{tabular}", r"\end{table}", "",
     ]  # fmt: skip
     write_text(path, "\n".join(lines))
 

@@ -15,17 +15,15 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from marginalia.data.files import write_text
 from marginalia.errors import InputError
 from marginalia.reporting import page
-from marginalia.reporting.figures import METRIC_NAMES
-from marginalia.reporting.formats import epsilon_name
+from marginalia.reporting.figures import METRIC_NAMES, METRIC_TITLES
+from marginalia.reporting.formats import span
 from marginalia.reporting.tables import ARM, NON_PRIVATE
+from marginalia.sweep.records import HEADLINES
 
-HEADLINE_METRICS = ("mse", "auc", "marginal_error")
-FIGURE_TITLES = {
-    **{metric: f"{name[0].upper()}{name[1:]} against ε" for metric, name in METRIC_NAMES.items()},
-    "certificates": "Certified against requested ε",
-}
-# These have sections of their own, which are left out where there is nothing to show.
-_MAY_BE_EMPTY = {*METRIC_NAMES, "certificates", "failures", "timings"}
+# Tables with a section of their own.
+_SECTIONS = {"certificates": page.certificate_table, "failures": page.failure_table, "timings": page.timing_table}
+_HEADINGS = {metric: f"{title} against ε" for metric, title in METRIC_TITLES.items()}
+_HEADINGS["certificates"] = "Certified against requested ε"
 
 
 def write_report(
@@ -46,8 +44,6 @@ def write_report(
 
     Parameters
     ----------
-    path : path-like
-        The HTML file.
     tables : mapping of name to DataFrame
         Aggregates under their metric id, and ``certificates``, ``failures`` and ``timings`` of `tables`; any other
         table is shown as it is under its name. Sections without a table are left out.
@@ -65,27 +61,26 @@ def write_report(
     datasets_info : sequence of mapping
         For each data set ``name``, ``status`` (``used`` or ``missing``), ``stand_in`` (true for the bundled tables that
         replace unreachable data), and what is known of the columns of the page's table.
-
-    Raises
-    ------
-    InputError
-        A figure is missing, or has no caption.
     """
-    for name in figures:
-        if name not in captions:
-            raise InputError(f"figure '{name}' has no caption; add one under its name")
-    tables = {name: frame for name, frame in tables.items() if len(frame) or name not in _MAY_BE_EMPTY}
+    if unexplained := [name for name in figures if name not in captions]:
+        raise InputError(f"figure '{unexplained[0]}' has no caption; add one under its name")
+    special = {*METRIC_NAMES, *_SECTIONS}  # left out where they are empty
+    tables = {name: frame for name, frame in tables.items() if len(frame) or name not in special}
     present = [m for m in METRIC_NAMES if m in tables]
-    shown = [m for m in present if m in HEADLINE_METRICS]
+    shown = [m for m in present if m in HEADLINES]
     aggregates = [tables[m] for m in present]
-    certificates = tables.get("certificates")
     narrow, headings = narrow_figures or {}, titles or {}
+    pictures = [
+        {
+            "name": name, "title": headings.get(name) or _heading(name), "caption": captions[name],
+            "wide": _data_uri(path), "narrow": _data_uri(narrow[name]) if name in narrow else "",
+            "alt": f"Figure. {captions[name].split('. ')[0].rstrip('.')}. The same numbers are in the tables below.",
+        }
+        for name, path in figures.items()
+    ]  # fmt: skip
+    templates = PackageLoader("marginalia.reporting", "templates")
     environment = Environment(
-        loader=PackageLoader("marginalia.reporting", "templates"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
+        loader=templates, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
     )
     html = environment.get_template("report.html.j2").render(
         title=title,
@@ -95,27 +90,18 @@ def write_report(
         missing=[d for d in datasets_info if d.get("status") == "missing"],
         datasets=_datasets_table(datasets_info),
         best=page.recommendation_table([tables[m] for m in shown], METRIC_NAMES) if shown else None,
-        figures=[
-            _figure(name, path, narrow.get(name), captions[name], headings.get(name) or _heading(name))
-            for name, path in figures.items()
-        ],
+        figures=pictures,
         results=[_results(tables[m], m) for m in shown],
         details=[
-            *(_results(tables[m], m) for m in present if m not in HEADLINE_METRICS),
+            *(_results(tables[m], m) for m in present if m not in HEADLINES),
             *(page.plain_table(tables[m], f"{m}-all", f"Every setting of {METRIC_NAMES[m]}.") for m in present),
         ],
-        certificates=None if certificates is None else page.certificate_table(certificates),
-        all_certificates=None
-        if certificates is None
-        else page.plain_table(certificates, "certificates-all", "Every certificate."),
+        **{name: make(tables[name]) if name in tables else None for name, make in _SECTIONS.items()},
+        all_certificates=page.plain_table(
+            tables.get("certificates", pd.DataFrame()), "certificates-all", "Every certificate."
+        ),
         coverage=page.coverage_table(aggregates, METRIC_NAMES) if aggregates else None,
-        failures=page.failure_table(tables["failures"]) if "failures" in tables else None,
-        timings=page.timing_table(tables["timings"]) if "timings" in tables else None,
-        others=[
-            page.plain_table(frame, name, name.replace("_", " "))
-            for name, frame in tables.items()
-            if name not in _MAY_BE_EMPTY
-        ],
+        others=[page.plain_table(t, name, name.replace("_", " ")) for name, t in tables.items() if name not in special],
         notebooks=notebooks,
         provenance=provenance,
         config=yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True, width=100),
@@ -124,8 +110,7 @@ def write_report(
 
 
 def _results(aggregates: pd.DataFrame, metric: str) -> page.HtmlTable:
-    name = METRIC_NAMES[metric]
-    return page.results_table(aggregates, metric, f"{name[0].upper()}{name[1:]}: mean ± standard error over trials.")
+    return page.results_table(aggregates, metric, f"{METRIC_TITLES[metric]}: mean ± standard error over trials.")
 
 
 def _facts(
@@ -136,12 +121,10 @@ def _facts(
     if aggregates:
         rows = pd.concat(aggregates, ignore_index=True)
         private = rows[rows["calibration"] != NON_PRIVATE]
-        trials = sorted(rows["n_trials"].unique())
-        levels = sorted(private["epsilon"].unique())
         facts += [
             (str(len(private[list(ARM)].drop_duplicates())), "private method arms"),
-            (_span(levels), f"ε ({len(levels)} values)"),
-            (_span(trials), "trials per setting"),
+            (span(private["epsilon"]), f"ε ({private['epsilon'].nunique()} values)"),
+            (span(rows["n_trials"]), "trials per setting"),
             (f"{rows['k'].sum()} of {rows['n_trials'].sum()}", "values obtained"),
         ]
     if "certificates" in tables:
@@ -150,28 +133,9 @@ def _facts(
     return facts
 
 
-def _span(values: Sequence[float]) -> str:
-    """Return ``5`` or ``0.05–2``."""
-    return "–".join(dict.fromkeys(epsilon_name(v) for v in (*values[:1], *values[-1:]))) or "none"
-
-
-def _figure(
-    name: str, wide: str | os.PathLike[str], narrow: str | os.PathLike[str] | None, caption: str, title: str
-) -> dict[str, str]:
-    first_sentence = caption.split(". ")[0].rstrip(".")
-    return {
-        "name": name,
-        "title": title,
-        "wide": _data_uri(wide),
-        "narrow": _data_uri(narrow) if narrow else "",
-        "alt": f"Figure. {first_sentence}. The same numbers are in the tables below.",
-        "caption": caption,
-    }
-
-
 def _heading(name: str) -> str:
     """Return the heading of a figure named ``<table>`` or ``<experiment>_<table>``."""
-    for table, title in FIGURE_TITLES.items():
+    for table, title in _HEADINGS.items():
         if name == table:
             return title
         if name.endswith(f"_{table}"):
@@ -188,29 +152,18 @@ def _data_uri(path: str | os.PathLike[str]) -> str:
 
 
 _DATASET_COLUMNS = {
-    "name": "Data set",
-    "status": "Status",
-    "reason": "Why missing",
-    "rows": "Rows",
-    "attributes": "Attributes",
-    "targets": "Targets",
-    "split": "Split",
-    "source": "Source",
-    "domain_source": "Domain",
-    "description": "Description",
-    "licence": "Licence",
-    "citation": "Citation",
-}
+    "name": "Data set", "status": "Status", "reason": "Why missing", "rows": "Rows", "attributes": "Attributes",
+    "targets": "Targets", "split": "Split", "source": "Source", "domain_source": "Domain",
+    "description": "Description", "licence": "Licence", "citation": "Citation",
+}  # fmt: skip
 
 
 def _datasets_table(datasets_info: Sequence[Mapping[str, Any]]) -> page.HtmlTable | None:
     if not datasets_info:
         return None
-    given = {
-        c: title for c, title in _DATASET_COLUMNS.items() if any(d.get(c) not in (None, "") for d in datasets_info)
-    }
-    rows = [[_text(d.get(c)) for c in given] for d in datasets_info]
-    frame = pd.DataFrame(rows, columns=list(given.values()), dtype=object)
+    known = [c for c in _DATASET_COLUMNS if any(d.get(c) not in (None, "") for d in datasets_info)]
+    rows = [[_text(d.get(c)) for c in known] for d in datasets_info]
+    frame = pd.DataFrame(rows, columns=[_DATASET_COLUMNS[c] for c in known], dtype=object)
     return page.plain_table(frame, "datasets", "Data sets, where their rows and their domain come from.")
 
 
