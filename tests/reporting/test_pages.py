@@ -4,6 +4,7 @@ import pytest
 
 from marginalia.errors import InputError
 from marginalia.reporting.pages import fill
+from marginalia.sweep.methods import BUILT_IN
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
@@ -41,6 +42,23 @@ def test_bad_options_are_one_line(folder, options):
     with pytest.raises(InputError) as error:
         fill(page(options), folder)
     assert "\n" not in str(error.value)
+
+
+def test_the_methods_are_those_of_the_registry(tmp_path):
+    text = fill("<!-- methods -->\n<!-- end -->\n", tmp_path)
+    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| `")]
+    assert [row[0] for row in rows] == [f"| `{name}`" for name in BUILT_IN]
+    by_id = {row[0].strip("| `"): row[1:] for row in rows}
+    assert by_id["ada_ssp"] == [
+        BUILT_IN["ada_ssp"].about, "`published`, `tight`", "add/remove, replace-one", "yes |",
+    ]  # fmt: skip
+    assert by_id["ols"][1] == "not private"
+    assert by_id["pate"][2:] == ["replace-one", "no |"]
+    assert fill(text, tmp_path) == text
+
+
+def test_the_readme_shows_the_methods():
+    assert "<!-- methods -->" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_a_missing_table_is_one_line(tmp_path):

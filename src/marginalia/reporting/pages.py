@@ -6,6 +6,7 @@ A page names a table between two markers, and ``python -m marginalia.reporting.p
     <!-- end -->
 
 Optional: ``columns=a,b`` (in this order), ``where=column:value`` (repeatable), ``digits=4`` (significant).
+``<!-- methods -->`` stands for the table of all methods, from their records.
 """
 
 from __future__ import annotations
@@ -19,30 +20,17 @@ import pandas as pd
 
 from marginalia.data.files import write_text
 from marginalia.errors import InputError
-from marginalia.reporting.formats import read_csv
+from marginalia.reporting.formats import markdown_table, read_csv
+from marginalia.reporting.style import RELATION_NAMES
+from marginalia.sweep.methods import BUILT_IN
 
 
 def fill(text: str, root: Path) -> str:
-    """Return a page with every marked table filled in.
-
-    Parameters
-    ----------
-    text : str
-        Markdown.
-    root : Path
-        Folder that the paths of the markers start from.
-
-    Raises
-    ------
-    InputError
-        A table is missing, or an option or column is unknown.
-    """
+    """Return a page (Markdown) with every marked table filled in; the paths of the markers start from `root`."""
 
     def filled(marked: re.Match[str]) -> str:
-        head, *rows = MARKED[marked["kind"]](marked["options"].split(), root)
-        lines = [head, ["---"] * len(head), *rows]
-        body = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
-        return f"{marked['marker']}\n{body}\n<!-- end -->"
+        columns, *rows = MARKED[marked["kind"]]((marked["options"] or "").split(), root)
+        return f"{marked['marker']}\n{markdown_table(columns, rows)}\n<!-- end -->"
 
     return _MARKER.sub(filled, text)
 
@@ -80,10 +68,23 @@ def _shown(value: object, digits: int = 6) -> str:
     return f"{value:.{digits}g}" if isinstance(value, float | np.floating) else str(value)
 
 
+def _methods(options: Sequence[str], root: Path) -> Iterator[list[str]]:
+    """Yield the column names and a row for each method."""
+    if options:
+        raise InputError(f"a page shows the methods with the unknown option '{options[0]}'")
+    yield ["id", "what", "calibrations", "relations", "in the default sweep"]
+    for method in BUILT_IN.values():
+        facts = method.facts()
+        private = any(arm.is_private for arm in method.arms)
+        calibrations = ", ".join(f"`{c}`" for c in facts["calibrations"]) if private else "not private"
+        relations = ", ".join(RELATION_NAMES[r] for r in facts["relations"]) if private else ""
+        yield [f"`{facts['id']}`", facts["about"], calibrations, relations, "yes" if facts["default"] else "no"]
+
+
 # What a marker may name: from its options and the root, the column names and then the rows.
-MARKED: dict[str, Callable[[Sequence[str], Path], Iterator[list[str]]]] = {"table": _csv_table}
+MARKED: dict[str, Callable[[Sequence[str], Path], Iterator[list[str]]]] = {"table": _csv_table, "methods": _methods}
 _MARKER = re.compile(
-    rf"(?P<marker><!-- (?P<kind>{'|'.join(MARKED)}):(?P<options>[^>]*?) -->)\n.*?<!-- end -->", flags=re.S
+    rf"(?P<marker><!-- (?P<kind>{'|'.join(MARKED)})(:(?P<options>[^>]*?))? -->)\n.*?<!-- end -->", flags=re.S
 )
 
 
