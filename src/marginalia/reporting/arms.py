@@ -14,23 +14,12 @@ from marginalia.sweep.methods import BUILT_IN
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a panel.
+    """One line of a panel."""
 
-    Attributes
-    ----------
-    key : tuple of str
-        Method, variant, calibration, relation.
-    name : str
-        For the legend.
-    look : ArmLook
-    rows : DataFrame
-        Aggregate rows in ascending epsilon.
-    """
-
-    key: tuple[str, str, str, str]
-    name: str
+    key: tuple[str, str, str, str]  # method, variant, calibration, relation
+    name: str  # for the legend
     look: ArmLook
-    rows: pd.DataFrame
+    rows: pd.DataFrame  # aggregates in ascending epsilon
 
     @property
     def is_private(self) -> bool:
@@ -50,19 +39,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """The aggregate rows that share an axis.
+    """The aggregate rows that share an axis."""
 
-    Attributes
-    ----------
-    key : tuple of str
-        Experiment, protocol, data set, task, target.
-    title : str
-        What tells the panel from the others.
-    rows : DataFrame
-    """
-
-    key: tuple[str, ...]
-    title: str
+    key: tuple[str, ...]  # experiment, protocol, data set, task, target
+    title: str  # what tells it from the other panels
     rows: pd.DataFrame
 
 
@@ -89,18 +69,8 @@ def panels_of(aggregates: pd.DataFrame) -> list[Panel]:
 def arms_of(panel: pd.DataFrame, *, context: pd.DataFrame | None = None) -> list[Line]:
     """Cut the rows of a panel into arms, methods in the order of the project's legend.
 
-    Parameters
-    ----------
-    panel : DataFrame
-        Aggregate rows of one panel.
-    context : DataFrame, optional
-        All rows of the figure or table: an arm is named by what tells it apart in there, so that it has one name
-        in all panels. Where relations are mixed, an arm under another than add/remove says so. Default: the panel.
-
-    Raises
-    ------
-    InputError
-        Two rows for one point, as when rows of several splits are given together.
+    An arm is named by what tells it apart in `context`, all rows of the figure or table (default: the panel), so that
+    it has one name in all panels. Where relations are mixed, an arm under another than add/remove says so.
     """
     everything = panel if context is None else context
     twice = panel.duplicated([*ARM, "epsilon"])
@@ -110,7 +80,7 @@ def arms_of(panel: pd.DataFrame, *, context: pd.DataFrame | None = None) -> list
             f"two rows for {row['method']} on {row['dataset']} at epsilon {row['epsilon']:g}; "
             "give the rows of one split and delta"
         )
-    known = {tuple(map(str, key)) for key in zip(*(everything[c] for c in ARM), strict=True)}
+    known = {tuple(map(str, key)) for key in everything[list(ARM)].itertuples(index=False)}
     private = [key for key in known if key[2] != NON_PRIVATE]
     mixed = len({relation for *_, relation in private}) > 1
     arms = []

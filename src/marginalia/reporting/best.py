@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
+import numpy as np
 import pandas as pd
 
 from marginalia.reporting.arms import arms_of, panels_of
-from marginalia.reporting.tables import ARM, HIGHER_IS_BETTER, NON_PRIVATE, PANEL, is_certified, rows_of
+from marginalia.reporting.tables import ARM, HIGHER_IS_BETTER, NON_PRIVATE, PANEL, is_certified
 
 
 def best_certified(aggregates: pd.DataFrame) -> pd.DataFrame:
@@ -17,34 +15,19 @@ def best_certified(aggregates: pd.DataFrame) -> pd.DataFrame:
     An arm takes part where every one of its trials succeeded and its certificate covers the requested epsilon.
     Choosing by test results is itself a look at the data: this describes a benchmark, it is not a private selection.
 
-    Parameters
-    ----------
-    aggregates : DataFrame
-        Of `tables.aggregate`, one metric.
-
-    Returns
-    -------
-    DataFrame
-        ``experiment, protocol, dataset, task, target, metric, epsilon``, the winner's ``method, variant,
-        calibration, relation``, its ``name``, ``mean`` and ``stderr``, and ``as_good``: the names of the other arms
-        whose mean lies within two standard errors of the difference.
+    `aggregates` are those of one metric. ``as_good`` names the other arms whose mean lies within two standard errors of
+    the difference.
     """
     columns = [*PANEL, "metric", "epsilon", *ARM, "name", "mean", "stderr", "as_good"]
     lines = []
     for panel in panels_of(aggregates):
-        named = pd.concat(
-            [arm.rows.assign(name=arm.name) for arm in arms_of(panel.rows, context=aggregates)], ignore_index=True
-        )
+        arms = arms_of(panel.rows, context=aggregates)
+        named = pd.concat([arm.rows.assign(name=arm.name) for arm in arms], ignore_index=True)
         complete = named["k"] == named["n_trials"]
         candidates = named[(named["calibration"] != NON_PRIVATE) & is_certified(named) & complete]
         ascending = not HIGHER_IS_BETTER[named["metric"].iloc[0]]
         for _, ranked in candidates.sort_values("mean", ascending=ascending, kind="stable").groupby("epsilon"):
-            best, *others = rows_of(ranked)
-            close = [o.name for o in others if abs(o.mean - best.mean) <= 2 * math.hypot(_known(o), _known(best))]
-            line = {column: getattr(best, column) for column in columns if column != "as_good"}
-            lines.append(line | {"as_good": "; ".join(close)})
+            behind, error = (ranked["mean"] - ranked["mean"].iloc[0]).abs(), ranked["stderr"].fillna(0.0)
+            _, *as_good = ranked["name"][behind <= 2 * np.hypot(error, error.iloc[0])]
+            lines.append(ranked.iloc[0].to_dict() | {"as_good": "; ".join(as_good)})
     return pd.DataFrame(lines, columns=columns)
-
-
-def _known(row: Any) -> float:
-    return 0.0 if math.isnan(row.stderr) else float(row.stderr)

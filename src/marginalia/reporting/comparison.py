@@ -21,42 +21,21 @@ def compare(
     ``z = (mean - reported) / sqrt(2 SE^2 + rounding^2)``: the published value is taken to have the standard error of
     ours, and to be rounded. With a column ``stderr`` in `reported`, that stands for the paper's side instead.
 
-    Parameters
-    ----------
-    aggregates : DataFrame
-        `keys`, ``mean`` and ``stderr``; one row for each key. An infinite epsilon is spelled ``real``, as in the
-        files of published values.
-    reported : DataFrame
-        `keys` and ``reported`` (or ``value``); optionally ``stderr``.
-    keys : sequence of str
-        Columns that both have, with values spelled the same (numbers compare as numbers).
-    rounding : float
-        Standard deviation of the rounding of the published value.
-
-    Returns
-    -------
-    DataFrame
-        A row for each published value, in their order: `keys` as there, ``mean``, ``stderr``, ``reported``, ``z``.
-        Mean and z are NaN where we have no such number, z also where we have no standard error.
-
-    Raises
-    ------
-    InputError
-        A key column is missing or a key stands twice.
+    Both tables have the columns `keys`, with values spelled the same (numbers compare as numbers, an infinite epsilon
+    is ``real``, as in the files of published values); published values stand in the column ``reported`` or ``value``.
+    Returns a row for each of them, in their order: `keys` as there, ``mean``, ``stderr``, ``reported``, ``z``. Mean and
+    z are NaN where we have no such number, z also where we have no standard error.
     """
     keys = list(keys)
     theirs = reported.rename(columns={"value": "reported", "stderr": "reported_stderr"})
     ours = aggregates.drop(columns="reported", errors="ignore")
     for name, frame in (("our table", ours), ("the published table", theirs)):
-        missing = [c for c in keys if c not in frame.columns]
-        if missing:
+        if missing := [c for c in keys if c not in frame.columns]:
             raise InputError(f"{name} has no column '{missing[0]}' to compare by")
-    ours = ours[[*keys, "mean", "stderr"]].assign(_key=_spelled(ours, keys))
-    theirs = theirs.assign(_key=_spelled(theirs, keys))
-    for name, frame in (("our table", ours), ("the published table", theirs)):
-        if frame["_key"].duplicated().any():
-            twice = " / ".join(frame.loc[frame["_key"].duplicated(), "_key"].iloc[0])
-            raise InputError(f"{name} has two rows for {twice}; add the column that tells them apart to the keys")
+        frame["_key"] = _spelled(frame, keys)
+        if not (twice := frame.loc[frame["_key"].duplicated(), "_key"]).empty:
+            where = " / ".join(twice.iloc[0])
+            raise InputError(f"{name} has two rows for {where}; add the column that tells them apart to the keys")
     joined = theirs.merge(ours[["_key", "mean", "stderr"]], on="_key", how="left", validate="one_to_one")
     their_stderr = joined.get("reported_stderr", joined["stderr"])
     joined["z"] = (joined["mean"] - joined["reported"]) / np.sqrt(joined["stderr"] ** 2 + their_stderr**2 + rounding**2)

@@ -6,14 +6,13 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from marginalia.data.files import write_text
 from marginalia.errors import InputError
 from marginalia.reporting.formats import read_csv
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 RESULTS = "MARGINALIA_RESULTS"  # folder of one run, named by the workflow; else a block is sought under results/paper/
 _SECONDS = 600
@@ -22,14 +21,8 @@ _SECONDS = 600
 class Block:
     """The tables and figures of one finished run, as a notebook shows them.
 
-    Parameters
-    ----------
-    name : str
-        Folder under ``results/paper/``, and stem of the configuration that makes it.
-
-    Notes
-    -----
-    A block that has not been run is no error: what asks for its parts then says so and shows nothing else.
+    Its name is that of its folder under ``results/paper/``, and of the configuration that makes it. A block that has
+    not been run is no error: what asks for its parts then says so and shows nothing else.
     """
 
     def __init__(self, name: str) -> None:
@@ -70,13 +63,7 @@ class Block:
         return picture
 
     def studies(self, cards: Mapping[str, Any]) -> Any:
-        """Display every figure that shows a table of its own name, with title and caption of its card.
-
-        Parameters
-        ----------
-        cards : mapping of id to Card
-            As `marginalia.papers.registry.cards` returns them.
-        """
+        """Display the figure of each card (by id), with its title and caption."""
         from IPython.display import HTML, display
 
         pictures = {name: picture for name in cards if (picture := self._picture(name))}
@@ -112,15 +99,7 @@ def shown(frame: pd.DataFrame, columns: Sequence[str] = (), *, rows: int = 40, *
 
 
 def execute(notebook: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
-    """Run a notebook in a new kernel, and write it with its output as one HTML page.
-
-    Its `Block` reads the results that the environment names.
-
-    Raises
-    ------
-    InputError
-        A cell failed.
-    """
+    """Run a notebook in a new kernel, on the results that the environment names; write it as one HTML page."""
     import papermill
     from nbconvert import HTMLExporter
 

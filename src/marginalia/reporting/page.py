@@ -59,14 +59,10 @@ def results_table(aggregates: pd.DataFrame, metric: str, caption: str) -> HtmlTa
     for panel in panels_of(aggregates):
         group = Group(panel.title)
         for arm in arms_of(panel.rows, context=aggregates):
-            cells = {
-                row.epsilon: Cell(
-                    format_cell(row),
-                    None if np.isnan(row.mean) else float(row.mean),
-                    best=(*panel.key, row.epsilon, *arm.key) in best,
-                )
-                for row in rows_of(arm.rows)
-            }
+            cells = {}
+            for row in rows_of(arm.rows):
+                value = None if np.isnan(row.mean) else float(row.mean)
+                cells[row.epsilon] = Cell(format_cell(row), value, best=(*panel.key, row.epsilon, *arm.key) in best)
             group.rows.append(_line(arm, cells, levels))
         groups.append(group)
     return HtmlTable(f"table-{metric}", caption, ["Method", *_epsilon_heads(levels)], groups)
@@ -123,12 +119,8 @@ def recommendation_table(aggregates: Sequence[pd.DataFrame], metric_names: Mappi
                 cells[row.epsilon] = Cell(arm.name, arm=arm, note=f"{row.mean:.4g}{others}")
             group.rows.append([Cell(panel.title), *(cells.get(e, Cell("none")) for e in levels)])
         groups.append(group)
-    return HtmlTable(
-        "table-best",
-        "Best mean over trials; “as good”: within two standard errors of the difference.",
-        ["Data set · target", *_epsilon_heads(levels)],
-        groups,
-    )
+    caption = "Best mean over trials; “as good”: within two standard errors of the difference."
+    return HtmlTable("table-best", caption, ["Data set · target", *_epsilon_heads(levels)], groups)
 
 
 def certificate_table(certificates: pd.DataFrame) -> HtmlTable:
@@ -138,12 +130,10 @@ def certificate_table(certificates: pd.DataFrame) -> HtmlTable:
     worst = worst.drop_duplicates([*ARM, "epsilon"], keep="last")
     rows = []
     for arm in arms_of(worst):
-        cells = {
-            row.epsilon: Cell("no run")
-            if np.isnan(row.epsilon_spent)
-            else Cell(f"{row.epsilon_spent:.4g}", row.epsilon_spent, note=f"{row.ratio:.1%}")
-            for row in rows_of(arm.rows)
-        }
+        cells = {}
+        for row in rows_of(arm.rows):
+            spent = Cell(f"{row.epsilon_spent:.4g}", row.epsilon_spent, note=f"{row.ratio:.1%}")
+            cells[row.epsilon] = Cell("no run") if np.isnan(row.epsilon_spent) else spent
         answers = arm.rows["certified"].unique()
         facts = (
             arm.key[2],
@@ -151,21 +141,13 @@ def certificate_table(certificates: pd.DataFrame) -> HtmlTable:
             ", ".join(f"{d:g}" for d in sorted(arm.rows["delta"].unique())),
             next((m for m in arm.rows["message"] if m), ""),
         )
-        rows.append(
-            [
-                Cell(arm.name, arm=arm),
-                Cell(answers[0] if len(answers) == 1 else "not at every ε"),
-                *(cells.get(e, Cell("")) for e in levels),
-                *map(Cell, facts),
-            ]
-        )
-    heads = [f"{'requested ' if i == 0 else ''}ε = {epsilon_name(e)}" for i, e in enumerate(levels)]
-    return HtmlTable(
-        "table-certificates",
-        "Certified ε, and its share of the requested ε: the largest over data sets, tasks and trials.",
-        ["Method", "Certified", *heads, "Calibration", "Relation", "δ", "Message"],
-        [Group("", rows)],
-    )
+        answer = Cell(answers[0] if len(answers) == 1 else "not at every ε")
+        by_epsilon = [cells.get(e, Cell("")) for e in levels]
+        rows.append([Cell(arm.name, arm=arm), answer, *by_epsilon, *map(Cell, facts)])
+    first, *others = _epsilon_heads(levels)
+    columns = ["Method", "Certified", f"requested {first}", *others, "Calibration", "Relation", "δ", "Message"]
+    caption = "Certified ε, and its share of the requested ε: the largest over data sets, tasks and trials."
+    return HtmlTable("table-certificates", caption, columns, [Group("", rows)])
 
 
 def coverage_table(aggregates: Sequence[pd.DataFrame], metric_names: Mapping[str, str]) -> HtmlTable:
@@ -180,10 +162,8 @@ def coverage_table(aggregates: Sequence[pd.DataFrame], metric_names: Mapping[str
                 for row in rows_of(arm.rows)
                 if row.k < row.n_trials
             ]
-            shares = [
-                (panel.rows["k"].sum(), panel.rows["n_trials"].sum()),
-                ((panel.rows["k"] == panel.rows["n_trials"]).sum(), len(panel.rows)),
-            ]
+            k, n = panel.rows["k"], panel.rows["n_trials"]
+            shares = ((k.sum(), n.sum()), ((k == n).sum(), len(n)))
             counts = [Cell(f"{part} of {whole}", part / whole) for part, whole in shares]
             rows.append([Cell(panel.title), Cell(metric), *counts, Cell(", ".join(short) or "none")])
     columns = ["Data set · target", "Metric", "Runs with a value", "Complete settings", "Incomplete settings"]
@@ -194,18 +174,12 @@ def failure_table(failures: pd.DataFrame) -> HtmlTable:
     """Return the runs without a value, trials that failed in the same way in one row."""
     rows = []
     for panel in panels_of(failures):
-        alike = [*ARM, "epsilon", "metrics", "status", "message"]
-        for _, group in panel.rows.groupby(alike, sort=False):
+        for _, group in panel.rows.groupby([*ARM, "epsilon", "metrics", "status", "message"], sort=False):
             row = next(rows_of(group))
-            trials = ", ".join(str(t) for t in sorted(set(group["trial"])))
-            rows.append(
-                [
-                    Cell(panel.title),
-                    Cell(arm_name(row.method, row.variant, row.calibration, row.calibration != NON_PRIVATE)),
-                    Cell(epsilon_name(row.epsilon), row.epsilon),
-                    *(Cell(str(text)) for text in (trials, row.metrics, row.status, row.message)),
-                ]
-            )
+            trials = ", ".join(map(str, sorted(set(group["trial"]))))
+            name = arm_name(row.method, row.variant, row.calibration, row.calibration != NON_PRIVATE)
+            texts = [Cell(str(text)) for text in (trials, row.metrics, row.status, row.message)]
+            rows.append([Cell(panel.title), Cell(name), Cell(epsilon_name(row.epsilon), row.epsilon), *texts])
     columns = ["Data set · target", "Method", "ε", "Trials", "Metrics", "Status", "Message"]
     return HtmlTable("table-failures", "Runs without a value, and why.", columns, [Group("", rows)])
 
@@ -218,8 +192,7 @@ def plain_table(frame: pd.DataFrame, name: str, caption: str) -> HtmlTable:
 
 def _plain_cell(value: object) -> Cell:
     if isinstance(value, float | np.floating):
-        special = "" if np.isnan(value) else "∞"
-        return _number(float(value)) if np.isfinite(value) else Cell(special)
+        return _number(float(value)) if np.isfinite(value) else Cell("" if np.isnan(value) else "∞")
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         return _number(int(value), "d")
     return Cell(str(value))

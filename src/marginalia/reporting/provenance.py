@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,21 +26,9 @@ PACKAGES = (
 
 
 def collect(timings: pd.DataFrame, benchmarks: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return what a reader needs to know about a run.
+    """Return what a reader needs to know about a run: when, by which code, with which packages, where, at what cost.
 
-    Parameters
-    ----------
-    timings : DataFrame
-        Of `tables.timings`.
-    benchmarks : path-like
-        Folder with Snakemake's benchmark file of every job of the run.
-
-    Returns
-    -------
-    dict
-        ``finished`` (UTC), ``code`` (version, commit, whether the work tree was clean), ``python``, ``packages``,
-        ``machine`` and ``cost``: number of jobs, their wall and CPU hours (start-up left out) and the largest peak
-        memory of one, when the first began and the last ended (UTC), and the CPU hours of all fits among them.
+    `timings` are those of `tables.timings`; the folder `benchmarks` has Snakemake's benchmark file of every job.
     """
     fits = float((timings["seconds"] * timings["k"]).sum())
     return {
@@ -53,10 +42,10 @@ def collect(timings: pd.DataFrame, benchmarks: str | os.PathLike[str]) -> dict[s
 
 
 def cost(benchmarks: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return what the jobs of a run took, by the benchmark files in a folder; parameters and values as in `collect`."""
+    """Return what the jobs of a run took, start-up left out, by the benchmark files in a folder; moments are UTC."""
     files = sorted(Path(benchmarks).rglob("*.tsv"))
     runs = [benchmark(path) for path in files]
-    jobs = [repetition for run in runs for repetition in run]
+    jobs = list(chain.from_iterable(runs))
     ended = [path.stat().st_mtime for path in files]  # the file is written when its job ends
     began = [end - sum(wall for wall, _, _ in run) for run, end in zip(runs, ended, strict=True)]
     return {
@@ -78,35 +67,23 @@ def datasets_info(
 ) -> list[dict[str, Any]]:
     """Return what the report shows of each data set.
 
-    Parameters
-    ----------
-    descriptions : iterable of path-like
-        The ``dataset.json`` of every prepared data set; its ``domain.json`` stands beside it.
-    missing : mapping of data-set id to reason
-    stand_ins : bool
-        Whether the prepared sets replace data that could not be had.
+    `descriptions` are the ``dataset.json`` of all prepared data sets, each with its ``domain.json`` beside it;
+    `missing` maps ids to reasons; `stand_ins` tells whether the prepared sets replace data that could not be had.
     """
     rows: list[dict[str, Any]] = []
     for path in map(Path, descriptions):
         content = json.loads(path.read_text(encoding="utf-8"))
         domain = json.loads((path.parent / "domain.json").read_text(encoding="utf-8"))
         facts = content["facts"]
-        rows.append(
-            {
-                "name": content["name"],
-                "status": "used",
-                "rows": facts["rows"],
-                "attributes": len(domain["attributes"]),
-                "targets": [f"{t['target']} ({t['task']})" for t in content["tasks"]],
-                "split": "released test rows" if content["has_test"] else "random",
-                "source": ", ".join(dict.fromkeys(f["url"] or f["path"] for f in facts["files"])) or "bundled",
-                "domain_source": facts["domain_source"],
-                "description": facts["description"],
-                "licence": facts["licence"],
-                "citation": facts["citation"],
-                "stand_in": stand_ins,
-            }
-        )
+        described = {key: facts[key] for key in ("domain_source", "description", "licence", "citation")}
+        rows.append({
+            "name": content["name"], "status": "used", "stand_in": stand_ins, "rows": facts["rows"],
+            "attributes": len(domain["attributes"]),
+            "targets": [f"{t['target']} ({t['task']})" for t in content["tasks"]],
+            "split": "released test rows" if content["has_test"] else "random",
+            "source": ", ".join(dict.fromkeys(f["url"] or f["path"] for f in facts["files"])) or "bundled",
+            **described,
+        })  # fmt: skip
     rows.extend({"name": name, "status": "missing", "reason": reason} for name, reason in missing.items())
     return rows
 

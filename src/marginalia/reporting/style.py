@@ -20,45 +20,29 @@ SINGLE_COLUMN = 3.4  # inches, the column of a two-column paper
 DOUBLE_COLUMN = 7.0
 
 RC: dict[str, Any] = {
-    "font.family": "DejaVu Sans",
-    "font.size": 7.0,
-    "axes.titlesize": 7.5,
-    "axes.labelsize": 7.0,
-    "xtick.labelsize": 6.5,
-    "ytick.labelsize": 6.5,
-    "legend.fontsize": 6.5,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#e4e4e4",
-    "grid.linewidth": 0.5,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "xtick.major.size": 2.5,
-    "ytick.major.size": 2.5,
-    "ytick.minor.width": 0.4,
-    "ytick.minor.size": 1.5,
-    "lines.linewidth": 1.1,
-    "lines.markersize": 4.0,
-    "figure.dpi": 100,
-    "savefig.dpi": 200,
+    "font.family": "DejaVu Sans", "font.size": 7.0,
+    "axes.titlesize": 7.5, "axes.labelsize": 7.0, "axes.linewidth": 0.6, "axes.axisbelow": True,
+    "axes.spines.top": False, "axes.spines.right": False,
+    "axes.grid": True, "grid.color": "#e4e4e4", "grid.linewidth": 0.5,
+    "xtick.labelsize": 6.5, "xtick.major.width": 0.6, "xtick.major.size": 2.5,
+    "ytick.labelsize": 6.5, "ytick.major.width": 0.6, "ytick.major.size": 2.5,
+    "ytick.minor.width": 0.4, "ytick.minor.size": 1.5,
+    "lines.linewidth": 1.1, "lines.markersize": 4.0, "legend.fontsize": 6.5,
+    "figure.dpi": 100, "savefig.dpi": 200,
     "svg.fonttype": "path",  # the page must look the same where the font is not installed
-    "svg.hashsalt": "marginalia",
-    "pdf.fonttype": 42,
-}
+    "svg.hashsalt": "marginalia", "pdf.fonttype": 42,
+}  # fmt: skip
 
 Dash = str | tuple[float, tuple[float, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class ArmLook:
-    """How one arm of a method is drawn; `fill` is a Matplotlib marker fill style."""
+    """How one arm of a method is drawn."""
 
     colour: str
     marker: str | tuple[int, int, int]
-    fill: str
+    fill: str  # fill style of a Matplotlib marker
     dash: Dash
 
 
@@ -67,13 +51,7 @@ _SPARE_COLOURS = ("#661100", "#6699CC", "#888888", "#5F7A00", "#B8336A", "#004D4
 _SPARE_MARKERS: tuple[tuple[int, int, int], ...] = ((3, 0, 180), (5, 1, 0), (4, 0, 0), (7, 0, 0), (3, 1, 0), (8, 1, 0))
 
 _FILLS = ("full", "left", "bottom", "right", "top")
-_SOLID: tuple[Dash, ...] = (
-    "-",
-    (0, (7, 1.2, 1.2, 1.2)),
-    (0, (3, 1, 1, 1, 1, 1)),
-    (0, (10, 1.5)),
-    (0, (1.2, 0.9)),
-)
+_SOLID: tuple[Dash, ...] = ("-", (0, (7, 1.2, 1.2, 1.2)), (0, (3, 1, 1, 1, 1, 1)), (0, (10, 1.5)), (0, (1.2, 0.9)))
 _DASHED: tuple[Dash, ...] = ((0, (4, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (2.5, 3)), (0, (8, 3)))
 
 RELATION_NAMES = {"add_remove": "add/remove", "replace_one": "replace-one"}
@@ -84,15 +62,9 @@ def look_of(method: str) -> Method:
     if method in BUILT_IN:
         return BUILT_IN[method]
     place = hashlib.sha256(method.encode()).digest()[0]
-    return Method(
-        method,
-        "learner",
-        {},
-        (),
-        label=method.replace("_", " "),
-        colour=_SPARE_COLOURS[place % len(_SPARE_COLOURS)],
-        marker=_SPARE_MARKERS[place // len(_SPARE_COLOURS) % len(_SPARE_MARKERS)],
-    )
+    colour = _SPARE_COLOURS[place % len(_SPARE_COLOURS)]
+    marker = _SPARE_MARKERS[place // len(_SPARE_COLOURS) % len(_SPARE_MARKERS)]
+    return Method(method, "learner", {}, (), label=method.replace("_", " "), colour=colour, marker=marker)
 
 
 def method_rank(method: str) -> tuple[int, str]:
@@ -103,19 +75,12 @@ def method_rank(method: str) -> tuple[int, str]:
 def arm_look(method: str, variant: str, calibration: str, variants: Sequence[str] = ()) -> ArmLook:
     """Return how to draw one arm.
 
-    Parameters
-    ----------
-    method, variant, calibration : str
-        As in the result rows.
-    variants : sequence of str
-        All variants of this method and calibration in the figure: places one that the method's record does not know.
+    `variants` are all those of this method and calibration in the figure: places one that the method's record does not
+    know.
     """
     look = look_of(method)
     unknown = [v for v in sorted(set(variants)) if v and v not in look.variants]
-    if variant in look.variants:
-        _, place = look.variants[variant]
-    else:
-        place = 1 + unknown.index(variant) if variant in unknown else 0
+    _, place = look.variants.get(variant, ("", 1 + unknown.index(variant) if variant in unknown else 0))
     if calibration == "published":
         return ArmLook(look.colour, look.marker, "none", _DASHED[place % len(_DASHED)])
     return ArmLook(look.colour, look.marker, _FILLS[place % len(_FILLS)], _SOLID[place % len(_SOLID)])
@@ -128,10 +93,9 @@ def arm_name(method: str, variant: str = "", calibration: str = "", tell_calibra
     """
     look = look_of(method)
     name, variant_name = look.label, look.variants.get(variant, (variant.replace("_", " "), 0))[0]
-    if look.kind == "downstream" and variant:
-        name, variant_name = f"{name} on {variant_name}", ""
-    elif variant in ("ols", "logistic"):
-        name, variant_name = f"{name} + {variant_name}", ""
+    if variant and (look.kind == "downstream" or variant in ("ols", "logistic")):
+        word = "on" if look.kind == "downstream" else "+"
+        name, variant_name = f"{name} {word} {variant_name}", ""
     if calibration in ("published", "corrected") or (calibration == "tight" and tell_calibration):
         name += f" {calibration}"
     return f"{name}, {variant_name}" if variant_name and variant_name != calibration else name

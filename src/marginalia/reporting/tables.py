@@ -16,8 +16,7 @@ from marginalia.sweep.records import verdicts
 PANEL = ("experiment", "protocol", "dataset", "task", "target")
 ARM = ("method", "variant", "calibration", "relation")
 KEYS = (*PANEL, *ARM, "epsilon", "delta", "split", "metric")
-STATISTICS = ("mean", "std", "stderr", "k", "n_trials", "reported")
-AGGREGATE_COLUMNS = (*KEYS, "certified", *STATISTICS, "epsilon_spent")
+AGGREGATE_COLUMNS = (*KEYS, "certified", "mean", "std", "stderr", "k", "n_trials", "reported", "epsilon_spent")
 HIGHER_IS_BETTER = {"auc": True, "accuracy": True, "mse": False, "risk": False, "marginal_error": False}
 
 
@@ -29,7 +28,6 @@ def aggregate(records: pd.DataFrame, metric: str, *, reported: pd.DataFrame | No
     records : DataFrame
         Result rows in the tidy schema.
     metric : str
-        One of ``mse auc accuracy risk marginal_error``.
     reported : DataFrame, optional
         Published values: any of the key columns, and ``reported``. Joined on the key columns it has.
 
@@ -40,11 +38,6 @@ def aggregate(records: pd.DataFrame, metric: str, *, reported: pd.DataFrame | No
         ``std`` (n - 1), ``stderr`` = ``std / sqrt(k)``, ``k`` trials that succeeded of ``n_trials`` that were run,
         ``reported``, and ``epsilon_spent``, the largest of the k. Floats carry 6 significant digits: beyond them two
         types of CPU differ. A setting where nothing succeeded keeps its row, with ``k = 0`` and no mean.
-
-    Raises
-    ------
-    InputError
-        Two rows for one trial of one setting, or published values that fit two ways.
     """
     rows = records[records["metric"] == metric]
     twice = rows.duplicated([*KEYS, "trial"])
@@ -53,17 +46,13 @@ def aggregate(records: pd.DataFrame, metric: str, *, reported: pd.DataFrame | No
         raise InputError(
             f"trial {row['trial']} of {_where(row)} has two rows for {metric}; remove the older records file"
         )
-    usable = _succeeded(rows)
-    succeeded = rows.assign(
-        value=rows["value"].where(usable),
-        epsilon_spent=rows["epsilon_spent"].where(usable),
-        certified=verdicts(rows),
-    )
-    groups = succeeded.groupby(list(KEYS), dropna=False, sort=False)
-    frame = groups["value"].agg(["mean", "std", "count", "size"])
-    frame["epsilon_spent"] = groups["epsilon_spent"].max()
-    frame["certified"] = groups["certified"].agg(verdict)
-    frame = frame.rename(columns={"count": "k", "size": "n_trials"}).reset_index()
+    rows = rows.assign(certified=verdicts(rows))
+    rows.loc[~_succeeded(rows), ["value", "epsilon_spent"]] = np.nan
+    groups = rows.groupby(list(KEYS), dropna=False, sort=False)
+    frame = groups.agg(
+        mean=("value", "mean"), std=("value", "std"), k=("value", "count"), n_trials=("value", "size"),
+        epsilon_spent=("epsilon_spent", "max"), certified=("certified", verdict),
+    ).reset_index()  # fmt: skip
     frame["stderr"] = frame["std"] / np.sqrt(frame["k"].where(frame["k"] > 0))
     frame = _with_reported(frame, reported)
     for column in ("mean", "std", "stderr", "epsilon_spent"):
@@ -74,26 +63,19 @@ def aggregate(records: pd.DataFrame, metric: str, *, reported: pd.DataFrame | No
 def certificates(records: pd.DataFrame) -> pd.DataFrame:
     """Compare the privacy that each private setting was asked for with what its ledger certifies.
 
-    Returns
-    -------
-    DataFrame
-        One row for each setting: the keys without ``split`` and ``metric``, ``epsilon_spent`` (largest over the
-        trials), ``ratio`` = spent / asked, ``certified`` (``yes``, ``no``, or ``unknown`` where no run succeeded)
-        and the ledger's ``message``.
+    A row for each setting has the keys without ``split`` and ``metric``, ``epsilon_spent`` (largest over the trials),
+    ``ratio`` = spent / asked, ``certified`` (``yes``, ``no``, or ``unknown`` where no run succeeded) and the ledger's
+    ``message``.
     """
     keys = [k for k in KEYS if k not in ("split", "metric")]
-    rows = records[(records["calibration"] != NON_PRIVATE) & (records["status"] == "ok")]
-    rows = rows.assign(certified=verdicts(rows))
-    groups = rows.groupby(keys, sort=False)
-    frame = groups["epsilon_spent"].max().to_frame()
-    frame["message"] = groups["message"].max()
-    frame["certified"] = groups["certified"].agg(verdict)
-    asked = records[records["calibration"] != NON_PRIVATE][keys].drop_duplicates()
-    frame = asked.merge(frame.reset_index(), on=keys, how="left")
-    frame["message"] = frame["message"].fillna("")
+    private = records[records["calibration"] != NON_PRIVATE]
+    rows = private[private["status"] == "ok"]
+    groups = rows.assign(certified=verdicts(rows)).groupby(keys, sort=False)
+    frame = groups.agg({"epsilon_spent": "max", "message": "max", "certified": verdict}).reset_index()
+    frame = private[keys].drop_duplicates().merge(frame, on=keys, how="left")
+    frame = frame.fillna({"message": "", "certified": "unknown"})
     frame["epsilon_spent"] = round_significant(frame["epsilon_spent"])
     frame["ratio"] = round_significant(frame["epsilon_spent"] / frame["epsilon"])
-    frame["certified"] = frame["certified"].fillna("unknown")
     return in_order(frame[[*keys, "epsilon_spent", "ratio", "certified", "message"]])
 
 
