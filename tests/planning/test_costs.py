@@ -9,6 +9,7 @@ import pytest
 from marginalia.errors import InputError
 from marginalia.planning import costs
 from marginalia.planning.costs import Costs, Estimate, Measured, gather
+from marginalia.sweep.method import Arm
 
 
 def fit(method="aim", dataset="adult", epsilon=1.0, seconds=4.0, task="", variant="", calibration="tight"):
@@ -17,31 +18,31 @@ def fit(method="aim", dataset="adult", epsilon=1.0, seconds=4.0, task="", varian
 
 def test_what_was_measured_is_what_is_said():
     known = Costs([fit(epsilon=0.1, seconds=1.0), fit(epsilon=10.0, seconds=100.0)])
-    assert known.fit("aim", dataset="adult", epsilon=0.1) == Estimate(pytest.approx(1.0), 500.0, "measured")
-    assert known.fit("aim", dataset="adult", epsilon=1.0).seconds == pytest.approx(10.0)
+    assert known.fit(Arm("aim"), dataset="adult", epsilon=0.1) == Estimate(pytest.approx(1.0), 500.0, "measured")
+    assert known.fit(Arm("aim"), dataset="adult", epsilon=1.0).seconds == pytest.approx(10.0)
 
 
 def test_far_beyond_the_measured_budgets_it_is_no_measurement():
     known = Costs([fit(epsilon=1.0, seconds=4.0)])
-    assert known.fit("aim", dataset="adult", epsilon=2.0).basis == "measured"
-    far = known.fit("aim", dataset="adult", epsilon=8.0)
+    assert known.fit(Arm("aim"), dataset="adult", epsilon=2.0).basis == "measured"
+    far = known.fit(Arm("aim"), dataset="adult", epsilon=8.0)
     assert (far.seconds, far.basis) == (pytest.approx(4.0), "other data")
 
 
 def test_another_data_set_is_the_geometric_mean_of_the_known_ones():
     known = Costs([fit(dataset="a", seconds=1.0), fit(dataset="b", seconds=9.0)])
-    there = known.fit("aim", dataset="c", epsilon=1.0)
+    there = known.fit(Arm("aim"), dataset="c", epsilon=1.0)
     assert (there.seconds, there.basis) == (pytest.approx(3.0), "other data")
 
 
 def test_the_arm_itself_is_preferred_and_its_method_stands_in():
     known = Costs([fit(variant="x", seconds=1.0), fit(variant="y", seconds=5.0)])
-    assert known.fit("aim", variant="y", dataset="adult", epsilon=1.0).seconds == pytest.approx(5.0)
-    assert known.fit("aim", variant="z", dataset="adult", epsilon=1.0).seconds == pytest.approx(3.0)
+    assert known.fit(Arm("aim", variant="y"), dataset="adult", epsilon=1.0).seconds == pytest.approx(5.0)
+    assert known.fit(Arm("aim", variant="z"), dataset="adult", epsilon=1.0).seconds == pytest.approx(3.0)
 
 
 def test_an_unknown_method_is_a_guess_with_a_wide_range():
-    guess = Costs([]).fit("mine", dataset="adult", epsilon=1.0)
+    guess = Costs([]).fit(Arm("mine"), dataset="adult", epsilon=1.0)
     low, high = guess.range
     assert guess.basis == "guess"
     assert high / low == pytest.approx(100)
@@ -49,7 +50,7 @@ def test_an_unknown_method_is_a_guess_with_a_wide_range():
 
 def test_methods_without_privacy_have_no_budget():
     known = Costs([fit("ols", epsilon=math.inf, task="linear", calibration="none", seconds=0.1)])
-    assert known.fit("ols", task="linear", dataset="adult", epsilon=math.inf).seconds == pytest.approx(0.1)
+    assert known.fit(Arm("ols", "none"), task="linear", dataset="adult", epsilon=math.inf).seconds == pytest.approx(0.1)
 
 
 def finished_run(folder):
@@ -89,7 +90,7 @@ def test_a_folder_without_a_run_is_refused(tmp_path):
 
 
 def test_the_committed_measurements_can_be_read():
-    known = Costs.load()
+    known = Costs()
     assert all(row.seconds >= 0 and row.source for row in known.rows)
     assert len({row[:7] for row in known.rows}) == len(known.rows)
-    assert known.fit("aim", dataset="adult@dd_ssp", epsilon=1.0).basis == "measured"
+    assert known.fit(Arm("aim"), dataset="adult@dd_ssp", epsilon=1.0).basis == "measured"

@@ -22,17 +22,16 @@ import pandas as pd
 from marginalia.data.files import write_text
 from marginalia.errors import InputError
 from marginalia.sweep.benchmarks import benchmark
+from marginalia.sweep.method import Arm
 
 FILE = Path(__file__).with_name("costs.csv")
 # What a measurement of the same thing is worth on another day and machine, one of another data set, and no measurement.
 FACTORS = {"measured": 1.5, "other data": 4.0, "guess": 10.0}
 _REACH = 2.0  # how far beyond the measured epsilons a measurement still counts as one
-_GUESSED_SECONDS = 5.0
-_GUESSED_MB = 400.0
 
 
 class Measured(NamedTuple):
-    """One row of the file; `epsilon` is infinite without privacy, and for studies and rules."""
+    """One row of the file."""
 
     kind: str
     name: str
@@ -40,7 +39,7 @@ class Measured(NamedTuple):
     calibration: str
     task: str
     dataset: str
-    epsilon: float
+    epsilon: float  # infinite without privacy, and for studies and rules
     seconds: float
     peak_mb: float
     source: str
@@ -64,31 +63,27 @@ class Estimate:
         return self.seconds / factor, self.seconds * factor
 
 
+_GUESS = Estimate(5.0, 400.0, "guess")
+
+
 class Costs:
-    """Look up measured costs."""
+    """Look up measured costs; by default those that come with the library."""
 
-    def __init__(self, rows: Iterable[Measured]) -> None:
-        self.rows = tuple(rows)
+    def __init__(self, rows: Iterable[Measured] | None = None) -> None:
+        self.rows = tuple(map(Measured._make, _read().itertuples(index=False)) if rows is None else rows)
 
-    @classmethod
-    def load(cls) -> Costs:
-        """Read the measurements that come with the library."""
-        return cls(map(Measured._make, _read().itertuples(index=False)))
-
-    def fit(
-        self, method: str, *, variant: str = "", calibration: str = "", task: str = "", dataset: str, epsilon: float
-    ) -> Estimate:
+    def fit(self, arm: Arm, *, task: str = "", dataset: str, epsilon: float) -> Estimate:
         """Return the cost of one fit (of post-processing: without the fit that it stands on).
 
         Where the arm was not measured, the method's other arms stand for it; where the data set was not, the
         geometric mean of the others. Between measured epsilons the logarithm of the seconds is linear in that of
         epsilon, beyond them it is constant.
         """
-        rows = [r for r in self.rows if (r.kind, r.name, r.task) == ("fit", method, task)]
-        rows = [r for r in rows if r.variant == variant] or rows
-        rows = [r for r in rows if r.calibration == calibration] or rows
+        rows = [r for r in self.rows if (r.kind, r.name, r.task) == ("fit", arm.method, task)]
+        rows = [r for r in rows if r.variant == arm.variant] or rows
+        rows = [r for r in rows if r.calibration == arm.calibration] or rows
         if not rows:
-            return Estimate(_GUESSED_SECONDS, _GUESSED_MB, "guess")
+            return _GUESS
         if here := [r for r in rows if r.dataset == dataset]:
             near = min(r.epsilon for r in here) / _REACH <= epsilon <= max(r.epsilon for r in here) * _REACH
             return Estimate(_at(here, epsilon), max(r.peak_mb for r in here), "measured" if near else "other data")
@@ -96,19 +91,12 @@ class Costs:
         typical = math.exp(fmean(math.log(_at(there, epsilon)) for there in others))
         return Estimate(typical, max(r.peak_mb for r in rows), "other data")
 
-    def part(self, study: str, *, as_measured: bool = True) -> Estimate:
-        """Return the mean cost of a part of a study; `as_measured`: with the settings it was measured with."""
-        return self._job("study", study, "measured" if as_measured else "other data")
-
-    def rule(self, name: str) -> Estimate:
-        """Return the cost of a job of a rule (of ``methods``: without its fits)."""
-        return self._job("rule", name, "measured")
-
-    def _job(self, kind: str, name: str, basis: str) -> Estimate:
+    def job(self, kind: str, name: str, basis: str = "measured") -> Estimate:
+        """Return the mean cost of a job: of kind ``study`` a part of that study, of kind ``rule`` any other."""
         for row in self.rows:
             if (row.kind, row.name) == (kind, name):
                 return Estimate(row.seconds, row.peak_mb, basis)
-        return Estimate(_GUESSED_SECONDS, _GUESSED_MB, "guess")
+        return _GUESS
 
 
 def _at(rows: Sequence[Measured], epsilon: float) -> float:
@@ -123,13 +111,7 @@ def _at(rows: Sequence[Measured], epsilon: float) -> float:
 def gather(folder: Path) -> pd.DataFrame:
     """Return the measurements of a finished run, from its results folder: a row as `Measured` for each.
 
-    Fits come from ``tables/timings.csv``. Studies and rules come from ``benchmarks/``, which a published folder does
-    not keep (see `marginalia.sweep.benchmarks.benchmark`).
-
-    Raises
-    ------
-    InputError
-        The folder holds no finished run.
+    Fits come from ``tables/timings.csv``, studies and rules from ``benchmarks/``, which published folders do not keep.
     """
     try:
         facts = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
@@ -139,23 +121,16 @@ def gather(folder: Path) -> pd.DataFrame:
     source = f"{folder.name}, code {facts['code']['version']}, {facts['machine'].get('processor', '')}"
     fits = timings.rename(columns={"method": "name"}).assign(kind="fit", source=source).fillna({"peak_mb": 0.0})
     root = folder / "benchmarks"
-    measured = [
-        (*_kind_and_name(path.relative_to(root).parts), cpu, peak)
-        for path in sorted(root.rglob("*.tsv"))
-        for _, cpu, peak in benchmark(path)
-        if peak is not None
-    ]
-    jobs = pd.DataFrame(measured, columns=["kind", "name", "seconds", "peak_mb"]).groupby(["kind", "name"])
+    files = {path: _kind_and_name(path.relative_to(root).parts) for path in sorted(root.rglob("*.tsv"))}
+    runs = [(*name, cpu, peak) for path, name in files.items() for _, cpu, peak in benchmark(path) if peak is not None]
+    jobs = pd.DataFrame(runs, columns=["kind", "name", "seconds", "peak_mb"]).groupby(["kind", "name"])
     others = jobs.agg(seconds=("seconds", "mean"), peak_mb=("peak_mb", "max"), n=("seconds", "size")).reset_index()
     fitted = (timings["seconds"] * timings["k"]).sum()
     of_methods = others["name"] == "methods"
     others.loc[of_methods, "seconds"] = (others["seconds"] - fitted / others["n"]).clip(lower=0.0)
-    others = others.assign(
-        epsilon=math.inf,
-        seconds=[round(s, 3) for s in others["seconds"]],  # not pandas': it rounds halves otherwise
-        peak_mb=[round(p, 1) for p in others["peak_mb"]],
-        source=source,
-    )
+    for column, digits in (("seconds", 3), ("peak_mb", 1)):
+        others[column] = [round(value, digits) for value in others[column]]  # not pandas': it rounds halves otherwise
+    others = others.assign(epsilon=math.inf, source=source)
     return pd.concat([fits, others], ignore_index=True)[list(Measured._fields)].fillna("")
 
 

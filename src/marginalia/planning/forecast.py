@@ -5,10 +5,11 @@ from __future__ import annotations
 import heapq
 import io
 import os
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
+from graphlib import TopologicalSorter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -44,49 +45,43 @@ class Forecast:
 
     jobs: tuple[PlannedJob, ...]
 
+    @property
     def parts(self) -> list[Estimate]:
-        """Return what the cost of all jobs is the sum of."""
+        """What the cost of all jobs is the sum of."""
         return [part for job in self.jobs for part in job.parts]
 
     def seconds(self) -> tuple[float, float, float]:
         """Return (low, expected, high) CPU seconds: every estimate at its bound together."""
-        parts = self.parts()
-        low, high = (sum(part.range[side] for part in parts) for side in (0, 1))
-        return low, sum(part.seconds for part in parts), high
+        low, high = (sum(part.range[side] for part in self.parts) for side in (0, 1))
+        return low, sum(part.seconds for part in self.parts), high
 
     def shares(self) -> dict[str, float]:
         """Return which share of the expected seconds stands on what."""
-        parts = self.parts()
-        total = sum(part.seconds for part in parts) or 1.0
-        return {basis: sum(part.seconds for part in parts if part.basis == basis) / total for basis in FACTORS}
+        total = sum(part.seconds for part in self.parts) or 1.0
+        return {basis: sum(part.seconds for part in self.parts if part.basis == basis) / total for basis in FACTORS}
 
     def wall_seconds(self, cores: int) -> float:
         """Return the time on `cores` idle cores: each job starts when its inputs are there and a core is free."""
-        left = {job.name: set(job.needs) for job in self.jobs}
-        waiting: dict[str, list[str]] = defaultdict(list)
-        for job in self.jobs:
-            for need in job.needs:
-                waiting[need].append(job.name)
+        graph = TopologicalSorter({job.name: job.needs for job in self.jobs})
+        graph.prepare()
         seconds = {job.name: job.seconds for job in self.jobs}
-        ready = [(-seconds[name], name) for name, needs in left.items() if not needs]
-        heapq.heapify(ready)
-        running: list[tuple[float, str]] = []
+        ready: list[tuple[float, str]] = []  # the longest first
+        running: list[tuple[float, str]] = []  # the one that ends next first
         now = START_SECONDS
-        while ready or running:
+        while graph.is_active():
+            for name in graph.get_ready():
+                heapq.heappush(ready, (-seconds[name], name))
             while ready and len(running) < cores:
                 _, name = heapq.heappop(ready)
                 heapq.heappush(running, (now + seconds[name], name))
             now, done = heapq.heappop(running)
-            for name in waiting[done]:
-                left[name].discard(done)
-                if not left[name]:
-                    heapq.heappush(ready, (-seconds[name], name))
+            graph.done(done)
         return now
 
     def summary(self, cores: int) -> dict[str, Any]:
         """Return the forecast, JSON-able."""
         low, expected, high = self.seconds()
-        largest = max((part.peak_mb for part in self.parts()), default=0.0)
+        largest = max((part.peak_mb for part in self.parts), default=0.0)
         return {
             "jobs": {**Counter(job.rule for job in self.jobs), "total": len(self.jobs)},
             "cpu_hours": round(expected / 3600, 4),
@@ -105,21 +100,10 @@ def forecast(sweeps: Iterable[Sweep], costs: Costs | None = None) -> Forecast:
 
     Snakemake itself says which jobs there are and which wait for which, from the ``Snakefile`` of the current folder:
     with all results still to be made, and without making any.
-
-    Parameters
-    ----------
-    sweeps : iterable of Sweep
-    costs : Costs, optional
-        Default: the measurements that come with the library.
-
-    Raises
-    ------
-    InputError
-        There is no ``Snakefile`` in the current folder.
     """
     if not Path("Snakefile").is_file():
         raise InputError("there is no Snakefile here; call this in the root folder of the repository")
-    known = costs or Costs.load()
+    known = costs or Costs()
     jobs = []
     for sweep in sweeps:
         for place, needs in _graph(sweep):
@@ -146,15 +130,9 @@ def _graph(sweep: Sweep) -> list[tuple[tuple[str, ...], list[tuple[str, ...]]]]:
         with redirect_stdout(io.StringIO()):
             workflow.dag(DAGSettings(forceall=True)).printd3dag()  # public, but prints; the graph itself is not public
         graph = workflow._workflow.dag
-        waits_for = {
-            place(job): sorted(map(place, graph.dependencies[job])) for job in graph.jobs if job.rule.name != "all"
-        }
-        return [
-            (name, waits_for[name])
-            for level in graph.toposorted()
-            for name in sorted(map(place, level))
-            if name in waits_for
-        ]
+        waits_for = {place(job): sorted(map(place, needs)) for job, needs in graph.dependencies.items()}
+        levels = (sorted(map(place, level)) for level in graph.toposorted())
+        return [(name, waits_for[name]) for level in levels for name in level if name[0] != "all"]
 
 
 def _parts(sweep: Sweep, place: tuple[str, ...], costs: Costs) -> tuple[Estimate, ...]:
@@ -162,23 +140,18 @@ def _parts(sweep: Sweep, place: tuple[str, ...], costs: Costs) -> tuple[Estimate
     match place:
         case ("study_part", study, _):
             card, settings = sweep.studies[study]
-            return (costs.part(study, as_measured=dict(card.defaults) == settings),)
+            return (costs.job("study", study, "measured" if dict(card.defaults) == settings else "other data"),)
         case ("methods", experiment, dataset, group, batch):
             job = sweep.plan.jobs[experiment, dataset, group, batch]
-            return (costs.rule("methods"), *_fits(job, sweep, costs))
-        case (rule, *_):
-            return (costs.rule(rule),)
-    raise AssertionError(place)
+            return (costs.job("rule", "methods"), *_fits(job, sweep, costs))
+    return (costs.job("rule", place[0]),)
 
 
 def _fits(job: Job, sweep: Sweep, costs: Costs) -> list[Estimate]:
     cells = job.cells(tasks_of(sweep.entries[job.dataset]), sweep.config.seed)
-    alike = Counter(
-        (c.arm.method, c.arm.variant, c.arm.calibration, c.task.task if c.task else "", c.epsilon) for c in cells
-    )
+    alike = Counter((cell.arm, cell.task.task if cell.task else "", cell.epsilon) for cell in cells)
     estimates = []
-    for (method, variant, calibration, task, epsilon), n in alike.items():
-        arm = {"variant": variant, "calibration": calibration, "task": task}
-        one = costs.fit(method, **arm, dataset=job.dataset, epsilon=epsilon)
+    for (arm, task, epsilon), n in alike.items():
+        one = costs.fit(arm, task=task, dataset=job.dataset, epsilon=epsilon)
         estimates.append(replace(one, seconds=one.seconds * n))
     return estimates

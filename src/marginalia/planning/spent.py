@@ -16,27 +16,14 @@ from marginalia.data.files import write_text
 from marginalia.errors import InputError
 from marginalia.reporting.provenance import cost
 
-COSTS = ("jobs", "wall_hours_of_all_jobs", "cpu_hours_of_all_jobs", "largest_peak_mb")
+_COSTS = ("jobs", "wall_hours_of_all_jobs", "cpu_hours_of_all_jobs", "largest_peak_mb")
 
 
 def spent(folder: Path) -> pd.DataFrame:
     """Return one row for each finished run below a folder, and their sum.
 
-    Parameters
-    ----------
-    folder : Path
-        Holds one results folder for each run, with its ``provenance.json`` and ``benchmarks/``.
-
-    Returns
-    -------
-    DataFrame
-        ``block, finished, code``, the costs of `reporting.provenance`, and ``elapsed_hours`` from the first job to the
-        last; the last row has sums, the largest peak, and the time in which at least one of the runs was under way.
-
-    Raises
-    ------
-    InputError
-        There is no finished run, or one without benchmark files.
+    ``elapsed_hours`` are those from the first job to the last; the last row has sums, the largest peak, and the time in
+    which at least one of the runs was under way.
     """
     rows = []
     for path in sorted(folder.glob("*/provenance.json")):
@@ -44,20 +31,19 @@ def spent(folder: Path) -> pd.DataFrame:
         costs = cost(path.parent / "benchmarks")
         if not costs["jobs"]:
             raise InputError(f"no benchmark files below {path.parent / 'benchmarks'}: call this where the run was made")
-        rows.append(
-            {"block": path.parent.name, "finished": facts["finished"], "code": facts["code"]["version"], **costs}
-        )
+        run = {"block": path.parent.name, "finished": facts["finished"], "code": facts["code"]["version"]}
+        rows.append(run | costs)
     if not rows:
         raise InputError(f"no finished run below {folder}: it holds no */provenance.json")
     table = pd.DataFrame(rows)
     began, ended = (pd.to_datetime(table[name]) for name in ("first_job_began", "last_job_ended"))
     table["elapsed_hours"] = (ended - began).dt.total_seconds() / 3600
-    total = {name: table[name].max() if name.startswith("largest") else table[name].sum() for name in COSTS}
+    total = {name: table[name].max() if name.startswith("largest") else table[name].sum() for name in _COSTS}
     order = began.argsort()
     before = ended[order].cummax().shift(fill_value=began.min())  # what earlier runs have covered
     alone = (ended[order] - np.maximum(began[order], before)).dt.total_seconds().clip(lower=0)
     total["elapsed_hours"] = alone.sum() / 3600
-    table = table[["block", "finished", "code", "elapsed_hours", *COSTS]]
+    table = table[["block", "finished", "code", "elapsed_hours", *_COSTS]]
     return pd.concat([table, pd.DataFrame([{"block": "all", **total}])], ignore_index=True)
 
 
