@@ -154,7 +154,7 @@ def _row(name: str, y: int) -> str:
     ]
     x = 2 * GAP
     for inner in sorted(path.parent.name for path in folder.glob("*/__init__.py")):
-        length = 12 + round(7.2 * len(inner))
+        length = 12 + round(7.6 * len(inner))
         parts.append(
             f'<rect x="{x}" y="{y + 51}" width="{length}" height="19" rx="4" fill="#ffffff" stroke="#9aa5b1"/>'
             f'<text x="{x + 6}" y="{y + 65}" font-size="12">{inner}</text>'
