@@ -10,6 +10,7 @@ from matplotlib.colors import to_hex
 
 from marginalia.errors import InputError
 from marginalia.reporting import captions, figures, tables
+from marginalia.sweep.version import modules_behind
 
 FOLDER = Path(__file__).parent
 
@@ -172,6 +173,12 @@ def test_caption_says_what_bands_and_signs_mean(records, mse):
     for fact in ("lower is better", "5 trials", "± 1 standard error", "δ = 1e-05", "Crossed points", "1 of 110"):
         assert fact in text
     assert "Crossed" not in captions.caption(tables.aggregate(records, "auc"), "auc")
+
+
+def test_an_edited_caption_redraws_nothing():
+    drawing = ("marginalia.reporting.figures:metric_vs_epsilon", "marginalia.reporting.figures:certified_epsilon")
+    assert "marginalia.reporting.captions" not in modules_behind(*drawing)
+    assert "marginalia.reporting.figures" in modules_behind("marginalia.reporting.captions")
 
 
 def test_rows_of_two_splits_are_refused(mse):
