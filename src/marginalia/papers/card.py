@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
+    import matplotlib.axes
     import matplotlib.figure
     import pandas as pd
 
@@ -23,6 +24,7 @@ Record: TypeAlias = dict[str, Any]
 Frame: TypeAlias = "pd.DataFrame"
 Tables: TypeAlias = "dict[str, pd.DataFrame]"
 Figure: TypeAlias = "matplotlib.figure.Figure"
+Axes: TypeAlias = "matplotlib.axes.Axes"
 
 
 @dataclass(frozen=True)

@@ -78,8 +78,8 @@ def test_an_arm_that_lacks_many_blocks_is_listed_without_a_rank(module_records):
 
 
 def test_an_arm_without_a_certificate_takes_no_part(module_records):
-    spent = module_records["epsilon_spent"].where(module_records["method"] != "ssp", 99.0)
-    assert "ssp" not in set(ranking(module_records.assign(epsilon_spent=spent))["method"])
+    message = module_records["message"].where(module_records["method"] != "ssp", "spends 99 of 1")
+    assert set(ranking(module_records.assign(message=message))["method"]) == {"dp_sgd", "pate"}
 
 
 def test_two_data_sets_make_no_test(module_records):

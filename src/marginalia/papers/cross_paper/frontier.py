@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from marginalia.errors import InputError
-from marginalia.papers.card import Comparison
-from marginalia.papers.cross_paper.ranking import METRICS, PURE_EPSILON, marker, named_aggregate
+from marginalia.papers.card import Axes, Comparison, Figure, Frame
+from marginalia.papers.cross_paper.ranking import PURE_EPSILON, marker, named_aggregate
+from marginalia.papers.form import in_style
 from marginalia.reporting.panels import rows_where
-from marginalia.reporting.style import DOUBLE_COLUMN, RC, ArmLook, arm_look, method_rank
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from marginalia.reporting.style import DOUBLE_COLUMN, method_rank
+from marginalia.sweep.records import HEADLINES
 
 SHOWN = (0.1, 1.0)  # epsilon: the nearest ones there are
 _PLACE = ["experiment", "protocol", "dataset", "epsilon"]
@@ -28,7 +25,7 @@ _COLUMNS = (
 _DIGITS = {"seconds": 3, "utility": 4, "lowest": 4, "highest": 4}
 
 
-def frontier(records: pd.DataFrame) -> pd.DataFrame:
+def frontier(records: Frame) -> Frame:
     """Put each private arm's utility beside its CPU seconds, and mark those that no other beats in both.
 
     Utility is the share of what privacy can take away that is kept, 0 for the trivial predictor and 1 for the best
@@ -36,18 +33,8 @@ def frontier(records: pd.DataFrame) -> pd.DataFrame:
     rows have 1). Seconds are those of the whole release: of an arm that post-processes a synthesizer, the fit of
     that too. This table holds times, so it does not repeat byte for byte.
 
-    Parameters
-    ----------
-    records : DataFrame
-        Result rows in the tidy schema; the experiments hold ``trivial`` and a non-private learner.
-
-    Returns
-    -------
-    DataFrame
-        A row for each experiment, metric, epsilon and arm: ``seconds`` (geometric mean over data sets), ``utility``
-        (mean over data sets), ``lowest`` and ``highest`` over them, ``datasets`` of ``n_datasets``, and
-        ``on_frontier``, ``yes`` where no arm measured on as many data sets is as quick and more useful, or quicker
-        and as useful.
+    Over data sets: the geometric mean of ``seconds``, mean, ``lowest`` and ``highest`` ``utility``. ``on_frontier``:
+    no arm measured on as many data sets is as quick and more useful, or quicker and as useful.
     """
     import pandas as pd
 
@@ -55,13 +42,14 @@ def frontier(records: pd.DataFrame) -> pd.DataFrame:
 
     spent = _seconds(records)
     tables = []
-    for metric in METRICS:
+    for metric in HEADLINES:
         rows = named_aggregate(records, metric)
         if rows.empty:
             continue
-        rows = _with_utility(rows, metric)
         usable = (rows["calibration"] != NON_PRIVATE) & is_certified(rows) & (rows["k"] > 0)
-        rows = rows[usable].merge(spent, on=[*_PLACE, "task", "target", *ARM], how="left", validate="one_to_one")
+        rows = _with_utility(rows, metric)[usable].merge(
+            spent, on=[*_PLACE, "task", "target", *ARM], how="left", validate="one_to_one"
+        )
         rows = rows.assign(log_seconds=np.log(rows["seconds"].clip(lower=1e-4)))
         for (experiment, epsilon), there in rows.groupby(["experiment", "epsilon"], sort=False):
             arms = there.groupby(["name", *ARM], sort=False).agg(
@@ -69,29 +57,26 @@ def frontier(records: pd.DataFrame) -> pd.DataFrame:
                 lowest=("utility", "min"), highest=("utility", "max"),
             ).reset_index()  # fmt: skip
             common: dict[str, Any] = {"experiment": experiment, "metric": metric, "epsilon": epsilon}
-            arms = arms.assign(
-                **common,
-                n_datasets=len(there[["dataset", "target"]].drop_duplicates()),
-                seconds=np.exp(arms["seconds"]),
-                pure_epsilon=np.where(arms["method"].isin(PURE_EPSILON), "yes", "no"),
-            )
+            arms = arms.assign(**common, n_datasets=there.groupby(["dataset", "target"]).ngroups)
+            arms["seconds"] = np.exp(arms["seconds"])
             tables.append(arms.assign(on_frontier=np.where(unbeaten(arms), "yes", "no")))
-    frame = pd.concat(tables, ignore_index=True)[list(_COLUMNS)]
-    return frame.assign(**{column: round_significant(frame[column], digits) for column, digits in _DIGITS.items()})
+    frame = pd.concat(tables, ignore_index=True)
+    frame["pure_epsilon"] = np.where(frame["method"].isin(PURE_EPSILON), "yes", "no")
+    return frame[list(_COLUMNS)].assign(
+        **{column: round_significant(frame[column], digits) for column, digits in _DIGITS.items()}
+    )
 
 
-def unbeaten(points: pd.DataFrame) -> pd.Series:
+def unbeaten(points: Frame) -> Any:
     """Return for each row whether no other one is at least as quick and as useful, and better in one of the two."""
-    import pandas as pd
-
     seconds, utility = points["seconds"].to_numpy(), points["utility"].to_numpy()
     complete = (points["datasets"] == points["n_datasets"]).to_numpy()
     as_good = (seconds <= seconds[:, None]) & (utility >= utility[:, None])
     better = (seconds < seconds[:, None]) | (utility > utility[:, None])
-    return pd.Series(complete & ~(as_good & better & complete).any(axis=1), index=points.index)
+    return complete & ~(as_good & better & complete).any(axis=1)
 
 
-def _with_utility(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+def _with_utility(rows: Frame, metric: str) -> Frame:
     import pandas as pd
 
     from marginalia.reporting.tables import HIGHER_IS_BETTER, NON_PRIVATE
@@ -105,8 +90,9 @@ def _with_utility(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
     best = others.max() if HIGHER_IS_BETTER[metric] else others.min()
     keys = pd.MultiIndex.from_frame(rows[place])
     low, high = worst.reindex(keys).to_numpy(float), best.reindex(keys).to_numpy(float)
-    if np.isnan(low).any() or np.isnan(high).any():
-        where = rows[np.isnan(low) | np.isnan(high)].iloc[0]
+    missing = np.isnan(low) | np.isnan(high)
+    if missing.any():
+        where = rows[missing].iloc[0]
         raise InputError(
             f"experiment '{where['experiment']}': {metric} on {where['dataset']} has no trivial and non-private "
             "values to compare with; add trivial and ols or logistic to its methods"
@@ -114,7 +100,7 @@ def _with_utility(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
     return rows.assign(utility=(rows["mean"] - low) / (high - low))
 
 
-def _seconds(records: pd.DataFrame) -> pd.DataFrame:
+def _seconds(records: Frame) -> Frame:
     """Return mean CPU seconds of each release, the fit of its source included."""
     from marginalia.reporting.tables import ARM, timings
 
@@ -126,9 +112,9 @@ def _seconds(records: pd.DataFrame) -> pd.DataFrame:
     return mean.assign(seconds=mean["seconds"] + below.fillna(0.0).to_numpy() * (mean["task"] != "").to_numpy())
 
 
-def figure(table: pd.DataFrame) -> Figure:
+@in_style
+def figure(table: Frame) -> Figure:
     """Draw a point for each arm of `frontier`, a column for each metric, a row for each experiment and two budgets."""
-    import matplotlib
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
@@ -139,57 +125,51 @@ def figure(table: pd.DataFrame) -> Figure:
     levels = sorted(table["epsilon"].unique())
     shown = sorted({min(levels, key=lambda epsilon: abs(np.log(epsilon / wanted))) for wanted in SHOWN})
     limits = (table["seconds"].min() / 1.5, table["seconds"].max() * 1.5)
-    rows = [
-        (e, level) for i, e in enumerate(table["experiment"].unique()) for level in (shown if i == 0 else shown[-1:])
-    ]
+    first, *others = table["experiment"].unique()
+    rows = [*((first, level) for level in shown), *((experiment, shown[-1]) for experiment in others)]
     arms = sorted(rows_of(table.drop_duplicates("name")), key=lambda arm: (method_rank(arm.method), arm.variant))
     handles = [
-        Line2D([], [], ls="", label=f"{arm.name} *" if arm.pure_epsilon == "yes" else arm.name, **marker(_look(arm)))
+        Line2D([], [], ls="", label=f"{arm.name} *" if arm.pure_epsilon == "yes" else arm.name, **marker(arm))
         for arm in arms
     ]
     handles.append(Line2D([], [], color="#555555", lw=0.9, ls=(0, (3, 2)), label="best for its time"))
     legend = 0.13 * int(np.ceil(len(handles) / 4)) + 0.1
     height = _PANEL * len(rows) + legend + 0.35
-    with matplotlib.rc_context(RC):
-        drawn = Figure(figsize=(DOUBLE_COLUMN, height))
-        grid = drawn.subplots(len(rows), len(metrics), squeeze=False)
-        for line, (experiment, level) in zip(grid, rows, strict=True):
-            for axes, metric in zip(line, metrics, strict=True):
-                here = rows_where(table, experiment=experiment, metric=metric, epsilon=level)
-                if here.empty:
-                    axes.remove()
-                    continue
-                _draw(axes, here, metric, limits)
-                axes.set_title(f"{experiment}, ε = {level:g}: {METRIC_NAMES[metric]}", loc="left", fontsize=7)
-                axes.set_xlabel("CPU seconds" if (experiment, level) == rows[-1] else "")
-        drawn.legend(handles=handles, loc="lower center", ncols=4, frameon=False, handlelength=1.2,
-                     columnspacing=1.4, labelspacing=0.32, borderaxespad=0.2)  # fmt: skip
-        drawn.subplots_adjust(
-            left=0.55 / DOUBLE_COLUMN, right=1 - 0.08 / DOUBLE_COLUMN, top=1 - 0.2 / height,
-            bottom=(legend + 0.42) / height, wspace=0.42, hspace=0.42 / (_PANEL - 0.42),
-        )  # fmt: skip
+    drawn = Figure(figsize=(DOUBLE_COLUMN, height))
+    grid = drawn.subplots(len(rows), len(metrics), squeeze=False)
+    for line, (experiment, level) in zip(grid, rows, strict=True):
+        for axes, metric in zip(line, metrics, strict=True):
+            here = rows_where(table, experiment=experiment, metric=metric, epsilon=level)
+            if here.empty:
+                axes.remove()
+                continue
+            _draw(axes, here, metric, limits)
+            axes.set_title(f"{experiment}, ε = {level:g}: {METRIC_NAMES[metric]}", loc="left", fontsize=7)
+            axes.set_xlabel("CPU seconds" if (experiment, level) == rows[-1] else "")
+    drawn.legend(handles=handles, loc="lower center", ncols=4, frameon=False, handlelength=1.2, columnspacing=1.4,
+                 labelspacing=0.32, borderaxespad=0.2)  # fmt: skip
+    drawn.subplots_adjust(
+        left=0.55 / DOUBLE_COLUMN, right=1 - 0.08 / DOUBLE_COLUMN, top=1 - 0.2 / height,
+        bottom=(legend + 0.42) / height, wspace=0.42, hspace=0.42 / (_PANEL - 0.42),
+    )  # fmt: skip
     return drawn
 
 
-def _look(arm: Any) -> ArmLook:
-    return arm_look(arm.method, arm.variant, arm.calibration)
-
-
-def _draw(axes: Axes, rows: pd.DataFrame, metric: str, limits: tuple[float, float]) -> None:
+def _draw(axes: Axes, rows: Frame, metric: str, limits: tuple[float, float]) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     from marginalia.reporting.tables import rows_of
 
     edge = _LOWEST if metric != "marginal_error" else 0.0
     for row in rows_of(rows):
-        look = _look(row)
-        axes.vlines(row.seconds, max(row.lowest, edge), max(row.highest, edge), color=look.colour, lw=0.6, alpha=0.45)
-        axes.plot([row.seconds], [max(row.utility, edge)], ls="", clip_on=False, zorder=3, **marker(look))
+        style = marker(row)
+        span = max(row.lowest, edge), max(row.highest, edge)
+        axes.vlines(row.seconds, *span, color=style["color"], lw=0.6, alpha=0.45)
+        axes.plot([row.seconds], [max(row.utility, edge)], ls="", clip_on=False, zorder=3, **style)
     best = rows[rows["on_frontier"] == "yes"].sort_values("seconds")
     utility = best["utility"].clip(lower=edge)
     axes.step(best["seconds"], utility, where="post", color="#555555", lw=0.9, ls=(0, (3, 2)), zorder=1.5)
-    axes.set_xscale("log")
-    axes.set_xlim(*limits)
+    axes.set(xscale="log", xlim=limits)
     axes.xaxis.set_major_locator(LogLocator(numticks=10))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
@@ -197,12 +177,12 @@ def _draw(axes: Axes, rows: pd.DataFrame, metric: str, limits: tuple[float, floa
         axes.axhline(1, color="#000000", lw=0.7)
         axes.axhline(0, color="#767676", lw=0.7, ls=(0, (1, 1.6)))
         axes.set_ylim(bottom=max(edge, min(-0.05, float(rows["lowest"].min()) - 0.05)))
-        axes.set_ylabel("share of the non-private gain", labelpad=1.5)
-    else:
-        axes.set_ylabel("1 − marginal error", labelpad=1.5)
+    axes.set_ylabel(
+        "1 − marginal error" if metric == "marginal_error" else "share of the non-private gain", labelpad=1.5
+    )
 
 
-def caption(table: pd.DataFrame) -> str:
+def caption(table: Frame) -> str:
     """Return the caption: what the axes are, what the marks mean."""
     parts = [
         "Utility against CPU seconds of a whole release, the fit of its source included (geometric mean over data "
@@ -218,10 +198,5 @@ def caption(table: pd.DataFrame) -> str:
 
 
 FRONTIER = Comparison(
-    "cross_paper_frontier",
-    "cross_paper",
-    frontier,
-    title="Utility against CPU seconds",
-    figure=figure,
-    caption=caption,
+    "cross_paper_frontier", "cross_paper", frontier, "", "Utility against CPU seconds", figure, caption
 )

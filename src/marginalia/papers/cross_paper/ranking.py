@@ -12,74 +12,59 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from marginalia.papers.card import Comparison
-from marginalia.reporting.style import DOUBLE_COLUMN, RC, ArmLook, arm_look
+from marginalia.papers.card import Axes, Comparison, Figure, Frame, Record
+from marginalia.papers.form import in_style
+from marginalia.reporting.style import DOUBLE_COLUMN, arm_look
+from marginalia.sweep.methods import BUILT_IN
+from marginalia.sweep.records import HEADLINES
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-METRICS = ("mse", "auc", "marginal_error")
 LEVEL = 0.05
 ENOUGH_BLOCKS = 0.75  # an arm with values in a smaller share of the blocks is listed, not ranked
 FEWEST_DATASETS = 3  # for a test
 # Their guarantee is that of delta = 0: they leave unused what the others get.
-PURE_EPSILON = frozenset({"reduced_space"})
+PURE_EPSILON = frozenset(method.id for method in BUILT_IN.values() if method.pure)
 _BLOCK = ["dataset", "target", "epsilon"]
 _COLUMNS = (
     "experiment", "metric", "name", "method", "variant", "calibration", "relation", "pure_epsilon", "mean_rank",
     "n_datasets", "blocks", "n_blocks",
 )  # fmt: skip
 _TESTS = ("friedman_p", "critical_difference", "like_best", "wilcoxon_p")
-_PAIR = ("experiment", "metric", "first", "second", "blocks", "first_better", "second_better", "p", "p_holm")
-_ROW, _HEAD, _FOOT = 0.135, 0.34, 0.55  # inches
-_LETTER = 0.0508
+_PAIR = ["experiment", "metric", "first", "second", "blocks", "first_better", "second_better", "p", "p_holm"]
+_ROW, _HEAD, _FOOT, _LETTER = 0.135, 0.34, 0.55, 0.0508  # inches
 _BAND = "#e8eef4"
 
 
 @dataclass(frozen=True)
 class Contest:
-    """The arms of one experiment compared by one metric.
-
-    Attributes
-    ----------
-    experiment, metric : str
-    higher_is_better : bool
-    arms : dict of name to (method, variant, calibration, relation)
-    values : DataFrame
-        Mean of each arm (column) in each block (row: data set, target, epsilon); NaN where it has none.
-    trials : DataFrame
-        Value of each arm in each (block, trial).
-    """
+    """The arms of one experiment compared by one metric."""
 
     experiment: str
     metric: str
     higher_is_better: bool
-    arms: dict[str, tuple[str, ...]]
-    values: pd.DataFrame
-    trials: pd.DataFrame
+    arms: dict[str, tuple[str, ...]]  # name to (method, variant, calibration, relation)
+    values: Frame  # mean of each arm (column) in each block (data set, target, epsilon); NaN where it has none
+    trials: Frame  # value of each arm in each (block, trial)
 
     @property
-    def counted(self) -> pd.DataFrame:
+    def counted(self) -> Frame:
         """The values of the arms with enough blocks, in those blocks where all of them have one."""
         return self.values.loc[:, self.values.notna().mean() >= ENOUGH_BLOCKS].dropna()
 
-    def ranks(self) -> pd.DataFrame:
+    def ranks(self) -> Frame:
         """Return the rank of each ranked arm in each block that counts; 1 is best, ties share their mean rank."""
         return self.counted.rank(axis=1, ascending=not self.higher_is_better)
 
-    def dataset_ranks(self) -> pd.DataFrame:
+    def dataset_ranks(self) -> Frame:
         """Return the mean rank over epsilon on each data set and target, arms from the best to the worst."""
         ranks = self.ranks().groupby(_BLOCK[:2]).mean()
         return ranks[ranks.mean().sort_values(kind="stable").index]
 
 
-def named_aggregate(records: pd.DataFrame, metric: str) -> pd.DataFrame:
+def named_aggregate(records: Frame, metric: str) -> Frame:
     """Return the averages of a metric over trials, with each arm's ``name`` in legends."""
     from marginalia.reporting.arms import arms_of
     from marginalia.reporting.tables import ARM, aggregate
@@ -89,11 +74,11 @@ def named_aggregate(records: pd.DataFrame, metric: str) -> pd.DataFrame:
     return rows.assign(name=[names[key] for key in rows[list(ARM)].itertuples(index=False, name=None)])
 
 
-def contests(records: pd.DataFrame) -> Iterator[Contest]:
+def contests(records: Frame) -> Iterator[Contest]:
     """Cut records into contests: each experiment by each metric, private and certified arms with all their trials."""
     from marginalia.reporting.tables import ARM, HIGHER_IS_BETTER, NON_PRIVATE, is_certified
 
-    for metric in METRICS:
+    for metric in HEADLINES:
         for experiment, rows in named_aggregate(records, metric).groupby("experiment", sort=False):
             rows = rows[(rows["calibration"] != NON_PRIVATE) & is_certified(rows) & (rows["k"] == rows["n_trials"])]
             if rows.empty:
@@ -115,43 +100,35 @@ def critical_difference(n_arms: int, n_datasets: int) -> float:
     return float(q * np.sqrt(n_arms * (n_arms + 1) / (6 * n_datasets)))
 
 
-def ranking(records: pd.DataFrame) -> pd.DataFrame:
-    """Rank the private arms of each experiment by each metric.
+def ranking(records: Frame) -> Frame:
+    """Rank the private arms of each experiment by each metric, a row for each arm, best first.
 
-    Parameters
-    ----------
-    records : DataFrame
-        Result rows in the tidy schema.
-
-    Returns
-    -------
-    DataFrame
-        A row for each arm, best first: ``mean_rank`` over the ``blocks`` (data set, target, epsilon) that count, of
-        ``n_datasets`` data sets and targets; ``rank_at_<epsilon>``; ``friedman_p`` (are all alike?);
-        ``critical_difference``; ``like_best`` (yes: within the critical difference of the first);
-        ``wilcoxon_p`` against the first (Holm, over all pairs); ``pure_epsilon``. A test over fewer than three data
-        sets is left empty. An arm with values in too few blocks has no rank, and ``blocks`` says how many it has.
+    ``mean_rank`` over the ``blocks`` (data set, target, epsilon) that count, of ``n_datasets`` data sets and targets;
+    ``rank_at_<epsilon>``; ``friedman_p`` (are all alike?); ``critical_difference``; ``like_best`` (yes: within the
+    critical difference of the first); ``wilcoxon_p`` against the first (Holm, over all pairs). A test over fewer than
+    three data sets is left empty. An arm with values in too few blocks has no rank; ``blocks`` says how many it has.
     """
     import pandas as pd
     from scipy import stats
 
-    from marginalia.reporting.tables import round_significant
+    from marginalia.reporting.tables import ARM, round_significant
 
-    lines: list[dict[str, object]] = []
+    lines: list[Record] = []
     epsilons: set[float] = set()
     for contest in contests(records):
         ranks, by_dataset = contest.ranks(), contest.dataset_ranks()
+        by_epsilon = ranks.groupby("epsilon").mean()
+        epsilons.update(by_epsilon.index)
         n_datasets, n_arms = by_dataset.shape
         tested = n_datasets >= FEWEST_DATASETS and n_arms >= 3
         friedman = stats.friedmanchisquare(*(by_dataset[a] for a in by_dataset)).pvalue if tested else np.nan
         difference = critical_difference(n_arms, n_datasets) if tested else np.nan
         mean, p = by_dataset.mean(), _wilcoxon(contest)
         for name in [*mean.index, *(n for n in contest.arms if n not in mean)]:
-            method, variant, calibration, relation = contest.arms[name]
-            line: dict[str, object] = {
-                "experiment": contest.experiment, "metric": contest.metric, "name": name, "method": method,
-                "variant": variant, "calibration": calibration, "relation": relation,
-                "pure_epsilon": "yes" if method in PURE_EPSILON else "no", "n_blocks": len(contest.values),
+            arm = dict(zip(ARM, contest.arms[name], strict=True))
+            line: Record = {
+                "experiment": contest.experiment, "metric": contest.metric, "name": name, **arm,
+                "pure_epsilon": "yes" if arm["method"] in PURE_EPSILON else "no", "n_blocks": len(contest.values),
             }  # fmt: skip
             if name in mean:
                 gap = mean[name] - mean.iloc[0]
@@ -160,10 +137,8 @@ def ranking(records: pd.DataFrame) -> pd.DataFrame:
                     "critical_difference": difference,
                     "like_best": ("yes" if gap <= difference else "no") if tested else "",
                     "wilcoxon_p": p.get(frozenset((mean.index[0], name)), (np.nan, np.nan))[1],
+                    **{f"rank_at_{epsilon:g}": rank for epsilon, rank in by_epsilon[name].items()},
                 }  # fmt: skip
-                for epsilon, there in ranks[name].groupby("epsilon"):
-                    line[f"rank_at_{epsilon:g}"] = there.mean()
-                    epsilons.add(epsilon)
             else:
                 values = contest.values[name].dropna()
                 line |= {"n_datasets": values.groupby(_BLOCK[:2]).ngroups, "blocks": len(values), "like_best": ""}
@@ -174,15 +149,12 @@ def ranking(records: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**{c: round_significant(frame[c], 4) for c in numbers})
 
 
-def pairs(records: pd.DataFrame) -> pd.DataFrame:
+def pairs(records: Frame) -> Frame:
     """Compare every two ranked arms of each experiment by each metric.
 
-    Returns
-    -------
-    DataFrame
-        ``first`` and ``second``; ``first_better`` and ``second_better``: in how many of the ``blocks`` the mean
-        difference on the same splits is larger than twice its standard error; ``p`` of Wilcoxon's signed-rank test
-        over the blocks and ``p_holm``, corrected for all pairs of the experiment and metric.
+    ``first_better`` and ``second_better``: in how many of the ``blocks`` the mean difference on the same splits is
+    larger than twice its standard error; ``p`` of Wilcoxon's signed-rank test over the blocks and ``p_holm``,
+    corrected for all pairs of the experiment and metric.
     """
     import pandas as pd
 
@@ -194,13 +166,13 @@ def pairs(records: pd.DataFrame) -> pd.DataFrame:
         better = 1 if contest.higher_is_better else -1
         blocks = contest.counted.index
         for first, second in combinations(contest.dataset_ranks(), 2):
-            gap = better * (contest.trials[first] - contest.trials[second]).groupby(_BLOCK).agg(["mean", "sem"])
-            gap = gap.loc[blocks]
-            clear = gap["mean"].abs() > 2 * gap["sem"].abs()
+            gaps = better * (contest.trials[first] - contest.trials[second])
+            gap = gaps.groupby(_BLOCK).agg(["mean", "sem"]).loc[blocks]
+            clear = gap["mean"].abs() > 2 * gap["sem"]
             wins, losses = int((clear & (gap["mean"] > 0)).sum()), int((clear & (gap["mean"] < 0)).sum())
             tests = p.get(frozenset((first, second)), (np.nan, np.nan))
             lines.append((contest.experiment, contest.metric, first, second, len(blocks), wins, losses, *tests))
-    frame = pd.DataFrame(lines, columns=list(_PAIR))
+    frame = pd.DataFrame(lines, columns=_PAIR)
     return frame.assign(p=round_significant(frame["p"], 4), p_holm=round_significant(frame["p_holm"], 4))
 
 
@@ -230,17 +202,18 @@ def holm(p: Sequence[float]) -> list[float]:
     return [float(value) for value in corrected]
 
 
-def marker(look: ArmLook, size: float = 5) -> dict[str, Any]:
-    """Return how to draw the point of an arm."""
+def marker(arm: Any, size: float = 5) -> dict[str, Any]:
+    """Return how to draw the point of an arm, a row of a table."""
+    look = arm_look(arm.method, arm.variant, arm.calibration)
     return {
         "color": look.colour, "marker": look.marker, "fillstyle": look.fill, "markerfacecoloralt": "white",
         "mew": 0.8, "ms": size,
     }  # fmt: skip
 
 
-def figure(table: pd.DataFrame) -> Figure:
+@in_style
+def figure(table: Frame) -> Figure:
     """Draw the mean rank of each arm of `ranking`, a panel for each experiment (row) and metric (column)."""
-    import matplotlib
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -255,59 +228,55 @@ def figure(table: pd.DataFrame) -> Figure:
     column = DOUBLE_COLUMN / len(metrics)
     names = _LETTER * ranked["name"].str.len().max() + 0.08
     height = sum(heights) + _FOOT + 0.2 * (len(experiments) - 1)
-    with matplotlib.rc_context(RC | {"axes.grid.axis": "x"}):
-        drawn = Figure(figsize=(DOUBLE_COLUMN, height))
-        grid = drawn.subplots(
-            len(experiments), len(metrics), squeeze=False, gridspec_kw={"height_ratios": [n + 0.8 for n in counts]}
-        )
-        for row, experiment in zip(grid, experiments, strict=True):
-            for axes, metric in zip(row, metrics, strict=True):
-                if (experiment, metric) in panels:
-                    _draw(axes, panels[experiment, metric], f"{experiment}: {METRIC_NAMES[metric]}")
-                else:
-                    axes.remove()
-        handles = [
-            Patch(color=_BAND, label="within the critical difference of the best"),
-            Line2D([], [], color="#555555", lw=1, label="smallest to largest mean rank over ε"),
-        ]
-        drawn.legend(handles=handles, loc="lower center", ncols=2, frameon=False, borderaxespad=0.1)
-        drawn.subplots_adjust(
-            left=names / DOUBLE_COLUMN, right=1 - 0.06 / DOUBLE_COLUMN, top=1 - 0.22 / height, bottom=_FOOT / height,
-            wspace=(names + 0.06) / (column - names - 0.06), hspace=0.62 / (sum(heights) / len(heights)),
-        )  # fmt: skip
+    drawn = Figure(figsize=(DOUBLE_COLUMN, height))
+    ratios = {"height_ratios": [n + 0.8 for n in counts]}
+    grid = drawn.subplots(len(experiments), len(metrics), squeeze=False, gridspec_kw=ratios)
+    for row, experiment in zip(grid, experiments, strict=True):
+        for axes, metric in zip(row, metrics, strict=True):
+            if (experiment, metric) in panels:
+                _draw(axes, panels[experiment, metric], f"{experiment}: {METRIC_NAMES[metric]}")
+            else:
+                axes.remove()
+    band = Patch(color=_BAND, label="within the critical difference of the best")
+    bar = Line2D([], [], color="#555555", lw=1, label="smallest to largest mean rank over ε")
+    drawn.legend(handles=[band, bar], loc="lower center", ncols=2, frameon=False, borderaxespad=0.1)
+    drawn.subplots_adjust(
+        left=names / DOUBLE_COLUMN, right=1 - 0.06 / DOUBLE_COLUMN, top=1 - 0.22 / height, bottom=_FOOT / height,
+        wspace=(names + 0.06) / (column - names - 0.06), hspace=0.62 / (sum(heights) / len(heights)),
+    )  # fmt: skip
     return drawn
 
 
-def _draw(axes: Axes, rows: pd.DataFrame, title: str) -> None:
+def _draw(axes: Axes, rows: Frame, title: str) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    rows = rows.sort_values("mean_rank", kind="stable")
+    from marginalia.reporting.tables import rows_of
+
     by_epsilon = rows.filter(like="rank_at_")
+    rows = rows.assign(low=by_epsilon.min(axis=1), high=by_epsilon.max(axis=1)).sort_values("mean_rank", kind="stable")
     first = rows.iloc[0]
     if np.isfinite(first["critical_difference"]):
         axes.axvspan(first["mean_rank"], first["mean_rank"] + first["critical_difference"], color=_BAND, lw=0, zorder=0)
-    looks = map(arm_look, rows["method"], rows["variant"], rows["calibration"])
-    ranges = zip(by_epsilon.min(axis=1), by_epsilon.max(axis=1), strict=True)
-    for place, (rank, look, (low, high)) in enumerate(zip(rows["mean_rank"], looks, ranges, strict=True)):
-        axes.hlines(place, low, high, color=look.colour, lw=1, zorder=2)
-        axes.plot([rank], [place], ls="", zorder=3, **marker(look, 4.5))
+    for place, arm in enumerate(rows_of(rows)):
+        style = marker(arm, 4.5)
+        axes.hlines(place, arm.low, arm.high, color=style["color"], lw=1, zorder=2)
+        axes.plot([arm.mean_rank], [place], ls="", zorder=3, **style)
     axes.set_yticks(range(len(rows)), list(rows["name"] + np.where(rows["pure_epsilon"] == "yes", " *", "")))
     axes.tick_params(axis="y", length=0)
-    axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.set_xlim(0.5, len(rows) + 0.5)
+    axes.grid(visible=False, axis="y")
+    axes.set(xlim=(0.5, len(rows) + 0.5), ylim=(len(rows) - 0.4, -0.6))
     axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     axes.set_xlabel("mean rank", labelpad=1.5)
     sets = "data set" if first["n_datasets"] == 1 else "data sets"
     axes.set_title(f"{title} ({first['n_datasets']} {sets})", loc="right", fontsize=7)
 
 
-def caption(table: pd.DataFrame) -> str:
+def caption(table: Frame) -> str:
     """Return the caption: what is ranked, over what, and what the band means."""
     from marginalia.reporting.figures import METRIC_NAMES
     from marginalia.reporting.tables import rows_of
 
-    contest = ["experiment", "metric"]
-    tested = table[table["friedman_p"].notna()].drop_duplicates(contest)
+    tested = table[table["friedman_p"].notna()].drop_duplicates(["experiment", "metric"])
     p = "; ".join(f"{r.experiment}, {METRIC_NAMES[r.metric]}: p = {r.friedman_p:.2g}" for r in rows_of(tested))
     parts = [
         "Mean rank of each certified private arm over data sets and ε (1 = best); bars span the ranks at single ε.",
@@ -328,11 +297,6 @@ def caption(table: pd.DataFrame) -> str:
 
 
 RANKING = Comparison(
-    "cross_paper_ranking",
-    "cross_paper",
-    ranking,
-    title="Ranking over data sets and budgets",
-    figure=figure,
-    caption=caption,
+    "cross_paper_ranking", "cross_paper", ranking, "", "Ranking over data sets and budgets", figure, caption
 )
 PAIRS = Comparison("cross_paper_pairs", "cross_paper", pairs)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from marginalia.papers.card import Comparison
-
-if TYPE_CHECKING:
-    import pandas as pd
+from marginalia.papers.card import Comparison, Frame
+from marginalia.papers.form import rounded
 
 MAIN, SPLITS = "dd_ssp", "dd_ssp_splits"  # experiments
 METRIC = {"linear": "mse", "logistic": "auc"}
@@ -31,15 +27,15 @@ SPLIT_COLUMNS = {
 }  # fmt: skip
 
 
-def with_arm(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with the name of their arm in a column ``arm``."""
+def with_arm(rows: Frame) -> Frame:
+    """Return the rows with the name of their arm in a column ``arm``, of text even if there are no rows."""
     import pandas as pd
 
     keys = rows[["method", "variant", "calibration"]].itertuples(index=False, name=None)
     return rows.assign(arm=pd.Series(["/".join(filter(None, key)) for key in keys], rows.index, dtype=str))
 
 
-def means_of(records: pd.DataFrame, experiment: str) -> pd.DataFrame:
+def means_of(records: Frame, experiment: str) -> Frame:
     """Return means and standard errors of MSE and AUC in one experiment."""
     import pandas as pd
 
@@ -49,24 +45,11 @@ def means_of(records: pd.DataFrame, experiment: str) -> pd.DataFrame:
     return with_arm(pd.concat([aggregate(rows, metric) for metric in METRIC.values()], ignore_index=True))
 
 
-def rounded(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the frame with every number but epsilon rounded to six significant digits."""
-    from marginalia.reporting.tables import round_significant
-
-    numbers = frame.select_dtypes("float").columns.drop("epsilon", errors="ignore")
-    return frame.assign(**{column: round_significant(frame[column]) for column in numbers})
-
-
-def base(records: pd.DataFrame) -> pd.DataFrame:
+def base(records: Frame) -> Frame:
     """Race DD-SSP against baselines that are calibrated exactly: what data dependence gains.
 
-    Returns
-    -------
-    DataFrame
-        For each data set, task and epsilon: means of DD-SSP on AIM, AIM-Synth, the published baseline, SSP, (for
-        classification) objective perturbation calibrated exactly and (where it was run) DP-SGD with settings fixed in
-        advance; by how much DD-SSP is better than the best of the calibrated ones, two standard errors of that, and
-        ``dd_ssp`` = better, worse or tie.
+    For each data set, task and epsilon the means of all arms, by how much DD-SSP is better than the best of the
+    calibrated ones (``gain``), two standard errors of that, and ``dd_ssp`` = better, worse or tie.
     """
     import pandas as pd
 
@@ -81,28 +64,22 @@ def base(records: pd.DataFrame) -> pd.DataFrame:
             mean, stderr, sign = arms["mean"], arms["stderr"], SIGN[task]
             best = max((arm for arm in (*calibrated, DP_SGD) if arm in mean), key=lambda arm: sign * mean[arm])
             gain, two = sign * (mean[DD_SSP] - mean[best]), 2 * np.hypot(stderr[DD_SSP], stderr[best])
-            lines.append(
-                {
-                    "task": task, "dataset": dataset, "epsilon": epsilon,
-                    "dd_ssp_on_aim": mean[DD_SSP], "aim_synth": mean[AIM_SYNTH],
-                    "published_baseline": mean[published], "ssp_tight": mean[SSP],
-                    "objective_perturbation_tight": mean.get(OBJ_PERT_TIGHT, np.nan),
-                    "dp_sgd_fixed": mean.get(DP_SGD, np.nan), "best_calibrated": best, "gain": gain,
-                    "two_stderr": two, "dd_ssp": "tie" if abs(gain) <= two else "better" if gain > 0 else "worse",
-                }
-            )  # fmt: skip
+            lines.append({
+                "task": task, "dataset": dataset, "epsilon": epsilon, "dd_ssp_on_aim": mean[DD_SSP],
+                "aim_synth": mean[AIM_SYNTH], "published_baseline": mean[published], "ssp_tight": mean[SSP],
+                "objective_perturbation_tight": mean.get(OBJ_PERT_TIGHT, np.nan),
+                "dp_sgd_fixed": mean.get(DP_SGD, np.nan), "best_calibrated": best, "gain": gain, "two_stderr": two,
+                "dd_ssp": "tie" if abs(gain) <= two else "better" if gain > 0 else "worse",
+            })  # fmt: skip
     return rounded(pd.DataFrame(lines))
 
 
-def splits(records: pd.DataFrame) -> pd.DataFrame:
+def splits(records: Frame) -> Frame:
     """Ask which of the paper's gaps are larger than what another split of the same data would change.
 
-    Returns
-    -------
-    DataFrame
-        For each data set, task, epsilon and pair of arms: the gap (how much better the left arm is) on the released
-        split with its standard error over noise, the same gap on random splits, paired by split, with the standard
-        deviation of one split (noise included), and ``beyond_split`` = the released gap exceeds two of these.
+    The gap (how much better the left arm is) on the released split with its standard error over noise; the same on
+    random splits, paired by split, with the standard deviation of one split (noise included); and ``beyond_split``:
+    the released gap exceeds two of these.
     """
     import pandas as pd
 
@@ -118,23 +95,19 @@ def splits(records: pd.DataFrame) -> pd.DataFrame:
                 for values in (released, random)
             )  # fmt: skip
             both = here.add_suffix("_released").join(elsewhere, how="inner").sort_index().reset_index()
-            beyond = both["mean_released"].abs() > 2 * both["std"]
-            tables.append(
-                both.assign(task=task, left=DD_SSP, right=other, beyond_split=beyond).rename(columns=SPLIT_COLUMNS)
-            )
+            both["beyond_split"] = both["mean_released"].abs() > 2 * both["std"]
+            tables.append(both.assign(task=task, left=DD_SSP, right=other).rename(columns=SPLIT_COLUMNS))
     order = ["task", "dataset", "epsilon", "left", "right", *SPLIT_COLUMNS.values(), "beyond_split"]
     return rounded(pd.concat(tables, ignore_index=True)[order] if tables else pd.DataFrame())
 
 
-def _by_trial(records: pd.DataFrame, experiment: str, metric: str) -> pd.DataFrame:
+def _by_trial(records: Frame, experiment: str, metric: str) -> Frame:
     """Return values indexed by (data set, epsilon, trial), a column an arm."""
     rows = records[(records["experiment"] == experiment) & (records["metric"] == metric) & (records["status"] == "ok")]
-    return with_arm(rows).pivot_table(
-        index=["dataset", "epsilon", "trial"], columns="arm", values="value", aggfunc="first"
-    )
+    return with_arm(rows).pivot_table("value", ["dataset", "epsilon", "trial"], "arm", aggfunc="first")
 
 
-def run_times(records: pd.DataFrame) -> pd.DataFrame:
+def run_times(records: Frame) -> Frame:
     """Return for each data set and method the mean seconds at the smallest and largest epsilon, and their ratio."""
     import pandas as pd
 

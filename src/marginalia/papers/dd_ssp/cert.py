@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from marginalia.papers.card import Card, Settings
+from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
+from marginalia.papers.form import as_frame
 from marginalia.privacy.calibration import zcdp_rho
 from marginalia.privacy.events import GaussianEvent
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.relation import Relation
 from marginalia.reporting.panels import DASHED, curve, drawing, look, rows_where
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 # What a formula spends does not depend on the rows.
 _ROWS = (np.array([[0.6, 0.0], [0.0, -0.6], [0.3, 0.3]]), np.array([0.5, -0.5, 0.25]))
@@ -36,10 +31,8 @@ def _gaussians(*multipliers: float) -> Ledger:
 def _ada_ssp(variant: str, relation: Relation, epsilon: float, delta: float) -> Ledger:
     from marginalia.learning.ada_ssp import AdaSSPRegressor
 
-    model = AdaSSPRegressor(
-        epsilon=epsilon, delta=delta, calibration="published", variant=variant, relation=relation, random_state=0
-    )
-    return model.fit(*_ROWS).ledger_
+    published: Record = {"calibration": "published", "variant": variant, "relation": relation, "random_state": 0}
+    return AdaSSPRegressor(epsilon=epsilon, delta=delta, **published).fit(*_ROWS).ledger_
 
 
 def _objective_perturbation(epsilon: float, delta: float) -> Ledger:
@@ -57,8 +50,8 @@ def _plain_ssp(releases: int, epsilon: float, delta: float) -> Ledger:
 # (component, relation) -> the ledger of one run at a nominal (epsilon, delta).
 COMPONENTS: dict[tuple[str, str], Callable[[float, float], Ledger]] = {
     **{
-        (f"AdaSSP, {variant.split('_')[0]}'s constants", relation): partial(_ada_ssp, variant, relation)
-        for variant in ("paper_constants", "code_constants")
+        (f"AdaSSP, {whose}'s constants", relation): partial(_ada_ssp, f"{whose}_constants", relation)
+        for whose in ("paper", "code")
         for relation in Relation
     },
     ("ObjPert", "add_remove"): _objective_perturbation,
@@ -73,20 +66,17 @@ COMPONENTS: dict[tuple[str, str], Callable[[float, float], Ledger]] = {
 }
 
 
-def run(part: str, settings: Settings, root_seed: int, data: Mapping[str, Path]) -> pd.DataFrame:
-    """Return the certified epsilon of every component at every nominal epsilon."""
-    import pandas as pd
-
+@as_frame
+def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
+    """Yield the certified epsilon of every component at every nominal epsilon."""
     delta = settings["delta"]
-    return pd.DataFrame(
-        {"component": component, "relation": str(relation), "epsilon": float(epsilon), "delta": delta,
-         "epsilon_spent": spend(float(epsilon), delta).epsilon(delta)}
-        for (component, relation), spend in COMPONENTS.items()
-        for epsilon in settings["epsilons"]
-    )  # fmt: skip
+    for (component, relation), spend in COMPONENTS.items():
+        for epsilon in map(float, settings["epsilons"]):
+            row = {"component": component, "relation": str(relation), "epsilon": epsilon, "delta": delta}
+            yield {**row, "epsilon_spent": spend(epsilon, delta).epsilon(delta)}
 
 
-def tables(rows: pd.DataFrame, settings: Settings) -> dict[str, pd.DataFrame]:
+def tables(rows: Frame, settings: Settings) -> Tables:
     """Return what is spent, and whether that keeps the promise; a column for each epsilon in the second table."""
     rows = rows.assign(keeps_promise=rows["epsilon_spent"] <= rows["epsilon"] * (1 + 1e-9))
     wide = rows.pivot(index=["component", "relation"], columns="epsilon", values="epsilon_spent")
@@ -95,7 +85,7 @@ def tables(rows: pd.DataFrame, settings: Settings) -> dict[str, pd.DataFrame]:
     return {"dd_ssp_cert": rows, "dd_ssp_cert_wide": wide.reset_index()}
 
 
-def figure(tables: dict[str, pd.DataFrame], settings: Settings) -> Figure:
+def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw certified over nominal epsilon."""
     from matplotlib.ticker import NullFormatter, ScalarFormatter
 
@@ -108,12 +98,9 @@ def figure(tables: dict[str, pd.DataFrame], settings: Settings) -> Figure:
                     ratio = rows["epsilon_spent"] / rows["epsilon"]
                     curve(ax, rows["epsilon"], ratio, ls=dash, label=component + note, **look(i))
         ax.axhline(1, color="#000000", lw=0.9)
-        ax.set_xscale("log")
-        ax.set_xticks(settings["epsilons"])
+        ax.set(xscale="log", xticks=settings["epsilons"], xlabel="nominal ε", ylabel="certified ε / nominal ε")
         ax.xaxis.set_major_formatter(ScalarFormatter())
         ax.xaxis.set_minor_formatter(NullFormatter())
-        ax.set_xlabel("nominal ε")
-        ax.set_ylabel("certified ε / nominal ε")
     return drawn
 
 

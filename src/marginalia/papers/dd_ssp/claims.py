@@ -7,11 +7,11 @@ claims and how each is tested stand in ``reported/dd_ssp_claims.csv``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from marginalia.papers.card import Comparison
+from marginalia.papers.card import Comparison, Frame
 from marginalia.papers.dd_ssp.baselines import (
     ADA_SSP,
     AIM_SYNTH,
@@ -21,13 +21,10 @@ from marginalia.papers.dd_ssp.baselines import (
     OBJ_PERT,
     SIGN,
     means_of,
-    rounded,
     run_times,
 )
+from marginalia.papers.form import rounded
 from marginalia.papers.reported import reported
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SMALLER, MIXTURE = "dd_ssp_100mb", "dd_ssp_mixture"  # experiments
 DD_SSP_MST, DD_SSP_MIXTURE = "dd_ssp/mst/tight", "dd_ssp/mixture/tight"
@@ -72,20 +69,11 @@ LOWEST_EPSILON = 0.005  # (c14)
 OPACUS_ORDERS = (*(1 + x / 10 for x in range(1, 100)), *range(12, 64))  # its default
 
 
-def claims(records: pd.DataFrame) -> pd.DataFrame:
+def claims(records: Frame) -> Frame:
     """Test every claim on every data set and epsilon that it speaks of.
 
-    Parameters
-    ----------
-    records : DataFrame
-        Result rows of the experiment ``dd_ssp`` and, for the claims on mixture inference and on model size, of
-        ``dd_ssp_mixture`` and ``dd_ssp_100mb``.
-
-    Returns
-    -------
-    DataFrame
-        Columns `COLUMNS`: the claim's id, where it is tested, the two arms, by how much the left one is better
-        (lower MSE, higher AUC), two standard errors of that difference, and whether the claim held.
+    The claims on mixture inference and on model size need the experiments ``dd_ssp_mixture`` and ``dd_ssp_100mb``.
+    ``difference``: by how much the left arm is better (lower MSE, higher AUC); ``two_stderr`` of it.
     """
     import pandas as pd
 
@@ -99,15 +87,8 @@ def claims(records: pd.DataFrame) -> pd.DataFrame:
     return rounded(pd.concat(cells, ignore_index=True)[list(COLUMNS)])
 
 
-def _gaps(means: pd.DataFrame, task: str, left: str, right: str) -> pd.DataFrame:
-    """Compare two arms wherever both were run.
-
-    Returns
-    -------
-    DataFrame
-        ``task, dataset, epsilon, left, right``; ``difference``, by how much the left arm is better (lower MSE, higher
-        AUC); ``two_stderr`` of it; and ``baseline``, the right arm's mean.
-    """
+def _gaps(means: Frame, task: str, left: str, right: str) -> Frame:
+    """Compare two arms wherever both were run; ``baseline`` is the right one's mean."""
     keys = ["dataset", "epsilon"]
     ours, theirs = (
         means.loc[(means["arm"] == arm) & (means["metric"] == METRIC[task]), [*keys, "mean", "stderr"]].dropna()
@@ -121,7 +102,7 @@ def _gaps(means: pd.DataFrame, task: str, left: str, right: str) -> pd.DataFrame
     )  # fmt: skip
 
 
-def _charged(means: pd.DataFrame) -> pd.DataFrame:
+def _charged(means: Frame) -> Frame:
     """Return DP-SGD with its whole grid charged, at the epsilons of DD-SSP.
 
     The charge is that of the loss distribution of all runs, far below the advanced composition of the paper; between
@@ -130,10 +111,8 @@ def _charged(means: pd.DataFrame) -> pd.DataFrame:
     import pandas as pd
 
     rows = []
-    for (dataset, metric), curve in (
-        means[means["arm"] == DP_SGD_GRID].dropna(subset="mean").groupby(["dataset", "metric"])
-    ):
-        curve = curve.sort_values("epsilon_spent")
+    grid = means[means["arm"] == DP_SGD_GRID].dropna(subset="mean").sort_values("epsilon_spent", kind="stable")
+    for (dataset, metric), curve in grid.groupby(["dataset", "metric"]):
         ours = means[(means["arm"] == DD_SSP) & (means["dataset"] == dataset) & (means["metric"] == metric)]
         at = ours["epsilon"].unique()
         values = {
@@ -144,23 +123,11 @@ def _charged(means: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(rows) if rows else means.iloc[:0]
 
 
-def verdicts(records: pd.DataFrame, products: pd.DataFrame | None = None) -> pd.DataFrame:
+def verdicts(records: Frame, products: Frame | None = None) -> Frame:
     """Sum up `claims`: for each claim in how many cells it held, and a verdict in words.
 
-    Three claims are not about pairs of arms: c09 is read off the inner products (a cell is a data set), c12 off
-    `run_times` (data set and method), c14 off the accountant (one cell).
-
-    Parameters
-    ----------
-    records : DataFrame
-        As for `claims`.
-    products : DataFrame, optional
-        The table of the study ``dd_ssp_f4``; without it c09 is not tested.
-
-    Returns
-    -------
-    DataFrame
-        ``id, claim, datasets`` as in the file of claims, ``held`` and ``tested`` cells, ``verdict``.
+    Three claims are not about pairs of arms: c09 is read off `products`, the table of the study ``dd_ssp_f4`` (a cell
+    is a data set), c12 off `run_times` (data set and method), c14 off the accountant (one cell).
     """
     import pandas as pd
 

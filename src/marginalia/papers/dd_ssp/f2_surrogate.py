@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from marginalia.papers.card import Card, Settings
+from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables
 from marginalia.reporting.panels import DASHED, drawing, rows_where
 from marginalia.sweep.methods import BUILT_IN
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
-
-def run(part: str, settings: Settings, root_seed: int, data: Mapping[str, Path]) -> pd.DataFrame:
+def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
     """Return the log-sigmoid and its parabola on a grid, and the parabola's coefficients, for each radius."""
     import pandas as pd
     from scipy.special import log_expit
@@ -27,14 +19,14 @@ def run(part: str, settings: Settings, root_seed: int, data: Mapping[str, Path])
     curves = []
     for radius in map(float, settings["radii"]):
         s = np.linspace(-radius, radius, settings["points"])
-        b = log_sigmoid_coefficients(radius)
+        b0, b1, b2 = b = log_sigmoid_coefficients(radius)
         parabola = np.polynomial.polynomial.polyval(s, b)
         columns = {"radius": radius, "s": s, "log_sigmoid": log_expit(s), "parabola": parabola}
-        curves.append(pd.DataFrame(columns | {f"b{i}": value for i, value in enumerate(b)}))
+        curves.append(pd.DataFrame({**columns, "b0": b0, "b1": b1, "b2": b2}))
     return pd.concat(curves, ignore_index=True)
 
 
-def tables(rows: pd.DataFrame, settings: Settings) -> dict[str, pd.DataFrame]:
+def tables(rows: Frame, settings: Settings) -> Tables:
     """Return coefficients, largest error and the factor on least squares for each radius; and the curves."""
     from marginalia.learning.chebyshev import logistic_scale
 
@@ -46,7 +38,7 @@ def tables(rows: pd.DataFrame, settings: Settings) -> dict[str, pd.DataFrame]:
     return {"dd_ssp_f2": summary.reset_index(), "dd_ssp_f2_curves": rows.drop(columns=["b0", "b1", "b2"])}
 
 
-def figure(tables: dict[str, pd.DataFrame], settings: Settings) -> Figure:
+def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw the log-sigmoid and its parabola on [-6, 6], and their difference."""
     rows = rows_where(tables["dd_ssp_f2_curves"], radius=6.0)
     with drawing(2, 2, entries=3, height=2.1, space=0.3) as (drawn, (left, right)):

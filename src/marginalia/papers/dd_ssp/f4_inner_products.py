@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 
 from marginalia.data.encoding import Encoder
-from marginalia.papers.card import Card, Settings
+from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.dd_ssp.data import CLASSIFIED, NAMES, classification, training_rows
+from marginalia.papers.form import as_frame
 from marginalia.reporting.panels import DASHED, DOTTED, drawing, rows_where
 from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.seeds import seed_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 RADIUS = 6.0  # of the interval on which the log-likelihood is replaced by a parabola
 EDGES = tuple(range(-30, 31))
@@ -29,13 +24,13 @@ LOOKS = {
 }
 
 
-def run(part: str, settings: Settings, root_seed: int, data: Mapping[str, Path]) -> pd.DataFrame:
-    """Return the histogram of y x·theta over the training rows, for three ways to choose theta.
+@as_frame
+def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
+    """Yield the histogram of y x·theta over the training rows, for three ways to choose theta.
 
     ``objective_perturbation``: the caption's theta, one for each trial. ``ridge``: the code's, scikit-learn's logistic
     regression with C = 0.01 whose intercept is fitted and then left out. ``logistic``: the optimum without penalty.
     """
-    import pandas as pd
     from sklearn.linear_model import LogisticRegression
 
     from marginalia.learning.objective_perturbation import ObjectivePerturbationClassifier
@@ -51,49 +46,40 @@ def run(part: str, settings: Settings, root_seed: int, data: Mapping[str, Path])
     ]
     for trial in range(settings["trials"]):
         model = ObjectivePerturbationClassifier(
-            epsilon=settings["epsilon"],
-            delta=settings["delta"],
-            calibration="published",
-            one_hot=task.one_hot,
+            epsilon=settings["epsilon"], delta=settings["delta"], calibration="published", one_hot=task.one_hot,
             random_state=seed_of(root_seed, "dd_ssp_f4", part, trial),
-        )
+        )  # fmt: skip
         thetas.append(("objective_perturbation", trial, model.fit(train, task.target).coef_))
-    lines = []
     for method, trial, theta in thetas:
         product = y * (X @ theta)
         shares = np.histogram(np.clip(product, EDGES[0], EDGES[-1]), bins=EDGES)[0] / len(product)
-        lines.append(
-            {
-                "dataset": part, "method": method, "trial": trial,
-                "outside": float(np.mean(np.abs(product) > RADIUS)),
-                "smallest": product.min(), "largest": product.max(),
-                **{f"from_{edge}": share for edge, share in zip(EDGES, shares, strict=False)},
-            }
-        )  # fmt: skip
-    return pd.DataFrame(lines)
+        yield {
+            "dataset": part, "method": method, "trial": trial, "outside": float(np.mean(np.abs(product) > RADIUS)),
+            "smallest": product.min(), "largest": product.max(),
+            **{f"from_{edge}": share for edge, share in zip(EDGES, shares, strict=False)},
+        }  # fmt: skip
 
 
-def tables(rows: pd.DataFrame, settings: Settings) -> dict[str, pd.DataFrame]:
+def tables(rows: Frame, settings: Settings) -> Tables:
     """Return the share of products outside [-6, 6] and their range (claim c09), and the mean histograms."""
-    import pandas as pd
-
     groups = rows.groupby(["dataset", "method"], sort=False)
     summary = groups.agg(
         outside=("outside", "mean"), smallest=("smallest", "min"), largest=("largest", "max"), trials=("trial", "size")
     ).reset_index()
     summary["most_inside"] = summary["outside"] < 0.5
-    histogram = pd.concat(
-        [groups[f"from_{edge}"].mean().rename("share").reset_index().assign(left_edge=edge) for edge in EDGES[:-1]]
-    )
+    edges = {f"from_{edge}": edge for edge in EDGES[:-1]}
+    shares = groups[list(edges)].mean().rename(columns=edges).reset_index()
+    histogram = shares.melt(["dataset", "method"], var_name="left_edge", value_name="share").astype({"left_edge": int})
+    histogram = histogram[["dataset", "method", "share", "left_edge"]]
     return {"dd_ssp_f4": summary, "dd_ssp_f4_histogram": histogram.sort_values(["dataset", "method", "left_edge"])}
 
 
-def figure(tables: dict[str, pd.DataFrame], settings: Settings) -> Figure:
+def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw the histograms, a panel for each data set."""
     histogram, summary = tables["dd_ssp_f4_histogram"], tables["dd_ssp_f4"]
-    names = list(settings["sets"])
-    with drawing(len(names), len(names), entries=3) as (drawn, axes):
-        for ax, name in zip(axes, names, strict=True):
+    columns = len(settings["sets"])
+    with drawing(columns, columns, entries=3) as (drawn, axes):
+        for ax, name in zip(axes, settings["sets"], strict=True):
             for method, (label, colour, dash) in LOOKS.items():
                 rows = rows_where(histogram, dataset=name, method=method).sort_values("left_edge")
                 edges = np.append(rows["left_edge"], rows["left_edge"].max() + 1)
@@ -102,8 +88,7 @@ def figure(tables: dict[str, pd.DataFrame], settings: Settings) -> Figure:
                 ax.axvline(edge, color="#767676", ls=(0, (3, 3)), lw=0.7)
             widest = summary.loc[summary["dataset"] == name, ["smallest", "largest"]].abs().to_numpy().max()
             ax.set_xlim(-min(30, widest + 1), min(30, widest + 1))
-            ax.set_title(NAMES[name])
-            ax.set_xlabel("y x·θ")
+            ax.set(title=NAMES[name], xlabel="y x·θ")
         axes[0].set_ylabel("share of training rows")
     return drawn
 

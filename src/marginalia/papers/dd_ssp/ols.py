@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
 
 import numpy as np
 
-from marginalia.papers.card import Card, Settings
+from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.dd_ssp.data import CLASSIFIED, NAMES, classification, training_rows
+from marginalia.papers.form import as_frame
 from marginalia.reporting.panels import DASHED, curve, drawing, look, rows_where
 from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.metrics import log_loss, roc_auc
 from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.seeds import seed_of
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
-SOURCES = ("exact", "aim", "mst", "independent", "gaussian_marginals")
+SOURCES = ["exact", "aim", "mst", "independent", "gaussian_marginals"]
 
 
-def run(part: str, settings: Settings, root_seed: int, data: Mapping[str, Path]) -> pd.DataFrame:
-    """Return AUC and log-loss on the released test rows for every source of marginals and scale of the coefficients.
+@as_frame
+def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
+    """Yield AUC and log-loss on the released test rows for every source of marginals and scale of the coefficients.
 
     The direction is least squares on -1/+1 labels; DD-SSP only scales it, by a factor that depends on the interval.
     """
-    import pandas as pd
-
     from marginalia.learning.chebyshev import logistic_scale
     from marginalia.learning.dd_ssp import DDSSPRegressor
     from marginalia.learning.public import LogisticClassifier, OLSRegressor
@@ -48,12 +42,8 @@ def run(part: str, settings: Settings, root_seed: int, data: Mapping[str, Path])
         **{f"R = {radius:g}": logistic_scale(float(radius)) for radius in settings["radii"]},
         "authors' code": logistic_scale(code_scale=True),
     }
-    lines = []
-
-    def measure(source: str, scale: str, factor: float, scores: Any) -> None:
-        auc, risk = roc_auc(labels, factor * scores), log_loss(2 * labels - 1, 1 / (1 + np.exp(-factor * scores)))
-        lines.append({"dataset": part, "source": source, "scale": scale, "factor": factor, "auc": auc, "risk": risk})
-
+    optimum = LogisticClassifier(one_hot=task.one_hot).fit(train, task.target).decision_function(test)
+    outputs = []
     for source in settings["sources"]:
         if source == "exact":
             model = OLSRegressor(one_hot=task.one_hot).fit(train, task.target)
@@ -61,18 +51,17 @@ def run(part: str, settings: Settings, root_seed: int, data: Mapping[str, Path])
             seed = seed_of(root_seed, "dd_ssp_ols", part, source)
             marginals = makers[source](epsilon=settings["epsilon"], delta=settings["delta"], random_state=seed)
             model = DDSSPRegressor(marginals=marginals, one_hot=task.one_hot).fit(train, task.target)
-        scores = model.predict(test)
-        for scale, factor in factors.items():
-            measure(source, scale, factor, scores)
-    optimum = LogisticClassifier(one_hot=task.one_hot).fit(train, task.target)
-    measure("logistic regression", "optimum", 1.0, optimum.decision_function(test))
-    return pd.DataFrame(lines)
+        outputs.append((source, model.predict(test), factors))
+    for source, scores, scales in (*outputs, ("logistic regression", optimum, {"optimum": 1.0})):
+        for scale, factor in scales.items():
+            auc, risk = roc_auc(labels, factor * scores), log_loss(2 * labels - 1, 1 / (1 + np.exp(-factor * scores)))
+            yield {"dataset": part, "source": source, "scale": scale, "factor": factor, "auc": auc, "risk": risk}
 
 
-def tables(rows: pd.DataFrame, settings: Settings) -> dict[str, pd.DataFrame]:
+def tables(rows: Frame, settings: Settings) -> Tables:
     """Return every cell; and for each source by how much AUC and log-loss differ over the scales."""
-    spread = rows[rows["source"] != "logistic regression"].groupby(["dataset", "source"], sort=False)
-    summary = spread.agg(
+    scaled = rows[rows["source"] != "logistic regression"].groupby(["dataset", "source"], sort=False)
+    summary = scaled.agg(
         auc=("auc", "first"), smallest_auc=("auc", "min"), largest_auc=("auc", "max"), best_risk=("risk", "min"),
         worst_risk=("risk", "max"),
     ).reset_index()  # fmt: skip
@@ -80,7 +69,7 @@ def tables(rows: pd.DataFrame, settings: Settings) -> dict[str, pd.DataFrame]:
     return {"dd_ssp_ols": rows, "dd_ssp_ols_summary": summary}
 
 
-def figure(tables: dict[str, pd.DataFrame], settings: Settings) -> Figure:
+def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw AUC (constant) and log-loss over the factor on least squares."""
     table = tables["dd_ssp_ols"]
     names = list(settings["sets"])
@@ -93,8 +82,7 @@ def figure(tables: dict[str, pd.DataFrame], settings: Settings) -> Figure:
                     curve(ax, cells["factor"], cells[metric], label=text, **look(i))
                 for value in rows_where(table, dataset=name, source="logistic regression")[metric]:
                     ax.axhline(value, color="#000000", ls=DASHED, lw=0.9, label="logistic regression")
-                ax.set_xlabel("factor on least squares")
-                ax.set_title(NAMES[name])
+                ax.set(title=NAMES[name], xlabel="factor on least squares")
             axes[row * len(names)].set_ylabel(label)
     return drawn
 
@@ -110,7 +98,7 @@ OLS = Card(
     ),
     defaults={
         "sets": list(CLASSIFIED),
-        "sources": list(SOURCES),
+        "sources": SOURCES,
         "radii": [2.0, 4.0, 6.0, 10.0],
         "epsilon": 1.0,
         "delta": 1e-5,

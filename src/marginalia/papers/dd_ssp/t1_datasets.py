@@ -2,58 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 
 from marginalia.data.encoding import Encoder
-from marginalia.papers.card import Card, Settings
+from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.dd_ssp.data import NAMES, training_rows
+from marginalia.papers.form import as_frame
 from marginalia.papers.reported import reported
 from marginalia.reporting.panels import drawing, look
 from marginalia.sweep.protocols import Prepared
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
 BARS = {"norm_bound_squared": "public bound", "largest_norm_squared": "largest", "mean_norm_squared": "mean"}
 
 
-def run(part: str, settings: Settings, root_seed: int, data: Mapping[str, Path]) -> pd.DataFrame:
-    """Return rows, attributes and row norms of one data set, a row for each of its tasks."""
-    import pandas as pd
-
+@as_frame
+def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
+    """Yield rows, attributes and row norms of one data set, a row for each of its tasks."""
     prepared = Prepared.load(data[part])
     train = training_rows(prepared)
     n_test = 0 if prepared.test is None else prepared.test.n_rows
-    lines = []
     for task in prepared.tasks:
         encoder = Encoder(train.domain, task.target, one_hot=task.one_hot)
         X, y = encoder.transform(train), encoder.target_values(train, task.task)
         squares = np.einsum("ij,ij->i", X, X)
-        lines.append(
-            {
-                "dataset": part, "task": task.task, "target": task.target, "rows": prepared.table.n_rows + n_test,
-                "train_rows": train.n_rows, "test_rows": n_test, "attributes": len(train.domain),
-                "features": X.shape[1], "norm_bound_squared": encoder.norm_bound**2,
-                "largest_norm_squared": squares.max(), "mean_norm_squared": squares.mean(),
-                "positive_rate": float(np.mean(y > 0)) if task.task == "logistic" else np.nan,
-            }
-        )  # fmt: skip
-    return pd.DataFrame(lines)
+        yield {
+            "dataset": part, "task": task.task, "target": task.target, "rows": prepared.table.n_rows + n_test,
+            "train_rows": train.n_rows, "test_rows": n_test, "attributes": len(train.domain),
+            "features": X.shape[1], "norm_bound_squared": encoder.norm_bound**2,
+            "largest_norm_squared": squares.max(), "mean_norm_squared": squares.mean(),
+            "positive_rate": float(np.mean(y > 0)) if task.task == "logistic" else np.nan,
+        }  # fmt: skip
 
 
-def tables(rows: pd.DataFrame, settings: Settings) -> dict[str, pd.DataFrame]:
+def tables(rows: Frame, settings: Settings) -> Tables:
     """Return the sizes beside those of the paper's Table 1."""
     table = rows.merge(reported("dd_ssp_table1"), on="dataset", how="left")
     table["agrees"] = (table["rows"] == table["reported_rows"]) & (table["attributes"] == table["reported_attributes"])
     return {"dd_ssp_t1": table}
 
 
-def figure(tables: dict[str, pd.DataFrame], settings: Settings) -> Figure:
+def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw bound, largest and mean squared norm of the training rows."""
     table = tables["dd_ssp_t1"]
     places = np.arange(len(table))
