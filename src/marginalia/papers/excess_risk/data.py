@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-LABELS = {
-    "adult": "Adult", "churn": "Churn", "compas": "COMPAS", "dutch": "Dutch", "heart": "Heart", "law": "Law",
-}  # fmt: skip
+LABELS = {"adult": "Adult", "churn": "Churn", "compas": "COMPAS", "dutch": "Dutch", "heart": "Heart", "law": "Law"}
 SETS = tuple(f"{name}@dpml" for name in ("compas", "heart", "law", "adult", "churn", "dutch"))  # cheapest first
 TEST_FRACTION = 0.2
 DENSE_CELLS = 1e6
@@ -125,19 +123,14 @@ def _probabilities(model: Any, rows: Coded) -> Array:
 
 def marginal_distances(real: Table, synthetic: Table, cliques: Iterable[Sequence[str]]) -> Array:
     """Return half the L1 distance of normalised marginals; of large ones, only cells that occur are looked at."""
+    return np.array([_distance(real, synthetic, names) for names in cliques])
+
+
+def _distance(real: Table, synthetic: Table, names: Sequence[str]) -> float:
     from marginalia.marginals.workload import marginal_errors
 
-    return np.array(
-        [
-            float(marginal_errors([names], real, synthetic)[0])
-            if real.domain.n_cells(names) <= DENSE_CELLS
-            else _sparse_distance(real, synthetic, names)
-            for names in cliques
-        ]
-    )
-
-
-def _sparse_distance(real: Table, synthetic: Table, names: Sequence[str]) -> float:
+    if real.domain.n_cells(names) <= DENSE_CELLS:
+        return float(marginal_errors([names], real, synthetic)[0])
     sizes = [real.domain[name].size for name in names]
     codes = [np.column_stack([t.column(name) for name in names]).astype(np.int64) for t in (real, synthetic)]
     cell = np.unique(np.ravel_multi_index(tuple(np.concatenate(codes).T), sizes), return_inverse=True)[1]

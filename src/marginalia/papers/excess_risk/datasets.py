@@ -10,8 +10,9 @@ import numpy as np
 from marginalia.data.catalog import uncoded
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.excess_risk.data import LABELS, SETS, TEST_FRACTION, read_set
-from marginalia.papers.form import as_frame, in_style, rounded
+from marginalia.papers.form import as_frame, rounded
 from marginalia.papers.reported import reported
+from marginalia.reporting.panels import COLOURS, drawing
 
 
 @as_frame
@@ -25,19 +26,13 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
     candidates = workload.closure()
     codes = [len(np.unique(column)) for column in table.codes.T]
     yield {
-        "dataset": uncoded(part),
-        "instances": table.n_rows,
-        "features": len(domain),
-        "training_rows": table.n_rows - math.ceil(TEST_FRACTION * table.n_rows),
-        "label": task.target,
-        "positive_rate": float(table.column(task.target).mean()),
-        "largest_domain": max(domain.sizes),
-        "codes_are_ranks": codes == list(domain.sizes),
-        "workload": len(workload.cliques),
-        "all_4_way": math.comb(len(domain), 4),
-        "candidates": len(candidates),
+        "dataset": uncoded(part), "instances": table.n_rows, "features": len(domain),
+        "training_rows": table.n_rows - math.ceil(TEST_FRACTION * table.n_rows), "label": task.target,
+        "positive_rate": float(table.column(task.target).mean()), "largest_domain": max(domain.sizes),
+        "codes_are_ranks": codes == list(domain.sizes), "workload": len(workload.cliques),
+        "all_4_way": math.comb(len(domain), 4), "candidates": len(candidates),
         "candidate_cells": sum(domain.n_cells([domain.names[a] for a in clique]) for clique in candidates),
-    }
+    }  # fmt: skip
 
 
 def tables(rows: Frame, settings: Settings) -> Tables:
@@ -55,20 +50,16 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     }
 
 
-@in_style
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw the numbers of rows, ours and as printed."""
-    from marginalia.reporting.panels import COLOURS, grid, legend
-
     table = tables[f"comparison_{DATASETS.id}"]
-    figure, (ax,) = grid(1, 1, height=1.9)
-    place = np.arange(len(table))
-    ax.plot(table["instances"], place, "o", color=COLOURS[0], label="file")
-    ax.plot(table["reported_instances"], place, "o", ms=7, mfc="none", color=COLOURS[1], ls="", label="Table 1")
-    ax.set_yticks(place, [LABELS[name] for name in table["dataset"]])
-    ax.set(xscale="log", xlabel="rows")
-    ax.invert_yaxis()
-    legend(figure, [ax], 2)
+    with drawing(1, 1, entries=2, height=1.9) as (figure, (ax,)):
+        place = np.arange(len(table))
+        ax.plot(table["instances"], place, "o", color=COLOURS[0], label="file")
+        ax.plot(table["reported_instances"], place, "o", ms=7, mfc="none", color=COLOURS[1], ls="", label="Table 1")
+        ax.set_yticks(place, [LABELS[name] for name in table["dataset"]])
+        ax.set(xscale="log", xlabel="rows")
+        ax.invert_yaxis()
     return figure
 
 

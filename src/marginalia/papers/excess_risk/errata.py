@@ -17,8 +17,9 @@ from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Setting
 from marginalia.papers.excess_risk.data import LABELS, SETS, Coded, fit_logistic, read_set, scores, splits
 from marginalia.papers.excess_risk.hard_instance import margin_loss, margin_slope
 from marginalia.papers.excess_risk.theory import bernstein, logistic_loss, sigma_gen, sup_error
-from marginalia.papers.form import as_frame, in_style, rounded
+from marginalia.papers.form import as_frame, rounded
 from marginalia.privacy.calibration import gaussian_sigma, gdp_epsilon, zcdp_epsilon, zcdp_rho
+from marginalia.reporting.panels import drawing, look, rows_where
 
 ROWS = {  # of the published files
     "adult": 48842, "churn": 4824, "compas": 7214, "dutch": 60420, "heart": 303, "law": 20798,
@@ -144,19 +145,15 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     }
 
 
-@in_style
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw epsilon under replace-one over the epsilon claimed."""
-    from marginalia.reporting.panels import grid, legend, look, rows_where
-
-    figure, (ax,) = grid(1, 1, height=2.3)
-    for i, (name, label) in enumerate(LABELS.items()):
-        rows = rows_where(tables[f"{ERRATA.id}_relation"], dataset=name)
-        ax.plot(rows["epsilon"], rows["replace_one"], lw=0.7, label=label, **look(i))
-        ax.plot(rows["epsilon"], rows["measurements_alone"], lw=0.7, mfc="white", **look(i))
-    ax.plot(ax.get_xlim(), ax.get_xlim(), color="#8C8C8C", zorder=1, label="claimed")
-    ax.set(xlabel="ε claimed", ylabel="ε under replace-one")
-    legend(figure, [ax], 4)
+    with drawing(1, 1, entries=4, height=2.3) as (figure, (ax,)):
+        for i, (name, label) in enumerate(LABELS.items()):
+            rows = rows_where(tables[f"{ERRATA.id}_relation"], dataset=name)
+            ax.plot(rows["epsilon"], rows["replace_one"], lw=0.7, label=label, **look(i))
+            ax.plot(rows["epsilon"], rows["measurements_alone"], lw=0.7, mfc="white", **look(i))
+        ax.plot(ax.get_xlim(), ax.get_xlim(), color="#8C8C8C", zorder=1, label="claimed")
+        ax.set(xlabel="ε claimed", ylabel="ε under replace-one")
     return figure
 
 

@@ -30,13 +30,9 @@ DP_SGD = BUILT_IN["dp_sgd"].constants["published", "excess_risk"]
 PATE = BUILT_IN["pate"].constants["published", ""]
 # Numbers of teachers K; of Heart the paper's own (its code has 5, 10, 15).
 TEACHERS = {
-    "adult": (100, 300, 500),
-    "churn": (100, 150, 200),
-    "compas": (100, 200, 300),
-    "dutch": (100, 450, 800),
-    "heart": (10, 15, 20),
-    "law": (100, 150, 200),
-}
+    "adult": (100, 300, 500), "churn": (100, 150, 200), "compas": (100, 200, 300),
+    "dutch": (100, 450, 800), "heart": (10, 15, 20), "law": (100, 150, 200),
+}  # fmt: skip
 PATE_DELTA = 1e-5  # of the published code; DP-SGD has 1/n² there
 PUBLIC = {"variant": "", "n_teachers": 0, "epsilon": math.inf, "epsilon_spent": math.inf}
 KEYS = ["dataset", "method", "variant", "n_teachers", "epsilon"]
@@ -81,10 +77,11 @@ def every_method(name: str, train: Table, test: Table, task: Task, epsilon: floa
     delta = 1 / train.n_rows**2
     common: Record = {"delta": delta, "fit_intercept": True, "clip": 1.0, "random_state": seed}
     codes: Record = {"calibration": "published", "inputs": "codes", **DP_SGD[name]}
+    tight: Record = {"one_hot": task.one_hot}
     for variant, budget, parameters in (
         ("published", epsilon, codes),
         (NO_NOISE, math.inf, codes),
-        ("tight", epsilon, {"one_hot": task.one_hot}),
+        ("tight", epsilon, tight),
     ):
         model = DPSGDClassifier(epsilon=budget, **common, **parameters).fit(train, target)
         yield _private({"method": "dp_sgd", "variant": variant, "epsilon": budget}, model, test, unseen.y)
@@ -179,8 +176,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
                         ls=(0, (4, 2)), label="majority class", zorder=3)  # fmt: skip
         axes.set_xticks(range(len(groups)), [LABELS[name] for name in groups])
         axes.tick_params(axis="x", length=0)
-        axes.set_xlim(-0.5, len(groups) - 0.5)
-        axes.set_ylim(0, 1.02)
+        axes.set(xlim=(-0.5, len(groups) - 0.5), ylim=(0, 1.02))
         axes.set_ylabel(f"test accuracy at ε = {float(settings['epsilon']):g}")
         legend(figure, [axes], columns=4)
     return figure

@@ -11,7 +11,8 @@ import numpy as np
 from marginalia.data.catalog import uncoded
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
 from marginalia.papers.excess_risk.data import LABELS, Coded, fit_aim, fit_logistic, read_set, scores, splits
-from marginalia.papers.form import as_frame, in_style, rounded
+from marginalia.papers.form import as_frame, rounded
+from marginalia.reporting.panels import drawing
 from marginalia.sweep.methods import BUILT_IN
 
 TARGETS = {
@@ -57,27 +58,23 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     return {F5.id: rounded(table.loc[order].reset_index())}
 
 
-@in_style
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw a pair of bars for each target, a panel for each data set."""
-    from marginalia.reporting.panels import grid, legend
-
     bars: dict[str, Any] = {"width": 0.36, "ecolor": "black", "capsize": 2, "error_kw": {"elinewidth": 0.7}}
     real = {**bars, "color": "#8C8C8C", "label": "real rows"}
     aim = {**bars, "color": BUILT_IN["aim"].colour, "alpha": 0.75, "hatch": "///", "label": "AIM’s rows"}
     panels = list(tables[F5.id].groupby("dataset", sort=False))
-    figure, axes = grid(len(panels), max(2, len(panels)), height=2.1)
-    for ax, (name, rows) in zip(axes, panels, strict=True):
-        place = np.arange(len(rows))
-        ax.bar(place - 0.2, rows["real"], yerr=rows["real_stderr"], **real)
-        ax.bar(place + 0.2, rows["aim"], yerr=rows["aim_stderr"], **aim)
-        for i, share in enumerate(rows["majority"]):
-            ax.plot([i - 0.42, i + 0.42], [share, share], color="black", lw=1.2, label="most frequent class")
-        ax.set_xticks(place, [t.replace("_", "\n") for t in rows["target"]])
-        ax.set(title=LABELS[str(name)], ylim=(0, 1))
-        ax.grid(axis="x", visible=False)
-    axes[0].set_ylabel("accuracy on real rows")
-    legend(figure, axes, 3)
+    with drawing(len(panels), max(2, len(panels)), entries=3, height=2.1) as (figure, axes):
+        for ax, (name, rows) in zip(axes, panels, strict=True):
+            place = np.arange(len(rows))
+            ax.bar(place - 0.2, rows["real"], yerr=rows["real_stderr"], **real)
+            ax.bar(place + 0.2, rows["aim"], yerr=rows["aim_stderr"], **aim)
+            for i, share in enumerate(rows["majority"]):
+                ax.plot([i - 0.42, i + 0.42], [share, share], color="black", lw=1.2, label="most frequent class")
+            ax.set_xticks(place, [t.replace("_", "\n") for t in rows["target"]])
+            ax.set(title=LABELS[str(name)], ylim=(0, 1))
+            ax.grid(axis="x", visible=False)
+        axes[0].set_ylabel("accuracy on real rows")
     return figure
 
 

@@ -10,8 +10,9 @@ from numpy.polynomial import Polynomial
 
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.excess_risk.theory import bernstein, logistic_loss, minimax, sup_error
-from marginalia.papers.form import as_frame, in_style, rounded
+from marginalia.papers.form import as_frame, rounded
 from marginalia.papers.reported import reported
+from marginalia.reporting.panels import COLOURS, DOTTED, drawing
 
 KEYS = ["panel", "method", "iterations"]
 
@@ -53,28 +54,24 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     return {FIG1.id: rounded(rows), f"comparison_{FIG1.id}": rounded(both)}
 
 
-@in_style
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw the polynomials, and their errors."""
-    from marginalia.reporting.panels import COLOURS, DOTTED, grid, legend
-
     names = coefficients(settings)
     low, high = settings["interval"]
     x = np.linspace(low, high, 801)
     truth = logistic_loss(x)
-    figure, axes = grid(2, 2, height=2.3)
-    axes[0].plot(x, truth, color="black", lw=1.6, label="ln(1 + exp(-x))")
-    for colour, row in zip(COLOURS, tables[FIG1.id].to_dict("records"), strict=False):
-        label = "best (minimax)" if row["method"] == "minimax" else f"Bernstein, {row['iterations']:.0f}×"
-        values = Polynomial([row[name] for name in names])(x)
-        axes[0].plot(x, values, color=colour, label=label)
-        axes[1].plot(x, values - truth, color=colour, label=label)
-    best = reported(FIG1.id).query("method == 'minimax'").iloc[0]
-    values = Polynomial(best[names].astype(float))(x)
-    axes[1].plot(x, values - truth, color=COLOURS[0], ls=DOTTED, label="best, as printed")
-    axes[0].set(xlabel="x", ylabel="value")
-    axes[1].set(xlabel="x", ylabel="polynomial − function")
-    legend(figure, axes, 3)
+    with drawing(2, 2, entries=3, height=2.3) as (figure, axes):
+        axes[0].plot(x, truth, color="black", lw=1.6, label="ln(1 + exp(-x))")
+        for colour, row in zip(COLOURS, tables[FIG1.id].to_dict("records"), strict=False):
+            label = "best (minimax)" if row["method"] == "minimax" else f"Bernstein, {row['iterations']:.0f}×"
+            values = Polynomial([row[name] for name in names])(x)
+            axes[0].plot(x, values, color=colour, label=label)
+            axes[1].plot(x, values - truth, color=colour, label=label)
+        best = reported(FIG1.id).query("method == 'minimax'").iloc[0]
+        values = Polynomial(best[names].astype(float))(x)
+        axes[1].plot(x, values - truth, color=COLOURS[0], ls=DOTTED, label="best, as printed")
+        axes[0].set(xlabel="x", ylabel="value")
+        axes[1].set(xlabel="x", ylabel="polynomial − function")
     return figure
 
 

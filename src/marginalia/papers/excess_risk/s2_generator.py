@@ -13,7 +13,8 @@ from marginalia.data.table import Table
 from marginalia.errors import unknown_name
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.excess_risk.theory import nu_gen
-from marginalia.papers.form import as_frame, in_style, rounded
+from marginalia.papers.form import as_frame, rounded
+from marginalia.reporting.panels import COLOURS, drawing
 from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
@@ -65,46 +66,34 @@ def binary_rows(columns: int, n: int, rng: np.random.Generator) -> Table:
 
 def tables(rows: Frame, settings: Settings) -> Tables:
     """Return the largest marginal distances beside Lemma 3.4's bound, and the true budget of Lemma 3.3's noise."""
-    guarantee = rows["objective"] + rows["objective_real"]
-    rows = rows.assign(
-        guarantee=guarantee, violated=rows["distance"] > rows["nu_gen"], within=rows["distance"] <= guarantee + 1e-9
-    )
+    rows = rows.assign(guarantee=rows["objective"] + rows["objective_real"], violated=rows["distance"] > rows["nu_gen"])
+    rows["within"] = rows["distance"] <= rows["guarantee"] + 1e-9
     table = rows.groupby(["columns", "d", "n", "search", "calibration"]).agg(
-        distance=("distance", "mean"),
-        largest=("distance", "max"),
-        objective=("objective", "mean"),
-        guarantee=("guarantee", "mean"),
-        nu_gen=("nu_gen", "first"),
-        violated=("violated", "mean"),
-        within_guarantee=("within", "mean"),
-        sigma=("sigma", "first"),
-        epsilon_spent=("epsilon_spent", "first"),
+        distance=("distance", "mean"), largest=("distance", "max"), objective=("objective", "mean"),
+        guarantee=("guarantee", "mean"), nu_gen=("nu_gen", "first"), violated=("violated", "mean"),
+        within_guarantee=("within", "mean"), sigma=("sigma", "first"), epsilon_spent=("epsilon_spent", "first"),
         trials=("distance", "size"),
-    )
+    )  # fmt: skip
     table.insert(list(table).index("within_guarantee"), "allowed", 2.0 ** -float(settings["exponent"]))
     return {S2.id: rounded(table.reset_index())}
 
 
-@in_style
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw distances and bounds of each case, a panel for each calibration."""
-    from marginalia.reporting.panels import COLOURS, grid, legend
-
     aim = BUILT_IN["aim"].colour
     panels = list(tables[S2.id].groupby("calibration"))
-    figure, axes = grid(len(panels), max(2, len(panels)), height=2.4, legend=0.5)
-    for ax, (calibration, rows) in zip(axes, panels, strict=True):
-        rows = rows.sort_values(["columns", "d", "n"])
-        place = np.arange(len(rows))
-        ax.vlines(place, rows["distance"], rows["largest"], color=aim, lw=1.2)
-        ax.plot(place, rows["distance"], "o", color=aim, label="mean distance (line: up to the largest)")
-        ax.plot(place, rows["guarantee"], "o", mfc="none", color=COLOURS[1], ls="", label="sum of both objectives")
-        ax.plot(place, rows["nu_gen"], "_", ms=9, mew=1.6, color="black", label="Lemma 3.4")
-        labels = [f"{c} cols\nd = {d}\n{n:,} rows" for c, d, n in rows[["columns", "d", "n"]].to_numpy().tolist()]
-        ax.set_xticks(place, labels, fontsize=4.8)
-        ax.set(yscale="log", title=f"{calibration} noise", ylabel="largest L1 distance, records")
-        ax.grid(axis="x", visible=False)
-    legend(figure, axes, 3)
+    with drawing(len(panels), max(2, len(panels)), entries=3, height=2.4, space=0.5) as (figure, axes):
+        for ax, (calibration, rows) in zip(axes, panels, strict=True):
+            rows = rows.sort_values(["columns", "d", "n"])
+            place = np.arange(len(rows))
+            ax.vlines(place, rows["distance"], rows["largest"], color=aim, lw=1.2)
+            ax.plot(place, rows["distance"], "o", color=aim, label="mean distance (line: up to the largest)")
+            ax.plot(place, rows["guarantee"], "o", mfc="none", color=COLOURS[1], ls="", label="sum of both objectives")
+            ax.plot(place, rows["nu_gen"], "_", ms=9, mew=1.6, color="black", label="Lemma 3.4")
+            labels = [f"{c} cols\nd = {d}\n{n:,} rows" for c, d, n in rows[["columns", "d", "n"]].to_numpy().tolist()]
+            ax.set_xticks(place, labels, fontsize=4.8)
+            ax.set(yscale="log", title=f"{calibration} noise", ylabel="largest L1 distance, records")
+            ax.grid(axis="x", visible=False)
     return figure
 
 

@@ -44,10 +44,9 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
             rows, sizes = Coded.of(synthetic, task.target), [table.n_rows, synthetic.n_rows]
             whole = {
                 **errors_of(table, synthetic, aim.workload_.names(table.domain)),
-                "epsilon_spent": aim.ledger_.epsilon(aim.delta),
-                "rounds": float(aim.rounds_),
+                "epsilon_spent": aim.ledger_.epsilon(aim.delta), "rounds": float(aim.rounds_),
                 "rows": float(synthetic.n_rows),
-            }
+            }  # fmt: skip
             for metric, value in whole.items():
                 yield {**key, "split": -1, "metric": metric, "value": value, "seconds": seconds}
         for split, halves in enumerate(splits(name, draw, settings["splits"], root_seed, *sizes)):

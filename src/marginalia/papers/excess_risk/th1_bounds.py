@@ -25,7 +25,8 @@ from marginalia.papers.excess_risk.theory import (
     thm31,
     thm32,
 )  # fmt: skip
-from marginalia.papers.form import as_frame, in_style, rounded
+from marginalia.papers.form import as_frame, rounded
+from marginalia.reporting.panels import drawing, look
 from marginalia.threads import one_blas_thread
 
 LIPSCHITZ, AT_ZERO = 1.0, math.log(2)  # of the logistic loss
@@ -118,25 +119,21 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     return {TH1.id: rounded(table.reset_index()), f"{TH1.id}_verdict": rounded(pd.DataFrame(verdict))}
 
 
-@in_style
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw measured excess and bounds on a logarithmic axis, a panel for each d."""
-    from marginalia.reporting.panels import grid, legend, look
-
     panels = list(tables[TH1.id].groupby("d"))
-    figure, axes = grid(len(panels), max(2, len(panels)), height=2.4, legend=0.5)
-    for ax, (d, rows) in zip(axes, panels, strict=True):
-        place = np.arange(len(rows))
-        ax.plot(place, rows["excess"], "o", color="black", label="measured")
-        for i, (bound, label) in enumerate(BOUNDS.items()):
-            style = look(i)
-            fill = "none" if bound.startswith("cor") else style["color"]
-            ax.plot(place, rows[bound], ls="", mfc=fill, label=label, **style)
-        ax.axhline(TRIVIAL, color="#8C8C8C", lw=0.9)
-        ax.set_xticks(place, [LABELS[name] for name in rows["dataset"]])
-        ax.set(yscale="log", title=f"marginals of {d} columns", ylabel="excess empirical risk")
-        ax.grid(axis="x", visible=False)
-    legend(figure, axes, 4)
+    with drawing(len(panels), max(2, len(panels)), entries=4, height=2.4, space=0.5) as (figure, axes):
+        for ax, (d, rows) in zip(axes, panels, strict=True):
+            place = np.arange(len(rows))
+            ax.plot(place, rows["excess"], "o", color="black", label="measured")
+            for i, (bound, label) in enumerate(BOUNDS.items()):
+                style = look(i)
+                fill = "none" if bound.startswith("cor") else style["color"]
+                ax.plot(place, rows[bound], ls="", mfc=fill, label=label, **style)
+            ax.axhline(TRIVIAL, color="#8C8C8C", lw=0.9)
+            ax.set_xticks(place, [LABELS[name] for name in rows["dataset"]])
+            ax.set(yscale="log", title=f"marginals of {d} columns", ylabel="excess empirical risk")
+            ax.grid(axis="x", visible=False)
     return figure
 
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
 from marginalia.papers.excess_risk.hard_instance import HardInstance
-from marginalia.papers.form import as_frame, in_style, rounded
+from marginalia.papers.form import as_frame, rounded
+from marginalia.reporting.panels import COLOURS, DASHED, DOTTED, curve, drawing, look
 from marginalia.sweep.seeds import seed_sequence
 
 
@@ -50,22 +51,18 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     return {TH2.id: rounded(table[order])}
 
 
-@in_style
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw excess risk over d beside the lower bound, a panel for each g."""
-    from marginalia.reporting.panels import COLOURS, DASHED, DOTTED, curve, grid, legend, look
-
     panels = list(tables[TH2.id].groupby("g"))
-    figure, axes = grid(len(panels), max(2, len(panels)), height=2.1)
-    for ax, (g, rows) in zip(axes, panels, strict=True):
-        curve(ax, rows["d"], rows["excess"], rows["stderr"], ls="", label="trained on rows", **look(0))
-        ax.plot(rows["d"], rows["limit"], "x", ms=7, color=COLOURS[1], zorder=4, label="infinitely many rows")
-        ax.axhline(rows["lower_bound"].iloc[0], color="black", ls=DASHED, label="any generator, d ≤ 3")
-        ax.axhline(rows["paper_bound"].iloc[0], color="black", ls=DOTTED, label="γ/40")
-        ax.set_xticks(sorted(set(rows["d"])))
-        ax.set(title=f"g = {g:g}", xlabel="marginals of at most d columns", ylabel="excess risk")
-        ax.set_ylim(bottom=min(0.0, float(rows["excess"].min())) - 0.0005)
-    legend(figure, axes, 4)
+    with drawing(len(panels), max(2, len(panels)), entries=4, height=2.1) as (figure, axes):
+        for ax, (g, rows) in zip(axes, panels, strict=True):
+            curve(ax, rows["d"], rows["excess"], rows["stderr"], ls="", label="trained on rows", **look(0))
+            ax.plot(rows["d"], rows["limit"], "x", ms=7, color=COLOURS[1], zorder=4, label="infinitely many rows")
+            ax.axhline(rows["lower_bound"].iloc[0], color="black", ls=DASHED, label="any generator, d ≤ 3")
+            ax.axhline(rows["paper_bound"].iloc[0], color="black", ls=DOTTED, label="γ/40")
+            ax.set_xticks(sorted(set(rows["d"])))
+            ax.set(title=f"g = {g:g}", xlabel="marginals of at most d columns", ylabel="excess risk")
+            ax.set_ylim(bottom=min(0.0, float(rows["excess"].min())) - 0.0005)
     return figure
 
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from marginalia.papers.card import Figure, Frame, Settings, part_name, part_values
+from marginalia.papers.card import Axes, Figure, Frame, Settings, part_name, part_values
 from marginalia.papers.excess_risk.data import LABELS, Coded, fit_logistic, risk, scores
-from marginalia.papers.form import in_style
+from marginalia.reporting.panels import DOTTED, curve, drawing, rows_where
 from marginalia.sweep.methods import BUILT_IN
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 KEYS = ["dataset", "metric", "epsilon"]
 METRICS = {"accuracy": "accuracy", "roc_auc": "ROC-AUC", "empirical_risk": "empirical risk"}
@@ -42,38 +39,32 @@ def scored(rows: Coded, *, known: Coded, unseen: Coded) -> dict[str, float]:
     return {**scores(model, unseen), "training_risk": risk(model, known)}
 
 
-@in_style
 def panels(table: Frame, errors: Frame | None = None) -> Figure:
     """Draw the metrics over epsilon, ours and published, and marginal errors: a row of panels for each data set."""
     from matplotlib.ticker import MaxNLocator
 
-    from marginalia.reporting.panels import curve, grid, legend, rows_where
-
     aim: dict[str, Any] = {"color": BUILT_IN["aim"].colour, "marker": BUILT_IN["aim"].marker}
     titles = [*METRICS.values(), *(["marginal error"] if errors is not None else [])]
     sets = [name for name in LABELS if name in set(table["dataset"])]
-    figure, axes = grid(len(titles) * len(sets), len(titles), height=1.3, legend=0.35)
-    for i, name in enumerate(sets):
-        row = axes[len(titles) * i : len(titles) * (i + 1)]
-        for ax, metric in zip(row, METRICS, strict=False):
-            _metric(ax, rows_where(table, dataset=name, metric=metric), aim)
-        if errors is not None:
-            of_set = rows_where(errors, dataset=name)
-            curve(row[-1], of_set["epsilon"], of_set["marginal_error"], of_set["stderr"], **aim)
-            row[-1].set_ylim(0, 1.1 * float(of_set["marginal_error"].max()))
-        for ax, title in zip(row, titles, strict=True):
-            ax.set_title(title if i == 0 else "")
-            ax.set_xlim(0, None)
-            ax.yaxis.set_major_locator(MaxNLocator(4))
-            ax.set_xlabel("ε" if i == len(sets) - 1 else "")
-        row[0].set_ylabel(LABELS[name], fontweight="bold")
-    legend(figure, axes, columns=4)
+    with drawing(len(titles) * len(sets), len(titles), entries=4, height=1.3, space=0.35) as (figure, axes):
+        for i, name in enumerate(sets):
+            row = axes[len(titles) * i : len(titles) * (i + 1)]
+            for ax, metric in zip(row, METRICS, strict=False):
+                _metric(ax, rows_where(table, dataset=name, metric=metric), aim)
+            if errors is not None:
+                of_set = rows_where(errors, dataset=name)
+                curve(row[-1], of_set["epsilon"], of_set["marginal_error"], of_set["stderr"], **aim)
+                row[-1].set_ylim(0, 1.1 * float(of_set["marginal_error"].max()))
+            for ax, title in zip(row, titles, strict=True):
+                ax.set_title(title if i == 0 else "")
+                ax.set_xlim(0, None)
+                ax.yaxis.set_major_locator(MaxNLocator(4))
+                ax.set_xlabel("ε" if i == len(sets) - 1 else "")
+            row[0].set_ylabel(LABELS[name], fontweight="bold")
     return figure
 
 
 def _metric(ax: Axes, rows: Frame, aim: dict[str, Any]) -> None:
-    from marginalia.reporting.panels import DOTTED, curve
-
     real = rows["epsilon"] == "real"
     private = rows[~real].assign(at=lambda t: t["epsilon"].astype(float)).sort_values("at")
     curve(ax, private["at"], private["mean"], private["stderr"], label="ours", **aim)
