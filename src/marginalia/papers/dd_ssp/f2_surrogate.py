@@ -54,15 +54,12 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 F2 = Card(
-    id="dd_ssp_f2",
-    title="DD-SSP: the parabola in place of the log-likelihood",
+    id="dd_ssp_f2", title="DD-SSP: the parabola in place of the log-likelihood",
     caption=(
         "The log-likelihood ln(1/(1+exp(-s))) of one record and the parabola through it at three Chebyshev nodes, on "
         "[-6, 6] (the paper's Figure 2), with their difference, which is 0 at the three nodes."
     ),
     defaults={"radii": [2.0, 4.0, 6.0, 10.0], "points": 2001},
     parts=lambda settings: ["all"],
-    run=run,
-    tables=tables,
-    figure=figure,
-)
+    run=run, tables=tables, figure=figure,
+)  # fmt: skip

@@ -94,8 +94,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 F4 = Card(
-    id="dd_ssp_f4",
-    title="DD-SSP: inner products of the logistic loss",
+    id="dd_ssp_f4", title="DD-SSP: inner products of the logistic loss",
     caption=(
         "Histogram of y x·theta over the training rows (a diagnostic that is not private), mean over trials, for theta "
         "from published objective perturbation at epsilon = 1 (the paper's caption), from ridge logistic regression "
@@ -103,9 +102,5 @@ F4 = Card(
         "log-likelihood is replaced by a parabola."
     ),
     defaults={"sets": list(CLASSIFIED), "epsilon": 1.0, "delta": 1e-5, "trials": 5},
-    parts=lambda settings: list(settings["sets"]),
-    run=run,
-    tables=tables,
-    figure=figure,
-    datasets=CLASSIFIED,
-)
+    parts=lambda settings: list(settings["sets"]), run=run, tables=tables, figure=figure, datasets=CLASSIFIED,
+)  # fmt: skip

@@ -88,8 +88,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 OLS = Card(
-    id="dd_ssp_ols",
-    title="DD-SSP: the logistic variant is least squares",
+    id="dd_ssp_ols", title="DD-SSP: the logistic variant is least squares",
     caption=(
         "Test AUC and mean log-loss of DD-SSP's logistic variant over the interval of its parabola, for several "
         "sources of marginals (epsilon = 1, one run each; exact: no privacy). The AUC is that of least squares on "
@@ -103,9 +102,5 @@ OLS = Card(
         "epsilon": 1.0,
         "delta": 1e-5,
     },
-    parts=lambda settings: list(settings["sets"]),
-    run=run,
-    tables=tables,
-    figure=figure,
-    datasets=CLASSIFIED,
-)
+    parts=lambda settings: list(settings["sets"]), run=run, tables=tables, figure=figure, datasets=CLASSIFIED,
+)  # fmt: skip

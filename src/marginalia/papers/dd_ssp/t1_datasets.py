@@ -58,16 +58,11 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 T1 = Card(
-    id="dd_ssp_t1",
-    title="DD-SSP: the data sets",
+    id="dd_ssp_t1", title="DD-SSP: the data sets",
     caption=(
         "Squared norms of the encoded training rows of the DD-SSP paper's data sets: the public bound (number of "
         "features before encoding), the largest and the mean one. All noise is scaled to the bound."
     ),
     defaults={"sets": list(NAMES)},
-    parts=lambda settings: list(settings["sets"]),
-    run=run,
-    tables=tables,
-    figure=figure,
-    datasets=tuple(NAMES),
-)
+    parts=lambda settings: list(settings["sets"]), run=run, tables=tables, figure=figure, datasets=tuple(NAMES),
+)  # fmt: skip

@@ -64,16 +64,11 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 DATASETS = Card(
-    id="excess_risk_datasets",
-    title="Excess risk, Table 1: the data sets",
+    id="excess_risk_datasets", title="Excess risk, Table 1: the data sets",
     caption=(
         "Rows of the published files (filled) and as printed in Table 1 (open). Churn's printed number is that of the "
         "80 % of its rows that train."
     ),
     defaults={"sets": SETS, "max_cells": 1e6},
-    parts=lambda settings: list(settings["sets"]),
-    run=run,
-    tables=tables,
-    figure=figure,
-    datasets=SETS,
-)
+    parts=lambda settings: list(settings["sets"]), run=run, tables=tables, figure=figure, datasets=SETS,
+)  # fmt: skip

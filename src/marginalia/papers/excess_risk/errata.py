@@ -21,9 +21,8 @@ from marginalia.papers.form import as_frame, rounded
 from marginalia.privacy.calibration import gaussian_sigma, gdp_epsilon, zcdp_epsilon, zcdp_rho
 from marginalia.reporting.panels import drawing, look, rows_where
 
-ROWS = {  # of the published files
-    "adult": 48842, "churn": 4824, "compas": 7214, "dutch": 60420, "heart": 303, "law": 20798,
-}  # fmt: skip
+# Rows of the published files.
+ROWS = {"adult": 48842, "churn": 4824, "compas": 7214, "dutch": 60420, "heart": 303, "law": 20798}
 # Shares of AIM's budget: one-way marginals first, then 90 % of each round measures.
 FIRST = 0.9 / 16
 MEASURING = FIRST + 0.9 * (1 - FIRST)
@@ -42,9 +41,8 @@ def parts(settings: Settings) -> list[str]:
 @as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield one row for each number: the flaw, what is measured, where, what is claimed and what is found."""
-    flaws: Iterable[tuple[str, str, str, float, float]]
     if part == "accounting":
-        flaws = itertools.chain(relation(settings["epsilons"]), too_few_marginals(), classical_formula())
+        flaws: Flaws = itertools.chain(relation(settings["epsilons"]), too_few_marginals(), classical_formula())
     elif part == "theory":
         flaws = itertools.chain(polynomial_rate(), loss_constants(), premises())
     else:
@@ -139,10 +137,7 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     wide = table[budgets].pivot(index=["where", "claimed"], columns="quantity", values="found").reset_index()
     wide = wide.rename(columns={"where": "dataset", "claimed": "epsilon", **BUDGETS}).rename_axis(columns=None)
     wide["ratio"] = wide["replace_one"] / wide["epsilon"]
-    return {
-        ERRATA.id: rounded(table[~budgets].reset_index(drop=True)),
-        f"{ERRATA.id}_relation": rounded(wide),
-    }
+    return {ERRATA.id: rounded(table[~budgets].reset_index(drop=True)), f"{ERRATA.id}_relation": rounded(wide)}
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
@@ -158,17 +153,12 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 ERRATA = Card(
-    id="excess_risk_errata",
-    title="Excess risk: the paper's flaws in numbers",
+    id="excess_risk_errata", title="Excess risk: the paper's flaws in numbers",
     caption=(
         "What AIM as run for the paper spends under the replace-one relation of the paper's own proofs, over the "
         "epsilon that it claims: an upper bound for the whole (filled) and the noisy marginals alone, exactly (open), "
         "a mark for each data set. Grey: the claim."
     ),
     defaults={"sets": SETS, "epsilons": (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0), "draws": 10, "splits": 10},
-    parts=parts,
-    run=run,
-    tables=tables,
-    figure=figure,
-    datasets=SETS,
-)
+    parts=parts, run=run, tables=tables, figure=figure, datasets=SETS,
+)  # fmt: skip

@@ -118,29 +118,23 @@ def tables(rows: Frame, settings: Settings) -> Tables:
         epsilon_spent=("epsilon_spent", "max"), mean=("accuracy", "mean"), std=("accuracy", "std"),
         stderr=("accuracy", "sem"), n_trials=("accuracy", "size"), roc_auc=("roc_auc", "mean"),
     ).reset_index()  # fmt: skip
-    aim = pd.DataFrame({"dataset": table["dataset"].unique()}).assign(
-        method="aim", variant="", n_teachers=0, epsilon=epsilon, n_trials=0
-    )
+    row = {"method": "aim", "variant": "", "n_teachers": 0, "epsilon": epsilon, "n_trials": 0}
+    aim = pd.DataFrame({"dataset": table["dataset"].unique(), **row})
     table = pd.concat([table, aim], ignore_index=True).assign(name=lambda t: t["dataset"].map(uncoded))
     reference = reported("excess_risk_f4_reference").fillna({"variant": ""}).rename(columns={"dataset": "name"})
     table = table.merge(reference, on=["name", "method", "variant", "n_teachers"], how="left")
     spread = table["std"] ** 2 * (1 / table["n_trials"] + 1 / table["n_splits"]) + ROUNDING**2
     table["z"] = (table["mean"] - table["reference"]) / np.sqrt(spread)
-    table = table.merge(_printed(epsilon), on=["name", "method"], how="left")
+    printed = reported("excess_risk_table2").query("metric == 'accuracy'")
+    printed = printed.assign(method=printed["epsilon"].map({"real": "logistic", f"{epsilon:g}": "aim"}))
+    printed = printed.rename(columns={"dataset": "name", "value": "reported"})[["name", "method", "reported"]]
+    table = table.merge(printed.dropna(subset=["method"]), on=["name", "method"], how="left")
     place = {value: i for i, value in enumerate(ORDER)}
     table = table.sort_values(
         KEYS, key=lambda c: c.map(place) if c.name in ("method", "variant") else c, kind="stable", ignore_index=True
     )
     values = ["epsilon_spent", "mean", "stderr", "n_trials", "roc_auc", "reported", "reference", "z"]
     return {F4.id: rounded(table[[*KEYS, *values]])}
-
-
-def _printed(epsilon: float) -> Frame:
-    """Return the accuracies of Table 2 without privacy and of AIM at `epsilon`."""
-    printed = reported("excess_risk_table2").query("metric == 'accuracy'").rename(columns={"value": "reported"})
-    levels = {"real": "logistic", f"{epsilon:g}": "aim"}
-    printed = printed.assign(method=printed["epsilon"].map(levels)).dropna(subset=["method"])
-    return printed.rename(columns={"dataset": "name"})[["name", "method", "reported"]]
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
@@ -183,8 +177,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 F4 = Card(
-    id="excess_risk_f4",
-    title="Excess risk, Figure 4: DP-SGD and PATE",
+    id="excess_risk_f4", title="Excess risk, Figure 4: DP-SGD and PATE",
     caption=(
         "Test accuracy at ε = 1, ten random 80/20 splits, with one standard error. Published: noise and settings of "
         "the paper's code on raw integer codes, tuned for each data set by its authors; PATE with its three numbers of "
@@ -194,9 +187,5 @@ F4 = Card(
         "PATE replace-one, AIM add/remove and has seen the test rows."
     ),
     defaults={"sets": SETS, "trials": 10, "epsilon": 1.0},
-    parts=lambda settings: list(settings["sets"]),
-    run=run,
-    tables=tables,
-    figure=figure,
-    datasets=SETS,
-)
+    parts=lambda settings: list(settings["sets"]), run=run, tables=tables, figure=figure, datasets=SETS,
+)  # fmt: skip

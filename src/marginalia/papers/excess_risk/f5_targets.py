@@ -79,8 +79,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 F5 = Card(
-    id="excess_risk_f5",
-    title="Excess risk, Figure 5: several targets from one synthetic set",
+    id="excess_risk_f5", title="Excess risk, Figure 5: several targets from one synthetic set",
     caption=(
         "Accuracy of one logistic regression for each target, trained on real rows (plain) and on AIM's at epsilon = 1 "
         "(hatched), tested on real rows; ten synthetic sets, ten splits of each. Error bars: one standard error over "
@@ -88,8 +87,5 @@ F5 = Card(
     ),
     defaults={"targets": TARGETS, "epsilon": 1.0, "draws": 10, "splits": 10, "aim": {}},
     parts=lambda settings: [part_name(name, draw) for name in settings["targets"] for draw in range(settings["draws"])],
-    run=run,
-    tables=tables,
-    figure=figure,
-    datasets=tuple(TARGETS),
-)
+    run=run, tables=tables, figure=figure, datasets=tuple(TARGETS),
+)  # fmt: skip

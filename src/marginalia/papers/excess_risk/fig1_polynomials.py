@@ -76,15 +76,12 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 FIG1 = Card(
-    id="excess_risk_fig1",
-    title="Excess risk, Figure 1: polynomials of degree 4 for the logistic loss",
+    id="excess_risk_fig1", title="Excess risk, Figure 1: polynomials of degree 4 for the logistic loss",
     caption=(
         "ln(1 + exp(-x)) on [-5, 5], its best polynomial of degree 4 and iterated Bernstein polynomials (left), and "
         "their errors (right). Dotted: the polynomial that the paper prints as the best one."
     ),
     defaults={"degree": 4, "interval": (-5.0, 5.0), "iterations": (1, 4, 9)},
     parts=lambda settings: ["polynomials"],
-    run=run,
-    tables=tables,
-    figure=figure,
-)
+    run=run, tables=tables, figure=figure,
+)  # fmt: skip

@@ -98,8 +98,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 S2 = Card(
-    id="excess_risk_s2",
-    title="Excess risk: the theory's generator on tiny tables",
+    id="excess_risk_s2", title="Excess risk: the theory's generator on tiny tables",
     caption=(
         "Largest L1 distance between a true marginal of at most d columns and that of the data set found, in records: "
         "mean and largest of the trials (marks), what the two objectives guarantee (open), and Lemma 3.4's bound "
@@ -107,7 +106,5 @@ S2 = Card(
     ),
     defaults={"cases": tuple(CASES), "trials": 100, "epsilon": 1.0, "delta": 1e-6, "exponent": 1.0},
     parts=lambda settings: list(settings["cases"]),
-    run=run,
-    tables=tables,
-    figure=figure,
-)
+    run=run, tables=tables, figure=figure,
+)  # fmt: skip

@@ -115,11 +115,9 @@ def verdict(compared: Frame) -> Frame:
     groups += [(str(name), cells) for name, cells in every.groupby("dataset")]
     groups += [("all, private", every[~real]), ("all, real", every[real]), ("all", every)]
     table = pd.DataFrame(
-        [
-            {"cells": name, "n": len(z), "within": int((z <= LIMIT).sum()), "share": (z <= LIMIT).mean(),
-             "mean_z": cells["z"].mean(), "largest_z": z.max()}
-            for name, cells, z in ((name, cells, cells["z"].abs()) for name, cells in groups)
-        ]
+        {"cells": name, "n": len(z), "within": int((z <= LIMIT).sum()), "share": (z <= LIMIT).mean(),
+         "mean_z": cells["z"].mean(), "largest_z": z.max()}
+        for name, cells, z in ((name, cells, cells["z"].abs()) for name, cells in groups)
     )  # fmt: skip
     words = ["reproduced", "mostly reproduced"]
     table["verdict"] = np.select([table["share"] >= WANTED, table["share"] >= 0.5], words, "not reproduced")
@@ -141,12 +139,10 @@ def apart(compared: Frame) -> Frame:
     cells = compared.assign(difference=compared["mean"] - compared["reported"])
     cells["reason"] = np.select(
         [(best_first["score"] > at_more).reindex(cells.index), cells["difference"].abs() <= SMALL],
-        [
-            "the published value is better than all published ones at larger budgets and that of real rows",
-            f"no more than {SMALL:g} apart, where ten sets hardly scatter",
-        ],
+        ["the published value is better than all published ones at larger budgets and that of real rows",
+         f"no more than {SMALL:g} apart, where ten sets hardly scatter"],
         "not explained",
-    )
+    )  # fmt: skip
     columns = [*KEYS, "mean", "stderr", "reported", "difference", "z", "reason"]
     return rounded(cells.loc[cells["z"].abs() > LIMIT, columns].reset_index(drop=True))
 
@@ -164,13 +160,11 @@ def excess(rows: Frame, published: Frame) -> Frame:
     wide = tests.pivot(index=["dataset", "epsilon", "draw", "split"], columns="metric", values="value")
     private = wide.drop(math.inf, level="epsilon")
     real = wide.xs(math.inf, level="epsilon").reindex(private.droplevel("epsilon").index).set_axis(private.index)
-    costs = pd.DataFrame(
-        {
-            "accuracy_drop": real["accuracy"] - private["accuracy"],
-            "excess_risk": private["empirical_risk"] - real["empirical_risk"],
-            "training_excess": private["training_risk"] - real["training_risk"],
-        }
-    )
+    costs = pd.DataFrame({
+        "accuracy_drop": real["accuracy"] - private["accuracy"],
+        "excess_risk": private["empirical_risk"] - real["empirical_risk"],
+        "training_excess": private["training_risk"] - real["training_risk"],
+    })  # fmt: skip
     groups = costs.groupby(["dataset", "epsilon", "draw"]).mean().groupby(["dataset", "epsilon"])
     table = groups.mean().join(groups.sem().add_suffix("_stderr")).reset_index()
     table["epsilon"] = table["epsilon"].map(spelled)
@@ -201,22 +195,21 @@ def claims(compared: Frame, costs: Frame, errors: Frame) -> Frame:
     cells = compared[compared["epsilon"] != "real"].assign(level=lambda t: t["epsilon"].astype(float))
     steps = "steps of epsilon"
     lines = []
-    for metric, sign, words in (
-        ("accuracy", 1.0, "accuracy rises with epsilon"),
-        ("roc_auc", 1.0, "ROC-AUC rises with epsilon"),
-        ("empirical_risk", -1.0, "empirical risk falls with epsilon"),
+    for metric, sign, trend in (
+        ("accuracy", 1.0, "rises"),
+        ("roc_auc", 1.0, "rises"),
+        ("empirical_risk", -1.0, "falls"),
     ):
+        words = f"{METRICS[metric]} {trend} with epsilon"
         line = cells[cells["metric"] == metric].sort_values(["dataset", "level"])
         lines.append(_claim(words, steps, _rises(line, "mean", sign), _rises(line, "reported", sign, slack=False)))
     falls = _rises(errors.sort_values(["dataset", "epsilon"]), "marginal_error", -1.0)
     lines.append(_claim("AIM's marginal error falls with epsilon (Figure 2)", steps, falls))
     others = costs[(costs["epsilon"] == spelled(cells["level"].max())) & (costs["dataset"] != "heart")]
-    words = "excess risk at the largest epsilon is below .02 except on Heart"
-    theirs = others["reported_excess"] < 0.02 - 1e-9
-    lines.append(_claim(words, "data sets", others["excess_risk"] < 0.02, theirs))
+    small = [others["excess_risk"] < 0.02, others["reported_excess"] < 0.02 - 1e-9]
+    lines.append(_claim("excess risk at the largest epsilon is below .02 except on Heart", "data sets", *small))
     words = "the average workload error bounds the error of every 4-way marginal"
-    bounded = errors["marginal_error_max"] <= errors["marginal_error"]
-    lines.append(_claim(words, "data sets x epsilon", bounded))
+    lines.append(_claim(words, "data sets x epsilon", errors["marginal_error_max"] <= errors["marginal_error"]))
     return pd.DataFrame(lines)
 
 
@@ -245,8 +238,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 TABLE2 = Card(
-    id="excess_risk_table2",
-    title="Excess risk, Figures 2 and 3 and Table 2: models trained on AIM's rows",
+    id="excess_risk_table2", title="Excess risk, Figures 2 and 3 and Table 2: models trained on AIM's rows",
     caption=(
         "Accuracy, ROC-AUC and empirical risk of a logistic regression trained on AIM's rows and tested on real ones, "
         "and AIM's marginal error (half the L1 distance, mean over the 4-way workload). Ten synthetic sets, ten splits "
@@ -254,9 +246,5 @@ TABLE2 = Card(
         "model trained on real rows (published: dotted). As published: AIM has seen the test rows."
     ),
     defaults={"sets": SETS, "epsilons": EPSILONS, "draws": 10, "splits": 10, "aim": {}},
-    parts=parts,
-    run=run,
-    tables=tables,
-    figure=figure,
-    datasets=SETS,
-)
+    parts=parts, run=run, tables=tables, figure=figure, datasets=SETS,
+)  # fmt: skip

@@ -78,8 +78,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 STRICT = Card(
-    id="excess_risk_table2_strict",
-    title="Excess risk, Table 2 under the strict protocol",
+    id="excess_risk_table2_strict", title="Excess risk, Table 2 under the strict protocol",
     caption=(
         "Accuracy, ROC-AUC and empirical risk of a logistic regression trained on AIM's rows and tested on rows that "
         "AIM has not seen; columns of more than 100 codes in 32 public bins. Ten random splits, one fit each, "
@@ -88,9 +87,5 @@ STRICT = Card(
         "has seen the test rows."
     ),
     defaults={"sets": SETS, "epsilons": EPSILONS, "draws": 10, "aim": {}},
-    parts=parts,
-    run=run,
-    tables=tables,
-    figure=figure,
-    datasets=SETS,
-)
+    parts=parts, run=run, tables=tables, figure=figure, datasets=SETS,
+)  # fmt: skip

@@ -14,17 +14,8 @@ import numpy as np
 from marginalia.data.catalog import uncoded
 from marginalia.data.encoding import Encoder
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
+from marginalia.papers.excess_risk import theory
 from marginalia.papers.excess_risk.data import LABELS, SETS, Array, fit_aim, marginal_distances, read_set
-from marginalia.papers.excess_risk.theory import (
-    bernstein,
-    explicit_bound,
-    logistic_loss,
-    minimax,
-    nu_gen,
-    sigma_gen,
-    thm31,
-    thm32,
-)  # fmt: skip
 from marginalia.papers.form import as_frame, rounded
 from marginalia.reporting.panels import drawing, look
 from marginalia.threads import one_blas_thread
@@ -52,10 +43,10 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
     for d in settings["orders"]:
         cliques = itertools.combinations(table.domain.names, d)  # the largest marginals differ most
         nu = 2 * float(marginal_distances(table, synthetic, cliques).max())
-        sigma = sigma_gen(m, d, epsilon, 1 / n**2)
+        sigma = theory.sigma_gen(m, d, epsilon, 1 / n**2)
         yield {
             "dataset": name, "draw": int(number), "d": d, "excess": risks[0] - risks[1], "risk": risks[1],
-            "nu_share": nu, **bounds(m, d, n, nu, nu_gen(m, levels, d, settings["exponent"], sigma)),
+            "nu_share": nu, **bounds(m, d, n, nu, theory.nu_gen(m, levels, d, settings["exponent"], sigma)),
         }  # fmt: skip
 
 
@@ -84,20 +75,20 @@ def fit_in_ball(X: Array, y: Array, radius: float) -> Array:
 
 def mean_loss(w: Array, X: Array, y: Array) -> float:
     """Return the mean of ln(1 + exp(-y x.w))."""
-    return float(logistic_loss(y * (X @ w)).mean())
+    return float(theory.logistic_loss(y * (X @ w)).mean())
 
 
 def bounds(m: int, d: int, n: int, nu: float, of_generator: float) -> dict[str, float]:
     """Return every bound at tau = 1/sqrt(m): from the measured nu/n, and from nu of the paper's own generator."""
     tau = m**-0.5
-    best, close = (make(logistic_loss, d - 1, (-1.0, 1.0)) for make in (minimax, bernstein))
+    best, close = (make(theory.logistic_loss, d - 1, (-1.0, 1.0)) for make in (theory.minimax, theory.bernstein))
     return {
-        "explicit_minimax": explicit_bound(best, logistic_loss, nu),
-        "explicit_bernstein": explicit_bound(close, logistic_loss, nu),
-        "thm31": thm31(LIPSCHITZ, tau, m, d, n, nu * n, AT_ZERO),
-        "thm32": thm32(tau, m, d, n, nu * n),
-        "cor35": thm31(LIPSCHITZ, tau, m, d, n, of_generator, AT_ZERO),
-        "cor36": thm32(tau, m, d, n, of_generator, factor=3.0),
+        "explicit_minimax": theory.explicit_bound(best, theory.logistic_loss, nu),
+        "explicit_bernstein": theory.explicit_bound(close, theory.logistic_loss, nu),
+        "thm31": theory.thm31(LIPSCHITZ, tau, m, d, n, nu * n, AT_ZERO),
+        "thm32": theory.thm32(tau, m, d, n, nu * n),
+        "cor35": theory.thm31(LIPSCHITZ, tau, m, d, n, of_generator, AT_ZERO),
+        "cor36": theory.thm32(tau, m, d, n, of_generator, factor=3.0),
     }
 
 
@@ -138,8 +129,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 TH1 = Card(
-    id="excess_risk_th1",
-    title="Excess risk: the paper's bounds against what is measured",
+    id="excess_risk_th1", title="Excess risk: the paper's bounds against what is measured",
     caption=(
         "Excess empirical risk on the real rows of a logistic model with |w| <= 1/sqrt(m), features in [-1, 1], no "
         "intercept, no penalty, trained on AIM's rows (epsilon = 1; mean of the synthetic sets), and bounds on it from "
@@ -148,8 +138,5 @@ TH1 = Card(
     ),
     defaults={"sets": SETS, "epsilon": 1.0, "draws": 3, "orders": (2, 4), "exponent": 10.0, "aim": {}},
     parts=lambda settings: [part_name(name, draw) for name in settings["sets"] for draw in range(settings["draws"])],
-    run=run,
-    tables=tables,
-    figure=figure,
-    datasets=SETS,
-)
+    run=run, tables=tables, figure=figure, datasets=SETS,
+)  # fmt: skip

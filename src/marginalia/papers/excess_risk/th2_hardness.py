@@ -67,8 +67,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 TH2 = Card(
-    id="excess_risk_th2",
-    title="Excess risk: no generator of three-way marginals succeeds",
+    id="excess_risk_th2", title="Excess risk: no generator of three-way marginals succeeds",
     caption=(
         "Excess risk of models trained on rows of the maximum-entropy law that has the exact marginals of at most d "
         "columns of the hard instance (40 hidden, 40 known columns), mean over a secret and its opposite; bars are one "
@@ -77,7 +76,5 @@ TH2 = Card(
     ),
     defaults={"g": (0.05, 0.1), "orders": (2, 3, 4), "hidden": 40, "known": 40, "n": 20_000, "trials": 5},
     parts=lambda settings: [part_name(float(g), trial) for g in settings["g"] for trial in range(settings["trials"])],
-    run=run,
-    tables=tables,
-    figure=figure,
-)
+    run=run, tables=tables, figure=figure,
+)  # fmt: skip
