@@ -167,15 +167,8 @@ def _draw(axes: Axes, rows: Frame, metric: str, limits: tuple[float, float]) -> 
         axes.vlines(row.seconds, *span, color=style["color"], lw=0.6, alpha=0.45)
         axes.plot([row.seconds], [max(row.utility, edge)], ls="", clip_on=False, zorder=3, **style)
     best = rows[rows["on_frontier"] == "yes"].sort_values("seconds")
-    axes.step(
-        best["seconds"],
-        best["utility"].clip(lower=edge),
-        where="post",
-        color="#555555",
-        lw=0.9,
-        ls=(0, (3, 2)),
-        zorder=1.5,
-    )
+    utility = best["utility"].clip(lower=edge)
+    axes.step(best["seconds"], utility, where="post", color="#555555", lw=0.9, ls=(0, (3, 2)), zorder=1.5)
     axes.set(xscale="log", xlim=limits)
     axes.xaxis.set_major_locator(LogLocator(numticks=10))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
@@ -184,8 +177,8 @@ def _draw(axes: Axes, rows: Frame, metric: str, limits: tuple[float, float]) -> 
         axes.axhline(1, color="#000000", lw=0.7)
         axes.axhline(0, color="#767676", lw=0.7, ls=(0, (1, 1.6)))
         axes.set_ylim(bottom=max(edge, min(-0.05, float(rows["lowest"].min()) - 0.05)))
-    utility = "1 − marginal error" if metric == "marginal_error" else "share of the non-private gain"
-    axes.set_ylabel(utility, labelpad=1.5)
+    label = "1 − marginal error" if metric == "marginal_error" else "share of the non-private gain"
+    axes.set_ylabel(label, labelpad=1.5)
 
 
 def caption(table: Frame) -> str:

@@ -44,10 +44,8 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     training = ~both["agrees"] & (both["training_rows"] == both["reported_instances"])
     both["note"] = np.where(training, "the paper counts the training rows", "")
     columns = ["dataset", "instances", "reported_instances", "features", "reported_features", "agrees", "note"]
-    return {
-        DATASETS.id: rounded(rows.sort_values("dataset", ignore_index=True)),
-        f"comparison_{DATASETS.id}": both[columns],
-    }
+    rows = rows.sort_values("dataset", ignore_index=True)
+    return {DATASETS.id: rounded(rows), f"comparison_{DATASETS.id}": both[columns]}
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:

@@ -29,14 +29,12 @@ def margin_loss(t: Array, gamma: float) -> Array:
     Its slope is at most 2 + gamma/2, its curvature at least gamma/4, its range 2 + 1.5 gamma; the paper says 2, gamma
     (= 1/ln³ n) and 1.
     """
-    t = np.asarray(t, dtype=np.float64)
     ramp = np.where(t <= 0, 1 - 2 * t / gamma, np.where(t <= gamma, (t - gamma) ** 2 / gamma**2, 0.0))
     return gamma * ((1 - t) ** 2 / 8 + ramp)
 
 
 def margin_slope(t: Array, gamma: float) -> Array:
     """Return the derivative of `margin_loss`."""
-    t = np.asarray(t, dtype=np.float64)
     ramp = np.where(t <= 0, -2 / gamma, np.where(t <= gamma, 2 * (t - gamma) / gamma**2, 0.0))
     return gamma * (-(1 - t) / 4 + ramp)
 
@@ -122,10 +120,9 @@ class HardInstance:
             return float(p @ self.loss(t)), np.array([slopes @ u, slopes @ v])
 
         radius: Any = {
-            "type": "ineq",
-            "fun": lambda x: self.tau**2 - x[0] ** 2 / self.hidden - x[1] ** 2 / self.known,
+            "type": "ineq", "fun": lambda x: self.tau**2 - x[0] ** 2 / self.hidden - x[1] ** 2 / self.known,
             "jac": lambda x: np.array([-2 * x[0] / self.hidden, -2 * x[1] / self.known]),
-        }
+        }  # fmt: skip
         start = 0.5 * self.scale(np.array([1.0, 1.0]))
         options: Any = {"ftol": 1e-14, "maxiter": 500}
         best = minimize(objective, start, jac=True, method="SLSQP", constraints=[radius], options=options)
@@ -159,11 +156,8 @@ class HardInstance:
         within each block and under changing all signs with y, hence so is the law: it is one of the numbers of columns
         that agree, at [i, k] the probability that i hidden columns equal y s_j and k known ones equal y.
         """
-        orders = [
-            (a, b)
-            for a, b in itertools.product(range(d + 1), repeat=2)
-            if a + b and a + b + (a + b) % 2 <= d and a <= self.hidden and b <= self.known
-        ]
+        every = itertools.product(range(min(d, self.hidden) + 1), range(min(d, self.known) + 1))
+        orders = [(a, b) for a, b in every if a + b and a + b + (a + b) % 2 <= d]
         hidden, known = (_symmetric_means(c, d) for c in (self.hidden, self.known))
         true = np.zeros((self.hidden + 1, self.known + 1))
         for u, v, p in zip(*self.atoms, strict=True):

@@ -60,8 +60,8 @@ def errors_of(table: Table, synthetic: Table, workload: list[tuple[str, ...]]) -
     """Return the workload's mean error, as plotted, and what it is said to bound: the worst of all 4-way marginals."""
     measured = marginal_distances(table, synthetic, workload)
     inside = {frozenset(q) for q in workload}
-    order = len(workload[0])
-    others = (q for q in itertools.combinations(table.domain.names, order) if frozenset(q) not in inside)
+    subsets = itertools.combinations(table.domain.names, len(workload[0]))
+    others = [q for q in subsets if frozenset(q) not in inside]
     every = np.concatenate([measured, marginal_distances(table, synthetic, others)])
     values = (measured.mean(), every.mean(), np.quantile(every, 0.95), every.max())
     return dict(zip(ERRORS, map(float, values), strict=True))
@@ -150,9 +150,8 @@ def apart(compared: Frame) -> Frame:
 def excess(rows: Frame, published: Frame) -> Frame:
     """Return what training on synthetic rows costs against real ones on the same splits.
 
-    ``accuracy_drop`` and ``excess_risk`` (on test rows, the paper's usage; it can be negative), and
-    ``training_excess`` on the real training rows (the excess empirical risk of its theory, up to the model); standard
-    errors over the sets. ``reported_*``: differences of the printed values.
+    ``excess_risk`` is on test rows, the paper's usage (it can be negative), ``training_excess`` on the real training
+    rows (the excess empirical risk of its theory, up to the model); standard errors over the sets.
     """
     import pandas as pd
 
