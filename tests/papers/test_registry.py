@@ -13,7 +13,7 @@ from marginalia.papers.card import Card
 
 HEAVY = ("matplotlib", "numba", "pandas", "scipy", "sklearn", "torch")
 # Wings whose cards share files or load libraries still.
-PENDING = ("chebyshev", "cross_paper", "dd_ssp", "excess_risk")
+PENDING = ("chebyshev", "excess_risk")
 WINGS = [
     pytest.param(wing.name, marks=pytest.mark.xfail(strict=False) if wing.name in PENDING else ())
     for wing in pkgutil.iter_modules(papers.__path__)
@@ -44,7 +44,7 @@ def test_two_cards_of_one_id_are_refused(monkeypatch):
     modules = [*registry._modules(), module]
     monkeypatch.setattr(registry, "_modules", lambda: iter(modules))
     with pytest.raises(ValueError, match=f"two cards are called {card.id}; one of them is in twin"):
-        registry._found.__wrapped__()
+        registry._registered.__wrapped__()
 
 
 @pytest.mark.parametrize("wing", WINGS)

@@ -14,13 +14,13 @@ from marginalia.papers.card import Card, Comparison
 
 
 @cache
-def _found() -> dict[str, Card | Comparison]:
-    found: dict[str, Card | Comparison] = {}
+def _registered() -> dict[str, Card | Comparison]:
+    registered: dict[str, Card | Comparison] = {}
     for module in _modules():
         for value in vars(module).values():
-            if isinstance(value, Card | Comparison) and found.setdefault(value.id, value) is not value:
+            if isinstance(value, Card | Comparison) and registered.setdefault(value.id, value) is not value:
                 raise ValueError(f"two cards are called {value.id}; one of them is in {module.__name__}")
-    return found
+    return registered
 
 
 def _modules() -> Iterator[ModuleType]:
@@ -32,7 +32,7 @@ def _modules() -> Iterator[ModuleType]:
 
 def cards() -> dict[str, Card]:
     """Return every card by its id."""
-    return {name: card for name, card in _found().items() if isinstance(card, Card)}
+    return {name: card for name, card in _registered().items() if isinstance(card, Card)}
 
 
 def card(name: str) -> Card:
@@ -45,9 +45,9 @@ def card(name: str) -> Card:
 
 def comparison(name: str) -> Comparison:
     """Return the comparison with id `name`."""
-    found = _found()[name]
-    assert isinstance(found, Comparison)
-    return found
+    value = _registered()[name]
+    assert isinstance(value, Comparison)
+    return value
 
 
 def comparisons(wanted: Iterable[str]) -> dict[str, Comparison]:
@@ -60,7 +60,7 @@ def comparisons(wanted: Iterable[str]) -> dict[str, Comparison]:
     """
     if isinstance(wanted, str):
         raise InputError(f"config: comparisons: expected a list, got '{wanted}'")
-    every = [c for c in _found().values() if isinstance(c, Comparison)]
+    every = [c for c in _registered().values() if isinstance(c, Comparison)]
     for paper in wanted:
         if paper not in {c.paper for c in every}:
             raise unknown_name("comparison", paper, {c.paper for c in every})

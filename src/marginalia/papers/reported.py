@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from marginalia.errors import unknown_name
-
-if TYPE_CHECKING:
-    import pandas as pd
+from marginalia.papers.card import Frame
 
 
-def reported(stem: str) -> pd.DataFrame:
+def reported(stem: str) -> Frame:
     """Return the published values in the file with this stem (``excess_risk_table2``).
 
     Raises

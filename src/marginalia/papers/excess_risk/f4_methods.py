@@ -64,7 +64,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 
 def every_method(name: str, train: Table, test: Table, task: Task, epsilon: float, seed: int) -> Iterator[Record]:
     """Train every method on `train` and yield a row for each."""
-    from marginalia.learning.dp_sgd import DPSGDClassifier
+    from marginalia.learning.dp_sgd.learners import DPSGDClassifier
     from marginalia.learning.pate import PATEClassifier
 
     target = task.target
