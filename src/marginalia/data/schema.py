@@ -5,6 +5,7 @@ The same schema reads the catalogue and the user's own entries (``config.yaml: d
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -154,7 +155,7 @@ class Entry(Strict):
     description: str = ""
     citation: str = ""
     licence: str = ""
-    source: Literal["coded", "adult", "compas", "arff", "acs", "bundled"] = "coded"  # a module of data.sources
+    source: str = "coded"  # a module of data.sources
     files: dict[str, File] = Field(default_factory=dict)
     tasks: dict[Literal["linear", "logistic"], TaskSpec]
     attributes: tuple[Column, ...] = ()
@@ -166,6 +167,17 @@ class Entry(Strict):
     rows: int | None = None
     train_limit: int | None = None  # of a released split only the first rows are trained on
     options: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("source")
+    @classmethod
+    def _has_a_reader(cls, value: str) -> str:
+        folder = Path(__file__).with_name("sources")
+        readers = [
+            p.stem for p in sorted(folder.glob("*.py")) if re.search(r"^(load =|def load\()", p.read_text(), re.M)
+        ]
+        if value not in readers:
+            raise ValueError(f"source '{value}' is none of {', '.join(readers)}")
+        return value
 
     @field_validator("files", mode="before")
     @classmethod
