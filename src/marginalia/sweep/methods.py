@@ -143,13 +143,6 @@ BUILT_IN: dict[str, Method] = {
             default=True,
         ),
         Method(
-            "output_perturbation", "learner",
-            {"linear": "marginalia.learning.output_perturbation:OutputPerturbationRegressor"},
-            (Arm("output_perturbation", "tight", "", _LINEAR),),
-            about="ridge regression with noise on its coefficients",
-            label="Output perturbation", colour="#1B7F3A", marker="8", relations=("replace_one",),
-        ),
-        Method(
             "adaptive_margin", "learner",
             {"logistic": "marginalia.learning.adaptive_margin.classifier:AdaptiveMarginClassifier"},
             (
