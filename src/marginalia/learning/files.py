@@ -4,36 +4,34 @@ from __future__ import annotations
 
 import json
 import os
+from collections import ChainMap
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import marginalia.learning
 from marginalia.data.domain import Domain
 from marginalia.data.encoding import Encoder
 from marginalia.data.files import write_text
 from marginalia.errors import InputError
+from marginalia.learning import ada_ssp, dd_ssp, objective_perturbation, pate, public, ssp, trivial
+from marginalia.learning.adaptive_margin import classifier as adaptive_margin
 from marginalia.learning.base import LinearClassifier, LinearLearner
+from marginalia.learning.dp_sgd import learners as dp_sgd
 from marginalia.privacy.ledger import Ledger
 
 FORMAT = "marginalia-model"
 FORMAT_VERSION = 1
+_MODULES = (ada_ssp, adaptive_margin, dd_ssp, dp_sgd, objective_perturbation, pate, public, ssp, trivial)
 
 
 def save_model(model: LinearLearner, path: str | os.PathLike[str]) -> None:
     """Write a model that was fitted on a `Table`, atomically.
 
     The seed is left out: whoever knows it can subtract the noise. A synthesizer given to a model
-    (``marginals=``) is not part of the file; its ledger is.
+    (``marginals=``) is not part of the file; its ledger is. Raises InputError for a model that is not fitted, or was
+    fitted on arrays, whose columns have no public meaning.
 
-    Raises
-    ------
-    InputError
-        The model is not fitted, or was fitted on arrays, whose columns have no public meaning.
-
-    Examples
-    --------
     >>> import tempfile
     >>> from marginalia.data.domain import Attribute
     >>> from marginalia.data.table import Table
@@ -69,15 +67,8 @@ def save_model(model: LinearLearner, path: str | os.PathLike[str]) -> None:
 
 
 def load_model(path: str | os.PathLike[str]) -> LinearLearner:
-    """Read a model written by `save_model`.
+    """Read a model written by `save_model`; InputError where the file is missing or is no such model.
 
-    Raises
-    ------
-    InputError
-        The file is missing or is not such a model.
-
-    Examples
-    --------
     >>> load_model("nowhere.json")
     Traceback (most recent call last):
     marginalia.errors.InputError: cannot read model nowhere.json: No such file or directory
@@ -86,20 +77,18 @@ def load_model(path: str | os.PathLike[str]) -> LinearLearner:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         if content["format"] != FORMAT or content["version"] != FORMAT_VERSION:
             raise ValueError
-        cls: Any = getattr(marginalia.learning, content["class"])
+        cls: Any = ChainMap(*map(vars, _MODULES))[content["class"]]
         encoder = Encoder(Domain.from_dict(content["domain"]), content["target"], one_hot=content["one_hot"])
         coef = np.asarray(content["coef"], float)
         if coef.shape != (encoder.n_features,):
             raise ValueError
     except OSError as error:
         raise InputError(f"cannot read model {path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError):
         raise InputError(f"{path} is not a model file of this version; write it with `marginalia fit --out`") from None
     model: LinearLearner = cls(**content["params"])
-    model.encoder_ = encoder
-    model.n_features_in_ = encoder.n_features
-    model.coef_ = coef
-    model.intercept_ = content["intercept"]
+    model.encoder_, model.n_features_in_ = encoder, encoder.n_features
+    model.coef_, model.intercept_ = coef, content["intercept"]
     if isinstance(model, LinearClassifier):
         model.classes_ = np.arange(2)
     if content["ledger"] is not None:

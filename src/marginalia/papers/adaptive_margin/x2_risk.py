@@ -64,8 +64,8 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
 
 def _fits(train: Sample, test: Sample, settings: Settings, keys: tuple[int, str, str, int]) -> Iterable[dict[str, Any]]:
     """Yield a row for each method without privacy, and for each arm and epsilon."""
-    from marginalia.learning.adaptive_margin import AdaptiveMarginClassifier
-    from marginalia.learning.dp_sgd import DPSGDClassifier
+    from marginalia.learning.adaptive_margin.classifier import AdaptiveMarginClassifier
+    from marginalia.learning.dp_sgd.learners import DPSGDClassifier
     from marginalia.learning.objective_perturbation import ObjectivePerturbationClassifier
     from marginalia.learning.public import LogisticClassifier
 

@@ -62,7 +62,7 @@ def parts(settings: Settings) -> list[str]:
 
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
     """Return the test errors of all changes on one split."""
-    from marginalia.learning.adaptive_margin import AdaptiveMarginClassifier
+    from marginalia.learning.adaptive_margin.classifier import AdaptiveMarginClassifier
 
     name, number = part_values(part)
     trial = int(number)
