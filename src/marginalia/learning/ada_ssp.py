@@ -6,12 +6,11 @@ import math
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from marginalia.learning.base import LinearRegressor, parameters
 from marginalia.learning.private import PrivateLearner
 from marginalia.learning.rows import Rows
-from marginalia.learning.solvers import solve
+from marginalia.learning.solvers import Array
 from marginalia.learning.statistics import release_apart, statistic_sensitivities
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger
@@ -63,7 +62,7 @@ class AdaSSPRegressor(PrivateLearner, LinearRegressor):
     target_bound: float = 1.0
     variant: str = "code_constants"
 
-    def _release(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> NDArray[np.float64]:
+    def _release(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> Array:
         d, B, Y = rows.n_features, rows.feature_bound, rows.target_bound
         if self.calibration == "tight":
             multiplier = math.sqrt(3) / gdp_mu(self.epsilon, self.delta)
@@ -84,7 +83,7 @@ class AdaSSPRegressor(PrivateLearner, LinearRegressor):
         )
         self.ridge_ = max(0.0, ceiling - max(0.0, float(noisy) - shift))
         G, h = release_apart(rows, xx, xy, ledger=ledger, rng=rng)
-        return solve(G + self.ridge_ * np.eye(d), h)
+        return np.asarray(np.linalg.solve(G + self.ridge_ * np.eye(d), h), dtype=np.float64)
 
     def _multipliers(self) -> tuple[float, float, float]:
         """Return the published noise multipliers of the eigenvalue, of X'X and of X'y."""

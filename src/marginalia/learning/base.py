@@ -50,34 +50,17 @@ class LinearLearner(BaseEstimator, ABC):
     Rows come as a `Table` (encoded from its public domain) or as an array. A model fitted on a table accepts tables
     for prediction and arrays already encoded by `encoder_`; one fitted on arrays accepts arrays.
 
-    Parameters
-    ----------
-    one_hot : iterable of str, optional
-        Tables only: attributes encoded as one-hot blocks; see `Encoder`.
-
-    Attributes
-    ----------
-    coef_ : ndarray of shape (n_features,)
-    intercept_ : float
-        0 unless the learner fits one.
-    encoder_ : Encoder or None
-        How tables become features; None after a fit on arrays.
-    n_features_in_ : int
-        Columns of the encoded design matrix.
-
-    Examples
-    --------
     >>> from marginalia.learning.public import OLSRegressor
     >>> issubclass(OLSRegressor, LinearLearner), OLSRegressor.task
     (True, 'linear')
     """
 
     task: ClassVar[Task]
-    one_hot: Iterable[str] | None = None
-    coef_: NDArray[np.float64] = field(init=False)
-    intercept_: float = field(init=False)
-    encoder_: Encoder | None = field(init=False)
-    n_features_in_: int = field(init=False)
+    one_hot: Iterable[str] | None = None  # tables only: attributes encoded as one-hot blocks; see `Encoder`
+    coef_: NDArray[np.float64] = field(init=False)  # of shape (n_features,)
+    intercept_: float = field(init=False)  # 0 unless the learner fits one
+    encoder_: Encoder | None = field(init=False)  # how tables become features; None after a fit on arrays
+    n_features_in_: int = field(init=False)  # columns of the encoded design matrix
 
     def _table_rows(self, table: Table, target: object) -> TableRows:
         """Encode a table, after checking that it can be learnt from."""
@@ -88,7 +71,7 @@ class LinearLearner(BaseEstimator, ABC):
             raise InputError("the table has no rows; nothing can be learnt from it")
         rows = TableRows(table, encoder, self.task)
         self._check_target(rows)
-        self._forget("feature_names_in_")  # of an earlier fit on arrays
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit on arrays
         self.encoder_ = encoder
         self.n_features_in_ = encoder.n_features
         return rows
@@ -103,12 +86,12 @@ class LinearLearner(BaseEstimator, ABC):
         if isinstance(y, str):
             raise InputError("a target name needs a Table; with arrays, y holds one value for every row")
         features, values = self._validated(X, y)
-        target = self._array_target(values)
         self.encoder_ = None
-        return within_bounds(features, target, **bounds)
+        return within_bounds(features, self._array_target(values), **bounds)
 
     def _rows(self, X: Table | ArrayLike, y: object) -> Rows:
-        self._forget("coef_", "ledger_")  # a failed refit must not pass for a fitted model
+        for fitted in ("coef_", "ledger_"):  # a failed refit must not pass for a fitted model
+            self.__dict__.pop(fitted, None)
         return self._table_rows(X, y) if isinstance(X, Table) else self._array_rows(X, y)
 
     def _features(self, X: Table | ArrayLike) -> NDArray[np.float64]:
@@ -139,11 +122,6 @@ class LinearLearner(BaseEstimator, ABC):
             # The advice that follows on missing values takes a paragraph; other messages are short.
             one_line = message.splitlines()[0] if message.startswith("Input ") else " ".join(message.split())
             raise InputError(one_line) from None
-
-    def _forget(self, *attributes: str) -> None:
-        for name in attributes:
-            if hasattr(self, name):
-                delattr(self, name)
 
     @abstractmethod
     def _array_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
@@ -178,13 +156,6 @@ class LinearRegressor(RegressorMixin, LinearLearner):
 class LinearClassifier(ClassifierMixin, LinearLearner):
     """A linear learner of two classes.
 
-    Attributes
-    ----------
-    classes_ : ndarray of shape (2,)
-        The codes 0 and 1 after a fit on a table; else the sorted labels, which are taken to be public.
-
-    Examples
-    --------
     >>> from marginalia.learning.public import LogisticClassifier
     >>> model = LogisticClassifier().fit([[1.0], [2.0], [-1.0]], ["yes", "yes", "no"])
     >>> model.predict([[3.0], [-3.0]])
@@ -193,7 +164,7 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
 
     task = "logistic"
     target_bound = 1.0  # labels are -1 and +1
-    classes_: NDArray[Any]
+    classes_: NDArray[Any]  # the codes 0 and 1 after a fit on a table, else the sorted labels, taken to be public
 
     def decision_function(self, X: Table | ArrayLike) -> NDArray[np.float64]:
         """Return scores, shape (n,); positive means ``classes_[1]``."""

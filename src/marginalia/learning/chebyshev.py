@@ -28,15 +28,9 @@ def log_sigmoid_coefficients(radius: float = 6.0) -> tuple[float, float, float]:
 def logistic_scale(radius: float = 6.0, *, code_scale: bool = False) -> float:
     """Return the factor -b1/(2 b2) between least squares on -1/+1 labels and the quadratic logistic optimum.
 
-    Parameters
-    ----------
-    radius : float
-    code_scale : bool
-        Use the coefficients of the Chebyshev *basis* in place of the monomial ones, as the authors' code does:
-        coefficients a third of the right size, the same ranking.
+    With `code_scale` of the coefficients in the Chebyshev *basis* in place of the monomial ones, as the authors' code
+    has it: a third of the right size, the same ranking.
 
-    Examples
-    --------
     >>> round(logistic_scale() / logistic_scale(code_scale=True), 6)
     3.0
     """

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from marginalia.errors import PrivacyError
 from marginalia.learning.base import LinearClassifier
 from marginalia.learning.chebyshev import log_sigmoid_coefficients
 from marginalia.learning.private import PrivateLearner
 from marginalia.learning.rows import Rows
-from marginalia.learning.solvers import Minimum, least_squares, minimise_logistic
+from marginalia.learning.solvers import Array, Minimum, least_squares, minimise_logistic
 from marginalia.privacy.calibration import gdp_mu, halved_budget
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.objective import objective_perturbation
@@ -55,7 +54,7 @@ class ObjectivePerturbationClassifier(PrivateLearner, LinearClassifier):
     array(['yes'], dtype='<U3')
     """
 
-    def _release(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> NDArray[np.float64]:
+    def _release(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> Array:
         p, B = rows.n_features, rows.feature_bound
         epsilon, delta = self.epsilon, self.delta
         if ledger.relation is Relation.REPLACE_ONE:
@@ -67,7 +66,7 @@ class ObjectivePerturbationClassifier(PrivateLearner, LinearClassifier):
             regulariser = B**2 / (2 * epsilon)
         tolerance = max(GRADIENT_TOLERANCE, 1e-12 * sigma)
 
-        def minimise(b: NDArray[np.float64], regulariser: float) -> NDArray[np.float64]:
+        def minimise(b: Array, regulariser: float) -> Array:
             minimum = _minimum(rows, b, regulariser, tolerance)
             self.gradient_norm_, self.n_iter_ = minimum.gradient_norm, minimum.n_steps
             return minimum.theta
@@ -83,7 +82,7 @@ class ObjectivePerturbationClassifier(PrivateLearner, LinearClassifier):
         return theta
 
 
-def _minimum(rows: Rows, b: NDArray[np.float64], regulariser: float, tolerance: float) -> Minimum:
+def _minimum(rows: Rows, b: Array, regulariser: float, tolerance: float) -> Minimum:
     """Minimise from the optimum of the quadratic loss of DD-SSP, whose statistics a sweep computes once for a table."""
     p = rows.n_features
     _, b1, b2 = log_sigmoid_coefficients()

@@ -35,8 +35,8 @@ class PATEClassifier(BudgetedLearner, LinearClassifier):
 
     Parameters
     ----------
-    epsilon : float, default 1.0
-    delta : float, default 1e-5
+    epsilon, delta, one_hot, random_state
+        As in `BudgetedLearner`; the seed is that of the split too.
     calibration : {"tight", "published"}, default "tight"
         Gaussian noise on the votes (GNMax), calibrated exactly, or Laplace noise of scale 1/gamma by the moments bound
         of the 2017 paper, which spends about 70 % of epsilon.
@@ -46,10 +46,6 @@ class PATEClassifier(BudgetedLearner, LinearClassifier):
         Number of public rows T. Default: 100, or a fifth of the rows where that is less.
     relation : {"replace_one"}
         The number of rows is public: with one row fewer, all parts of the split could change.
-    one_hot : iterable of str, optional
-        Tables only: attributes encoded as one-hot blocks; see `Encoder`.
-    random_state : int, numpy.random.SeedSequence or None, default None
-        Seed of the split and of the noise.
 
     Attributes
     ----------

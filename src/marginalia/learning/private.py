@@ -106,10 +106,8 @@ class BudgetedLearner(LinearLearner):
         try:
             return np.random.default_rng(self.random_state)
         except (TypeError, ValueError):
-            seed = self.random_state
-            raise InputError(
-                f"random_state must be a non-negative integer, a SeedSequence or None, not {seed!r}"
-            ) from None
+            wanted = "a non-negative integer, a SeedSequence or None"
+            raise InputError(f"random_state must be {wanted}, not {self.random_state!r}") from None
 
     def _check_parameters(self) -> None:
         self._check_epsilon()
@@ -146,11 +144,6 @@ class PrivateLearner(BudgetedLearner):
     feature_bound : float, default 1.0
         Arrays only: public bound of every row's 2-norm; longer rows are shrunk to it in `fit`. A table's bound
         follows from its domain and nothing is ever clipped.
-
-    Attributes
-    ----------
-    ledger_ : Ledger
-        What the fit spent.
 
     Examples
     --------

@@ -18,15 +18,9 @@ def draw_runs(
 ) -> tuple[NDArray[np.int64], Ledger]:
     """Charge `ledger` with random stopping and draw the candidates to train, their number geometric of mean 1/r.
 
-    Returns
-    -------
-    ndarray of shape (number of runs,)
-        Indices of candidates, with repetition.
-    Ledger
-        For the events of the runs. It stays secret: its length would tell their number.
+    Returns their indices, with repetition, and a ledger for the events of the runs, which stays secret: its length
+    would tell their number.
 
-    Examples
-    --------
     >>> from marginalia.privacy.events import GaussianEvent
     >>> ledger, one_run = Ledger("replace_one"), CompositionEvent((GaussianEvent(1.0, 20.0),))
     >>> picks, secret = draw_runs(one_run, 0.5, 4, ledger=ledger, rng=np.random.default_rng(0))
@@ -34,8 +28,7 @@ def draw_runs(
     (1, 0)
     """
     ledger.append(RandomStoppingEvent(one_run, r, label="private tuning"))
-    runs = int(rng.geometric(r))
-    return rng.integers(n_candidates, size=runs), Ledger(ledger.relation)
+    return rng.integers(n_candidates, size=int(rng.geometric(r))), Ledger(ledger.relation)
 
 
 def split_budget(mu: float, model_share: float) -> tuple[float, float]:
@@ -50,13 +43,8 @@ def split_budget(mu: float, model_share: float) -> tuple[float, float]:
 def tuning_rate(n_candidates: int, miss: float) -> float:
     """Return r of the geometric law for which a given one of the candidates is never drawn with probability `miss`.
 
-    Raises
-    ------
-    InputError
-        Fewer than two candidates, or so few that no r in (0, 1) fits.
+    InputError for fewer than two candidates, or so few that no r in (0, 1) fits.
 
-    Examples
-    --------
     >>> round(1 / tuning_rate(17, 0.2))
     64
     """

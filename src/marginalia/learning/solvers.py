@@ -14,33 +14,12 @@ Array = NDArray[np.float64]
 _MAX_STEPS = 200  # of Newton's method; it needs fewer than 20 on regular problems
 
 
-def solve(matrix: Array, vector: Array) -> Array:
-    """Solve a square system as it stands, definite or not.
-
-    >>> solve(np.diag([2.0, -1.0]), np.ones(2))
-    array([ 0.5, -1. ])
-    """
-    return np.asarray(np.linalg.solve(matrix, vector), dtype=np.float64)
-
-
 def least_squares(xtx: Array, xty: Array, *, ridge: float = 0.0) -> Array:
     """Solve (X'X + ridge I) theta = X'y for a symmetric X'X whose negative eigenvalues are noise and count as 0.
 
     Directions without any weight (eigenvalue + ridge at rounding level) get coefficient 0: the solution of least
     norm, to which the ridge of 1e-12 of the literature converges.
 
-    Parameters
-    ----------
-    xtx : ndarray of shape (p, p), symmetric
-    xty : ndarray of shape (p,)
-    ridge : float, at least 0
-
-    Returns
-    -------
-    ndarray of shape (p,)
-
-    Examples
-    --------
     >>> least_squares(np.diag([2.0, 0.0]), np.ones(2)).round(6)
     array([0.5, 0. ])
     """
@@ -88,30 +67,12 @@ def minimise_logistic(
 ) -> Minimum:
     """Minimise  sum_i w_i ln(1 + exp(-y_i x_i.theta)) + regulariser/2 |theta|^2 + linear.theta  by Newton's method.
 
-    Steps are halved until the objective falls (Armijo), so the method converges from any start; near the minimum it
-    doubles the correct digits in each step.
+    Labels y are -1 and +1, weights w (default 1) not negative. Steps are halved until the objective falls (Armijo), so
+    the method converges from any start (default 0); near the minimum it doubles the correct digits in each step. It
+    stops when the 2-norm of the gradient is at most `tolerance`, or when rounding stops all progress. Check
+    `Minimum.gradient_norm`: without a regulariser, separable data have no minimum, and the gradient vanishes only as
+    theta grows.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, p)
-    y : ndarray of shape (n,), -1 or +1
-    regulariser : float, at least 0
-    linear : ndarray of shape (p,), optional
-    weights : ndarray of shape (n,), optional
-        Non-negative; default 1.
-    start : ndarray of shape (p,), optional
-        Default 0.
-    tolerance : float
-        Stop when the 2-norm of the gradient is at most this, or when rounding stops all progress.
-
-    Returns
-    -------
-    Minimum
-        Check `gradient_norm`: without a regulariser, separable data have no minimum, and the gradient vanishes only
-        as theta grows.
-
-    Examples
-    --------
     >>> X, y = np.array([[1.0], [1.0], [1.0]]), np.array([1.0, 1.0, -1.0])
     >>> minimise_logistic(X, y).theta.round(6)  # ln 2: two to one
     array([0.693147])
@@ -129,8 +90,7 @@ def minimise_logistic(
         return X.T @ (w * (probability - positive)) + regulariser * theta + b
 
     scores = X @ theta
-    value = objective(theta, scores)
-    probability = expit(scores)
+    value, probability = objective(theta, scores), expit(scores)
     g = gradient(theta, probability)
     scaled = np.empty_like(X)
     n_steps, stuck = 0, False

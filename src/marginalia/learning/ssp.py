@@ -7,13 +7,12 @@ import warnings
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from marginalia.learning.base import LinearClassifier, LinearRegressor, parameters
 from marginalia.learning.chebyshev import logistic_scale
 from marginalia.learning.private import PrivateLearner
 from marginalia.learning.rows import Rows
-from marginalia.learning.solvers import least_squares, solve
+from marginalia.learning.solvers import Array, least_squares
 from marginalia.learning.statistics import mirrored, release_apart
 from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.ledger import Ledger
@@ -27,12 +26,6 @@ def _joint_sensitivity(relation: Relation, B: float, Y: float, coordinate_bound:
     One record x, y moves them by S^2 = (|x|^4 + sum_i x_i^4)/2 + y^2 |x|^2 <= (B^4 + c^2 B^2)/2 + B^2 Y^2, with
     |x| <= B, |x_i| <= c, |y| <= Y. Replacing x by x' adds at most -2<.,.> <= -t^2 + 2 Y^2 |t| <= Y^4 to twice that,
     t = x.x'.
-
-    Parameters
-    ----------
-    relation : Relation
-    B, Y, coordinate_bound : float
-        Public bounds of the 2-norm of x, of |y| and of every |x_i|.
     """
     squared = (B**4 + coordinate_bound**2 * B**2) / 2 + B**2 * Y**2
     return math.sqrt(squared if relation is Relation.ADD_REMOVE else 2 * squared + Y**4)
@@ -44,21 +37,21 @@ def _noise_norm(p: int) -> float:
     return float(np.mean([np.linalg.norm(_unit_noise(p, seed), 2) for seed in range(5)]))
 
 
-def _unit_noise(p: int, seed: int) -> NDArray[np.float64]:
+def _unit_noise(p: int, seed: int) -> Array:
     return mirrored(np.random.default_rng(seed).standard_normal((p + 1, p + 1)))[:p, :p]
 
 
 class _SSP(PrivateLearner):
-    def _release(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> NDArray[np.float64]:
+    def _release(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> Array:
         release = self._release_tight if self.calibration == "tight" else self._release_published
         return release(rows, ledger, rng)
 
-    def _release_tight(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> NDArray[np.float64]:
+    def _release_tight(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> Array:
         p = rows.n_features
         S = _joint_sensitivity(ledger.relation, rows.feature_bound, rows.target_bound, rows.coordinate_bound)
         sigma = gaussian_sigma(self.epsilon, self.delta, sensitivity=S)
 
-        def statistics() -> NDArray[np.float64]:
+        def statistics() -> Array:
             upper = np.triu(rows.gram)  # each entry once; the entries set to 0 tell nothing
             upper[p, p] = 0.0
             return upper
@@ -66,13 +59,13 @@ class _SSP(PrivateLearner):
         noisy = mirrored(gaussian(statistics, sensitivity=S, sigma=sigma, ledger=ledger, rng=rng, label="X'X, X'y"))
         return least_squares(noisy[:p, :p], noisy[:p, p], ridge=_noise_norm(p) * sigma)
 
-    def _release_published(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> NDArray[np.float64]:
+    def _release_published(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> Array:
         B, Y = rows.feature_bound, rows.target_bound
         multiplier = math.sqrt(math.log(1.25 / self.delta)) / self.epsilon
         G, h = release_apart(rows, multiplier * B**2, multiplier * B * Y, ledger=ledger, rng=rng)
         if np.linalg.eigvalsh(G)[0] <= 0:
             warnings.warn("the noisy X'X is indefinite: plain SSP has no minimum there", UserWarning, stacklevel=4)
-        return solve(G, h)
+        return np.asarray(np.linalg.solve(G, h), dtype=np.float64)
 
 
 @parameters
@@ -125,5 +118,5 @@ class SSPClassifier(_SSP, LinearClassifier):
     array(['yes'], dtype='<U3')
     """
 
-    def _release(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> NDArray[np.float64]:
+    def _release(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> Array:
         return logistic_scale() * super()._release(rows, ledger, rng)

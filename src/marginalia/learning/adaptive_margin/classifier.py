@@ -43,9 +43,8 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
 
     Parameters
     ----------
-    epsilon : float, default 1.0
-    delta : float, default 1e-5
-        Below 1/n.
+    epsilon, delta, random_state
+        As in `BudgetedLearner`; delta below 1/n.
     variant : {"practical", "published", "fixed"} or Constants, default "practical"
         The paper's constants, ours, or ours with one hinge parameter c = 0.003 and no choice.
     calibration : {"tight", "published"}, default "tight"
@@ -70,7 +69,6 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
         Tables only: attributes encoded as one-hot blocks. Default: none, each attribute is one number in [-1, 1].
     progress : bool, default False
         Show a progress bar.
-    random_state : int, numpy.random.SeedSequence or None, default None
 
     Attributes
     ----------

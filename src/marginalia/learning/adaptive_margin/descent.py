@@ -6,14 +6,16 @@ Wang, Zhu and Wang, Algorithm 5 (after Bassily, Smith and Thakurta 2014), rows s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.random import Generator
+from tqdm import tqdm
 
 from marginalia.learning.adaptive_margin.projection import to_single
+from marginalia.learning.solvers import Array
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.runs import gaussian_run
 
@@ -52,37 +54,16 @@ def _step_size(n: int, sensitivity: float, dimension: int, sigma: float, steps: 
 
 
 def noisy_descent(
-    signed_rows: NDArray[np.float64],
-    hinge_c: NDArray[np.float64],
-    settings: Descent,
-    *,
-    ledger: Ledger,
-    rng: np.random.Generator,
-    label: str = "",
-) -> NDArray[np.float64]:
+    signed_rows: Array, hinge_c: Array, settings: Descent, *, ledger: Ledger, rng: Generator, label: str = ""
+) -> Array:
     """Minimise the sum over the rows of max(0, 1 - y<w, z>/c) for every c, with Gaussian noise on every gradient.
 
     The gradient times c has the sensitivity 2R whatever c, and eta/c does not depend on c either. So the columns
     differ only in the threshold c below which a row counts, and all advance by the same step and noise.
 
-    Parameters
-    ----------
-    signed_rows : ndarray of shape (n, k)
-        y_i z_i, norms at most `settings.radius`.
-    hinge_c : ndarray of shape (G,)
-        Confidence margins c, one for each candidate.
-    settings : Descent
-    ledger : Ledger
-        Gets one Gaussian event for the G gradients of a step, T times: G runs of `settings.mu`-GDP each.
-    rng : numpy.random.Generator
-    label : str, default=""
+    The signed rows y_i z_i of shape (n, k) have norms of at most `settings.radius`; the models have shape (k, G). The
+    ledger gets one Gaussian event for the G gradients of a step, T times: G runs of `settings.mu`-GDP each.
 
-    Returns
-    -------
-    ndarray of shape (k, G)
-
-    Examples
-    --------
     >>> ledger, rng = Ledger("replace_one"), np.random.default_rng(0)
     >>> w = noisy_descent(np.eye(2), np.array([0.5]), Descent(radius=1.0, mu=1e9, steps=20), ledger=ledger, rng=rng)
     >>> bool((w > 0).all())
@@ -104,15 +85,13 @@ def noisy_descent(
     )
     w = np.zeros((k, n_candidates))
     total = np.zeros_like(w)
-    for _ in _steps(T, settings.progress):
+    for _ in tqdm(range(T), desc="noisy gradient descent", unit="step", disable=not settings.progress):
         total += w
         w = w - eta * noisy_gradient(w)
     return w if settings.output == "last" else total / T
 
 
-def _summed_gradient(
-    signed_rows: NDArray[np.float64], hinge_c: NDArray[np.float64]
-) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+def _summed_gradient(signed_rows: Array, hinge_c: Array) -> Callable[[Array], Array]:
     """Return c times the summed subgradients as a function: minus the sum of the signed rows with y<w, z> < c."""
     single = to_single(signed_rows)
     starts = range(0, len(single), _BLOCK)
@@ -120,7 +99,7 @@ def _summed_gradient(
     blocks = [(np.ascontiguousarray(single[i : i + _BLOCK].T), single[i : i + _BLOCK]) for i in starts]
     thresholds = hinge_c.astype(np.float32)[:, None]
 
-    def gradient(w: NDArray[np.float64]) -> NDArray[np.float64]:
+    def gradient(w: Array) -> Array:
         transposed = np.ascontiguousarray(w.T, dtype=np.float32)
         total = np.zeros(w.shape[::-1])
         for across, down in blocks:
@@ -129,11 +108,3 @@ def _summed_gradient(
         return total.T
 
     return gradient
-
-
-def _steps(steps: int, progress: bool) -> Iterable[int]:
-    if not progress:
-        return range(steps)
-    from tqdm import tqdm
-
-    return tqdm(range(steps), desc="noisy gradient descent", unit="step")

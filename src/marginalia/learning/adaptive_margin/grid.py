@@ -42,13 +42,7 @@ class Constants:
     def steps(self, n: int, mu: float, dimension: int, limit: float | None = None) -> int:
         """Return T for one model of Gaussian-DP budget `mu` on `n` rows; any data-independent T costs the same.
 
-        Parameters
-        ----------
-        n : int
-        mu : float
-        dimension : int
-        limit : float, optional
-            Replaces the largest T; infinity for the paper's T as it stands.
+        A `limit` replaces the largest T; infinity gives the paper's T as it stands.
         """
         literal = n**2 * mu**2 / (dimension if self.steps_over_dimension else 1)
         largest = (self.max_steps_large if n > N_LARGE else self.max_steps) if limit is None else limit
@@ -89,13 +83,6 @@ VARIANTS = {constants.name: constants for constants in (PRACTICAL, PUBLISHED, FI
 def margin_grid(n: int) -> NDArray[np.float64]:
     """Return the doubling grid 2^j/n, j = 0..floor(log2 n), and 1 itself: ceil(log2 n) + 1 margins, ascending.
 
-    Parameters
-    ----------
-    n : int
-        Number of rows; public under replace-one.
-
-    Examples
-    --------
     >>> margin_grid(10)
     array([0.1, 0.2, 0.4, 0.8, 1. ])
     """

@@ -140,24 +140,9 @@ def iterate(
 ) -> tuple[Winner, Array]:
     """Train every candidate once and return the one with the smallest noisy number of errors (Algorithm 2, Iter).
 
-    Parameters
-    ----------
-    trainer : Trainer
-    mu : float
-        Gaussian-DP budget of the whole selection.
-    penalty : float or ndarray of shape (G,), default 0.0
-        Added to the errors; must not depend on the data.
-    ledger : Ledger
-    rng : numpy.random.Generator
+    All noisy scores, shape (G,), come with it: they may be released too. The whole selection is mu-GDP. A penalty,
+    for all or for each candidate, is added to the errors and must not depend on the data.
 
-    Returns
-    -------
-    Winner
-    ndarray of shape (G,)
-        All noisy scores, which may be released too.
-
-    Examples
-    --------
     >>> from marginalia.learning.adaptive_margin.grid import PRACTICAL
     >>> trainer = Trainer(np.eye(4), [Candidate(0.5, 0.5, 1.0), Candidate(0.25, 0.25, 1.0)], PRACTICAL)
     >>> winner, scores = iterate(trainer, 1.0, ledger=Ledger("replace_one"), rng=np.random.default_rng(0))
@@ -182,24 +167,9 @@ def private_tuning(
     """Train random candidates a random number of times and return the best run (Algorithms 4 and 6, PrivTune).
 
     The number of runs is geometric with mean 1/r. It must stay secret, as must the time that this takes and every run
-    but the winner.
+    but the winner. One run with its score is mu-GDP. InputError where so many runs are expected that they would not
+    end.
 
-    Parameters
-    ----------
-    trainer, penalty, ledger, rng
-        As in `iterate`.
-    mu : float
-        Gaussian-DP budget of one run with its score.
-    r : float
-        Parameter of the geometric law.
-
-    Raises
-    ------
-    InputError
-        So many runs are expected that they would not end.
-
-    Examples
-    --------
     >>> from marginalia.learning.adaptive_margin.grid import PRACTICAL
     >>> trainer = Trainer(np.eye(4), [Candidate(0.5, 0.5, 1.0), Candidate(0.25, 0.25, 1.0)], PRACTICAL)
     >>> winner = private_tuning(trainer, 1.0, 0.5, ledger=Ledger("replace_one"), rng=np.random.default_rng(0))
@@ -236,15 +206,6 @@ def population_penalty(dimensions: Array, n: int, *, beta: float) -> Array:
 
     Wang, Zhu and Wang, Equation 3, with the sign of its last term corrected and a union over the candidates.
 
-    Parameters
-    ----------
-    dimensions : ndarray of shape (G,)
-        VC dimension of each candidate's halfspaces: k_gamma, or d without projection.
-    n : int
-    beta : float
-
-    Examples
-    --------
     >>> population_penalty(np.array([10.0, 20.0]), 1000, beta=1e-6).round()
     array([230., 420.])
     """

@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.special import expit
 
@@ -49,101 +51,54 @@ class Batches:
 
 
 def descend(
-    X: Array,
-    y: Array,
-    task: Task,
-    runs: Sequence[Run],
-    batches: Batches,
-    *,
-    ledger: Ledger | None,
-    rng: np.random.Generator,
+    X: Array, y: Array, task: Task, runs: Sequence[Run], batches: Batches, *, ledger: Ledger | None, rng: Generator
 ) -> Array:
-    """Return the last iterates of `runs`, all started at 0.
+    """Return the last iterates of `runs`, all started at 0, shape (p, len(runs)).
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, p)
-        Rows of any length.
-    y : ndarray of shape (n,)
-        -1 and +1 for the logistic loss; any number for the squared loss (y - x.w)².
-    task : {"linear", "logistic"}
-    runs : sequence of Run
-    batches : Batches
-    ledger : Ledger or None
-        None: no run has noise. Otherwise it is charged for the release of *all* runs, of which every record in a
-        batch is part at once: k runs cost as much as one with its noise divided by the root of k.
-    rng : numpy.random.Generator
-        Each step draws a `poisson_sample` and then one normal per weight of the runs that still move.
+    Rows of any length; y is -1 or +1 for the logistic loss, any number for the squared loss (y - x.w)². Without a
+    ledger no run has noise. Otherwise it is charged for the release of *all* runs, of which every record in a batch is
+    part at once: k runs cost as much as one with its noise divided by the root of k. Each step draws a
+    `poisson_sample` and then one normal per weight of the runs that still move.
 
-    Returns
-    -------
-    ndarray of shape (p, len(runs))
-
-    Examples
-    --------
     >>> X, y = np.array([[1.0], [-1.0]]), np.array([0.5, -0.5])
     >>> run = Run(steps=100, learning_rate=0.1, clip=math.inf, noise_multiplier=0.0)
     >>> descend(X, y, "linear", [run], Batches(1.0, 2), ledger=None, rng=np.random.default_rng(0)).round(6)
     array([[0.5]])
     """
     X = np.ascontiguousarray(X)  # batches are rows
-    length = np.sqrt(np.einsum("ij,ij->i", X, X))
-    w = np.zeros((X.shape[1], len(runs)))
-    start = 0
-    for stop in sorted({run.steps for run in runs}):
-        moving = [j for j, run in enumerate(runs) if run.steps >= stop]
-        w[:, moving] = _advance(
-            w[:, moving], (X, y, length), task, [runs[j] for j in moving], batches, (start, stop), ledger, rng
-        )
-        start = stop
-    return w
-
-
-def _advance(
-    w: Array,
-    records: tuple[Array, Array, Array],
-    task: Task,
-    runs: Sequence[Run],
-    batches: Batches,
-    span: tuple[int, int],
-    ledger: Ledger | None,
-    rng: np.random.Generator,
-) -> Array:
-    """Take the steps of `span` with all `runs`."""
-    X, y, length = records
-    start, stop = span
-    clip = np.array([run.clip for run in runs])
-    noise = np.array([run.noise_multiplier for run in runs])
+    length = np.maximum(np.sqrt(np.einsum("ij,ij->i", X, X)), np.finfo(float).tiny ** 0.5)
+    names = ("learning_rate", "decay", "clip", "noise_multiplier")
+    rate, decay, clip, noise = (np.array([getattr(run, name) for run in runs]) for name in names)
     unit = np.ones(len(runs)) if ledger is None else clip * noise  # in units of its noise, runs are alike
 
-    def clipped_sum(w: Array, rows: NDArray[np.intp]) -> Array:
+    def clipped_sum(w: Array, rows: NDArray[np.intp], moving: NDArray[np.intp]) -> Array:
         everything = rows.size == len(X)
         x, target, norm = (X, y, length) if everything else (X.take(rows, axis=0), y[rows], length[rows])
         residual = _residual(x @ w, target[:, None], task)
-        limit = clip / np.maximum(norm, np.finfo(float).tiny ** 0.5)[:, None]
+        limit = clip[moving] / norm[:, None]
         np.clip(residual, -limit, limit, out=residual)
-        return np.asarray((x.T @ residual) / unit, dtype=np.float64)
+        return np.asarray((x.T @ residual) / unit[moving], dtype=np.float64)
 
-    if ledger is None:
-        step: Callable[[Array], Array] = lambda w: clipped_sum(w, poisson_sample(len(X), batches.rate, rng))  # noqa: E731
-    else:
-        smallest = noise.min()
-        together = float(smallest / math.sqrt(math.fsum((smallest / noise) ** 2)))
-        step = poisson_gaussian(
-            clipped_sum,
-            n_rows=len(X),
-            rate=batches.rate,
-            clip=1 / together,
-            noise_multiplier=together,
-            steps=stop - start,
-            ledger=ledger,
-            rng=rng,
-            label="gradients",
-        )
-    rate, decay = np.array([run.learning_rate for run in runs]), np.array([run.decay for run in runs])
-    for t in range(start, stop):
-        w = w - (rate / (1 + decay * t) * unit / batches.size) * step(w)
-    return w
+    def noisy_sum(moving: NDArray[np.intp], steps: int) -> Callable[[Array], Array]:
+        """Return the sum of the clipped gradients of a new batch as a function of the weights of the moving runs."""
+        gradient = partial(clipped_sum, moving=moving)
+        if ledger is None:
+            return lambda w: gradient(w, poisson_sample(len(X), batches.rate, rng))
+        smallest = noise[moving].min()
+        together = float(smallest / math.sqrt(math.fsum((smallest / noise[moving]) ** 2)))
+        sampled = partial(poisson_gaussian, gradient, n_rows=len(X), rate=batches.rate, label="gradients")
+        return sampled(clip=1 / together, noise_multiplier=together, steps=steps, ledger=ledger, rng=rng)
+
+    weights = np.zeros((X.shape[1], len(runs)))
+    start = 0
+    for stop in sorted({run.steps for run in runs}):
+        moving = np.array([j for j, run in enumerate(runs) if run.steps >= stop])
+        w, gradient = weights[:, moving], noisy_sum(moving, stop - start)
+        for t in range(start, stop):
+            w = w - (rate[moving] / (1 + decay[moving] * t) * unit[moving] / batches.size) * gradient(w)
+        weights[:, moving] = w
+        start = stop
+    return weights
 
 
 def _residual(score: Array, y: Array, task: Task) -> Array:

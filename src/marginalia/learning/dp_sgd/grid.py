@@ -91,24 +91,9 @@ def search_on_test(
 
     Settings of one batch size advance together and share their batches, whatever their number of epochs. This leaves
     the law of every single run as it is, and so all that the curves show; a *release* of all runs would need batches
-    of their own, which is what `GridSearch.ledger` charges.
+    of their own, which is what `GridSearch.ledger` charges. ``score(w)`` is the quality of weights on the test rows;
+    larger is better.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, p)
-    y : ndarray of shape (n,)
-    task : {"linear", "logistic"}
-    score : callable
-        ``score(w)``: quality of weights on the test rows; larger is better.
-    epsilon, delta : float
-        Of one run.
-    rng : numpy.random.Generator
-    grid : tuple of Setting
-    n_trials : int
-    relation : Relation
-
-    Examples
-    --------
     >>> X, y = np.array([[1.0], [-1.0]] * 50), np.array([1.0, -1.0] * 50)
     >>> search = search_on_test(
     ...     X, y, "logistic", lambda w: w[0], epsilon=1.0, delta=1e-5, rng=np.random.default_rng(0), grid=GRID[:2]
@@ -123,8 +108,7 @@ def search_on_test(
         for size in dict.fromkeys(setting.batch_size for setting in grid):
             members = [i for i, setting in enumerate(grid) if setting.batch_size == size]
             batches = grid[members[0]].batches(n)
-            together = Ledger(relation)
-            w = descend(X, y, task, [runs[i] for i in members], batches, ledger=together, rng=rng)
+            w = descend(X, y, task, [runs[i] for i in members], batches, ledger=Ledger(relation), rng=rng)
             scores[members] = [score(column) for column in w.T]
         best = int(np.argmax(scores))
         batches = grid[best].batches(n)

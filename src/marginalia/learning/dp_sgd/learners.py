@@ -138,20 +138,18 @@ class DPSGDClassifier(_DPSGD, LinearClassifier):
     ----------
     epsilon : float, default 1.0
         Infinity: plain SGD with the same batches, without privacy (`clip` still applies, and may then be infinite).
-    delta : float, default 1e-5
+    delta, relation, one_hot, random_state
+        As in `BudgetedLearner`.
     calibration : {"tight", "published"}, default "tight"
         The smallest noise that the privacy loss distribution certifies, or that of Iyengar et al. (2019) on the mean
         gradient, sigma = clip sqrt(16 T ln(1/delta))/(n epsilon).
-    relation : {"add_remove", "replace_one"}, default "add_remove"
     batch_size : int, optional
         Expected size of a Poisson batch. Default: 256, or the number of rows where that is less.
     epochs : float, default 20
         Number of steps T times `batch_size` over the number of rows, rounded down.
     steps : int, optional
         T, in place of `epochs`.
-    learning_rate : float, default 1.0
-    decay : float, default 0.0
-    clip : float, default 0.2
+    learning_rate, decay, clip : float, default 1.0, 0.0 and 0.2
     fit_intercept : bool, default False
         Append a constant 1 to every row.
     inputs : {"scaled", "codes"}, default "scaled"
@@ -165,9 +163,6 @@ class DPSGDClassifier(_DPSGD, LinearClassifier):
         parameters of the descent are then unused.
     backend : {"closed_form", "opacus"}, default "closed_form"
         The same law of weights by our matrix form or by Opacus, which needs torch and serves as the reference.
-    one_hot : iterable of str, optional
-        Tables only: attributes encoded as one-hot blocks; see `Encoder`.
-    random_state : int, numpy.random.SeedSequence or None, default None
 
     Attributes
     ----------

@@ -22,20 +22,6 @@ def descend_by_opacus(
 
     Opacus draws the batches (its own loader would round 1/rate to a whole number, so it is given the rate), clips and
     adds the noise; the ledger is charged here, with the event of the closed form.
-
-    Parameters
-    ----------
-    X, y, task, run, batches, ledger, rng
-        As in `descend`.
-
-    Returns
-    -------
-    ndarray of shape (p,)
-
-    Raises
-    ------
-    InputError
-        Torch or Opacus are not installed.
     """
     try:
         import torch

@@ -9,6 +9,7 @@ import math
 from itertools import product
 
 import numpy as np
+from numpy.random import Generator
 from scipy.special import expit
 
 from marginalia.data.encoding import Task
@@ -29,41 +30,15 @@ MODEL_SHARE = 0.95  # of the squared budget mu² of a run; the score has the res
 
 
 def best_of_random_runs(
-    X: Array,
-    y: Array,
-    task: Task,
-    epsilon: float,
-    delta: float,
-    *,
-    n: int,
-    ledger: Ledger,
-    rng: np.random.Generator,
+    X: Array, y: Array, task: Task, epsilon: float, delta: float, *, n: int, ledger: Ledger, rng: Generator
 ) -> Array:
     """Train random candidates a random number of times on full batches and return the weights of the best run.
 
     Each run is scored by its noisy sum of squared errors on the training rows: (P(y = 1) - y)² for a classifier, and
-    (y - x.w)²/4 with scores cut to [-1, 1] for a regressor, both in [0, 1]. The number of runs is geometric; it, the
-    time it takes and the runs that did not win stay secret.
+    (y - x.w)²/4 with y and the scores cut to [-1, 1] for a regressor, both in [0, 1]. The number of runs is geometric;
+    it, the time it takes and the runs that did not win stay secret. Sums of gradients are divided by n, a public number
+    of rows. `ledger` is charged with one random-stopping event that spends exactly (epsilon, delta).
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, p)
-    y : ndarray of shape (n,)
-        -1 and +1, or numbers that are cut to [-1, 1].
-    task : {"linear", "logistic"}
-    epsilon, delta : float
-    n : int
-        Public number of rows, by which sums of gradients are divided.
-    ledger : Ledger
-        Charged with one random-stopping event that spends exactly (epsilon, delta).
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    ndarray of shape (p,)
-
-    Examples
-    --------
     >>> X, y = np.array([[1.0], [-1.0]] * 50), np.array([1.0, -1.0] * 50)
     >>> ledger, rng = Ledger("replace_one"), np.random.default_rng(0)
     >>> best_of_random_runs(X, y, "logistic", 1.0, 1e-5, n=100, ledger=ledger, rng=rng).shape
