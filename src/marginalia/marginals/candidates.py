@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,13 +36,8 @@ _WIDE_OPERATIONS = 1e6  # ... and weighted multiply-adds (of `Contraction`) spen
 class CandidateMarginals:
     """Marginals of one calibrated model; valid until the next pass of its `Inference`.
 
-    Parameters
-    ----------
-    inference : Inference
-        Calibrated; its `scratch_bytes` bound the memory of intermediate tables and of an answer.
+    The `scratch_bytes` of the inference bound the memory of intermediate tables and of an answer.
 
-    Examples
-    --------
     >>> from marginalia.marginals.plan import Plan
     >>> inference = Inference(Plan([(0, 1), (1, 2)], (2, 2, 4)))
     >>> _ = inference.calibrate()  # all potentials 0: uniform
@@ -78,13 +72,7 @@ class CandidateMarginals:
             row[list(part)] = True
 
     def marginal(self, clique: Iterable[int]) -> NDArray[np.float64]:
-        """Return the probabilities of the marginal on `clique`, axes in ascending attribute order.
-
-        Raises
-        ------
-        InputError
-            The answer itself exceeds the scratch memory.
-        """
+        """Return the probabilities of the marginal on `clique`, axes in ascending attribute order."""
         q = tuple(sorted(clique))
         if q in self._memo:
             return self._memo[q]
@@ -97,8 +85,7 @@ class CandidateMarginals:
         else:
             answer = np.ones([1] * len(q))
             for part in parts:
-                shape = [self._sizes[a] if a in part else 1 for a in q]
-                answer = answer * self.marginal(part).reshape(shape)
+                answer = answer * self.marginal(part).reshape([self._sizes[a] if a in part else 1 for a in q])
         self._remember(q, answer)
         return answer
 
@@ -136,10 +123,9 @@ class CandidateMarginals:
         work = Contraction(self._sizes, self._step, plan.n_workspace, reverse=False)
         out = work.allocate(q)
         code = kernels.MUL if len(q) == len(table.axes) else kernels.DOT
-        record = elementwise(
-            code, self._sizes, table.axes, (out.value, q), (table.value, table.axes), (table.adjoint, table.axes)
-        )
-        w = self.inference.with_scratch(work.end)
+        value, adjoint = (table.value, table.axes), (table.adjoint, table.axes)
+        record = elementwise(code, self._sizes, table.axes, (out.value, q), value, adjoint)
+        w = self.inference.memory[: work.end]
         self._execute(as_program([record]), w)
         return self._read(w, out)
 
@@ -196,15 +182,10 @@ class CandidateMarginals:
         return tuple(int(a) for a in np.flatnonzero(chosen))
 
     def _sliced(
-        self,
-        work: Contraction,
-        heads: list[tuple[Node, Node]],
-        out: Node,
-        q: Clique,
-        slices: tuple[int, ...],
+        self, work: Contraction, heads: list[tuple[Node, Node]], out: Node, q: Clique, slices: tuple[int, ...]
     ) -> NDArray[np.float64]:
         """Run the contraction once per value of the sliced attributes and put the pieces together."""
-        w = self.inference.with_scratch(work.end)
+        w = self.inference.memory[: work.end]
         answer = np.zeros([self._sizes[a] for a in q])
         program = work.forward()
         pieces: list[tuple[tuple[slice | int, ...], NDArray[np.float64], float]] = []
@@ -214,11 +195,8 @@ class CandidateMarginals:
             for source, copy in heads:
                 step = strides(source.axes, self._sizes)
                 offset = source.value + sum(fixed[a] * step[a] for a in source.axes if a in fixed)
-                copies.append(
-                    elementwise(
-                        kernels.COPY, work.sizes, copy.axes, (copy.value, copy.axes), (offset, ()), a_strides=step
-                    )
-                )
+                target = (copy.value, copy.axes)
+                copies.append(elementwise(kernels.COPY, work.sizes, copy.axes, target, (offset, ()), a_strides=step))
             log_scale = self._execute(np.concatenate([as_program(copies), program]), w, work.n_scales)
             index = tuple(fixed.get(a, slice(None)) for a in q)
             piece = w[out.value : out.value + out.cells].reshape([work.sizes[a] for a in q])
@@ -230,7 +208,7 @@ class CandidateMarginals:
         return answer / answer.sum()
 
     def _run(self, work: Contraction, out: Node) -> NDArray[np.float64]:
-        w = self.inference.with_scratch(work.end)
+        w = self.inference.memory[: work.end]
         self._execute(work.forward(), w, work.n_scales)
         return self._read(w, out)
 
@@ -299,10 +277,9 @@ class CandidateMarginals:
 
     def _ancestors(self, a: int) -> list[int]:
         """Return the elimination of `a` and those its message goes through, up to the root."""
-        path, v = [], cast("int | None", a)
-        while v is not None:
-            path.append(v)
-            v = self._parent[v]
+        path = [a]
+        while (parent := self._parent[path[-1]]) is not None:
+            path.append(parent)
         return path
 
     def _contract(

@@ -24,29 +24,9 @@ _MAX_SPLIT = 11  # tables of a bucket whose 2^(k-1) splits are enumerated
 class Contraction:
     """Programs that sum attributes out of a product of tables.
 
-    Parameters
-    ----------
-    sizes : tuple of int
-    rank : mapping
-        Attribute -> position in the elimination order (decides storage orders only).
-    start : int
-        First free place of the workspace.
-    reverse : bool
-        Whether to emit the backward program too.
+    `rank`, attribute -> position in the elimination order, decides storage orders only; `start` is the first free place
+    of the workspace; `reverse` asks for the backward program too.
 
-    Attributes
-    ----------
-    end : int
-        End of the workspace used.
-    nodes : list of Node
-        Tables made so far.
-    joined : dict
-        Attribute -> (left, right or None, message): the tables joined when it was summed out.
-    operations : float
-        Weighted multiply-adds, for predicting time.
-
-    Examples
-    --------
     >>> work = Contraction((2, 3), {0: 0, 1: 1}, start=6, reverse=False)
     >>> message = work.sum_out(0, [Node((0, 1), 6, 0)])
     >>> message.axes, message.cells, len(work.forward())
@@ -55,10 +35,11 @@ class Contraction:
 
     def __init__(self, sizes: tuple[int, ...], rank: Mapping[int, int], start: int, *, reverse: bool) -> None:
         self.sizes = sizes
-        self.end = start
-        self.nodes: list[Node] = []
+        self.end = start  # of the workspace used
+        self.nodes: list[Node] = []  # tables made so far
+        # Attribute -> (left, right or None, message): the tables joined when it was summed out.
         self.joined: dict[int, tuple[Node, Node | None, Node]] = {}
-        self.operations = 0.0
+        self.operations = 0.0  # weighted multiply-adds, for predicting time
         self.n_scales = 0
         self._rank = rank
         self._reverse = reverse
@@ -247,10 +228,8 @@ def _best_split(masks, sizes, v):  # type: ignore[no-untyped-def]
     best = np.int64(1)
     least = np.inf
     for s in range(1 << (n - 1)):
-        left = np.int64(0)
-        right = np.int64(0)
-        count_l = 0
-        count_r = 0
+        left = right = np.int64(0)
+        count_l = count_r = 0
         for i in range(n):
             if i == 0 or (s >> (i - 1)) & 1:
                 left |= masks[i]
@@ -258,9 +237,7 @@ def _best_split(masks, sizes, v):  # type: ignore[no-untyped-def]
             else:
                 right |= masks[i]
                 count_r += 1
-        batch = 1.0
-        rows = 1.0
-        columns = 1.0
+        batch = rows = columns = 1.0
         for a in range(sizes.size):
             if a == v:
                 continue
@@ -290,10 +267,7 @@ def _best_split(masks, sizes, v):  # type: ignore[no-untyped-def]
 
 
 def _split(scopes: Sequence[frozenset[int]], v: int, sizes: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Return the positions of the items that go left and right when `v` is summed out of their product.
-
-    At most `_MAX_SPLIT` items.
-    """
+    """Return which of at most `_MAX_SPLIT` items go left and right when `v` is summed out of their product."""
     if len(scopes) <= 2:
         return [0], list(range(1, len(scopes)))  # the product of two tables is never cheaper than joining them
     local = {a: i for i, a in enumerate(sorted(frozenset().union(*scopes)))}

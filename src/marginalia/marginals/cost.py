@@ -56,14 +56,8 @@ def seconds_per_pass(plan: Plan) -> float:
 
 
 def check_memory(plan: Plan) -> None:
-    """Refuse a model that does not fit in the memory that is free.
+    """Refuse, by an InputError, a model that does not fit in the memory that is free.
 
-    Raises
-    ------
-    InputError
-
-    Examples
-    --------
     >>> check_memory(Plan([(0, 1)], (2, 3)))
     """
     free = psutil.virtual_memory().available

@@ -106,13 +106,11 @@ def estimate(
     total = estimate_total(measurements) if total is None else float(total)
     if not 0 < total < math.inf:
         raise InputError(f"total must be a positive number of records, not {total!r}")
-    zeros = _zero_cliques(domain)
-    plan = Plan([t.clique for t in targets], domain.sizes, extra=zeros)
+    plan = Plan([t.clique for t in targets], domain.sizes, extra=_zero_cliques(domain))
     check_memory(plan)
-    theta = _initial(plan, domain, warm_start)
     with one_blas_thread():
         fit = _Fit(plan, targets, total)
-        theta = fit.run(theta, settings)
+        theta = fit.run(_initial(plan, domain, warm_start), settings)
     model = GraphicalModel(domain, plan, theta, total)
     model.inference = fit.inference  # calibrated at theta
     model.log_z = fit.inference.log_z
@@ -144,29 +142,24 @@ def _merge(domain: Domain, measurements: Sequence[Measurement]) -> list[_Target]
     """Average repeated measurements of a marginal by precision; order by clique."""
     targets: dict[Clique, _Target] = {}
     for m in measurements:
+        name = f"measurement of {tuple(m.attributes)}"
         positions = [domain.index(a) for a in m.attributes]
         if not positions or len(set(positions)) != len(positions):
-            raise InputError(f"measurement of {tuple(m.attributes)}: name at least one attribute, each once")
-        values = np.asarray(m.values, np.float64)
-        if values.shape != tuple(domain.sizes[a] for a in positions):
-            wanted = tuple(domain.sizes[a] for a in positions)
-            raise InputError(f"measurement of {tuple(m.attributes)} has shape {values.shape}; the domain says {wanted}")
+            raise InputError(f"{name}: name at least one attribute, each once")
+        values, shape = np.asarray(m.values, np.float64), tuple(domain.sizes[a] for a in positions)
+        if values.shape != shape:
+            raise InputError(f"{name} has shape {values.shape}; the domain says {shape}")
         if not np.isfinite(values).all():
-            raise InputError(f"measurement of {tuple(m.attributes)} holds a value that is not finite")
+            raise InputError(f"{name} holds a value that is not finite")
         if not 0 < m.sigma < math.inf:
-            raise InputError(
-                f"measurement of {tuple(m.attributes)}: sigma must be positive and finite, not {m.sigma!r}"
-            )
+            raise InputError(f"{name}: sigma must be positive and finite, not {m.sigma!r}")
         order = sorted(range(len(positions)), key=positions.__getitem__)
         clique = tuple(positions[i] for i in order)
-        flat = np.transpose(values, order).ravel()
-        weight = 1.0 / m.sigma**2
-        if clique in targets:
-            old = targets[clique]
-            both = old.precision + weight
-            targets[clique] = _Target(clique, (old.precision * old.values + weight * flat) / both, both)
-        else:
-            targets[clique] = _Target(clique, flat, weight)
+        flat, weight = np.transpose(values, order).ravel(), 1.0 / m.sigma**2
+        if (old := targets.get(clique)) is not None:
+            flat, weight = old.precision * old.values + weight * flat, old.precision + weight
+            flat = flat / weight
+        targets[clique] = _Target(clique, flat, weight)
     return [targets[c] for c in sorted(targets)]
 
 

@@ -55,5 +55,4 @@ class FitReport:
     passes: int = 0
     outer: int = 0
     domains: dict[str, int] = field(default_factory=dict)  # passes that ran in each numeric domain of `inference`
-    # L after each outer step; never increases.
-    losses: list[float] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)  # L after each outer step; never increases

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 from numba import njit
@@ -26,22 +27,9 @@ _SWEEPS = 4
 class Inference:
     """A calibrated model: all tables of the last pass, in one preallocated workspace.
 
-    Parameters
-    ----------
-    plan : Plan
-    scratch_bytes : int
-        Room behind the pass's tables for computing further marginals.
+    It holds probabilities (their logarithms after a log-domain pass, except the marginals `mu`). Behind the pass's
+    tables there is room for computing further marginals.
 
-    Attributes
-    ----------
-    workspace : ndarray
-        Probabilities (their logarithms after a log-domain pass, except the marginals `mu`).
-    domain : {"linear", "balanced", "log"}
-        How the last pass was computed.
-    log_z : float
-
-    Examples
-    --------
     >>> inference = Inference(Plan([(0, 1)], (2, 2)))
     >>> inference.theta[:] = np.log([1.0, 2.0, 3.0, 4.0])
     >>> round(math.exp(inference.calibrate()), 9), inference.mu
@@ -51,9 +39,13 @@ class Inference:
     def __init__(self, plan: Plan, *, scratch_bytes: int = 2**28) -> None:
         self.plan = plan
         # Pages of fresh zeros cost nothing until they are touched: the scratch behind the pass's own tables is free.
-        self._memory = np.zeros(plan.n_workspace + scratch_bytes // 8)
-        self.workspace = self._memory[: plan.n_workspace]
-        self.domain = "linear"
+        self.memory = np.zeros(plan.n_workspace + scratch_bytes // 8)
+        self.scratch_bytes = scratch_bytes
+        self.workspace = self.memory[: plan.n_workspace]
+        self.theta = self.workspace[plan.theta]  # potentials, one table after the other in the order of `plan.cliques`
+        self.mu = self.workspace[plan.mu]  # clique marginals (probabilities) of the last pass, laid out as `theta`
+        self.block_mu = self.workspace[plan.block_mu]  # block marginals (probabilities) after `evaluate`
+        self.domain: Literal["linear", "balanced", "log"] = "linear"  # how the last pass was computed
         self.log_z = 0.0
         self._scales = np.ones(plan.n_scales)
         self._starts = np.array(plan.theta_at, np.int64)
@@ -68,51 +60,25 @@ class Inference:
             for attributes, _, _ in plan.components
         ]
 
-    @property
-    def theta(self) -> NDArray[np.float64]:
-        """Potentials, one table after the other in the order of `plan.cliques`."""
-        return self.workspace[self.plan.theta]
-
-    @property
-    def mu(self) -> NDArray[np.float64]:
-        """Clique marginals (probabilities) of the last pass, laid out as `theta`."""
-        return self.workspace[self.plan.mu]
-
-    @property
-    def block_mu(self) -> NDArray[np.float64]:
-        """Block marginals (probabilities) after `evaluate`."""
-        return self.workspace[self.plan.block_mu]
-
     def evaluate(self, theta: NDArray[np.float64], dual: NDArray[np.float64]) -> float:
         """Run a pass at the potentials `theta` plus the broadcast duals; fill `block_mu`; return log Z."""
         w = self.workspace
-        w[self.plan.theta] = theta
+        self.theta[:] = theta
         w[self.plan.dual] = dual
         kernels.run(self.plan.expand, w, self._scales)
         self.calibrate()
         kernels.run(self.plan.project, w, self._scales)
         return self.log_z
 
-    def with_scratch(self, end: int) -> NDArray[np.float64]:
-        """Return the workspace and the scratch behind it, up to position `end`."""
-        return self._memory[:end]
-
-    @property
-    def scratch_bytes(self) -> int:
-        """Room for further tables."""
-        return 8 * (self._memory.size - self.workspace.size)
-
     def calibrate(self) -> float:
         """Compute `log_z`, `mu` and all messages from `theta`; return log Z."""
-        if self._linear(self.theta):
-            self.domain = "linear"
-            return self.log_z
-        balanced = balance(self.theta, self.plan)
-        if self._linear(balanced):
+        self.domain = "linear"
+        if not self._linear(self.theta):
+            balanced = balance(self.theta, self.plan)
             self.domain = "balanced"
-            return self.log_z
-        self.domain = "log"
-        self._log(balanced)
+            if not self._linear(balanced):
+                self.domain = "log"
+                self._log(balanced)
         return self.log_z
 
     def _linear(self, theta: NDArray[np.float64]) -> bool:
@@ -126,9 +92,8 @@ class Inference:
         # A component's log Z is the sum of the logarithms of the factors that SCALE took out of its messages.
         logs = np.log(self._scales)
         self.log_z = float(self._tops.sum() + logs.sum())
-        for steps, floor in self._floors:
-            if not logs[steps].sum() > floor:
-                return False
+        if not all(logs[steps].sum() > floor for steps, floor in self._floors):
+            return False
         kernels.run(plan.backward, w, self._scales)
         return bool(np.isfinite(self.mu.sum()))
 
@@ -146,13 +111,6 @@ class Inference:
 def balance(theta: NDArray[np.float64], plan: Plan) -> NDArray[np.float64]:
     """Return potentials of the same distribution whose maxima over each attribute value (nearly) agree among factors.
 
-    Parameters
-    ----------
-    theta : ndarray of shape (plan.theta_at[-1],)
-    plan : Plan
-
-    Examples
-    --------
     >>> balance(np.array([8.0, 8.0, 0.0, 0.0]), Plan([(0, 1), (1, 2)], (1, 2, 1)))
     array([4., 4., 4., 4.])
     """

@@ -82,6 +82,8 @@ def _write_mxcsr(typingctx, value):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _row(code, w, d, a, b, n, sd, sa, sb):  # type: ignore[no-untyped-def]
     """Run the innermost loop of an element-wise record; unit and zero strides get loops that vectorise."""
+    if sa == 0 and sb == 1 and code in (MUL, DOT):
+        a, b, sa, sb = b, a, sb, sa
     if code == MUL:
         if sd == 1 and sa == 1 and sb == 1:
             for j in range(n):
@@ -90,27 +92,16 @@ def _row(code, w, d, a, b, n, sd, sa, sb):  # type: ignore[no-untyped-def]
             y = w[b]
             for j in range(n):
                 w[d + j] = w[a + j] * y
-        elif sd == 1 and sa == 0 and sb == 1:
-            x = w[a]
-            for j in range(n):
-                w[d + j] = x * w[b + j]
         else:
             for j in range(n):
                 w[d + j * sd] = w[a + j * sa] * w[b + j * sb]
     elif code == DOT:
         if sd == 0:
             total = 0.0
-            if sa == 1 and sb == 1:
-                for j in range(n):
-                    total += w[a + j] * w[b + j]
-            elif sa == 1 and sb == 0:
+            if sa == 1 and sb == 0:
                 for j in range(n):
                     total += w[a + j]
                 total *= w[b]
-            elif sa == 0 and sb == 1:
-                for j in range(n):
-                    total += w[b + j]
-                total *= w[a]
             else:
                 for j in range(n):
                     total += w[a + j * sa] * w[b + j * sb]
@@ -122,10 +113,6 @@ def _row(code, w, d, a, b, n, sd, sa, sb):  # type: ignore[no-untyped-def]
             y = w[b]
             for j in range(n):
                 w[d + j] += w[a + j] * y
-        elif sd == 1 and sa == 0 and sb == 1:
-            x = w[a]
-            for j in range(n):
-                w[d + j] += x * w[b + j]
         else:
             for j in range(n):
                 w[d + j * sd] += w[a + j * sa] * w[b + j * sb]
@@ -138,12 +125,8 @@ def _row(code, w, d, a, b, n, sd, sa, sb):  # type: ignore[no-untyped-def]
                 w[d + j * sd] = w[a + j * sa]
     elif sd == 0:
         total = 0.0
-        if sa == 1:
-            for j in range(n):
-                total += w[a + j]
-        else:
-            for j in range(n):
-                total += w[a + j * sa]
+        for j in range(n):
+            total += w[a + j * sa]
         w[d] += total
     elif sd == 1 and sa == 1:
         for j in range(n):
@@ -156,18 +139,12 @@ def _row(code, w, d, a, b, n, sd, sa, sb):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _elementwise(code, w, p, i, counter):  # type: ignore[no-untyped-def]
     """Run one element-wise record: an odometer over the outer axes, two explicit inner loops."""
-    nd = p[i + N_AXES]
-    d = p[i + D]
-    a = p[i + A]
-    b = p[i + B]
+    nd, d, a, b = p[i + N_AXES], p[i + D], p[i + A], p[i + B]
     shape = i + SHAPE
-    td = shape + nd
-    ta = td + nd
-    tb = ta + nd
+    td, ta, tb = shape + nd, shape + 2 * nd, shape + 3 * nd
     if code in (DOT, SUM):
         w[d : d + p[i + D_CELLS]] = 0.0
-    n1 = p[shape + nd - 2]
-    n0 = p[shape + nd - 1]
+    n1, n0 = p[shape + nd - 2], p[shape + nd - 1]
     d1, a1, b1 = p[td + nd - 2], p[ta + nd - 2], p[tb + nd - 2]
     d0, a0, b0 = p[td + nd - 1], p[ta + nd - 1], p[tb + nd - 1]
     outer = 1
@@ -197,22 +174,17 @@ def _gemm(w, shape, offsets, ta, tb):  # type: ignore[no-untyped-def]
     """C_i (m x n) = op(A_i) (m x k) op(B_i) (k x n) for nb contiguous blocks."""
     nb, m, n, k = shape
     oa, ob, oc = offsets
-    if m * n * k < _SMALL and not ta and tb:
-        for _ in range(nb):
+    small = m * n * k < _SMALL
+    sr, sj = (1, m) if ta else (k, 1)
+    for _ in range(nb):
+        if small and not ta and tb:
             for r in range(m):
                 for c in range(n):
                     total = 0.0
                     for j in range(k):
                         total += w[oa + r * k + j] * w[ob + c * k + j]
                     w[oc + r * n + c] = total
-            oa += m * k
-            ob += n * k
-            oc += m * n
-        return
-    if m * n * k < _SMALL and not tb:
-        sr = 1 if ta else k
-        sj = m if ta else 1
-        for _ in range(nb):
+        elif small and not tb:
             for r in range(m):
                 for c in range(n):
                     w[oc + r * n + c] = 0.0
@@ -220,23 +192,16 @@ def _gemm(w, shape, offsets, ta, tb):  # type: ignore[no-untyped-def]
                     x = w[oa + r * sr + j * sj]
                     for c in range(n):
                         w[oc + r * n + c] += x * w[ob + j * n + c]
-            oa += m * k
-            ob += n * k
-            oc += m * n
-        return
-    for _ in range(nb):
-        a = w[oa : oa + m * k]
-        b = w[ob : ob + n * k]
-        c = w[oc : oc + m * n].reshape((m, n))
-        if ta:
-            if tb:
-                np.dot(a.reshape((k, m)).T, b.reshape((n, k)).T, c)
-            else:
-                np.dot(a.reshape((k, m)).T, b.reshape((k, n)), c)
-        elif tb:
-            np.dot(a.reshape((m, k)), b.reshape((n, k)).T, c)
         else:
-            np.dot(a.reshape((m, k)), b.reshape((k, n)), c)
+            a, b, product = w[oa : oa + m * k], w[ob : ob + n * k], w[oc : oc + m * n].reshape((m, n))
+            if ta and tb:
+                np.dot(a.reshape((k, m)).T, b.reshape((n, k)).T, product)
+            elif ta:
+                np.dot(a.reshape((k, m)).T, b.reshape((k, n)), product)
+            elif tb:
+                np.dot(a.reshape((m, k)), b.reshape((n, k)).T, product)
+            else:
+                np.dot(a.reshape((m, k)), b.reshape((k, n)), product)
         oa += m * k
         ob += n * k
         oc += m * n

@@ -16,16 +16,13 @@ def _log_elementwise(code, w, p, i, counter):  # type: ignore[no-untyped-def]
     cells = p[i + kernels.D_CELLS]
     shape = i + kernels.SHAPE
     td, ta, tb = shape + nd, shape + 2 * nd, shape + 3 * nd
-    total = 1
-    for k in range(nd):
-        total *= p[shape + k]
+    total = p[shape : shape + nd].prod()
     reduces = code in (kernels.DOT, kernels.SUM)
     top = np.full(cells if reduces else 1, -np.inf)
     sums = np.zeros(cells if reduces else 1)
     for phase in range(2 if reduces else 1):
         d, a, b = d0, a0, b0
-        for k in range(nd):
-            counter[k] = 0
+        counter[:nd] = 0
         for _ in range(total):
             x = w[a]
             if code in (kernels.MUL, kernels.DOT):
@@ -66,36 +63,25 @@ def _log_matmul(a, b):  # type: ignore[no-untyped-def]
     """
     m, k = a.shape
     n = b.shape[1]
-    row = np.full(m, -np.inf)
-    column = np.full(n, -np.inf)
+    row, column = np.empty(m), np.empty(n)
+    ea, eb = np.zeros((m, k)), np.zeros((k, n))
     for r in range(m):
-        for j in range(k):
-            row[r] = max(row[r], a[r, j])
-    for j in range(k):
-        for c in range(n):
-            column[c] = max(column[c], b[j, c])
-    ea = np.empty((m, k))
-    eb = np.empty((k, n))
-    for r in range(m):
-        for j in range(k):
-            ea[r, j] = np.exp(a[r, j] - row[r]) if row[r] > -np.inf else 0.0
-    for j in range(k):
-        for c in range(n):
-            eb[j, c] = np.exp(b[j, c] - column[c]) if column[c] > -np.inf else 0.0
+        row[r] = a[r].max()
+        if row[r] > -np.inf:
+            ea[r] = np.exp(a[r] - row[r])
+    for c in range(n):
+        column[c] = b[:, c].max()
+        if column[c] > -np.inf:
+            eb[:, c] = np.exp(b[:, c] - column[c])
     out = np.dot(ea, eb)
     for r in range(m):
         for c in range(n):
             if out[r, c] >= 1e-280:
                 out[r, c] = np.log(out[r, c]) + row[r] + column[c]
                 continue
-            top = -np.inf
-            for j in range(k):
-                top = max(top, a[r, j] + b[j, c])
-            total = 0.0
-            if top > -np.inf:
-                for j in range(k):
-                    total += np.exp(a[r, j] + b[j, c] - top)
-            out[r, c] = top + np.log(total) if total > 0.0 else -np.inf
+            terms = a[r] + b[:, c]
+            top = terms.max()
+            out[r, c] = top + np.log(np.exp(terms - top).sum()) if top > -np.inf else -np.inf
     return out
 
 
@@ -121,18 +107,10 @@ def run_log(program, w):  # type: ignore[no-untyped-def]
             oa, ob, oc = p[i + kernels.LEFT], p[i + kernels.RIGHT], p[i + kernels.PRODUCT]
             ta, tb = p[i + kernels.TRANSPOSE_LEFT], p[i + kernels.TRANSPOSE_RIGHT]
             for _ in range(p[i + kernels.BATCHES]):
-                a = np.empty((m, k))
-                b = np.empty((k, n))
-                for r in range(m):
-                    for j in range(k):
-                        a[r, j] = w[oa + j * m + r] if ta else w[oa + r * k + j]
-                for j in range(k):
-                    for c in range(n):
-                        b[j, c] = w[ob + c * k + j] if tb else w[ob + j * n + c]
-                out = _log_matmul(a, b)
-                for r in range(m):
-                    for c in range(n):
-                        w[oc + r * n + c] = out[r, c]
+                a, b = w[oa : oa + m * k], w[ob : ob + k * n]
+                left = np.ascontiguousarray(a.reshape((k, m)).T) if ta else a.reshape((m, k))
+                right = np.ascontiguousarray(b.reshape((n, k)).T) if tb else b.reshape((k, n))
+                w[oc : oc + m * n] = _log_matmul(left, right).ravel()
                 oa += m * k
                 ob += n * k
                 oc += m * n

@@ -23,37 +23,10 @@ from marginalia.marginals.records import Node, as_program, elementwise
 class Plan:
     """The programs and the memory layout of inference on one set of cliques.
 
-    Parameters
-    ----------
-    blocks : sequence of Clique
-        Sorted tuples of attribute positions, each with a vector of dual variables of its own (measured marginals).
-        Nested blocks are added into the smallest maximal one that contains them.
-    sizes : sequence of int
-        Number of values of every attribute.
-    extra : sequence of Clique
-        Cliques the model must have besides (structural zeros).
+    Blocks (measured marginals) are sorted tuples of attribute positions, each with its vector of dual variables; nested
+    ones are added into the smallest maximal one that contains them. `sizes` are the numbers of values of attributes,
+    `extra` cliques that the model must have besides (structural zeros).
 
-    Attributes
-    ----------
-    cliques : list of Clique
-        Maximal blocks, and a clique of its own for every attribute in no block.
-    order : tuple of int
-        Elimination order.
-    factors : list of Node
-        One table per clique.
-    nodes : list of Node
-        Every table of the pass, the factors included.
-    joined : dict
-        Attribute -> (left, right or None, message) of its elimination.
-    components : list of (tuple of int, list of int, Node)
-        Attributes, positions in `cliques`, and the scalar root message of each connected component.
-    n_workspace : int
-        Length of the workspace in float64.
-    operations : float
-        Weighted multiply-adds of one pass.
-
-    Examples
-    --------
     >>> plan = Plan([(0, 1), (1, 2), (1,)], (2, 3, 4, 5))
     >>> plan.cliques, len(plan.components)
     ([(0, 1), (1, 2), (3,)], 2)
@@ -64,7 +37,7 @@ class Plan:
         self.blocks = [tuple(b) for b in blocks]
         covered = {v for c in (*self.blocks, *extra) for v in c}
         lonely = [(v,) for v in range(len(self.sizes)) if v not in covered]
-        self.cliques = maximal([*self.blocks, *extra, *lonely])
+        self.cliques = maximal([*self.blocks, *extra, *lonely])  # an attribute in no block has its own
         self.order = eliminate(self.cliques, self.sizes).order
         self.theta_at = _starts(self.cliques, self.sizes)
         self.block_at = _starts(self.blocks, self.sizes)
@@ -81,23 +54,16 @@ class Plan:
         return 8 * self.n_workspace
 
     def embed(self, plan: Plan, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the potentials of `plan` as potentials on this one: the same distribution.
-
-        Raises
-        ------
-        InputError
-            A clique of `plan` lies in none of this one's.
-        """
+        """Return the potentials of a plan whose cliques lie in this one's as potentials on this one."""
         out = np.zeros(self.theta_at[-1])
         for i, clique in enumerate(plan.cliques):
             host = next((j for j in self._smallest_first if set(clique) <= set(self.cliques[j])), None)
             if host is None:
                 raise InputError("the warm start has a clique that the new model lacks; keep its measurements")
-            target = out[self.theta_at[host] : self.theta_at[host + 1]].reshape(
-                [self.sizes[a] for a in self.cliques[host]]
-            )
+            axes = self.cliques[host]
+            target = out[self.theta_at[host] : self.theta_at[host + 1]].reshape([self.sizes[a] for a in axes])
             source = theta[plan.theta_at[i] : plan.theta_at[i + 1]]
-            target += source.reshape([self.sizes[a] if a in clique else 1 for a in self.cliques[host]])
+            target += source.reshape([self.sizes[a] if a in clique else 1 for a in axes])
         return out
 
     def _compile_pass(self) -> None:
@@ -111,6 +77,7 @@ class Plan:
         live = list(self.factors)
         # What each live table contains: positions of cliques, attributes.
         reach = {id(t): ({i}, set(t.axes)) for i, t in enumerate(self.factors)}
+        # Attributes, positions in `cliques`, and the scalar root message of each connected component.
         self.components: list[tuple[tuple[int, ...], list[int], Node]] = []
         for v in self.order:
             bucket = [t for t in live if v in t.axes]
@@ -126,11 +93,10 @@ class Plan:
         finish = elementwise(kernels.MUL, (n,), (0,), (2 * n, (0,)), (2 * n, (0,)), (n, (0,)))
         self.forward = work.forward()
         self.backward = np.concatenate([work.backward(), as_program([finish])])
-        self.nodes = [*self.factors, *work.nodes]
-        self.joined = work.joined
-        self.n_scales = work.n_scales
-        self.n_workspace = work.end
-        self.operations = work.operations
+        self.nodes = [*self.factors, *work.nodes]  # every table of the pass
+        self.joined, self.n_scales = work.joined, work.n_scales
+        self.n_workspace = work.end  # length in float64
+        self.operations = work.operations  # weighted multiply-adds of one pass
 
     def _compile_blocks(self) -> None:
         """Compile duals -> potentials (broadcast-add into the host) and marginals -> block marginals."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -55,53 +56,32 @@ def elementwise(
     *,
     a_strides: Mapping[int, int] | None = None,
 ) -> list[int]:
-    """Return the record of an element-wise operation.
+    """Return the record of an element-wise operation (COPY .. ADD) over the attributes `loop`, outermost first.
 
-    Parameters
-    ----------
-    code : int
-        COPY, MUL, DOT, SUM or ADD of `kernels`.
-    sizes : tuple of int
-        Size of every attribute.
-    loop : tuple of int
-        All attributes to loop over, outermost first.
-    d, a, b : (offset, axes)
-        Destination and operands.
-    a_strides : dict, optional
-        Strides of `a` where it is a slice of a larger table.
+    The destination d and the operands a and b are (offset, axes); `a_strides` are those of `a` where it is a slice of a
+    larger table.
 
-    Examples
-    --------
     >>> record = elementwise(kernels.MUL, (2, 3), (0, 1), (12, (0, 1)), (0, (0, 1)), (6, (1,)))  # broadcast b
     >>> record[kernels.N_AXES], record[kernels.SHAPE :]  # shape, strides of d, of a, of b
     (2, [2, 3, 3, 1, 3, 1, 0, 1])
     """
     b = b if b is not None else a
     d_move, a_move, b_move = strides(d[1], sizes), a_strides or strides(a[1], sizes), strides(b[1], sizes)
-    # Merge neighbouring axes along which every table moves as one.
-    shape: list[int] = []
-    ds: list[int] = []
-    as_: list[int] = []
-    bs: list[int] = []
+    loops: list[tuple[int, int, int, int]] = []  # size, strides of d, a and b
     for axis in loop:
         n = sizes[axis]
         if n == 1:
             continue
         i, j, k = d_move.get(axis, 0), a_move.get(axis, 0), b_move.get(axis, 0)
-        if shape and ds[-1] == i * n and as_[-1] == j * n and bs[-1] == k * n:
-            shape[-1] *= n
-            ds[-1], as_[-1], bs[-1] = i, j, k
+        if loops and loops[-1][1:] == (i * n, j * n, k * n):  # every table moves as one along both axes: merge them
+            loops[-1] = (loops[-1][0] * n, i, j, k)
         else:
-            shape.append(n)
-            ds.append(i)
-            as_.append(j)
-            bs.append(k)
-    pad = [0] * (2 - len(shape))
-    moves = [1] * len(pad) + shape + pad + ds + pad + as_ + pad + bs
-    record = _record(code, kernels.SHAPE + len(moves))
-    record[kernels.N_AXES], record[kernels.D], record[kernels.A], record[kernels.B] = len(moves) // 4, d[0], a[0], b[0]
+            loops.append((n, i, j, k))
+    loops = [(1, 0, 0, 0)] * (2 - len(loops)) + loops
+    record = _record(code, kernels.SHAPE + 4 * len(loops))
+    record[kernels.N_AXES], record[kernels.D], record[kernels.A], record[kernels.B] = len(loops), d[0], a[0], b[0]
     record[kernels.D_CELLS] = math.prod(sizes[x] for x in d[1])
-    record[kernels.SHAPE :] = moves
+    record[kernels.SHAPE :] = itertools.chain.from_iterable(zip(*loops, strict=True))
     return record
 
 

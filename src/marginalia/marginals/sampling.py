@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from marginalia.marginals.inference import Inference
 from marginalia.marginals.records import Node, strides
 
+Indices = NDArray[np.int64]
+
 
 def sample_codes(inference: Inference, n_rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
     """Return `n_rows` rows, shape (n_rows, attributes), column-major.
@@ -33,28 +35,15 @@ def sample_codes(inference: Inference, n_rows: int, rng: np.random.Generator) ->
         left, right, message = plan.joined[v]
         order, starts = _groups([codes[:, a] for a in message.axes], [plan.sizes[a] for a in message.axes], n_rows)
         first = order[starts[:-1]]
-        left_at, left_step = _rows_of(left, v, codes, first, plan.sizes)
-        right_at, right_step = _rows_of(right, v, codes, first, plan.sizes) if right else (np.full_like(left_at, -1), 0)
-        _draw_column(
-            inference.workspace,
-            inference.domain == "log",
-            plan.sizes[v],
-            left_at,
-            left_step,
-            right_at,
-            right_step,
-            order,
-            starts,
-            rng.random(n_rows),
-            rng.random(n_rows),
-            codes[:, v],
-        )
+        nowhere = np.full_like(first, -1), 0
+        lines = [_lines_of(t, v, codes, first, plan.sizes) if t else nowhere for t in (left, right)]
+        w, is_log, size = inference.workspace, inference.domain == "log", plan.sizes[v]
+        uniform, shuffle = rng.random(n_rows), rng.random(n_rows)
+        _draw_column(w, is_log, size, *lines, order, starts, uniform, shuffle, codes[:, v])
     return codes
 
 
-def _groups(
-    columns: list[NDArray[np.int32]], sizes: list[int], n_rows: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _groups(columns: list[NDArray[np.int32]], sizes: list[int], n_rows: int) -> tuple[Indices, Indices]:
     """Return the rows sorted by their values in `columns` (stably), and where each group starts, plus the end."""
     if not columns or n_rows == 0:
         return np.arange(n_rows), np.array([0, n_rows] if n_rows else [0])
@@ -72,9 +61,9 @@ def _groups(
     return order, np.append(starts, n_rows)
 
 
-def _rows_of(
-    table: Node, v: int, codes: NDArray[np.int32], rows: NDArray[np.int64], sizes: tuple[int, ...]
-) -> tuple[NDArray[np.int64], int]:
+def _lines_of(
+    table: Node, v: int, codes: NDArray[np.int32], rows: Indices, sizes: tuple[int, ...]
+) -> tuple[Indices, int]:
     """Return, for the parent values of each of `rows`, where the table's line along v starts, and its stride."""
     step = strides(table.axes, sizes)
     at = np.full(rows.size, table.value, np.int64)
@@ -85,10 +74,9 @@ def _rows_of(
 
 
 @njit(cache=True)
-def _draw_column(  # type: ignore[no-untyped-def]
-    w, is_log, size, left_at, left_step, right_at, right_step, order, starts, uniform, shuffle, out
-):
+def _draw_column(w, is_log, size, left, right, order, starts, uniform, shuffle, out):  # type: ignore[no-untyped-def]
     """Fill one column: conditional, floors, remainder without replacement, Fisher-Yates, group by group."""
+    (left_at, left_step), (right_at, right_step) = left, right
     p = np.empty(size)
     for g in range(starts.size - 1):
         begin, end = starts[g], starts[g + 1]
