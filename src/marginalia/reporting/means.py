@@ -11,41 +11,22 @@ if TYPE_CHECKING:
 
 def mean_table(rows: pd.DataFrame, keys: Sequence[str], values: Sequence[str], spread: str = "stderr") -> pd.DataFrame:
     """Return means of `values`, their ``stderr`` or ``std`` and numbers of trials for each combination of `keys`."""
-    groups = rows.groupby(list(keys), sort=True, dropna=False)
     how = {"stderr": "sem", "std": "std"}[spread]
     columns = {value: (value, "mean") for value in values} | {f"{value}_{spread}": (value, how) for value in values}
-    return groups.agg(**columns, n_trials=(keys[0], "size")).reset_index()
+    return rows.groupby(list(keys), dropna=False).agg(**columns, n_trials=(keys[0], "size")).reset_index()
 
 
 def beside_real(rows: pd.DataFrame, where: str, arm: str) -> pd.DataFrame:
     """Return held-out AUC of each arm beside that of a model trained on the real rows of the same splits.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Columns `where` (the table), `arm` ("real" for the real rows), epsilon, trial and auc.
-    where, arm : str
-
-    Returns
-    -------
-    DataFrame
-        ``auc, auc_stderr, worst_auc, auc_real, lost, lost_stderr, n_trials``: means over splits, the worst split, and
-        the paired difference to the real rows. Tables without a label are left out.
+    `rows` has columns `where` (the table), `arm` ("real" for the real rows), epsilon, trial and auc. Returned are means
+    over splits, the worst split, and ``lost``, the paired difference to the real rows; tables without a label are not.
     """
     rows = rows.dropna(subset=["auc"])
     real = rows[rows[arm] == "real"].set_index([where, "trial"])["auc"].rename("auc_real")
     paired = rows[rows[arm] != "real"].join(real, on=[where, "trial"])
-    paired = paired.assign(lost=paired["auc_real"] - paired["auc"])
-    return (
-        paired.groupby([where, arm, "epsilon"], sort=True)
-        .agg(
-            auc=("auc", "mean"),
-            auc_stderr=("auc", "sem"),
-            worst_auc=("auc", "min"),
-            auc_real=("auc_real", "mean"),
-            lost=("lost", "mean"),
-            lost_stderr=("lost", "sem"),
-            n_trials=("lost", "size"),
-        )
-        .reset_index()
-    )
+    paired["lost"] = paired["auc_real"] - paired["auc"]
+    return paired.groupby([where, arm, "epsilon"]).agg(
+        auc=("auc", "mean"), auc_stderr=("auc", "sem"), worst_auc=("auc", "min"), auc_real=("auc_real", "mean"),
+        lost=("lost", "mean"), lost_stderr=("lost", "sem"), n_trials=("lost", "size"),
+    ).reset_index()  # fmt: skip

@@ -29,17 +29,9 @@ DOTTED: Any = (0, (1.2, 1.2))
 def drawing(
     n_panels: int, columns: int, *, entries: int, height: float = 2.0, space: float = 0.35
 ) -> Iterator[tuple[Figure, list[Axes]]]:
-    """Open a `grid` in the project's style and, at the end, put one legend below all its panels.
+    """Open a `grid` in the project's style; at the end put one legend below it, `entries` side by side (0: none).
 
-    Parameters
-    ----------
-    n_panels, columns : int
-    entries : int
-        Entries of the legend side by side; 0 for no legend.
-    height : float, default 2.0
-        Of a panel, in inches.
-    space : float, default 0.35
-        For the legend, in inches.
+    `height` of a panel and `space` for the legend are in inches.
     """
     figure, axes = grid(n_panels, columns, height=height, legend=space)
     with _style():
@@ -116,17 +108,12 @@ def legend(figure: Figure, axes: Sequence[Axes], columns: int) -> None:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
     with _style():
-        figure.legend(
-            entries.values(), entries.keys(), loc="lower center", ncols=columns, frameon=False, handlelength=2.6
-        )
+        figure.legend(entries.values(), entries, loc="lower center", ncols=columns, frameon=False, handlelength=2.6)
 
 
 def rows_where(table: pd.DataFrame, **values: Any) -> pd.DataFrame:
     """Return the rows with these values."""
-    mask = np.ones(len(table), dtype=bool)
-    for column, value in values.items():
-        mask &= (table[column] == value).to_numpy()
-    return table[mask]
+    return table[np.logical_and.reduce([table[column] == value for column, value in values.items()])]
 
 
 def _style() -> AbstractContextManager[None]:

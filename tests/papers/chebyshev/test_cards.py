@@ -6,7 +6,7 @@ import pytest
 
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.table import Table
-from marginalia.papers.chebyshev.runs import beside_real, population
+from marginalia.papers.chebyshev.runs import population
 from marginalia.papers.chebyshev.x1_rates import (
     GRID,
     asymptote,
@@ -131,15 +131,3 @@ def test_the_slope_of_the_noise_term_approaches_the_asymptote():
     assert (distance["n_1e6_1e7"] < distance["n_1e4_1e5"]).all()
     assert (distance["n_1e4_1e5"] < distance["n_1e3_1e4"]).all()
     assert distance["n_1e6_1e7"].max() < 0.075  # the logarithm of k = d = 1
-
-
-def test_auc_beside_the_real_rows_is_paired():
-    rows = pd.DataFrame(
-        {"set": "a", "arm": ["real", "real", "x", "x"], "trial": [0, 1, 0, 1], "epsilon": [np.inf, np.inf, 1, 1],
-         "auc": [0.9, 0.8, 0.85, 0.79]}
-    )  # fmt: skip
-    (line,) = beside_real(rows, "set", "arm").to_dict("records")
-    assert line["lost"] == pytest.approx(0.03)
-    assert line["worst_auc"] == 0.79
-    assert line["auc_real"] == pytest.approx(0.85)
-    assert line["n_trials"] == 2

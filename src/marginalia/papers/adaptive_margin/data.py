@@ -5,19 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data.encoding import Encoder
-from marginalia.data.table import Table
 from marginalia.errors import unknown_name
 from marginalia.papers.card import Folders
 from marginalia.sweep.protocols import Prepared
-
-if TYPE_CHECKING:
-    from sklearn.svm import LinearSVC
 
 Array = NDArray[np.float64]
 
@@ -46,7 +42,7 @@ class Sample:
         return float(np.mean(self.y * (self.X @ w) <= 0))
 
 
-def normalised(X: Array) -> Array:
+def _normalised(X: Array) -> Array:
     """Append a constant 1 to rows in [-1, 1]^d and divide each by its norm."""
     Z = np.column_stack([X, np.ones(len(X))])
     return Z / np.linalg.norm(Z, axis=1)[:, None]
@@ -58,11 +54,11 @@ def prepared_rows(folder: Path) -> Sample:
     Every attribute becomes one number in [-1, 1], from its public size.
     """
     data = Prepared.load(folder)
-    table: Table = data.table if data.test is None else data.table.append(data.test)
+    table = data.table if data.test is None else data.table.append(data.test)
     task = next(t for t in data.tasks if t.task == "logistic")
     table = table.project([name for name in table.domain.names if name not in task.drop])
     encoder = Encoder(table.domain, task.target, one_hot=())
-    return Sample(normalised(encoder.transform(table)), encoder.target_values(table, "logistic"))
+    return Sample(_normalised(encoder.transform(table)), encoder.target_values(table, "logistic"))
 
 
 def digit_images() -> tuple[Array, NDArray[np.int64]]:
@@ -80,15 +76,17 @@ def two_classes(name: str, X: Array, digit: NDArray[np.int64]) -> Sample:
     pair = DIGITS[name]
     kept = np.full(len(digit), True) if pair is None else np.isin(digit, pair)
     positive = digit % 2 == 1 if pair is None else digit == pair[1]
-    return Sample(normalised(X[kept]), np.where(positive[kept], 1.0, -1.0))
+    return Sample(_normalised(X[kept]), np.where(positive[kept], 1.0, -1.0))
 
 
 def rows_of(name: str, data: Folders) -> Sample:
     """Return the rows of a digits set, or of a prepared data set by its id."""
+    if name not in DIGITS and name not in data:
+        raise unknown_name("set of rows", name, (*DIGITS, *data))
     return two_classes(name, *digit_images()) if name in DIGITS else prepared_rows(data[name])
 
 
-def linear_svm(C: float = 1.0, tol: float = 1e-4) -> LinearSVC:
+def linear_svm(C: float = 1.0, tol: float = 1e-4) -> Any:
     """Return the linear SVM with hinge loss and no intercept: what the classifier is without privacy."""
     from sklearn.svm import LinearSVC
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from marginalia.errors import unknown_name
 from marginalia.papers.adaptive_margin.data import Sample, linear_svm
-from marginalia.papers.card import Frame, Settings
+from marginalia.papers.card import Frame, Record, Settings
 from marginalia.reporting.means import mean_table
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
@@ -48,8 +49,8 @@ def synthetic(
 
 def risks(
     n: int, gamma: float, settings: Settings, key: tuple[Any, ...], *, data_key: tuple[Any, ...] = (), **outliers: Any
-) -> list[dict[str, Any]]:
-    """Draw a sample, fit every arm and the SVM without privacy, and return their risks.
+) -> Iterator[Record]:
+    """Draw a sample, fit every arm and the SVM without privacy, and yield their risks.
 
     The words of `key` seed the noise, and also the sample unless `data_key` does; `outliers` are those of `synthetic`.
     """
@@ -61,7 +62,6 @@ def risks(
     def errors(w: NDArray[np.float64]) -> dict[str, float]:
         return {"empirical": train.error(w), "inlier": train.take(~is_outlier).error(w), "clean_test": test.error(w)}
 
-    rows = []
     for variant, calibration in ARMS:
         model = AdaptiveMarginClassifier(
             epsilon=settings["epsilon"], delta=settings["delta"], variant=variant, calibration=calibration,
@@ -70,12 +70,10 @@ def risks(
         start = time.process_time()
         model.fit(train.X, train.y)
         seconds = time.process_time() - start
-        rows.append({"variant": variant, "calibration": calibration, **errors(model.coef_),
-                     "gamma_chosen": model.gamma_, "epsilon_spent": model.ledger_.epsilon(settings["delta"]),
-                     "seconds": seconds})  # fmt: skip
+        yield {"variant": variant, "calibration": calibration, **errors(model.coef_), "gamma_chosen": model.gamma_,
+               "epsilon_spent": model.ledger_.epsilon(settings["delta"]), "seconds": seconds}  # fmt: skip
     svm = linear_svm().fit(train.X, train.y)
-    rows.append({"variant": "svm", "calibration": "none", **errors(np.ravel(svm.coef_))})
-    return rows
+    yield {"variant": "svm", "calibration": "none", **errors(np.ravel(svm.coef_))}
 
 
 def mean_risks(rows: Frame, keys: list[str]) -> Frame:

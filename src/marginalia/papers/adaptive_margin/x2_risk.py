@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from marginalia.errors import unknown_name
-from marginalia.papers.adaptive_margin.data import Sample, linear_svm, rows_of
+from marginalia.papers.adaptive_margin.data import DIGITS, Sample, linear_svm, rows_of
 from marginalia.papers.adaptive_margin.looks import ARMS, LONG, NAMES, REFERENCES, arm_style
-from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, frame, part_name, part_values
+from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
+from marginalia.papers.form import as_frame
 from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import DASHED, band, drawing, log_axis, outer_labels, rows_where
 from marginalia.sweep.methods import BUILT_IN
@@ -22,7 +22,6 @@ from marginalia.sweep.seeds import seed_of, seed_sequence
 CARD = "adaptive_margin_x2"
 RELATION = "replace_one"
 TABULAR = ("adult@dpml", "compas@dpml", "acs_employment@dd_ssp")
-DIGITS = ("digits_parity", "digits_3v8", "digits_0v1")
 PROTOTYPE = Path(__file__).parent / "measured" / "prototype.csv"
 
 ARM = ["method", "variant", "calibration"]
@@ -47,29 +46,26 @@ def parts(settings: Settings) -> list[str]:
     return names
 
 
-def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
-    """Return one row for each method, epsilon and trial of the part."""
+@as_frame
+def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
+    """Yield one row for each method, epsilon and trial of the part."""
     name, *trial_of_table = part_values(part)
-    if name not in (*TABULAR, *DIGITS):
-        raise unknown_name(f"set of study {CARD}", name, (*TABULAR, *DIGITS))
     sample = rows_of(name, data)
-    rows: list[dict[str, Any]] = []
     for trial in map(int, trial_of_table or range(settings["digits_trials"])):
         keys = (root_seed, CARD, name, trial)
         train, test = sample.halves(settings["test_fraction"], np.random.default_rng(seed_sequence(*keys)))
         where = {"dataset": name, "n_train": len(train.y), "d": train.X.shape[1], "trial": trial}
-        rows += [{**where, **row} for row in _fits(train, test, settings, keys)]
-    return frame(rows)
+        yield from ({**where, **row} for row in _fits(train, test, settings, keys))
 
 
-def _fits(train: Sample, test: Sample, settings: Settings, keys: tuple[int, str, str, int]) -> Iterable[dict[str, Any]]:
+def _fits(train: Sample, test: Sample, settings: Settings, keys: tuple[int, str, str, int]) -> Iterator[Record]:
     """Yield a row for each method without privacy, and for each arm and epsilon."""
     from marginalia.learning.adaptive_margin.classifier import AdaptiveMarginClassifier
     from marginalia.learning.dp_sgd.learners import DPSGDClassifier
     from marginalia.learning.objective_perturbation import ObjectivePerturbationClassifier
     from marginalia.learning.public import LogisticClassifier
 
-    arms: dict[tuple[str, str, str], tuple[Any, dict[str, Any]]] = {
+    arms: dict[tuple[str, str, str], tuple[Any, Record]] = {
         ("adaptive_margin", *arm): (AdaptiveMarginClassifier, {"fit_intercept": False, **parameters})
         for arm, parameters in MARGIN_ARMS.items()
         if arm[0] != "private_tuning" or len(train.y) < TUNING_BELOW
@@ -95,40 +91,29 @@ def _fits(train: Sample, test: Sample, settings: Settings, keys: tuple[int, str,
         model.fit(train.X, train.y)
         yield {
             **dict(zip(ARM, arm, strict=True)),
-            "relation": RELATION if epsilon < math.inf else "",
-            "epsilon": epsilon,
-            "gamma": getattr(model, "gamma_", math.nan),
-            "hinge_c": getattr(model, "hinge_c_", math.nan),
+            "relation": RELATION if epsilon < math.inf else "", "epsilon": epsilon,
+            "gamma": getattr(model, "gamma_", math.nan), "hinge_c": getattr(model, "hinge_c_", math.nan),
             "seconds": time.process_time() - start,
             "epsilon_spent": model.ledger_.epsilon(settings["delta"]) if epsilon < math.inf else math.inf,
             "error": test.error(np.ravel(model.coef_)),
-        }
+        }  # fmt: skip
     error = float(np.mean(test.y != (1.0 if train.y.sum() > 0 else -1.0)))
     public = {"variant": "", "calibration": "none", "relation": "", "epsilon": math.inf, "epsilon_spent": math.inf}
     yield {"method": "majority", **public, "error": error, "seconds": 0.0}
 
 
 def tables(rows: Frame, settings: Settings) -> Tables:
-    """Return the means, their comparison with the prototype's, and how much the chosen margin scatters."""
+    """Return the means, also a column for each epsilon, beside the prototype's, and how the chosen margin scatters."""
     keys = ["dataset", "n_train", "d", *ARM, "epsilon"]
     summary = mean_table(rows, keys, ["error"], "std").rename(columns={"error_std": "std"})
     summary["stderr"] = summary["std"] / np.sqrt(summary["n_trials"])
     summary = summary.merge(rows.groupby(keys)["epsilon_spent"].max().reset_index(), on=keys)
     chosen = rows[rows["variant"].isin(["published", "practical", "private_tuning"])]
     gammas = chosen.groupby(keys)["gamma"].agg(["min", "median", "max"]).add_prefix("gamma_").reset_index()
-    return {
-        CARD: summary,
-        f"comparison_{CARD}": comparison(summary),
-        f"{CARD}_wide": wide(summary),
-        f"{CARD}_choice": choice(rows),
-        f"{CARD}_chosen_gamma": gammas,
-    }
-
-
-def wide(summary: Frame) -> Frame:
-    """Return the mean errors, a column for each epsilon; methods without privacy stand under ``not private``."""
-    table = summary.pivot(index=["dataset", *ARM], columns="epsilon", values="error")
-    return table.rename(columns=lambda e: f"{e:g}" if math.isfinite(e) else "not private").reset_index()
+    wide = summary.pivot(index=["dataset", *ARM], columns="epsilon", values="error")
+    wide = wide.rename(columns=lambda e: f"{e:g}" if math.isfinite(e) else "not private").reset_index()
+    return {CARD: summary, f"comparison_{CARD}": comparison(summary), f"{CARD}_wide": wide,
+            f"{CARD}_choice": choice(rows), f"{CARD}_chosen_gamma": gammas}  # fmt: skip
 
 
 def choice(rows: Frame) -> Frame:
@@ -155,14 +140,14 @@ def comparison(summary: Frame) -> Frame:
     import pandas as pd
 
     margin = summary[summary["method"] == "adaptive_margin"].rename(columns={"error": "mean"})
-    table = margin.merge(pd.read_csv(PROTOTYPE, comment="#"), on=["dataset", "variant", "calibration", "epsilon"])
+    cell = ["dataset", "variant", "calibration", "epsilon"]
+    table = margin.merge(pd.read_csv(PROTOTYPE, comment="#"), on=cell)
     root = np.sqrt(table["reported_trials"])
     difference = table["mean"] - table["reported"]
     spread = table["std"].clip(table["reported_std_low"], table["reported_std_high"])
     table["z"] = difference / np.hypot(table["stderr"], spread / root)
     table["z_own_spread"] = difference / np.hypot(table["stderr"], table["std"] / root)
-    cell = ["dataset", "variant", "calibration", "epsilon", "stderr", "n_trials"]
-    return table[[*cell, "mean", "reported", "reported_trials", "z", "z_own_spread"]]
+    return table[[*cell, "stderr", "n_trials", "mean", "reported", "reported_trials", "z", "z_own_spread"]]
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
@@ -170,16 +155,14 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     table = tables[CARD]
     names = [name for name in settings["sets"] if name in set(table["dataset"])]
     perturbed, sgd = BUILT_IN["objective_perturbation"], BUILT_IN["dp_sgd"]
+    mark = perturbed.colour, perturbed.marker
     looks = {("adaptive_margin", *arm): look for arm, look in ARMS.items()} | {
-        ("objective_perturbation", "", "tight"): arm_style("ObjPert", perturbed.colour, perturbed.marker),
-        ("objective_perturbation", "", "published"): arm_style(
-            "ObjPert, published", perturbed.colour, perturbed.marker, DASHED, is_open=True
-        ),
+        ("objective_perturbation", "", "tight"): arm_style("ObjPert", *mark),
+        ("objective_perturbation", "", "published"): arm_style("ObjPert, published", *mark, DASHED, is_open=True),
         ("dp_sgd", "", "tight"): arm_style("DP-SGD", sgd.colour, sgd.marker),
         ("dp_sgd", "rate_10", "tight"): arm_style("DP-SGD, learning rate 10", sgd.colour, "^", LONG),
     }
-    columns = min(3, len(names))
-    with drawing(len(names), columns, entries=4, space=0.75) as (figure, axes):
+    with drawing(len(names), min(3, len(names)), entries=4, space=0.75) as (figure, axes):
         for ax, name in zip(axes, names, strict=True):
             rows = table[table["dataset"] == name]
             for method, look in REFERENCES.items():
@@ -195,22 +178,17 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 X2 = Card(
-    id=CARD,
-    title="Adaptive margin: test error over epsilon",
+    id=CARD, title="Adaptive margin: test error over epsilon", parts=parts, run=run, tables=tables, figure=figure,
     caption=(
         "Share of test rows that are wrong, mean over random 80/20 splits; bands are one standard error. Replace-one "
         "neighbours, delta = 1e-6, the same rows for every method: one number in [-1, 1] an attribute, a constant "
         "column, norm 1. Lines without marks: majority class, and linear SVM and logistic regression without privacy."
     ),
     defaults={
-        "sets": [*TABULAR, *DIGITS],
-        "epsilons": [0.25, 0.5, 1.0, 2.0, 4.0],
-        "delta": 1e-6,
-        "trials": 5,
+        "sets": [*TABULAR, "digits_parity", "digits_3v8", "digits_0v1"],
+        "epsilons": [0.25, 0.5, 1.0, 2.0, 4.0], "delta": 1e-6, "trials": 5,
         "compas_trials": 20,  # cheap, and five scatter too much to compare
-        "digits_trials": 20,
-        "test_fraction": 0.2,
+        "digits_trials": 20, "test_fraction": 0.2,
     },
-    parts=parts, run=run, tables=tables, figure=figure,
     datasets=TABULAR,
 )  # fmt: skip

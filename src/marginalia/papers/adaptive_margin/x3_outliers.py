@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from marginalia.papers.adaptive_margin.looks import ARMS, REFERENCES
 from marginalia.papers.adaptive_margin.synthetic import mean_risks, risks
-from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, frame, part_name, part_values
+from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
+from marginalia.papers.form import as_frame
 from marginalia.reporting.panels import band, drawing, outer_labels, rows_where
 
 CARD = "adaptive_margin_x3"
@@ -17,18 +20,16 @@ def parts(settings: Settings) -> list[str]:
     return [part_name(kind, trial) for kind in settings["kinds"] for trial in range(settings["trials"])]
 
 
-def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
-    """Return the risks of all arms for every number of outliers."""
+@as_frame
+def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
+    """Yield the risks of all arms for every number of outliers."""
     kind, number = part_values(part)
-    n, gamma, trial = settings["n"], settings["gamma"], int(number)
-    key = (root_seed, CARD, kind, trial)
-    rows = []
+    n, key = settings["n"], (root_seed, CARD, kind, int(number))
     for share in settings["shares"]:
         S = round(share * n)
-        where = {"kind": kind, "outlier_share": share, "outliers": S, "trial": trial}
-        arms = risks(n, gamma, settings, (*key, float(share)), data_key=key, outliers=S, kind=kind)
-        rows += [{**where, **row} for row in arms]
-    return frame(rows)
+        where = {"kind": kind, "outlier_share": share, "outliers": S, "trial": int(number)}
+        for row in risks(n, settings["gamma"], settings, (*key, float(share)), data_key=key, outliers=S, kind=kind):
+            yield {**where, **row}
 
 
 def tables(rows: Frame, settings: Settings) -> Tables:
@@ -52,15 +53,13 @@ def figure(tables: Tables, settings: Settings) -> Figure:
             ax.plot(shares, shares, color="#222222", lw=0.8, label="S/n")
             shape = np.minimum(shares / settings["gamma"], 1)
             ax.plot(shares, shape, color="#D55E00", lw=0.8, ls=(0, (1, 1)), label="S/(γn), shape")
-            ax.set_ylim(-0.02, 0.62)
-            ax.set_title(f"{kind} outliers, {titles[value]}")
+            ax.set(ylim=(-0.02, 0.62), title=f"{kind} outliers, {titles[value]}")
         outer_labels(axes, "share of outliers S/n", "risk", columns=len(kinds))
     return figure
 
 
 X3 = Card(
-    id=CARD,
-    title="Adaptive margin: risk over outliers",
+    id=CARD, title="Adaptive margin: risk over outliers", parts=parts, run=run, tables=tables, figure=figure,
     caption=(
         "Risk on the training rows (outliers included) and on clean test rows over the share of outliers S/n; mean of "
         "the trials, bands one standard deviation. Far outliers lie deep on the wrong side, flips are inliers with the "
@@ -70,5 +69,4 @@ X3 = Card(
         "n": 10_000, "d": 50, "gamma": 0.1, "kinds": ["far", "flip"], "shares": [0.0, 0.005, 0.01, 0.03, 0.1, 0.2],
         "trials": 5, "epsilon": 1.0, "delta": 1e-6,
     },
-    parts=parts, run=run, tables=tables, figure=figure,
 )  # fmt: skip

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
 from marginalia.papers.adaptive_margin.looks import ARMS
 from marginalia.papers.adaptive_margin.synthetic import mean_risks, risks
 from marginalia.papers.adaptive_margin.theory import explicit_unprojected, gaussian_rule, published_mu, theorem_4_1
-from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, frame
+from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
+from marginalia.papers.form import as_frame
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.reporting.panels import band, drawing, log_axis, rows_where
 
 CARD = "adaptive_margin_x4"
 
 
-def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
-    """Return the risks of all arms on separable samples, one for each margin and each number of rows."""
+@as_frame
+def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
+    """Yield the risks of all arms on separable samples, one for each margin and each number of rows."""
     trial = int(part)
     points = [("gamma", settings["n"], gamma) for gamma in settings["gammas"]]
     points += [("n", n, settings["gamma"]) for n in settings["rows"]]
-    rows: list[dict[str, Any]] = []
     for sweep, n, gamma in points:
-        where = {"sweep": sweep, "n": n, "gamma": gamma, "trial": trial}
-        key = (root_seed, CARD, sweep, n, float(gamma), trial)
-        rows += [{**where, **row} for row in risks(n, gamma, settings, key)]
-    return frame(rows)
+        for row in risks(n, gamma, settings, (root_seed, CARD, sweep, n, float(gamma), trial)):
+            yield {"sweep": sweep, "n": n, "gamma": gamma, "trial": trial, **row}
 
 
 def tables(rows: Frame, settings: Settings) -> Tables:
@@ -37,11 +36,13 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     lines = list(zip(table["variant"], table["n"].astype(int), table["gamma"], strict=True))
     table["shape"] = [theorem_4_1(n, g, 0, epsilon) for _, n, g in lines]
     for _, arm in table.groupby(["variant", "calibration"]):
-        factor = _fitted_factor(arm)
+        # The factor that brings the shape closest to the risks, in logarithms, where neither is at an end.
+        inside = arm[arm["clean_test"].between(1e-3, 0.4, inclusive="neither")]
+        factor = 1.0 if inside.empty else np.exp(np.mean(np.log(inside["clean_test"] / inside["shape"])))
         table.loc[arm.index, "shape_factor"] = factor
         table.loc[arm.index, "shape_scaled"] = np.minimum(factor * arm["shape"], 0.5)
     table["rule_of_thumb"] = [
-        gaussian_rule(n, g, model_budget(v, n, epsilon, delta), radius=2.0 if v == "published" else 1.0)
+        gaussian_rule(n, g, _model_budget(v, n, epsilon, delta), radius=2.0 if v == "published" else 1.0)
         for v, n, g in lines
     ]
     mu = gdp_mu(epsilon, delta)
@@ -52,20 +53,12 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     return {CARD: table}
 
 
-def model_budget(variant: str, n: int, epsilon: float, delta: float) -> float:
+def _model_budget(variant: str, n: int, epsilon: float, delta: float) -> float:
     """Return the Gaussian-DP budget of one model: published constants and calibration, or practical and tight."""
     from marginalia.learning.adaptive_margin.grid import PRACTICAL, PUBLISHED
 
-    published = variant == "published"
-    constants = PUBLISHED if published else PRACTICAL
-    mu = published_mu(epsilon, delta) if published else gdp_mu(epsilon, delta)
-    return mu * math.sqrt(constants.model_share / constants.margins(n, epsilon).size)
-
-
-def _fitted_factor(arm: Frame) -> float:
-    """Return the factor that brings the shape closest to the risks, in logarithms, where neither is at an end."""
-    inside = arm[(arm["clean_test"] > 1e-3) & (arm["clean_test"] < 0.4)]
-    return 1.0 if inside.empty else float(np.exp(np.mean(np.log(inside["clean_test"] / inside["shape"]))))
+    constants, calibrated = (PUBLISHED, published_mu) if variant == "published" else (PRACTICAL, gdp_mu)
+    return calibrated(epsilon, delta) * math.sqrt(constants.model_share / constants.margins(n, epsilon).size)
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
@@ -82,15 +75,13 @@ def figure(tables: Tables, settings: Settings) -> Figure:
                 ax.plot(arm[sweep], arm["shape_scaled"], ls=(0, (5, 3)), label="Theorem 4.1, scaled (shape)", **thin)
                 ax.plot(arm[sweep], arm["rule_of_thumb"], ls=(0, (1, 1)), label="rule of thumb", **thin)
             log_axis(ax, rows[sweep])
-            ax.set_ylim(-0.02, 0.52)
-            ax.set_xlabel(label)
+            ax.set(ylim=(-0.02, 0.52), xlabel=label)
         axes[0].set_ylabel("test risk")
     return figure
 
 
 X4 = Card(
-    id=CARD,
-    title="Adaptive margin: risk over margin and rows",
+    id=CARD, title="Adaptive margin: risk over margin and rows",
     caption=(
         "Test risk on separable rows over the margin (n = 10 000) and over n (margin 0.2), d = 50; mean of the trials, "
         "bands one standard deviation. Dashed: Theorem 4.1 times one fitted constant (shape). Dotted: our rule of "

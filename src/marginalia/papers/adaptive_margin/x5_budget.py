@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterator
 
 from marginalia.papers.adaptive_margin.looks import PURPLE
 from marginalia.papers.adaptive_margin.theory import published_mu
-from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, frame
+from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
+from marginalia.papers.form import as_frame
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
 from marginalia.privacy.stopping import mean_runs, random_stopping_mu
 from marginalia.reporting.panels import DASHED, drawing, log_axis
@@ -15,18 +16,17 @@ from marginalia.reporting.panels import DASHED, drawing, log_axis
 CARD = "adaptive_margin_x5"
 
 
-def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
-    """Return budgets by epsilon, then budgets of one candidate by the number of candidates."""
+@as_frame
+def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
+    """Yield budgets by epsilon, then budgets of one candidate by the number of candidates."""
     from marginalia.learning.adaptive_margin.selection import published_tuning_rate
     from marginalia.learning.private_tuning import tuning_rate
 
     delta = settings["delta"]
-    rows: list[dict[str, Any]] = [
-        {"block": "calibration", "epsilon": epsilon, "rule": rule, "mu": mu, "candidates": 1,
-         "epsilon_spent": gdp_epsilon(mu, delta)}
-        for epsilon in settings["epsilons"]
-        for rule, mu in _budgets(epsilon, delta).items()
-    ]  # fmt: skip
+    for epsilon in settings["epsilons"]:
+        for rule, mu in _budgets(epsilon, delta).items():
+            yield {"block": "calibration", "epsilon": epsilon, "rule": rule, "mu": mu, "candidates": 1,
+                   "epsilon_spent": gdp_epsilon(mu, delta)}  # fmt: skip
     epsilon = settings["epsilon"]
     budgets, calibrations = _budgets(epsilon, delta), ("published", "tight")
     for G in settings["candidates"]:
@@ -37,22 +37,15 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
         for name, r, method in rates:
             mu = random_stopping_mu(epsilon, delta, r=r, method=method)
             rules.append((f"private tuning {name}", mu, mean_runs(r)))
-        # mu of one model and its score together, and how many models are trained in the mean
-        rows += [
-            {"block": "candidates", "epsilon": epsilon, "rule": rule, "mu": mu, "candidates": G, "runs": runs}
-            for rule, mu, runs in rules
-        ]
-    return frame(rows)
+        for rule, mu, runs in rules:  # mu of one model and its score together, and how many models are trained
+            yield {"block": "candidates", "epsilon": epsilon, "rule": rule, "mu": mu, "candidates": G, "runs": runs}
 
 
 def _budgets(epsilon: float, delta: float) -> dict[str, float]:
     """Return mu by the paper's formula, by the conversion mu²/2 + mu sqrt(2 ln 1/delta) it rests on, and exactly."""
     log = -2 * math.log(delta)
-    return {
-        "published": published_mu(epsilon, delta),
-        "conversion": math.sqrt(log + 2 * epsilon) - math.sqrt(log),
-        "tight": gdp_mu(epsilon, delta),
-    }
+    conversion = math.sqrt(log + 2 * epsilon) - math.sqrt(log)
+    return {"published": published_mu(epsilon, delta), "conversion": conversion, "tight": gdp_mu(epsilon, delta)}
 
 
 def tables(rows: Frame, settings: Settings) -> Tables:
@@ -85,8 +78,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 X5 = Card(
-    id=CARD,
-    title="Adaptive margin: what the budget buys",
+    id=CARD, title="Adaptive margin: what the budget buys",
     caption=(
         "Left: Gaussian-DP budget mu that the paper's calibration, the conversion it rests on, and the exact formula "
         "buy for epsilon. Right: mu of one model with its score over the number of candidates, epsilon = 1, "
@@ -97,7 +89,5 @@ X5 = Card(
         "candidates": [4, 8, 17, 32, 64, 128, 256, 512, 1000], "misses": [0.05, 0.2, 0.5],
     },
     parts=lambda settings: ["all"],  # it takes a second
-    run=run,
-    tables=tables,
-    figure=figure,
+    run=run, tables=tables, figure=figure,
 )  # fmt: skip

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalia.errors import InputError
+from marginalia.errors import unknown_name
 from marginalia.papers.adaptive_margin.data import DIGITS, Sample, rows_of
 from marginalia.papers.adaptive_margin.looks import NAMES, PURPLE
 from marginalia.papers.adaptive_margin.synthetic import synthetic
-from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, frame, part_name, part_values
+from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
+from marginalia.papers.form import as_frame
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger
 from marginalia.reporting.means import mean_table
@@ -32,25 +34,17 @@ MADE_UP: dict[str, dict[str, Any]] = {
 }
 
 # One constant of the practical variant changed, by name.
-CHANGES: tuple[tuple[str, tuple[Any, ...]], ...] = (
-    ("steps", (30, 100, 300, 1000)),
-    ("step_scale", (0.3, 3.0, 10.0)),
-    ("radius", (2.0,)),
-    ("hinge_share", (1 / 3,)),
-    ("model_share", (0.5, 0.7)),
-    ("grid_cut", (0.0, 1.0)),
-)
+CHANGES: dict[str, tuple[Any, ...]] = {
+    "steps": (30, 100, 300, 1000), "step_scale": (0.3, 3.0, 10.0), "radius": (2.0,), "hinge_share": (1 / 3,),
+    "model_share": (0.5, 0.7), "grid_cut": (0.0, 1.0),
+}  # fmt: skip
 
 # From the published to the practical variant, one change after the other.
-STEPS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("0 published", {}),
-    ("1 R = b", {"radius": 1.0}),
-    ("2 c = gamma", {"hinge_share": 1.0}),
-    ("3 exact mu", {}),
-    ("4 grid cut", {"grid_cut": 0.25}),
-    ("5 90/10", {"model_share": 0.9}),
-    ("6 steps", {"steps_over_dimension": True, "min_steps": 30}),
-)
+STEPS: dict[str, dict[str, Any]] = {
+    "0 published": {}, "1 R = b": {"radius": 1.0}, "2 c = gamma": {"hinge_share": 1.0}, "3 exact mu": {},
+    "4 grid cut": {"grid_cut": 0.25}, "5 90/10": {"model_share": 0.9},
+    "6 steps": {"steps_over_dimension": True, "min_steps": 30},
+}  # fmt: skip
 
 PROJECTIONS = (0.0, 0.5, 1.0, 2.0, 3.0)  # C_JL; 0 stands for no projection
 
@@ -60,15 +54,22 @@ def parts(settings: Settings) -> list[str]:
     return [part_name(name, trial) for name in settings["sets"] for trial in range(settings["trials"])]
 
 
-def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
-    """Return the test errors of all changes on one split."""
+@as_frame
+def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
+    """Yield the test errors of all changes on one split."""
     from marginalia.learning.adaptive_margin.classifier import AdaptiveMarginClassifier
 
     name, number = part_values(part)
     trial = int(number)
-    train, test = _sample(name, data, np.random.default_rng(seed_sequence(root_seed, CARD, name, trial)))
+    rng = np.random.default_rng(seed_sequence(root_seed, CARD, name, trial))
+    if name in MADE_UP:
+        train, test, _ = synthetic(rng=rng, **MADE_UP[name])
+    elif name in (*TABULAR, *DIGITS):
+        train, test = rows_of(name, data).halves(0.2, rng)
+    else:
+        raise unknown_name(f"set of study {CARD}", name, (*TABULAR, *DIGITS, *MADE_UP))
     seed = seed_of(root_seed, CARD, name, trial, "adaptive_margin")
-    rows: list[dict[str, Any]] = []
+    where = {"set": name, "n": len(train.y), "trial": trial}
     for change, value, constants, calibration in _arms(name):
         start = time.process_time()
         model = AdaptiveMarginClassifier(
@@ -76,13 +77,10 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
             output="last" if change == "output" else "average", selection="iter", fit_intercept=False, data_radius=1.0,
             random_state=seed,
         ).fit(train.X, train.y)  # fmt: skip
-        rows.append(
-            {"change": change, "value": str(value), "error": test.error(model.coef_), "gamma": model.gamma_,
-             "epsilon_spent": model.ledger_.epsilon_spent, "seconds": time.process_time() - start}
-        )  # fmt: skip
+        yield {**where, "change": change, "value": str(value), "error": test.error(model.coef_), "gamma": model.gamma_,
+               "epsilon_spent": model.ledger_.epsilon_spent, "seconds": time.process_time() - start}  # fmt: skip
     if name != WIDE:
-        rows += _curve(train, test, settings, seed)
-    return frame([{"set": name, "n": len(train.y), "trial": trial, **row} for row in rows])
+        yield from ({**where, **row} for row in _curve(train, test, settings, seed))
 
 
 def _arms(name: str) -> list[tuple[str, float | str, Constants, str]]:
@@ -94,30 +92,20 @@ def _arms(name: str) -> list[tuple[str, float | str, Constants, str]]:
         projected = {C: replace(plain, jl_factor=C, project_below=1.0) if C else plain for C in PROJECTIONS}
         return [("jl_factor", C, constants, "tight") for C, constants in projected.items()]
     arms: list[tuple[str, float | str, Constants, str]] = [("practical", "", PRACTICAL, "tight")]
-    for change, values in CHANGES:
+    for change, values in CHANGES.items():
         fields = ("min_steps", "max_steps", "max_steps_large") if change == "steps" else (change,)
         arms += [(change, v, replace(PRACTICAL, **dict.fromkeys(fields, v)), "tight") for v in values]
     arms.append(("output", "last", PRACTICAL, "tight"))
     if name == FAR_OUTLIERS:
         constants = PUBLISHED
-        for place, (step, changed) in enumerate(STEPS):
+        for place, (step, changed) in enumerate(STEPS.items()):
             constants = replace(constants, **changed)
             arms.append(("ladder", step, constants, "published" if place < 3 else "tight"))
     return arms
 
 
-def _sample(name: str, data: Folders, rng: np.random.Generator) -> tuple[Sample, Sample]:
-    if name in MADE_UP:
-        train, test, _ = synthetic(rng=rng, **MADE_UP[name])
-        return train, test
-    known = (*TABULAR, *DIGITS)
-    if name not in known:
-        raise InputError(f"set '{name}' of study {CARD} is none of {', '.join((*known, *MADE_UP))}")
-    return rows_of(name, data).halves(0.2, rng)
-
-
-def _curve(train: Sample, test: Sample, settings: Settings, seed: int) -> list[dict[str, Any]]:
-    """Return the exact errors of every candidate of the whole grid: not private, to see how they tie."""
+def _curve(train: Sample, test: Sample, settings: Settings, seed: int) -> Iterator[Record]:
+    """Yield the exact errors of every candidate of the whole grid: not private, to see how they tie."""
     from marginalia.learning.adaptive_margin.grid import PRACTICAL
     from marginalia.learning.adaptive_margin.selection import Trainer, make_candidates
     from marginalia.learning.private_tuning import split_budget
@@ -127,14 +115,11 @@ def _curve(train: Sample, test: Sample, settings: Settings, seed: int) -> list[d
     margins = everything.margins(n, settings["epsilon"])
     rng = np.random.default_rng(seed)
     trainer = Trainer(train.X * train.y[:, None], make_candidates(margins, n, d, everything, rng), everything)
-    mu, _ = split_budget(
-        gdp_mu(settings["epsilon"], settings["delta"]) / math.sqrt(margins.size), PRACTICAL.model_share
-    )
+    mu_run = gdp_mu(settings["epsilon"], settings["delta"]) / math.sqrt(margins.size)
+    mu, _ = split_budget(mu_run, PRACTICAL.model_share)
     w = trainer.train(np.arange(margins.size), mu, ledger=Ledger("replace_one"), rng=rng)
-    return [
-        {"change": "curve", "value": f"{gamma:.6g}", "error": test.error(w[:, j]), "gamma": gamma}
-        for j, gamma in enumerate(margins.tolist())
-    ]
+    for j, gamma in enumerate(margins.tolist()):
+        yield {"change": "curve", "value": f"{gamma:.6g}", "error": test.error(w[:, j]), "gamma": gamma}
 
 
 def tables(rows: Frame, settings: Settings) -> Tables:
@@ -159,8 +144,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
             ax.errorbar(rows["error"], range(len(rows)), xerr=rows["error_std"], fmt="H", color=PURPLE, ms=3.5, lw=0.8)
             ax.set_yticks(range(len(rows)), labels, fontsize=5.0)
             ax.invert_yaxis()
-            ax.set_xlabel("test error")
-            ax.set_title(NAMES.get(name, name))
+            ax.set(xlabel="test error", title=NAMES.get(name, name))
         for name in [n for n in names if n in set(curves["set"])]:
             curve = curves[curves["set"] == name]
             last.plot(curve["gamma"], curve["error"], marker="o", ms=2.5, label=NAMES.get(name, name))
@@ -179,16 +163,12 @@ def _short(value: str) -> str:
 
 
 X6 = Card(
-    id=CARD,
-    title="Adaptive margin: what each constant is worth",
+    id=CARD, title="Adaptive margin: what each constant is worth", parts=parts, run=run, tables=tables, figure=figure,
     caption=(
         "Test error with one constant of the practical variant changed, mean of the trials; bars are one standard "
         "deviation, the line is the practical variant. Last panel: error of every candidate of the grid (not private). "
         "epsilon = 1, delta = 1e-6, replace-one."
     ),
-    defaults={
-        "sets": [*TABULAR, "digits_parity", FAR_OUTLIERS, WIDE], "trials": 3, "epsilon": 1.0, "delta": 1e-6,
-    },
-    parts=parts, run=run, tables=tables, figure=figure,
+    defaults={"sets": [*TABULAR, "digits_parity", FAR_OUTLIERS, WIDE], "trials": 3, "epsilon": 1.0, "delta": 1e-6},
     datasets=TABULAR,
 )  # fmt: skip

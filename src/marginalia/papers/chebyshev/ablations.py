@@ -5,20 +5,15 @@ Each is one call of `_ablation` with its cases; X5 has besides a table of true e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from marginalia.papers.card import Card, Settings
-from marginalia.papers.chebyshev.runs import DELTA, DISTANCES, mean_table, one_run
+from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
+from marginalia.papers.chebyshev.runs import DELTA, DISTANCES, one_run
+from marginalia.papers.form import as_frame
 from marginalia.privacy.calibration import gdp_epsilon
+from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import curve, drawing, look
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
-Case = dict[str, Any]
 
 # d, k, m of the table of true epsilons.
 CALIBRATED = ((1, 1, 16), (1, 1, 256), (1, 2, 16), (1, 3, 16), (2, 1, 8), (2, 1, 32), (2, 2, 8), (2, 2, 32), (2, 3, 8),
@@ -26,71 +21,56 @@ CALIBRATED = ((1, 1, 16), (1, 1, 256), (1, 2, 16), (1, 3, 16), (2, 1, 8), (2, 1,
 NOMINAL = (0.5, 1.0, 2.0, 4.0)
 
 
-def true_epsilons() -> pd.DataFrame:
-    """Return squared sensitivities (times n²) of every calibration, and what the published noise really spends.
+@as_frame
+def true_epsilons() -> Iterator[Record]:
+    """Yield squared sensitivities (times n²) of every calibration, and what the published noise really spends.
 
     The true epsilon is that of two corners of the cube: a lower bound that is attained.
     """
-    import pandas as pd
-
     from marginalia.synthesis.chebyshev import calibration as noise
     from marginalia.synthesis.chebyshev.moments import Degrees
 
-    lines = []
     for d, k, m in CALIBRATED:
         indices = Degrees((m,) * d, k)
         attained = noise.attained_sensitivity(indices)
-        line = {"d": d, "k": k, "m": m, "published": noise.published_sensitivity(indices), "attained": attained,
-                "certified": noise.tight_sensitivity(indices),
-                "corrected": noise.corrected_sensitivity(indices)}  # fmt: skip
+        line = {"d": d, "k": k, "m": m, "published": noise.published_sensitivity(indices), "attained": attained}
+        line |= {"certified": noise.tight_sensitivity(indices), "corrected": noise.corrected_sensitivity(indices)}
         for epsilon in NOMINAL:
             sigma = noise.noise_scale(indices, 1, epsilon, DELTA, calibration="published")
             line[f"true_epsilon_at_{epsilon:g}"] = gdp_epsilon(attained**0.5 / sigma, DELTA)
-        lines.append(line)
-    return pd.DataFrame(lines)
+        yield line
 
 
 def _ablation(
-    card: str,
-    title: str,
-    caption: str,
-    over: str,
-    cases: Callable[[Settings], list[Case]],
-    more: Callable[[], dict[str, pd.DataFrame]] = dict,
-    **defaults: Any,
-) -> Card:
+    card: str, title: str, caption: str, over: str, cases: Callable[[Settings], list[Record]],
+    more: Callable[[], Tables] = dict, **defaults: Any,
+) -> Card:  # fmt: skip
     """Return the card that runs every case for all trials.
 
     `over` is the setting on the horizontal axis; `more` makes tables that need no run.
     """
 
-    def run(part: str, settings: Settings, root_seed: int, data: Mapping[str, Path]) -> pd.DataFrame:
-        import pandas as pd
+    @as_frame
+    def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
+        for case in cases(settings):
+            for trial in range(settings["trials"]):
+                yield one_run(card, root_seed, trial=trial, **case)
 
-        return pd.DataFrame(
-            one_run(card, root_seed, trial=trial, **case)
-            for case in cases(settings)
-            for trial in range(settings["trials"])
-        )
-
-    def tables(rows: pd.DataFrame, settings: Settings) -> dict[str, pd.DataFrame]:
+    def tables(rows: Frame, settings: Settings) -> Tables:
         keys = ["d", "k", "n", "epsilon", "m", "calibration", "tolerance"]
         return {card: mean_table(rows, keys, [*DISTANCES, "epsilon_spent", "gap"]), **more()}
 
     return Card(
-        id=card,
-        title=title,
+        id=card, title=title,
         caption=f"{caption} Means over trials, bars: one standard error. In the plane and in space the cosine lower "
         "bound of d_k.",
         defaults={"trials": 10, "over": over, **defaults},
         parts=lambda settings: ["all"],  # seconds a trial
-        run=run,
-        tables=tables,
-        figure=_figure,
-    )
+        run=run, tables=tables, figure=_figure,
+    )  # fmt: skip
 
 
-def _figure(tables: dict[str, pd.DataFrame], settings: Settings) -> Figure:
+def _figure(tables: Tables, settings: Settings) -> Figure:
     """Draw error over the setting named ``over``, a curve for each case."""
     table, over = next(iter(tables.values())), settings["over"]
     names = ["k", "d", "n"] if over != "k" else ["d", "n"]
@@ -112,54 +92,32 @@ def _figure(tables: dict[str, pd.DataFrame], settings: Settings) -> Figure:
 
 
 X2 = _ablation(
-    "chebyshev_x2",
-    "Smoothness helps until k = d",
-    "Error over the smoothness k at n = 10,000.",
-    "k",
+    "chebyshev_x2", "Smoothness helps until k = d", "Error over the smoothness k at n = 10,000.", "k",
     lambda s: [{"k": k, "d": d, "n": s["n"]} for d in s["dimensions"] for k in s["smoothness"]],
-    n=10_000,
-    dimensions=(2, 3),
-    smoothness=(1, 2, 3),
-)
+    n=10_000, dimensions=(2, 3), smoothness=(1, 2, 3),
+)  # fmt: skip
 X3 = _ablation(
-    "chebyshev_x3",
-    "Error over epsilon",
-    "k = d = 2, n = 10,000, degree 16.",
-    "epsilon",
+    "chebyshev_x3", "Error over epsilon", "k = d = 2, n = 10,000, degree 16.", "epsilon",
     lambda s: [{"k": 2, "d": 2, "n": s["n"], "m": 16, "epsilon": e} for e in s["epsilons"]],
-    n=10_000,
-    epsilons=(0.25, 0.5, 1.0, 2.0, 4.0),
-)
+    n=10_000, epsilons=(0.25, 0.5, 1.0, 2.0, 4.0),
+)  # fmt: skip
 X4 = _ablation(
-    "chebyshev_x4",
-    "Error over the degree m",
-    "Too small a degree hurts by bias, too large a one hardly does.",
-    "m",
+    "chebyshev_x4", "Error over the degree m", "Too small a degree hurts by bias, too large a one hardly does.", "m",
     lambda s: [{"k": int(k), "d": int(d), "n": n, "m": m} for k, d, n, ms in s["grid"] for m in ms],
-    grid=(
-        (2, 1, 10_000, (8, 16, 33, 66, 132)),
-        (1, 1, 1600, (16, 66, 264)),
-        (2, 2, 10_000, (4, 8, 16, 33)),
-        (2, 2, 100_000, (16, 33, 48)),
-    ),
-)
+    grid=((2, 1, 10_000, (8, 16, 33, 66, 132)), (1, 1, 1600, (16, 66, 264)),
+          (2, 2, 10_000, (4, 8, 16, 33)), (2, 2, 100_000, (16, 33, 48))),
+)  # fmt: skip
 X5 = _ablation(
-    "chebyshev_x5",
-    "What the published noise buys, and costs",
+    "chebyshev_x5", "What the published noise buys, and costs",
     "k = d = 2, n = 10,000, degree 16, nominal epsilon 1; epsilon_spent is the true one over the cube.",
     "epsilon_spent",
     lambda s: [{"k": 2, "d": 2, "n": s["n"], "m": 16, "calibration": c} for c in ("published", "tight", "corrected")],
-    more=lambda: {"chebyshev_x5_true_epsilon": true_epsilons()},
-    n=10_000,
-)
+    more=lambda: {"chebyshev_x5_true_epsilon": true_epsilons()}, n=10_000,
+)  # fmt: skip
 X6 = _ablation(
-    "chebyshev_x6",
-    "Solving harder than the noise does not help",
-    "Error over the relative duality gap at which the solver stops.",
-    "tolerance",
-    lambda s: [
-        {"k": 2, "d": d, "n": s["n"], "m": m, "tolerance": t} for d, m in ((2, 16), (1, 33)) for t in s["tolerances"]
-    ],
-    n=10_000,
-    tolerances=(10.0, 1.0, 0.1, 0.01, 1e-4),
-)
+    "chebyshev_x6", "Solving harder than the noise does not help",
+    "Error over the relative duality gap at which the solver stops.", "tolerance",
+    lambda s: [{"k": 2, "d": d, "n": s["n"], "m": m, "tolerance": t}
+               for d, m in ((2, 16), (1, 33)) for t in s["tolerances"]],
+    n=10_000, tolerances=(10.0, 1.0, 0.1, 0.01, 1e-4),
+)  # fmt: skip

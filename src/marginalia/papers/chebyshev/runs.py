@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.errors import unknown_name
+from marginalia.papers.card import Record
 from marginalia.privacy.ledger import Ledger
 from marginalia.sweep.seeds import seed_sequence
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Array = NDArray[np.float64]
 
@@ -48,38 +45,14 @@ def draw(card: str, root_seed: int, name: str, d: int, n: int, trial: int) -> tu
 
 
 def one_run(
-    card: str,
-    root_seed: int,
-    *,
-    k: int,
-    d: int,
-    n: int,
-    trial: int,
-    name: str = "beta",
-    epsilon: float = 1.0,
-    m: int | None = None,
-    calibration: str = "tight",
-    tolerance: float = 0.1,
-    exact: bool = False,
-) -> dict[str, Any]:
-    """Draw records, release their density, and measure how far it is from them.
+    card: str, root_seed: int, *, k: int, d: int, n: int, trial: int, name: str = "beta", epsilon: float = 1.0,
+    m: int | None = None, calibration: str = "tight", tolerance: float = 0.1, exact: bool = False,
+) -> Record:  # fmt: skip
+    """Draw records, release their density for smoothness `k`, and measure how far it is from them.
 
-    Parameters
-    ----------
-    card, root_seed, name, d, n, trial
-        As for `draw`.
-    k : int
-        Smoothness.
-    epsilon, m, calibration, tolerance
-        Of the release; `m` None is the theory's degree, not lowered to what is quick to solve.
-    exact : bool
-        For d >= 2 and k = 1: also solve the transport problem between the density and the split records.
-
-    Returns
-    -------
-    dict
-        Settings, ``m, epsilon_spent, sigma, gap, solver, bound`` (a-priori), ``seconds``, and the distances ``exact,
-        lower, moments``; NaN where one was not computed.
+    `m` None is the theory's degree, not lowered to what is quick to solve. With `exact` the transport problem between
+    the density and the split records is solved too, for d >= 2 and k = 1. ``bound`` is a-priori; distances that were
+    not computed are NaN.
     """
     from marginalia.synthesis.chebyshev.calibration import default_degree
     from marginalia.synthesis.chebyshev.constants import a_priori_bound
@@ -134,39 +107,3 @@ def line_distance(p: Any, q: Any, k: int) -> float:
 
     bounds = distance_on_line(p, q, k)
     return (bounds.lower + bounds.upper) / 2
-
-
-def mean_table(rows: pd.DataFrame, keys: Sequence[str], values: Sequence[str]) -> pd.DataFrame:
-    """Return means, standard errors and numbers of trials of `values` for each combination of `keys`."""
-    import pandas as pd
-
-    groups = rows.groupby(list(keys), sort=True, dropna=False)
-    means = groups[list(values)].mean()
-    errors = groups[list(values)].sem().add_suffix("_stderr")
-    return pd.concat([means, errors, groups.size().rename("n_trials")], axis=1).reset_index()
-
-
-def beside_real(rows: pd.DataFrame, where: str, arm: str) -> pd.DataFrame:
-    """Return held-out AUC of each arm beside that of a model trained on the real rows of the same splits.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        Columns `where` (the table), `arm` ("real" for the real rows), epsilon, trial and auc.
-    where, arm : str
-
-    Returns
-    -------
-    DataFrame
-        ``auc, auc_stderr, worst_auc, auc_real, lost, lost_stderr, n_trials``: means over splits, the worst split, and
-        the paired difference to the real rows. Tables without a label are left out.
-    """
-    rows = rows.dropna(subset=["auc"])
-    real = rows[rows[arm] == "real"].set_index([where, "trial"])["auc"].rename("auc_real")
-    paired = rows[rows[arm] != "real"].join(real, on=[where, "trial"])
-    paired = paired.assign(lost=paired["auc_real"] - paired["auc"])
-    groups = paired.groupby([where, arm, "epsilon"], sort=True)
-    return groups.agg(
-        auc=("auc", "mean"), auc_stderr=("auc", "sem"), worst_auc=("auc", "min"), auc_real=("auc_real", "mean"),
-        lost=("lost", "mean"), lost_stderr=("lost", "sem"), n_trials=("auc", "size"),
-    ).reset_index()  # fmt: skip

@@ -5,36 +5,28 @@ Ding, He and Zhu prove the rate n^(-min(1, k/d)); on the n that can be run its n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from marginalia.papers.card import Card, Settings, part_name, part_values
-from marginalia.papers.chebyshev.runs import DELTA, DISTANCES, Array, mean_table, one_run
+from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
+from marginalia.papers.chebyshev.runs import DELTA, DISTANCES, Array, one_run
+from marginalia.papers.form import as_frame
+from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import DASHED, DOTTED, curve, drawing, look, rows_where
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 CARD = "chebyshev_x1"
 TOLERANCE = 0.12  # of a measured slope around the finite-n one
 RESAMPLES = 2000  # of the bootstrap
 # (k, d): the numbers of records that the solver and the exact distances can follow.
+RECORDS = (300, 1000, 3000, 10_000, 30_000, 100_000)
 GRID = {
-    "1,1": (100, 200, 400, 800, 1600, 3200),
-    "2,1": (300, 1000, 3000, 10_000, 30_000, 100_000),
-    "3,1": (300, 1000, 3000, 10_000, 30_000, 100_000),
-    "1,2": (300, 1000, 3000, 10_000, 30_000),
-    "2,2": (300, 1000, 3000, 10_000, 30_000),
-    "3,2": (300, 1000, 3000, 10_000, 30_000, 100_000),
-    "1,3": (1000, 3000, 10_000, 30_000),
-    "2,3": (1000, 3000, 10_000, 30_000),
-    "3,3": (1000, 3000, 10_000),
-}
+    "1,1": (100, 200, 400, 800, 1600, 3200), "2,1": RECORDS, "3,1": RECORDS,
+    "1,2": RECORDS[:-1], "2,2": RECORDS[:-1], "3,2": RECORDS,
+    "1,3": RECORDS[1:-1], "2,3": RECORDS[1:-1], "3,3": RECORDS[1:-2],
+}  # fmt: skip
 EXACT_RECORDS = 30_000  # transport problems in space and plane: minutes beyond
 # Windows of n in which the slope of S(m_n)/n is followed towards the asymptote.
 WINDOWS = ((1e3, 1e4), (1e4, 1e5), (1e6, 1e7))
@@ -46,16 +38,14 @@ def parts(settings: Settings) -> list[str]:
     return [part_name(name, pair) for name in settings["populations"] for pair in settings["grid"]]
 
 
-def run(part: str, settings: Settings, root_seed: int, data: Mapping[str, Path]) -> pd.DataFrame:
-    """Return one row for each n and trial."""
-    import pandas as pd
-
+@as_frame
+def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
+    """Yield one row for each n and trial."""
     name, k, d = part_values(part)
-    return pd.DataFrame(
-        one_run(CARD, root_seed, k=int(k), d=int(d), n=n, trial=trial, name=name, exact=n <= settings["exact_records"])
-        for n in settings["grid"][part_name(k, d)]
-        for trial in range(settings["trials"])
-    )
+    for n in settings["grid"][part_name(k, d)]:
+        exact = n <= settings["exact_records"]
+        for trial in range(settings["trials"]):
+            yield one_run(CARD, root_seed, k=int(k), d=int(d), n=n, trial=trial, name=name, exact=exact)
 
 
 def finite_slope(k: int, d: int, ns: Sequence[float] | Array) -> float:
@@ -71,7 +61,7 @@ def log_slope(n: Array, error: Array) -> float:
     return float(np.polyfit(np.log(n), np.log(error), 1)[0])
 
 
-def slope_interval(rows: pd.DataFrame, column: str, seed: int = 0) -> tuple[float, float, float]:
+def slope_interval(rows: Frame, column: str, seed: int = 0) -> tuple[float, float, float]:
     """Return the slope of the mean error over n and its 95 % bootstrap interval over trials, without missing values."""
     groups = [(n, g[column].to_numpy()) for n, g in rows.dropna(subset=[column]).groupby("n", sort=True)]
     ns = np.array([n for n, _ in groups], dtype=float)
@@ -101,28 +91,22 @@ def total_weight(m: int, k: int, d: int) -> float:
     return float((counts[1:] * np.arange(1, length) ** (-k / 2)).sum())
 
 
-def asymptote() -> pd.DataFrame:
-    """Return the slope of S(m_n)/n in windows of ever larger n, which isolates how slowly the asymptote is reached."""
-    import pandas as pd
-
-    lines = []
+@as_frame
+def asymptote() -> Iterator[Record]:
+    """Yield the slope of S(m_n)/n in windows of ever larger n, which isolates how slowly the asymptote is reached."""
     for pair in GRID:
         k, d = map(int, part_values(pair))
         slopes = {
             f"n_{low:.0e}_{high:.0e}".replace("+0", ""): finite_slope(k, d, np.geomspace(low, high, WINDOW_POINTS))
             for low, high in WINDOWS
         }
-        lines.append({"k": k, "d": d, "asymptotic": -min(1.0, k / d), **slopes})
-    return pd.DataFrame(lines)
+        yield {"k": k, "d": d, "asymptotic": -min(1.0, k / d), **slopes}
 
 
-def tables(rows: pd.DataFrame, settings: Settings) -> dict[str, pd.DataFrame]:
-    """Return the slopes, the errors behind them, the way to the asymptote, and the a-priori bound (X9)."""
-    import pandas as pd
-
-    slopes = []
+@as_frame
+def _slopes(rows: Frame) -> Iterator[Record]:
     keys: Any
-    for keys, group in rows.groupby(["population", "k", "d"], sort=True):
+    for keys, group in rows.groupby(["population", "k", "d"]):
         name, k, d = keys[0], int(keys[1]), int(keys[2])
         for distance in DISTANCES:
             measured = group.dropna(subset=[distance])
@@ -132,23 +116,22 @@ def tables(rows: pd.DataFrame, settings: Settings) -> dict[str, pd.DataFrame]:
             slope, low, high = slope_interval(measured, distance)
             finite = finite_slope(k, d, ns)
             judged = name == "beta" and (distance == "exact" or (distance == "lower" and k >= d))
-            slopes.append(
-                {"population": name, "k": k, "d": d, "distance": distance, "n_from": ns[0], "n_to": ns[-1],
-                 "asymptotic": -min(1.0, k / d), "finite_n": finite, "slope": slope, "ci_low": low, "ci_high": high,
-                 "within_tolerance": abs(slope - finite) <= TOLERANCE if judged else None}
-            )  # fmt: skip
+            yield {
+                "population": name, "k": k, "d": d, "distance": distance, "n_from": ns[0], "n_to": ns[-1],
+                "asymptotic": -min(1.0, k / d), "finite_n": finite, "slope": slope, "ci_low": low, "ci_high": high,
+                "within_tolerance": abs(slope - finite) <= TOLERANCE if judged else None,
+            }  # fmt: skip
+
+
+def tables(rows: Frame, settings: Settings) -> Tables:
+    """Return the slopes, the errors behind them, the way to the asymptote, and the a-priori bound (X9)."""
     errors = mean_table(rows, ["population", "k", "d", "n"], [*DISTANCES, "m", "gap", "bound"])
     best = errors["exact"].fillna(errors["lower"])
     bound = errors[["population", "k", "d", "n", "m", "bound"]].assign(measured=best, ratio=errors["bound"] / best)
-    return {
-        CARD: pd.DataFrame(slopes),
-        f"{CARD}_errors": errors,
-        f"{CARD}_asymptote": asymptote(),
-        "chebyshev_x9": bound,
-    }
+    return {CARD: _slopes(rows), f"{CARD}_errors": errors, f"{CARD}_asymptote": asymptote(), "chebyshev_x9": bound}
 
 
-def figure(tables: dict[str, pd.DataFrame], settings: Settings) -> Figure:
+def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw error over n, a panel for each (k, d)."""
     errors, slopes = tables["chebyshev_x1_errors"], tables["chebyshev_x1"]
     pairs = [tuple(map(int, part_values(pair))) for pair in settings["grid"]]
@@ -172,8 +155,7 @@ def figure(tables: dict[str, pd.DataFrame], settings: Settings) -> Figure:
 
 
 X1 = Card(
-    id=CARD,
-    title="Chebyshev moment matching: error over the number of records",
+    id=CARD, title="Chebyshev moment matching: error over the number of records",
     caption=(
         "Mean smooth-query distance d_k between the private density and the data, over n, for smoothness k and "
         "dimension d (epsilon = 1, delta = 1e-6, tight noise). Exact distances where they can be computed, else the "
@@ -181,8 +163,5 @@ X1 = Card(
         "the same n; dotted: the asymptotic slope -min(1, k/d)."
     ),
     defaults={"trials": 10, "populations": ("beta", "atoms"), "grid": GRID, "exact_records": EXACT_RECORDS},
-    parts=parts,
-    run=run,
-    tables=tables,
-    figure=figure,
-)
+    parts=parts, run=run, tables=tables, figure=figure,
+)  # fmt: skip

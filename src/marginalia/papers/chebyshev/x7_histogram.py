@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from marginalia.papers.card import Card, Settings
-from marginalia.papers.chebyshev.runs import DELTA, Array, draw, empirical, line_distance, mean_table, one_run
+from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
+from marginalia.papers.chebyshev.runs import DELTA, Array, draw, empirical, line_distance, one_run
+from marginalia.papers.form import as_frame
 from marginalia.privacy.calibration import gdp_mu
+from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import drawing, look, rows_where
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 CARD = "chebyshev_x7"
 # k, d, n, m
@@ -59,16 +56,16 @@ def grid_histogram(x: Array, axes: Any, mu: float, rng: np.random.Generator) -> 
     return project_simplex(H + np.sqrt(2) / (len(x) * mu) * rng.standard_normal(H.shape))
 
 
-def run(part: str, settings: Settings, root_seed: int, data: Mapping[str, Path]) -> pd.DataFrame:
-    """Return one row for each method and trial."""
-    import pandas as pd
-
+@as_frame
+def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
+    """Yield one row for each method and trial."""
     cases, rows_of = (settings["grid_cases"], _grid_rows) if part == "grid" else (settings["tree_records"], _tree_rows)
-    trials = range(settings["trials"])
-    return pd.DataFrame(row for trial in trials for case in cases for row in rows_of(case, settings, trial, root_seed))
+    for trial in range(settings["trials"]):
+        for case in cases:
+            yield from rows_of(case, settings, trial, root_seed)
 
 
-def _grid_rows(case: tuple[int, int, int, int], settings: Settings, trial: int, root_seed: int) -> list[dict[str, Any]]:
+def _grid_rows(case: tuple[int, int, int, int], settings: Settings, trial: int, root_seed: int) -> Iterator[Record]:
     from marginalia.synthesis.chebyshev.axes import Axis
     from marginalia.synthesis.chebyshev.distance import cosine_lower_bound
     from marginalia.synthesis.chebyshev.measures import GridMeasure
@@ -79,36 +76,30 @@ def _grid_rows(case: tuple[int, int, int, int], settings: Settings, trial: int, 
     axes = [Axis.gauss(m, k)] * d
     H = grid_histogram(x, axes, gdp_mu(1.0, DELTA), np.random.default_rng(noise_seed))
     p, q = empirical(x), GridMeasure(tuple(axis.points for axis in axes), H)
-    errors = {
-        "chebyshev": release["exact" if d == 1 else "lower"],
-        "histogram": line_distance(p, q, k) if d == 1 else cosine_lower_bound(p, q, k),
-    }
     common = {"comparison": "same grid", "k": k, "d": d, "n": n, "m": m, "levels": 0, "trial": trial}
-    return [{**common, "method": method, "error": error} for method, error in errors.items()]
+    yield {**common, "method": "chebyshev", "error": release["exact" if d == 1 else "lower"]}
+    error = line_distance(p, q, k) if d == 1 else cosine_lower_bound(p, q, k)
+    yield {**common, "method": "histogram", "error": error}
 
 
-def _tree_rows(n: int, settings: Settings, trial: int, root_seed: int) -> list[dict[str, Any]]:
+def _tree_rows(n: int, settings: Settings, trial: int, root_seed: int) -> Iterator[Record]:
     from marginalia.synthesis.chebyshev.measures import GridMeasure
 
     x, noise_seed = draw(CARD, root_seed, "beta", 1, n, trial)
     p, common = empirical(x), {"comparison": "dyadic tree", "d": 1, "n": n, "trial": trial}
-    rows = []
     for k in (1, 2, 3):
         m = settings["largest_degree"] if k == 1 and n > 3200 else None
         release = one_run(CARD, root_seed, k=k, d=1, n=n, m=m, trial=trial)
-        rows.append(
-            {**common, "k": k, "m": release["m"], "levels": 0, "method": "chebyshev", "error": release["exact"]}
-        )
+        yield {**common, "k": k, "m": release["m"], "levels": 0, "method": "chebyshev", "error": release["exact"]}
     for levels in settings["levels"]:
         tree = dyadic_histogram(x[:, 0], levels, gdp_mu(1.0, DELTA), np.random.default_rng(noise_seed))
         q = GridMeasure(((np.arange(2**levels) + 0.5) * 2 / 2**levels - 1,), tree)
         for k in (1, 2, 3):
             error = line_distance(p, q, k)
-            rows.append({**common, "k": k, "m": 0, "levels": levels, "method": "dyadic", "error": error})
-    return rows
+            yield {**common, "k": k, "m": 0, "levels": levels, "method": "dyadic", "error": error}
 
 
-def tables(rows: pd.DataFrame, settings: Settings) -> dict[str, pd.DataFrame]:
+def tables(rows: Frame, settings: Settings) -> Tables:
     """Return mean errors; of the trees the best number of levels in hindsight, which favours them."""
     keys = ["comparison", "d", "k", "n", "m", "method", "levels"]
     means = mean_table(rows, keys, ["error"])
@@ -116,7 +107,7 @@ def tables(rows: pd.DataFrame, settings: Settings) -> dict[str, pd.DataFrame]:
     return {CARD: best.sort_values(keys).reset_index(drop=True)}
 
 
-def figure(tables: dict[str, pd.DataFrame], settings: Settings) -> Figure:
+def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw the error of both methods, a group of bars for each case."""
     with drawing(2, 2, entries=3, height=2.3) as (drawn, axes):
         for ax, (comparison, rows) in zip(axes, tables[CARD].groupby("comparison"), strict=False):
@@ -141,21 +132,14 @@ def figure(tables: dict[str, pd.DataFrame], settings: Settings) -> Figure:
 
 
 X7 = Card(
-    id=CARD,
-    title="Chebyshev moment matching beside Gaussian histograms",
+    id=CARD, title="Chebyshev moment matching beside Gaussian histograms",
     caption=(
         "Mean error (exact d_k on the line, cosine lower bound in the plane) at epsilon = 1: on the same grid, and "
         "beside a dyadic tree on the line with its best number of levels in hindsight. Bars: one standard error."
     ),
     defaults={
-        "trials": 10,
-        "grid_cases": GRID_CASES,
-        "tree_records": (400, 1600, 10_000),
-        "levels": (5, 7, 9),
+        "trials": 10, "grid_cases": GRID_CASES, "tree_records": (400, 1600, 10_000), "levels": (5, 7, 9),
         "largest_degree": 300,
     },
-    parts=lambda settings: ["grid", "tree"],
-    run=run,
-    tables=tables,
-    figure=figure,
-)
+    parts=lambda settings: ["grid", "tree"], run=run, tables=tables, figure=figure,
+)  # fmt: skip

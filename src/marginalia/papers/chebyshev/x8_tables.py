@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from itertools import combinations
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data.splits import random_split
 from marginalia.data.table import Table
-from marginalia.papers.card import Card, Settings
-from marginalia.papers.chebyshev.runs import DELTA, Array, beside_real, mean_table
+from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
+from marginalia.papers.chebyshev.runs import DELTA, Array
+from marginalia.papers.form import as_frame
 from marginalia.privacy.calibration import gdp_mu
+from marginalia.reporting.means import beside_real, mean_table
 from marginalia.reporting.panels import curve, drawing, log_axis, look, rows_where
 from marginalia.sweep.metrics import roc_auc
 from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.seeds import seed_of, seed_sequence
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 CARD = "chebyshev_x8"
 COLUMNS = {  # name: data set, columns (None: all)
@@ -34,42 +30,39 @@ COLUMNS = {  # name: data set, columns (None: all)
 TV_BINS = 8
 
 
-def run(part: str, settings: Settings, root_seed: int, data: Mapping[str, Path]) -> pd.DataFrame:
-    """Return for every split one row for each method, smoothness and epsilon, and one for the real training rows."""
-    import pandas as pd
-
+@as_frame
+def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
+    """Yield for every split one row for each method, smoothness and epsilon, and one for the real training rows."""
     dataset, columns = COLUMNS[part]
     prepared = Prepared.load(data[dataset])
     rows = prepared.table if prepared.test is None else prepared.table.append(prepared.test)
     rows = rows if columns is None else rows.project(columns)
-    trials = range(settings["trials"])
-    return pd.DataFrame(row for trial in trials for row in _one_split(rows, part, trial, settings, root_seed))
+    for trial in range(settings["trials"]):
+        yield from _one_split(rows, part, trial, settings, root_seed)
 
 
-def _one_split(rows: Table, name: str, trial: int, settings: Settings, root_seed: int) -> list[dict[str, Any]]:
+def _one_split(rows: Table, name: str, trial: int, settings: Settings, root_seed: int) -> Iterator[Record]:
     from marginalia.synthesis.chebyshev.synthesizer import ChebyshevMomentMatching
 
     split = random_split(rows, test_fraction=0.2, seed=seed_sequence(root_seed, CARD, name, trial))
     train, test = split.train, split.test
     label = next((a.name for a in train.domain if a.size == 2), None)
-    lines: list[dict[str, Any]] = []
 
-    def measure(method: str, variant: str, epsilon: float, q: Array, **more: float) -> None:
-        lines.append({"columns": name, "trial": trial, "method": method, "variant": variant, "epsilon": epsilon,
-                      **more, **_quality(q, train, test, label)})  # fmt: skip
+    def measured(method: str, variant: str, epsilon: float, q: Array, **more: float) -> Record:
+        return {"columns": name, "trial": trial, "method": method, "variant": variant, "epsilon": epsilon,
+                **more, **_quality(q, train, test, label)}  # fmt: skip
 
     real = _counts(train)
-    measure("real", "", np.inf, real / real.sum())
+    yield measured("real", "", np.inf, real / real.sum())
     for epsilon in map(float, settings["epsilons"]):
         seed = seed_of(root_seed, CARD, name, trial, epsilon)
         for k in settings["smoothness"]:
             model = ChebyshevMomentMatching(epsilon=epsilon, delta=DELTA, k=k, random_state=seed).fit(train)
             m = max(axis.degree for axis in model.axes_)
-            measure("chebyshev", f"k={k}", epsilon, model.weights_, m=m, gap=model.gap_)
+            yield measured("chebyshev", f"k={k}", epsilon, model.weights_, m=m, gap=model.gap_)
         for bins in settings["bins"]:
             q = binned_histogram(train, bins, epsilon, np.random.default_rng(seed))
-            measure("histogram", f"b={bins or 'full'}", epsilon, q)
-    return lines
+            yield measured("histogram", f"b={bins or 'full'}", epsilon, q)
 
 
 def binned_histogram(train: Table, bins: int, epsilon: float, rng: np.random.Generator) -> Array:
@@ -148,14 +141,14 @@ def _auc(q: Array, test: Table, label: str) -> float:
     return roc_auc(test.column(label), model.decision_function(features.transform(held_out)))
 
 
-def tables(rows: pd.DataFrame, settings: Settings) -> dict[str, pd.DataFrame]:
+def tables(rows: Frame, settings: Settings) -> Tables:
     """Return means over splits, and the default's AUC beside that of the real rows."""
     keys = ["columns", "method", "variant", "epsilon"]
     means = mean_table(rows, keys, ["tv_codes", "tv_8_bins", "lower", "auc", "m", "gap"])
     return {CARD: means, f"{CARD}_auc": beside_real(rows[rows["variant"].isin(["", "k=2"])], "columns", "method")}
 
 
-def figure(tables: dict[str, pd.DataFrame], settings: Settings) -> Figure:
+def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw smooth error (above) and AUC (below) over epsilon, a column for each column set."""
     table = tables[CARD]
     sets = [s for s in settings["column_sets"] if s in set(table["columns"])]
@@ -182,23 +175,16 @@ def figure(tables: dict[str, pd.DataFrame], settings: Settings) -> Figure:
 
 
 X8 = Card(
-    id=CARD,
-    title="Chebyshev moment matching on real tables",
+    id=CARD, title="Chebyshev moment matching on real tables",
     caption=(
         "Smooth error (cosine lower bound of d_2 between density and training rows) and AUC of a quadratic logistic "
         "regression trained on the weighted density and tested on held-out real rows, over epsilon; beside Gaussian "
         "histograms on b bins an axis. Bars: one standard error over splits; black line: trained on the real rows."
     ),
     defaults={
-        "trials": 10,
-        "column_sets": tuple(COLUMNS),
-        "epsilons": (0.25, 0.5, 1.0, 2.0, 4.0),
-        "smoothness": (1, 2, 3),
+        "trials": 10, "column_sets": tuple(COLUMNS), "epsilons": (0.25, 0.5, 1.0, 2.0, 4.0), "smoothness": (1, 2, 3),
         "bins": (8, 16, 0),
     },
-    parts=lambda settings: list(settings["column_sets"]),
-    run=run,
-    tables=tables,
-    figure=figure,
+    parts=lambda settings: list(settings["column_sets"]), run=run, tables=tables, figure=figure,
     datasets=("adult_smooth4", "compas_smooth3"),
-)
+)  # fmt: skip
