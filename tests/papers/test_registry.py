@@ -12,17 +12,13 @@ from marginalia.papers import registry
 from marginalia.papers.card import Card
 
 HEAVY = ("matplotlib", "numba", "pandas", "scipy", "sklearn", "torch")
-# Wings whose cards share files or load libraries still.
-PENDING = ("chebyshev", "excess_risk")
-WINGS = [
-    pytest.param(wing.name, marks=pytest.mark.xfail(strict=False) if wing.name in PENDING else ())
-    for wing in pkgutil.iter_modules(papers.__path__)
-    if wing.ispkg
-]
+WINGS = [wing.name for wing in pkgutil.iter_modules(papers.__path__) if wing.ispkg]
+PENDING = "excess_risk"  # loads SciPy still
 
 
 @pytest.mark.parametrize("wing", WINGS)
 def test_a_card_lies_in_one_file_named_after_it(wing):
+    """Cards that are calls of one factory, a function of their file, may share a file with a name of its own."""
     places = defaultdict(set)
     for module in registry._modules():
         for value in vars(module).values():
@@ -33,8 +29,9 @@ def test_a_card_lies_in_one_file_named_after_it(wing):
         assert len(modules) == 1, f"{name} lies in {modules}"
         _, _, folder, file = modules.pop().split(".")
         own = name.removeprefix(f"{wing}_")
+        made_by_factory = ".<locals>." in registry.card(name).run.__qualname__
         assert folder == wing
-        assert file == own or file.startswith(f"{own}_"), f"{name} lies in {file}.py"
+        assert made_by_factory or file == own or file.startswith(f"{own}_"), f"{name} lies in {file}.py"
 
 
 def test_two_cards_of_one_id_are_refused(monkeypatch):
@@ -47,7 +44,9 @@ def test_two_cards_of_one_id_are_refused(monkeypatch):
         registry._registered.__wrapped__()
 
 
-@pytest.mark.parametrize("wing", WINGS)
+@pytest.mark.parametrize(
+    "wing", [pytest.param(wing, marks=pytest.mark.xfail(wing == PENDING, reason="SciPy")) for wing in WINGS]
+)
 def test_importing_the_cards_stays_light(wing):
     """The plan imports all cards: no table, plotting, learning or compiling library comes with them."""
     code = (
