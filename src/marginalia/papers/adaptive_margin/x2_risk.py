@@ -179,11 +179,10 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 X2 = Card(
     id=CARD, title="Adaptive margin: test error over epsilon", parts=parts, run=run, tables=tables, figure=figure,
-    caption=(
-        "Share of test rows that are wrong, mean over random 80/20 splits; bands are one standard error. Replace-one "
-        "neighbours, delta = 1e-6, the same rows for every method: one number in [-1, 1] an attribute, a constant "
-        "column, norm 1. Lines without marks: majority class, and linear SVM and logistic regression without privacy."
-    ),
+    caption="Share of test rows that are wrong, mean over random 80/20 splits; bands are one standard error. "
+            "Replace-one neighbours, delta = 1e-6, the same rows for every method: one number in [-1, 1] an attribute, "
+            "a constant column, norm 1. Lines without marks: majority class, and linear SVM and logistic regression "
+            "without privacy.",
     defaults={
         "sets": [*TABULAR, "digits_parity", "digits_3v8", "digits_0v1"],
         "epsilons": [0.25, 0.5, 1.0, 2.0, 4.0], "delta": 1e-6, "trials": 5,

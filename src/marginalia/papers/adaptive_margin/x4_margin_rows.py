@@ -82,11 +82,9 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 X4 = Card(
     id=CARD, title="Adaptive margin: risk over margin and rows",
-    caption=(
-        "Test risk on separable rows over the margin (n = 10 000) and over n (margin 0.2), d = 50; mean of the trials, "
-        "bands one standard deviation. Dashed: Theorem 4.1 times one fitted constant (shape). Dotted: our rule of "
-        "thumb Phi(-0.87 n mu gamma²/(2R)). epsilon = 1, delta = 1e-6, replace-one."
-    ),
+    caption="Test risk on separable rows over the margin (n = 10 000) and over n (margin 0.2), d = 50; mean of the "
+            "trials, bands one standard deviation. Dashed: Theorem 4.1 times one fitted constant (shape). Dotted: our "
+            "rule of thumb Phi(-0.87 n mu gamma²/(2R)). epsilon = 1, delta = 1e-6, replace-one.",
     defaults={
         "n": 10_000, "d": 50, "gamma": 0.2, "gammas": [0.02, 0.05, 0.1, 0.2, 0.4],
         "rows": [250, 500, 1000, 2000, 4000, 8000, 16_000, 32_000], "trials": 5, "epsilon": 1.0, "delta": 1e-6,

@@ -79,11 +79,9 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 X5 = Card(
     id=CARD, title="Adaptive margin: what the budget buys",
-    caption=(
-        "Left: Gaussian-DP budget mu that the paper's calibration, the conversion it rests on, and the exact formula "
-        "buy for epsilon. Right: mu of one model with its score over the number of candidates, epsilon = 1, "
-        "for trying all (iter) and for private tuning; delta = 1e-6."
-    ),
+    caption="Left: Gaussian-DP budget mu that the paper's calibration, the conversion it rests on, and the exact "
+            "formula buy for epsilon. Right: mu of one model with its score over the number of candidates, epsilon = "
+            "1, for trying all (iter) and for private tuning; delta = 1e-6.",
     defaults={
         "epsilons": [0.25, 0.5, 1.0, 2.0, 4.0, 8.0], "delta": 1e-6, "epsilon": 1.0, "n": 39_073,
         "candidates": [4, 8, 17, 32, 64, 128, 256, 512, 1000], "misses": [0.05, 0.2, 0.5],

@@ -83,25 +83,26 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
         yield from ({**where, **row} for row in _curve(train, test, settings, seed))
 
 
-def _arms(name: str) -> list[tuple[str, float | str, Constants, str]]:
-    """Return what is fitted to a set: the change, its value, all constants and the calibration."""
+def _arms(name: str) -> Iterator[tuple[str, float | str, Constants, str]]:
+    """Yield what is fitted to a set: the change, its value, all constants and the calibration."""
     from marginalia.learning.adaptive_margin.grid import PRACTICAL, PUBLISHED
 
     if name == WIDE:  # c = gamma/3 and R = 2 throughout, so that only the projection differs
         plain = replace(PUBLISHED, project_below=0.0)
-        projected = {C: replace(plain, jl_factor=C, project_below=1.0) if C else plain for C in PROJECTIONS}
-        return [("jl_factor", C, constants, "tight") for C, constants in projected.items()]
-    arms: list[tuple[str, float | str, Constants, str]] = [("practical", "", PRACTICAL, "tight")]
+        for C in PROJECTIONS:
+            yield "jl_factor", C, replace(plain, jl_factor=C, project_below=1.0) if C else plain, "tight"
+        return
+    yield "practical", "", PRACTICAL, "tight"
     for change, values in CHANGES.items():
         fields = ("min_steps", "max_steps", "max_steps_large") if change == "steps" else (change,)
-        arms += [(change, v, replace(PRACTICAL, **dict.fromkeys(fields, v)), "tight") for v in values]
-    arms.append(("output", "last", PRACTICAL, "tight"))
+        for v in values:
+            yield change, v, replace(PRACTICAL, **dict.fromkeys(fields, v)), "tight"
+    yield "output", "last", PRACTICAL, "tight"
     if name == FAR_OUTLIERS:
         constants = PUBLISHED
         for place, (step, changed) in enumerate(STEPS.items()):
             constants = replace(constants, **changed)
-            arms.append(("ladder", step, constants, "published" if place < 3 else "tight"))
-    return arms
+            yield "ladder", step, constants, "published" if place < 3 else "tight"
 
 
 def _curve(train: Sample, test: Sample, settings: Settings, seed: int) -> Iterator[Record]:
@@ -164,11 +165,9 @@ def _short(value: str) -> str:
 
 X6 = Card(
     id=CARD, title="Adaptive margin: what each constant is worth", parts=parts, run=run, tables=tables, figure=figure,
-    caption=(
-        "Test error with one constant of the practical variant changed, mean of the trials; bars are one standard "
-        "deviation, the line is the practical variant. Last panel: error of every candidate of the grid (not private). "
-        "epsilon = 1, delta = 1e-6, replace-one."
-    ),
+    caption="Test error with one constant of the practical variant changed, mean of the trials; bars are one standard "
+            "deviation, the line is the practical variant. Last panel: error of every candidate of the grid (not "
+            "private). epsilon = 1, delta = 1e-6, replace-one.",
     defaults={"sets": [*TABULAR, "digits_parity", FAR_OUTLIERS, WIDE], "trials": 3, "epsilon": 1.0, "delta": 1e-6},
     datasets=TABULAR,
 )  # fmt: skip

@@ -69,11 +69,9 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 X7 = Card(
     id=CARD, title="Adaptive margin: the bounds on real data",
-    caption=(
-        "Theorem 4.1 without its constants and logarithms (shape), and the bound without projection with constants "
-        "(explicit, kappa = 1.12), at each point of a removal curve; epsilon = 1, delta = 1e-6. At 1 a bound says "
-        "nothing."
-    ),
+    caption="Theorem 4.1 without its constants and logarithms (shape), and the bound without projection with constants "
+            "(explicit, kappa = 1.12), at each point of a removal curve; epsilon = 1, delta = 1e-6. At 1 a bound says "
+            "nothing.",
     defaults={
         "sets": ["digits_parity", "digits_1v9", "digits_3v8", *TABULAR], "epsilon": 1.0, "delta": 1e-6,
         "digits_share": 0.08, "table_rows": 4000, "table_C": 100.0, "table_share": 0.4,

@@ -156,12 +156,10 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 X1 = Card(
     id=CARD, title="Chebyshev moment matching: error over the number of records",
-    caption=(
-        "Mean smooth-query distance d_k between the private density and the data, over n, for smoothness k and "
-        "dimension d (epsilon = 1, delta = 1e-6, tight noise). Exact distances where they can be computed, else the "
-        "cosine lower bound; bars: one standard error over trials. Dashed: the slope of the theorem's noise term on "
-        "the same n; dotted: the asymptotic slope -min(1, k/d)."
-    ),
+    caption="Mean smooth-query distance d_k between the private density and the data, over n, for smoothness k and "
+            "dimension d (epsilon = 1, delta = 1e-6, tight noise). Exact distances where they can be computed, else "
+            "the cosine lower bound; bars: one standard error over trials. Dashed: the slope of the theorem's noise "
+            "term on the same n; dotted: the asymptotic slope -min(1, k/d).",
     defaults={"trials": 10, "populations": ("beta", "atoms"), "grid": GRID, "exact_records": EXACT_RECORDS},
     parts=parts, run=run, tables=tables, figure=figure,
 )  # fmt: skip

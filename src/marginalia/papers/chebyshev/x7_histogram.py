@@ -133,10 +133,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 X7 = Card(
     id=CARD, title="Chebyshev moment matching beside Gaussian histograms",
-    caption=(
-        "Mean error (exact d_k on the line, cosine lower bound in the plane) at epsilon = 1: on the same grid, and "
-        "beside a dyadic tree on the line with its best number of levels in hindsight. Bars: one standard error."
-    ),
+    caption="Mean error (exact d_k on the line, cosine lower bound in the plane) at epsilon = 1: on the same grid, and "
+            "beside a dyadic tree on the line with its best number of levels in hindsight. Bars: one standard error.",
     defaults={
         "trials": 10, "grid_cases": GRID_CASES, "tree_records": (400, 1600, 10_000), "levels": (5, 7, 9),
         "largest_degree": 300,

@@ -176,11 +176,10 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 X8 = Card(
     id=CARD, title="Chebyshev moment matching on real tables",
-    caption=(
-        "Smooth error (cosine lower bound of d_2 between density and training rows) and AUC of a quadratic logistic "
-        "regression trained on the weighted density and tested on held-out real rows, over epsilon; beside Gaussian "
-        "histograms on b bins an axis. Bars: one standard error over splits; black line: trained on the real rows."
-    ),
+    caption="Smooth error (cosine lower bound of d_2 between density and training rows) and AUC of a quadratic "
+            "logistic regression trained on the weighted density and tested on held-out real rows, over epsilon; "
+            "beside Gaussian histograms on b bins an axis. Bars: one standard error over splits; black line: trained "
+            "on the real rows.",
     defaults={
         "trials": 10, "column_sets": tuple(COLUMNS), "epsilons": (0.25, 0.5, 1.0, 2.0, 4.0), "smoothness": (1, 2, 3),
         "bins": (8, 16, 0),

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from marginalia.data.table import Table
-from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, frame, part_values
-from marginalia.papers.reduced_space.data import SETS, one_part_a_split, split
+from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables, part_values
+from marginalia.papers.form import as_frame
+from marginalia.papers.reduced_space.runs import SETS, one_part_a_split, split
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import laplace
 from marginalia.reporting.means import beside_real, mean_table
 from marginalia.reporting.panels import curve, drawing, log_axis, look, rows_where
 from marginalia.sweep.metrics import marginal_error, roc_auc
 from marginalia.sweep.seeds import seed_of
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 CARD = "reduced_space_epsilon"
 TRIPLES = 100
@@ -42,20 +41,20 @@ ARMS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
-    """Return one row for each arm and epsilon, and those of the real rows and of independent columns."""
+@as_frame
+def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
+    """Yield one row for each arm and epsilon, and those of the real rows and of independent columns."""
     name, number = part_values(part)
     trial = int(number)
     train, test = split(name, trial, root_seed, data)
     where = {"dataset": name, "trial": trial}
-    rows = [{**where, "arm": "real", "epsilon": np.inf, **_quality(train, train, test)}]
+    yield {**where, "arm": "real", "epsilon": np.inf, **_quality(train, train, test)}
     for epsilon in map(float, settings["epsilons"]):
         seed = seed_of(root_seed, CARD, name, trial, epsilon)
         arms = {"independent": _independent(train, test, epsilon, seed)}
         for arm in settings["arms"]:
             arms |= _fitted(arm, train, test, epsilon, seed)
-        rows += [{**where, "arm": arm, "epsilon": epsilon, **quality} for arm, quality in arms.items()]
-    return frame(rows)
+        yield from ({**where, "arm": arm, "epsilon": epsilon, **quality} for arm, quality in arms.items())
 
 
 def _fitted(arm: str, train: Table, test: Table, epsilon: float, seed: int) -> dict[str, dict[str, float]]:
@@ -72,16 +71,12 @@ def _fitted(arm: str, train: Table, test: Table, epsilon: float, seed: int) -> d
     error = np.abs(family.sums(rows.codes) - family.sums(train.codes)) / train.n_rows
     quality = {
         arm: {
-            **_quality(rows, train, test),
-            "max_error": float(error.max()),
-            "mean_error": float(error.mean()),
-            "optimum": model.optimum_,
-            "certificate": model.certificate(table=rows),
+            **_quality(rows, train, test), "max_error": float(error.max()), "mean_error": float(error.mean()),
+            "optimum": model.optimum_, "certificate": model.certificate(table=rows),
             "distinct_rows": float(len(np.unique(rows.codes, axis=0))),
-            "epsilon_spent": model.ledger_.epsilon(model.delta),
-            "seconds": seconds,
+            "epsilon_spent": model.ledger_.epsilon(model.delta), "seconds": seconds,
         }
-    }
+    }  # fmt: skip
     if arm == "tree, lp":
         tree = tree_measure(family, model.averages_, model.scale_)
         drawn = Table(tree.sample(train.n_rows, np.random.default_rng(seed)), train.domain)
@@ -94,12 +89,9 @@ def _independent(train: Table, test: Table, epsilon: float, seed: int) -> dict[s
     p = len(train.domain)
     rng = np.random.default_rng(seed)
     means = laplace(
-        lambda: train.codes.mean(axis=0),
-        sensitivity=p / train.n_rows,
-        scale=p / (train.n_rows * epsilon),
-        ledger=Ledger("replace_one"),
-        rng=rng,
-    )
+        lambda: train.codes.mean(axis=0), sensitivity=p / train.n_rows, scale=p / (train.n_rows * epsilon),
+        ledger=Ledger("replace_one"), rng=rng,
+    )  # fmt: skip
     rows = Table((rng.random((train.n_rows, p)) < np.clip(means, 0, 1)).astype(int), train.domain)
     return _quality(rows, train, test)
 
@@ -130,22 +122,17 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     return {CARD: means, f"{CARD}_auc": beside_real(rows, "dataset", "arm"), "reduced_space_claims": claims(means)}
 
 
-def claims(means: Frame) -> Frame:
-    """Test every claim cell by cell: a table at an epsilon.
+@as_frame
+def claims(means: Frame) -> Iterator[Record]:
+    """Test every claim cell by cell, a table at an epsilon: where it held, and by which share the worst one misses."""
 
-    Returns
-    -------
-    DataFrame
-        ``id, claim, tested, held, worst``: numbers of cells, and by which share the worst one misses (0: none does).
-    """
-
-    def cells(arm: str, metric: str) -> pd.Series:
+    def cells(arm: str, metric: str) -> Any:
         return rows_where(means, arm=arm).set_index(["dataset", "epsilon"])[metric]
 
-    def at(epsilon: float, arm: str) -> pd.Series:
+    def at(epsilon: float, arm: str) -> Any:
         return rows_where(means, arm=arm, epsilon=epsilon).set_index("dataset")["max_error"].filter(WIDE)
 
-    def on_adult(arm: str) -> pd.Series:
+    def on_adult(arm: str) -> Any:
         return cells(arm, "auc")[lambda auc: auc.index.get_level_values("dataset").str.startswith("adult")]
 
     finite = means.loc[np.isfinite(means["epsilon"]), "epsilon"]
@@ -153,28 +140,22 @@ def claims(means: Frame) -> Frame:
     share = 2 * low / high  # noise shrinks by low/high; twice that still counts as following it
     spent = cells("published, uniform, lp", "epsilon_spent")
     asked = spent.index.get_level_values("epsilon")
-    return frame(
-        [
-            _verdict("C2a", "uniform points: the largest error does not follow the noise as epsilon grows",
-                     share * at(low, "uniform, lp"), at(high, "uniform, lp")),
-            _verdict("C2b", "points from the released tree: it does", at(high, "tree, lp"),
-                     share * at(low, "tree, lp")),
-            _verdict("C5a", "maxent is at least as good as the LP in total variation of triples",
-                     cells("tree, maxent", "tv3"), cells("tree, lp", "tv3")),
-            _verdict("C5b", "maxent is at least as good as the LP in AUC on Adult",
-                     on_adult("tree, lp"), on_adult("tree, maxent")),
-            _verdict("C5c", "the L1 fit is at least as good as the LP in mean error",
-                     cells("tree, l1", "mean_error"), cells("tree, lp", "mean_error")),
-            _verdict("C6", "the published noise spends half of epsilon", spent / asked, 0 * spent + LARGEST_SHARE),
-        ]
-    )  # fmt: skip
-
-
-def _verdict(identity: str, claim: str, smaller: pd.Series, larger: pd.Series) -> dict[str, Any]:
-    smaller, larger = smaller.align(larger, join="inner")
-    excess = (smaller / larger - 1).to_numpy(dtype=float)
-    worst = float(max(0.0, excess.max())) if excess.size else float("nan")
-    return {"id": identity, "claim": claim, "tested": excess.size, "held": int((excess <= 0).sum()), "worst": worst}
+    for identity, claim, smaller, larger in (
+        ("C2a", "uniform points: the largest error does not follow the noise as epsilon grows",
+         share * at(low, "uniform, lp"), at(high, "uniform, lp")),
+        ("C2b", "points from the released tree: it does", at(high, "tree, lp"), share * at(low, "tree, lp")),
+        ("C5a", "maxent is at least as good as the LP in total variation of triples",
+         cells("tree, maxent", "tv3"), cells("tree, lp", "tv3")),
+        ("C5b", "maxent is at least as good as the LP in AUC on Adult",
+         on_adult("tree, lp"), on_adult("tree, maxent")),
+        ("C5c", "the L1 fit is at least as good as the LP in mean error",
+         cells("tree, l1", "mean_error"), cells("tree, lp", "mean_error")),
+        ("C6", "the published noise spends half of epsilon", spent / asked, 0 * spent + LARGEST_SHARE),
+    ):  # fmt: skip
+        smaller, larger = smaller.align(larger, join="inner")
+        excess = (smaller / larger - 1).to_numpy(dtype=float)
+        worst = float(max(0.0, excess.max())) if excess.size else float("nan")
+        yield {"id": identity, "claim": claim, "tested": excess.size, "held": int((excess <= 0).sum()), "worst": worst}
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
@@ -195,17 +176,11 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 EPSILON = Card(
-    id=CARD,
-    title="Reduced space on real Boolean tables",
-    caption=(
-        "AUC of a logistic regression on synthetic rows, tested on held-out real rows, and mean total variation over "
-        "pairs, over epsilon. Arms: family and calibration (default: tight parities), sampling measure, fit. Bars: one "
-        "standard error over splits; black line: trained on the real rows. Gaussian noise is (epsilon, 1e-6)-DP, all "
-        "others are purely epsilon-DP."
-    ),
-    defaults={
-        "trials": 5, "sets": SETS, "epsilons": (0.5, 1.0, 2.0, 4.0, 8.0), "arms": tuple(ARMS),
-    },
-    parts=one_part_a_split, run=run, tables=tables, figure=figure,
-    datasets=SETS,
+    id=CARD, title="Reduced space on real Boolean tables",
+    caption="AUC of a logistic regression on synthetic rows, tested on held-out real rows, and mean total variation "
+            "over pairs, over epsilon. Arms: family and calibration (default: tight parities), sampling measure, fit. "
+            "Bars: one standard error over splits; black line: trained on the real rows. Gaussian noise is (epsilon, "
+            "1e-6)-DP, all others are purely epsilon-DP.",
+    defaults={"trials": 5, "sets": SETS, "epsilons": (0.5, 1.0, 2.0, 4.0, 8.0), "arms": tuple(ARMS)},
+    parts=one_part_a_split, run=run, tables=tables, figure=figure, datasets=SETS,
 )  # fmt: skip

@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
 
 import numpy as np
 
-from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, frame
-from marginalia.papers.reduced_space.accuracy import ARMS, error_beside_bounds, one_run, summary
-from marginalia.papers.reduced_space.data import half_and_half
+from marginalia.papers.card import Card, Folders, Record, Settings
+from marginalia.papers.form import as_frame
+from marginalia.papers.reduced_space.runs import ARMS, error_beside_bounds, half_and_half, one_run, summary
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
 CARD = "reduced_space_f"
 
 
-def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
-    """Return one row for each order, trial and arm, at one number of attributes."""
-    p, rows = int(part), []
+@as_frame
+def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
+    """Yield one row for each order, trial and arm, at one number of attributes."""
+    p = int(part)
     for order, trial in product(settings["orders"], range(settings["trials"])):
         key = (root_seed, CARD, p, order, trial)
         codes = half_and_half(settings["records"], p, np.random.default_rng(seed_sequence(*key)))
         for name, arm in ARMS.items():
             fit = one_run(codes, order=order, seed=seed_of(*key, name), space="cube", **arm)
-            rows.append({"arm": name, "p": p, "order": order, "trial": trial, **fit})
-    return frame(rows)
-
-
-def figure(tables: Tables, settings: Settings) -> Figure:
-    """Draw error, certificate and 8δ over |F|."""
-    return error_beside_bounds(tables[CARD].sort_values("n_functions"), "n_functions", "released averages |F|")
+            yield {"arm": name, "p": p, "order": order, "trial": trial, **fit}
 
 
 F = Card(
-    id=CARD,
-    title="Reduced space: error over the number of functions",
+    id=CARD, title="Reduced space: error over the number of functions",
     caption="Largest error over the whole cube at n = 10,000 and epsilon = 1, over the number of released averages.",
     defaults={"trials": 20, "records": 10_000, "attributes": (6, 8, 10, 12), "orders": (1, 2, 3)},
-    parts=lambda settings: list(map(str, settings["attributes"])),
-    run=run,
+    parts=lambda settings: list(map(str, settings["attributes"])), run=run,
     tables=lambda rows, settings: {CARD: summary(rows, ["arm", "p", "order", "n_functions"])},
-    figure=figure,
-)
+    figure=lambda tables, settings: error_beside_bounds(tables[CARD], "n_functions", "released averages |F|"),
+)  # fmt: skip

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 
-from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, frame, part_values
-from marginalia.papers.reduced_space.data import SETS, one_part_a_split, split
+from marginalia.papers.card import Card, Figure, Folders, Record, Settings, Tables, part_values
+from marginalia.papers.form import as_frame
+from marginalia.papers.reduced_space.runs import SETS, one_part_a_split, split
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import laplace
 from marginalia.privacy.relation import Relation
@@ -15,14 +16,12 @@ from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import curve, drawing, look, rows_where
 from marginalia.sweep.seeds import seed_sequence
 
-if TYPE_CHECKING:
-    from marginalia.synthesis.reduced_space.sampling import AnyExplicit
-
 CARD = "reduced_space_kappa"
 
 
-def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
-    """Return κ and the noise-free optimum of every measure built from one release."""
+@as_frame
+def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
+    """Yield κ and the noise-free optimum of every measure built from one release."""
     from marginalia.synthesis.reduced_space import sampling
     from marginalia.synthesis.reduced_space.column_generation import fit_columns
     from marginalia.synthesis.reduced_space.families import Family
@@ -41,21 +40,19 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
     averages = laplace(exact, sensitivity=sensitivity, scale=scale, ledger=Ledger("replace_one"), rng=rng)
     uniform = sampling.TreeMeasure.uniform(family.sizes)
     product = sampling.product_measure(family, averages)
-    measures: dict[str, AnyExplicit] = {
+    measures: dict[str, sampling.AnyExplicit] = {
         "uniform": uniform,
         "product": product,
         "half product, half uniform": sampling.MixtureMeasure(((0.5, product), (0.5, uniform))),
         "tree": sampling.tree_measure(family, averages, scale),
         "default mixture": sampling.released_measure("tree", family, averages, scale),
     }
-    rows = []
     for title, measure in measures.items():
         kappa = sampling.renyi_condition_number(train, measure)
         for m in settings["points"]:
             space = Pool(family, measure.sample(m, rng))
             optimum = fit_columns(space, exact, loss="chebyshev", gap=1e-4, rng=rng).value
-            rows.append({"dataset": name, "measure": title, "m": m, "trial": trial, "kappa": kappa, "optimum": optimum})
-    return frame(rows)
+            yield {"dataset": name, "measure": title, "m": m, "trial": trial, "kappa": kappa, "optimum": optimum}
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
@@ -70,18 +67,11 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 KAPPA = Card(
-    id=CARD,
-    title="Reduced space: which measure to draw the points from",
-    caption=(
-        "Noise-free LP optimum over the number of points m, for measures built from one release at epsilon = 1, with "
-        "their Rényi condition number κ. It reads the private rows: an evaluation, not a release."
-    ),
-    defaults={
-        "trials": 2, "sets": ("adult_bool20", "compas_bool13"), "epsilon": 1.0, "points": (300, 1000, 3000, 10_000),
-    },
-    parts=one_part_a_split,
-    run=run,
+    id=CARD, title="Reduced space: which measure to draw the points from",
+    caption="Noise-free LP optimum over the number of points m, for measures built from one release at epsilon = 1, "
+            "with their Rényi condition number κ. It reads the private rows: an evaluation, not a release.",
+    defaults={"trials": 2, "sets": SETS[:2], "epsilon": 1.0, "points": (300, 1000, 3000, 10_000)},
+    parts=one_part_a_split, run=run,
     tables=lambda rows, settings: {CARD: mean_table(rows, ["dataset", "measure", "m"], ["kappa", "optimum"])},
-    figure=figure,
-    datasets=SETS[:2],
+    figure=figure, datasets=SETS[:2],
 )  # fmt: skip

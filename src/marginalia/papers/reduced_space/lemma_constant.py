@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
-from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, frame
+from marginalia.papers.card import Card, Figure, Folders, Record, Settings, Tables
+from marginalia.papers.form import as_frame
 from marginalia.reporting.panels import DASHED, bars, drawing
 
 CARD = "reduced_space_lemma"
 
 
-def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
-    """Return exact failure probabilities: independent bits, so a product of binomial laws."""
+@as_frame
+def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
+    """Yield exact failure probabilities: independent bits, so a product of binomial laws."""
     from scipy.stats import binom
 
     p, gamma, accuracy = int(part), settings["gamma"], settings["accuracy"]
     functions = p + 1  # the constant counts in |F|
     lemmas = {"as printed": math.log(functions / gamma), "repaired": 2 * math.log(2 * functions / gamma)}
-    rows = []
     # ±1-valued averages move twice as fast as shares
     for values, width in (("±1", accuracy / 2), ("0/1", accuracy)):
         for lemma, L in lemmas.items():
             n = math.ceil(L / accuracy**2)
             low, high = math.ceil(n * (0.5 - width)) - 1, math.floor(n * (0.5 + width))
             inside = binom.cdf(high, n, 0.5) - binom.cdf(low, n, 0.5)
-            rows.append({"bits": p, "values": values, "lemma": lemma, "n": n, "allowed": gamma,
-                         "failure": 1 - inside**p})  # fmt: skip
-    return frame(rows)
+            yield {"bits": p, "values": values, "lemma": lemma, "n": n, "allowed": gamma, "failure": 1 - inside**p}
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
@@ -41,15 +41,10 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 LEMMA = Card(
-    id=CARD,
-    title="Reduced space: the sampling lemma's constant",
-    caption=(
-        "Exact probability that some average of fair bits errs by more than δ = 0.1 with the number of records that "
-        "Lemma 3.2 asks for at γ = 0.1, as printed and with Hoeffding's constant for functions in [-1, 1]."
-    ),
+    id=CARD, title="Reduced space: the sampling lemma's constant",
+    caption="Exact probability that some average of fair bits errs by more than δ = 0.1 with the number of records "
+            "that Lemma 3.2 asks for at γ = 0.1, as printed and with Hoeffding's constant for functions in [-1, 1].",
     defaults={"bits": (20, 210), "gamma": 0.1, "accuracy": 0.1},
-    parts=lambda settings: list(map(str, settings["bits"])),
-    run=run,
-    tables=lambda rows, settings: {CARD: rows},
-    figure=figure,
-)
+    parts=lambda settings: list(map(str, settings["bits"])), run=run,
+    tables=lambda rows, settings: {CARD: rows}, figure=figure,
+)  # fmt: skip
