@@ -1,14 +1,10 @@
-"""From raw values to codes: public bins, public labels, and the published recipes' ranks.
-
-Nothing here looks at the data to decide where a bin ends, except `dense_rank`, which exists to reproduce published
-files (its domain is then the set of values that occur: a flaw of those files, see ``docs/datasets.md``).
-"""
+"""From raw values to codes by public bins and labels: nothing here looks at the data to decide where a bin ends."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,42 +21,17 @@ Files = Mapping[str, Path]  # role in the entry -> checked local file
 
 
 def bin_codes(
-    values: ArrayLike,
-    edges: Sequence[float],
-    *,
-    closed: Literal["left", "right"] = "left",
-    open_ended: bool = False,
-    name: str = "values",
+    values: ArrayLike, edges: Sequence[float], *, open_ended: bool = False, name: str = "values"
 ) -> NDArray[np.int64]:
-    """Return the bin of each value; order-preserving.
+    """Return the left-closed bin of each value, from 0 to ``len(edges) - 2``.
 
-    Parameters
-    ----------
-    values : array-like of float, shape (n,)
-        No NaN.
-    edges : sequence of float, ascending
-        ``len(edges) - 1`` bins.
-    closed : {"left", "right"}
-        Which end belongs to the bin. Right-closed bins include the lowest edge too (as ``pandas.cut`` can).
-    open_ended : bool
-        Put values beyond the outer edges into the outer bins instead of refusing them.
-    name : str
-        Named in error messages.
+    Values beyond the outer edges are refused, with their row, or fall into the outer bins where these are `open_ended`.
 
-    Raises
-    ------
-    InputError
-        A value outside the edges (unless `open_ended`), with its row.
-
-    Examples
-    --------
     >>> bin_codes([18, 30, 64], [0, 30, 65])
     array([0, 1, 1])
     """
     values = np.asarray(values, dtype=np.float64)
-    codes = np.searchsorted(edges, values, side="right" if closed == "left" else "left") - 1
-    if closed == "right":
-        codes[values == edges[0]] = 0
+    codes = np.searchsorted(edges, values, side="right") - 1
     last = len(edges) - 2
     outside = np.flatnonzero((codes < 0) | (codes > last) | np.isnan(values))
     if outside.size and (not open_ended or np.isnan(values[outside]).any()):
@@ -98,17 +69,6 @@ def label_codes(values: ArrayLike, labels: Sequence[str], *, name: str = "values
             f"{', '.join(labels[:8])}{', ...' if len(labels) > 8 else ''}"
         )
     return codes
-
-
-def dense_rank(values: ArrayLike) -> NDArray[np.int64]:
-    """Return the rank of each value among the distinct values that occur, from 0.
-
-    The coding of the excess-risk paper's files: the domain depends on the (private) data.
-
-    >>> dense_rank([70, 20, 70, 33])
-    array([2, 0, 2, 1])
-    """
-    return np.unique(np.asarray(values), return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
 def column_codes(raw: pd.Series[Any], column: Column) -> NDArray[np.int64]:

@@ -1,6 +1,6 @@
-"""How our codings of the raw files agree with the published coded files; writes the tables of ``docs/datasets.md``.
+"""How our codings of the raw files agree with the published coded files: ``python docs/agreement.py``.
 
-Run ``python -m marginalia.data.agreement docs/datasets.md`` with the data files at hand (``MARGINALIA_MIRROR``).
+Writes the generated parts of ``docs/datasets.md``; needs the data files (``MARGINALIA_MIRROR``).
 
 The recipes of the excess-risk paper's files (Zhou et al.) are documented nowhere; `dpml_adult`, `dpml_compas` and
 `dpml_dutch` reproduce the files exactly, up to a relabelling of categories. Their codes are dense ranks, so the domain
@@ -9,25 +9,21 @@ depends on which values occur: for comparison with published numbers only, never
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 
 from marginalia.data import catalog
 from marginalia.data.datasets import load, reader_module
-from marginalia.data.discretize import bin_codes, dense_rank
 from marginalia.data.download import fetch
 from marginalia.data.files import write_text
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
+PAGE = Path(__file__).with_name("datasets.md")
 _ADULT_RANGES = {"fnlwgt": (10_000, 1_500_000), "capital-gain": (0, 100_000), "capital-loss": (0, 5_000)}
 _JUVENILE = ["juv_fel_count", "juv_misd_count", "juv_other_count"]
 _COMPAS_COLUMNS = ["race", "age", "sex", *_JUVENILE, "priors_count", "c_charge_degree", "two_year_recid"]
@@ -42,39 +38,26 @@ _LAW_TEXT = (
 
 
 def dpml_adult(raw: pd.DataFrame) -> pd.DataFrame:
-    """Code raw Adult as the excess-risk paper did.
-
-    Three columns in 100 equal right-closed bins, `education` dropped, then every column the dense rank of what occurs.
-
-    >>> columns = ["age", "education", "fnlwgt", "capital-gain", "capital-loss"]
-    >>> dpml_adult(pd.DataFrame([[39, "HS-grad", 77516, 2174, 0], [28, "HS-grad", 338409, 0, 0]], columns=columns))
-       age  fnlwgt  capital-gain  capital-loss
-    0    1       0             1             0
-    1    0       1             0             0
-    """
+    """Code raw Adult: `education` dropped, three columns in 100 right-closed bins, then ranks of what occurs."""
     codes = raw.drop(columns="education")
     for name, (low, high) in _ADULT_RANGES.items():
-        codes[name] = bin_codes(codes[name], np.linspace(low, high, 101).tolist(), closed="right", name=name)
+        codes[name] = pd.cut(codes[name], np.linspace(low, high, 101), include_lowest=True, labels=False)
     return codes.apply(dense_rank)
 
 
 def dpml_compas(raw: pd.DataFrame) -> pd.DataFrame:
-    """Code raw COMPAS as the excess-risk paper did: dense ranks of nine raw columns, numbers by size.
-
-    >>> raw = pd.DataFrame({name: ["9", "10", "9"] for name in _COMPAS_COLUMNS})
-    >>> dpml_compas(raw)["age"].tolist()
-    [0, 1, 0]
-    """
+    """Code raw COMPAS: dense ranks of nine raw columns, numbers by size."""
     return raw[_COMPAS_COLUMNS].apply(_numbers_if_possible).apply(dense_rank)
 
 
 def dpml_dutch(raw: pd.DataFrame) -> pd.DataFrame:
-    """Code the raw Dutch census as the excess-risk paper did: a relabelling of every column.
-
-    >>> dpml_dutch(pd.DataFrame({"Marital_status": [4, 1]}))["marital_status"].tolist()
-    [1, 0]
-    """
+    """Code the raw Dutch census: a relabelling of every column."""
     return raw.rename(columns={"Marital_status": "marital_status"}).apply(dense_rank)
+
+
+def dense_rank(values: ArrayLike) -> NDArray[np.int64]:
+    """Return the rank of each value among the distinct values that occur, from 0."""
+    return np.unique(np.asarray(values), return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
 def _numbers_if_possible(column: pd.Series) -> pd.Series:
@@ -83,19 +66,7 @@ def _numbers_if_possible(column: pd.Series) -> pd.Series:
 
 
 def compare(ours: ArrayLike, published: ArrayLike) -> str:
-    """Say how two codings of the same rows relate.
-
-    Returns
-    -------
-    str
-        ``identical``, ``relabelled`` (one to one), ``coarser`` or ``finer`` (ours is a function of the other, or the
-        other of ours), ``different``.
-
-    Examples
-    --------
-    >>> compare([0, 0, 1], [0, 1, 2])
-    'coarser'
-    """
+    """Say how two codings of the same rows relate: `coarser` means that ours is a function of the other."""
     ours, published = np.asarray(ours), np.asarray(published)
     if np.array_equal(ours, published):
         return "identical"
@@ -106,13 +77,13 @@ def compare(ours: ArrayLike, published: ArrayLike) -> str:
     return "coarser" if by_published else "finer" if by_ours else "different"
 
 
-def _raw_frame(name: str) -> pd.DataFrame:
+def raw_frame(name: str) -> pd.DataFrame:
     """Return the raw rows behind the catalogue's `adult`, `compas`, `law` or `dutch`."""
     entry = catalog.entry(name)
     return import_module(reader_module(name)).read(entry, {role: fetch(file) for role, file in entry.files.items()})
 
 
-def _column_agreement(
+def column_agreement(
     house_name: str, published_name: str, recipe: Callable[[pd.DataFrame], pd.DataFrame] | None
 ) -> pd.DataFrame:
     """Compare a published file with the recipe and with the house coding, column by column, on the same rows.
@@ -120,7 +91,7 @@ def _column_agreement(
     Without a `recipe`, the house coding itself is the recipe.
     """
     house, published = load(house_name).table, load(published_name).table
-    recoded = house.to_frame() if recipe is None else recipe(_raw_frame(house_name))
+    recoded = house.to_frame() if recipe is None else recipe(raw_frame(house_name))
     return pd.DataFrame(
         {
             "published file": published_name,
@@ -134,7 +105,7 @@ def _column_agreement(
     )
 
 
-def _law_agreement() -> tuple[dict[str, int], pd.DataFrame]:
+def law_agreement() -> tuple[dict[str, int], pd.DataFrame]:
     """Compare raw Law school with the published file, whose rows are more and in another order.
 
     Rows can only be matched as multisets. Among the white students both files hold as many rows, so dense ranks within
@@ -143,7 +114,7 @@ def _law_agreement() -> tuple[dict[str, int], pd.DataFrame]:
     """
     table, house = load("law@dpml").table, load("law").table.domain
     published = table.to_frame()
-    raw = _raw_frame("law").rename(columns=_LAW_NAMES)[list(published.columns)]
+    raw = raw_frame("law").rename(columns=_LAW_NAMES)[list(published.columns)]
     white_raw, white_published = raw[raw["race"] == 1], published[published["race"] == 1]
     ranks, published_ranks = white_raw.apply(dense_rank), white_published.apply(dense_rank)
     value_of = {
@@ -186,26 +157,22 @@ def _in_common(a: pd.DataFrame, b: pd.DataFrame) -> int:
     return (rows[0] & rows[1]).total()
 
 
-def _agreement_markdown() -> str:
-    """Return the agreement tables of the documentation page, computed from the data files."""
+def agreement_markdown() -> str:
+    """Return the agreement tables of the page, computed from the data files."""
     columns = pd.concat(
         [
-            _column_agreement("adult", "adult@clean", None),
-            _column_agreement("adult", "adult@dpml", dpml_adult),
-            _column_agreement("compas", "compas@dpml", dpml_compas),
-            _column_agreement("dutch", "dutch@dpml", dpml_dutch),
+            column_agreement("adult", "adult@clean", None),
+            column_agreement("adult", "adult@dpml", dpml_adult),
+            column_agreement("compas", "compas@dpml", dpml_compas),
+            column_agreement("dutch", "dutch@dpml", dpml_dutch),
         ]
     )
-    counts, law = _law_agreement()
+    counts, law = law_agreement()
     return "\n\n".join([_markdown(columns), _LAW_TEXT.format(**counts), _markdown(law)])
 
 
 def catalogue_markdown() -> str:
-    """Return the list of data sets of the documentation page, from the catalogue alone.
-
-    >>> print(catalogue_markdown().splitlines()[0])
-    | id | what | tasks and targets | rows | domain |
-    """
+    """Return the list of data sets of the page, from the catalogue alone."""
     return _markdown(
         pd.DataFrame(
             {
@@ -229,11 +196,7 @@ def _markdown(frame: pd.DataFrame) -> str:
 
 
 def rewrite(text: str, sections: Mapping[str, str]) -> str:
-    """Return `text` with the parts between ``<!-- NAME: begin -->`` and ``<!-- NAME: end -->`` replaced.
-
-    >>> rewrite("<!-- a: begin -->old<!-- a: end -->", {"a": "new"}).splitlines()
-    ['<!-- a: begin -->', 'new', '<!-- a: end -->']
-    """
+    """Return `text` with the parts between ``<!-- NAME: begin -->`` and ``<!-- NAME: end -->`` replaced."""
     for name, content in sections.items():
         before, rest = text.split(f"<!-- {name}: begin -->", 1)
         after = rest.split(f"<!-- {name}: end -->", 1)[1]
@@ -242,6 +205,5 @@ def rewrite(text: str, sections: Mapping[str, str]) -> str:
 
 
 if __name__ == "__main__":
-    page = Path(sys.argv[1])
-    parts = {"catalogue": catalogue_markdown(), "agreement": _agreement_markdown()}
-    write_text(page, rewrite(page.read_text(encoding="utf-8"), parts))
+    parts = {"catalogue": catalogue_markdown(), "agreement": agreement_markdown()}
+    write_text(PAGE, rewrite(PAGE.read_text(encoding="utf-8"), parts))

@@ -1,15 +1,19 @@
 """The published coded files, re-derived from the raw ones, and the page that reports it."""
 
+import importlib.util
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from marginalia.data import agreement
-from marginalia.data.agreement import catalogue_markdown, compare, rewrite
 from marginalia.data.datasets import load
 
-PAGE = Path(__file__).parents[2] / "docs" / "datasets.md"
+spec = importlib.util.spec_from_file_location("agreement", Path(__file__).parents[2] / "docs" / "agreement.py")
+agreement = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(agreement)
+compare, rewrite = agreement.compare, agreement.rewrite
 
 
 def test_compare_knows_its_five_answers():
@@ -19,6 +23,14 @@ def test_compare_knows_its_five_answers():
     assert compare([0, 0, 1, 0], base) == "coarser"
     assert compare([0, 1, 2, 3], base) == "finer"
     assert compare([0, 0, 1, 1], base) == "different"
+
+
+@given(st.lists(st.floats(-10, 10), min_size=1))
+def test_dense_ranks_are_contiguous_and_keep_order(values):
+    codes = agreement.dense_rank(values)
+    assert sorted(set(codes.tolist())) == list(range(len(set(values))))
+    for i, j in zip(range(len(values)), range(1, len(values)), strict=False):
+        assert (values[i] < values[j]) == (codes[i] < codes[j])
 
 
 def test_generated_parts_of_a_page_are_replaced():
@@ -49,7 +61,7 @@ def test_house_adult_is_adult_clean_code_by_code(real):
     ],
 )
 def test_recipes_reproduce_the_published_files_row_by_row(real, name, recipe, rows):
-    recoded, published = recipe(agreement._raw_frame(name)), load(f"{name}@dpml").table
+    recoded, published = recipe(agreement.raw_frame(name)), load(f"{name}@dpml").table
     assert len(recoded) == published.n_rows == rows
     assert list(recoded.columns) == list(published.domain.names)
     for column in published.domain.names:
@@ -61,12 +73,12 @@ def test_recipes_reproduce_the_published_files_row_by_row(real, name, recipe, ro
 
 @pytest.mark.parametrize(("name", "recipe"), [("compas", agreement.dpml_compas), ("dutch", agreement.dpml_dutch)])
 def test_house_codings_lose_only_what_their_public_bins_merge(real, name, recipe):
-    columns = agreement._column_agreement(name, f"{name}@dpml", recipe)
+    columns = agreement.column_agreement(name, f"{name}@dpml", recipe)
     assert set(columns["house coding"]) <= {"identical", "relabelled", "coarser"}
 
 
 def test_law_differs_in_rows_and_every_row_is_accounted_for(real):
-    rows, columns = agreement._law_agreement()
+    rows, columns = agreement.law_agreement()
     assert (rows["raw_rows"], rows["published_rows"]) == (18692, 20798)
     assert rows["raw_white"] == rows["published_white"] == rows["white_in_common"] == 17491
     assert rows["raw_other"] == 1201
@@ -77,10 +89,10 @@ def test_law_differs_in_rows_and_every_row_is_accounted_for(real):
 
 
 def test_the_page_lists_the_catalogue_as_it_is():
-    text = PAGE.read_text(encoding="utf-8")
-    assert rewrite(text, {"catalogue": catalogue_markdown()}) == text
+    text = agreement.PAGE.read_text(encoding="utf-8")
+    assert rewrite(text, {"catalogue": agreement.catalogue_markdown()}) == text
 
 
 def test_the_page_shows_the_agreement_as_computed(real):
-    text = PAGE.read_text(encoding="utf-8")
-    assert rewrite(text, {"agreement": agreement._agreement_markdown()}) == text
+    text = agreement.PAGE.read_text(encoding="utf-8")
+    assert rewrite(text, {"agreement": agreement.agreement_markdown()}) == text
