@@ -127,7 +127,7 @@ class Domain:
         for zeros in self.structural_zeros:
             sizes = [self[name].size for name in zeros.attributes]
             for cell in zeros.cells:
-                if len(cell) != len(sizes) or not all(0 <= c < m for c, m in zip(cell, sizes, strict=True)):
+                if len(cell) != len(sizes) or not all(c in range(m) for c, m in zip(cell, sizes, strict=True)):
                     raise InputError(f"structural zero {list(cell)} lies outside {list(zeros.attributes)} = {sizes}")
 
     @property
@@ -210,10 +210,7 @@ class Domain:
         keys = ("attributes", "source", "structural_zeros")
         if unknown := set(content) - set(keys):
             raise unknown_name(f"key in {where}", min(unknown), keys)
-        zeros = [
-            StructuralZeros(tuple(z["attributes"]), tuple(map(tuple, z["cells"])))
-            for z in content.get("structural_zeros", ())
-        ]
+        zeros = [_structural_zeros(item, where) for item in content.get("structural_zeros", ())]
         attributes = [_attribute(item, where) for item in content["attributes"]]
         return cls(attributes, source=content.get("source", "declared"), structural_zeros=zeros)
 
@@ -273,3 +270,11 @@ def _attribute(item: Any, where: str) -> Attribute:
         raise InputError(f"{where}: attribute '{item['name']}' needs a size, labels or edges")
     kind = item.get("kind", "numeric" if edges else "categorical")
     return Attribute(str(item["name"]), size, kind, labels, edges)
+
+
+def _structural_zeros(item: Any, where: str) -> StructuralZeros:
+    try:
+        return StructuralZeros(tuple(item["attributes"]), tuple(map(tuple, item["cells"])))
+    except (KeyError, TypeError):
+        need = "needs 'attributes' (names) and 'cells' (lists of codes)"
+        raise InputError(f"{where}: every entry of 'structural_zeros' {need}, got {item!r}") from None
