@@ -6,7 +6,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from marginalia.data.schema import Entry, parse_entry
+from marginalia.data.schema import Column, Entry, parse_entry
 from marginalia.errors import unknown_name
 
 AUTO = ("adult", "compas", "acs_income_lin@dd_ssp", "acs_employment@dd_ssp")
@@ -42,18 +42,8 @@ def entry(name: str) -> Entry:
 def describe(name: str | Entry) -> dict[str, Any]:
     """Return what is publicly known of a data set, as plain data: no file is read or fetched.
 
-    Parameters
-    ----------
-    name : str or Entry
+    `attributes` (name, size, kind) are those that the catalogue itself lists.
 
-    Returns
-    -------
-    dict
-        ``name, description, citation, licence, tasks, rows, domain_source, domain_note, one_hot, files`` and, where
-        the catalogue itself lists them, ``attributes`` (name, size, kind).
-
-    Examples
-    --------
     >>> describe("adult")["tasks"]["logistic"]["target"]
     'income>50K'
     """
@@ -65,9 +55,8 @@ def describe(name: str | Entry) -> dict[str, Any]:
         for role, file in item.files.items()
         for edition in file.editions
     ]
-    content["attributes"] = [
-        {"name": a.name, "size": a.size, "kind": a.kind} for a in (c.attribute() for c in item.attributes)
-    ]
+    attributes = map(Column.attribute, item.attributes)
+    content["attributes"] = [{"name": a.name, "size": a.size, "kind": a.kind} for a in attributes]
     return content
 
 

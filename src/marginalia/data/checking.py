@@ -4,38 +4,23 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.table import read_frame
 from marginalia.errors import InputError
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 _MISSING = ("", "na", "nan", "null", "none")
 
 
 def check(file: str | os.PathLike[str], domain: Domain | str | os.PathLike[str]) -> list[str]:
-    """Return one line for every problem of `file`; an empty list means that it loads.
+    """Return one line for every problem of `file` (CSV with a header line, or Parquet); none means that it loads.
 
-    Parameters
-    ----------
-    file : path-like
-        CSV with a header line, or Parquet (by its ending).
-    domain : Domain or path-like
-        A domain, or its JSON or YAML file.
+    Problems are columns that are missing, unknown or stand twice; and per column how many rows hold no value, text, a
+    fraction or a code outside the domain, with the first such row (rows count from 0, without the header).
 
-    Returns
-    -------
-    list of str
-        Columns that are missing, unknown or stand twice; and per column how many rows hold no value, text, a
-        fraction or a code outside the domain, with the first such row (rows count from 0, without the header).
-
-    Examples
-    --------
     >>> check("no/such/file.csv", Domain.from_sizes({"age": 8}))
     ['cannot read no/such/file.csv: No such file or directory']
     """
@@ -69,8 +54,6 @@ def _read(path: Path) -> tuple[list[str], pd.DataFrame]:
 
 
 def _column_problems(values: pd.Series, attribute: Attribute) -> list[str]:
-    import pandas as pd
-
     text = values.map(str).str.strip()
     missing = (values.isna() | text.str.lower().isin(_MISSING)).to_numpy()
     numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64)

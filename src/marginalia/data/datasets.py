@@ -17,27 +17,14 @@ from marginalia.errors import InputError, unknown_name
 class Dataset:
     """A coded table with its tasks.
 
-    Attributes
-    ----------
-    name : str
-    table : Table
-        All rows; where the split is released, the rows of the training file (all of them).
-    tasks : dict of str to TaskSpec
-        ``linear`` and / or ``logistic``, each with target and columns to drop.
-    released_test : Table or None
-        The test rows that the authors published.
-    entry : Entry
-
-    Examples
-    --------
     >>> load("diabetes").tasks["linear"].target
     'progression'
     """
 
     name: str
-    table: Table
-    tasks: dict[str, TaskSpec]
-    released_test: Table | None
+    table: Table  # all rows; where the split is released, all rows of the training file
+    tasks: dict[str, TaskSpec]  # "linear" and / or "logistic"
+    released_test: Table | None  # the test rows that the authors published
     entry: Entry
 
 
@@ -55,21 +42,10 @@ class Resolution:
 
 
 def load(name: str | Entry) -> Dataset:
-    """Return a data set; its files come from the cache, the mirror or their URLs.
+    """Return a data set of the catalogue, or of the user's own entry; its files come from where `fetch` finds them.
 
-    Parameters
-    ----------
-    name : str or Entry
-        An id of the catalogue, or the user's own entry (`schema.parse_entry`).
+    Raises `InputError` for a file that cannot be had or is corrupt, and for a table that is not what its entry says.
 
-    Raises
-    ------
-    InputError
-        Unknown name; a file that cannot be had (names the three places tried) or is corrupt; a table without its
-        targets; another number of rows than documented.
-
-    Examples
-    --------
     >>> load("breast_cancer").table.n_rows
     569
     """

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 
 from marginalia.data.domain import Domain
 from marginalia.data.schema import Column, Entry
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from numpy.typing import ArrayLike, NDArray
 
 Files = Mapping[str, Path]  # role in the entry -> checked local file
 
@@ -43,20 +41,11 @@ def bin_codes(
 
 
 def label_codes(values: ArrayLike, labels: Sequence[str], *, name: str = "values") -> NDArray[np.int64]:
-    """Return the position of each value in `labels`; compare as text (1.0 is "1").
+    """Return the position of each value in `labels`, compared as text (1.0 is "1"); any other value is refused.
 
-    Raises
-    ------
-    InputError
-        A value that is no label, with its row.
-
-    Examples
-    --------
     >>> label_codes(["no", "yes", "no"], ["yes", "no"])
     array([1, 0, 1])
     """
-    import pandas as pd
-
     values = np.asarray(values, dtype=object)
     which, distinct = pd.factorize(values, use_na_sentinel=False)
     position = {label: code for code, label in enumerate(labels)}
@@ -76,12 +65,9 @@ def column_codes(raw: pd.Series[Any], column: Column) -> NDArray[np.int64]:
 
     Missing values (NaN or empty) count as ``column.missing`` where the entry documents one, else they are refused.
 
-    >>> import pandas as pd
     >>> column_codes(pd.Series([0, 3, None]), Column(name="children", top=2, missing=0))
     array([0, 2, 0])
     """
-    import pandas as pd
-
     empty = (raw.isna() | (raw.astype(str).str.strip() == "")).to_numpy()
     if empty.any():
         if column.missing is None:
@@ -109,18 +95,8 @@ def column_codes(raw: pd.Series[Any], column: Column) -> NDArray[np.int64]:
 
 
 def discretize(frame: pd.DataFrame, entry: Entry) -> Table:
-    """Code raw columns by the public descriptions of a catalogue entry.
+    """Code the raw columns that `entry.attributes` lists, in that order, by their public descriptions.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Raw values; columns that the entry does not list are ignored.
-    entry : Entry
-        Its `attributes` say what to keep, in which order.
-
-    Examples
-    --------
-    >>> import pandas as pd
     >>> from marginalia.data.catalog import entry
     >>> discretize(pd.DataFrame({"sex": ["Male"]}), entry("adult"))
     Traceback (most recent call last):

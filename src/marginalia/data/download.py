@@ -57,23 +57,11 @@ def _mirror() -> Path | None:
 
 
 def fetch(file: File) -> Path:
-    """Return a local path of `file` (or of one of its alternatives) whose content has been checked.
+    """Return a local path of `file`, or of one of its alternatives, whose content has been checked.
 
-    Parameters
-    ----------
-    file : File
-        An absolute ``path`` is the user's own file: only that place is tried.
+    Raises `UnreachableError`, which names the three places tried, and `CorruptFileError` for the mirror's copy or a
+    download; a corrupt file of the cache is fetched again.
 
-    Raises
-    ------
-    UnreachableError
-        Names the three places tried.
-    CorruptFileError
-        A file of the mirror or a download has another hash than the published one. A corrupt file of the cache is
-        fetched again.
-
-    Examples
-    --------
     >>> fetch(File(path=__file__)).name
     'download.py'
     """
@@ -98,15 +86,8 @@ def fetch(file: File) -> Path:
 def find_local(file: File) -> Path | None:
     """Return a checked local copy of `file`, or None where only a download could help.
 
-    Raises
-    ------
-    CorruptFileError
-        The mirror's copy, or the user's own file, has another hash than the published one.
-    UnreachableError
-        The user's own file is missing.
+    An absolute path is the user's own file: only that place is tried.
 
-    Examples
-    --------
     >>> find_local(File(path="no/such/file.csv"))
     """
     if os.path.isabs(file.path):

@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError, unknown_name
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Task = Literal["linear", "logistic"]
 
@@ -87,7 +85,7 @@ class Encoder:
             for name in sorted(self.one_hot - set(domain.names)):
                 raise unknown_name("one-hot attribute", name, domain.names)
         self.matrices: dict[str, NDArray[np.float64]] = {
-            name: _one_hot_matrix(domain[name].size) if name in self.one_hot else _numeric_matrix(domain[name].size)
+            name: np.eye(domain[name].size)[1:] if name in self.one_hot else _numeric_matrix(domain[name].size)
             for name in self.features
         }
         self.matrices[target] = _numeric_matrix(domain[target].size)
@@ -169,29 +167,12 @@ def ztz(
 ) -> NDArray[np.float64]:
     """Return Z'Z from two-way marginals (Prop. 3.2): block (j, k) is A_j M_jk A_k', block (j, j) A_j diag(mu_j) A_j'.
 
-    Parameters
-    ----------
-    marginal : callable
-        ``marginal((j, k))`` gives M_jk, shape (m_j, m_k), exact, estimated or noisy counts. Called once for every
-        pair, j before k in the order of `matrices`.
-    matrices : mapping of str to ndarray of shape (p_j, m_j)
-        A_j of each attribute, such as `Encoder.matrices` (target last).
-    one_way : callable, optional
-        ``one_way(j)`` gives mu_j. Default: the mean of the k-1 pair tables' sums, weighted by 1/m_k, which is the
-        inverse-variance mean when every cell carries the same noise; for consistent marginals the choice is
-        irrelevant. (The authors' code takes the first pair that contains j.)
+    `matrices` holds A_j, shape (p_j, m_j), such as `Encoder.matrices`. ``marginal((j, k))`` gives M_jk, shape
+    (m_j, m_k), as exact, estimated or noisy counts; it is called once for every pair, j before k in this order.
+    ``one_way(j)`` gives mu_j. Default: the mean of the pair tables' sums, weighted by 1/m_k, which is the
+    inverse-variance mean when every cell carries the same noise; for consistent marginals the choice is irrelevant.
+    (The authors' code takes the first pair that contains j.)
 
-    Returns
-    -------
-    ndarray of shape (sum of p_j, sum of p_j), symmetric
-
-    Raises
-    ------
-    InputError
-        A marginal of the wrong shape; fewer than two attributes and no `one_way`.
-
-    Examples
-    --------
     >>> ztz(lambda pair: [[3, 1], [0, 4]], {"smoker": np.array([[-1, 1]]), "ill": np.array([[-1, 1]])})
     array([[8., 6.],
            [6., 8.]])
@@ -220,10 +201,6 @@ def ztz(
         mu = weighted[j] / weight[j] if one_way is None else one_way(j)
         result[block[j], block[j]] = (matrices[j] * mu) @ matrices[j].T
     return result
-
-
-def _one_hot_matrix(size: int) -> NDArray[np.float64]:
-    return np.eye(size)[1:]
 
 
 def _numeric_matrix(size: int) -> NDArray[np.float64]:

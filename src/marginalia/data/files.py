@@ -13,18 +13,8 @@ from marginalia.errors import InputError
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it takes the name `path`, on failure it is removed.
 
-    Parameters
-    ----------
-    path : path-like
-        Missing parent folders are made.
+    Missing parent folders are made; one that cannot be made or written is an `InputError`.
 
-    Raises
-    ------
-    InputError
-        The folder cannot be made or written.
-
-    Examples
-    --------
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with atomic_path(f"{folder}/new/table.csv") as temporary:
     ...         _ = temporary.write_text("a")

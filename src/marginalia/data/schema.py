@@ -199,23 +199,10 @@ class Entry(Strict):
 
 
 def parse_entry(name: str, content: Any, *, folder: Path | None = None) -> Entry:
-    """Return the validated entry `name`.
+    """Return the validated entry `name` from its keys, as read from YAML; name the first that is wrong otherwise.
 
-    Parameters
-    ----------
-    name : str
-    content : mapping
-        The entry's keys, as read from YAML.
-    folder : Path, optional
-        Own data: relative file paths start here. Default: paths are looked up in the cache and the mirror.
+    The relative file paths of own data start at `folder`; without one, paths are looked up in the cache and the mirror.
 
-    Raises
-    ------
-    InputError
-        One line that names the entry and the first key that is wrong, with the nearest valid key.
-
-    Examples
-    --------
     >>> parse_entry("mine", {"fils": {"table": "t.csv"}, "tasks": {"linear": {"target": "y"}}})
     Traceback (most recent call last):
     marginalia.errors.InputError: unknown key of data set 'mine' 'fils'; did you mean 'files'?

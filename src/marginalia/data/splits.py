@@ -32,25 +32,11 @@ def random_split(
     test_fraction: float | None = None,
     train_limit: int | None = None,
 ) -> Split:
-    """Split uniformly at random: the last rows of a seeded permutation are the test rows.
+    """Split uniformly at random, as `seed` and the number of rows decide: the last rows of a permutation are for tests.
 
-    Parameters
-    ----------
-    table : Table
-    seed : int or SeedSequence
-        The split is a function of it and of the number of rows alone.
-    test_size, test_fraction : int or float
-        Exactly one: a number of rows, or a share in (0, 1) that is rounded up.
-    train_limit : int, optional
-        Keep at most this many training rows, the first of the permutation.
+    Give either `test_size`, a number of rows, or `test_fraction`, a share in (0, 1) that is rounded up. At most
+    `train_limit` training rows are kept, the first of the permutation.
 
-    Raises
-    ------
-    InputError
-        A part would be empty.
-
-    Examples
-    --------
     >>> from marginalia.data.domain import Domain
     >>> rows = Table([[c] for c in range(5)], Domain.from_sizes({"a": 5}))
     >>> random_split(rows, seed=0, test_fraction=0.3).test.column("a")

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from marginalia.data.discretize import Files, loader
 from marginalia.data.schema import Entry
 from marginalia.errors import InputError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def read(entry: Entry, files: Files) -> pd.DataFrame:
@@ -48,8 +47,6 @@ load = loader(read)
 
 def _person_file(path: Path, columns: list[str], *, rows: int | None = None) -> pd.DataFrame:
     """Return `columns` of a PUMS person file (``psam_p*.csv``, or the Census Bureau's zip that holds it)."""
-    import pandas as pd
-
     header = pd.read_csv(_member(path), nrows=0).columns
     missing = [name for name in columns if name not in header]
     if missing:

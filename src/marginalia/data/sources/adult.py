@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from marginalia.data.discretize import Files, loader
 from marginalia.data.schema import Entry
 from marginalia.errors import InputError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _COLUMNS = [
     *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship"),
@@ -29,8 +27,6 @@ def read(entry: Entry, files: Files) -> pd.DataFrame:
     >>> read(entry("adult"), {"train": StringIO(row), "test": StringIO(row + ".")})["income>50K"].tolist()
     ['<=50K', '<=50K']
     """
-    import pandas as pd
-
     frame = pd.concat([_read(files["train"]), _read(files["test"])], ignore_index=True)
     frame["income>50K"] = frame["income>50K"].str.rstrip(".")
     return frame
@@ -40,8 +36,6 @@ load = loader(read)
 
 
 def _read(path: Path) -> pd.DataFrame:
-    import pandas as pd
-
     frame = pd.read_csv(path, header=None, skipinitialspace=True, na_filter=False, comment="|")
     if frame.shape[1] != len(_COLUMNS):
         raise InputError(f"{path}: {frame.shape[1]} columns, UCI Adult has {len(_COLUMNS)}")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from marginalia.data.discretize import Files, loader
 from marginalia.data.schema import Entry
 from marginalia.errors import InputError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def read(entry: Entry, files: Files) -> pd.DataFrame:
@@ -28,8 +26,6 @@ def read(entry: Entry, files: Files) -> pd.DataFrame:
     ...     read(entry("law"), {"table": Path(file.name)})["age"].tolist()
     [39]
     """
-    import pandas as pd
-
     path = files["table"]
     lines = path.read_text(encoding="utf-8").splitlines()
     start = next((i for i, line in enumerate(lines) if line.strip().lower() == "@data"), None)

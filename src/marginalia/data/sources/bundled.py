@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas as pd
 
 from marginalia.data.discretize import Files, loader
 from marginalia.data.schema import Entry
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def read(entry: Entry, files: Files) -> pd.DataFrame:

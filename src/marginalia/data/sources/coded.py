@@ -41,8 +41,5 @@ def _domain(entry: Entry, files: dict[str, Path]) -> Domain:
         if name not in domain:
             raise unknown_name(f"attribute under 'kinds' of data set '{entry.name}'", name, domain.names)
     attributes = [Attribute(a.name, a.size, kinds.get(a.name, a.kind), a.labels, a.edges) for a in domain]
-    return Domain(
-        attributes,
-        source=entry.domain_source or domain.source,
-        structural_zeros=domain.structural_zeros,
-    )
+    source = entry.domain_source or domain.source
+    return Domain(attributes, source=source, structural_zeros=domain.structural_zeros)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas as pd
 
 from marginalia.data.discretize import Files, loader
 from marginalia.data.schema import Entry
 from marginalia.errors import InputError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def read(entry: Entry, files: Files) -> pd.DataFrame:
@@ -23,8 +20,6 @@ def read(entry: Entry, files: Files) -> pd.DataFrame:
     >>> read(entry("compas"), {"table": StringIO("age,decile_score,decile_score\n34,3,3")}).columns.tolist()
     ['age', 'decile_score']
     """
-    import pandas as pd
-
     raw = pd.read_csv(files["table"], header=None, dtype=str, na_filter=False)
     header, frame = raw.iloc[0], raw.iloc[1:].reset_index(drop=True)
     for position, name in header[header.duplicated()].items():

@@ -25,54 +25,27 @@ MIN_ROWS = 50
 class Features:
     """Rows of two classes as real vectors.
 
-    Attributes
-    ----------
-    X : ndarray of shape (n, d), float64
-        As in the file: neither scaled nor normalised.
-    y : ndarray of shape (n,)
-        -1 for the first class, +1 for the second.
-    X_test, y_test : ndarray or None
-    classes : tuple of two labels
-        As in the file; -1 stands for the first.
-    name : str
-        Of the features, or the file's stem.
-
-    Examples
-    --------
     >>> Features(np.eye(2), np.array([-1.0, 1.0]), None, None, ("cat", "dog"), name="ViT-B/16").classes[1]  # y = 1
     'dog'
     """
 
-    X: NDArray[np.float64]
-    y: NDArray[np.float64]
+    X: NDArray[np.float64]  # (n, d), as in the file: neither scaled nor normalised
+    y: NDArray[np.float64]  # (n,), -1 for the first class, +1 for the second
     X_test: NDArray[np.float64] | None
     y_test: NDArray[np.float64] | None
-    classes: tuple[Any, Any]
-    name: str
+    classes: tuple[Any, Any]  # labels as in the file
+    name: str  # of the features, or the file's stem
 
 
 def read_features(
     path: str | os.PathLike[str], *, classes: tuple[Any, Any] | None = None, label: str | None = None
 ) -> Features:
-    """Read a feature file.
+    """Read the rows of two `classes` (needed if the file has more) from a feature file.
 
-    Parameters
-    ----------
-    path : path-like
-        ``.npz`` with ``X`` (n, d) and ``y`` (n,), optionally ``X_test``, ``y_test`` and the string ``feature_name``;
-        or a CSV with a header, numbers everywhere but in the column `label`.
-    classes : pair of labels, optional
-        Keep the rows of these two classes. Needed if the file has more.
-    label : str, optional
-        CSV only: name of the label column.
+    It is an ``.npz`` with ``X`` (n, d) and ``y`` (n,), optionally ``X_test``, ``y_test`` and the string
+    ``feature_name``; or a CSV with a header, numbers everywhere but in the column `label`. Refused are shapes that
+    disagree, values that are not finite, and under 50 rows.
 
-    Raises
-    ------
-    InputError
-        The file cannot be read; shapes disagree; a value is not finite; not exactly two classes; under 50 rows.
-
-    Examples
-    --------
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     np.savez(f"{folder}/toy.npz", X=np.ones((60, 2)), y=["cat", "dog"] * 30)
