@@ -13,7 +13,6 @@ from marginalia.papers.card import Card
 
 HEAVY = ("matplotlib", "numba", "pandas", "scipy", "sklearn", "torch")
 WINGS = [wing.name for wing in pkgutil.iter_modules(papers.__path__) if wing.ispkg]
-PENDING = "excess_risk"  # loads SciPy still
 
 
 @pytest.mark.parametrize("wing", WINGS)
@@ -44,9 +43,7 @@ def test_two_cards_of_one_id_are_refused(monkeypatch):
         registry._registered.__wrapped__()
 
 
-@pytest.mark.parametrize(
-    "wing", [pytest.param(wing, marks=pytest.mark.xfail(wing == PENDING, reason="SciPy")) for wing in WINGS]
-)
+@pytest.mark.parametrize("wing", WINGS)
 def test_importing_the_cards_stays_light(wing):
     """The plan imports all cards: no table, plotting, learning or compiling library comes with them."""
     code = (

@@ -20,7 +20,7 @@ from marginalia.data.domain import Attribute, Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError, unknown_name
 
-Task = Literal["linear", "logistic"]
+TaskName = Literal["linear", "logistic"]
 
 # One sweep job fits dozens of models on the same rows: what was computed from a table lives as long as the table.
 _memory: WeakKeyDictionary[Table, dict[Any, NDArray[np.float64]]] = WeakKeyDictionary()
@@ -107,7 +107,7 @@ class Encoder:
         self._check(table, self.features)
         return _remember(table, ("X", self._key()), lambda: self._design(table))
 
-    def target_values(self, table: Table, task: Task = "linear") -> NDArray[np.float64]:
+    def target_values(self, table: Table, task: TaskName = "linear") -> NDArray[np.float64]:
         """Return y: codes scaled to [-1, 1] (linear), or exactly -1 and +1 (logistic; two codes needed).
 
         Returns

@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import validate_data
 
 from marginalia.data.domain import Domain
-from marginalia.data.encoding import Encoder, Task
+from marginalia.data.encoding import Encoder, TaskName
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.learning.rows import ArrayRows, Rows, TableRows, within_bounds
@@ -55,7 +55,7 @@ class LinearLearner(BaseEstimator, ABC):
     (True, 'linear')
     """
 
-    task: ClassVar[Task]
+    task: ClassVar[TaskName]
     one_hot: Iterable[str] | None = None  # tables only: attributes encoded as one-hot blocks; see `Encoder`
     coef_: NDArray[np.float64] = field(init=False)  # of shape (n_features,)
     intercept_: float = field(init=False)  # 0 unless the learner fits one

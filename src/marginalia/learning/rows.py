@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from marginalia.data.encoding import Encoder, Task
+from marginalia.data.encoding import Encoder, TaskName
 from marginalia.data.table import Table
 from marginalia.learning.solvers import Array
 
@@ -30,7 +30,7 @@ class TableRows:
 
     table: Table
     encoder: Encoder
-    task: Task
+    task: TaskName
 
     # One-hot and numeric columns, and the scaled target, all lie in [-1, 1].
     coordinate_bound = 1.0

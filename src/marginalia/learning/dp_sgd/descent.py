@@ -16,7 +16,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from marginalia.data.encoding import Task
+from marginalia.data.encoding import TaskName
 from marginalia.learning.solvers import Array
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.runs import poisson_gaussian
@@ -51,7 +51,7 @@ class Batches:
 
 
 def descend(
-    X: Array, y: Array, task: Task, runs: Sequence[Run], batches: Batches, *, ledger: Ledger | None, rng: Generator
+    X: Array, y: Array, task: TaskName, runs: Sequence[Run], batches: Batches, *, ledger: Ledger | None, rng: Generator
 ) -> Array:
     """Return the last iterates of `runs`, all started at 0, shape (p, len(runs)).
 
@@ -101,7 +101,7 @@ def descend(
     return weights
 
 
-def _residual(score: Array, y: Array, task: Task) -> Array:
+def _residual(score: Array, y: Array, task: TaskName) -> Array:
     """Derivative of the loss by the score."""
     if task == "linear":
         return 2 * (score - y)

@@ -14,7 +14,7 @@ from itertools import product
 
 import numpy as np
 
-from marginalia.data.encoding import Task
+from marginalia.data.encoding import TaskName
 from marginalia.learning.dp_sgd.descent import Batches, Run, descend
 from marginalia.learning.solvers import Array
 from marginalia.privacy.calibration import poisson_gaussian_noise_multiplier
@@ -77,7 +77,7 @@ class GridSearch:
 def search_on_test(
     X: Array,
     y: Array,
-    task: Task,
+    task: TaskName,
     score: Callable[[Array], float],
     *,
     epsilon: float,

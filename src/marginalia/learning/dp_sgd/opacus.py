@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.data.encoding import Task
+from marginalia.data.encoding import TaskName
 from marginalia.errors import InputError
 from marginalia.learning.dp_sgd.descent import Batches, Run
 from marginalia.learning.solvers import Array
@@ -16,7 +16,7 @@ from marginalia.privacy.ledger import Ledger
 
 
 def descend_by_opacus(
-    X: Array, y: Array, task: Task, run: Run, batches: Batches, *, ledger: Ledger | None, rng: np.random.Generator
+    X: Array, y: Array, task: TaskName, run: Run, batches: Batches, *, ledger: Ledger | None, rng: np.random.Generator
 ) -> Array:
     """Return the last iterate of `run`: the law of `descend` with one run, up to single precision.
 

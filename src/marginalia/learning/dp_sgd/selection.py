@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import expit
 
-from marginalia.data.encoding import Task
+from marginalia.data.encoding import TaskName
 from marginalia.learning.dp_sgd.descent import Batches, Run, descend
 from marginalia.learning.private_tuning import draw_runs, split_budget, tuning_rate
 from marginalia.learning.solvers import Array
@@ -30,7 +30,7 @@ MODEL_SHARE = 0.95  # of the squared budget mu² of a run; the score has the res
 
 
 def best_of_random_runs(
-    X: Array, y: Array, task: Task, epsilon: float, delta: float, *, n: int, ledger: Ledger, rng: Generator
+    X: Array, y: Array, task: TaskName, epsilon: float, delta: float, *, n: int, ledger: Ledger, rng: Generator
 ) -> Array:
     """Train random candidates a random number of times on full batches and return the weights of the best run.
 
@@ -63,7 +63,7 @@ def best_of_random_runs(
     return np.asarray(w[:, int(np.argmin(losses))], dtype=np.float64)
 
 
-def _losses(scores: Array, y: Array, task: Task) -> Array:
+def _losses(scores: Array, y: Array, task: TaskName) -> Array:
     """Sum of each column's losses in [0, 1]: one record changes it by at most 1 under either relation."""
     if task == "logistic":
         return np.square(expit(scores) - (y[:, None] + 1) / 2).sum(axis=0)

@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-from scipy.optimize import brentq
 
 from marginalia.data.catalog import uncoded
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
@@ -120,6 +119,8 @@ def loss_constants() -> Flaws:
 
 def premises() -> Flaws:
     """F10d to g: what Theorem 4.1's parameters ask for."""
+    from scipy.optimize import brentq
+
     log_n = math.log(ROWS["adult"])
     needed = "m of Definition B.1 (claimed), m that its premise needs (found)"
     yield "F10d", needed, "Adult's n", 2 * log_n**5, 2 * log_n**7

@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.special import gammaln, logsumexp
 
 from marginalia.errors import InputError
 
@@ -113,6 +111,7 @@ class HardInstance:
 
     def _minimise(self, u: Array, v: Array, p: Array) -> tuple[float, Array]:
         """Return least risk and the best (a, b) for margins a u + b v with probabilities p."""
+        from scipy.optimize import minimize
 
         def objective(x: Any) -> Any:
             t = x[0] * u + x[1] * v
@@ -206,6 +205,8 @@ class HardInstance:
 
 
 def _log_binomials(columns: int) -> Array:
+    from scipy.special import gammaln
+
     i = np.arange(columns + 1)
     return np.asarray(gammaln(columns + 1) - gammaln(i + 1) - gammaln(columns - i + 1))
 
@@ -224,6 +225,8 @@ def _symmetric_means(columns: int, order: int) -> Array:
 
 def _matched(features: Array, moments: Array, base: Array) -> Array:
     """Return the law proportional to exp(base + theta.features) with these moments, by Newton's method on the dual."""
+    from scipy.special import logsumexp
+
     theta = np.zeros(len(moments))
 
     def law(theta: Array) -> tuple[Array, float]:

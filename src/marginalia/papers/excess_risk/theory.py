@@ -14,8 +14,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.polynomial import Chebyshev, Polynomial
 from numpy.typing import NDArray
-from scipy.optimize import linprog
-from scipy.special import comb
 
 Array = NDArray[np.float64]
 Function = Callable[[Array], Array]
@@ -33,6 +31,8 @@ def bernstein(f: Function, degree: int, interval: tuple[float, float], *, iterat
     I - (I - P_d)^c, that is Bernstein's own P_d applied to f, then to what is left of it, c times. With K the Lipschitz
     constant of f and b - a = 2R the error of P_d is at most (5/2) K R / sqrt(d) (Popoviciu).
     """
+    from scipy.special import comb
+
     a, b = interval
     i = np.arange(degree + 1)
     nodes = i / degree
@@ -52,6 +52,8 @@ def minimax(f: Function, degree: int, interval: tuple[float, float], *, points: 
     Between the `points` on which it is minimised the distance is larger by about (pi / points)² of the second
     derivative.
     """
+    from scipy.optimize import linprog
+
     a, b = interval
     grid = np.cos(np.pi * np.arange(points) / (points - 1))
     values = np.asarray(f(a + (b - a) * (grid + 1) / 2), dtype=np.float64)
