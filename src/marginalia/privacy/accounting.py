@@ -30,24 +30,10 @@ _LARGEST_LOSS = 300.0
 
 
 def composed_epsilon(events: tuple[Event, ...], relation: Relation, delta: float) -> float:
-    """Return the smallest certified epsilon at `delta` of the composition of `events`.
+    """Return the smallest certified epsilon at `delta` of the composition of `events`, in any order.
 
-    Parameters
-    ----------
-    events : tuple of Event
-        Whatever ran; the order does not matter.
-    relation : Relation
-        The one that the sensitivities in the events refer to.
-    delta : float
-        In [0, 1); at 0 the answer is the pure epsilon, or infinity.
+    At delta 0 it is the pure epsilon, or infinity. A mix that no accountant covers is a `PrivacyError`.
 
-    Raises
-    ------
-    PrivacyError
-        No accountant covers the mix.
-
-    Examples
-    --------
     >>> round(composed_epsilon((GaussianEvent(1.0, 4.0), ExponentialEvent(0.1)), Relation.ADD_REMOVE, 1e-5), 3)
     1.034
     """

@@ -116,19 +116,10 @@ def gaussian_sigma(
 ) -> float:
     """Noise standard deviation of `releases` Gaussian releases that together are (epsilon, delta)-DP.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        The budget.
-    sensitivity : float, default=1.0
-        L2 sensitivity of each release.
-    releases : int, default=1
-    method : {"tight", "classical"}, default="tight"
-        ``"tight"``: the smallest such sigma. ``"classical"``: sensitivity·√(2·releases·ln(1.25/delta))/epsilon (Dwork
-        & Roth 2014, Thm A.1, proved for epsilon < 1; larger epsilon is not refused, the ledger decides).
+    `sensitivity` is the L2 one of each release. Method ``"tight"`` gives the smallest such sigma; ``"classical"``
+    sensitivity·√(2·releases·ln(1.25/delta))/epsilon (Dwork & Roth 2014, Thm A.1, proved for epsilon < 1; larger epsilon
+    is not refused, the ledger decides).
 
-    Examples
-    --------
     >>> round(gaussian_sigma(1.0, 1e-5), 3), round(gaussian_sigma(1.0, 1e-5, method="classical"), 3)
     (3.731, 4.845)
     """
@@ -157,23 +148,10 @@ def poisson_gaussian_noise_multiplier(
 ) -> float:
     """Smallest noise multiplier for which `steps` Poisson-sampled Gaussian releases are (epsilon, delta)-DP.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        The budget.
-    rate : float
-        Probability that a record is in a batch, in (0, 1].
-    steps : int
-    relation : Relation
+    It is sigma / C, C the norm bound of one record's contribution; `rate` in (0, 1] is the probability that a record is
+    in a batch. The answer is within 1e-4 (relative) of the smallest and not much below 0.3, on the safe side: the
+    accountant's epsilon at it is at most `epsilon`.
 
-    Returns
-    -------
-    float
-        sigma / C, C the norm bound of one record's contribution; within 1e-4 (relative) of the smallest and not
-        much below 0.3, on the safe side: the accountant's epsilon at it is at most `epsilon`.
-
-    Examples
-    --------
     >>> round(poisson_gaussian_noise_multiplier(1.0, 1e-5, rate=1.0, steps=20, relation=Relation.REPLACE_ONE), 3)
     33.368
     """

@@ -74,11 +74,8 @@ def count(name: str, value: SupportsFloat, least: int = 1) -> int:
     20
     """
     number = _number(name, value)
-    return (
-        int(number)
-        if least <= number < math.inf and number == int(number)
-        else _refuse(name, value, f"a whole number of at least {least}")
-    )
+    whole = least <= number < math.inf and number == int(number)
+    return int(number) if whole else _refuse(name, value, f"a whole number of at least {least}")
 
 
 def _number(name: str, value: SupportsFloat) -> float:

@@ -10,10 +10,9 @@ from typing import TypeAlias
 
 from marginalia.privacy import checks
 
+_POSITIVE = ("sensitivity", "sigma", "scale", "epsilon", "noise_multiplier", "bound", "regulariser")
 _CHECKS = {
-    **dict.fromkeys(
-        ("sensitivity", "sigma", "scale", "epsilon", "noise_multiplier", "bound", "regulariser"), checks.positive
-    ),
+    **dict.fromkeys(_POSITIVE, checks.positive),
     **dict.fromkeys(("steps", "count"), checks.count),
     "rate": checks.probability,
     "r": checks.open_unit,

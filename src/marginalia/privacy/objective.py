@@ -37,23 +37,12 @@ def is_gaussian_dp(sigma: float, regulariser: float) -> bool:
 def objective_perturbation_delta(
     epsilon: float, *, bound: float, sigma: float, regulariser: float, relation: Relation = Relation.ADD_REMOVE
 ) -> float:
-    """Delta at which one release is certified (epsilon, delta)-DP.
+    """Delta at which one release is certified (epsilon, delta)-DP, epsilon ≥ 0.
 
-    Parameters
-    ----------
-    epsilon : float
-        At least 0.
-    bound : float
-        Public bound B on the norm of a feature row.
-    sigma : float
-        Standard deviation of each coordinate of the linear perturbation.
-    regulariser : float
-        Coefficient of ‖θ‖²/2 in the summed objective.
-    relation : Relation
-        Under replace-one by group privacy: (1 + e^{ε/2}) times the add/remove delta at ε/2.
+    `bound` is the public B, `sigma` the deviation of each coordinate of the linear perturbation, and `regulariser` the
+    coefficient of ‖θ‖²/2 in the summed objective. Replace-one is by group privacy: (1 + e^{ε/2}) times the add/remove
+    delta at ε/2.
 
-    Examples
-    --------
     >>> f"{objective_perturbation_delta(1.0, bound=1.0, sigma=4.0, regulariser=8.0):.2e}"
     '2.92e-06'
     """
@@ -70,7 +59,7 @@ def objective_perturbation_delta(
 def objective_perturbation_epsilon(
     delta: float, *, bound: float, sigma: float, regulariser: float, relation: Relation = Relation.ADD_REMOVE
 ) -> float:
-    """Smallest epsilon at which one release is certified (epsilon, `delta`)-DP; parameters as for the delta.
+    """Smallest epsilon at which one release is certified (epsilon, `delta`)-DP; the rest as for the delta.
 
     >>> round(objective_perturbation_epsilon(1e-5, bound=1.0, sigma=4.0, regulariser=8.0), 4)
     0.9263
@@ -78,10 +67,10 @@ def objective_perturbation_epsilon(
     delta = checks.open_unit("delta", delta)
 
     def certified(epsilon: float) -> bool:
-        return (
-            objective_perturbation_delta(epsilon, bound=bound, sigma=sigma, regulariser=regulariser, relation=relation)
-            <= delta
+        needed = objective_perturbation_delta(
+            epsilon, bound=bound, sigma=sigma, regulariser=regulariser, relation=relation
         )
+        return needed <= delta
 
     if certified(0.0):
         return 0.0

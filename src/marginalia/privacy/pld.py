@@ -22,20 +22,11 @@ def epsilon(
 ) -> float:
     """Return the smallest epsilon at `delta` of one composition whose parameters were all fixed in advance.
 
-    Parameters
-    ----------
-    poisson : tuple of (rate, noise_multiplier, steps)
-        Poisson-sampled Gaussians; the multiplier refers to one record's contribution.
-    laplace : tuple of (scale/sensitivity, count)
-        Laplace releases. A vector of L1 sensitivity Δ is dominated by a scalar of sensitivity Δ.
-    mu : float
-        Gaussian-DP parameter of all the plain Gaussians together; 0 if there are none.
-    relation : Relation
-        Matters to the Poisson-sampled part only: the sensitivities of the rest are already those of the relation.
-    delta : float
+    `poisson` holds (rate, noise multiplier for one record's contribution, steps); `laplace` (scale/sensitivity, count),
+    where a vector of L1 sensitivity Δ is dominated by a scalar of sensitivity Δ; `mu` is the Gaussian-DP parameter of
+    all plain Gaussians together. `relation` matters to the Poisson-sampled part only: the sensitivities of the rest are
+    already its own.
 
-    Examples
-    --------
     >>> round(epsilon((), ((2.0, 3),), 0.0, Relation.ADD_REMOVE, 1e-5), 2)  # three Laplace releases of scale 2
     1.5
     """
@@ -48,12 +39,8 @@ def epsilon(
         one = library.from_laplace_mechanism(scale, value_discretization_interval=grid)
         total = total.compose(one.self_compose(count))
     for rate, multiplier, steps in poisson:
-        one = library.from_gaussian_mechanism(
-            multiplier,
-            value_discretization_interval=grid,
-            sampling_prob=rate,
-            neighboring_relation=relations[relation],
-        )
+        sampling = {"sampling_prob": rate, "neighboring_relation": relations[relation]}
+        one = library.from_gaussian_mechanism(multiplier, value_discretization_interval=grid, **sampling)
         total = total.compose(one.self_compose(steps))
     return float(total.get_epsilon_for_delta(delta))
 

@@ -31,17 +31,6 @@ def random_stopping_epsilon(mu: float, delta: float, *, r: float, eta: float = 1
     With δ_Q the profile of mu-GDP, for every e ≥ 0:
     ``delta(eps) <= E[K]·δ_Q(eps - (eta+1)·ln(e^e + (1/r - 1)·δ_Q(e)))``; the minimising e has a closed form.
 
-    Parameters
-    ----------
-    mu : float
-        Gaussian-DP parameter of one run with its score.
-    delta : float
-        In (0, 1).
-    r, eta : float
-        Law of the number of runs, see `mean_runs`.
-
-    Examples
-    --------
     >>> round(random_stopping_epsilon(mu=0.10239, delta=1e-6, r=1 / 64), 4)
     1.0
     """
@@ -52,18 +41,9 @@ def random_stopping_epsilon(mu: float, delta: float, *, r: float, eta: float = 1
 def random_stopping_mu(epsilon: float, delta: float, *, r: float, eta: float = 1.0, method: str = "tight") -> float:
     """Gaussian-DP parameter that one run, score included, may have so that the best run is (epsilon, delta)-DP.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        The budget.
-    r, eta : float
-        Law of the number of runs, see `mean_runs`.
-    method : {"tight", "published"}, default="tight"
-        ``"tight"``: the largest mu that `random_stopping_epsilon` certifies. ``"published"``:
-        epsilon/(6·√(2 ln(1/(r·delta)))) (Wang, Zhu & Wang, Thm 7.1; eta = 1; there it buys (epsilon + delta, delta)).
+    Method ``"tight"`` gives the largest mu that `random_stopping_epsilon` certifies; ``"published"``
+    epsilon/(6·√(2 ln(1/(r·delta)))) (Wang, Zhu & Wang, Thm 7.1; eta = 1; there it buys (epsilon + delta, delta)).
 
-    Examples
-    --------
     >>> round(random_stopping_mu(1.0, 1e-6, r=1 / 64), 5)
     0.10239
     """

@@ -7,17 +7,9 @@ from numpy.typing import NDArray
 def poisson_sample(n_rows: int, rate: float, rng: np.random.Generator) -> NDArray[np.intp]:
     """Return the indices, in no particular order, of rows that are each in the sample with probability `rate`.
 
-    Drawn as a binomial number of rows and then which: the same law as a coin for each row, and ten times faster.
+    Drawn as a binomial number of rows and then which: the same law as a coin for each row, and ten times faster. At
+    rate 1 nothing is drawn from `rng`.
 
-    Parameters
-    ----------
-    n_rows : int
-    rate : float
-        In (0, 1]; at 1 nothing is drawn from `rng`.
-    rng : numpy.random.Generator
-
-    Examples
-    --------
     >>> poisson_sample(100, 0.03, np.random.default_rng(0))
     array([50, 26, 30])
     """

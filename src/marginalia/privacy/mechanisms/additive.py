@@ -13,16 +13,11 @@ from marginalia.privacy.events import GaussianEvent, LaplaceEvent
 from marginalia.privacy.ledger import Ledger
 
 Array = NDArray[np.float64]
+Value = ArrayLike | Callable[[], ArrayLike]  # a callable is evaluated inside the mechanism: there rows are read
 
 
 def gaussian(
-    value: ArrayLike | Callable[[], ArrayLike],
-    *,
-    sensitivity: float,
-    sigma: float,
-    ledger: Ledger,
-    rng: np.random.Generator,
-    label: str = "",
+    value: Value, *, sensitivity: float, sigma: float, ledger: Ledger, rng: np.random.Generator, label: str = ""
 ) -> Array:
     """Release `value` + N(0, sigma² I).
 
@@ -61,13 +56,7 @@ def gaussian(
 
 
 def laplace(
-    value: ArrayLike | Callable[[], ArrayLike],
-    *,
-    sensitivity: float,
-    scale: float,
-    ledger: Ledger,
-    rng: np.random.Generator,
-    label: str = "",
+    value: Value, *, sensitivity: float, scale: float, ledger: Ledger, rng: np.random.Generator, label: str = ""
 ) -> Array:
     """Release `value` + independent Laplace(`scale`) noise; `sensitivity` is the L1 one, the rest as in `gaussian`.
 
@@ -102,19 +91,13 @@ def measure_marginal(
     >>> measure_marginal(table, ["smoker"], sigma=2, ledger=Ledger("replace_one"), rng=rng).round(2)
     array([1.25, 1.74])
     """
+    sensitivity, label = ledger.relation.marginal_l2, ",".join(attributes)
     return gaussian(
-        lambda: table.counts(attributes),
-        sensitivity=ledger.relation.marginal_l2,
-        sigma=sigma,
-        ledger=ledger,
-        rng=rng,
-        label=",".join(attributes),
+        lambda: table.counts(attributes), sensitivity=sensitivity, sigma=sigma, ledger=ledger, rng=rng, label=label
     )
 
 
-def with_gaussian_noise(
-    value: ArrayLike | Callable[[], ArrayLike], sigma: float, rng: np.random.Generator, label: str
-) -> Array:
+def with_gaussian_noise(value: Value, sigma: float, rng: np.random.Generator, label: str) -> Array:
     """Return `value` + N(0, sigma² I), for releases that are already in the ledger.
 
     >>> with_gaussian_noise([3, 5], 2, np.random.default_rng(0), "counts").round(2)
@@ -124,7 +107,7 @@ def with_gaussian_noise(
     return exact + sigma * rng.standard_normal(exact.shape)
 
 
-def evaluated(value: ArrayLike | Callable[[], ArrayLike], label: str) -> Array:
+def evaluated(value: Value, label: str) -> Array:
     """Return what is to be released as float64, calling it where it is a function; refuse NaN and infinity.
 
     >>> evaluated(lambda: [1, 2], "counts")

@@ -15,13 +15,7 @@ from marginalia.privacy.ledger import Ledger
 
 
 def exponential(
-    scores: ArrayLike,
-    *,
-    epsilon: float,
-    sensitivity: float,
-    ledger: Ledger,
-    rng: np.random.Generator,
-    label: str = "",
+    scores: ArrayLike, *, epsilon: float, sensitivity: float, ledger: Ledger, rng: np.random.Generator, label: str = ""
 ) -> int:
     """Draw an index with P ∝ exp(epsilon·score/(2·sensitivity)), as the largest score plus Gumbel noise.
 
