@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from marginalia.papers.card import Figure, Frame, Record
+from marginalia.papers.card import Figure, Frame
+from marginalia.papers.rows import as_frame as as_frame
 from marginalia.reporting.style import RC
-
-
-def as_frame(run: Callable[..., Iterable[Record]]) -> Callable[..., Frame]:
-    """Turn a function that yields the rows of a part into a card's run, which returns them as a DataFrame."""
-
-    @wraps(run)
-    def call(*arguments: Any) -> Frame:
-        import pandas as pd
-
-        return pd.DataFrame(run(*arguments))
-
-    return call
 
 
 def in_style(draw: Callable[..., Figure]) -> Callable[..., Figure]:

@@ -13,7 +13,7 @@ import numpy as np
 from marginalia.papers.adaptive_margin.data import DIGITS, Sample, linear_svm, rows_of
 from marginalia.papers.adaptive_margin.looks import ARMS, LONG, NAMES, REFERENCES, arm_style
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
-from marginalia.papers.form import as_frame
+from marginalia.papers.rows import as_frame
 from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import DASHED, band, drawing, log_axis, outer_labels, rows_where
 from marginalia.sweep.methods import BUILT_IN

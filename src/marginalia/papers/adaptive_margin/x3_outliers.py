@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 
 from marginalia.papers.adaptive_margin.looks import ARMS, REFERENCES
 from marginalia.papers.adaptive_margin.synthetic import mean_risks, risks
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
-from marginalia.papers.form import as_frame
+from marginalia.papers.rows import as_frame
 from marginalia.reporting.panels import band, drawing, outer_labels, rows_where
 
 CARD = "adaptive_margin_x3"
@@ -35,15 +36,14 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 def tables(rows: Frame, settings: Settings) -> Tables:
     """Return the mean risks beside S/n and S/(gamma n)."""
     table = mean_risks(rows, ["kind", "outlier_share", "variant", "calibration"])
-    table["S_over_gamma_n"] = table["outlier_share"] / settings["gamma"]
-    return {CARD: table}
+    return {CARD: table.assign(S_over_gamma_n=table["outlier_share"] / settings["gamma"])}
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw the risks over the share of outliers: on training rows above, on clean test rows below."""
     kinds, shares = list(settings["kinds"]), np.array(settings["shares"], float)
-    panels = [(value, kind) for value in ("empirical", "clean_test") for kind in kinds]
     titles = {"empirical": "training rows", "clean_test": "clean test rows"}
+    panels = list(product(titles, kinds))
     looks = {**ARMS, ("svm", "none"): REFERENCES["svm"]}
     with drawing(len(panels), len(kinds), entries=5, height=1.9, space=0.5) as (figure, axes):
         for ax, (value, kind) in zip(axes, panels, strict=True):

@@ -11,7 +11,7 @@ from marginalia.papers.adaptive_margin.looks import ARMS
 from marginalia.papers.adaptive_margin.synthetic import mean_risks, risks
 from marginalia.papers.adaptive_margin.theory import explicit_unprojected, gaussian_rule, published_mu, theorem_4_1
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
-from marginalia.papers.form import as_frame
+from marginalia.papers.rows import as_frame
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.reporting.panels import band, drawing, log_axis, rows_where
 

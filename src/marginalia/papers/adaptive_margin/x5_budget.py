@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from marginalia.papers.adaptive_margin.looks import PURPLE
 from marginalia.papers.adaptive_margin.theory import published_mu
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
-from marginalia.papers.form import as_frame
+from marginalia.papers.rows import as_frame
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
 from marginalia.privacy.stopping import mean_runs, random_stopping_mu
 from marginalia.reporting.panels import DASHED, drawing, log_axis

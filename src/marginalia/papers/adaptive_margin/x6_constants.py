@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,15 +15,12 @@ from marginalia.papers.adaptive_margin.data import DIGITS, Sample, rows_of
 from marginalia.papers.adaptive_margin.looks import NAMES, PURPLE
 from marginalia.papers.adaptive_margin.synthetic import synthetic
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
-from marginalia.papers.form import as_frame
+from marginalia.papers.rows import as_frame
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger
 from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import drawing
 from marginalia.sweep.seeds import seed_of, seed_sequence
-
-if TYPE_CHECKING:
-    from marginalia.learning.adaptive_margin.grid import Constants
 
 CARD = "adaptive_margin_x6"
 TABULAR = ("adult@dpml", "compas@dpml")
@@ -83,7 +80,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
         yield from ({**where, **row} for row in _curve(train, test, settings, seed))
 
 
-def _arms(name: str) -> Iterator[tuple[str, float | str, Constants, str]]:
+def _arms(name: str) -> Iterator[tuple[str, float | str, Any, str]]:
     """Yield what is fitted to a set: the change, its value, all constants and the calibration."""
     from marginalia.learning.adaptive_margin.grid import PRACTICAL, PUBLISHED
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.chebyshev.runs import DELTA, DISTANCES, one_run
-from marginalia.papers.form import as_frame
+from marginalia.papers.rows import as_frame
 from marginalia.privacy.calibration import gdp_epsilon
 from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import curve, drawing, look

@@ -13,7 +13,7 @@ import numpy as np
 
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
 from marginalia.papers.chebyshev.runs import DELTA, DISTANCES, Array, one_run
-from marginalia.papers.form import as_frame
+from marginalia.papers.rows import as_frame
 from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import DASHED, DOTTED, curve, drawing, look, rows_where
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.chebyshev.runs import DELTA, Array, draw, empirical, line_distance, one_run
-from marginalia.papers.form import as_frame
+from marginalia.papers.rows import as_frame
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import drawing, look, rows_where

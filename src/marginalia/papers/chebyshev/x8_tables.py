@@ -12,7 +12,7 @@ from marginalia.data.splits import random_split
 from marginalia.data.table import Table
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.chebyshev.runs import DELTA, Array
-from marginalia.papers.form import as_frame
+from marginalia.papers.rows import as_frame
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.reporting.means import beside_real, mean_table
 from marginalia.reporting.panels import curve, drawing, log_axis, look, rows_where

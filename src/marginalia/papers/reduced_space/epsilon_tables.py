@@ -11,8 +11,8 @@ import numpy as np
 
 from marginalia.data.table import Table
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables, part_values
-from marginalia.papers.form import as_frame
 from marginalia.papers.reduced_space.runs import SETS, one_part_a_split, split
+from marginalia.papers.rows import as_frame
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import laplace
 from marginalia.reporting.means import beside_real, mean_table

@@ -8,8 +8,9 @@ from itertools import product
 import numpy as np
 
 from marginalia.papers.card import Card, Folders, Record, Settings
-from marginalia.papers.form import as_frame
-from marginalia.papers.reduced_space.runs import ARMS, error_beside_bounds, half_and_half, one_run, summary
+from marginalia.papers.reduced_space.n_records import error_beside_bounds
+from marginalia.papers.reduced_space.runs import ARMS, half_and_half, one_run, summary
+from marginalia.papers.rows import as_frame
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
 CARD = "reduced_space_f"

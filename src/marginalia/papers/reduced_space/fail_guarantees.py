@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
-from marginalia.papers.form import as_frame
 from marginalia.papers.reduced_space.runs import GAMMA, bernoulli, one_run
+from marginalia.papers.rows import as_frame
 from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import bars, drawing
 from marginalia.sweep.seeds import seed_of, seed_sequence

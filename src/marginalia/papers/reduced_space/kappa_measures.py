@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from marginalia.papers.card import Card, Figure, Folders, Record, Settings, Tables, part_values
-from marginalia.papers.form import as_frame
 from marginalia.papers.reduced_space.runs import SETS, one_part_a_split, split
+from marginalia.papers.rows import as_frame
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import laplace
 from marginalia.privacy.relation import Relation

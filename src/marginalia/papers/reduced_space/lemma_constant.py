@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from marginalia.papers.card import Card, Figure, Folders, Record, Settings, Tables
-from marginalia.papers.form import as_frame
+from marginalia.papers.rows import as_frame
 from marginalia.reporting.panels import DASHED, bars, drawing
 
 CARD = "reduced_space_lemma"

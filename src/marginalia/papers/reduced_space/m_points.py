@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from marginalia.papers.card import Card, Figure, Folders, Record, Settings, Tables
-from marginalia.papers.form import as_frame
 from marginalia.papers.reduced_space.runs import bernoulli, half_and_half, one_run, summary
+from marginalia.papers.rows import as_frame
 from marginalia.reporting.panels import curve, drawing, look
 from marginalia.sweep.seeds import seed_of, seed_sequence
 

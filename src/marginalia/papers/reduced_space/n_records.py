@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from marginalia.papers.card import Card, Folders, Record, Settings
-from marginalia.papers.form import as_frame
-from marginalia.papers.reduced_space.runs import ARMS, error_beside_bounds, half_and_half, one_run, summary
+from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings
+from marginalia.papers.reduced_space.runs import ARMS, half_and_half, one_run, summary
+from marginalia.papers.rows import as_frame
+from marginalia.reporting.panels import DASHED, DOTTED, curve, drawing, look
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
 CARD = "reduced_space_n"
@@ -25,6 +26,17 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
             fit = one_run(codes, order=2, seed=seed_of(*key, name), space="sampled", measure="uniform",
                           n_points=settings["points"], **arm)  # fmt: skip
             yield {"arm": name, "n": n, "trial": trial, **fit}
+
+
+def error_beside_bounds(table: Frame, over: str, label: str) -> Figure:
+    """Draw error, certificate and 8δ over a column, a panel for each arm."""
+    with drawing(2, 2, entries=4, height=2.3) as (figure, axes):
+        for i, (ax, (arm, rows)) in enumerate(zip(axes, table.sort_values(over).groupby("arm"), strict=False)):
+            curve(ax, rows[over], rows["error"], rows["error_stderr"], label="largest error", **look(i))
+            ax.plot(rows[over], rows["certificate"], color="#555555", ls=DASHED, label="certificate")
+            ax.plot(rows[over], rows["bound"], color="#555555", ls=DOTTED, label="8δ of the theorem")
+            ax.set(xscale="log", yscale="log", xlabel=label, ylabel="error", title=str(arm))
+    return figure
 
 
 N = Card(

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from marginalia.data.domain import Domain
 from marginalia.data.splits import random_split
 from marginalia.data.table import Table
-from marginalia.papers.card import Figure, Folders, Frame, Record, Settings, part_name
+from marginalia.papers.card import Folders, Frame, Record, Settings, part_name
 from marginalia.reporting.means import mean_table
-from marginalia.reporting.panels import DASHED, DOTTED, curve, drawing, look
 from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.seeds import seed_sequence
 
@@ -84,14 +83,3 @@ def summary(rows: Frame, keys: list[str]) -> Frame:
     values = ["error", "bound", "certificate", "optimum", "above_bound", "above_certificate"]
     spread = rows.groupby(keys)["error"].agg(error_q95=lambda e: e.quantile(0.95), error_max="max")
     return mean_table(rows, keys, values).merge(spread.reset_index(), on=keys)
-
-
-def error_beside_bounds(table: Frame, over: str, label: str) -> Figure:
-    """Draw error, certificate and 8δ over a column, a panel for each arm."""
-    with drawing(2, 2, entries=4, height=2.3) as (figure, axes):
-        for i, (ax, (arm, rows)) in enumerate(zip(axes, table.sort_values(over).groupby("arm"), strict=False)):
-            curve(ax, rows[over], rows["error"], rows["error_stderr"], label="largest error", **look(i))
-            ax.plot(rows[over], rows["certificate"], color="#555555", ls=DASHED, label="certificate")
-            ax.plot(rows[over], rows["bound"], color="#555555", ls=DOTTED, label="8δ of the theorem")
-            ax.set(xscale="log", yscale="log", xlabel=label, ylabel="error", title=str(arm))
-    return figure
