@@ -1,4 +1,4 @@
-"""What turns the functions of a card's file into those of a `Card`."""
+"""How a card's tables are rounded, and its figure drawn."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from functools import wraps
 from typing import Any
 
 from marginalia.papers.card import Figure, Frame
-from marginalia.papers.rows import as_frame as as_frame
 from marginalia.reporting.style import RC
 
 

@@ -1,4 +1,4 @@
-"""From the rows that a card's part yields to a table; apart from `form`, so that no run depends on how figures look."""
+"""From the rows that a card's part yields to a table, apart from what draws: no run depends on how figures look."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
-from marginalia.papers.form import as_frame
+from marginalia.papers.rows import as_frame
 from marginalia.privacy.calibration import zcdp_rho
 from marginalia.privacy.events import GaussianEvent
 from marginalia.privacy.ledger import Ledger

@@ -9,7 +9,7 @@ import numpy as np
 from marginalia.data.encoding import Encoder
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.dd_ssp.data import CLASSIFIED, NAMES, classification, training_rows
-from marginalia.papers.form import as_frame
+from marginalia.papers.rows import as_frame
 from marginalia.reporting.panels import DASHED, DOTTED, drawing, rows_where
 from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.protocols import Prepared

@@ -8,7 +8,7 @@ import numpy as np
 
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.dd_ssp.data import CLASSIFIED, NAMES, classification, training_rows
-from marginalia.papers.form import as_frame
+from marginalia.papers.rows import as_frame
 from marginalia.reporting.panels import DASHED, curve, drawing, look, rows_where
 from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.metrics import log_loss, roc_auc

@@ -9,8 +9,8 @@ import numpy as np
 from marginalia.data.encoding import Encoder
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.dd_ssp.data import NAMES, training_rows
-from marginalia.papers.form import as_frame
 from marginalia.papers.reported import reported
+from marginalia.papers.rows import as_frame
 from marginalia.reporting.panels import drawing, look
 from marginalia.sweep.protocols import Prepared
 

@@ -10,8 +10,9 @@ import numpy as np
 from marginalia.data.catalog import uncoded
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.excess_risk.data import LABELS, SETS, TEST_FRACTION, read_set
-from marginalia.papers.form import as_frame, rounded
+from marginalia.papers.form import rounded
 from marginalia.papers.reported import reported
+from marginalia.papers.rows import as_frame
 from marginalia.reporting.panels import COLOURS, drawing
 
 

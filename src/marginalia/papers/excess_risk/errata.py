@@ -16,7 +16,8 @@ from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Setting
 from marginalia.papers.excess_risk.data import LABELS, SETS, Coded, fit_logistic, read_set, scores, splits
 from marginalia.papers.excess_risk.hard_instance import margin_loss, margin_slope
 from marginalia.papers.excess_risk.theory import bernstein, logistic_loss, sigma_gen, sup_error
-from marginalia.papers.form import as_frame, rounded
+from marginalia.papers.form import rounded
+from marginalia.papers.rows import as_frame
 from marginalia.privacy.calibration import gaussian_sigma, gdp_epsilon, zcdp_epsilon, zcdp_rho
 from marginalia.reporting.panels import drawing, look, rows_where
 

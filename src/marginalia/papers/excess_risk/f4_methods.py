@@ -17,8 +17,9 @@ from marginalia.data.catalog import uncoded
 from marginalia.data.table import Table
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.excess_risk.data import LABELS, SETS, Coded, fit_logistic, read_set, scores, splits
-from marginalia.papers.form import as_frame, rounded
+from marginalia.papers.form import rounded
 from marginalia.papers.reported import reported
+from marginalia.papers.rows import as_frame
 from marginalia.reporting.style import DOUBLE_COLUMN
 from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.metrics import roc_auc

@@ -11,7 +11,8 @@ import numpy as np
 from marginalia.data.catalog import uncoded
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
 from marginalia.papers.excess_risk.data import LABELS, Coded, fit_aim, fit_logistic, read_set, scores, splits
-from marginalia.papers.form import as_frame, rounded
+from marginalia.papers.form import rounded
+from marginalia.papers.rows import as_frame
 from marginalia.reporting.panels import drawing
 from marginalia.sweep.methods import BUILT_IN
 

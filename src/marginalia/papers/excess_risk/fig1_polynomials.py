@@ -10,8 +10,9 @@ from numpy.polynomial import Polynomial
 
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.excess_risk.theory import bernstein, logistic_loss, minimax, sup_error
-from marginalia.papers.form import as_frame, rounded
+from marginalia.papers.form import rounded
 from marginalia.papers.reported import reported
+from marginalia.papers.rows import as_frame
 from marginalia.reporting.panels import COLOURS, DOTTED, drawing
 
 KEYS = ["panel", "method", "iterations"]

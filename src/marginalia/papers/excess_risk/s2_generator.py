@@ -13,7 +13,8 @@ from marginalia.data.table import Table
 from marginalia.errors import unknown_name
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.excess_risk.theory import nu_gen
-from marginalia.papers.form import as_frame, rounded
+from marginalia.papers.form import rounded
+from marginalia.papers.rows import as_frame
 from marginalia.reporting.panels import COLOURS, drawing
 from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.seeds import seed_of, seed_sequence

@@ -14,8 +14,9 @@ from marginalia.data.table import Table
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.excess_risk.data import SETS, Coded, fit_aim, marginal_distances, read_set, splits
 from marginalia.papers.excess_risk.utility import EPSILONS, KEYS, METRICS, cell_of, panels, parts, scored, spelled
-from marginalia.papers.form import as_frame, rounded
+from marginalia.papers.form import rounded
 from marginalia.papers.reported import reported
+from marginalia.papers.rows import as_frame
 
 ERRORS = ["marginal_error", "marginal_error_all", "marginal_error_q95", "marginal_error_max"]
 LIMIT = 3.0  # |z| up to which a cell counts as reproduced

@@ -15,8 +15,9 @@ from marginalia.data.table import Table
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.excess_risk.data import SETS, Coded, fit_aim, read_set, splits
 from marginalia.papers.excess_risk.utility import EPSILONS, KEYS, METRICS, cell_of, panels, parts, scored, spelled
-from marginalia.papers.form import as_frame, rounded
+from marginalia.papers.form import rounded
 from marginalia.papers.reported import reported
+from marginalia.papers.rows import as_frame
 
 WIDE, BINS = 100, 32  # columns of more codes than WIDE become BINS bins of equal width
 

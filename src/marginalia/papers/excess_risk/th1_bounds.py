@@ -16,7 +16,8 @@ from marginalia.data.encoding import Encoder
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
 from marginalia.papers.excess_risk import theory
 from marginalia.papers.excess_risk.data import LABELS, SETS, Array, fit_aim, marginal_distances, read_set
-from marginalia.papers.form import as_frame, rounded
+from marginalia.papers.form import rounded
+from marginalia.papers.rows import as_frame
 from marginalia.reporting.panels import drawing, look
 from marginalia.threads import one_blas_thread
 

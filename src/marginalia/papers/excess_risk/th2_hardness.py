@@ -8,7 +8,8 @@ import numpy as np
 
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
 from marginalia.papers.excess_risk.hard_instance import HardInstance
-from marginalia.papers.form import as_frame, rounded
+from marginalia.papers.form import rounded
+from marginalia.papers.rows import as_frame
 from marginalia.reporting.panels import COLOURS, DASHED, DOTTED, curve, drawing, look
 from marginalia.sweep.seeds import seed_sequence
 
