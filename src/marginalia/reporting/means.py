@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 def mean_table(rows: pd.DataFrame, keys: Sequence[str], values: Sequence[str], spread: str = "stderr") -> pd.DataFrame:
     """Return means of `values`, their ``stderr`` or ``std`` and numbers of trials for each combination of `keys`."""
-    how = {"stderr": "sem", "std": "std"}[spread]
-    columns = {value: (value, "mean") for value in values} | {f"{value}_{spread}": (value, how) for value in values}
-    return rows.groupby(list(keys), dropna=False).agg(**columns, n_trials=(keys[0], "size")).reset_index()
+    groups = rows.groupby(list(keys), dropna=False)[list(values)]  # one block: by columns last digits would differ
+    spreads = groups.agg({"stderr": "sem", "std": "std"}[spread]).add_suffix(f"_{spread}")
+    return groups.mean().join(spreads).assign(n_trials=groups.size()).reset_index()
 
 
 def beside_real(rows: pd.DataFrame, where: str, arm: str) -> pd.DataFrame:
