@@ -1,1 +1,1 @@
-"""Metrics, protocols, the method registry and result records."""
+"""From a configuration to result records: the registry of methods, splits, fits, cells and metrics."""

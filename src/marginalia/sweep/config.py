@@ -88,8 +88,8 @@ class Config(Settings):
         if not self.experiments:
             return (Experiment(name="sweep", **shared),)
         return tuple(
-            _validated(Experiment, {**shared, **(own or {}), "name": name}, f"experiments.{name}")
-            for name, own in self.experiments.items()
+            _validated(Experiment, {**shared, **(block or {}), "name": name}, f"experiments.{name}")
+            for name, block in self.experiments.items()
         )
 
 
@@ -158,20 +158,20 @@ def run_together(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     if not (files := parse(content).configs):
         return {"": dict(content)}
     base = {key: value for key, value in content.items() if key != "configs"}
-    found: dict[str, dict[str, Any]] = {}
+    contents: dict[str, dict[str, Any]] = {}
     folders: dict[str, str] = {}
     for file in files:
-        own = overlaid(base, read_content(file))
-        config = parse(own, where=file)
+        content = overlaid(base, read_content(file))
+        config = parse(content, where=file)
         if config.configs:
             raise InputError(f"{file}: a configuration that another one names cannot have 'configs' itself")
-        if (name := re.sub(r"\W", "_", Path(file).stem)) in found:
+        if (name := re.sub(r"\W", "_", Path(file).stem)) in contents:
             raise InputError(f"configs: two files are called {name}; rename one")
         if config.results_dir in folders:
             raise InputError(f"{file}: results_dir {config.results_dir} is that of {folders[config.results_dir]} too")
-        found[name] = own
+        contents[name] = content
         folders[config.results_dir] = file
-    return found
+    return contents
 
 
 def epsilon_text(epsilon: float) -> str:
@@ -201,10 +201,8 @@ def _one_line(error: ValidationError, model: type[BaseModel], where: str) -> Inp
 
 def content_keys(model: type[BaseModel]) -> set[str]:
     """Return every key that may stand in a file for `model`, at any depth."""
-    own = {f.alias or n for n, f in model.model_fields.items()}
-    if issubclass(model, Settings):
-        own |= {f.alias or n for n, f in MethodChoice.model_fields.items()}
-    return own
+    models = (model, MethodChoice) if issubclass(model, Settings) else (model,)
+    return {field.alias or name for one in models for name, field in one.model_fields.items()}
 
 
 if __name__ == "__main__":  # writes the schema that editors read: python -m marginalia.sweep.config > FILE

@@ -95,25 +95,25 @@ def resolve(content: Mapping[str, Any], cards: Mapping[str, Any], *, probe: bool
     config = parse(content)
     blocks = config.blocks()
     automatic = any(block.datasets == "auto" for block in blocks)
-    found = _resolution(_note(config), probe=probe) if automatic else Resolution(())
+    resolution = _resolution(_note(config), probe=probe) if automatic else Resolution(())
     entries: dict[str, Entry] = {}
     chosen: dict[str, dict[str, tuple[Task, ...]]] = {}
     for block in blocks:
-        wanted = found.names if block.datasets == "auto" else block.datasets
-        own = [_entry(item) for item in wanted]
-        for entry in own:
+        wanted = resolution.names if block.datasets == "auto" else block.datasets
+        chosen[block.name] = {}
+        for entry in map(_entry, wanted):
             if entries.setdefault(entry.name, entry) != entry:
                 raise InputError(f"data set '{entry.name}' is declared twice with different contents")
             if block.datasets != "auto" and probe and (reason := unreachable_reason(entry)):
                 raise InputError(f"data set '{entry.name}': {reason}")
-        chosen[block.name] = {entry.name: tasks_of(entry) for entry in own}
+            chosen[block.name][entry.name] = tasks_of(entry)
     studies = {name: _card(name, settings or {}, cards) for name, settings in config.studies.items()}
     for study, _ in studies.values():
         for name in study.datasets:
             entry = entries.setdefault(name, catalog.entry(name))
             if probe and (reason := unreachable_reason(entry)):
                 raise InputError(f"study '{study.id}' needs data set '{name}': {reason}")
-    return Sweep(config, plan(config, chosen), entries, found, studies)
+    return Sweep(config, plan(config, chosen), entries, resolution, studies)
 
 
 def _note(config: Config) -> Path:
@@ -134,8 +134,8 @@ def _resolution(note: Path, *, probe: bool) -> Resolution:
     """Look which default sets can be had, or read what an earlier look found."""
     if probe or not note.exists():
         return resolve_auto()
-    found = json.loads(note.read_text())
-    return Resolution(tuple(found["names"]), found["missing"], found["stand_ins"])
+    before = json.loads(note.read_text())
+    return Resolution(tuple(before["names"]), before["missing"], before["stand_ins"])
 
 
 def _entry(item: str | Mapping[str, Any]) -> Entry:

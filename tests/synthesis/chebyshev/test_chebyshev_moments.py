@@ -1,4 +1,4 @@
-"""Grids, splitting and the tensor operators against dense matrices and the specification's reference values."""
+"""Grids, splitting and the tensor operators against dense matrices and reference values."""
 
 from itertools import product
 
