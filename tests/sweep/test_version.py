@@ -103,6 +103,30 @@ def test_a_reader_reruns_its_data_sets_alone(changed_by):
     assert changed_by("data/schema.py", "from __future__", "MORE = 1\nfrom __future__", versions) == {"adult", "compas"}
 
 
+def test_what_a_users_file_imports_counts(changed_by, tmp_path):
+    """An edit of the library once left the results of methods in users' files as they were."""
+    path = tmp_path / "mine.py"
+    path.write_text("from marginalia.privacy.calibration import gaussian_sigma\n")
+
+    def versions():
+        return {"mine": version.version_of(str(path))}
+
+    assert changed_by("privacy/calibration.py", "import math\n", "import math\n\nMORE = 1\n", versions) == {"mine"}
+    assert not changed_by("learning/pate.py", "import numpy", "MORE = 1\nimport numpy", versions)
+
+
+def used_inside():
+    """Stand for a definition of a card that only a comprehension in a lambda names."""
+
+
+OF_A_CARD = lambda rows: [used_inside() for _ in rows]  # noqa: E731
+
+
+def test_a_lambda_depends_on_what_its_comprehensions_name():
+    names = set(version._names(OF_A_CARD))
+    assert f"{used_inside.__module__}:used_inside" in names
+
+
 def test_a_users_file_counts(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text("a = 1\n")

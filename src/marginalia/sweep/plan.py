@@ -71,7 +71,8 @@ class Job:
 
     def versions(self) -> list[str]:
         """Return the versions of the code behind the job's arms: an edit of it reruns the job."""
-        return sorted({version_of_arm(arm, self.registry) for arm in self.arms})
+        registry = self.registry  # imports a user's file each time
+        return sorted({version_of_arm(arm, registry) for arm in self.arms})
 
     def metrics(self, tasks: Sequence[Task]) -> set[str]:
         """Return the metrics that the job's cells measure."""

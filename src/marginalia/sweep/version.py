@@ -73,17 +73,21 @@ def _names(root: str | Callable[..., Any]) -> Iterator[str]:
     if root.__module__ == "builtins":
         return
     name = root.__qualname__.split(".")[0]
-    if name == "<lambda>":
-        yield f"={_instructions(root.__code__)}"
-    for used in root.__code__.co_names if name == "<lambda>" else (name,):
-        yield f"{root.__module__}:{used}"
+    if name != "<lambda>":
+        yield f"{root.__module__}:{name}"
+    for code in _codes(root.__code__) if name == "<lambda>" else ():
+        yield f"={(code.co_code, code.co_names, *(c for c in code.co_consts if not isinstance(c, CodeType)))}"
+        yield from (f"{root.__module__}:{used}" for used in code.co_names)
     for value in (cell.cell_contents for cell in root.__closure__ or ()):
         yield from _names(value) if callable(value) else (f"={value!r}",)
 
 
-def _instructions(code: CodeType) -> tuple[Any, ...]:
-    constants = (_instructions(c) if isinstance(c, CodeType) else c for c in code.co_consts)
-    return code.co_code, code.co_names, *constants
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """Yield the code of a lambda, and of the comprehensions and lambdas inside it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,8 @@ def _start(root: str) -> tuple[list[str], frozenset[str]]:
     if module.startswith("="):
         return [root], frozenset()
     if module.endswith(".py"):
-        return [Path(module).read_text(encoding="utf-8")], frozenset()
+        text = Path(module).read_text(encoding="utf-8")
+        return [text], frozenset(_imports(ast.parse(text)))
     if not name:
         return [], frozenset({module})
     part = _definitions(module, name)
