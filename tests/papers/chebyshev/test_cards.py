@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from card_contract import check_card
 
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.table import Table
@@ -53,22 +54,7 @@ def test_every_card_is_tried():
 
 @pytest.mark.parametrize("name", SMALL)
 def test_a_card_runs_repeats_and_draws(name, prepared):
-    card = card_of(name)
-    assert card.id == name
-    settings = {**card.defaults, **SMALL[name]}
-    data = {d: prepared / d for d in card.datasets if (prepared / d).exists()}
-    parts = card.parts(settings)
-    assert len(parts) == len(set(parts))
-    rows = pd.concat([card.run(part, settings, 0, data) for part in parts])
-    again = card.run(parts[0], settings, 0, data)
-    first = rows.iloc[: len(again)]
-    pd.testing.assert_frame_equal(first.drop(columns="seconds", errors="ignore")[[c for c in again if c != "seconds"]],
-                                  again.drop(columns="seconds", errors="ignore"), check_dtype=False)  # fmt: skip
-    tables = card.tables(rows, settings)
-    assert name in tables
-    assert all(len(t) for t in tables.values())
-    assert not any("seconds" in t.columns for t in tables.values())
-    assert card.figure(tables, settings).axes
+    check_card(name, SMALL[name], prepared)
 
 
 def test_defaults_hold_the_cards_values():
