@@ -32,6 +32,7 @@ from marginalia.learning.dp_sgd.descent import Batches, Run, descend
 from marginalia.learning.dp_sgd.grid import GRID, NOT_PRIVATE, Setting, search_on_test
 from marginalia.learning.dp_sgd.opacus import descend_by_opacus
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.randomness import Randomness
 from marginalia.threads import one_blas_thread
 
 TARGET = "income>50K"
@@ -72,14 +73,15 @@ def one_setting(side: str) -> dict[str, Any]:
     """Train one setting of the grid."""
     X, y, auc = adult()
     run, batches = ONE.run(EPSILON, DELTA, len(X), "add_remove"), ONE.batches(len(X))
-    rng = np.random.default_rng(0)
     if side == "opacus":
         _opacus(X[:2000], y[:2000], run, batches, 1)  # torch loads parts of itself at the first step
         timed = measured(lambda: _opacus(X, y, run, batches, run.steps))
     else:
         with one_blas_thread():
             timed = measured(
-                lambda: descend(X, y, "logistic", [run], batches, ledger=Ledger("add_remove"), rng=rng)[:, 0]
+                lambda: descend(
+                    X, y, "logistic", [run], batches, ledger=Ledger("add_remove"), randomness=Randomness(0)
+                )[:, 0]
             )
     return {"cpu": timed.cpu, "wall": timed.wall, "quality": auc(timed.value), "note": f"{run.steps} steps"}
 
@@ -94,7 +96,7 @@ def grid(side: str) -> dict[str, Any]:
         setting.run(EPSILON, DELTA, len(X), "add_remove")
     calibration = time.process_time() - start
     timed = measured(
-        lambda: search_on_test(X, y, "logistic", auc, epsilon=EPSILON, delta=DELTA, rng=np.random.default_rng(0))
+        lambda: search_on_test(X, y, "logistic", auc, epsilon=EPSILON, delta=DELTA, randomness=Randomness(0))
     )
     found = timed.value
     note = (
@@ -146,8 +148,9 @@ def agreement(name: str, backend: str) -> dict[str, Any]:
 
 def _opacus(X: np.ndarray, y: np.ndarray, run: Run, batches: Batches, steps: int) -> np.ndarray:
     shortened = Run(steps, run.learning_rate, run.clip, run.noise_multiplier)
-    rng = np.random.default_rng(0)
-    return descend_by_opacus(X, y, "logistic", shortened, batches, ledger=Ledger("add_remove"), rng=rng)
+    return descend_by_opacus(
+        X, y, "logistic", shortened, batches, ledger=Ledger("add_remove"), randomness=Randomness(0)
+    )
 
 
 def main() -> None:

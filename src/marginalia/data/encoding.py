@@ -123,11 +123,12 @@ class Encoder:
             raise unknown_name("task", task, ("linear", "logistic"))
         return self.matrices[self.target][0, table.column(self.target)]
 
-    def gram(self, table: Table) -> NDArray[np.float64]:
+    def gram(self, table: Table, unit: float | None = None) -> NDArray[np.float64]:
         """Return Z'Z, Z = [X, y], from the table's exact pair counts.
 
         The sums are over cells and not over rows, so the result does not depend on the order of the rows, bit for
-        bit. For both tasks: with two codes the scaled target is -1 or +1.
+        bit. For both tasks: with two codes the scaled target is -1 or +1. With a `unit`, Z is first rounded towards 0
+        to multiples of it, and Z'Z is given in units of its square: whole numbers, exact while they are below 2^53.
 
         Returns
         -------
@@ -135,8 +136,9 @@ class Encoder:
             Computed once per table and kept as long as the table lives.
         """
         self._check(table, [*self.features, self.target])
-        key = ("Z'Z", self.target, self._key())
-        return _remember(table, key, lambda: ztz(table.counts, self.matrices, one_way=lambda j: table.counts([j])))
+        key = ("Z'Z", self.target, unit, self._key())
+        matrices = self.matrices if unit is None else {j: np.trunc(A / unit) for j, A in self.matrices.items()}
+        return _remember(table, key, lambda: ztz(table.counts, matrices, one_way=lambda j: table.counts([j])))
 
     def _design(self, table: Table) -> NDArray[np.float64]:
         X = np.empty((table.n_rows, self.n_features), order="F")  # X'v and Xv run twice as fast on columns

@@ -9,12 +9,13 @@ import numpy as np
 
 from marginalia.learning.base import LinearRegressor, parameters
 from marginalia.learning.private import PrivateLearner
-from marginalia.learning.rows import Rows
+from marginalia.learning.rows import MOST_ROWS, Rows
 from marginalia.learning.solvers import Array
 from marginalia.learning.statistics import release_apart, statistic_sensitivities
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian
+from marginalia.privacy.randomness import Randomness
 
 _RHO = 0.05  # probability with which the bounds on the noise may fail
 
@@ -62,11 +63,15 @@ class AdaSSPRegressor(PrivateLearner, LinearRegressor):
     target_bound: float = 1.0
     variant: str = "code_constants"
 
-    def _release(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> Array:
+    def _release(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
         d, B, Y = rows.n_features, rows.feature_bound, rows.target_bound
+        # The eigenvalue is computed in floats: up to 10 d units in the last place of the largest one (LAPACK Users'
+        # Guide, section 4.7), which is at most B^2 a row; and it is rounded to a whole number.
+        unit = 2.0 ** (math.frexp(B**2)[1] - 30)
+        slack = 2 * 10 * d * 2.0**-53 * MOST_ROWS * B**2 + unit
         if self.calibration == "tight":
             multiplier = math.sqrt(3) / gdp_mu(self.epsilon, self.delta)
-            eig, xx, xy = (multiplier * s for s in (B**2, *statistic_sensitivities(ledger.relation, B, Y)))
+            eig, xx, xy = (multiplier * s for s in (B**2 + slack, *statistic_sensitivities(ledger.relation, B, Y)))
             shift = eig * math.sqrt(2 * math.log(1 / _RHO))
             ceiling = xx * math.sqrt(d * math.log(2 * d**2 / _RHO))
         else:
@@ -75,14 +80,16 @@ class AdaSSPRegressor(PrivateLearner, LinearRegressor):
             shift = 3 * L * B**2 / self.epsilon
             ceiling = 3 * math.sqrt(d * L * math.log(2 * d**2 / _RHO)) * B**2 / self.epsilon
 
-        def smallest_eigenvalue() -> float:
-            return max(0.0, float(np.linalg.eigvalsh(rows.gram[:d, :d])[0]))
+        def smallest_eigenvalue() -> int:
+            gram, whole = rows.whole_gram()
+            return round(max(0.0, float(np.linalg.eigvalsh(gram[:d, :d].astype(float))[0])) * (whole / unit))
 
         noisy = gaussian(
-            smallest_eigenvalue, sensitivity=B**2, sigma=eig, ledger=ledger, rng=rng, label="smallest eigenvalue"
-        )
+            smallest_eigenvalue, unit=unit, sensitivity=B**2 + slack, sigma=eig, ledger=ledger, randomness=randomness,
+            label="smallest eigenvalue",
+        )  # fmt: skip
         self.ridge_ = max(0.0, ceiling - max(0.0, float(noisy) - shift))
-        G, h = release_apart(rows, xx, xy, ledger=ledger, rng=rng)
+        G, h = release_apart(rows, xx, xy, ledger=ledger, randomness=randomness)
         return np.asarray(np.linalg.solve(G + self.ridge_ * np.eye(d), h), dtype=np.float64)
 
     def _multipliers(self) -> tuple[float, float, float]:

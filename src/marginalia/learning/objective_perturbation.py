@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from marginalia.errors import PrivacyError
 from marginalia.learning.base import LinearClassifier
 from marginalia.learning.chebyshev import log_sigmoid_coefficients
@@ -15,6 +13,7 @@ from marginalia.learning.solvers import Array, Minimum, least_squares, minimise_
 from marginalia.privacy.calibration import gdp_mu, halved_budget
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.objective import objective_perturbation
+from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 
 GRADIENT_TOLERANCE = 1e-6
@@ -54,7 +53,7 @@ class ObjectivePerturbationClassifier(PrivateLearner, LinearClassifier):
     array(['yes'], dtype='<U3')
     """
 
-    def _release(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> Array:
+    def _release(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
         p, B = rows.n_features, rows.feature_bound
         epsilon, delta = self.epsilon, self.delta
         if ledger.relation is Relation.REPLACE_ONE:
@@ -72,7 +71,7 @@ class ObjectivePerturbationClassifier(PrivateLearner, LinearClassifier):
             return minimum.theta
 
         theta = objective_perturbation(
-            minimise, n_features=p, bound=B, sigma=sigma, regulariser=regulariser, ledger=ledger, rng=rng
+            minimise, n_features=p, bound=B, sigma=sigma, regulariser=regulariser, ledger=ledger, randomness=randomness
         )
         if self.gradient_norm_ > tolerance:
             raise PrivacyError(

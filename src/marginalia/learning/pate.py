@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, parameters
 from marginalia.learning.private import BudgetedLearner
-from marginalia.learning.rows import Rows
+from marginalia.learning.rows import Integers, Rows
 from marginalia.learning.solvers import Array
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian, laplace
+from marginalia.privacy.randomness import Randomness
 
 MOST_TEACHERS = 500
 ROWS_FOR_A_TEACHER = 75  # fewer make teachers that disagree by chance
@@ -74,31 +75,35 @@ class PATEClassifier(BudgetedLearner, LinearClassifier):
     n_queries: int | None = None
     relation: str = "replace_one"
 
-    def _release(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> Array:
+    def _release(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
         X, positive = rows.X, rows.y > 0
         T, K = self._sizes(len(X))
-        order = rng.permutation(len(X))
+        order = randomness.generator.permutation(len(X))
         public, private = X[order[:T]], order[T:]
         part = len(private) // K
 
-        def votes() -> Array:
-            counts = np.zeros((T, 2))
+        def votes() -> Integers:
+            counts = np.zeros((T, 2), dtype=np.int64)
             for k in range(K):
                 shard = private[k * part : (k + 1) * part]
                 label = _predict(_logistic_regression(X[shard], positive[shard]), public)
                 counts[np.arange(T), label.astype(int)] += 1
             return counts
 
-        noisy = self._noisy_votes(votes, T, ledger, rng)
+        noisy = self._noisy_votes(votes, T, ledger, randomness)
         return _logistic_regression(public, noisy[:, 1] > noisy[:, 0])
 
-    def _noisy_votes(self, votes: Callable[[], Array], T: int, ledger: Ledger, rng: np.random.Generator) -> Array:
+    def _noisy_votes(self, votes: Callable[[], Integers], T: int, ledger: Ledger, randomness: Randomness) -> Array:
         if self.calibration == "tight":
             sensitivity = math.sqrt(2 * T)
             self.sigma_ = gaussian_sigma(self.epsilon, self.delta, sensitivity=sensitivity)
-            return gaussian(votes, sensitivity=sensitivity, sigma=self.sigma_, ledger=ledger, rng=rng, label="votes")
+            return gaussian(
+                votes, sensitivity=sensitivity, sigma=self.sigma_, ledger=ledger, randomness=randomness, label="votes"
+            )
         self.sigma_ = 1 / _published_gamma(self.epsilon, self.delta, T)
-        noise = partial(laplace, sensitivity=2.0, scale=self.sigma_, ledger=ledger, rng=rng, label="votes")
+        noise = partial(
+            laplace, sensitivity=2.0, scale=self.sigma_, ledger=ledger, randomness=randomness, label="votes"
+        )
         return np.array([noise(query) for query in votes()])
 
     def _sizes(self, n: int) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from marginalia.learning.base import LinearLearner, Seed, parameters, poor_score
 from marginalia.learning.rows import Rows
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.threads import one_blas_thread
 
@@ -84,30 +85,23 @@ class BudgetedLearner(LinearLearner):
             The fit would spend more than (epsilon, delta).
         """
         self._check_parameters()
-        rng = self._generator()
+        randomness = Randomness(self.random_state)
         rows = self._rows(X, y)
         ledger = Ledger(Relation(self.relation))
         with one_blas_thread():
-            weights = self._release(rows, ledger, rng)
+            weights = self._release(rows, ledger, randomness)
         ledger.certify(self.epsilon, self.delta, calibration=self.calibration)
         self._keep(weights)
         self.ledger_ = ledger
         return self
 
     @abstractmethod
-    def _release(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> NDArray[np.float64]:
+    def _release(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> NDArray[np.float64]:
         """Return the coefficients, and the intercept after them if there is one; read rows through mechanisms only."""
 
     def _keep(self, weights: NDArray[np.float64]) -> None:
         p = self.n_features_in_
         self.coef_, self.intercept_ = weights[:p], float(weights[p]) if len(weights) > p else 0.0
-
-    def _generator(self) -> np.random.Generator:
-        try:
-            return np.random.default_rng(self.random_state)
-        except (TypeError, ValueError):
-            wanted = "a non-negative integer, a SeedSequence or None"
-            raise InputError(f"random_state must be {wanted}, not {self.random_state!r}") from None
 
     def _check_parameters(self) -> None:
         self._check_epsilon()

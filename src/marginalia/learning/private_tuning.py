@@ -11,10 +11,11 @@ from marginalia.errors import InputError
 from marginalia.privacy import checks
 from marginalia.privacy.events import CompositionEvent, RandomStoppingEvent
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.randomness import Randomness
 
 
 def draw_runs(
-    one_run: CompositionEvent, r: float, n_candidates: int, *, ledger: Ledger, rng: np.random.Generator
+    one_run: CompositionEvent, r: float, n_candidates: int, *, ledger: Ledger, randomness: Randomness
 ) -> tuple[NDArray[np.int64], Ledger]:
     """Charge `ledger` with random stopping and draw the candidates to train, their number geometric of mean 1/r.
 
@@ -23,12 +24,13 @@ def draw_runs(
 
     >>> from marginalia.privacy.events import GaussianEvent
     >>> ledger, one_run = Ledger("replace_one"), CompositionEvent((GaussianEvent(1.0, 20.0),))
-    >>> picks, secret = draw_runs(one_run, 0.5, 4, ledger=ledger, rng=np.random.default_rng(0))
+    >>> picks, secret = draw_runs(one_run, 0.5, 4, ledger=ledger, randomness=Randomness(0))
     >>> len(ledger.events), len(secret.events)
     (1, 0)
     """
-    ledger.append(RandomStoppingEvent(one_run, r, label="private tuning"))
-    return rng.integers(n_candidates, size=int(rng.geometric(r))), Ledger(ledger.relation)
+    ledger.append(RandomStoppingEvent(one_run, r, label="private tuning"), randomness.kind)
+    runs = randomness.secret.geometric(r)
+    return randomness.secret.below(n_candidates, runs), Ledger(ledger.relation)
 
 
 def split_budget(mu: float, model_share: float) -> tuple[float, float]:

@@ -7,10 +7,19 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from marginalia.data.encoding import Encoder, TaskName
 from marginalia.data.table import Table
+from marginalia.errors import InputError
 from marginalia.learning.solvers import Array
+
+Integers = NDArray[np.int64]
+
+# Features and targets are rounded towards 0 to 15 bits and a sign, which keeps every norm bound; then sums of products
+# over so many rows are whole numbers below 2^53, exact in any order of summation.
+_BITS = 15
+MOST_ROWS = 2**23
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,11 @@ class TableRows:
         """Z'Z of shape (p+1, p+1), Z = [X, y]."""
         return self.encoder.gram(self.table)
 
+    def whole_gram(self) -> tuple[Integers, float]:
+        """Return Z'Z of the rounded rows in whole numbers, and their unit."""
+        unit = public_unit(self.table.n_rows, self.coordinate_bound, self.target_bound)
+        return self.encoder.gram(self.table, unit).astype(np.int64), unit**2
+
 
 @dataclass(frozen=True)
 class ArrayRows:
@@ -92,8 +106,27 @@ class ArrayRows:
         Z = np.column_stack([self.X, self.y])
         return Z.T @ Z
 
+    def whole_gram(self) -> tuple[Integers, float]:
+        """Return Z'Z of the rounded rows in whole numbers, and their unit."""
+        unit = public_unit(len(self.X), self.coordinate_bound, self.target_bound)
+        Z = np.trunc(np.column_stack([self.X, self.y]) / unit)
+        return (Z.T @ Z).astype(np.int64), unit**2
+
 
 Rows = TableRows | ArrayRows
+
+
+def public_unit(n_rows: int, *bounds: float) -> float:
+    """Return the power of two of which numbers up to the largest of `bounds` are less than 2^15.
+
+    InputError for a table of more than 2^23 rows, whose sums would not be exact.
+
+    >>> public_unit(1000, 1.0, 0.5) == 2.0**-14
+    True
+    """
+    if n_rows > MOST_ROWS:
+        raise InputError(f"the table has more than {MOST_ROWS} rows: their sums would not be exact; take a sample")
+    return math.ldexp(1.0, math.frexp(max(bounds))[1] - _BITS)
 
 
 def within_bounds(X: Array, y: Array, *, feature_bound: float, target_bound: float) -> ArrayRows:

@@ -17,6 +17,7 @@ from marginalia.learning.statistics import mirrored, release_apart
 from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian
+from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 
 
@@ -42,27 +43,28 @@ def _unit_noise(p: int, seed: int) -> Array:
 
 
 class _SSP(PrivateLearner):
-    def _release(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> Array:
+    def _release(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
         release = self._release_tight if self.calibration == "tight" else self._release_published
-        return release(rows, ledger, rng)
+        return release(rows, ledger, randomness)
 
-    def _release_tight(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> Array:
+    def _release_tight(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
         p = rows.n_features
         S = _joint_sensitivity(ledger.relation, rows.feature_bound, rows.target_bound, rows.coordinate_bound)
         sigma = gaussian_sigma(self.epsilon, self.delta, sensitivity=S)
 
-        def statistics() -> Array:
-            upper = np.triu(rows.gram)  # each entry once; the entries set to 0 tell nothing
-            upper[p, p] = 0.0
-            return upper
-
-        noisy = mirrored(gaussian(statistics, sensitivity=S, sigma=sigma, ledger=ledger, rng=rng, label="X'X, X'y"))
+        gram, unit = rows.whole_gram()
+        upper = np.triu(gram)  # each entry once; the entries set to 0 tell nothing
+        upper[p, p] = 0
+        noisy = gaussian(
+            upper, unit=unit, sensitivity=S, sigma=sigma, ledger=ledger, randomness=randomness, label="X'X, X'y"
+        )
+        noisy = mirrored(noisy)
         return least_squares(noisy[:p, :p], noisy[:p, p], ridge=_noise_norm(p) * sigma)
 
-    def _release_published(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> Array:
+    def _release_published(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
         B, Y = rows.feature_bound, rows.target_bound
         multiplier = math.sqrt(math.log(1.25 / self.delta)) / self.epsilon
-        G, h = release_apart(rows, multiplier * B**2, multiplier * B * Y, ledger=ledger, rng=rng)
+        G, h = release_apart(rows, multiplier * B**2, multiplier * B * Y, ledger=ledger, randomness=randomness)
         if np.linalg.eigvalsh(G)[0] <= 0:
             warnings.warn("the noisy X'X is indefinite: plain SSP has no minimum there", UserWarning, stacklevel=4)
         return np.asarray(np.linalg.solve(G, h), dtype=np.float64)
@@ -118,5 +120,5 @@ class SSPClassifier(_SSP, LinearClassifier):
     array(['yes'], dtype='<U3')
     """
 
-    def _release(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> Array:
-        return logistic_scale() * super()._release(rows, ledger, rng)
+    def _release(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
+        return logistic_scale() * super()._release(rows, ledger, randomness)

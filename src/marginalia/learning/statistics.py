@@ -11,6 +11,7 @@ from marginalia.learning.rows import Rows
 from marginalia.learning.solvers import Array
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian
+from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 
 
@@ -27,21 +28,22 @@ def statistic_sensitivities(relation: Relation, B: float, Y: float) -> tuple[flo
 
 
 def release_apart(
-    rows: Rows, sigma_xx: float, sigma_xy: float, *, ledger: Ledger, rng: np.random.Generator
+    rows: Rows, sigma_xx: float, sigma_xy: float, *, ledger: Ledger, randomness: Randomness
 ) -> tuple[Array, Array]:
     """Return X'X of shape (p, p) and X'y of shape (p,), each with its own noise and its own event.
 
     >>> from marginalia.learning.rows import ArrayRows
     >>> rows = ArrayRows(np.eye(2), np.ones(2), feature_bound=1.0, target_bound=1.0)
-    >>> xx, xy = release_apart(rows, 1e-9, 1e-9, ledger=Ledger("add_remove"), rng=np.random.default_rng(0))
+    >>> xx, xy = release_apart(rows, 1e-9, 1e-9, ledger=Ledger("add_remove"), randomness=Randomness(0))
     >>> xx.round(6).diagonal(), xy.round(6)
     (array([1., 1.]), array([1., 1.]))
     """
     p = rows.n_features
     xx, xy = statistic_sensitivities(ledger.relation, rows.feature_bound, rows.target_bound)
-    release = partial(gaussian, ledger=ledger, rng=rng)
-    gram = mirrored(release(lambda: rows.gram[:p, :p], sensitivity=xx, sigma=sigma_xx, label="X'X"))
-    return gram, release(lambda: rows.gram[:p, p], sensitivity=xy, sigma=sigma_xy, label="X'y")
+    gram, unit = rows.whole_gram()
+    release = partial(gaussian, unit=unit, ledger=ledger, randomness=randomness)
+    noisy = mirrored(release(gram[:p, :p], sensitivity=xx, sigma=sigma_xx, label="X'X"))
+    return noisy, release(gram[:p, p], sensitivity=xy, sigma=sigma_xy, label="X'y")
 
 
 def mirrored(square: Array) -> Array:

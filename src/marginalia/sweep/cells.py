@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from marginalia.data.files import write_text
-from marginalia.sweep.fits import Budget
 from marginalia.sweep.method import Arm
 from marginalia.sweep.protocols import Task
 from marginalia.sweep.records import ResultRecord
@@ -49,13 +48,8 @@ class Cell:
 
     @property
     def seed(self) -> int:
-        """Seed of the fit's noise; arms of a method share it, so that they are compared on the same noise."""
-        return seed_of(self.root_seed, self.experiment, self.dataset, self.trial, self.arm.method, self.epsilon)
-
-    @property
-    def budget(self) -> Budget:
-        """What the fit may spend, with its seed."""
-        return Budget(self.epsilon, self.delta, self.relation, self.seed)
+        """Seed of the fit's noise: one for each cell, for the difference of two fits on the same noise is exact."""
+        return seed_of(self.root_seed, json.dumps(asdict(self), sort_keys=True, default=str))
 
     def key(self, data_digest: str, version: str) -> str:
         """Return the name under which the result is stored: a hash of the cell, its data and the code behind it."""

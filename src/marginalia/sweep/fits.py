@@ -22,7 +22,7 @@ class Budget:
         Infinity and 0 for methods without privacy.
     relation : {"add_remove", "replace_one"}
     random_state : int or None
-        None: from the operating system.
+        None: from the operating system, as a release of somebody's data needs.
     """
 
     epsilon: float

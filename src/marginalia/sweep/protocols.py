@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from marginalia.data import catalog
 from marginalia.data.domain import Domain
 from marginalia.data.files import write_text
 from marginalia.data.splits import random_split
@@ -94,6 +95,11 @@ class Prepared:
         }
         digest.update(json.dumps(content, sort_keys=True).encode())
         return digest.hexdigest()
+
+    @property
+    def is_catalogued(self) -> bool:
+        """Whether it is one of the catalogue's data sets, whose rows are public, and not the user's own."""
+        return self.name in catalog.names()
 
     def split_kind(self, protocol: str) -> str:
         """Return ``released`` or ``random``."""

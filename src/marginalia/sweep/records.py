@@ -45,6 +45,7 @@ class ResultRecord:
     peak_mb : float
         Peak resident memory while the cell ran.
     seed : int
+        Of the noise; 0 where that came from the operating system, as for a user's own data.
     status : str
         ``ok``, ``failed``, ``timeout`` or ``memory``.
     message : str

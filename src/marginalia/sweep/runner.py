@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from marginalia.data.table import Table
 from marginalia.sweep import metrics
 from marginalia.sweep.cells import Cell, CellStore
-from marginalia.sweep.fits import fit
+from marginalia.sweep.fits import Budget, fit
 from marginalia.sweep.limits import measured, time_limit
 from marginalia.sweep.method import Arm, Method
 from marginalia.sweep.protocols import Prepared, Task, split_rows
@@ -119,7 +119,7 @@ class Runner:
                 value=float(values.get(name, math.nan)),
                 seconds=cost.seconds,
                 peak_mb=cost.peak_mb,
-                seed=cell.seed,
+                seed=self._seed(cell) or 0,
                 status=status,
                 message=message,
                 code_version=version_of_arm(cell.arm, self.registry),
@@ -140,9 +140,16 @@ class Runner:
             model, proof = tuned.fit(cell, train), (tuned.epsilon_charged, tuned.message)
         else:
             source = self._source(cell) if cell.arm.source else None
-            model = fit(cell.arm, self.registry, cell.budget, train, task, source)
+            model = fit(cell.arm, self.registry, self._budget(cell), train, task, source)
             proof = certificate(model, cell.delta) if cell.arm.is_private else (math.inf, "")
         return metrics.scores(model, test, target=task.target, task=task.task, one_hot=task.one_hot), proof
+
+    def _budget(self, cell: Cell) -> Budget:
+        return Budget(cell.epsilon, cell.delta, cell.relation, self._seed(cell))
+
+    def _seed(self, cell: Cell) -> int | None:
+        """Return the seed of the cell's noise; None for a user's own data, which only the system's noise protects."""
+        return cell.seed if self.data.is_catalogued else None
 
     def _split(self, cell: Cell, columns: tuple[str, ...] | None = None) -> tuple[Table, Table]:
         """Return training and test rows of the cell's trial.
@@ -173,7 +180,7 @@ class Runner:
         return self._searches[key]
 
     def _fit_synthesizer(self, cell: Cell, train: Table) -> Any:
-        model = fit(cell.arm, self.registry, cell.budget, train)
+        model = fit(cell.arm, self.registry, self._budget(cell), train)
         if hasattr(model, "save"):
             model.save(self.store.model_path(self._key(cell)))
         return model

@@ -13,9 +13,8 @@ def seed_sequence(root: int, *keys: str | int | float) -> SeedSequence:
     root : int
         The configuration's seed.
     *keys : str, int or float
-        What tells this stream from every other: (experiment, dataset, trial) for data splits, and
-        plus (method, epsilon) for noise. Variants and calibrations of a method share a stream, so
-        that they are compared on the same noise.
+        What tells this stream from every other: (experiment, dataset, trial) for data splits, and all that a
+        cell is made of for noise. No two fits of a sweep share noise: their difference would be free of it.
     """
     words = []
     for key in keys:

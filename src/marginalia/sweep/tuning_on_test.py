@@ -14,6 +14,7 @@ from marginalia.data.encoding import Encoder
 from marginalia.data.table import Table
 from marginalia.learning.dp_sgd.grid import GRID, NOT_PRIVATE, Setting, search_on_test
 from marginalia.learning.dp_sgd.learners import DPSGDClassifier, DPSGDRegressor
+from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.sweep import metrics
 from marginalia.sweep.protocols import Task
@@ -86,7 +87,7 @@ def search(cell: Cell, task: Task, train: Table, test: Table, grid: tuple[Settin
         score,
         epsilon=cell.epsilon,
         delta=cell.delta,
-        rng=np.random.default_rng(cell.seed),
+        randomness=Randomness(cell.seed),
         grid=grid,
         n_trials=0,
         relation=Relation(cell.relation),

@@ -20,6 +20,7 @@ from marginalia.privacy import checks
 from marginalia.privacy.calibration import zcdp_rho
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.selection import lazy_exponential
+from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.synthesis.measuring import measure_all, number_of_records
 from marginalia.synthesis.modelled import ModelSynthesizer
@@ -127,12 +128,12 @@ class AdaptiveRun(ABC):
     model: Any
     scores: Any
 
-    def __init__(self, method: AdaptiveSynthesizer, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
+    def __init__(self, method: AdaptiveSynthesizer, table: Table, ledger: Ledger, randomness: Randomness) -> None:
         if method.rounds is not None:
             checks.count("rounds", method.rounds)
         if method.max_cells != math.inf:
             checks.positive("max_cells", method.max_cells)
-        self.table, self.ledger, self.rng = table, ledger, rng
+        self.table, self.ledger, self.randomness = table, ledger, randomness
         self.workload = Workload.parse(method.workload, table.domain, max_cells=method.max_cells)
         self.weights = self.workload.closure()  # of every candidate's score
         self.one_ways = [q for q in self.weights if len(q) == 1]
@@ -192,7 +193,7 @@ class AdaptiveRun(ABC):
 
     def measure(self, q: Clique, sigma: float) -> NDArray[np.float64]:
         """Release the counts on `q` with Gaussian noise."""
-        self.measured += measure_all(self.table, [self.names(q)], sigma, self.ledger, self.rng)
+        self.measured += measure_all(self.table, [self.names(q)], sigma, self.ledger, self.randomness)
         return np.asarray(self.measured[-1].values)
 
     def select(self, candidates: Sequence[Clique]) -> Clique:
@@ -201,7 +202,7 @@ class AdaptiveRun(ABC):
         winner = lazy_exponential(
             self.scores.bounds(candidates), lambda i: self.scores.score(candidates[i]),
             epsilon=self.budget.epsilon * self._sharpening, sensitivity=self._sensitivity(candidates),
-            ledger=self.ledger, rng=self.rng, label="select",
+            ledger=self.ledger, randomness=self.randomness, label="select",
         )  # fmt: skip
         return candidates[winner]
 

@@ -20,6 +20,7 @@ from marginalia.marginals.model import GraphicalModel
 from marginalia.marginals.workload import Workload
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.synthesis.adaptive import AdaptiveRun, AdaptiveSynthesizer, Round
 from marginalia.synthesis.aim_scores import CandidateScores
@@ -129,8 +130,8 @@ class AIM(AdaptiveSynthesizer):
         moved = np.abs(self._previous.marginal(attributes) - self.model_.marginal(attributes)).sum()
         return float(before + moved)
 
-    def _release(self, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
-        run = _GraphicalRun(self, table, ledger, rng)
+    def _release(self, table: Table, ledger: Ledger, randomness: Randomness) -> None:
+        run = _GraphicalRun(self, table, ledger, randomness)
         run.run(verbose=self.verbose)
         self.workload_, self.history_ = run.workload, run.history
         self.model_, self._previous = run.model, run.previous
@@ -166,8 +167,8 @@ class _GraphicalRun(AdaptiveRun):
     model: GraphicalModel
     previous: GraphicalModel
 
-    def __init__(self, aim: AIM, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
-        super().__init__(aim, table, ledger, rng)
+    def __init__(self, aim: AIM, table: Table, ledger: Ledger, randomness: Randomness) -> None:
+        super().__init__(aim, table, ledger, randomness)
         if aim.max_model_mb != math.inf:
             checks.positive("max_model_mb", aim.max_model_mb)
         self._max_model_mb = aim.max_model_mb

@@ -20,6 +20,7 @@ from marginalia.data.table import Table
 from marginalia.errors import InputError, unknown_name
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.threads import one_blas_thread
 
@@ -103,7 +104,7 @@ class Synthesizer(BaseEstimator, ABC):
         self.domain_ = table.domain
         # One BLAS thread: on small tables threads cost more than they give, and they change the last bits.
         with one_blas_thread():
-            self._release(table, ledger, self._rng("fit"))
+            self._release(table, ledger, Randomness(self.random_state, "fit"))
         ledger.certify(self.epsilon, self.delta, calibration=self.calibration)
         self.ledger_ = ledger
         return self
@@ -115,14 +116,14 @@ class Synthesizer(BaseEstimator, ABC):
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
             raise InputError(f"n_rows must be a non-negative integer, not {n_rows!r}")
         with one_blas_thread():
-            return self._sample(int(count), self._rng("sample"))
+            return self._sample(int(count), Randomness(self.random_state, "sample").generator)
 
     @abstractmethod
     def marginal(self, attributes: Sequence[str]) -> Array:
         """Return the released marginal as counts, shape = sizes of `attributes` in the order given."""
 
     @abstractmethod
-    def _release(self, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
+    def _release(self, table: Table, ledger: Ledger, randomness: Randomness) -> None:
         """Read the private rows through mechanisms; set `n_rows_` and the method's own attributes."""
 
     @abstractmethod
@@ -190,16 +191,6 @@ class Synthesizer(BaseEstimator, ABC):
     def _check_fitted(self) -> None:
         if not hasattr(self, "ledger_"):
             raise InputError(f"this {type(self).__name__} is not fitted; call fit(table) first")
-
-    def _rng(self, purpose: str) -> np.random.Generator:
-        """Return the generator of one purpose, so that sampling does not depend on what the fit drew."""
-        seed = self.random_state
-        key = (("fit", "sample").index(purpose),)
-        if isinstance(seed, np.random.SeedSequence):
-            return np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *key)))
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
-            raise InputError(f"random_state must be a non-negative integer, a SeedSequence or None, not {seed!r}")
-        return np.random.default_rng(np.random.SeedSequence(None if seed is None else int(seed), spawn_key=key))
 
 
 def _family(cls: type[Any]) -> Iterator[type[Any]]:

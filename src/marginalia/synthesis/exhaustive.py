@@ -19,6 +19,7 @@ from marginalia.marginals.estimation import Measurement
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.randomness import Randomness
 from marginalia.synthesis import programs
 from marginalia.synthesis.base import Array, State, Synthesizer
 from marginalia.synthesis.measuring import measure_all
@@ -81,7 +82,7 @@ class Exhaustive(Synthesizer):
     order: int = 2
     search: str = "auto"
 
-    def _release(self, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
+    def _release(self, table: Table, ledger: Ledger, randomness: Randomness) -> None:
         domain = table.domain
         checks.count("order", self.order)
         cells = domain.n_cells()
@@ -96,7 +97,7 @@ class Exhaustive(Synthesizer):
             releases=max(1, len(domain) - 1) ** self.order if published else len(queries),
             method="classical" if published else "tight",
         )
-        self.measurements_ = measure_all(table, queries, sigma, ledger, rng)
+        self.measurements_ = measure_all(table, queries, sigma, ledger, randomness)
         self.n_rows_ = table.n_rows
         problem = _Problem(domain, self.measurements_)
         n = table.n_rows
@@ -104,7 +105,7 @@ class Exhaustive(Synthesizer):
         if self.search == "exhaustive" or (self.search == "auto" and enumerable):
             counts = _closest(problem, n, cells)
         else:
-            counts = _climb(problem, copies(_program(problem, n), n, "apportion", rng))
+            counts = _climb(problem, copies(_program(problem, n), n, "apportion", randomness.generator))
         self.counts_ = counts.reshape(domain.sizes)
         self.objective_ = float(problem.distances(counts).max())
 

@@ -14,6 +14,7 @@ from marginalia.errors import InputError
 from marginalia.marginals.estimation import Measurement, estimate
 from marginalia.marginals.model import GraphicalModel
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.synthesis.base import Array, State
 from marginalia.synthesis.measuring import WorkloadSynthesizer, number_of_records
@@ -62,9 +63,9 @@ class GaussianMarginals(WorkloadSynthesizer):
 
     _tree: GraphicalModel | None
 
-    def _release(self, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
+    def _release(self, table: Table, ledger: Ledger, randomness: Randomness) -> None:
         self._tree = None
-        self.measurements_ = self._measure_workload(table, ledger, rng)
+        self.measurements_ = self._measure_workload(table, ledger, randomness)
         public = ledger.relation is Relation.REPLACE_ONE
         self.n_rows_ = table.n_rows if public else round(number_of_records(table, ledger, self.measurements_))
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
-
 from marginalia.data.table import Table
 from marginalia.marginals.estimation import estimate
 from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.synthesis.measuring import measure_all, number_of_records
 from marginalia.synthesis.modelled import ModelSynthesizer
@@ -45,10 +44,10 @@ class Independent(ModelSynthesizer):
 
     CALIBRATIONS: ClassVar[tuple[str, ...]] = ("tight",)
 
-    def _release(self, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
+    def _release(self, table: Table, ledger: Ledger, randomness: Randomness) -> None:
         one_ways = [(a,) for a in table.domain.names]
         sensitivity = ledger.relation.marginal_l2
         sigma = gaussian_sigma(self.epsilon, self.delta, sensitivity=sensitivity, releases=len(one_ways))
-        measured = measure_all(table, one_ways, sigma, ledger, rng)
+        measured = measure_all(table, one_ways, sigma, ledger, randomness)
         self.model_ = estimate(table.domain, measured, total=number_of_records(table, ledger, measured))
         self.n_rows_ = table.n_rows if ledger.relation is Relation.REPLACE_ONE else round(self.model_.total)

@@ -5,29 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from marginalia.data.table import Table
 from marginalia.marginals.estimation import Measurement, estimate_total
 from marginalia.marginals.workload import Workload, WorkloadLike
 from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import measure_marginal
+from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.synthesis.base import Synthesizer
 
 
 def measure_all(
-    table: Table, marginals: Iterable[tuple[str, ...]], sigma: float, ledger: Ledger, rng: np.random.Generator
+    table: Table, marginals: Iterable[tuple[str, ...]], sigma: float, ledger: Ledger, randomness: Randomness
 ) -> list[Measurement]:
     """Release marginals with Gaussian noise of standard deviation `sigma`, in the order given.
 
     >>> from marginalia.data.domain import Domain
     >>> table, ledger = Table([[0], [1], [1]], Domain.from_sizes({"a": 2})), Ledger("add_remove")
-    >>> measure_all(table, [("a",)], 1.0, ledger, np.random.default_rng(0))[0].values.round(1)
-    array([1.1, 1.9])
+    >>> measure_all(table, [("a",)], 1.0, ledger, Randomness(0))[0].values.shape
+    (2,)
     """
-    return [Measurement(q, measure_marginal(table, q, sigma=sigma, ledger=ledger, rng=rng), sigma) for q in marginals]
+    return [
+        Measurement(q, measure_marginal(table, q, sigma=sigma, ledger=ledger, randomness=randomness), sigma)
+        for q in marginals
+    ]
 
 
 def number_of_records(table: Table, ledger: Ledger, measured: Sequence[Measurement]) -> float:
@@ -54,9 +56,9 @@ class WorkloadSynthesizer(Synthesizer):
 
     workload: WorkloadLike = 2
 
-    def _measure_workload(self, table: Table, ledger: Ledger, rng: np.random.Generator) -> list[Measurement]:
+    def _measure_workload(self, table: Table, ledger: Ledger, randomness: Randomness) -> list[Measurement]:
         marginals = Workload.parse(self.workload, table.domain).names(table.domain)
         method = "tight" if self.calibration == "tight" else "classical"
         S, K = ledger.relation.marginal_l2, len(marginals)
         sigma = gaussian_sigma(self.epsilon, self.delta, sensitivity=S, releases=K, method=method)
-        return measure_all(table, marginals, sigma, ledger, rng)
+        return measure_all(table, marginals, sigma, ledger, randomness)

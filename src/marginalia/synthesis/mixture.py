@@ -11,6 +11,7 @@ from marginalia.data.table import Table
 from marginalia.marginals.elimination import Clique
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.synthesis.adaptive import AdaptiveRun, AdaptiveSynthesizer
 from marginalia.synthesis.base import Array, State
@@ -71,8 +72,8 @@ class MixtureInference(AdaptiveSynthesizer):
 
     components: int = 100
 
-    def _release(self, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
-        run = _MixtureRun(self, table, ledger, rng)
+    def _release(self, table: Table, ledger: Ledger, randomness: Randomness) -> None:
+        run = _MixtureRun(self, table, ledger, randomness)
         run.run()
         self.model_ = run.model
         self.selected_ = [run.names(r.marginal) for r in run.history]
@@ -92,15 +93,15 @@ class _MixtureRun(AdaptiveRun):
 
     model: ProductMixture
 
-    def __init__(self, method: MixtureInference, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
-        super().__init__(method, table, ledger, rng)
+    def __init__(self, method: MixtureInference, table: Table, ledger: Ledger, randomness: Randomness) -> None:
+        super().__init__(method, table, ledger, randomness)
         self._components = checks.count("components", method.components)
 
     def start(self) -> None:
         # Counts near or below zero start at one standard deviation of the noise.
         one_ways = {m.attributes[0]: np.maximum(m.values, m.sigma) for m in self.measured}
         domain, K = self.table.domain, self._components
-        start = ProductMixture.start(domain, self.total, components=K, rng=self.rng, one_ways=one_ways)
+        start = ProductMixture.start(domain, self.total, components=K, rng=self.randomness.generator, one_ways=one_ways)
         self.model = fit(start, self.measured, iterations=FIRST_AND_LAST, tolerance=TOLERANCE)
         self.scores = _MixtureScores(self)
 

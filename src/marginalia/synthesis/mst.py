@@ -15,6 +15,7 @@ from marginalia.marginals.model import GraphicalModel
 from marginalia.privacy.calibration import zcdp_rho
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.selection import exponential
+from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.synthesis.base import Array, State
 from marginalia.synthesis.compression import Compression
@@ -64,7 +65,7 @@ class MST(ModelSynthesizer):
     [('a', 'c'), ('b', 'c')]
     """
 
-    def _release(self, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
+    def _release(self, table: Table, ledger: Ledger, randomness: Randomness) -> None:
         charged = Relation.ADD_REMOVE if self.calibration == "published" else ledger.relation
         rho = zcdp_rho(self.epsilon, self.delta)
         names = table.domain.names
@@ -72,7 +73,7 @@ class MST(ModelSynthesizer):
         # A Gaussian release costs S²/(2 sigma²), an exponential mechanism e²/8; each third is shared evenly.
         third = rho / 3 if d > 1 else rho
         sigma = charged.marginal_l2 * math.sqrt(d / (2 * third))
-        measured = measure_all(table, [(a,) for a in names], sigma, ledger, rng)
+        measured = measure_all(table, [(a,) for a in names], sigma, ledger, randomness)
         noisy = {m.attributes[0]: np.asarray(m.values) for m in measured}
         total = number_of_records(table, ledger, measured)
 
@@ -85,9 +86,9 @@ class MST(ModelSynthesizer):
             # The mechanism's law depends on e / sensitivity: with another sensitivity than the true one it costs more.
             e = math.sqrt(8 * third / (d - 1)) * ledger.relation.marginal_l1 / charged.marginal_l1
             independent = estimate(compressed.domain, one_ways, total=total)
-            self.tree_ = _select_tree(compressed, independent, e, ledger, rng)
+            self.tree_ = _select_tree(compressed, independent, e, ledger, randomness)
             sigma = charged.marginal_l2 * math.sqrt((d - 1) / (2 * third))
-            pairs = measure_all(compressed, self.tree_, sigma, ledger, rng)
+            pairs = measure_all(compressed, self.tree_, sigma, ledger, randomness)
         self.model_ = estimate(compressed.domain, [*one_ways, *pairs], total=total)
         self.n_rows_ = table.n_rows if ledger.relation is Relation.REPLACE_ONE else round(total)
 
@@ -121,7 +122,7 @@ class MST(ModelSynthesizer):
 
 
 def _select_tree(
-    table: Table, model: GraphicalModel, epsilon: float, ledger: Ledger, rng: np.random.Generator
+    table: Table, model: GraphicalModel, epsilon: float, ledger: Ledger, randomness: Randomness
 ) -> list[tuple[str, str]]:
     """Choose a spanning tree edge by edge, as Kruskal does, each with the exponential mechanism.
 
@@ -136,7 +137,9 @@ def _select_tree(
         joining = [q for q in score if not parts.connected(*q)]
         scores, label = [score[q] for q in joining], f"edge {len(tree) + 1}"
         sensitivity = ledger.relation.marginal_l1
-        at = exponential(scores, epsilon=epsilon, sensitivity=sensitivity, ledger=ledger, rng=rng, label=label)
+        at = exponential(
+            scores, epsilon=epsilon, sensitivity=sensitivity, ledger=ledger, randomness=randomness, label=label
+        )
         tree.append(joining[at])
         parts.merge(*joining[at])
     return tree

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from marginalia.data.table import Table
 from marginalia.marginals.estimation import estimate
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.synthesis.measuring import WorkloadSynthesizer, number_of_records
 from marginalia.synthesis.modelled import ModelSynthesizer
@@ -48,8 +47,8 @@ class PrivatePGM(ModelSynthesizer, WorkloadSynthesizer):
     (2, 2)
     """
 
-    def _release(self, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
-        measured = self._measure_workload(table, ledger, rng)
+    def _release(self, table: Table, ledger: Ledger, randomness: Randomness) -> None:
+        measured = self._measure_workload(table, ledger, randomness)
         total = number_of_records(table, ledger, measured)
         self.model_ = estimate(table.domain, measured, total=total)
         self.n_rows_ = table.n_rows if ledger.relation is Relation.REPLACE_ONE else int(total)

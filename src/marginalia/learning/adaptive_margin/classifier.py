@@ -31,6 +31,7 @@ from marginalia.learning.rows import Rows, shrink_rows
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.stopping import random_stopping_mu
 
 N_FOR_ITER = 5000  # rows from which on trying every candidate once beats private tuning
@@ -112,7 +113,7 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
     gammas_: NDArray[np.float64] | None = field(init=False)
     scores_: NDArray[np.float64] | None = field(init=False)
 
-    def _release(self, rows: Rows, ledger: Ledger, rng: np.random.Generator) -> NDArray[np.float64]:
+    def _release(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> NDArray[np.float64]:
         constants = self.variant if isinstance(self.variant, Constants) else VARIANTS[self.variant]
         X, b = self._scaled(rows.X)
         n, d = X.shape
@@ -121,18 +122,18 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
         margins = constants.margins(n, self.epsilon)
         trainer = Trainer(
             signed_rows=X * rows.y[:, None],
-            candidates=make_candidates(margins, n, d, constants, rng),
+            candidates=make_candidates(margins, n, d, constants, randomness.generator),
             constants=constants,
             output=self.output,
             step_limit=self.max_steps,
             beta=failure_probability(n),
             progress=self.progress,
         )
-        winner = self._select(trainer, ledger, rng)
+        winner = self._select(trainer, ledger, randomness)
         self.gamma_, self.hinge_c_, self.score_ = b * winner.candidate.gamma, b * winner.candidate.hinge_c, winner.score
         return winner.w / b
 
-    def _select(self, trainer: Trainer, ledger: Ledger, rng: np.random.Generator) -> Winner:
+    def _select(self, trainer: Trainer, ledger: Ledger, randomness: Randomness) -> Winner:
         n, G = len(trainer.signed_rows), len(trainer.candidates)
         published = trainer.constants.name == PUBLISHED.name
         penalty: NDArray[np.float64] | float = 0.0
@@ -144,13 +145,13 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
                 mu = self.epsilon / (2 * math.sqrt(-2 * math.log(self.delta)))
             else:
                 mu = gdp_mu(self.epsilon, self.delta)
-            winner, self.scores_ = iterate(trainer, mu, penalty=penalty, ledger=ledger, rng=rng)
+            winner, self.scores_ = iterate(trainer, mu, penalty=penalty, ledger=ledger, randomness=randomness)
             self.gammas_ = np.array([candidate.gamma for candidate in trainer.candidates])
             return winner
         r = published_tuning_rate(G, n) if published else tuning_rate(G, MISS)
         mu = random_stopping_mu(self.epsilon, self.delta, r=r, method=self.calibration)
         self.gammas_ = self.scores_ = None
-        return private_tuning(trainer, mu, r, penalty=penalty, ledger=ledger, rng=rng)
+        return private_tuning(trainer, mu, r, penalty=penalty, ledger=ledger, randomness=randomness)
 
     def _scaled(self, X: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
         """Return the rows, with the constant column, scaled to norm at most 1, and the data radius b divided out."""

@@ -11,19 +11,21 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.random import Generator
+from numpy.typing import NDArray
 from tqdm import tqdm
 
-from marginalia.learning.adaptive_margin.projection import to_single
+from marginalia.learning.rows import Integers
 from marginalia.learning.solvers import Array
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.runs import gaussian_run
+from marginalia.privacy.randomness import Randomness
 
 Output = Literal["average", "last"]
 
-# Rows in one single-precision sum. Sums of blocks are added in double precision, so rounding moves the gradient by
-# less than a thousandth of its sensitivity, and a block of scores stays in the processor's cache.
-_BLOCK = 8192
+# Coordinates of rows are whole numbers of at most 2^13 units, so that sums of 2^11 of them are exact in single
+# precision, in any order; sums of blocks are added in double precision.
+_BITS = 13
+_BLOCK = 2**11
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def _step_size(n: int, sensitivity: float, dimension: int, sigma: float, steps: 
 
 
 def noisy_descent(
-    signed_rows: Array, hinge_c: Array, settings: Descent, *, ledger: Ledger, rng: Generator, label: str = ""
+    signed_rows: Array, hinge_c: Array, settings: Descent, *, ledger: Ledger, randomness: Randomness, label: str = ""
 ) -> Array:
     """Minimise the sum over the rows of max(0, 1 - y<w, z>/c) for every c, with Gaussian noise on every gradient.
 
@@ -64,8 +66,9 @@ def noisy_descent(
     The signed rows y_i z_i of shape (n, k) have norms of at most `settings.radius`; the models have shape (k, G). The
     ledger gets one Gaussian event for the G gradients of a step, T times: G runs of `settings.mu`-GDP each.
 
-    >>> ledger, rng = Ledger("replace_one"), np.random.default_rng(0)
-    >>> w = noisy_descent(np.eye(2), np.array([0.5]), Descent(radius=1.0, mu=1e9, steps=20), ledger=ledger, rng=rng)
+    >>> settings = Descent(radius=1.0, mu=1e6, steps=20)
+    >>> given = {"ledger": Ledger("replace_one"), "randomness": Randomness(0)}
+    >>> w = noisy_descent(np.eye(2), np.array([0.5]), settings, **given)
     >>> bool((w > 0).all())
     True
     """
@@ -74,13 +77,15 @@ def noisy_descent(
     sensitivity = 2 * settings.radius  # of the gradient times c
     sigma = _noise_scale(sensitivity, settings.mu, T)
     eta = settings.step_scale * _step_size(n, sensitivity, k, sigma, T, settings.log_factor)
+    rows, unit = _whole_rows(signed_rows, settings.radius)
     noisy_gradient = gaussian_run(
-        _summed_gradient(signed_rows, hinge_c),
+        _summed_gradient(rows, hinge_c, unit),
+        unit=unit,
         sensitivity=sensitivity * math.sqrt(n_candidates),
         sigma=sigma,
         steps=T,
         ledger=ledger,
-        rng=rng,
+        randomness=randomness,
         label=label,
     )
     w = np.zeros((k, n_candidates))
@@ -91,20 +96,27 @@ def noisy_descent(
     return w if settings.output == "last" else total / T
 
 
-def _summed_gradient(signed_rows: Array, hinge_c: Array) -> Callable[[Array], Array]:
+def _summed_gradient(rows: NDArray[np.float32], hinge_c: Array, unit: float) -> Callable[[Array], Integers]:
     """Return c times the summed subgradients as a function: minus the sum of the signed rows with y<w, z> < c."""
-    single = to_single(signed_rows)
-    starts = range(0, len(single), _BLOCK)
+    starts = range(0, len(rows), _BLOCK)
     # Candidates down, rows across: BLAS is fastest this way for a dozen columns.
-    blocks = [(np.ascontiguousarray(single[i : i + _BLOCK].T), single[i : i + _BLOCK]) for i in starts]
-    thresholds = hinge_c.astype(np.float32)[:, None]
+    blocks = [(np.ascontiguousarray(rows[i : i + _BLOCK].T), rows[i : i + _BLOCK]) for i in starts]
+    thresholds = (hinge_c / unit).astype(np.float32)[:, None]
 
-    def gradient(w: Array) -> Array:
+    def gradient(w: Array) -> Integers:
         transposed = np.ascontiguousarray(w.T, dtype=np.float32)
         total = np.zeros(w.shape[::-1])
         for across, down in blocks:
             counted = (transposed @ across < thresholds).astype(np.float32)
             total -= counted @ down
-        return total.T
+        return total.T.astype(np.int64)
 
     return gradient
+
+
+def _whole_rows(signed_rows: Array, radius: float) -> tuple[NDArray[np.float32], float]:
+    """Return the rows in whole numbers of a unit, none longer than `radius`, and the unit."""
+    unit = math.ldexp(1.0, math.frexp(radius)[1] - 1 - _BITS)
+    room = math.sqrt(signed_rows.shape[1]) / 2 * unit  # by which rounding may lengthen a row
+    shrink = (1 - 2.0**-40) * max(0.0, 1 - room / radius)
+    return np.rint(signed_rows * (shrink / unit)).astype(np.float32), unit

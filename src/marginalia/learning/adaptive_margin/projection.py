@@ -9,9 +9,6 @@ from numpy.typing import NDArray
 
 from marginalia.privacy import checks
 
-# One float32 rounding: rows are shrunk by it, so that their norm stays within the radius after conversion.
-_ROUNDING = 2.0**-22
-
 
 def failure_probability(n: int) -> float:
     """Return beta = 1/n², the paper's probability that the projection distorts too much.
@@ -44,12 +41,3 @@ def draw_projection(k: int, d: int, rng: np.random.Generator) -> NDArray[np.floa
     [[0.5, 0.5], [0.5, 0.5], [0.5, 0.5], [0.5, 0.5]]
     """
     return rng.choice(np.array([-1.0, 1.0]), size=(k, d)) / math.sqrt(k)
-
-
-def to_single(X: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Return the rows in single precision, none of them longer than before.
-
-    >>> to_single(np.array([[1.0]])) < 1
-    array([[ True]])
-    """
-    return np.ascontiguousarray(X / (1 + _ROUNDING), dtype=np.float32)

@@ -14,11 +14,12 @@ from marginalia.learning.adaptive_margin.descent import Descent, Output, noisy_d
 from marginalia.learning.adaptive_margin.grid import Constants
 from marginalia.learning.adaptive_margin.projection import draw_projection, jl_dimension
 from marginalia.learning.private_tuning import draw_runs, split_budget
-from marginalia.learning.rows import shrink_rows
+from marginalia.learning.rows import Integers, shrink_rows
 from marginalia.learning.solvers import Array
 from marginalia.privacy.events import CompositionEvent, GaussianEvent
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian
+from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.stopping import mean_runs
 
 MOST_RUNS = 10_000  # expected; more would not end
@@ -58,9 +59,9 @@ class Trainer:
 
     >>> from marginalia.learning.adaptive_margin.grid import PRACTICAL
     >>> trainer = Trainer(np.eye(4), [Candidate(0.25, 0.25, 1.0)], PRACTICAL)
-    >>> w = trainer.train(np.array([0, 0]), 1e9, ledger=Ledger("replace_one"), rng=np.random.default_rng(0))
+    >>> w = trainer.train(np.array([0, 0]), 1e6, ledger=Ledger("replace_one"), randomness=Randomness(0))
     >>> w.shape, trainer.errors(w)
-    ((4, 2), array([0., 0.]))
+    ((4, 2), array([0, 0]))
     """
 
     signed_rows: Array  # y_i x_i of shape (n, d), norms at most 1
@@ -85,7 +86,7 @@ class Trainer:
             progress=self.progress,
         )
 
-    def train(self, picks: NDArray[np.intp], mu: float, *, ledger: Ledger, rng: np.random.Generator) -> Array:
+    def train(self, picks: NDArray[np.intp], mu: float, *, ledger: Ledger, randomness: Randomness) -> Array:
         """Return models of shape (d, len(picks)), one for each index into `candidates`; each is mu-GDP.
 
         Candidates without projection share their rows and advance together.
@@ -99,7 +100,7 @@ class Trainer:
             c = np.array([self.candidates[picks[at]].hinge_c for at in group])
             settings, phi = self.descent(first, mu), first.projection
             rows = self.signed_rows if phi is None else shrink_rows(self.signed_rows @ phi.T, first.radius)
-            models = noisy_descent(rows, c, settings, ledger=ledger, rng=rng, label="hinge gradients")
+            models = noisy_descent(rows, c, settings, ledger=ledger, randomness=randomness, label="hinge gradients")
             w[:, group] = models if phi is None else phi.T @ models
         return w
 
@@ -109,9 +110,9 @@ class Trainer:
         d = self.signed_rows.shape[1]
         return np.array([d if c.projection is None else len(c.projection) for c in self.candidates], dtype=float)
 
-    def errors(self, w: Array) -> Array:
+    def errors(self, w: Array) -> Integers:
         """Return how many rows each column of `w` gets wrong; a score of 0 is wrong, so that w = 0 is no solution."""
-        return np.count_nonzero(self.signed_rows @ w <= 0, axis=0).astype(float)
+        return np.count_nonzero(self.signed_rows @ w <= 0, axis=0).astype(np.int64)
 
 
 def make_candidates(
@@ -136,7 +137,7 @@ def make_candidates(
 
 
 def iterate(
-    trainer: Trainer, mu: float, *, penalty: Array | float = 0.0, ledger: Ledger, rng: np.random.Generator
+    trainer: Trainer, mu: float, *, penalty: Array | float = 0.0, ledger: Ledger, randomness: Randomness
 ) -> tuple[Winner, Array]:
     """Train every candidate once and return the one with the smallest noisy number of errors (Algorithm 2, Iter).
 
@@ -145,24 +146,29 @@ def iterate(
 
     >>> from marginalia.learning.adaptive_margin.grid import PRACTICAL
     >>> trainer = Trainer(np.eye(4), [Candidate(0.5, 0.5, 1.0), Candidate(0.25, 0.25, 1.0)], PRACTICAL)
-    >>> winner, scores = iterate(trainer, 1.0, ledger=Ledger("replace_one"), rng=np.random.default_rng(0))
+    >>> winner, scores = iterate(trainer, 1.0, ledger=Ledger("replace_one"), randomness=Randomness(0))
     >>> scores.shape, winner.score == float(scores.min())
     ((2,), True)
     """
     G = len(trainer.candidates)
     mu_model, mu_score = split_budget(mu / math.sqrt(G), trainer.constants.model_share if G > 1 else 1.0)
-    w = trainer.train(np.arange(G), mu_model, ledger=ledger, rng=rng)
+    w = trainer.train(np.arange(G), mu_model, ledger=ledger, randomness=randomness)
     if G == 1:  # nothing to choose, nothing to score
         return Winner(w[:, 0], trainer.candidates[0], math.nan), np.full(1, math.nan)
     scores = penalty + gaussian(
-        lambda: trainer.errors(w), sensitivity=math.sqrt(G), sigma=1 / mu_score, ledger=ledger, rng=rng, label="errors"
+        lambda: trainer.errors(w),
+        sensitivity=math.sqrt(G),
+        sigma=1 / mu_score,
+        ledger=ledger,
+        randomness=randomness,
+        label="errors",
     )
     best = int(np.argmin(scores))
     return Winner(w[:, best], trainer.candidates[best], float(scores[best])), scores
 
 
 def private_tuning(
-    trainer: Trainer, mu: float, r: float, *, penalty: Array | float = 0.0, ledger: Ledger, rng: np.random.Generator
+    trainer: Trainer, mu: float, r: float, *, penalty: Array | float = 0.0, ledger: Ledger, randomness: Randomness
 ) -> Winner:
     """Train random candidates a random number of times and return the best run (Algorithms 4 and 6, PrivTune).
 
@@ -172,7 +178,7 @@ def private_tuning(
 
     >>> from marginalia.learning.adaptive_margin.grid import PRACTICAL
     >>> trainer = Trainer(np.eye(4), [Candidate(0.5, 0.5, 1.0), Candidate(0.25, 0.25, 1.0)], PRACTICAL)
-    >>> winner = private_tuning(trainer, 1.0, 0.5, ledger=Ledger("replace_one"), rng=np.random.default_rng(0))
+    >>> winner = private_tuning(trainer, 1.0, 0.5, ledger=Ledger("replace_one"), randomness=Randomness(0))
     >>> winner.w.shape
     (4,)
     """
@@ -183,10 +189,14 @@ def private_tuning(
         )
     G = len(trainer.candidates)
     mu_model, mu_score = split_budget(mu, trainer.constants.model_share)
-    picks, secret = draw_runs(_one_run(trainer, mu_model, mu_score), r, G, ledger=ledger, rng=rng)
-    w = trainer.train(picks, mu_model, ledger=secret, rng=rng)
+    picks, secret = draw_runs(_one_run(trainer, mu_model, mu_score), r, G, ledger=ledger, randomness=randomness)
+    w = trainer.train(picks, mu_model, ledger=secret, randomness=randomness)
     scores = (penalty * np.ones(G))[picks] + gaussian(
-        lambda: trainer.errors(w), sensitivity=math.sqrt(picks.size), sigma=1 / mu_score, ledger=secret, rng=rng
+        lambda: trainer.errors(w),
+        sensitivity=math.sqrt(picks.size),
+        sigma=1 / mu_score,
+        ledger=secret,
+        randomness=randomness,
     )
     best = int(np.argmin(scores))
     return Winner(w[:, best], trainer.candidates[picks[best]], float(scores[best]))
@@ -216,7 +226,7 @@ def _one_run(trainer: Trainer, mu_model: float, mu_score: float) -> CompositionE
     """Return the events of one run: T Gaussian gradients, which are mu_model-GDP for every candidate, and the score."""
     settings = trainer.descent(trainer.candidates[-1], mu_model)
     sensitivity = 2 * settings.radius
-    gradient = GaussianEvent(sensitivity, sensitivity * math.sqrt(settings.steps) / mu_model, "hinge gradient")
-    return CompositionEvent(
-        (CompositionEvent((gradient,), settings.steps), GaussianEvent(1.0, 1 / mu_score, "errors")), label="one run"
-    )
+    sigma = sensitivity * math.sqrt(settings.steps) / mu_model
+    gradient = GaussianEvent(sensitivity, sigma, "hinge gradient", arithmetic="exact")
+    errors = GaussianEvent(1.0, 1 / mu_score, "errors", arithmetic="exact")
+    return CompositionEvent((CompositionEvent((gradient,), settings.steps), errors), label="one run")

@@ -6,21 +6,21 @@ gradient of a single record is ever stored. Runs that sample at the same rate ar
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.special import expit
 
 from marginalia.data.encoding import TaskName
+from marginalia.learning.directions import UNIT, Directions
+from marginalia.learning.rows import Integers
 from marginalia.learning.solvers import Array
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.runs import poisson_gaussian
-from marginalia.privacy.subsampling import poisson_sample
+from marginalia.privacy.randomness import Randomness
 
 
 @dataclass(frozen=True)
@@ -51,44 +51,55 @@ class Batches:
 
 
 def descend(
-    X: Array, y: Array, task: TaskName, runs: Sequence[Run], batches: Batches, *, ledger: Ledger | None, rng: Generator
+    X: Array,
+    y: Array,
+    task: TaskName,
+    runs: Sequence[Run],
+    batches: Batches,
+    *,
+    ledger: Ledger | None,
+    randomness: Randomness,
 ) -> Array:
     """Return the last iterates of `runs`, all started at 0, shape (p, len(runs)).
 
     Rows of any length; y is -1 or +1 for the logistic loss, any number for the squared loss (y - x.w)². Without a
     ledger no run has noise. Otherwise it is charged for the release of *all* runs, of which every record in a batch is
     part at once: k runs cost as much as one with its noise divided by the root of k. Each step draws a
-    `poisson_sample` and then one normal per weight of the runs that still move.
+    coin for each record and then noise for each weight of the runs that still move. Without a ledger all is floats;
+    with one, rows are rounded to whole numbers so that sums are exact (see `Directions`).
 
     >>> X, y = np.array([[1.0], [-1.0]]), np.array([0.5, -0.5])
     >>> run = Run(steps=100, learning_rate=0.1, clip=math.inf, noise_multiplier=0.0)
-    >>> descend(X, y, "linear", [run], Batches(1.0, 2), ledger=None, rng=np.random.default_rng(0)).round(6)
+    >>> descend(X, y, "linear", [run], Batches(1.0, 2), ledger=None, randomness=Randomness(0)).round(6)
     array([[0.5]])
     """
-    X = np.ascontiguousarray(X)  # batches are rows
-    length = np.maximum(np.sqrt(np.einsum("ij,ij->i", X, X)), np.finfo(float).tiny ** 0.5)
+    rows, target = Directions.of(X), y
     names = ("learning_rate", "decay", "clip", "noise_multiplier")
     rate, decay, clip, noise = (np.array([getattr(run, name) for run in runs]) for name in names)
-    unit = np.ones(len(runs)) if ledger is None else clip * noise  # in units of its noise, runs are alike
 
-    def clipped_sum(w: Array, rows: NDArray[np.intp], moving: NDArray[np.intp]) -> Array:
-        everything = rows.size == len(X)
-        x, target, norm = (X, y, length) if everything else (X.take(rows, axis=0), y[rows], length[rows])
-        residual = _residual(x @ w, target[:, None], task)
-        limit = clip[moving] / norm[:, None]
-        np.clip(residual, -limit, limit, out=residual)
-        return np.asarray((x.T @ residual) / unit[moving], dtype=np.float64)
+    def clipped_sum(w: Array, chosen: NDArray[np.intp], moving: NDArray[np.intp]) -> Integers:
+        batch = rows.take(chosen)
+        return batch.clipped_sum(_residual(batch.scores(w), target[chosen][:, None], task), clip[moving])
 
     def noisy_sum(moving: NDArray[np.intp], steps: int) -> Callable[[Array], Array]:
-        """Return the sum of the clipped gradients of a new batch as a function of the weights of the moving runs."""
-        gradient = partial(clipped_sum, moving=moving)
-        if ledger is None:
-            return lambda w: gradient(w, poisson_sample(len(X), batches.rate, rng))
-        smallest = noise[moving].min()
-        together = float(smallest / math.sqrt(math.fsum((smallest / noise[moving]) ** 2)))
-        sampled = partial(poisson_gaussian, gradient, n_rows=len(X), rate=batches.rate, label="gradients")
-        return sampled(clip=1 / together, noise_multiplier=together, steps=steps, ledger=ledger, rng=rng)
+        """Return the sum of the clipped gradients of a new batch as a function of the weights of the moving runs.
 
+        Each column is in units of its clipping norm.
+        """
+        if ledger is None:
+            return lambda w: exact_sum(w, randomness.secret.coins(len(X), batches.rate), moving)
+        return poisson_gaussian(
+            partial(clipped_sum, moving=moving), unit=UNIT, n_rows=len(X), rate=batches.rate, clip=1.0,
+            noise_multiplier=noise[moving], steps=steps, ledger=ledger, randomness=randomness, label="gradients",
+        )  # fmt: skip
+
+    def exact_sum(w: Array, chosen: NDArray[np.intp], moving: NDArray[np.intp]) -> Array:
+        x, length = X[chosen], rows.length[chosen, None]
+        residual = _residual(x @ w, target[chosen][:, None], task)
+        limit = clip[moving] / np.maximum(length, np.finfo(float).tiny ** 0.5)
+        return np.asarray(x.T @ np.clip(residual, -limit, limit)) / unit[moving]
+
+    unit = clip if ledger is not None else np.ones(len(runs))
     weights = np.zeros((X.shape[1], len(runs)))
     start = 0
     for stop in sorted({run.steps for run in runs}):

@@ -20,6 +20,7 @@ from marginalia.learning.solvers import Array
 from marginalia.privacy.calibration import poisson_gaussian_noise_multiplier
 from marginalia.privacy.events import PoissonGaussianEvent
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.threads import one_blas_thread
 
@@ -82,7 +83,7 @@ def search_on_test(
     *,
     epsilon: float,
     delta: float,
-    rng: np.random.Generator,
+    randomness: Randomness,
     grid: tuple[Setting, ...] = GRID,
     n_trials: int = 5,
     relation: Relation = Relation.ADD_REMOVE,
@@ -96,7 +97,7 @@ def search_on_test(
 
     >>> X, y = np.array([[1.0], [-1.0]] * 50), np.array([1.0, -1.0] * 50)
     >>> search = search_on_test(
-    ...     X, y, "logistic", lambda w: w[0], epsilon=1.0, delta=1e-5, rng=np.random.default_rng(0), grid=GRID[:2]
+    ...     X, y, "logistic", lambda w: w[0], epsilon=1.0, delta=1e-5, randomness=Randomness(0), grid=GRID[:2]
     ... )
     >>> search.winner.learning_rate, search.trials.shape
     (0.01, (5,))
@@ -108,12 +109,12 @@ def search_on_test(
         for size in dict.fromkeys(setting.batch_size for setting in grid):
             members = [i for i, setting in enumerate(grid) if setting.batch_size == size]
             batches = grid[members[0]].batches(n)
-            w = descend(X, y, task, [runs[i] for i in members], batches, ledger=Ledger(relation), rng=rng)
+            w = descend(X, y, task, [runs[i] for i in members], batches, ledger=Ledger(relation), randomness=randomness)
             scores[members] = [score(column) for column in w.T]
         best = int(np.argmax(scores))
         batches = grid[best].batches(n)
         trials = [
-            score(descend(X, y, task, [runs[best]], batches, ledger=Ledger(relation), rng=rng)[:, 0])
+            score(descend(X, y, task, [runs[best]], batches, ledger=Ledger(relation), randomness=randomness)[:, 0])
             for _ in range(n_trials)
         ]
     ledger = Ledger(relation)

@@ -21,6 +21,7 @@ from marginalia.learning.rows import Rows
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import poisson_gaussian_noise_multiplier
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.randomness import Randomness
 from marginalia.threads import one_blas_thread
 
 BATCH_SIZE = 256
@@ -49,10 +50,10 @@ class _DPSGD(BudgetedLearner):
         """
         if self.epsilon == math.inf:
             self._check_parameters()
-            rng = self._generator()
+            randomness = Randomness(self.random_state)
             rows = self._rows(X, y)
             with one_blas_thread():
-                self._keep(self._release(rows, None, rng))
+                self._keep(self._release(rows, None, randomness))
         else:
             super().fit(X, y)
         if self.encoder_ is not None and self.inputs == "codes":
@@ -62,18 +63,20 @@ class _DPSGD(BudgetedLearner):
             self.coef_ = half * self.coef_
         return self
 
-    def _release(self, rows: Rows, ledger: Ledger | None, rng: np.random.Generator) -> NDArray[np.float64]:
+    def _release(self, rows: Rows, ledger: Ledger | None, randomness: Randomness) -> NDArray[np.float64]:
         X = self._design(rows)
         if self.selection == "random_stopping":
             assert ledger is not None
             n = self.n_public or len(X)
-            return best_of_random_runs(X, rows.y, self.task, self.epsilon, self.delta, n=n, ledger=ledger, rng=rng)
+            return best_of_random_runs(
+                X, rows.y, self.task, self.epsilon, self.delta, n=n, ledger=ledger, randomness=randomness
+            )
         batches, steps = self._schedule(len(X))
         noise = 0.0 if ledger is None else self._noise_multiplier(batches, steps, len(X), ledger)
         run = Run(steps, self.learning_rate, self.clip, noise, self.decay)
         if self.backend == "opacus":
-            return descend_by_opacus(X, rows.y, self.task, run, batches, ledger=ledger, rng=rng)
-        return descend(X, rows.y, self.task, [run], batches, ledger=ledger, rng=rng)[:, 0]
+            return descend_by_opacus(X, rows.y, self.task, run, batches, ledger=ledger, randomness=randomness)
+        return descend(X, rows.y, self.task, [run], batches, ledger=ledger, randomness=randomness)[:, 0]
 
     def _schedule(self, n: int) -> tuple[Batches, int]:
         """Return batches and steps, from public numbers alone."""

@@ -13,10 +13,11 @@ from marginalia.learning.dp_sgd.descent import Batches, Run
 from marginalia.learning.solvers import Array
 from marginalia.privacy.events import PoissonGaussianEvent
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.randomness import Randomness
 
 
 def descend_by_opacus(
-    X: Array, y: Array, task: TaskName, run: Run, batches: Batches, *, ledger: Ledger | None, rng: np.random.Generator
+    X: Array, y: Array, task: TaskName, run: Run, batches: Batches, *, ledger: Ledger | None, randomness: Randomness
 ) -> Array:
     """Return the last iterate of `run`: the law of `descend` with one run, up to single precision.
 
@@ -31,7 +32,7 @@ def descend_by_opacus(
         raise InputError(f"backend='opacus' needs torch and opacus ({error}); use backend='closed_form'") from None
     if ledger is not None:
         ledger.append(PoissonGaussianEvent(batches.rate, run.noise_multiplier, run.steps, "gradients"))
-    generators = [torch.Generator().manual_seed(int(rng.integers(2**62))) for _ in range(2)]
+    generators = [torch.Generator().manual_seed(int(randomness.generator.integers(2**62))) for _ in range(2)]
     target = (y + 1) / 2 if task == "logistic" else y
     rows = torch.utils.data.TensorDataset(*(torch.from_numpy(a.astype(np.float32)) for a in (X, target)))
     model: Any = torch.nn.Linear(X.shape[1], 1, bias=False)

@@ -18,6 +18,7 @@ from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Setting
 from marginalia.papers.rows import as_frame
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.randomness import Randomness
 from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import drawing
 from marginalia.sweep.seeds import seed_of, seed_sequence
@@ -111,11 +112,12 @@ def _curve(train: Sample, test: Sample, settings: Settings, seed: int) -> Iterat
     n, d = train.X.shape
     everything = replace(PRACTICAL, grid_cut=0.0)
     margins = everything.margins(n, settings["epsilon"])
-    rng = np.random.default_rng(seed)
-    trainer = Trainer(train.X * train.y[:, None], make_candidates(margins, n, d, everything, rng), everything)
+    randomness = Randomness(seed)
+    candidates = make_candidates(margins, n, d, everything, randomness.generator)
+    trainer = Trainer(train.X * train.y[:, None], candidates, everything)
     mu_run = gdp_mu(settings["epsilon"], settings["delta"]) / math.sqrt(margins.size)
     mu, _ = split_budget(mu_run, PRACTICAL.model_share)
-    w = trainer.train(np.arange(margins.size), mu, ledger=Ledger("replace_one"), rng=rng)
+    w = trainer.train(np.arange(margins.size), mu, ledger=Ledger("replace_one"), randomness=randomness)
     for j, gamma in enumerate(margins.tolist()):
         yield {"change": "curve", "value": f"{gamma:.6g}", "error": test.error(w[:, j]), "gamma": gamma}
 

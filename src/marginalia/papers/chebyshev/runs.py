@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from marginalia.errors import unknown_name
 from marginalia.papers.card import Record
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.randomness import Randomness
 from marginalia.sweep.seeds import seed_sequence
 
 Array = NDArray[np.float64]
@@ -65,7 +66,7 @@ def one_run(
     ledger = Ledger("replace_one")
     start = time.process_time()
     density = release_density(
-        x, axes, k=k, epsilon=epsilon, delta=DELTA, ledger=ledger, rng=np.random.default_rng(noise_seed),
+        x, axes, k=k, epsilon=epsilon, delta=DELTA, ledger=ledger, randomness=Randomness(noise_seed),
         calibration=calibration, tolerance=tolerance, max_iterations=FIRST_ORDER_ITERATIONS,
     )  # fmt: skip
     return {

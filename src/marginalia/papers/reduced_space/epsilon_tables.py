@@ -15,6 +15,7 @@ from marginalia.papers.reduced_space.runs import SETS, one_part_a_split, split
 from marginalia.papers.rows import as_frame
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import laplace
+from marginalia.privacy.randomness import Randomness
 from marginalia.reporting.means import beside_real, mean_table
 from marginalia.reporting.panels import curve, drawing, log_axis, look, rows_where
 from marginalia.sweep.metrics import marginal_error, roc_auc
@@ -88,11 +89,11 @@ def _independent(train: Table, test: Table, epsilon: float, seed: int) -> dict[s
     """Independent columns from noisy one-way means: the level that a method of pairs must beat."""
     p = len(train.domain)
     rng = np.random.default_rng(seed)
-    means = laplace(
-        lambda: train.codes.mean(axis=0), sensitivity=p / train.n_rows, scale=p / (train.n_rows * epsilon),
-        ledger=Ledger("replace_one"), rng=rng,
+    sums = laplace(
+        lambda: train.codes.sum(axis=0), sensitivity=p, scale=p / epsilon,
+        ledger=Ledger("replace_one"), randomness=Randomness(seed),
     )  # fmt: skip
-    rows = Table((rng.random((train.n_rows, p)) < np.clip(means, 0, 1)).astype(int), train.domain)
+    rows = Table((rng.random((train.n_rows, p)) < np.clip(sums / train.n_rows, 0, 1)).astype(int), train.domain)
     return _quality(rows, train, test)
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from marginalia.papers.card import Card, Figure, Folders, Record, Settings, Tables, part_values
 from marginalia.papers.reduced_space.runs import SETS, one_part_a_split, split
 from marginalia.papers.rows import as_frame
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import laplace
+from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import curve, drawing, look, rows_where
@@ -33,11 +32,13 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
     train, _ = split(name, trial, root_seed, data)
     n = train.n_rows
     family = Family("parities", train.domain.sizes, 2)
-    rng = np.random.default_rng(seed_sequence(root_seed, CARD, name, trial))
-    scale = laplace_scale(family, settings["epsilon"], relation=Relation.REPLACE_ONE, calibration="tight") / n
-    exact = family.sums(train.codes) / n
-    sensitivity = family.l1_sensitivity(Relation.REPLACE_ONE) / n
-    averages = laplace(exact, sensitivity=sensitivity, scale=scale, ledger=Ledger("replace_one"), rng=rng)
+    randomness = Randomness(seed_sequence(root_seed, CARD, name, trial))
+    rng = randomness.generator
+    scale = laplace_scale(family, settings["epsilon"], relation=Relation.REPLACE_ONE, calibration="tight")
+    sums = family.sums(train.codes)
+    sensitivity = family.l1_sensitivity(Relation.REPLACE_ONE)
+    noisy = laplace(sums, sensitivity=sensitivity, scale=scale, ledger=Ledger("replace_one"), randomness=randomness)
+    exact, averages, scale = sums / n, noisy / n, scale / n
     uniform = sampling.TreeMeasure.uniform(family.sizes)
     product = sampling.product_measure(family, averages)
     measures: dict[str, sampling.AnyExplicit] = {

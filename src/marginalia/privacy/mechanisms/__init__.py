@@ -1,6 +1,7 @@
-"""The only functions that read private rows: each records its event in the ledger, then draws its noise from `rng`.
+"""The only functions that read private rows: each charges the ledger, then draws its noise.
 
-Noise is drawn in floating point; the certificates are those of the ideal mechanisms (Mironov 2012).
+What is released are whole numbers of a public unit, and the noise is whole numbers of steps of a finer grid, drawn by
+exact samplers; objective perturbation alone has a certificate for ideal arithmetic only.
 """
 
 from marginalia.privacy.mechanisms.additive import gaussian, laplace, measure_marginal

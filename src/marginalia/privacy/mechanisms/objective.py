@@ -10,7 +10,9 @@ from marginalia.errors import InputError
 from marginalia.privacy import checks
 from marginalia.privacy.events import ObjectivePerturbationEvent
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import Array, evaluated
+from marginalia.privacy.mechanisms.additive import Array
+from marginalia.privacy.mechanisms.transcript import Asked, released
+from marginalia.privacy.randomness import Randomness
 
 
 def objective_perturbation(
@@ -21,7 +23,7 @@ def objective_perturbation(
     sigma: float,
     regulariser: float,
     ledger: Ledger,
-    rng: np.random.Generator,
+    randomness: Randomness,
     label: str = "",
 ) -> Array:
     """Release the minimiser of a randomly perturbed logistic objective (Kifer, Smith & Thakurta 2012).
@@ -37,7 +39,7 @@ def objective_perturbation(
     bound : float
         Public bound on the norm of a feature row.
     sigma, regulariser : float
-    ledger, rng, label
+    ledger, randomness, label
         As in `additive.gaussian`.
 
     Returns
@@ -55,13 +57,19 @@ def objective_perturbation(
 
     >>> objective_perturbation(
     ...     lambda b, regulariser: -b / regulariser, n_features=2, bound=1, sigma=2, regulariser=10,
-    ...     ledger=Ledger("add_remove"), rng=np.random.default_rng(0),
-    ... ).round(3)
-    array([-0.025,  0.026])
+    ...     ledger=Ledger("add_remove"), randomness=Randomness(0),
+    ... ).shape
+    (2,)
     """
-    ledger.append(ObjectivePerturbationEvent(bound, sigma, regulariser, label))
-    b = sigma * rng.standard_normal(checks.count("n_features", n_features))
-    theta = evaluated(lambda: minimise(b, regulariser), label)
-    if theta.shape != b.shape:
-        raise InputError(f"the perturbed minimiser has shape {theta.shape}: need {b.shape}")
-    return theta
+    shape = (checks.count("n_features", n_features),)
+    ledger.append(ObjectivePerturbationEvent(bound, sigma, regulariser, label), randomness.kind)
+
+    def draw() -> Array:
+        b = sigma * randomness.generator.standard_normal(shape)
+        theta = np.asarray(minimise(b, regulariser), dtype=np.float64)
+        if theta.shape != shape or not np.isfinite(theta).all():
+            raise InputError(f"the perturbed minimiser is not finite, or not of shape {shape}: check the data")
+        return theta
+
+    asked = Asked("objective", label, bound, sigma, regulariser, shape)
+    return np.asarray(released(asked, lambda: np.zeros(shape), draw))

@@ -5,6 +5,7 @@ A run is charged as a whole before its first step, and no step beyond it is poss
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -15,17 +16,20 @@ from marginalia.privacy import checks
 from marginalia.privacy.events import CompositionEvent, GaussianEvent, PoissonGaussianEvent
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import Array, with_gaussian_noise
-from marginalia.privacy.subsampling import poisson_sample
+from marginalia.privacy.randomness import Randomness
+
+Integers = NDArray[np.int64]
 
 
 def gaussian_run(
-    value: Callable[[Array], ArrayLike],
+    value: Callable[[Array], Integers],
     *,
     sensitivity: float,
     sigma: float,
     steps: int,
     ledger: Ledger,
-    rng: np.random.Generator,
+    randomness: Randomness,
+    unit: float = 1.0,
     label: str = "",
 ) -> Callable[[Array], Array]:
     """Open a run of `steps` Gaussian releases on all rows, charged now as one event.
@@ -33,37 +37,45 @@ def gaussian_run(
     Parameters
     ----------
     value : callable
-        ``value(theta)``: an array of L2 sensitivity at most `sensitivity`, whatever `theta`.
-    sensitivity, sigma, ledger, rng, label
-        As in `additive.gaussian`, for each release; a step draws one normal per entry.
+        ``value(theta)``: integers in units of `unit`, of L2 sensitivity at most `sensitivity`, whatever `theta`.
+    sensitivity, sigma, ledger, randomness, unit, label
+        As in `additive.gaussian`, for each release.
     steps : int
 
     Returns
     -------
     callable
-        ``step(theta)``: ``value(theta)`` + N(0, sigma² I); `PrivacyError` when called more than `steps` times.
+        ``step(theta)``: ``value(theta)``·unit + N(0, sigma² I); `PrivacyError` when called more than `steps` times.
 
     Examples
     --------
-    >>> rng = np.random.default_rng(0)
-    >>> step = gaussian_run(lambda w: -w, sensitivity=1, sigma=0.1, steps=20, ledger=Ledger("add_remove"), rng=rng)
-    >>> step(np.ones(2)).round(2)
-    array([-0.99, -1.01])
+    >>> step = gaussian_run(
+    ...     lambda w: np.array([-1, 2]), sensitivity=1, sigma=0.1, steps=20,
+    ...     ledger=Ledger("add_remove"), randomness=Randomness(0),
+    ... )
+    >>> step(np.ones(2)).round(0)
+    array([-1.,  2.])
     """
-    ledger.append(CompositionEvent((GaussianEvent(sensitivity, sigma, label),), checks.count("steps", steps), label))
-    return _run(value, sigma, steps, rng, label)
+    event = GaussianEvent(sensitivity, sigma, label, arithmetic="exact")
+    ledger.append(CompositionEvent((event,), checks.count("steps", steps), label), randomness.kind)
+
+    def step(theta: Array) -> Array:
+        return with_gaussian_noise(lambda: value(theta), sensitivity, sigma, randomness, unit=unit, label=label)
+
+    return _limited(step, steps, label)
 
 
 def poisson_gaussian(
-    clipped_sum: Callable[[Array, NDArray[np.intp]], Array],
+    clipped_sum: Callable[[Array, NDArray[np.intp]], Integers],
     *,
     n_rows: int,
     rate: float,
     clip: float,
-    noise_multiplier: float,
+    noise_multiplier: ArrayLike,
     steps: int,
     ledger: Ledger,
-    rng: np.random.Generator,
+    randomness: Randomness,
+    unit: float = 1.0,
     label: str = "",
 ) -> Callable[[Array], Array]:
     """Open a run of `steps` Gaussian releases on Poisson samples (DP-SGD), charged now as one event.
@@ -71,17 +83,19 @@ def poisson_gaussian(
     Parameters
     ----------
     clipped_sum : callable
-        ``clipped_sum(theta, rows)``: sum over the records `rows` (indices) of vectors of L2 norm at most `clip`.
+        ``clipped_sum(theta, rows)``: sum over the records `rows` (indices) of integers, in units of `unit`, of shape
+        (p, m): m columns, each of L2 norm at most `clip` for one record.
     n_rows : int
         Number of records.
     rate : float
         Probability that a record is in a batch; it must not be computed from a private number of records.
     clip : float
-    noise_multiplier : float
-        The noise has standard deviation ``noise_multiplier * clip``, under either relation.
+    noise_multiplier : float or array-like of shape (m,)
+        The noise of a column has standard deviation ``noise_multiplier * clip``, under either relation. k columns of
+        the same noise cost as much as one with its noise divided by the root of k.
     steps : int
-    ledger, rng, label
-        As in `additive.gaussian`; a step draws a `poisson_sample`, then one normal per coordinate.
+    ledger, randomness, unit, label
+        As in `additive.gaussian`; a step draws a coin for each record, and noise for each coordinate.
 
     Returns
     -------
@@ -90,33 +104,43 @@ def poisson_gaussian(
 
     Examples
     --------
+    >>> ones = np.ones((100, 2), dtype=np.int64)
     >>> step = poisson_gaussian(
-    ...     lambda theta, rows: np.ones((100, 2))[rows].sum(axis=0), n_rows=100, rate=0.1, clip=2.0,
-    ...     noise_multiplier=1.0, steps=50, ledger=Ledger("add_remove"), rng=np.random.default_rng(0),
+    ...     lambda theta, rows: ones[rows].sum(axis=0)[:, None], n_rows=100, rate=0.1, clip=2.0,
+    ...     noise_multiplier=1.0, steps=50, ledger=Ledger("add_remove"), randomness=Randomness(0),
     ... )
-    >>> step(np.zeros(2)).round(1)
-    array([12.9,  9.6])
+    >>> step(np.zeros(2)).shape
+    (2, 1)
     """
-    sigma = checks.positive("clip", clip) * checks.positive("noise_multiplier", noise_multiplier)
-    ledger.append(PoissonGaussianEvent(rate, noise_multiplier, steps, label))
-
-    def sampled_sum(theta: Array) -> Array:
-        return clipped_sum(theta, poisson_sample(n_rows, rate, rng))
-
-    return _run(sampled_sum, sigma, steps, rng, label)
-
-
-def _run(
-    value: Callable[[Array], ArrayLike], sigma: float, steps: int, rng: np.random.Generator, label: str
-) -> Callable[[Array], Array]:
-    """Steps of a run that has been charged: value(theta) + N(0, sigma² I), `steps` times and no more."""
-    left = steps
+    clip = checks.positive("clip", clip)
+    multipliers = np.atleast_1d(np.asarray(noise_multiplier, dtype=np.float64))
+    smallest = checks.positive("noise_multiplier", multipliers.min())
+    together = float(smallest / math.sqrt(math.fsum((smallest / multipliers) ** 2)))
+    ledger.append(PoissonGaussianEvent(rate, together, steps, label, arithmetic="exact"), randomness.kind)
+    alike = [(float(m), np.flatnonzero(multipliers == m)) for m in dict.fromkeys(multipliers.tolist())]
 
     def step(theta: Array) -> Array:
+        sums = clipped_sum(theta, randomness.secret.coins(n_rows, rate))
+        noisy = np.empty(sums.shape)
+        for multiplier, columns in alike:
+            moved = ledger.relation.records * clip * math.sqrt(columns.size)
+            noisy[:, columns] = with_gaussian_noise(
+                sums[:, columns], moved, multiplier * clip, randomness, unit=unit, label=label
+            )
+        return noisy
+
+    return _limited(step, steps, label)
+
+
+def _limited(step: Callable[[Array], Array], steps: int, label: str) -> Callable[[Array], Array]:
+    """Return `step`, which may be called `steps` times and no more."""
+    left = steps
+
+    def limited(theta: Array) -> Array:
         nonlocal left
         if left == 0:
             raise PrivacyError(f"the run '{label}' was charged for {steps} steps; another one is not covered")
         left -= 1
-        return with_gaussian_noise(lambda: value(theta), sigma, rng, label)
+        return step(theta)
 
-    return step
+    return limited

@@ -6,27 +6,43 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from marginalia.errors import InputError
 from marginalia.privacy import checks
 from marginalia.privacy.events import ExponentialEvent
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.mechanisms.transcript import Asked, released
+from marginalia.privacy.randomness import Randomness
+
+_FINENESS = 32  # exponents are whole numbers of 2^-32 nats; fewer bits where epsilon is above 32
+# Scores are computed in floats from counts of at most 2^23 records, by ways that may depend on private rows: with a
+# relative error of at most 2^-40, two neighbours' scores are 2^-16 sensitivities further apart than in real numbers.
+_ROUNDING = 2.0**-16
+_UNKNOWN = 2**61  # stands for an infinite bound
 
 
 def exponential(
-    scores: ArrayLike, *, epsilon: float, sensitivity: float, ledger: Ledger, rng: np.random.Generator, label: str = ""
+    scores: ArrayLike,
+    *,
+    epsilon: float,
+    sensitivity: float,
+    ledger: Ledger,
+    randomness: Randomness,
+    label: str = "",
 ) -> int:
-    """Draw an index with P ∝ exp(epsilon·score/(2·sensitivity)), as the largest score plus Gumbel noise.
+    """Draw an index with P ∝ exp(epsilon·score/(2·sensitivity)), exactly.
 
     Parameters
     ----------
     scores : array-like of shape (n_candidates,)
+        At most 2^23 sensitivities, with a relative rounding error of at most 2^-40.
     epsilon : float
+        Above 2^-28.
     sensitivity : float
         How much one record can change any score under the ledger's relation.
-    ledger, rng, label
-        As in `additive.gaussian`; one Gumbel draw per candidate, in order.
+    ledger, randomness, label
+        As in `additive.gaussian`.
 
     Returns
     -------
@@ -37,17 +53,25 @@ def exponential(
     ------
     InputError
         A parameter is out of range, there is no candidate, or a score is not finite.
+    PrivacyError
+        The ledger has no budget left for this.
+
+    Notes
+    -----
+    Exponents are rounded down to whole numbers of 2^-32; what this and the rounding of scores can add to their
+    sensitivity is taken off epsilon before. All comparisons are between integers.
 
     Examples
     --------
-    >>> ledger, rng = Ledger("add_remove"), np.random.default_rng(0)
-    >>> exponential([3, 40, 5], epsilon=1.0, sensitivity=1, ledger=ledger, rng=rng)
+    >>> ledger, randomness = Ledger("add_remove"), Randomness(0)
+    >>> exponential([3, 400, 5], epsilon=1.0, sensitivity=1, ledger=ledger, randomness=randomness)
     1
     """
     exact = np.asarray(scores, dtype=np.float64)
     return lazy_exponential(
-        exact, lambda i: float(exact[i]), epsilon=epsilon, sensitivity=sensitivity, ledger=ledger, rng=rng, label=label
-    )
+        exact, lambda i: float(exact[i]), epsilon=epsilon, sensitivity=sensitivity, ledger=ledger,
+        randomness=randomness, label=label,
+    )  # fmt: skip
 
 
 def lazy_exponential(
@@ -57,14 +81,14 @@ def lazy_exponential(
     epsilon: float,
     sensitivity: float,
     ledger: Ledger,
-    rng: np.random.Generator,
+    randomness: Randomness,
     label: str = "",
 ) -> int:
-    """Draw the index that `exponential` would draw with the same `rng`, evaluating only scores that could win.
+    """Draw from the law of `exponential`, evaluating only scores of candidates that are proposed.
 
-    All Gumbel noise is drawn first; candidates are then tried in order of decreasing bound plus noise until no bound
-    left reaches the best score plus noise so far. The law, hence the privacy, is that of `exponential`; the number of
-    scores evaluated depends on private rows and must not be released (nor the run time).
+    A candidate is proposed with P ∝ exp(its bound) and accepted with probability exp(score - bound), else all starts
+    over: what is accepted has P ∝ exp(score), whatever the bounds. The number of scores evaluated depends on private
+    rows and must not be released (nor the run time).
 
     Parameters
     ----------
@@ -73,44 +97,51 @@ def lazy_exponential(
         infinity where nothing is known.
     score : callable
         Score of candidate i.
-    epsilon, sensitivity, ledger, rng, label
+    epsilon, sensitivity, ledger, randomness, label
         As in `exponential`.
 
     Raises
     ------
     InputError
-        A parameter is out of range, there is no candidate, a score is not finite, or exceeds its bound.
+        As `exponential`, or a score exceeds its bound.
 
     Examples
     --------
     >>> evaluated = []
     >>> def score(i):
     ...     evaluated.append(i)
-    ...     return [3.0, 40.0, 5.0][i]
-    >>> ledger, rng = Ledger("add_remove"), np.random.default_rng(0)
-    >>> lazy_exponential([10, 50, 10], score, epsilon=1.0, sensitivity=1, ledger=ledger, rng=rng), evaluated
-    (1, [1])
+    ...     return [3.0, 400.0, 5.0][i]
+    >>> ledger, randomness = Ledger("add_remove"), Randomness(0)
+    >>> lazy_exponential([10, 500, 10], score, epsilon=1.0, sensitivity=1, ledger=ledger, randomness=randomness)
+    1
+    >>> evaluated
+    [1]
     """
     bounds = np.asarray(bounds, dtype=np.float64)
     if bounds.ndim != 1 or bounds.size == 0:
         raise InputError(f"the exponential mechanism got scores of shape {bounds.shape}: need one number a candidate")
-    usable = bounds > -np.inf  # False for NaN too
-    if not usable.all():
-        worst = int(np.argmin(usable))
-        raise InputError(f"candidate {worst} of the exponential mechanism has score or bound {bounds[worst]}")
-    ledger.append(ExponentialEvent(epsilon, label))
-    factor = epsilon / (2 * checks.positive("sensitivity", sensitivity))
-    gumbel = rng.gumbel(size=bounds.size)
-    allowed = bounds + 1e-9 * np.maximum(np.abs(bounds), 1.0)
-    reach = factor * allowed + gumbel
-    best, best_value = -1, -np.inf
-    for i in np.argsort(-reach, kind="stable").tolist():
-        if reach[i] < best_value:
-            break
+    if not (bounds > -np.inf).all():  # False for NaN too
+        raise InputError(f"the selection '{label}' has a score or a bound that is not a number")
+    sensitivity = checks.positive("sensitivity", sensitivity)
+    ledger.append(ExponentialEvent(epsilon, label, sensitivity=sensitivity, arithmetic="exact"), randomness.kind)
+    fineness = _FINENESS - max(0, math.ceil(math.log2(epsilon / 32)))
+    # Between neighbours an exponent moves by 2^fineness·factor·sensitivity, plus one for rounding down.
+    factor = (epsilon / 2 - 2.0**-fineness) / (sensitivity * (1 + _ROUNDING))
+    if factor <= 0:
+        raise InputError(f"epsilon of the selection '{label}' is {epsilon:g}: need at least 2^-28")
+    units = math.ldexp(factor, fineness)
+    above = np.minimum((bounds + 1e-9 * np.maximum(np.abs(bounds), 1.0)) * units, _UNKNOWN)
+    limits = np.ceil(above).astype(np.int64)
+
+    def exponent(i: int) -> int:
         s = score(i)
-        if not (math.isfinite(s) and s <= allowed[i]):
-            raise InputError(f"score {s} of candidate {i} is not finite or above its bound {bounds[i]}")
-        value = factor * s + gumbel[i]
-        if value > best_value or (value == best_value and i < best):
-            best, best_value = i, value
-    return best
+        whole = math.floor(s * units) if math.isfinite(s) else _UNKNOWN
+        if not (abs(whole) < _UNKNOWN and whole <= limits[i]):
+            raise InputError(f"a score of the selection '{label}' is not finite, or above its bound")
+        return whole
+
+    def all_exponents() -> NDArray[np.int64]:
+        return np.array([exponent(i) for i in range(bounds.size)], dtype=np.int64)
+
+    asked = Asked("exponential", label, sensitivity, epsilon, 2.0**-fineness, bounds.shape)
+    return int(released(asked, all_exponents, lambda: randomness.noise.select(limits, exponent, fineness)))

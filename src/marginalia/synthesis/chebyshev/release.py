@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from marginalia.errors import InputError
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gdp_epsilon
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian
+from marginalia.privacy.randomness import Randomness
 from marginalia.synthesis.chebyshev.axes import Array, Axis, histogram
 from marginalia.synthesis.chebyshev.calibration import attained_sensitivity, noise_scale, tight_sensitivity
 from marginalia.synthesis.chebyshev.first_order import first_order
@@ -25,6 +27,7 @@ from marginalia.synthesis.chebyshev.moments import Degrees, MomentMap
 
 INTERIOR_POINT_MOMENTS = 2500  # about five M x M arrays: 250 MB
 FIRST_ORDER_ITERATIONS = 300
+_UNIT = 2.0**-46  # of a moment
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +61,7 @@ class Density:
 
 def release_density(
     points: Array, axes: Sequence[Axis], *, k: int, epsilon: float, delta: float, ledger: Ledger,
-    rng: np.random.Generator, calibration: str = "tight", tolerance: float = 0.1,
+    randomness: Randomness, calibration: str = "tight", tolerance: float = 0.1,
     max_iterations: int = FIRST_ORDER_ITERATIONS,
 ) -> Density:  # fmt: skip
     """Release the distribution of `points`, (n, d) in [-1, 1] with n public, by moment matching (Algorithm 1).
@@ -70,7 +73,7 @@ def release_density(
     two corners of the cube attain, if that refutes epsilon: what it then reports is a lower bound.
 
     >>> x, ledger = np.linspace(-1, 1, 500)[:, None], Ledger("replace_one")
-    >>> rule = {"k": 1, "epsilon": 1.0, "delta": 1e-5, "ledger": ledger, "rng": np.random.default_rng(0)}
+    >>> rule = {"k": 1, "epsilon": 1.0, "delta": 1e-5, "ledger": ledger, "randomness": Randomness(0)}
     >>> density = release_density(x, [Axis.gauss(4, 1)], **rule)
     >>> density.q.shape, round(ledger.epsilon(1e-5), 6)
     ((8,), 1.0)
@@ -88,12 +91,22 @@ def release_density(
     sigma = noise_scale(indices, len(points), epsilon, delta, calibration=calibration, binary=binary)
     noise = indices.power(k / 2)
     scale = np.where(noise > 0, noise, 1.0)
+    rounding = _rounding(indices, axes)
+    sensitivity = _recorded_sensitivity(indices, binary, sigma * len(points), epsilon, delta) / len(points)
+    if calibration != "published":
+        sigma *= 1 + rounding / sensitivity  # pays for what rounding adds to the sensitivity
+
+    def whole_moments() -> NDArray[np.int64]:
+        moments = (moment_map.apply(histogram(axes, points)) / scale).ravel()[1:]  # K = 0 is the constant 1
+        return np.rint(moments / _UNIT).astype(np.int64)
+
     released = gaussian(
-        lambda: (moment_map.apply(histogram(axes, points)) / scale).ravel()[1:],  # K = 0 is the constant 1
-        sensitivity=_recorded_sensitivity(indices, binary, sigma * len(points), epsilon, delta) / len(points),
+        whole_moments,
+        unit=_UNIT,
+        sensitivity=sensitivity + rounding,
         sigma=sigma,
         ledger=ledger,
-        rng=rng,
+        randomness=randomness,
         label=f"Chebyshev moments up to degree {'x'.join(str(a.degree) for a in axes)}",
     )
     moments = np.concatenate([[1.0], released]).reshape(indices.shape) * scale
@@ -111,6 +124,17 @@ def _fit(objective: Objective, gap: float, k: int, max_iterations: int) -> tuple
         return "interior_point", interior_point(objective, gap)
     solver = "admm" if k >= 2 and objective.map.is_orthogonal else "fista"
     return solver, first_order(solver, objective, gap, max_iterations)
+
+
+def _rounding(indices: Degrees, axes: Sequence[Axis]) -> float:
+    """Return how much further apart rounding puts the computed moments of two tables.
+
+    Each moment is a sum of shares, 1 in all, of products of polynomials of size 2^(nnz/2): a few units in the last
+    place for each term of an axis and for each degree of a polynomial, and one rounding to a whole number.
+    """
+    ulps = sum(a.size + 8 * a.degree + 8 for a in axes)
+    size = math.sqrt(float((2**indices.support * indices.noise_weights).sum()))
+    return 2 * ulps * 2.0**-53 * size + math.sqrt(indices.noise_weights.size) * _UNIT
 
 
 def _recorded_sensitivity(

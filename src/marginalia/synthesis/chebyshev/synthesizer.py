@@ -14,6 +14,7 @@ from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.randomness import Randomness
 from marginalia.synthesis.base import Array, State, Synthesizer
 from marginalia.synthesis.chebyshev.axes import Axis, code_values
 from marginalia.synthesis.chebyshev.grids import MAX_CELLS, Mode, choose_axes
@@ -130,7 +131,7 @@ class ChebyshevMomentMatching(Synthesizer):
         for name in ("max_iterations", "max_cells"):
             checks.count(name, getattr(self, name))
 
-    def _release(self, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
+    def _release(self, table: Table, ledger: Ledger, randomness: Randomness) -> None:
         _check_columns(table.domain)
         self.n_rows_ = table.n_rows  # public under replace_one
         axes, self.m_requested_ = choose_axes(
@@ -139,7 +140,7 @@ class ChebyshevMomentMatching(Synthesizer):
         )  # fmt: skip
         points = np.stack([code_values(a.size)[table.column(a.name)] for a in table.domain], axis=1)
         density = release_density(
-            points, axes, k=self.k, epsilon=self.epsilon, delta=self.delta, ledger=ledger, rng=rng,
+            points, axes, k=self.k, epsilon=self.epsilon, delta=self.delta, ledger=ledger, randomness=randomness,
             calibration=self.calibration, tolerance=self.tolerance, max_iterations=int(self.max_iterations),
         )  # fmt: skip
         self.axes_, self.weights_ = density.axes, density.q

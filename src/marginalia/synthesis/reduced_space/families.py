@@ -50,7 +50,7 @@ class Family:
     >>> family.sets, family.size
     (((0,), (1,), (0, 1)), 4)
     >>> family.sums(np.array([[0, 0], [1, 1], [0, 1]]))
-    array([ 1., -1.,  1.])
+    array([ 1, -1,  1])
     """
 
     kind: Kind
@@ -109,12 +109,12 @@ class Family:
                 values[rows] = (first[:, None, :] * base[s[-1]][None]).reshape(-1, len(points))
         return values
 
-    def sums(self, codes: NDArray[np.integer]) -> Array:
+    def sums(self, codes: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return Σ_i f(x_i) over the rows of a table, shape (|F| - 1,)."""
         total = np.zeros(self.n_rows, dtype=np.int64)
         for start in range(0, len(codes), BLOCK):
             total += self.values(codes[start : start + BLOCK]).sum(axis=1, dtype=np.int64)
-        return total.astype(np.float64)
+        return total
 
     def l1_sensitivity(self, relation: Relation) -> float:
         """D₁: how much all sums together change when one record is replaced (or added, the total included)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, get_args
 
@@ -15,6 +15,7 @@ from marginalia.errors import InputError, unknown_name
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian, laplace
+from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.synthesis.base import Array, State, Synthesizer
 from marginalia.synthesis.reduced_space.column_generation import fit_columns
@@ -177,10 +178,11 @@ class ReducedSpaceLP(Synthesizer):
         if self.noise == "gaussian" and self.calibration == "published":
             raise InputError("reduced_space: the paper has Laplace noise only; use calibration='tight' with Gaussian")
 
-    def _release(self, table: Table, ledger: Ledger, rng: np.random.Generator) -> None:
+    def _release(self, table: Table, ledger: Ledger, randomness: Randomness) -> None:
         family = self._family()
         space_name = choose_space(family, self.space, self.solution, self.n_points)
-        self.averages_, self.scale_, self.n_rows_ = self._measure(table, family, ledger, rng)
+        self.averages_, self.scale_, self.n_rows_ = self._measure(table, family, ledger, randomness)
+        rng = randomness.generator
         space = Cube(family) if space_name == "cube" else Pool(family, self._draws(family, rng))
         vertex = fit_columns(space, self.averages_, loss="chebyshev", gap=self.gap, rng=rng)
         self.optimum_ = vertex.value
@@ -201,7 +203,7 @@ class ReducedSpaceLP(Synthesizer):
         self.residual_ = float(np.abs(self.fitted_ - self.averages_).max())
 
     def _measure(
-        self, table: Table, family: Family, ledger: Ledger, rng: np.random.Generator
+        self, table: Table, family: Family, ledger: Ledger, randomness: Randomness
     ) -> tuple[Array, float, int]:
         """Release the averages: (averages, their noise scale, number of rows)."""
         relation = ledger.relation
@@ -210,21 +212,22 @@ class ReducedSpaceLP(Synthesizer):
         else:
             scale = gaussian_sigma(family, self.epsilon, self.delta, relation=relation)
 
-        def release(value: Any, by: float) -> Array:
-            label = f"{family.kind} up to order {family.order}"
-            common: dict[str, Any] = {"ledger": ledger, "rng": rng, "label": label}
+        def release(sums: Callable[[], NDArray[np.int64]]) -> Array:
+            common: dict[str, Any] = {
+                "ledger": ledger, "randomness": randomness, "label": f"{family.kind} up to order {family.order}",
+            }  # fmt: skip
             if self.noise == "laplace":
-                return laplace(value, sensitivity=family.l1_sensitivity(relation) / by, scale=scale / by, **common)
-            return gaussian(value, sensitivity=family.l2_sensitivity(relation) / by, sigma=scale / by, **common)
+                return laplace(sums, sensitivity=family.l1_sensitivity(relation), scale=scale, **common)
+            return gaussian(sums, sensitivity=family.l2_sensitivity(relation), sigma=scale, **common)
 
         if relation is Relation.ADD_REMOVE:
-            noisy = release(lambda: np.concatenate([[table.n_rows], family.sums(table.codes)]), 1.0)
+            noisy = release(lambda: np.concatenate([[table.n_rows], family.sums(table.codes)]))
             n = max(1.0, float(noisy[0]))
             return noisy[1:] / n, scale / n, max(1, round(n))
         public = table.n_rows
         if not public:
             raise InputError("reduced_space: the table has no rows, so there are no averages")
-        return release(lambda: family.sums(table.codes) / public, public), scale / public, public
+        return release(lambda: family.sums(table.codes)) / public, scale / public, public
 
     def _draws(self, family: Family, rng: np.random.Generator) -> NDArray[np.integer]:
         m = int(self.n_points)

@@ -1,0 +1,73 @@
+"""The one place through which every release passes, so that an audit can listen and can force what is released."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a mechanism was asked for: public parameters only.
+
+    >>> Asked("gaussian", "age", sensitivity=1.0, scale=4.0, unit=1.0, shape=(3,)).mechanism
+    'gaussian'
+    """
+
+    mechanism: str  # gaussian, laplace, exponential or objective
+    label: str
+    sensitivity: float  # L2, L1, of a score, or the bound of a row, under the ledger's relation
+    scale: float  # sigma, Laplace scale, epsilon of a selection, or sigma of the linear term
+    unit: float  # of the whole numbers that were released; of one nat for a selection
+    shape: tuple[int, ...]  # of the release; the number of candidates of a selection
+
+
+Exact = Callable[[], NDArray[Any]]
+Hook = Callable[[Asked, Exact, Callable[[], Any]], Any]
+
+_hook: ContextVar[Hook | None] = ContextVar("hook", default=None)
+
+
+def released(asked: Asked, exact: Exact, draw: Callable[[], Any]) -> Any:
+    """Return what `draw` draws, or what a listener puts in its place.
+
+    Parameters
+    ----------
+    asked : Asked
+    exact : callable
+        The whole numbers, in units of ``asked.unit``, that noise is added to; the exponents of all candidates of a
+        selection. Private: for an audit on tables that are not.
+    draw : callable
+        Draws the release.
+
+    Examples
+    --------
+    >>> asked = Asked("gaussian", "age", sensitivity=1.0, scale=4.0, unit=1.0, shape=(1,))
+    >>> with listening(lambda asked, exact, draw: exact() + 0.5):
+    ...     released(asked, lambda: np.array([3]), lambda: np.array([2.1]))
+    array([3.5])
+    """
+    hook = _hook.get()
+    return draw() if hook is None else hook(asked, exact, draw)
+
+
+@contextmanager
+def listening(hook: Hook) -> Iterator[None]:
+    """Call ``hook(asked, exact, draw)`` for each release inside the ``with`` block and release what it returns.
+
+    A release in which `hook` puts a value of its own has no privacy: this is for audits, on made-up tables.
+
+    >>> with listening(lambda asked, exact, draw: 7):
+    ...     released(Asked("laplace", "", 1.0, 1.0, 1.0, ()), lambda: np.array(3), lambda: 3.2)
+    7
+    """
+    token = _hook.set(hook)
+    try:
+        yield
+    finally:
+        _hook.reset(token)
