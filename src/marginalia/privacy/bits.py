@@ -95,34 +95,30 @@ def exp_coin(words, at, series):
 @njit(cache=True)
 def _exp_ratio(words, at, j, s, refused):
     """Toss a coin of probability exp(-j/s), 0 <= j < s (Canonne et al., algorithm 1): the first failure is odd."""
-    k = 1
-    while True:
-        u, at = _below(words, at, s, refused)
-        if u >= j:
-            return k & 1 == 1, at
-        if k > 1:
-            goes_on, at = _one_in(words, at, k)
-            if not goes_on:
-                return k & 1 == 1, at
+    k, goes_on = 0, True
+    while goes_on:
         k += 1
+        u, at = _below(words, at, s, refused)
+        goes_on = u < j
+        if goes_on and k > 1:
+            goes_on, at = _one_in(words, at, k)
+    return k & 1 == 1, at
 
 
 @njit(cache=True)
 def _exp_half_square(words, at, j, s, refused, refused_twice):
     """Toss a coin of probability exp(-(j/s)²/2), 0 <= j < s: as `_exp_ratio`, j²/(2 s² k) by two uniforms and a die."""
-    k = 1
-    while True:
-        u, at = _below(words, at, _TWO * s, refused_twice)
-        if u >= j:
-            return k & 1 == 1, at
-        u, at = _below(words, at, s, refused)
-        if u >= j:
-            return k & 1 == 1, at
-        if k > 1:
-            goes_on, at = _one_in(words, at, k)
-            if not goes_on:
-                return k & 1 == 1, at
+    k, goes_on = 0, True
+    while goes_on:
         k += 1
+        u, at = _below(words, at, _TWO * s, refused_twice)
+        goes_on = u < j
+        if goes_on:
+            u, at = _below(words, at, s, refused)
+            goes_on = u < j
+        if goes_on and k > 1:
+            goes_on, at = _one_in(words, at, k)
+    return k & 1 == 1, at
 
 
 @njit(cache=True)
@@ -166,13 +162,10 @@ def discrete_gaussian(words, at, out, done, sigma):
             k, at = _half_normal_integer(words, at)
             signed, at = _below(words, at, twice, refused_twice)
             j, plus = signed >> _LOW, signed & _LOW
-            if k == 0 and j == 0 and plus == 0:
-                continue
-            kept = True
+            kept = k > 0 or j > 0 or plus > 0
             for _ in range(k):
-                kept, at = _exp_ratio(words, at, j, sigma, refused)
-                if not kept:
-                    break
+                if kept:
+                    kept, at = _exp_ratio(words, at, j, sigma, refused)
             if kept:
                 kept, at = _exp_half_square(words, at, j, sigma, refused, refused_twice)
         if at > words.size:
@@ -197,15 +190,13 @@ def discrete_laplace(words, at, out, done, scale):
     twice = _TWO * scale
     refused, refused_twice = np.uint64(WORD) % scale, np.uint64(WORD) % twice
     for i in range(done, out.size):
-        start, kept = at, False
-        v = 0
+        start, kept, v = at, False, 0
         while not kept and at <= words.size:
             signed, at = _below(words, at, twice, refused_twice)
             j, plus = signed >> _LOW, signed & _LOW
             kept, at = _exp_ratio(words, at, j, scale, refused)
             if not kept:
                 continue
-            v = 0
             heads, at = exp_coin(words, at, EXP_1)
             while heads:
                 v += 1

@@ -175,10 +175,10 @@ class BitSource:
 
         Again and again: propose i with probability in proportion to exp(b_i/2^q); evaluate s_i = score(i) unless this
         was done; accept i with probability exp(-(b_i - s_i)/2^q), else put b_i = s_i. In units of 2^-q: whatever the
-        bounds have become, a round that begins with them accepts i with probability exp(b_i) / Σ exp(b) · exp(s_i - b_i)
-        = c exp(s_i), where c depends on the bounds and not on i. So, given any history, what a round accepts has
-        probability in proportion to exp(s_i), hence also without it. An evaluated candidate (b_i = s_i) is accepted as
-        soon as it is proposed again, so each is evaluated at most once.
+        bounds have become, a round that begins with them accepts i with probability exp(b_i)/Σ exp(b) · exp(s_i - b_i),
+        which is c exp(s_i), where c depends on the bounds and not on i. So what a round accepts has probability in
+        proportion to exp(s_i) given any history, hence also without it. An evaluated candidate (b_i = s_i) is accepted
+        as soon as it is proposed again, so each is evaluated at most once.
 
         How many scores are evaluated, and the time it takes, depend on the scores: they are not part of the release.
 
