@@ -10,6 +10,7 @@ from marginalia.errors import PrivacyError
 from marginalia.learning import OLSRegressor, SSPClassifier, SSPRegressor, ssp
 from marginalia.learning.chebyshev import logistic_scale
 from marginalia.privacy.calibration import gdp_mu
+from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.relation import Relation
 
 
@@ -97,8 +98,10 @@ def test_published_is_not_certified(released):
         with pytest.warns(UserWarning, match="indefinite"):
             ledger = model.fit(data.train, "education-num").ledger_
         assert ledger.epsilon_spent == pytest.approx(spent, abs=1e-4)
-        with pytest.raises(PrivacyError, match="spent"):
-            ledger.certify(epsilon, 1e-5, calibration="tight")
+        tight = Ledger("add_remove", epsilon=epsilon, delta=1e-5)
+        tight.append(ledger.events[0])
+        with pytest.raises(PrivacyError, match="refused"):
+            tight.append(ledger.events[1])
 
 
 LINEAR = {

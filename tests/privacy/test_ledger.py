@@ -22,6 +22,7 @@ from marginalia.privacy import (
     RandomStoppingEvent,
     Relation,
 )
+from marginalia.privacy import ledger as ledger_module
 from marginalia.privacy.calibration import (
     gaussian_sigma,
     gdp_epsilon,
@@ -30,6 +31,7 @@ from marginalia.privacy.calibration import (
     zcdp_rho,
 )
 from marginalia.privacy.events import Event
+from marginalia.privacy.mechanisms.additive import gaussian
 from marginalia.privacy.stopping import random_stopping_mu
 
 
@@ -82,8 +84,9 @@ def test_plain_ssp_overspends(releases: int, certified: tuple[float, ...]) -> No
             ledger.append(GaussianEvent(14, 14 * math.sqrt(math.log(1.25 / 1e-5)) / epsilon))
         assert ledger.epsilon(1e-5) == pytest.approx(expected, abs=6e-5)
         if expected > epsilon:
-            with pytest.raises(PrivacyError, match="spent"):
-                ledger.certify(epsilon, 1e-5, calibration="tight")
+            tight = Ledger("add_remove", epsilon=epsilon, delta=1e-5)
+            with pytest.raises(PrivacyError, match="would be spent"):
+                tight.append(CompositionEvent(ledger.events))
 
 
 def test_classical_gaussian_is_safe() -> None:
@@ -194,9 +197,9 @@ def test_random_stopping_is_charged_exactly() -> None:
 
 def test_tight_poisson_run_is_certified() -> None:
     multiplier = poisson_gaussian_noise_multiplier(1, 1e-5, 0.02, 900, Relation.REPLACE_ONE)
-    ledger = Ledger("replace_one")
+    ledger = Ledger("replace_one", epsilon=1, delta=1e-5)
     ledger.append(PoissonGaussianEvent(0.02, multiplier, 900))
-    ledger.certify(1, 1e-5, calibration="tight")
+    ledger.close()
     assert ledger.certified
 
 
@@ -337,41 +340,158 @@ def test_count_is_repetition(event: GaussianEvent, count: int, delta: float) -> 
 # -- certificates -------------------------------------------------------------------------------------------------
 
 
-def test_certify_within_budget() -> None:
-    ledger = Ledger(Relation.ADD_REMOVE)
-    ledger.append(GaussianEvent(1, gaussian_sigma(1, 1e-5)))
+def test_within_budget() -> None:
+    ledger = Ledger(Relation.ADD_REMOVE, epsilon=1, delta=1e-5)
     assert not ledger.certified
-    ledger.certify(1, 1e-5, calibration="tight")
+    ledger.append(GaussianEvent(1, gaussian_sigma(1, 1e-5)))
     assert ledger.certified
     assert ledger.message == ""
     assert ledger.epsilon_spent == pytest.approx(1, rel=1e-9)
-    ledger.certify(1, 1e-5, calibration="published")
+    ledger.close()
+    with pytest.raises(PrivacyError, match="the ledger is closed"):
+        ledger.append(GaussianEvent(1, 1e9))
     assert ledger.certified
-    ledger.append(GaussianEvent(1, 100))
-    assert not ledger.certified
-    assert ledger.epsilon_spent is None
 
 
-def test_certify_overspent() -> None:
-    ledger = Ledger("add_remove")
+def test_a_release_beyond_the_budget_is_refused_before_it_is_recorded() -> None:
+    ledger = Ledger("add_remove", epsilon=1, delta=1e-5)
+    too_little = GaussianEvent(1, gaussian_sigma(1, 1e-5) * (1 - 1e-6), "counts")
+    with pytest.raises(PrivacyError, match=r"with 'counts' epsilon 1.00000\d+ of 1 at delta 1e-05 \(add_remove\)"):
+        ledger.append(too_little)
+    assert ledger.events == ()
+    assert ledger.rho() == 0
+    ledger.append(GaussianEvent(1, gaussian_sigma(1, 1e-5)))
+    with pytest.raises(PrivacyError, match="refused: with LaplaceEvent"):
+        ledger.append(LaplaceEvent(1, 1e3))
+    assert len(ledger.events) == 1
+    assert ledger.certified
+
+
+def test_the_mechanism_draws_no_noise_for_a_refused_release() -> None:
+    ledger, asked = Ledger("add_remove", epsilon=1, delta=1e-5), []
+    with pytest.raises(PrivacyError, match="refused"):
+        gaussian(lambda: asked.append(1), sensitivity=1, sigma=1, ledger=ledger, rng=np.random.default_rng(0))
+    assert not asked
+    assert ledger.events == ()
+
+
+def test_a_mix_that_no_accountant_covers_is_refused_too() -> None:
+    ledger = Ledger("add_remove", epsilon=10, delta=1e-5)
+    ledger.append(ExponentialEvent(0.1))
+    with pytest.raises(PrivacyError, match="no accountant covers"):
+        ledger.append(PoissonGaussianEvent(0.1, 1, 10))
+    assert len(ledger.events) == 1
+    published = Ledger("add_remove", epsilon=10, delta=1e-5, calibration="published")
+    for event in (ExponentialEvent(0.1), PoissonGaussianEvent(0.1, 1, 10)):
+        published.append(event)
+    assert not published.certified
+    assert published.epsilon_spent == math.inf
+    with pytest.raises(PrivacyError, match="no accountant covers"):
+        published.close()
+
+
+def test_a_published_calibration_is_run_as_it_stands() -> None:
+    ledger = Ledger("add_remove", epsilon=1, delta=1e-5, calibration="published")
     ledger.append(GaussianEvent(1, gaussian_sigma(1, 1e-5) * (1 - 1e-6)))
-    with pytest.raises(PrivacyError, match=r"requested epsilon 1 at delta 1e-05 \(add_remove\), spent 1.00000"):
-        ledger.certify(1, 1e-5, calibration="tight")
-    ledger.certify(1, 1e-5, calibration="published")
+    ledger.close()
     assert not ledger.certified
     assert ledger.epsilon_spent > 1
-    assert "spent 1.00000" in ledger.message
+    expected = "not certified: requested epsilon 1 at delta 1e-05 (add_remove), spent 1.00000"
+    assert ledger.message.startswith(expected)
 
 
-def test_certify_pure() -> None:
-    ledger = Ledger("replace_one")
+def test_pure_budget() -> None:
+    ledger = Ledger("replace_one", epsilon=0.7, delta=0)
+    with pytest.raises(PrivacyError, match=r"epsilon inf of 0\.7 at delta 0"):
+        ledger.append(GaussianEvent(1, 1e6))
     ledger.append(LaplaceEvent(10, 10 / 0.7))
-    ledger.certify(0.7, 0, calibration="tight")
     assert ledger.certified
-    with pytest.raises(InputError, match="epsilon is 0"):
-        ledger.certify(0, 1e-5, calibration="tight")
-    with pytest.raises(InputError, match="delta is 1"):
-        ledger.certify(1, 1, calibration="tight")
+
+
+@pytest.mark.parametrize(
+    ("budget", "message"),
+    [
+        ({"epsilon": 0, "delta": 1e-5}, "epsilon is 0"),
+        ({"epsilon": 1, "delta": 1}, "delta is 1"),
+        ({"epsilon": 1}, "give both, or neither"),
+        ({"epsilon": 1, "delta": 0, "public_inputs": [("n", 3, "guessed")]}, "source of the public input 'n'"),
+    ],
+)
+def test_bad_budgets(budget: dict[str, float], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Ledger("add_remove", **budget)
+
+
+def test_nothing_booked_certifies_nothing() -> None:
+    ledger = Ledger("add_remove", epsilon=1, delta=1e-5)
+    ledger.close()
+    assert not ledger.certified
+    assert ledger.message == "no release was booked: nothing is certified"
+
+
+def test_without_a_budget_nothing_is_certified() -> None:
+    ledger = Ledger("add_remove")
+    ledger.append(GaussianEvent(1, 4))
+    ledger.close()
+    assert not ledger.certified
+    assert ledger.message == "not certified: no budget was set"
+    assert ledger.epsilon_spent is None
+    assert ledger.epsilon(1e-5) == pytest.approx(0.926, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ["certified", "epsilon_spent", "message", "events", "budget"])
+def test_the_verdict_cannot_be_set(name: str) -> None:
+    with pytest.raises(AttributeError):
+        setattr(Ledger("add_remove", epsilon=1, delta=1e-5), name, True)
+
+
+def test_the_scope_qualifies_the_verdict() -> None:
+    ledger = Ledger("replace_one", epsilon=1, delta=1e-5, scope="the teachers' rows")
+    ledger.append(GaussianEvent(1, 10))
+    assert ledger.certified
+    assert ledger.message == "protects the teachers' rows only"
+
+
+def test_randomness_and_arithmetic() -> None:
+    ledger = Ledger("add_remove")
+    assert (ledger.randomness, ledger.arithmetic) == ("", "ideal")
+    ledger.append(GaussianEvent(1, 10, arithmetic="exact"), "system")
+    assert (ledger.randomness, ledger.arithmetic) == ("system", "exact")
+    run = CompositionEvent((GaussianEvent(1, 10, arithmetic="exact"), LaplaceEvent(1, 9)))
+    ledger.append(RandomStoppingEvent(run, r=0.5), "seeded")
+    ledger.append(GaussianEvent(1, 10, arithmetic="exact"), "system")
+    assert (ledger.randomness, ledger.arithmetic) == ("seeded", "ideal")
+    with pytest.raises(InputError, match="unknown randomness 'secret'"):
+        ledger.append(GaussianEvent(1, 10), "secret")
+
+
+def test_appending_is_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The accountant is asked for what a sum of zCDP parameters cannot decide: here the last Gaussians alone."""
+    asked = []
+    real = ledger_module.composed_epsilon
+
+    def counted(events: tuple[Event, ...], relation: Relation, delta: float) -> float:
+        if delta > 0:
+            asked.append(len(events))
+        return real(events, relation, delta)
+
+    monkeypatch.setattr(ledger_module, "composed_epsilon", counted)
+    n, sigma = 200, gaussian_sigma(0.7311, 1e-5, releases=200)
+    ledger = Ledger("add_remove", epsilon=0.7311, delta=1e-5)
+    for i in range(n):
+        ledger.append(GaussianEvent(1, sigma, f"marginal {i}"))
+    assert ledger.certified
+    assert 0 < len(asked) < 0.2 * n
+    assert set(asked) == {1}  # equal events count once, whatever their labels
+    mixed = Ledger("add_remove", epsilon=0.7311, delta=1e-5)
+    rho = zcdp_rho(0.7311, 1e-5) / n
+    asked.clear()
+    for i in range(n):
+        mixed.append(GaussianEvent(1, 1 / math.sqrt(rho), f"marginal {i}"))
+        mixed.append(ExponentialEvent(2 * math.sqrt(rho) * (1 - 1e-12), f"pair {i}"))
+    assert not asked
+    assert mixed.certified
+    assert asked == [2]
 
 
 def test_summary_is_json() -> None:
@@ -385,8 +505,60 @@ def test_summary_is_json() -> None:
     assert event["type"] == "RandomStoppingEvent"
     assert event["event"]["count"] == 3
     assert event["event"]["events"][1] == {
-        "type": "GaussianEvent", "sensitivity": 1, "sigma": 9, "label": "score",
+        "type": "GaussianEvent", "sensitivity": 1, "sigma": 9, "label": "score", "arithmetic": "ideal",
     }  # fmt: skip
+
+
+def booked(ledger: Ledger) -> Ledger:
+    ledger.append(CompositionEvent((GaussianEvent(1, 9), ExponentialEvent(0.1, "pair", 2.0)), 3, "run"), "seeded")
+    ledger.close()
+    return ledger
+
+
+def test_round_trip() -> None:
+    inputs = [("domain", {"age": 3}, "documented"), ("number of rows", 10, "declared")]
+    ledger = booked(Ledger("replace_one", epsilon=3, delta=1e-5, scope="adults", public_inputs=inputs))
+    summary = json.loads(json.dumps(ledger.summary()))
+    again = Ledger.from_summary(summary)
+    assert again.summary() == ledger.summary() == summary
+    assert again.certified
+    assert again.budget == (3, 1e-5)
+    assert again.events == ledger.events
+    with pytest.raises(PrivacyError, match="closed"):
+        again.append(GaussianEvent(1, 1e9))
+
+
+def test_a_forged_summary_is_exposed() -> None:
+    ledger = Ledger("add_remove", epsilon=0.1, delta=1e-5, calibration="published")
+    ledger.append(GaussianEvent(100, 1))
+    forged = ledger.summary() | {"certified": True, "epsilon_spent": 0.1, "message": "", "calibration": "tight"}
+    read = Ledger.from_summary(forged)
+    assert not read.certified
+    assert read.epsilon_spent > 5000
+    assert "the file says epsilon 0.1 was spent, its events cost 5" in read.message
+    assert "requested epsilon 0.1" in read.message
+
+
+def test_a_summary_that_claims_less_than_was_spent_certifies_nothing() -> None:
+    summary = booked(Ledger("add_remove", epsilon=3, delta=1e-5)).summary()
+    assert Ledger.from_summary(summary | {"epsilon_spent": summary["epsilon_spent"] * 2}).certified
+    read = Ledger.from_summary(summary | {"epsilon_spent": summary["epsilon_spent"] / 2})
+    assert not read.certified
+    assert read.message.startswith("not certified: the file says epsilon")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"events": [{"type": "Path"}]}, {"events": [{"type": "GaussianEvent", "sensitivity": 1}]}, {"relation": "swap"},
+        {"events": [{"type": "GaussianEvent", "sensitivity": 1, "sigma": math.inf}]}, {"randomness": "none"},
+        {"public_inputs": [{}]}, {"epsilon": -1},
+    ],
+)  # fmt: skip
+def test_a_bad_summary_is_one_line(wrong: dict[str, object]) -> None:
+    with pytest.raises(InputError) as error:
+        Ledger.from_summary(booked(Ledger("add_remove", epsilon=3, delta=1e-5)).summary() | wrong)
+    assert "\n" not in str(error.value)
 
 
 def test_unknown_relation() -> None:

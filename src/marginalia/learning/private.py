@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from marginalia.data.table import Table
 from marginalia.errors import InputError, unknown_name
-from marginalia.learning.base import LinearLearner, Seed, parameters, poor_score
-from marginalia.learning.rows import Rows
+from marginalia.learning.base import LinearClassifier, LinearLearner, Seed, parameters, poor_score
+from marginalia.learning.rows import Rows, TableRows
 from marginalia.privacy import checks
-from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.ledger import Ledger, PublicInput
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.threads import one_blas_thread
@@ -82,15 +82,18 @@ class BudgetedLearner(LinearLearner):
         InputError
             A parameter or the data are unusable; one line says what and where.
         PrivacyError
-            The fit would spend more than (epsilon, delta).
+            A release would spend more than (epsilon, delta); it is not made.
         """
         self._check_parameters()
         randomness = Randomness(self.random_state)
         rows = self._rows(X, y)
-        ledger = Ledger(Relation(self.relation))
+        ledger = Ledger(
+            Relation(self.relation), epsilon=self.epsilon, delta=self.delta, calibration=self.calibration,
+            scope=self._scope(), public_inputs=self._public_inputs(rows),
+        )  # fmt: skip
         with one_blas_thread():
             weights = self._release(rows, ledger, randomness)
-        ledger.certify(self.epsilon, self.delta, calibration=self.calibration)
+        ledger.close()
         self._keep(weights)
         self.ledger_ = ledger
         return self
@@ -98,6 +101,28 @@ class BudgetedLearner(LinearLearner):
     @abstractmethod
     def _release(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> NDArray[np.float64]:
         """Return the coefficients, and the intercept after them if there is one; read rows through mechanisms only."""
+
+    def _scope(self) -> str:
+        """Return whose rows are protected, where it is not every row; a release may also set ``ledger.scope``."""
+        return ""
+
+    def _public_inputs(self, rows: Rows) -> list[PublicInput]:
+        """Return what the fit uses as known to everyone, and where it comes from."""
+        inputs = []
+        if isinstance(rows, TableRows):
+            domain = rows.table.domain
+            inputs.append(PublicInput("domain", {a.name: a.size for a in domain}, domain.source))
+        else:
+            for name in ("feature_bound", "target_bound"):
+                if name in self.get_params(deep=False):
+                    inputs.append(PublicInput(name, float(getattr(self, name)), "declared"))
+            inputs.append(PublicInput("number of features", rows.n_features, "declared"))
+            if isinstance(self, LinearClassifier):
+                inputs.append(PublicInput("classes", [str(c) for c in self.classes_], "inferred"))
+        if self.relation == Relation.REPLACE_ONE:
+            n = rows.table.n_rows if isinstance(rows, TableRows) else len(rows.y)
+            inputs.append(PublicInput("number of rows", n, "declared"))  # by the choice of this relation
+        return inputs
 
     def _keep(self, weights: NDArray[np.float64]) -> None:
         p = self.n_features_in_

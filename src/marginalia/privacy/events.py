@@ -1,22 +1,36 @@
 """What ran: the events a ledger records, apart from how they are charged.
 
-Every sensitivity is the one of the ledger's neighbouring relation; an event does not know the relation.
+Every sensitivity is the one of the ledger's neighbouring relation; an event does not know the relation. The field
+``arithmetic`` of a release says whether its noise has the stated law to the last bit (``exact``: integers, and an exact
+sampler) or in real arithmetic only (``ideal``: floating point, or a minimiser that is only approached).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeAlias
 
+from marginalia.errors import InputError
 from marginalia.privacy import checks
 
+ARITHMETICS = ("ideal", "exact")
+
 _POSITIVE = ("sensitivity", "sigma", "scale", "epsilon", "noise_multiplier", "bound", "regulariser")
-_CHECKS = {
+
+
+def _known_arithmetic(name: str, value: str) -> None:
+    if value not in ARITHMETICS:
+        raise InputError(f"{name} is {value!r}: need one of {', '.join(ARITHMETICS)}")
+
+
+_CHECKS: Mapping[str, Callable[[str, Any], object]] = {
     **dict.fromkeys(_POSITIVE, checks.positive),
     **dict.fromkeys(("steps", "count"), checks.count),
     "rate": checks.probability,
     "r": checks.open_unit,
     "eta": lambda name, value: checks.above(name, value, -1),
+    "arithmetic": _known_arithmetic,
 }
 
 
@@ -34,12 +48,13 @@ class GaussianEvent(_Checked):
     """A vector of L2 sensitivity `sensitivity` released with N(0, sigma² I).
 
     >>> GaussianEvent(sensitivity=1.0, sigma=4.0, label="age")
-    GaussianEvent(sensitivity=1.0, sigma=4.0, label='age')
+    GaussianEvent(sensitivity=1.0, sigma=4.0, label='age', arithmetic='ideal')
     """
 
     sensitivity: float
     sigma: float
     label: str = ""
+    arithmetic: str = "ideal"
 
 
 @dataclass(frozen=True)
@@ -54,18 +69,23 @@ class LaplaceEvent(_Checked):
     sensitivity: float
     scale: float
     label: str = ""
+    arithmetic: str = "ideal"
 
 
 @dataclass(frozen=True)
 class ExponentialEvent(_Checked):
     """One draw of the exponential mechanism, P ∝ exp(epsilon·score/(2·sensitivity)): `epsilon`-bounded range.
 
-    >>> ExponentialEvent(epsilon=0.1)
-    ExponentialEvent(epsilon=0.1, label='')
+    `sensitivity`: how far one record moves any score (1: scores are in units of it).
+
+    >>> ExponentialEvent(epsilon=0.1, label="pair", sensitivity=2.0)
+    ExponentialEvent(epsilon=0.1, label='pair', sensitivity=2.0, arithmetic='ideal')
     """
 
     epsilon: float
     label: str = ""
+    sensitivity: float = 1.0
+    arithmetic: str = "ideal"
 
 
 @dataclass(frozen=True)
@@ -84,6 +104,7 @@ class PoissonGaussianEvent(_Checked):
     noise_multiplier: float
     steps: int
     label: str = ""
+    arithmetic: str = "ideal"
 
 
 @dataclass(frozen=True)
@@ -98,6 +119,7 @@ class ObjectivePerturbationEvent(_Checked):
     sigma: float
     regulariser: float
     label: str = ""
+    arithmetic: str = "ideal"
 
 
 @dataclass(frozen=True)
@@ -149,7 +171,7 @@ def leaves(events: tuple[Event, ...], count: int = 1) -> list[tuple[Event, int]]
     """Flatten compositions: every other event with the number of times it ran, in order.
 
     >>> leaves((CompositionEvent((ExponentialEvent(0.1),), count=3),), count=2)
-    [(ExponentialEvent(epsilon=0.1, label=''), 6)]
+    [(ExponentialEvent(epsilon=0.1, label='', sensitivity=1.0, arithmetic='ideal'), 6)]
     """
     flat: list[tuple[Event, int]] = []
     for event in events:
@@ -158,3 +180,28 @@ def leaves(events: tuple[Event, ...], count: int = 1) -> list[tuple[Event, int]]
         else:
             flat.append((event, count))
     return flat
+
+
+def parts(event: Event) -> dict[Event, int]:
+    """Return what an event charges, without labels: every distinct leaf with the number of times it ran.
+
+    >>> parts(CompositionEvent((LaplaceEvent(1.0, 2.0, "a"), LaplaceEvent(1.0, 2.0, "b"))))
+    {LaplaceEvent(sensitivity=1.0, scale=2.0, label='', arithmetic='ideal'): 2}
+    """
+    counts: dict[Event, int] = {}
+    for leaf, count in leaves((event,)):
+        key = replace(leaf, label="") if leaf.label else leaf
+        counts[key] = counts.get(key, 0) + count
+    return counts
+
+
+def arithmetics(event: Event) -> set[str]:
+    """Return how the leaves of an event are computed, those inside a random stopping included.
+
+    >>> sorted(arithmetics(CompositionEvent((GaussianEvent(1, 4, arithmetic="exact"), LaplaceEvent(1, 2)))))
+    ['exact', 'ideal']
+    """
+    found: set[str] = set()
+    for leaf, _ in leaves((event,)):
+        found |= arithmetics(leaf.event) if isinstance(leaf, RandomStoppingEvent) else {str(vars(leaf)["arithmetic"])}
+    return found

@@ -1,24 +1,63 @@
-"""The ledger: what touched the private rows, and what all of it costs together."""
+"""The ledger: what touched the private rows, what it may cost, and what all of it costs together."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
-from typing import Any, Self
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, Self, get_args
 
-from marginalia.errors import InputError, PrivacyError
+from marginalia.errors import InputError, PrivacyError, unknown_name
 from marginalia.privacy import checks, events
 from marginalia.privacy.accounting import composed_epsilon, composed_rho
-from marginalia.privacy.events import Event
+from marginalia.privacy.calibration import zcdp_rho
+from marginalia.privacy.events import CompositionEvent, Event
 from marginalia.privacy.relation import Relation
 
-# Relative excess over the requested epsilon that `certify` puts down to rounding.
+# Relative excess over the requested epsilon that is put down to rounding.
 TOLERANCE = 1e-9
+# Relative excess of what events cost over what a file says they do; another version may compute the last digits anew.
+FILE_TOLERANCE = 1e-6
+
+SOURCES = ("documented", "declared", "inferred")
+RANDOMNESS = ("", "system", "seeded")
+NOTHING_BOOKED = "no release was booked: nothing is certified"
+
+_EVENTS: Mapping[str, Any] = {kind.__name__: kind for kind in get_args(Event)}
+Charged = tuple[tuple[Event, int], ...]  # distinct events without labels, and how often each ran
+
+
+@dataclasses.dataclass(frozen=True)
+class PublicInput:
+    """Something about the rows that a method uses as known to everyone.
+
+    Parameters
+    ----------
+    name : str
+    value : str, int, float, list or dict
+        In plain JSON types.
+    source : {"documented", "declared", "inferred"}
+        Published documentation, the user's declaration, or the private rows themselves (which nobody accounted for).
+
+    Examples
+    --------
+    >>> PublicInput("feature_bound", 1.0, "declared").source
+    'declared'
+    """
+
+    name: str
+    value: Any
+    source: str
+
+    def __post_init__(self) -> None:
+        if self.source not in SOURCES:
+            raise unknown_name(f"source of the public input '{self.name}'", str(self.source), SOURCES)
 
 
 class Ledger:
-    """Events in the order they ran, under one neighbouring relation.
+    """Events in the order they ran, under one neighbouring relation and within a budget given beforehand.
 
     Accountants, the smallest of those that apply: Gaussian releases by exact Gaussian DP (adaptive composition
     included); Gaussian, Laplace and Poisson-sampled Gaussian releases whose parameters were fixed in advance by their
@@ -30,105 +69,280 @@ class Ledger:
     ----------
     relation : Relation or str
         ``add_remove`` or ``replace_one``; the sensitivities of all events refer to it.
+    epsilon, delta : float, optional
+        The budget, both or neither; `delta` may be 0. A ledger without one records all the same and certifies nothing.
+    calibration : str, default "tight"
+        With ``"published"`` nothing is refused: a paper's own constants are run as they stand and the verdict is in
+        `certified` and `message`.
+    scope : str, default ""
+        Whose rows are protected, where it is not every row; may be set later.
+    public_inputs : iterable of PublicInput, or of (name, value, source)
 
     Attributes
     ----------
     relation : Relation
-    events : tuple of Event
-    certified : bool
-        Set by `certify`; False before.
-    epsilon_spent : float or None
-        Set by `certify`.
-    message : str
-        Set by `certify`: empty, or what a published calibration really costs.
+    calibration : str
+    scope : str
+    public_inputs : tuple of PublicInput
+
+    Notes
+    -----
+    The verdict (`certified`, `epsilon_spent`, `message`) is computed from the events whenever it is asked for, and
+    cannot be set.
 
     Examples
     --------
     >>> from marginalia.privacy.events import GaussianEvent
-    >>> ledger = Ledger("add_remove")
+    >>> ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
     >>> ledger.append(GaussianEvent(sensitivity=1.0, sigma=4.0, label="age"))
-    >>> round(ledger.epsilon(1e-5), 3)
-    0.926
+    >>> ledger.certified, round(ledger.epsilon_spent, 3)
+    (True, 0.926)
+    >>> ledger.append(GaussianEvent(sensitivity=1.0, sigma=4.0, label="pay"))
+    Traceback (most recent call last):
+    marginalia.errors.PrivacyError: refused: with 'pay' epsilon 1.36 of 1 at delta 1e-05 (add_remove) would be spent
     """
 
-    def __init__(self, relation: Relation | str) -> None:
+    def __init__(
+        self,
+        relation: Relation | str,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        calibration: str = "tight",
+        scope: str = "",
+        public_inputs: Iterable[PublicInput | tuple[str, Any, str]] = (),
+    ) -> None:
         try:
             self.relation = Relation(relation)
         except ValueError:
             raise InputError(f"unknown relation '{relation}'; use 'add_remove' or 'replace_one'") from None
+        self._budget = _checked_budget(epsilon, delta)
+        self.calibration = calibration
+        self.scope = scope
+        self.public_inputs = tuple(p if isinstance(p, PublicInput) else PublicInput(*p) for p in public_inputs)
         self._events: list[Event] = []
-        self.certified = False
-        self.epsilon_spent: float | None = None
-        self.message = ""
+        self._counts: Counter[Event] = Counter()
+        self._costs = (0.0, 0.0)  # pure epsilon and zCDP parameter so far: sound bounds that cost nothing to keep
+        self._randomness = ""
+        self._closed = False
+        self._stored: Mapping[str, Any] | None = None  # what the file this was read from says of itself
 
     @property
     def events(self) -> tuple[Event, ...]:
         """Everything recorded so far."""
         return tuple(self._events)
 
-    def append(self, event: Event) -> None:
-        """Record `event`, one of `marginalia.privacy.events`; a certificate given before is void."""
+    @property
+    def budget(self) -> tuple[float, float] | None:
+        """The (epsilon, delta) that was given, or None."""
+        return self._budget
+
+    @property
+    def randomness(self) -> str:
+        """``system`` or ``seeded`` (as soon as one release was); empty before the first release."""
+        return self._randomness
+
+    @property
+    def arithmetic(self) -> str:
+        """``exact`` only if every release is; else ``ideal``."""
+        return "exact" if self._counts and all(events.arithmetics(e) == {"exact"} for e in self._counts) else "ideal"
+
+    @property
+    def certified(self) -> bool:
+        """Whether releases were booked, and cost no more than the budget."""
+        return self._refusal == ""
+
+    @property
+    def epsilon_spent(self) -> float | None:
+        """Smallest certified epsilon at the budget's delta; infinity where none is known, None without a budget."""
+        if self._budget is None:
+            return None
+        try:
+            return self.epsilon(self._budget[1])
+        except PrivacyError:
+            return math.inf
+
+    @property
+    def message(self) -> str:
+        """Why nothing is certified, or for whose rows alone something is; else empty."""
+        return self._refusal or (f"protects {self.scope} only" if self.scope else "")
+
+    @property
+    def _refusal(self) -> str:
+        if not self._events:
+            return NOTHING_BOOKED
+        if self._budget is None:
+            return "not certified: no budget was set"
+        epsilon, delta = self._budget
+        try:
+            spent = self.epsilon(delta)
+        except PrivacyError as error:
+            return f"not certified: {error}"
+        said = "" if self._stored is None else _contradiction(self._stored, spent)
+        if spent > epsilon * (1 + TOLERANCE):
+            said = f"requested epsilon {epsilon:g} at delta {delta:g} ({self.relation}), spent {spent:.8g}{said}"
+        return f"not certified: {said.removeprefix('; ')}" if said else ""
+
+    def append(self, event: Event, randomness: str = "") -> None:
+        """Record `event`, one of `marginalia.privacy.events`, before its noise is drawn.
+
+        Parameters
+        ----------
+        event : Event
+        randomness : {"", "system", "seeded"}
+            What the noise is drawn from.
+
+        Raises
+        ------
+        PrivacyError
+            The event is of no known type, the ledger is closed, or, unless the calibration is ``"published"``, all
+            events together would exceed the budget or be covered by no accountant. The event is then not recorded.
+        """
         if not isinstance(event, Event):
             raise PrivacyError(f"the ledger does not know how to charge {type(event).__name__}")
+        if randomness not in RANDOMNESS:
+            raise unknown_name("randomness", str(randomness), RANDOMNESS[1:])
+        if self._closed:
+            raise PrivacyError("the ledger is closed: its fit is over, and another release needs a budget of its own")
+        parts = Counter(events.parts(event))
+        costs = _added(self._costs, parts, self.relation)
+        if self._budget is not None and self.calibration != "published" and not self._surely_within(costs):
+            self._afford(event, self._counts + parts)
         self._events.append(event)
-        self.certified, self.epsilon_spent, self.message = False, None, ""
+        self._counts += parts
+        self._costs = costs
+        self._randomness = "seeded" if "seeded" in (self._randomness, randomness) else randomness or self._randomness
+
+    def _surely_within(self, costs: tuple[float, float]) -> bool:
+        """Whether a bound that takes no time shows that the budget holds."""
+        assert self._budget is not None
+        epsilon, delta = self._budget
+        pure, rho = costs
+        return pure <= epsilon or (delta > 0 and rho <= _affordable_rho(epsilon, delta))
+
+    def _afford(self, event: Event, counts: Counter[Event]) -> None:
+        assert self._budget is not None
+        epsilon, delta = self._budget
+        spent = _epsilon(tuple(counts.items()), self.relation, delta)
+        if spent > epsilon * (1 + TOLERANCE):
+            name = f"'{event.label}'" if event.label else type(event).__name__
+            shown = f"{spent:.3g}" if spent > 1.001 * epsilon else f"{spent:.9g}"
+            budget = f"of {epsilon:g} at delta {delta:g} ({self.relation})"
+            raise PrivacyError(f"refused: with {name} epsilon {shown} {budget} would be spent")
 
     def epsilon(self, delta: float) -> float:
         """Smallest certified epsilon at `delta` (in [0, 1); at 0 the pure one, or infinity); uncovered mixes raise."""
         if delta != 0:
             delta = checks.open_unit("delta", delta)
-        return composed_epsilon(self.events, self.relation, delta)
+        return _epsilon(tuple(self._counts.items()), self.relation, delta)
 
     def rho(self) -> float:
         """Parameter of zero-concentrated DP of all events together; `PrivacyError` where an event has none."""
         return composed_rho(self.events, self.relation)
 
-    def certify(self, epsilon: float, delta: float, *, calibration: str) -> None:
-        """Check that no more than (epsilon, delta) was spent, up to a relative rounding error of 1e-9 in epsilon.
-
-        Parameters
-        ----------
-        epsilon, delta : float
-            The budget; `delta` may be 0.
-        calibration : str
-            With ``"published"`` an overspend is recorded (`certified` False, `message` with the true epsilon) instead
-            of raised: a paper's own constants are run as they stand.
+    def close(self) -> None:
+        """End the fit: nothing more can be recorded.
 
         Raises
         ------
         PrivacyError
-            More was spent, or no accountant covers the events.
+            No accountant covers the events, or, unless the calibration is ``"published"``, they cost more than the
+            budget. A ledger without events closes in silence: it certifies nothing.
         """
-        epsilon = checks.positive("epsilon", epsilon)
-        self.epsilon_spent = spent = self.epsilon(delta)
-        self.certified = spent <= epsilon * (1 + TOLERANCE)
-        self.message = ""
-        if self.certified:
-            return
-        budget = f"epsilon {epsilon:g} at delta {delta:g} ({self.relation})"
-        self.message = f"not certified: requested {budget}, spent {spent:.8g}"
-        if calibration != "published":
-            raise PrivacyError(self.message)
+        self._closed = True
+        if self._budget is not None and self._events:
+            self.epsilon(self._budget[1])
+            if self._refusal and self.calibration != "published":
+                raise PrivacyError(self._refusal)
 
     def summary(self) -> dict[str, Any]:
-        """Describe the ledger in plain JSON types: relation, verdict and the tree of events."""
+        """Describe the ledger in plain JSON types: relation, budget, verdict and the tree of events."""
+        epsilon, delta = self._budget or (None, None)
+        spent = self.epsilon_spent
         return {
             "relation": str(self.relation),
+            "calibration": self.calibration,
+            "epsilon": epsilon,
+            "delta": delta,
             "certified": self.certified,
-            "epsilon_spent": self.epsilon_spent if math.isfinite(self.epsilon_spent or 0.0) else None,
+            "epsilon_spent": spent if spent is not None and math.isfinite(spent) else None,
             "message": self.message,
+            "scope": self.scope,
+            "public_inputs": [dataclasses.asdict(p) for p in self.public_inputs],
+            "arithmetic": self.arithmetic,
+            "randomness": self.randomness,
             "events": [_describe(event) for event in self._events],
         }
 
     @classmethod
     def from_summary(cls, summary: Mapping[str, Any]) -> Self:
-        """Rebuild a ledger from `summary`, also after it was serialised as JSON; its verdict is the one it had."""
-        ledger = cls(summary["relation"])
-        for described in summary["events"]:
-            ledger.append(_rebuild(described))
-        ledger.certified, ledger.message = summary["certified"], summary["message"]
-        ledger.epsilon_spent = math.inf if summary["epsilon_spent"] is None else summary["epsilon_spent"]
+        """Rebuild a ledger from `summary`, also after it was serialised as JSON; it is closed.
+
+        Nothing that is stored is believed: the verdict follows from the events, and where the summary claims more than
+        these support, `message` says so and nothing is certified. Raises InputError for anything but a summary.
+        """
+        try:
+            ledger = cls(
+                summary["relation"], epsilon=summary["epsilon"], delta=summary["delta"],
+                calibration="published", scope=str(summary["scope"]),
+                public_inputs=[PublicInput(**p) for p in summary["public_inputs"]],
+            )  # fmt: skip
+            for described in summary["events"]:
+                ledger.append(_rebuild(described), summary["randomness"])
+            claims = {"certified": bool(summary["certified"]), "epsilon_spent": summary["epsilon_spent"]}
+            ledger.calibration = str(summary["calibration"])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"this is no summary of a ledger: {type(error).__name__}: {error}") from None
+        ledger._stored, ledger._closed = claims, True
         return ledger
+
+
+def _checked_budget(epsilon: float | None, delta: float | None) -> tuple[float, float] | None:
+    if epsilon is None and delta is None:
+        return None
+    if epsilon is None or delta is None:
+        raise InputError("a budget is epsilon and delta: give both, or neither")
+    return checks.positive("epsilon", epsilon), 0.0 if delta == 0 else checks.open_unit("delta", delta)
+
+
+@lru_cache(maxsize=1024)
+def _epsilon(charged: Charged, relation: Relation, delta: float) -> float:
+    return composed_epsilon(_compressed(charged), relation, delta)
+
+
+def _compressed(charged: Charged) -> tuple[Event, ...]:
+    return tuple(event if count == 1 else CompositionEvent((event,), count) for event, count in charged)
+
+
+def _added(costs: tuple[float, float], parts: Mapping[Event, int], relation: Relation) -> tuple[float, float]:
+    pure, rho = costs
+    for event, count in parts.items():
+        one_pure, one_rho = _cost(event, relation)
+        pure, rho = pure + count * one_pure, rho + count * one_rho
+    return pure, rho
+
+
+@lru_cache(maxsize=4096)
+def _cost(event: Event, relation: Relation) -> tuple[float, float]:
+    """Pure epsilon and zCDP parameter of one event, each infinite where there is none."""
+    try:
+        rho = composed_rho((event,), relation)
+    except PrivacyError:
+        rho = math.inf
+    return composed_epsilon((event,), relation, 0.0), rho
+
+
+@lru_cache(maxsize=256)
+def _affordable_rho(epsilon: float, delta: float) -> float:
+    return zcdp_rho(epsilon, delta)
+
+
+def _contradiction(stored: Mapping[str, Any], spent: float) -> str:
+    """Say how a file claims more than its events support, or nothing."""
+    said = stored["epsilon_spent"]
+    if said is not None and spent > float(said) * (1 + FILE_TOLERANCE):
+        return f"; the file says epsilon {float(said):.6g} was spent, its events cost {spent:.8g}"
+    return ""
 
 
 def _describe(value: Any) -> Any:
@@ -145,5 +359,5 @@ def _rebuild(described: Any) -> Any:
     """Undo `_describe`."""
     if isinstance(described, Mapping):
         fields = {name: _rebuild(value) for name, value in described.items() if name != "type"}
-        return getattr(events, described["type"])(**fields)
+        return _EVENTS[described["type"]](**fields)
     return tuple(map(_rebuild, described)) if isinstance(described, list) else described

@@ -19,7 +19,7 @@ from marginalia.data.files import atomic_path
 from marginalia.data.table import Table
 from marginalia.errors import InputError, unknown_name
 from marginalia.privacy import checks
-from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.ledger import Ledger, PublicInput
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.threads import one_blas_thread
@@ -91,21 +91,24 @@ class Synthesizer(BaseEstimator, ABC):
         InputError
             A parameter is invalid or the method does not support it.
         PrivacyError
-            The release spent more than (epsilon, delta).
+            A release would spend more than (epsilon, delta); it is not made.
         """
         self._check_parameters()
         if not isinstance(table, Table):
             raise InputError(f"{type(self).__name__}.fit needs a marginalia.data.Table, not {type(table).__name__}")
         if not len(table.domain):
             raise InputError("the table has no columns; nothing can be released")
-        ledger = Ledger(Relation(self.relation))
+        ledger = Ledger(
+            Relation(self.relation), epsilon=self.epsilon, delta=self.delta, calibration=self.calibration,
+            scope=self._scope(), public_inputs=self._public_inputs(table),
+        )  # fmt: skip
         if hasattr(self, "ledger_"):
             del self.ledger_  # a failed refit must not pass for a fitted model
         self.domain_ = table.domain
         # One BLAS thread: on small tables threads cost more than they give, and they change the last bits.
         with one_blas_thread():
             self._release(table, ledger, Randomness(self.random_state, "fit"))
-        ledger.certify(self.epsilon, self.delta, calibration=self.calibration)
+        ledger.close()
         self.ledger_ = ledger
         return self
 
@@ -178,6 +181,18 @@ class Synthesizer(BaseEstimator, ABC):
         model._restore(state)
         model.ledger_ = Ledger.from_summary(header["ledger"])
         return model
+
+    def _scope(self) -> str:
+        """Return whose rows are protected, where it is not every row; a release may also set ``ledger.scope``."""
+        return ""
+
+    def _public_inputs(self, table: Table) -> list[PublicInput]:
+        """Return what the fit uses as known to everyone, and where it comes from."""
+        domain = table.domain
+        inputs = [PublicInput("domain", {a.name: a.size for a in domain}, domain.source)]
+        if self.relation == Relation.REPLACE_ONE:
+            inputs.append(PublicInput("number of rows", table.n_rows, "declared"))  # by the choice of this relation
+        return inputs
 
     def _check_parameters(self) -> None:
         checks.positive("epsilon", self.epsilon)

@@ -55,12 +55,12 @@ def test_the_certificate_is_met_by_tight_noise_and_refused_to_the_published(d, k
     points = np.random.default_rng(0).uniform(-1, 1, (40, d))
     for nominal, epsilon in zip((0.5, 1, 2, 4), true, strict=True):
         for calibration in ("tight", "published"):
-            ledger = Ledger("replace_one")
+            ledger = Ledger("replace_one", epsilon=nominal, delta=1e-6, calibration=calibration)
             release_density(
                 points, [Axis.gauss(m, 1, n_points=m + 1)] * d, k=k, epsilon=nominal, delta=1e-6, ledger=ledger,
                 rng=np.random.default_rng(1), calibration=calibration, tolerance=1e12,
             )  # fmt: skip
-            ledger.certify(nominal, 1e-6, calibration=calibration)
+            ledger.close()
             assert ledger.certified == (calibration == "tight")
             spent = ledger.epsilon(1e-6)
             assert spent == pytest.approx(nominal if calibration == "tight" else epsilon, rel=0.01)

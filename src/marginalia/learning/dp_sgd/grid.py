@@ -117,8 +117,8 @@ def search_on_test(
             score(descend(X, y, task, [runs[best]], batches, ledger=Ledger(relation), randomness=randomness)[:, 0])
             for _ in range(n_trials)
         ]
-    ledger = Ledger(relation)
+    ledger = Ledger(relation, epsilon=epsilon, delta=delta, calibration="published")
     for setting, run in zip(grid, runs, strict=True):
         ledger.append(PoissonGaussianEvent(setting.batches(n).rate, run.noise_multiplier, run.steps, "grid"))
-    ledger.certify(epsilon, delta, calibration="published")
+    ledger.close()
     return GridSearch(grid, scores, grid[best], np.array(trials), ledger)
