@@ -32,6 +32,7 @@ from marginalia.privacy.calibration import (
 )
 from marginalia.privacy.events import Event
 from marginalia.privacy.mechanisms.additive import gaussian
+from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.stopping import random_stopping_mu
 
 
@@ -370,7 +371,7 @@ def test_a_release_beyond_the_budget_is_refused_before_it_is_recorded() -> None:
 def test_the_mechanism_draws_no_noise_for_a_refused_release() -> None:
     ledger, asked = Ledger("add_remove", epsilon=1, delta=1e-5), []
     with pytest.raises(PrivacyError, match="refused"):
-        gaussian(lambda: asked.append(1), sensitivity=1, sigma=1, ledger=ledger, rng=np.random.default_rng(0))
+        gaussian(lambda: asked.append(1), sensitivity=1, sigma=1, ledger=ledger, randomness=Randomness(0))
     assert not asked
     assert ledger.events == ()
 
