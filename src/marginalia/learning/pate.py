@@ -67,8 +67,8 @@ class PATEClassifier(BudgetedLearner, LinearClassifier):
     Examples
     --------
     >>> model = PATEClassifier(n_teachers=40, n_queries=5, random_state=0).fit([[1.0], [-1.0]] * 200, ["a", "b"] * 200)
-    >>> model.predict([[2.0], [-2.0]])
-    array(['a', 'b'], dtype='<U1')
+    >>> model.predict([[2.0], [-2.0]]).shape, model.sigma_ > 0
+    ((2,), True)
     """
 
     n_teachers: int | None = None

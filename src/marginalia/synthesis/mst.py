@@ -61,7 +61,7 @@ class MST(ModelSynthesizer):
     --------
     >>> from marginalia.data.domain import Domain
     >>> table = Table([[0, 0, 1], [1, 2, 0], [1, 1, 0]] * 500, Domain.from_sizes({"a": 2, "b": 3, "c": 2}))
-    >>> MST(epsilon=5.0, random_state=0).fit(table).tree_
+    >>> sorted(MST(epsilon=5.0, random_state=0).fit(table).tree_)
     [('a', 'c'), ('b', 'c')]
     """
 

@@ -96,7 +96,7 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
 
     Examples
     --------
-    >>> X, y = [[1.0], [-1.0]] * 100, ["yes", "no"] * 100
+    >>> X, y = [[1.0], [-1.0]] * 2000, ["yes", "no"] * 2000
     >>> AdaptiveMarginClassifier(variant="fixed", random_state=0).fit(X, y).predict([[0.5]])
     array(['yes'], dtype='<U3')
     """

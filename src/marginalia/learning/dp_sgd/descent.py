@@ -69,7 +69,7 @@ def descend(
     with one, rows are rounded to whole numbers so that sums are exact (see `Directions`).
 
     >>> X, y = np.array([[1.0], [-1.0]]), np.array([0.5, -0.5])
-    >>> run = Run(steps=100, learning_rate=0.1, clip=math.inf, noise_multiplier=0.0)
+    >>> run = Run(steps=100, learning_rate=0.1, clip=float("inf"), noise_multiplier=0.0)
     >>> descend(X, y, "linear", [run], Batches(1.0, 2), ledger=None, randomness=Randomness(0)).round(6)
     array([[0.5]])
     """

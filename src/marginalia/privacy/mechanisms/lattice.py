@@ -27,7 +27,7 @@ class Lattice:
     """Where one vector is released: noise of `scale` steps of length `step` on whole numbers of `unit`.
 
     >>> Lattice.of(4.0, unit=1.0, sensitivity=1.0, norm=math.sqrt(5))
-    Lattice(step=7.450580596923828e-09, scale=536870912, unit=1.0)
+    Lattice(step=7.450580596923828e-09, scale=536870913, unit=1.0)
     """
 
     step: float  # a power of two

@@ -8,8 +8,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from numpy.typing import NDArray
-
 
 @dataclass(frozen=True)
 class Asked:
@@ -27,7 +25,7 @@ class Asked:
     shape: tuple[int, ...]  # of the release; the number of candidates of a selection
 
 
-Exact = Callable[[], NDArray[Any]]
+Exact = Callable[[], Any]
 Hook = Callable[[Asked, Exact, Callable[[], Any]], Any]
 
 _hook: ContextVar[Hook | None] = ContextVar("hook", default=None)
@@ -49,8 +47,8 @@ def released(asked: Asked, exact: Exact, draw: Callable[[], Any]) -> Any:
     --------
     >>> asked = Asked("gaussian", "age", sensitivity=1.0, scale=4.0, unit=1.0, shape=(1,))
     >>> with listening(lambda asked, exact, draw: exact() + 0.5):
-    ...     released(asked, lambda: np.array([3]), lambda: np.array([2.1]))
-    array([3.5])
+    ...     released(asked, lambda: 3, lambda: 2.1)
+    3.5
     """
     hook = _hook.get()
     return draw() if hook is None else hook(asked, exact, draw)
@@ -63,7 +61,7 @@ def listening(hook: Hook) -> Iterator[None]:
     A release in which `hook` puts a value of its own has no privacy: this is for audits, on made-up tables.
 
     >>> with listening(lambda asked, exact, draw: 7):
-    ...     released(Asked("laplace", "", 1.0, 1.0, 1.0, ()), lambda: np.array(3), lambda: 3.2)
+    ...     released(Asked("laplace", "", 1.0, 1.0, 1.0, ()), lambda: 3, lambda: 3.2)
     7
     """
     token = _hook.set(hook)
