@@ -99,7 +99,7 @@ def histogram(axes: Sequence[Axis], points: Array) -> Array:
         for cell, mass in corners:
             moved = np.rint(mass * share)
             split.append((cell * axis.size + first, mass - moved))
-            if axis.kind == "gauss":
+            if moved.any():
                 split.append((cell * axis.size + second, moved))
         corners = split
     total = np.zeros(math.prod(shape))
