@@ -128,7 +128,8 @@ def agreement(name: str, backend: str) -> dict[str, Any]:
     from marginalia.learning import DPSGDClassifier
 
     train, test = tables()
-    model = DPSGDClassifier(backend=backend, one_hot=ONE_HOT, delta=DELTA, **AGREEMENT[name])
+    documented = {"relation": "add_remove", "n_public": train.n_rows}
+    model = DPSGDClassifier(backend=backend, one_hot=ONE_HOT, delta=DELTA, **documented, **AGREEMENT[name])
     model.fit(train.take(slice(2000)), TARGET)  # torch loads parts of itself at the first fit
     labels, aucs = test.column(TARGET), []
 

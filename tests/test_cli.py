@@ -130,6 +130,18 @@ def test_a_setting_that_the_method_does_not_have_is_refused(call, files, argumen
     assert said in err
 
 
+def test_dp_sgd_under_add_remove_asks_for_a_public_number_of_rows(call, files):
+    arguments = ("fit", "--method", "dp_sgd", *data(files), "--target", "y", "--epsilon", 1, "--json")
+    code, _, err = call(*arguments)
+    assert code == 2
+    assert "needs n_public" in err
+    assert len(err.splitlines()) == 1
+    for more in (("--n-public", 600), ("--relation", "replace_one")):
+        code, out, err = call(*arguments, *more)
+        assert code == 0, err
+        assert json.loads(out)["certified"]
+
+
 def test_methods_list(call):
     code, out, _ = call("methods", "list", "--json")
     assert code == 0

@@ -165,6 +165,9 @@ def fit(
     seed: SeedOption = None,
     relation: Relation = "add_remove",
     calibration: Calibration = None,
+    n_public: Annotated[
+        int | None, typer.Option("--n-public", min=1, help="Documented number of rows; dp_sgd, add_remove.")
+    ] = None,
     source: Annotated[str | None, typer.Option("--source", help="Synthesizer behind dd_ssp; default: aim.")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Write the model (JSON).")] = None,
     as_json: Json = False,
@@ -177,7 +180,7 @@ def fit(
     from marginalia.sweep.single import fit_learner
 
     table = _read_table(data, _read_domain(domain))
-    budget = Budget(_epsilon(epsilon), delta, relation, seed)
+    budget = Budget(_epsilon(epsilon), delta, relation, seed, n_public)
     model = fit_learner(method, table, target, budget, calibration=calibration, source=source)
     if out is not None:
         from marginalia.learning.files import save_model

@@ -90,6 +90,8 @@ def test_own_entries_start_in_their_folder(tmp_path):
         ({"files": {"table": {"path": "t.csv", "sha256": "xyz"}}}, "files.table.sha256"),
         ({"attributes": [{"name": "a", "size": 2, "top": 3}]}, "exactly one of"),
         ({"source": "excel"}, "source"),
+        ({"rows": 5, "n_public": 5}, "either rows"),
+        ({"n_public": 0}, "n_public"),
     ],
 )
 def test_wrong_entries_are_one_clear_line(change, words):

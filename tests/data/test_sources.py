@@ -222,6 +222,10 @@ def test_a_view_keeps_only_its_columns_in_its_order(tmp_path):
         ({"one_hot": ["q"]}, "unknown one-hot attribute"),
         ({"kinds": {"numeric": ["q"]}}, "unknown attribute under 'kinds'"),
         ({"rows": 4}, "3 rows, its entry says 4"),
+        (
+            {"files": {"train": "t.csv", "test": "t.csv", "domain": "d.json"}, "test_rows": 4},
+            "3 test rows, its entry says 4",
+        ),
         ({"files": {"table": "none.csv", "domain": "d.json"}}, "there is no file"),
     ],
 )

@@ -4,10 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalia.data import Attribute, Domain, Table
+from marginalia.data import Attribute, Domain, Table, catalog
+from marginalia.data.schema import parse_entry
 from marginalia.sweep.cells import CellStore
 from marginalia.sweep.config import parse
-from marginalia.sweep.jobs import run_method
+from marginalia.sweep.fits import fit
+from marginalia.sweep.jobs import prepare_dataset, run_method
 from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.plan import Job, plan
 from marginalia.sweep.protocols import Prepared, Task, split_rows
@@ -16,14 +18,15 @@ from marginalia.sweep.runner import Runner
 TASKS = (Task("linear", "c"), Task("logistic", "y", drop=("b",)))
 
 
-def prepared(n=400, test=None, train_limit=None):
+def prepared(n=400, test=None, train_limit=None, n_public=None, n_public_test=None):
     rng = np.random.default_rng(0)
     domain = Domain([Attribute("a", 3), Attribute("b", 4, "numeric"), Attribute("c", 5, "numeric"), Attribute("y", 2)])
     a, b = rng.integers(0, 3, n), rng.integers(0, 4, n)
     c = np.clip(a + b // 2 + rng.integers(0, 2, n), 0, 4)
     y = (rng.random(n) < 0.2 + 0.6 * (c > 2)).astype(int)
     table = Table(np.column_stack([a, b, c, y]), domain)
-    return Prepared("toy", table, TASKS, None if test is None else table.take(slice(test)), train_limit)
+    unseen = None if test is None else table.take(slice(test))
+    return Prepared("toy", table, TASKS, unseen, train_limit, n_public=n_public, n_public_test=n_public_test)
 
 
 def jobs_of(**content):
@@ -194,8 +197,55 @@ def test_strict_splits_differ_and_published_ones_do_not():
     assert len(published[0][1]) == 50
 
 
+@pytest.mark.parametrize("test", [None, 50])
+@pytest.mark.parametrize("limit", [None, 100])
+@pytest.mark.parametrize("protocol", ["strict", "as_published"])
+def test_the_documented_number_of_training_rows_is_that_of_the_split(test, limit, protocol):
+    data = prepared(test=test, train_limit=limit, n_public=400, n_public_test=test)
+    train, _ = split_rows(data, protocol, "e", 0, 0.3, 1)
+    assert data.public_training_rows(protocol, 0.3) == train.n_rows
+    other = prepared(n=390, test=test, train_limit=limit, n_public=400, n_public_test=test)
+    assert other.public_training_rows(protocol, 0.3) == train.n_rows
+    assert prepared(test=test, train_limit=limit).public_training_rows(protocol, 0.3) is None
+
+
+def test_test_rows_of_unknown_number_make_the_joined_number_unknown():
+    assert prepared(test=50, n_public=400).public_training_rows("strict", 0.2) is None
+    assert prepared(test=50, n_public=400).public_training_rows("as_published", 0.2) == 400
+
+
+def test_documented_rows_come_from_the_entry(tmp_path):
+    prepare_dataset(catalog.entry("diabetes").model_dump(), tmp_path / "diabetes")
+    assert Prepared.load(tmp_path / "diabetes").n_public == 442
+    (tmp_path / "t.csv").write_text("y,x\n0,2\n1,0\n1,1\n")
+    (tmp_path / "d.json").write_text('{"x": 3, "y": 2}')
+    own = {"files": {"table": "t.csv", "domain": "d.json"}, "tasks": {"logistic": {"target": "y"}}}
+    for more, expected in (({}, None), ({"n_public": 5}, 5), ({"rows": 3}, 3)):
+        entry = parse_entry("mine", {**own, **more}, folder=tmp_path)
+        prepare_dataset(entry.model_dump(), tmp_path / "mine")
+        assert Prepared.load(tmp_path / "mine").n_public == expected
+
+
+def test_dp_sgd_under_add_remove_trains_by_the_documented_number(tmp_path):
+    """Its cells fail for a data set that documents none, and never look at how many rows there are."""
+    (job,) = jobs_of(methods=[{"id": "dp_sgd", "calibration": "tight"}], trials=1)
+    failed = run(job, tmp_path / "private")
+    assert set(failed["status"]) == {"failed"}
+    assert failed["message"].str.contains("add_remove needs n_public").all()
+    (job,) = jobs_of(methods=[{"id": "dp_sgd", "calibration": "tight"}], trials=1, relation="replace_one")
+    assert set(run(job, tmp_path / "public")["status"]) == {"ok"}
+    fits = []
+    for n in (400, 380):
+        data = prepared(n=n, n_public=500)
+        cell = jobs_of(methods=[{"id": "dp_sgd", "calibration": "tight"}], trials=1)[0].cells(TASKS, 3)[0]
+        runner = Runner(data, BUILT_IN, {}, CellStore(tmp_path / str(n)))
+        fits.append(fit(cell.arm, BUILT_IN, runner._budget(cell), runner._split(cell)[0], cell.task).ledger_.events)
+    assert fits[0] == fits[1]
+    assert fits[0][0].rate == 256 / 400  # 80 % of 500
+
+
 def test_a_prepared_set_survives_a_round_trip(tmp_path):
-    data = prepared(test=20, train_limit=7)
+    data = prepared(test=20, train_limit=7, n_public=400, n_public_test=20)
     data.save(tmp_path)
     again = Prepared.load(tmp_path)
     assert again == data

@@ -56,6 +56,8 @@ def load(name: str | Entry) -> Dataset:
     if entry.columns is not None:
         table, test = table.project(entry.columns), None if test is None else test.project(entry.columns)
     _check_table(entry, table)
+    if test is not None and entry.test_rows not in (None, test.n_rows):
+        raise InputError(f"data set '{entry.name}': {test.n_rows} test rows, its entry says {entry.test_rows}")
     return Dataset(entry.name, table, {str(task): spec for task, spec in entry.tasks.items()}, test, entry)
 
 

@@ -164,7 +164,9 @@ class Entry(Strict):
     columns: tuple[str, ...] | None = None  # a view: only these columns, in this order
     domain_source: Source | None = None  # default: as the domain file says, else declared
     domain_note: str = ""
-    rows: int | None = None
+    rows: int | None = None  # documented, and checked
+    test_rows: int | None = None  # the same of the file 'test' of a released split
+    n_public: int | None = Field(default=None, ge=1)  # a public number to take for `rows` where the true one is private
     train_limit: int | None = None  # of a released split only the first rows are trained on
     options: dict[str, Any] = Field(default_factory=dict)
 
@@ -188,6 +190,10 @@ class Entry(Strict):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        if self.rows is not None and self.n_public is not None:
+            raise ValueError(
+                "give either rows (documented, and checked) or n_public (where the true number is private)"
+            )
         if not self.tasks:
             raise ValueError("tasks: give at least one of linear, logistic with its target")
         if self.source == "coded":

@@ -24,6 +24,17 @@ class Split:
     test: Table
 
 
+def number_of_test_rows(n: int, test_fraction: float) -> int:
+    """Return a share in (0, 1) of `n` rows, rounded up.
+
+    >>> number_of_test_rows(5, 0.3)
+    2
+    """
+    if not 0 < test_fraction < 1:
+        raise InputError(f"test_fraction must lie between 0 and 1, not {test_fraction}")
+    return int(np.ceil(test_fraction * n))
+
+
 def random_split(
     table: Table,
     *,
@@ -47,9 +58,7 @@ def random_split(
         raise InputError("give either test_size or test_fraction, and not both")
     if test_size is None:
         assert test_fraction is not None
-        if not 0 < test_fraction < 1:
-            raise InputError(f"test_fraction must lie between 0 and 1, not {test_fraction}")
-        test_size = int(np.ceil(test_fraction * n))
+        test_size = number_of_test_rows(n, test_fraction)
     if not 0 < test_size < n:
         raise InputError(f"cannot take {test_size} test rows out of {n}: both parts need at least one row")
     order = np.random.default_rng(seed).permutation(n)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from marginalia.data.table import Table
+from marginalia.privacy.relation import Relation
 from marginalia.sweep.method import Arm, Method
 from marginalia.sweep.protocols import Task
 
@@ -23,12 +24,15 @@ class Budget:
     relation : {"add_remove", "replace_one"}
     random_state : int or None
         None: from the operating system, as a release of somebody's data needs.
+    n_public : int or None
+        Publicly documented number of training rows, for methods under ``add_remove`` that need one.
     """
 
     epsilon: float
     delta: float
     relation: str
     random_state: int | None
+    n_public: int | None = None
 
 
 def fit(
@@ -70,6 +74,8 @@ def _build(method: Method, arm: Arm, budget: Budget, task: Task | None) -> Any:
     if arm.is_private:
         offered |= {"epsilon": budget.epsilon, "delta": budget.delta, "relation": budget.relation}
         offered |= {"calibration": arm.calibration, "variant": arm.variant}
+        if budget.relation == Relation.ADD_REMOVE:  # under replace_one the number of rows is public
+            offered["n_public"] = budget.n_public
     if task is not None:
         offered["one_hot"] = task.one_hot
     taken = inspect.signature(cls).parameters

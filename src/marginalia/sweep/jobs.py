@@ -50,7 +50,11 @@ def prepare_dataset(content: Mapping[str, Any], out: str | os.PathLike[str]) -> 
     loaded = load(entry)
     facts = {k: v for k, v in describe(entry).items() if k not in ("name", "tasks", "attributes")}
     facts |= {"rows": loaded.table.n_rows, "domain_source": loaded.table.domain.source}
-    Prepared(entry.name, loaded.table, tasks_of(entry), loaded.released_test, entry.train_limit, facts).save(out)
+    public = entry.rows or entry.n_public, entry.test_rows
+    prepared = Prepared(
+        entry.name, loaded.table, tasks_of(entry), loaded.released_test, entry.train_limit, facts, *public
+    )
+    prepared.save(out)
 
 
 def run_method(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from marginalia.data import catalog
 from marginalia.data.domain import Domain
 from marginalia.data.files import write_text
-from marginalia.data.splits import random_split
+from marginalia.data.splits import number_of_test_rows, random_split
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.sweep.seeds import seed_sequence
@@ -72,6 +72,10 @@ class Prepared:
         Most training rows that are used.
     facts : dict
         For the report: description, citation, domain source, file hashes.
+    n_public : int or None
+        Publicly documented number of rows of `table`; None: it is private.
+    n_public_test : int or None
+        The same of `test`.
     """
 
     name: str
@@ -80,6 +84,8 @@ class Prepared:
     test: Table | None = None
     train_limit: int | None = None
     facts: dict[str, Any] = field(default_factory=dict)
+    n_public: int | None = None
+    n_public_test: int | None = None
 
     @cached_property
     def digest(self) -> str:
@@ -92,6 +98,7 @@ class Prepared:
             "domain": self.table.domain.to_dict(),
             "tasks": [asdict(t) for t in self.tasks],
             "train_limit": self.train_limit,
+            "n_public": (self.n_public, self.n_public_test),
         }
         digest.update(json.dumps(content, sort_keys=True).encode())
         return digest.hexdigest()
@@ -104,6 +111,17 @@ class Prepared:
     def split_kind(self, protocol: str) -> str:
         """Return ``released`` or ``random``."""
         return "released" if protocol == "as_published" and self.test is not None else "random"
+
+    def public_training_rows(self, protocol: str, test_fraction: float) -> int | None:
+        """Return how many rows a trial trains on as far as documents tell, never from the rows; None: private."""
+        n = self.n_public
+        if n is not None and self.split_kind(protocol) == "random":
+            if self.test is not None:
+                if self.n_public_test is None:
+                    return None
+                n += self.n_public_test
+            n -= number_of_test_rows(n, test_fraction)
+        return n if n is None or self.train_limit is None else min(n, self.train_limit)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write table, domain, tasks and facts into `folder`; the description last, as the sign that all is there."""
@@ -118,6 +136,8 @@ class Prepared:
             "train_limit": self.train_limit,
             "tasks": [asdict(t) for t in self.tasks],
             "facts": self.facts,
+            "n_public": self.n_public,
+            "n_public_test": self.n_public_test,
         }
         write_text(root / "dataset.json", json.dumps(content, indent=1, sort_keys=True) + "\n")
 
@@ -136,7 +156,8 @@ class Prepared:
         )
         test = Table.from_parquet(root / "test.parquet", domain=domain) if content["has_test"] else None
         table = Table.from_parquet(root / "table.parquet", domain=domain)
-        return cls(content["name"], table, tasks, test, content["train_limit"], content["facts"])
+        public = content["n_public"], content["n_public_test"]
+        return cls(content["name"], table, tasks, test, content["train_limit"], content["facts"], *public)
 
 
 def split_rows(

@@ -33,7 +33,7 @@ def version_of_arm(arm: Arm, registry: Mapping[str, Method]) -> str:
     """
     roots = {
         "marginalia.sweep.cells:Cell", "marginalia.sweep.fits", "marginalia.sweep.metrics",
-        "marginalia.sweep.protocols:split_rows",
+        "marginalia.sweep.protocols:split_rows", "marginalia.sweep.protocols:Prepared",
     }  # fmt: skip
     for name in filter(None, (arm.method, arm.source, arm.learner)):
         roots |= {path.rpartition(":")[0] for path in registry[name].classes.values()}
@@ -145,7 +145,9 @@ class Runner:
         return metrics.scores(model, test, target=task.target, task=task.task, one_hot=task.one_hot), proof
 
     def _budget(self, cell: Cell) -> Budget:
-        return Budget(cell.epsilon, cell.delta, cell.relation, self._seed(cell))
+        """Return what the cell may spend, with the documented number of its training rows."""
+        n_public = self.data.public_training_rows(cell.protocol, cell.test_fraction)
+        return Budget(cell.epsilon, cell.delta, cell.relation, self._seed(cell), n_public)
 
     def _seed(self, cell: Cell) -> int | None:
         """Return the seed of the cell's noise; None for a user's own data, which only the system's noise protects."""

@@ -110,23 +110,46 @@ class TestLearner:
     @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
     @pytest.mark.parametrize("epsilon", [0.005, 0.05, 1.0, 5.0])
     def test_tight_spends_all_and_no_more(self, learner, table, relation, epsilon):
-        model = learner(epsilon=epsilon, relation=relation, batch_size=100, epochs=2, random_state=0)
+        model = learner(epsilon=epsilon, relation=relation, n_public=400, batch_size=100, epochs=2, random_state=0)
         ledger = model.fit(table, TARGET[learner]).ledger_
         assert ledger.certified
         assert epsilon * (1 - 1e-3) < ledger.epsilon_spent <= epsilon * (1 + 1e-9)
 
     @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
     def test_private_selection_is_certified(self, learner, table, relation):
-        model = learner(selection="random_stopping", relation=relation, random_state=0)
+        model = learner(selection="random_stopping", relation=relation, n_public=400, random_state=0)
         ledger = model.fit(table, TARGET[learner]).ledger_
         assert ledger.certified
         assert ledger.epsilon_spent == pytest.approx(1.0, abs=1e-6)
         assert [type(event).__name__ for event in ledger.events] == ["RandomStoppingEvent"]
 
+    @pytest.mark.parametrize("selection", ["fixed", "random_stopping"])
+    @pytest.mark.parametrize("calibration", ["tight", "published"])
+    def test_add_remove_needs_a_public_number_of_rows(self, learner, table, selection, calibration):
+        """Rate, steps and noise followed the true number, which a record more or less changes."""
+        model = learner(relation="add_remove", selection=selection, calibration=calibration, random_state=0)
+        with pytest.raises(InputError, match="add_remove needs n_public") as caught:
+            model.fit(table, TARGET[learner])
+        assert "\n" not in str(caught.value)
+        assert not hasattr(model, "ledger_")
+
+    def test_by_default_the_number_of_rows_is_public(self, learner, table):
+        ledger = learner(random_state=0).fit(table, TARGET[learner]).ledger_
+        assert ledger.relation == "replace_one"
+        assert ledger.events[0].rate == 256 / 400
+
+    @pytest.mark.parametrize("settings", [{}, {"selection": "random_stopping"}], ids=["fixed", "random_stopping"])
+    def test_neighbours_under_add_remove_ask_for_the_same_releases(self, learner, table, settings):
+        """A record more or less changes nothing that is asked for, nor does any other number of rows."""
+        model = learner(relation="add_remove", n_public=500, random_state=0, **settings)
+        tables = (table, table.take(slice(399)), table.take(slice(300)))
+        assert len({model.fit(t, TARGET[learner]).ledger_.events for t in tables}) == 1
+
     def test_the_schedule_follows_a_public_number(self, learner, table):
         """With a documented n neither the rate nor the number of steps tells how many rows came."""
         models = [
-            learner(n_public=500, random_state=0).fit(t, TARGET[learner]) for t in (table, table.take(slice(300)))
+            learner(relation="add_remove", n_public=500, random_state=0).fit(t, TARGET[learner])
+            for t in (table, table.take(slice(300)))
         ]
         assert models[0].ledger_.events == models[1].ledger_.events
         assert models[0].ledger_.events[0].rate == 256 / 500
@@ -205,7 +228,14 @@ class TestLearner:
 def test_published_noise_and_what_it_really_spends(n, steps, batch, sigma, spent):
     """sigma on the mean gradient (S3) and its certificate under add/remove (F6) at epsilon 1, delta 1/n²."""
     model = DPSGDClassifier(
-        calibration="published", delta=1 / n**2, n_public=n, steps=steps, batch_size=batch, clip=1.0, random_state=0
+        calibration="published",
+        relation="add_remove",
+        delta=1 / n**2,
+        n_public=n,
+        steps=steps,
+        batch_size=batch,
+        clip=1.0,
+        random_state=0,
     ).fit(make_table(20), "rich")
     (event,) = model.ledger_.events
     assert event.noise_multiplier / batch == pytest.approx(sigma, abs=1.5e-6)
@@ -216,7 +246,8 @@ def test_published_noise_and_what_it_really_spends(n, steps, batch, sigma, spent
 @pytest.mark.parametrize(("n", "steps", "batch"), [(5771, 500, 200), (242, 1000, 20)], ids=["compas", "heart"])
 def test_published_noise_is_three_times_what_is_needed(n, steps, batch):
     """F6: calibrated to epsilon 1 under add/remove, the noise could be 3.1 to 3.6 times smaller."""
-    settings = {"delta": 1 / n**2, "n_public": n, "steps": steps, "batch_size": batch, "clip": 1.0, "random_state": 0}
+    settings = {"delta": 1 / n**2, "relation": "add_remove", "n_public": n}
+    settings |= {"steps": steps, "batch_size": batch, "clip": 1.0, "random_state": 0}
     published, tight = (
         DPSGDClassifier(calibration=calibration, **settings).fit(make_table(20), "rich").ledger_.events[0]
         for calibration in ("published", "tight")

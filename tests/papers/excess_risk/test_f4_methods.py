@@ -55,6 +55,17 @@ def test_every_method_runs_and_repeats(rows, data):
     assert rows[rows["method"] == "logistic"]["roc_auc"].mean() > 0.7
 
 
+def test_the_settings_follow_documented_numbers_alone(data, tmp_path):
+    """Under add/remove a row less changes neither what is asked for nor what it costs; it once changed both."""
+    folder = tmp_path / "heart@dpml"
+    whole = Prepared.load(data["heart@dpml"])
+    Prepared(whole.name, whole.table.take(slice(280)), whole.tasks).save(folder)
+    rows = CARD.run("heart@dpml", {**SETTINGS, "trials": 1}, 0, {"heart@dpml": folder}).query("method == 'dp_sgd'")
+    spent = rows.set_index("variant")["epsilon_spent"]
+    assert spent["published"] == pytest.approx(0.240, abs=1e-3)
+    assert spent["tight"] == pytest.approx(1, abs=1e-3)
+
+
 def test_the_table_compares_with_the_paper_and_the_reference_run(rows):
     table = CARD.tables(rows, SETTINGS)["excess_risk_f4"].set_index(["method", "variant", "n_teachers"])
     own = rows[(rows["method"] == "pate") & (rows["n_teachers"] == 15)]["accuracy"]

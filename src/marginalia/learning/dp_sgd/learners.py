@@ -22,6 +22,7 @@ from marginalia.privacy import checks
 from marginalia.privacy.calibration import poisson_gaussian_noise_multiplier
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.relation import Relation
 from marginalia.threads import one_blas_thread
 
 BATCH_SIZE = 256
@@ -31,6 +32,7 @@ BATCH_SIZE = 256
 class _DPSGD(BudgetedLearner):
     """What both learners share; the parameters are described in `DPSGDClassifier`."""
 
+    relation: str = "replace_one"
     batch_size: int | None = None
     epochs: float = 20
     steps: int | None = None
@@ -116,6 +118,11 @@ class _DPSGD(BudgetedLearner):
         for name in ("batch_size", "steps", "n_public"):
             if getattr(self, name) is not None:
                 checks.count(name, getattr(self, name))
+        if self.relation == Relation.ADD_REMOVE and self.n_public is None and self.epsilon != math.inf:
+            raise InputError(
+                "relation add_remove needs n_public, a public number of rows: rate, steps and noise follow from it, "
+                "and the true one is private; give a documented number, or use relation replace_one"
+            )
         checks.positive("epochs", self.epochs)
         checks.positive("learning_rate", self.learning_rate)
         checks.not_negative("decay", self.decay)
@@ -141,8 +148,10 @@ class DPSGDClassifier(_DPSGD, LinearClassifier):
     ----------
     epsilon : float, default 1.0
         Infinity: plain SGD with the same batches, without privacy (`clip` still applies, and may then be infinite).
-    delta, relation, one_hot, random_state
+    delta, one_hot, random_state
         As in `BudgetedLearner`.
+    relation : {"replace_one", "add_remove"}, default "replace_one"
+        Neighbouring relation; ``add_remove`` needs `n_public`.
     calibration : {"tight", "published"}, default "tight"
         The smallest noise that the privacy loss distribution certifies, or that of Iyengar et al. (2019) on the mean
         gradient, sigma = clip sqrt(16 T ln(1/delta))/(n epsilon).
@@ -159,8 +168,9 @@ class DPSGDClassifier(_DPSGD, LinearClassifier):
         Tables only: train on features scaled by the public domain, or on the bare integer codes of all attributes (no
         one-hot blocks). `coef_` and `intercept_` refer to `encoder_` in both.
     n_public : int, optional
-        A documented number of rows, from which the sampling rate and T follow. Default: the number of rows in `fit`,
-        which then counts as public; under ``add_remove`` that is an assumption.
+        A documented number of rows, from which the sampling rate, T and the noise follow. Default: the number of rows
+        in `fit`, which is public under ``replace_one`` (and not used for anything but plain SGD at infinite epsilon
+        under ``add_remove``, where the number has to be given).
     selection : {"fixed", "random_stopping"}, default "fixed"
         Train with the parameters above, or choose full-batch settings privately: see `best_of_random_runs`; all
         parameters of the descent are then unused.

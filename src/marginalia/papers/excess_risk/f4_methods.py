@@ -13,10 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.data.catalog import uncoded
+from marginalia.data.catalog import entry, uncoded
+from marginalia.data.splits import number_of_test_rows
 from marginalia.data.table import Table
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
-from marginalia.papers.excess_risk.data import LABELS, SETS, Coded, fit_logistic, read_set, scores, splits
+from marginalia.papers.excess_risk.data import (
+    LABELS,
+    SETS,
+    TEST_FRACTION,
+    Coded,
+    fit_logistic,
+    read_set,
+    scores,
+    splits,
+)
 from marginalia.papers.form import rounded
 from marginalia.papers.reported import reported
 from marginalia.papers.rows import as_frame
@@ -56,15 +66,20 @@ BARS: tuple[tuple[str, str, int, str, dict[str, Any]], ...] = (
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield accuracy and AUC of every method on every split of one data set."""
     table, task = read_set(part, data)
+    documented = entry(part).rows
+    assert documented is not None
+    n_public = documented - number_of_test_rows(documented, TEST_FRACTION)
     for trial, ((train, test),) in enumerate(splits(part, 0, settings["trials"], root_seed, table.n_rows)):
         seed = seed_of(root_seed, F4.id, part, trial)
         halves = table.take(train), table.take(test)
-        for row in every_method(uncoded(part), *halves, task, float(settings["epsilon"]), seed):
+        for row in every_method(uncoded(part), *halves, task, float(settings["epsilon"]), n_public, seed):
             yield {"dataset": part, "trial": trial, **row}
 
 
-def every_method(name: str, train: Table, test: Table, task: Task, epsilon: float, seed: int) -> Iterator[Record]:
-    """Train every method on `train` and yield a row for each."""
+def every_method(
+    name: str, train: Table, test: Table, task: Task, epsilon: float, n_public: int, seed: int
+) -> Iterator[Record]:
+    """Train every method on `train`, of which `n_public` rows are documented, and yield a row for each."""
     from marginalia.learning.dp_sgd.learners import DPSGDClassifier
     from marginalia.learning.pate import PATEClassifier
 
@@ -75,8 +90,9 @@ def every_method(name: str, train: Table, test: Table, task: Task, epsilon: floa
     without = scores(fit_logistic(known), unseen)
     yield {"method": "logistic", **PUBLIC, "accuracy": without["accuracy"], "roc_auc": without["roc_auc"]}
 
-    delta = 1 / train.n_rows**2
-    common: Record = {"delta": delta, "fit_intercept": True, "clip": 1.0, "random_state": seed}
+    delta = 1 / n_public**2
+    number: Record = {"relation": "add_remove", "n_public": n_public}
+    common: Record = {**number, "delta": delta, "fit_intercept": True, "clip": 1.0, "random_state": seed}
     codes: Record = {"calibration": "published", "inputs": "codes", **DP_SGD[name]}
     tight: Record = {"one_hot": task.one_hot}
     for variant, budget, parameters in (
