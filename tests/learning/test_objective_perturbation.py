@@ -8,9 +8,9 @@ from scipy.optimize import minimize
 from marginalia.data.encoding import Encoder
 from marginalia.errors import PrivacyError
 from marginalia.learning import LogisticClassifier, ObjectivePerturbationClassifier, objective_perturbation
-from marginalia.learning.solvers import Minimum
+from marginalia.learning.solvers import Minimum, minimise_logistic
 from marginalia.privacy.calibration import gdp_mu, halved_budget
-from marginalia.privacy.events import ObjectivePerturbationEvent
+from marginalia.privacy.events import GaussianEvent, ObjectivePerturbationEvent
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
@@ -25,7 +25,8 @@ def test_tight_spends_exactly_the_budget(table, relation):
 def test_published_spends_what_the_reference_says(table):
     for epsilon, spent in ((0.05, 0.0309), (0.1, 0.0625), (0.5, 0.3069), (1, 0.5869), (2, 1.0886)):
         model = ObjectivePerturbationClassifier(epsilon=epsilon, calibration="published", random_state=0)
-        assert model.fit(table, "rich").ledger_.epsilon_spent == pytest.approx(spent, abs=1e-4)
+        for_the_gap = epsilon / 1000  # of the reference's exact minimiser
+        assert model.fit(table, "rich").ledger_.epsilon_spent == pytest.approx(spent + for_the_gap, abs=1.5e-4)
 
 
 def test_constants():
@@ -38,11 +39,12 @@ def test_constants():
     halved = ObjectivePerturbationClassifier(relation="replace_one", **common).fit(X, y).ledger_.events
     for events, sigma, regulariser in (
         (published, 37.724, 7.0),
-        (tight, 13.959, 35.0),
-        (halved, bound / gdp_mu(*halved_budget(1.0, 1e-5)), 70.0),
+        (tight, bound / gdp_mu(0.999, 0.999e-5), 35.0 / 0.999),
+        (halved, bound / gdp_mu(*halved_budget(0.999, 0.999e-5)), 70.0 / 0.999),
     ):
-        (event,) = events
+        event, output = events
         assert isinstance(event, ObjectivePerturbationEvent)
+        assert isinstance(output, GaussianEvent)
         assert event.bound == bound
         assert event.sigma == pytest.approx(sigma, abs=5e-4)
         assert event.regulariser == pytest.approx(regulariser)
@@ -60,28 +62,68 @@ def test_the_minimiser_is_exact(table, calibration):
         return np.logaddexp(0, -Z @ theta).sum() + event.regulariser / 2 * theta @ theta + b @ theta
 
     reference = minimize(loss, np.zeros(5), method="BFGS", options={"gtol": 1e-6})
-    assert model.gradient_norm_ <= 1e-6
     assert np.allclose(model.coef_, reference.x, atol=1e-5)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("calibration", ["tight", "published"])
+def test_the_output_noise_pays_for_the_gap_to_the_exact_minimiser(table, monkeypatch, relation, calibration):
+    """Newton stops where the gradient is at most t; two such points are 2t/regulariser apart for one minimum."""
+    asked = []
+
+    def spied(*arguments):
+        asked.append(arguments[-2:])
+        return minimum(*arguments)
+
+    minimum = objective_perturbation._minimum
+    monkeypatch.setattr(objective_perturbation, "_minimum", spied)
+    model = ObjectivePerturbationClassifier(relation=relation, calibration=calibration, random_state=0)
+    event, output = model.fit(table, "rich").ledger_.events
+    ((regulariser, tolerance),) = asked
+    assert regulariser == event.regulariser
+    assert tolerance <= 1.1e-11 * (event.bound + event.sigma)
+    assert output.sensitivity == 2 * tolerance / regulariser
+    assert output.sensitivity / output.sigma == pytest.approx(gdp_mu(1e-3, 1e-8))
+
+
+def test_a_fit_keeps_nothing_that_depends_on_private_rows(table):
+    """The gradient norm and the number of Newton steps were attributes."""
+    model = ObjectivePerturbationClassifier(random_state=0).fit(table, "rich")
+    fitted = {name for name in vars(model) if name.endswith("_")}
+    assert fitted == {"coef_", "intercept_", "classes_", "encoder_", "n_features_in_", "ledger_"}
+
+
+def test_the_tolerance_is_reached_with_room_to_spare():
+    """A million rows leave a gradient a hundred times below it."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (1_000_000, 4))
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    for epsilon in (0.05, 10.0):
+        sigma, regulariser = 2 / gdp_mu(epsilon, 1e-5), 10 / epsilon
+        b = sigma * rng.standard_normal(4)
+        minimum = minimise_logistic(X, y, regulariser=regulariser, linear=b, tolerance=1e-13 * (2 + sigma))
+        assert minimum.gradient_norm <= 1e-13 * (2 + sigma)
 
 
 def test_noise_has_the_stated_deviation(table, monkeypatch):
     """2,000 fits; 5 % is 7 standard errors of the deviation over 5 x 2,000 draws."""
     monkeypatch.setattr(objective_perturbation, "_minimum", lambda rows, b, *rest: Minimum(b, 0.0, 0))
     draws = [ObjectivePerturbationClassifier(random_state=seed).fit(table, "rich").coef_ for seed in range(2000)]
-    assert np.std(draws, axis=0).mean() == pytest.approx(2.0 / gdp_mu(1.0, 1e-5), rel=0.05)
+    assert np.std(draws, axis=0).mean() == pytest.approx(2.0 / gdp_mu(0.999, 0.999e-5), rel=0.05)
 
 
 def test_an_inexact_minimiser_is_refused(table, monkeypatch):
-    monkeypatch.setattr(objective_perturbation, "_minimum", lambda rows, b, *rest: Minimum(b, 1e-3, 200))
+    monkeypatch.setattr(objective_perturbation, "_minimum", lambda rows, b, *rest: Minimum(b, 1.234e-3, 200))
     model = ObjectivePerturbationClassifier(random_state=0)
-    with pytest.raises(PrivacyError, match="gradient"):
+    with pytest.raises(PrivacyError, match="minimised closely") as caught:
         model.fit(table, "rich")
+    assert not any(letter.isdigit() for letter in str(caught.value))  # how far it came is private
     assert not hasattr(model, "coef_")
 
 
 @pytest.mark.parametrize("calibration", ["tight", "published"])
 def test_without_noise_it_is_logistic_regression(table, calibration):
-    model = ObjectivePerturbationClassifier(epsilon=1e12, calibration=calibration, random_state=0).fit(table, "rich")
+    model = ObjectivePerturbationClassifier(epsilon=1e9, calibration=calibration, random_state=0).fit(table, "rich")
     assert np.allclose(model.coef_, LogisticClassifier().fit(table, "rich").coef_, atol=1e-4)
 
 
@@ -120,12 +162,12 @@ def assert_golden(data, task, calibration, epsilons):
     for epsilon in epsilons:
         model = ObjectivePerturbationClassifier(epsilon=epsilon, calibration=calibration, one_hot=data.one_hot)
         expected = GOLDEN[task][calibration][epsilon]
-        assert mean_score(model, data, task[1], range(2000, 2020)) == pytest.approx(expected, abs=1.1e-5)
+        assert mean_score(model, data, task[1], range(2000, 2020)) == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.mark.parametrize(("calibration", "epsilon"), [("published", 1), ("tight", 0.1)])
 def test_golden_auc(released, calibration, epsilon):
-    """Means over the 20 noise seeds of the reference, to its printed digits."""
+    """Means over the 20 noise seeds of the reference, but for the output noise and its 1/1000 of the budget."""
     assert_golden(released("adult"), ("adult", "income>50K"), calibration, [epsilon])
 
 

@@ -32,6 +32,7 @@ from marginalia.privacy.calibration import (
 )
 from marginalia.privacy.events import Event
 from marginalia.privacy.mechanisms.additive import gaussian
+from marginalia.privacy.objective import objective_perturbation_epsilon
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.stopping import random_stopping_mu
 
@@ -217,12 +218,18 @@ def test_full_batches_are_exact() -> None:
 
 def test_objective_perturbation_composes_only_as_gaussian_dp() -> None:
     weak, strong = ObjectivePerturbationEvent(1, 5, 2), ObjectivePerturbationEvent(1, 5, 50)
-    with pytest.raises(PrivacyError, match="GaussianEvent, ObjectivePerturbationEvent"):
-        spent(weak, GaussianEvent(1, 5))
+    with pytest.raises(PrivacyError, match="LaplaceEvent, ObjectivePerturbationEvent"):
+        spent(weak, LaplaceEvent(1, 5))
     with pytest.raises(PrivacyError, match="ObjectivePerturbationEvent"):
         spent(CompositionEvent((weak,), 2))
     assert spent(strong, GaussianEvent(1, 5)) == pytest.approx(gdp_epsilon(math.sqrt(2) / 5, 1e-5))
     assert spent(strong, relation="replace_one") == pytest.approx(gdp_epsilon(2 / 5, 1e-5))
+    # Beside Gaussian releases by basic composition, a thousandth of delta theirs.
+    for relation in ("add_remove", "replace_one"):
+        own = objective_perturbation_epsilon(0.999e-5, bound=1, sigma=5, regulariser=2, relation=Relation(relation))
+        theirs = gdp_epsilon(math.hypot(0.3, 0.4), 1e-8)
+        together = spent(GaussianEvent(3, 10), weak, GaussianEvent(2, 5), relation=relation)
+        assert together == pytest.approx(own + theirs, rel=1e-12)
     ledger = Ledger("add_remove")
     ledger.append(weak)
     with pytest.raises(PrivacyError, match="zCDP"):

@@ -221,14 +221,19 @@ def test_poisson_gaussian_bad_input(ledger: Ledger, randomness: Randomness) -> N
 def test_objective_perturbation(ledger: Ledger, randomness: Randomness) -> None:
     theta = objective_perturbation(
         lambda b, regulariser: -b / regulariser,  # no data: the minimiser is known
-        n_features=20_000, bound=2, sigma=6, regulariser=3, ledger=ledger, randomness=randomness, label="fit",
+        n_features=20_000, bound=2, sigma=6, regulariser=3, output_sensitivity=1e-3, output_sigma=1.5, ledger=ledger,
+        randomness=randomness, label="fit",
     )  # fmt: skip
-    assert kstest(theta, norm(0, 2).cdf).pvalue > FALSE_ALARM
-    assert ledger.events == (ObjectivePerturbationEvent(2, 6, 3, "fit"),)
+    assert kstest(theta, norm(0, 2.5).cdf).pvalue > FALSE_ALARM  # 6/3 of the objective, 1.5 of the output
+    assert ledger.events == (
+        ObjectivePerturbationEvent(2, 6, 3, "fit"),
+        GaussianEvent(1e-3, 1.5, "minimiser", arithmetic="exact"),
+    )
     with pytest.raises(InputError, match="shape"):
         objective_perturbation(
-            lambda b, r: b[:-1], n_features=3, bound=1, sigma=1, regulariser=1, ledger=ledger, randomness=randomness
-        )
+            lambda b, r: b[:-1], n_features=3, bound=1, sigma=1, regulariser=1, output_sensitivity=1, output_sigma=1,
+            ledger=ledger, randomness=randomness,
+        )  # fmt: skip
 
 
 def test_same_seed_same_release() -> None:

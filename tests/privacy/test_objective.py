@@ -52,6 +52,18 @@ def test_replace_one_runs_at_half_the_budget(epsilon: float, bound: float) -> No
     assert spent == pytest.approx(epsilon, rel=1e-9)
 
 
+@pytest.mark.parametrize(("epsilon", "ratio"), [(0.2, 1.0001), (1, 1.0022), (2, 1.0076), (4, 1.0235), (10, 1.0761)])
+def test_group_privacy_is_nearly_tight(epsilon: float, ratio: float) -> None:
+    """No sigma below 2B/mu can do: where other rows hold θ far out, two rows' gradients differ by 2B."""
+    turn, theta = 1.5, np.array([-500.0, 0.0])
+    rows = np.array([[math.cos(turn), math.sin(turn)], [math.cos(turn), -math.sin(turn)]])
+    a = 1 / (1 + np.exp(rows @ theta))
+    assert np.linalg.norm(a[0] * rows[0] - a[1] * rows[1]) > 1.99
+    assert (a * (1 - a)).max() < 1e-12
+    needed = 2 / gdp_mu(epsilon, 1e-5)
+    assert 1 / gdp_mu(*halved_budget(epsilon, 1e-5)) / needed == pytest.approx(ratio, abs=6e-5)
+
+
 def true_delta(x: float, sigma: float, regulariser: float, base: float, epsilon: float, removed: bool) -> float:
     """Hockey-stick of adding (removing) one record in one dimension, beside tiny records of total gradient `base`."""
     theta = np.linspace(-60, 60, 600_001) * sigma / regulariser

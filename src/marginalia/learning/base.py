@@ -164,7 +164,9 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
 
     task = "logistic"
     target_bound = 1.0  # labels are -1 and +1
-    classes_: NDArray[Any]  # the codes 0 and 1 after a fit on a table, else the sorted labels, taken to be public
+    # The codes 0 and 1 after a fit on a table: its domain decides. After a fit on arrays the sorted labels that occur,
+    # a public input of the certificate: a y of one class, or of three, is refused, which tells that it is so.
+    classes_: NDArray[Any]
 
     def decision_function(self, X: Table | ArrayLike) -> NDArray[np.float64]:
         """Return scores, shape (n,); positive means ``classes_[1]``."""

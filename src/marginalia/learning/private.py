@@ -80,7 +80,9 @@ class BudgetedLearner(LinearLearner):
         Raises
         ------
         InputError
-            A parameter or the data are unusable; one line says what and where.
+            A parameter or the data are unusable; one line says what and where. An error about data is a release that no
+            certificate covers: with arrays, that y holds one class only, or more than two, for a classifier, or that
+            an entry is not finite. Tables are judged by their public domain alone, but for having no rows.
         PrivacyError
             A release would spend more than (epsilon, delta); it is not made.
         """

@@ -19,7 +19,7 @@ from marginalia.privacy.events import (
     RandomStoppingEvent,
     leaves,
 )
-from marginalia.privacy.objective import is_gaussian_dp, objective_perturbation_epsilon
+from marginalia.privacy.objective import OUTPUT_SHARE, is_gaussian_dp, objective_perturbation_epsilon
 from marginalia.privacy.relation import Relation
 from marginalia.privacy.stopping import random_stopping_epsilon
 
@@ -50,6 +50,7 @@ def composed_epsilon(events: tuple[Event, ...], relation: Relation, delta: float
     applicable = (
         pure,
         _single(parts, relation, delta),
+        _objective_and_gaussians(parts, relation, delta),
         _by_loss_distribution(parts, relation, delta),
         None if rho is None else zcdp_epsilon(rho, delta),
     )
@@ -118,15 +119,30 @@ def _rho(event: Event, relation: Relation) -> float | None:
     return None if mu_squared is None else mu_squared / 2
 
 
+def _objective_and_gaussians(parts: Parts, relation: Relation, delta: float) -> float | None:
+    """One objective perturbation, alone or with Gaussian releases: basic composition, delta split in a fixed way."""
+    objectives = [
+        event for event, count in parts if isinstance(event, ObjectivePerturbationEvent) for _ in range(count)
+    ]
+    if len(objectives) != 1:
+        return None
+    (event,) = objectives
+    rest = [part for part in parts if part[0] is not event]
+    mu_squared = _sum(rest, lambda other: _mu_squared(other, relation))
+    if mu_squared is None:
+        return None
+    share = OUTPUT_SHARE if mu_squared > 0 else 0.0
+    own = objective_perturbation_epsilon(
+        (1 - share) * delta, bound=event.bound, sigma=event.sigma, regulariser=event.regulariser, relation=relation
+    )
+    return own + (gdp_epsilon(math.sqrt(mu_squared), share * delta) if rest else 0.0)
+
+
 def _single(parts: Parts, relation: Relation, delta: float) -> float | None:
     """Certificates that hold for one release at one epsilon and say nothing about compositions."""
     if len(parts) > 1 or parts[0][1] > 1:
         return None
     match parts[0][0]:
-        case ObjectivePerturbationEvent(bound=bound, sigma=sigma, regulariser=regulariser):
-            return objective_perturbation_epsilon(
-                delta, bound=bound, sigma=sigma, regulariser=regulariser, relation=relation
-            )
         case RandomStoppingEvent(event=run, r=r, eta=eta):
             mu_squared = _sum(leaves((run,)), lambda event: _mu_squared(event, relation))
             if mu_squared is None:

@@ -62,8 +62,8 @@ class Ledger:
     Accountants, the smallest of those that apply: Gaussian releases by exact Gaussian DP (adaptive composition
     included); Gaussian, Laplace and Poisson-sampled Gaussian releases whose parameters were fixed in advance by their
     privacy loss distribution; anything with an exponential mechanism by zCDP, and by adding up pure epsilons where all
-    is pure; objective perturbation and random stopping, each alone, by certificates of their own. Other mixes are
-    refused.
+    is pure; objective perturbation, alone or beside Gaussian releases, and random stopping, alone, by certificates of
+    their own. Other mixes are refused.
 
     Parameters
     ----------

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from learning_helpers import make_table
+from marginalia.privacy.subsampling import poisson_sample
 from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
@@ -16,7 +17,6 @@ from marginalia.privacy import mechanisms
 from marginalia.privacy.calibration import poisson_gaussian_noise_multiplier
 from marginalia.privacy.events import PoissonGaussianEvent
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.subsampling import poisson_sample
 
 RUN = Run(steps=30, learning_rate=0.8, clip=0.3, noise_multiplier=1.5, decay=0.1)
 TARGET = {DPSGDClassifier: "rich", DPSGDRegressor: "pay"}
