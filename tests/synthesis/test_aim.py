@@ -51,6 +51,35 @@ def test_the_budget_is_spent_and_never_overspent(relation, rounds):
     assert aim.rounds_ <= max(1, rounds if rounds is not None else 80)
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("extra", ["none", "every", "every, backwards"])
+def test_nothing_released_tells_which_scores_were_evaluated(monkeypatch, tmp_path, seed, extra):
+    """The last bit of `history_.misfit` did: an answer shared with other candidates differs from the answer alone."""
+    table = table_of(sizes={name: 3 + i % 4 for i, name in enumerate("abcdefgh")}, seed=seed)
+
+    def fitted():
+        model = AIM(epsilon=3.0, workload=3, rounds=12, max_model_mb=0.005, random_state=seed).fit(table)
+        model.save(tmp_path / "model.npz")
+        with np.load(tmp_path / "model.npz") as archive:
+            state = {name: archive[name].tobytes() for name in archive.files}
+        bounds = [model.confidence_bound([table.domain.names[a] for a in q]) for q in model.history_[-1].candidates]
+        return state, model.history_, bounds
+
+    lazy = fitted()
+    begin_round = aim_scores.CandidateScores.begin_round
+
+    def begun(self, model, noise):
+        begin_round(self, model, noise)
+        asked = {"none": [], "every": [*self._weights], "every, backwards": [*self._weights][::-1]}[extra]
+        if extra == "none":
+            model.expect([])  # every answer alone
+        for q in asked:
+            model.probabilities(q)
+
+    monkeypatch.setattr(aim_scores.CandidateScores, "begin_round", begun)
+    assert fitted() == lazy
+
+
 @pytest.mark.parametrize("workload", [1, 3, 9, [("a",)], [("a", "b"), (("c", "d", "e"), 5.0)], {("e", "a"): 2.0}])
 def test_every_workload_stays_within_the_budget(workload):
     table = table_of()

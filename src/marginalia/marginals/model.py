@@ -99,6 +99,14 @@ class GraphicalModel:
         """Return the marginal on attribute positions (axes ascending) as probabilities; treat it as read-only."""
         return self._queries.marginal(clique)
 
+    def lone_probabilities(self, clique: Clique) -> NDArray[np.float64]:
+        """Return what `probabilities` does to the last bit whatever else was asked for before.
+
+        Answers that several marginals share, and those derived from earlier answers, differ in their last digits. Where
+        rows decided what was asked for, a released number must not come from them.
+        """
+        return CandidateMarginals(self.inference).marginal(clique)
+
     def marginal(self, attributes: Sequence[str]) -> NDArray[np.float64]:
         """Return the marginal as expected counts.
 

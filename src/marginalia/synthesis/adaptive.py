@@ -153,7 +153,7 @@ class AdaptiveRun(ABC):
 
     @abstractmethod
     def expected(self, q: Clique) -> NDArray[np.float64]:
-        """Return the model's counts on `q`."""
+        """Return the model's counts on `q`, whose bits depend on the model and `q` alone: they are released."""
 
     @abstractmethod
     def refit(self, q: Clique) -> None:

@@ -187,7 +187,8 @@ class _GraphicalRun(AdaptiveRun):
         return [q for q, mb in zip(self.weights, megabytes, strict=True) if mb <= limit or q in self._free]
 
     def expected(self, q: Clique) -> Array:
-        return self.model.probabilities(q) * self.model.total
+        # Released, so its last bit must not tell which scores the selection evaluated.
+        return self.model.lone_probabilities(q) * self.model.total
 
     def refit(self, q: Clique) -> None:
         # Fit tightly where passes are cheap; the choice depends on the model's structure only, which is public.
