@@ -49,6 +49,21 @@ def test_joint_sensitivity_of_unit_vectors():
         assert worst <= ssp._joint_sensitivity(Relation.REPLACE_ONE, 1, 1, 1) + 1e-12
 
 
+@pytest.mark.parametrize(("B", "Y"), [(1.0, 3.0), (1.0, 1.3), (2.0, 3.0), (1.0, 50.0)])
+def test_replacing_a_record_with_a_large_target(B, Y):
+    """Where Y > B the worst t = x.x' is out of reach; the bound holds, and two records come within 3 % of it."""
+    bound = ssp._joint_sensitivity(Relation.REPLACE_ONE, B, Y, B)
+    assert bound < math.sqrt(2 * ssp._joint_sensitivity(Relation.ADD_REMOVE, B, Y, B) ** 2 + Y**4)
+    rng = np.random.default_rng(0)
+    for p in (1, 3):
+        X = rng.standard_normal((400, p))
+        X *= B / np.linalg.norm(X, axis=1)[:, None]
+        records = np.array([statistics(x, y) for x, y in zip(X, rng.choice([-Y, Y], 400), strict=True)])
+        assert max(np.linalg.norm(records - r, axis=1).max() for r in records) <= bound * (1 + 1e-12)
+    turned = statistics(np.array([B]), Y) - statistics(np.array([B]), -Y)
+    assert np.linalg.norm(turned) >= (0.97 if Y > 2 * B else 0.8) * bound
+
+
 @pytest.mark.parametrize(("bound", "expected"), [(14, 10.909), (8, 6.633), (16, 12.329), (20, 15.166)])
 def test_golden_sensitivity(bound, expected):
     assert ssp._joint_sensitivity(Relation.ADD_REMOVE, math.sqrt(bound), 1, 1) == pytest.approx(expected, abs=5e-4)

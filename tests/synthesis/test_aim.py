@@ -33,20 +33,34 @@ def table_of(n=2000, sizes=SIZES, seed=0, **domain):
     [(14, 48842, 1.0, 0.014270, 93.38, 0.00714), (14, 303, 1.0, 0.030845, 63.52, 0.01050)],
 )
 def test_starting_prices_are_the_papers(k, n, epsilon, rho, sigma, selection):
-    budget = AdaptiveBudget.start(AIM(epsilon=epsilon, delta=1 / n**2), k, k)
-    assert budget.rho == pytest.approx(rho, abs=1e-6)
+    budget = AdaptiveBudget.start(AIM(epsilon=epsilon, delta=1 / n**2, calibration="published"), k, k)
+    assert budget.prices.total == pytest.approx(rho, abs=1e-6)
     assert budget.sigma == pytest.approx(sigma, abs=5e-3)
     assert budget.epsilon == pytest.approx(selection, abs=5e-6)
     assert budget.initial_sigma == pytest.approx(budget.sigma)
     assert budget.used_share == pytest.approx(0.9 / 16)
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "ratio"),
+    [(0.05, 1e-5, 0.9242), (1, 1e-5, 0.9482), (4, 1e-5, 0.9603), (0.05, 1e-9, 0.9698), (1, 1e-9, 0.9777)],
+)
+def test_gaussian_dp_takes_less_noise_for_as_sharp_a_selection(epsilon, delta, ratio):
+    published, tight = (
+        AdaptiveBudget.start(AIM(epsilon=epsilon, delta=delta, calibration=calibration), 14, 14)
+        for calibration in ("published", "tight")
+    )
+    assert tight.prices.currency == "gdp"
+    assert tight.sigma / published.sigma == pytest.approx(ratio, abs=1e-4)
+    assert tight.initial_sigma / published.initial_sigma == pytest.approx(ratio, abs=1e-4)
+    assert tight.epsilon * tight.sigma == pytest.approx(published.epsilon * published.sigma)
+
+
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("rounds", [1, 2, 4, 9, 30, None])
 def test_the_budget_is_spent_and_never_overspent(relation, rounds):
     aim = AIM(epsilon=1.0, relation=relation, rounds=rounds, max_model_mb=0.01, random_state=0).fit(table_of())
-    rho = zcdp_rho(1.0, 1e-5)
-    assert rho * (1 - 1e-9) <= aim.ledger_.rho() <= rho
+    assert 1 - 1e-9 <= aim.ledger_.epsilon_spent <= 1
     assert aim.ledger_.certified
     assert aim.rounds_ <= max(1, rounds if rounds is not None else 80)
 
@@ -84,7 +98,7 @@ def test_nothing_released_tells_which_scores_were_evaluated(monkeypatch, tmp_pat
 def test_every_workload_stays_within_the_budget(workload):
     table = table_of()
     aim = AIM(epsilon=0.5, workload=workload, max_model_mb=0.02, random_state=1).fit(table)
-    assert aim.ledger_.rho() <= zcdp_rho(0.5, 1e-5)
+    assert aim.ledger_.epsilon_spent <= 0.5
     closure = Workload.parse(workload, table.domain).closure()
     assert {r.marginal for r in aim.history_} <= set(closure)
     assert aim.sample(100).domain == table.domain
@@ -104,12 +118,13 @@ def test_model_never_exceeds_the_size_its_budget_share_allows():
     table, limit = table_of(), 0.003
     aim = AIM(epsilon=3.0, workload=3, max_model_mb=limit, random_state=0).fit(table)
     singles = [(i,) for i in range(5)]
-    cliques, used = list(singles), 0.9 / 16 * zcdp_rho(3.0, 1e-5)
+    budget = AdaptiveBudget.start(aim, 5, 5)
+    cliques, used, total = list(singles), budget.used, budget.prices.total
     for r in aim.history_:
-        used += 0.5 / r.sigma**2 + r.epsilon**2 / 8
+        used += budget.prices.gaussian(1 / r.sigma) + budget.prices.selection(r.epsilon)
         free = any(set(r.marginal) <= set(c) for c in cliques)
         size = megabytes_with(cliques, [r.marginal], table.domain.sizes)[0]
-        assert free or size <= limit * used / zcdp_rho(3.0, 1e-5) * (1 + 1e-9)
+        assert free or size <= limit * used / total * (1 + 1e-9)
         cliques.append(r.marginal)
     assert {len(r.marginal) for r in aim.history_} > {2}
 

@@ -25,11 +25,12 @@ def _joint_sensitivity(relation: Relation, B: float, Y: float, coordinate_bound:
     """Return the L2 sensitivity of (X'X with each off-diagonal entry once, X'y) taken together.
 
     One record x, y moves them by S^2 = (|x|^4 + sum_i x_i^4)/2 + y^2 |x|^2 <= (B^4 + c^2 B^2)/2 + B^2 Y^2, with
-    |x| <= B, |x_i| <= c, |y| <= Y. Replacing x by x' adds at most -2<.,.> <= -t^2 + 2 Y^2 |t| <= Y^4 to twice that,
-    t = x.x'.
+    |x| <= B, |x_i| <= c, |y| <= Y. Replacing x by x' adds at most -2<.,.> <= -t^2 + 2 Y^2 |t| to twice that,
+    t = x.x', |t| <= B^2: at most Y^4, at |t| = Y^2, and less where Y > B puts that out of reach.
     """
     squared = (B**4 + coordinate_bound**2 * B**2) / 2 + B**2 * Y**2
-    return math.sqrt(squared if relation is Relation.ADD_REMOVE else 2 * squared + Y**4)
+    t = min(Y, B) ** 2
+    return math.sqrt(squared if relation is Relation.ADD_REMOVE else 2 * squared + 2 * Y**2 * t - t**2)
 
 
 @lru_cache(maxsize=64)

@@ -61,9 +61,10 @@ class Ledger:
 
     Accountants, the smallest of those that apply: Gaussian releases by exact Gaussian DP (adaptive composition
     included); Gaussian, Laplace and Poisson-sampled Gaussian releases whose parameters were fixed in advance by their
-    privacy loss distribution; anything with an exponential mechanism by zCDP, and by adding up pure epsilons where all
-    is pure; objective perturbation, alone or beside Gaussian releases, and random stopping, alone, by certificates of
-    their own. Other mixes are refused.
+    privacy loss distribution; exponential mechanisms beside Gaussian releases by Gaussian DP (`privacy.prices`);
+    anything with an exponential mechanism by zCDP, and by adding up pure epsilons where all is pure; objective
+    perturbation, alone or beside Gaussian releases, and random stopping, alone, by certificates of their own. Other
+    mixes are refused.
 
     Parameters
     ----------

@@ -17,15 +17,15 @@ from marginalia.marginals.elimination import Clique
 from marginalia.marginals.estimation import Measurement
 from marginalia.marginals.workload import Workload, WorkloadLike
 from marginalia.privacy import checks
-from marginalia.privacy.calibration import zcdp_rho
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.selection import lazy_exponential
+from marginalia.privacy.prices import Prices, cheapest
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.synthesis.measuring import measure_all, number_of_records
 from marginalia.synthesis.modelled import ModelSynthesizer
 
-_MEASURE_SHARE = 0.9  # of the budget; the rest selects
+_SHARPNESS = 2 / 3  # epsilon of a selection over sensitivity/sigma of its measurement: in zCDP, a tenth of the price
 _ROUNDS_PER_ATTRIBUTE = 16
 
 
@@ -45,7 +45,10 @@ class AdaptiveSynthesizer(ModelSynthesizer):
 
 @dataclass
 class AdaptiveBudget:
-    """The zCDP budget and the prices of the next round.
+    """The budget and the prices of the next round, in the currency that buys less noise.
+
+    A round's selection is as sharp, beside the noise of its measurement, as the paper's: in zCDP the measurement has
+    nine tenths of its price, hence epsilon² = 4/9 (sensitivity/sigma)².
 
     >>> from marginalia.synthesis.aim import AIM
     >>> budget = AdaptiveBudget.start(AIM(epsilon=1.0, rounds=3), n_attributes=2, n_singles=2)
@@ -54,48 +57,55 @@ class AdaptiveBudget:
     '100% used, last round: True'
     """
 
-    rho: float
+    prices: Prices
     used: float
     sigma: float  # noise of the next measurement
     epsilon: float  # parameter of the next selection
     initial_sigma: float  # noise of the one-way marginals
-    half_square: float  # cost of a Gaussian marginal of sigma 1: half its squared L2 sensitivity
+    sensitivity: float  # that a marginal is charged at
     last: bool = False  # this round spends all that is left
 
     @classmethod
     def start(cls, aim: AdaptiveSynthesizer, n_attributes: int, n_singles: int) -> AdaptiveBudget:
         """Return the budget after the one-way marginals."""
-        relation = Relation(aim.relation)
-        rho = zcdp_rho(aim.epsilon, aim.delta) * (1 - 1e-12)  # rounding in the sums below must not overspend
-        half_square = 0.5 if aim.calibration == "published" else 0.5 * relation.marginal_l2**2
         rounds = aim.rounds if aim.rounds is not None else _ROUNDS_PER_ATTRIBUTE * n_attributes
-        price = min(_MEASURE_SHARE * rho / rounds, 0.5 * rho / n_singles)
-        sigma = math.sqrt(half_square * rounds / (_MEASURE_SHARE * rho))
-        epsilon = math.sqrt(8 * (1 - _MEASURE_SHARE) * rho / rounds)
-        initial_sigma = math.sqrt(half_square / price)
-        return cls(rho, n_singles * price, sigma, epsilon, initial_sigma, half_square)
+        if aim.calibration == "published":
+            prices, sensitivity = Prices.of(aim.epsilon, aim.delta, "zcdp"), 1.0
+        else:
+            prices = cheapest(aim.epsilon, aim.delta, lambda prices: _ratio(prices, prices.total / rounds))
+            sensitivity = Relation(aim.relation).marginal_l2
+        ratio = _ratio(prices, prices.total / rounds)
+        half = prices.affordable(prices.gaussian, 0.5 * prices.total / n_singles)  # one-way marginals get no more
+        initial = min(ratio, half)
+        used = n_singles * prices.gaussian(initial)
+        return cls(prices, used, sensitivity / ratio, _SHARPNESS * ratio, sensitivity / initial, sensitivity)
 
     @property
     def used_share(self) -> float:
-        """Share of rho that is charged."""
-        return self.used / self.rho
+        """Share of the budget that is charged."""
+        return self.used / self.prices.total
 
     def next_round(self) -> None:
         """Charge a round; the last one takes all that is left."""
-        left = self.rho - self.used
+        left = self.prices.total - self.used
         if left < 2 * self._price():
             self.last = True
-            self.sigma = math.sqrt(self.half_square / (_MEASURE_SHARE * left))
-            self.epsilon = math.sqrt(8 * (1 - _MEASURE_SHARE) * left)
+            ratio = _ratio(self.prices, left)
+            self.sigma, self.epsilon = self.sensitivity / ratio, _SHARPNESS * ratio
         self.used += self._price()
 
     def anneal(self) -> None:
-        """Halve the noise and sharpen the selection: a round costs four times as much from now on."""
+        """Halve the noise and sharpen the selection: a round costs up to four times as much from now on."""
         self.sigma /= 2
         self.epsilon *= 2
 
     def _price(self) -> float:
-        return self.half_square / self.sigma**2 + self.epsilon**2 / 8
+        return self.prices.gaussian(self.sensitivity / self.sigma) + self.prices.selection(self.epsilon)
+
+
+def _ratio(prices: Prices, price: float) -> float:
+    """Return the sensitivity/sigma of a round's measurement, such that it and its selection cost `price`."""
+    return prices.affordable(lambda x: prices.gaussian(x) + prices.selection(_SHARPNESS * x), price)
 
 
 @dataclass

@@ -55,8 +55,8 @@ class AIM(AdaptiveSynthesizer):
         depends on the annealing and never exceeds T.
     relation : {"add_remove", "replace_one"}, default "add_remove"
     calibration : {"tight", "published"}, default "tight"
-        They differ under ``replace_one`` only: ``published`` keeps the paper's constants, which are those of
-        ``add_remove``, and is not certified there.
+        ``published`` keeps the paper's constants, which are those of ``add_remove`` in zCDP, and is not certified under
+        ``replace_one``; ``tight`` has less noise where Gaussian DP allows it, with selections as sharp beside it.
     verbose : bool, default False
         Show a progress bar of the budget.
     random_state : int, numpy.random.SeedSequence or None, default None
@@ -71,8 +71,9 @@ class AIM(AdaptiveSynthesizer):
 
     Notes
     -----
-    Privacy: rho-zCDP with the largest rho that gives (epsilon, delta)-DP. A Gaussian marginal costs s²/(2 sigma²) with
-    s = 1 (``add_remove``) or sqrt(2), a selection e²/8; score sensitivity max w, doubled under ``replace_one``. Under
+    Privacy: (epsilon, delta)-DP by zCDP or Gaussian DP (`privacy.prices`), whichever leaves less noise. In zCDP a
+    Gaussian marginal costs s²/(2 sigma²) with s = 1 (``add_remove``) or sqrt(2), a selection e²/8; score sensitivity
+    max w, doubled under ``replace_one``. Under
     ``add_remove`` the number of records is estimated from the noisy marginals. Selection is lazy: only candidates that
     can still win are evaluated. The law is the same, but the *time* of a fit depends on private rows.
 

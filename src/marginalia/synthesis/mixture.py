@@ -31,7 +31,7 @@ class MixtureInference(AdaptiveSynthesizer):
     tree, so no limit on its size: every candidate of at most `max_cells` cells may be measured. But its fit is not a
     convex problem, and marginals that no measurement constrains are not those of maximum entropy.
 
-    Privacy: as `AIM`: rho-zCDP with the largest rho that implies (epsilon, delta)-DP.
+    Privacy: as `AIM`: (epsilon, delta)-DP by zCDP or Gaussian DP, whichever leaves less noise.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class MixtureInference(AdaptiveSynthesizer):
         The starting price of a round is 1/rounds of the budget; default 16 per attribute.
     relation : {"add_remove", "replace_one"}, default "add_remove"
     calibration : {"tight", "published"}, default "tight"
-        They differ under ``replace_one`` only, as for `AIM`.
+        As for `AIM`.
     random_state : int, numpy.random.SeedSequence or None, default None
 
     Attributes

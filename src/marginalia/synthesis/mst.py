@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.cluster.hierarchy import DisjointSet
@@ -12,15 +13,46 @@ from scipy.cluster.hierarchy import DisjointSet
 from marginalia.data.table import Table
 from marginalia.marginals.estimation import Measurement, estimate
 from marginalia.marginals.model import GraphicalModel
-from marginalia.privacy.calibration import zcdp_rho
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.selection import exponential
+from marginalia.privacy.prices import Prices, cheapest
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.synthesis.base import Array, State
 from marginalia.synthesis.compression import Compression
 from marginalia.synthesis.measuring import measure_all, number_of_records
 from marginalia.synthesis.modelled import ModelSynthesizer
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Sensitivity/sigma of the measurements and the epsilon of a selection, in the authors' proportions.
+
+    In zCDP each kind costs a third of the budget, shared evenly among its releases.
+
+    >>> scales, zcdp = Scales.of(5, 0.3), Prices("zcdp", 1.0)
+    >>> [round(c, 6) for c in (5 * zcdp.gaussian(scales.one_way), 4 * zcdp.gaussian(scales.pair))]
+    [0.045, 0.045]
+    >>> round(4 * zcdp.selection(scales.selection), 6), round(scales.price(5, zcdp), 6)
+    (0.045, 0.135)
+    """
+
+    one_way: float
+    pair: float = 0.0
+    selection: float = 0.0
+
+    @classmethod
+    def of(cls, d: int, size: float) -> Scales:
+        """Return the scales of d attributes that go with one number."""
+        if d == 1:
+            return cls(size)
+        return cls(size / math.sqrt(d), size / math.sqrt(d - 1), 2 * size / math.sqrt(d - 1))
+
+    def price(self, d: int, prices: Prices) -> float:
+        """Return what d one-way marginals, and d - 1 selected edges and their measurements, cost."""
+        edge = prices.gaussian(self.pair) + prices.selection(self.selection)
+        return d * prices.gaussian(self.one_way) + (d - 1) * edge
+
 
 RARE = 3.0  # values below this many standard deviations of their noise are merged
 
@@ -33,7 +65,8 @@ class MST(ModelSynthesizer):
     third measures its edges; a graphical model is fitted to all of it. Values whose noisy count is below 3 sigma are
     merged before the tree is chosen; samples get one of the merged values at random.
 
-    Privacy: rho-zCDP with the largest rho that implies (epsilon, delta)-DP (Canonne, Kamath and Steinke 2020).
+    Privacy: (epsilon, delta)-DP by zCDP (Canonne, Kamath and Steinke 2020) or by Gaussian DP, whichever leaves less
+    noise at the authors' ratio of the three parts (`privacy.prices`); ``published``: by zCDP.
 
     Parameters
     ----------
@@ -41,7 +74,7 @@ class MST(ModelSynthesizer):
     delta : float, default 1e-5
     relation : {"add_remove", "replace_one"}, default "add_remove"
     calibration : {"tight", "published"}, default "tight"
-        ``published``: the authors' scales, which are the tight ones for ``add_remove`` whatever `relation` says.
+        ``published``: the authors' scales, which are those of ``add_remove`` in zCDP whatever `relation` says.
     random_state : int, numpy.random.SeedSequence or None, default None
 
     Attributes
@@ -67,12 +100,10 @@ class MST(ModelSynthesizer):
 
     def _release(self, table: Table, ledger: Ledger, randomness: Randomness) -> None:
         charged = Relation.ADD_REMOVE if self.calibration == "published" else ledger.relation
-        rho = zcdp_rho(self.epsilon, self.delta)
         names = table.domain.names
         d = len(names)
-        # A Gaussian release costs S²/(2 sigma²), an exponential mechanism e²/8; each third is shared evenly.
-        third = rho / 3 if d > 1 else rho
-        sigma = charged.marginal_l2 * math.sqrt(d / (2 * third))
+        scales = self._scales(d)
+        sigma = charged.marginal_l2 / scales.one_way
         measured = measure_all(table, [(a,) for a in names], sigma, ledger, randomness)
         noisy = {m.attributes[0]: np.asarray(m.values) for m in measured}
         total = number_of_records(table, ledger, measured)
@@ -84,13 +115,23 @@ class MST(ModelSynthesizer):
         pairs: list[Measurement] = []
         if d > 1:
             # The mechanism's law depends on e / sensitivity: with another sensitivity than the true one it costs more.
-            e = math.sqrt(8 * third / (d - 1)) * ledger.relation.marginal_l1 / charged.marginal_l1
+            e = scales.selection * ledger.relation.marginal_l1 / charged.marginal_l1
             independent = estimate(compressed.domain, one_ways, total=total)
             self.tree_ = _select_tree(compressed, independent, e, ledger, randomness)
-            sigma = charged.marginal_l2 * math.sqrt((d - 1) / (2 * third))
+            sigma = charged.marginal_l2 / scales.pair
             pairs = measure_all(compressed, self.tree_, sigma, ledger, randomness)
         self.model_ = estimate(compressed.domain, [*one_ways, *pairs], total=total)
         self.n_rows_ = table.n_rows if ledger.relation is Relation.REPLACE_ONE else round(total)
+
+    def _scales(self, d: int) -> Scales:
+        """Return the scales of d attributes, in the currency that buys less noise; the published ones in zCDP."""
+
+        def scales(prices: Prices) -> Scales:
+            return Scales.of(d, prices.affordable(lambda x: Scales.of(d, x).price(d, prices), prices.total))
+
+        if self.calibration == "published":
+            return scales(Prices.of(self.epsilon, self.delta, "zcdp"))
+        return scales(cheapest(self.epsilon, self.delta, lambda prices: scales(prices).one_way))
 
     def _adjusted(self, name: str, y: Array, total: float) -> Array:
         """Return the compressed counts with sum `total`: what is missing is shared in proportion to the variances."""
