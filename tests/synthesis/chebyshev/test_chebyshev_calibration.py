@@ -1,5 +1,6 @@
 """The noise: reference values, and searches over neighbouring records that try to beat the certified bound."""
 
+import itertools
 import math
 
 import numpy as np
@@ -9,16 +10,18 @@ from scipy.optimize import minimize
 from marginalia.errors import InputError
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
 from marginalia.privacy.ledger import Ledger
-from marginalia.synthesis.chebyshev.axes import Axis
+from marginalia.synthesis.chebyshev import calibration as noise
+from marginalia.synthesis.chebyshev.axes import Axis, histogram
 from marginalia.synthesis.chebyshev.calibration import (
     attained_sensitivity,
+    certified_sensitivity,
     corrected_sensitivity,
     default_degree,
     noise_scale,
     published_sensitivity,
     tight_sensitivity,
 )
-from marginalia.synthesis.chebyshev.moments import Degrees, polynomials
+from marginalia.synthesis.chebyshev.moments import Degrees, MomentMap, polynomials
 from marginalia.synthesis.chebyshev.release import release_density
 
 TABLE = [  # d, k, m, published, corrected, searched maximum, certified, true epsilon at nominal .5 1 2 4
@@ -51,13 +54,14 @@ def test_sensitivities_and_true_epsilons_of_the_table(d, k, m, published, correc
 
 @pytest.mark.parametrize(("d", "k", "m", "true"), [(*row[:3], row[-1]) for row in TABLE])
 def test_the_certificate_is_met_by_tight_noise_and_refused_to_the_published(d, k, m, true):
-    """The ledger of a real release names the true epsilon of the table, within 1 %."""
+    """The ledger of a real release names the true epsilon of the table, within 1 %: records split between corners."""
     points = np.random.default_rng(0).uniform(-1, 1, (40, d))
+    corners = [Axis(np.array([-1.0, 1.0]), m, "midpoints")] * d
     for nominal, epsilon in zip((0.5, 1, 2, 4), true, strict=True):
         for calibration in ("tight", "published"):
             ledger = Ledger("replace_one", epsilon=nominal, delta=1e-6, calibration=calibration)
             release_density(
-                points, [Axis.gauss(m, 1, n_points=m + 1)] * d, k=k, epsilon=nominal, delta=1e-6, ledger=ledger,
+                points, corners, k=k, epsilon=nominal, delta=1e-6, ledger=ledger,
                 rng=np.random.default_rng(1), calibration=calibration, tolerance=1e12,
             )  # fmt: skip
             ledger.close()
@@ -155,6 +159,64 @@ def test_split_records_stay_within_the_bound(degrees, k):
         assert (indices.noise_weights * (features(x) - features(y)) ** 2).sum() <= certified
     corners = np.ones((2, len(degrees))) * np.array([[1], [-1]])
     assert (indices.noise_weights * (features(corners[0]) - features(corners[1])) ** 2).sum() <= certified
+
+
+GRIDS = [
+    ([Axis.midpoints(3, 2)], 1), ([Axis.midpoints(5, 4)], 2), ([Axis.binary(), Axis.midpoints(4, 3)], 1),
+    ([Axis.midpoints(3, 2), Axis.midpoints(5, 3), Axis.binary()], 2), ([Axis.gauss(4, 2), Axis.midpoints(4, 2)], 3),
+    ([Axis.uniform(3, 2), Axis.gauss(2, 1)], 1), ([Axis.midpoints(2, 1), Axis.midpoints(2, 1)], 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("axes", "k"), GRIDS)
+@pytest.mark.parametrize("block", [4e6, 1.0])
+def test_the_largest_change_on_a_grid_by_brute_force(axes, k, block, monkeypatch):
+    """Over every pair of cells: exactly that, and never more than anywhere in the cube."""
+    monkeypatch.setattr(noise, "LATTICE_POINTS", block)
+    noise.largest_on_nodes.cache_clear()
+    indices = Degrees(tuple(a.degree for a in axes), k)
+    cells = [np.array(x) for x in itertools.product(*(a.points for a in axes))]
+    worst = max(squared_distance(indices, x, y) for x, y in itertools.combinations(cells, 2))
+    certified = certified_sensitivity(indices, axes)
+    assert worst <= certified <= worst * (1 + 1e-10)
+    monkeypatch.undo()
+    assert certified <= tight_sensitivity(indices, tuple(a.kind == "binary" for a in axes)) * (1 + 1e-10)
+
+
+@pytest.mark.parametrize(("axes", "k"), [([Axis.gauss(3, 1), Axis.gauss(5, 1)], 1), ([Axis.gauss(4, 2)], 2)])
+def test_records_between_nodes_change_no_more(axes, k):
+    """Random records, split between nodes as `histogram` does it, and those of an ascent over the cube."""
+    indices = Degrees(tuple(a.degree for a in axes), k)
+    certified = certified_sensitivity(indices, axes)
+    maps, weights = MomentMap(axes), indices.noise_weights
+
+    def change(records):
+        moments = [maps.apply(histogram(axes, record[None])) for record in records]
+        return float((weights * (moments[0] - moments[1]) ** 2).sum())
+
+    rng, d = np.random.default_rng(0), len(axes)
+    worst = max(change(pair) for pair in rng.uniform(-1, 1, (500, 2, d)))
+    for _ in range(3):
+        found = minimize(lambda t: -change(np.cos(t).reshape(2, d)), rng.uniform(0, np.pi, 2 * d), method="Nelder-Mead")
+        worst = max(worst, -found.fun)
+    assert worst <= certified * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "degree", "k", "share"),
+    [((3,), 2, 1, 0.39), ((4, 4), 3, 1, 0.25), ((3, 3, 3), 2, 1, 0.11), ((32,), 16, 1, 0.67), ((6, 6), 3, 2, 0.44)],
+)
+def test_few_codes_need_less_noise(sizes, degree, k, share):
+    axes = [Axis.midpoints(size, min(degree, size - 1)) for size in sizes]
+    indices = Degrees(tuple(a.degree for a in axes), k)
+    assert certified_sensitivity(indices, axes) / tight_sensitivity(indices) == pytest.approx(share, abs=0.01)
+
+
+def test_many_cells_fall_back_on_the_bound_for_the_cube():
+    axes = [Axis.midpoints(300, 5), Axis.midpoints(300, 5)]
+    indices = Degrees((5, 5), 1)
+    assert certified_sensitivity(indices, axes) == tight_sensitivity(indices, (False, False))
+    assert certified_sensitivity(indices) == tight_sensitivity(indices)
 
 
 def test_a_label_axis_is_exact():

@@ -19,7 +19,7 @@ from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian
 from marginalia.privacy.randomness import Randomness
 from marginalia.synthesis.chebyshev.axes import Array, Axis, histogram
-from marginalia.synthesis.chebyshev.calibration import attained_sensitivity, noise_scale, tight_sensitivity
+from marginalia.synthesis.chebyshev.calibration import attained_sensitivity, certified_sensitivity, noise_scale
 from marginalia.synthesis.chebyshev.first_order import first_order
 from marginalia.synthesis.chebyshev.interior_point import Objective, Solution, interior_point
 from marginalia.synthesis.chebyshev.measures import GridMeasure
@@ -87,12 +87,11 @@ def release_density(
     checks.positive("tolerance", tolerance)
     indices = Degrees(tuple(a.degree for a in axes), k)
     moment_map = MomentMap(axes)
-    binary = tuple(a.kind == "binary" for a in axes)
-    sigma = noise_scale(indices, len(points), epsilon, delta, calibration=calibration, binary=binary)
+    sigma = noise_scale(indices, len(points), epsilon, delta, calibration=calibration, axes=axes)
     noise = indices.power(k / 2)
     scale = np.where(noise > 0, noise, 1.0)
     rounding = _rounding(indices, axes)
-    sensitivity = _recorded_sensitivity(indices, binary, sigma * len(points), epsilon, delta) / len(points)
+    sensitivity = _recorded_sensitivity(indices, axes, sigma * len(points), epsilon, delta) / len(points)
     if calibration != "published":
         sigma *= 1 + rounding / sensitivity  # pays for what rounding adds to the sensitivity
 
@@ -137,11 +136,8 @@ def _rounding(indices: Degrees, axes: Sequence[Axis]) -> float:
     return 2 * ulps * 2.0**-53 * size + math.sqrt(indices.noise_weights.size) * _UNIT
 
 
-def _recorded_sensitivity(
-    indices: Degrees, binary: tuple[bool, ...], sigma: float, epsilon: float, delta: float
-) -> float:
+def _recorded_sensitivity(indices: Degrees, axes: Sequence[Axis], sigma: float, epsilon: float, delta: float) -> float:
     """Return the certified n·Δ, or the attained one where that alone proves that `sigma` does not keep epsilon."""
-    attained = math.sqrt(attained_sensitivity(indices))
-    if gdp_epsilon(attained / sigma, delta) > epsilon * (1 + 1e-9):
-        return attained
-    return math.sqrt(tight_sensitivity(indices, binary))
+    certified = math.sqrt(certified_sensitivity(indices, axes))
+    attained = min(certified, math.sqrt(attained_sensitivity(indices)))
+    return attained if gdp_epsilon(attained / sigma, delta) > epsilon * (1 + 1e-9) else certified

@@ -42,7 +42,7 @@ class ChebyshevMomentMatching(Synthesizer):
     mode : {"practical", "paper"}, default "practical"
         Grid: the codes (or Gauss nodes), or the paper's uniform one.
     calibration : {"tight", "corrected", "published"}, default "tight"
-        ``tight``: the smallest noise with a proof, within a few percent of exact. ``corrected``: the paper's proof with
+        ``tight``: the smallest noise with a proof: exact where the grid is small. ``corrected``: the paper's proof with
         its constant put right. ``published``: as printed, which overspends: the ledger refuses the certificate and
         names the true epsilon over the cube.
     relation : {"replace_one"}, default "replace_one"
