@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from marginalia.data import Domain, Table
 from marginalia.data.splits import random_split
 from marginalia.errors import InputError
-from marginalia.learning import PATEClassifier
+from marginalia.learning import PATEClassifier, pate
 from marginalia.learning.pate import _published_gamma
 
 
@@ -43,6 +43,65 @@ def test_published_certificate(queries, spent, generic):
     assert ledger.certified
     assert ledger.epsilon_spent == pytest.approx(spent, abs=2e-4)
     assert len(ledger.events) == queries
+
+
+NEIGHBOURS = [(0, 0), (0, 1), (57, 0), (57, 1), (299, 0), (299, 1)]  # a row, and what it becomes
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_with_the_noisy_votes_forced_no_private_row_shows(given, monkeypatch):
+    """A replaced row dealt to the public part entered the student as it was, under a certificate for every row."""
+    table, known = make_table(300), make_table(40, seed=9).drop("rich")
+
+    def forced(votes, **event):
+        votes = votes() if callable(votes) else votes
+        return np.random.default_rng(5).normal(0, 10, np.shape(votes))
+
+    monkeypatch.setattr(pate, "gaussian", forced)
+    model = PATEClassifier(n_teachers=4, n_queries=30, public=known if given else None, random_state=0)
+    before = model.fit(table, "rich").coef_
+    moved = []
+    for row, value in NEIGHBOURS + [(row, 0) for row in range(0, 300, 3)]:
+        codes = table.codes.copy()
+        codes[row] = 0 if value == 0 else [2, 5, 7, 1, 1]
+        moved.append(np.abs(model.fit(Table(codes, table.domain), "rich").coef_ - before).max())
+    if given:
+        assert max(moved) == 0
+        assert model._scope() == ""
+    else:
+        assert max(moved) > 1e-3
+        assert "T public rows are not protected" in model._scope()
+
+
+@pytest.mark.parametrize("calibration", ["tight", "published"])
+def test_public_rows_of_the_caller_are_the_ones_labelled(calibration):
+    """At a huge epsilon the student learns the plain majority of the teachers on them; arrays and tables agree."""
+    table, known = make_table(600), make_table(50, seed=4)
+    settings = {"epsilon": 1e9, "calibration": calibration, "n_teachers": 7, "random_state": 3}
+    model = PATEClassifier(public=known, **settings).fit(table, "rich")
+    X, y, public = model.encoder_.transform(table), table.column("rich"), model.encoder_.transform(known)
+    parts = np.split(np.random.default_rng(3).permutation(600)[: 7 * 85], 7)
+    oracle = LogisticRegression(max_iter=10_000, tol=1e-8)
+    student = oracle.fit(public, sum(oracle.fit(X[part], y[part]).predict(public) for part in parts) > 3.5)
+    np.testing.assert_allclose(model.coef_, student.coef_[0], rtol=1e-3)
+    from_arrays = PATEClassifier(public=public, **settings).fit(X, y)
+    np.testing.assert_allclose(from_arrays.coef_, model.coef_)
+    assert model.ledger_.certified
+
+
+def test_wrong_public_rows_are_one_line(table):
+    X, y = np.random.default_rng(0).normal(size=(100, 2)), np.arange(100) % 2
+    for public, rows, pattern in (
+        (table, (X, y), "public is a Table"),
+        (np.ones((5, 3)), (X, y), "3 features"),
+        ([[np.nan, 1.0]], (X, y), "NaN"),
+        (table.drop("colour"), (table, "rich"), "colour"),
+    ):
+        with pytest.raises(InputError, match=pattern) as caught:
+            PATEClassifier(public=public).fit(*rows)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match="more than the 5 public rows"):
+        PATEClassifier(public=np.ones((5, 2)), n_queries=6).fit(X, y)
 
 
 @pytest.mark.parametrize("calibration", ["tight", "published"])

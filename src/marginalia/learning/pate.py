@@ -8,8 +8,9 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, parameters
 from marginalia.learning.private import BudgetedLearner
@@ -30,9 +31,10 @@ PUBLIC_ROWS = 100
 class PATEClassifier(BudgetedLearner, LinearClassifier):
     """Train a student on public rows that an ensemble of teachers labels privately (Papernot et al. 2017, 2018).
 
-    Some of the given rows count as public: their features are known, their labels hidden. The others are split into
-    equal parts; a logistic regression on each, the teacher, votes on every public row. The noisy majority labels the
-    public rows, and a logistic regression on these is released.
+    The private rows are split into equal parts; a logistic regression on each, the teacher, votes on every public row.
+    The noisy majority labels the public rows, and a logistic regression on these is released. Where no `public` rows
+    are given, T of the given rows are dealt out as public: **these are not protected at all**, their features enter
+    the student as they are.
 
     Parameters
     ----------
@@ -44,7 +46,10 @@ class PATEClassifier(BudgetedLearner, LinearClassifier):
     n_teachers : int, optional
         Default: one for every 75 private rows, at most 500.
     n_queries : int, optional
-        Number of public rows T. Default: 100, or a fifth of the rows where that is less.
+        Number of public rows T. Default: 100, or a fifth of the rows where that is less; with `public` at most 100.
+    public : Table or array-like of shape (n_public, n_features), optional
+        Rows that anybody may know, of which the first T are labelled (a table needs no target column). All rows given
+        to `fit` then teach, and all of them are protected. Not written to a file.
     relation : {"replace_one"}
         The number of rows is public: with one row fewer, all parts of the split could change.
 
@@ -61,25 +66,29 @@ class PATEClassifier(BudgetedLearner, LinearClassifier):
     votes, which no noise can then choose (and which is not private). A record has one teacher, whose change of mind
     moves two counts by one for every public row.
 
-    Privacy: (epsilon, delta)-DP under replace-one for the rows that are not public; the public ones are not protected
-    at all. One Gaussian event of L2 sensitivity sqrt(2T), or T Laplace events of L1 sensitivity 2.
+    Privacy: (epsilon, delta)-DP under replace-one for the rows that teach: all of them where `public` is given, else
+    the n - T of n that are dealt to the teachers, as the scope of the certificate says; a row that is protected with
+    some probability only is not protected. One Gaussian event of L2 sensitivity sqrt(2T), or T Laplace events of L1 sensitivity 2.
 
     Examples
     --------
-    >>> model = PATEClassifier(n_teachers=40, n_queries=5, random_state=0).fit([[1.0], [-1.0]] * 200, ["a", "b"] * 200)
+    >>> known = [[1.5], [-0.5], [0.5], [-1.5], [2.5]]
+    >>> model = PATEClassifier(n_teachers=40, public=known, random_state=0).fit([[1.0], [-1.0]] * 200, ["a", "b"] * 200)
     >>> model.predict([[2.0], [-2.0]]).shape, model.sigma_ > 0
     ((2,), True)
     """
 
     n_teachers: int | None = None
     n_queries: int | None = None
+    public: Table | ArrayLike | None = None
     relation: str = "replace_one"
 
     def _release(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
         X, positive = rows.X, rows.y > 0
-        T, K = self._sizes(len(X))
+        given = self._public_features()
+        T, K = self._sizes(len(X), given)
         order = randomness.generator.permutation(len(X))
-        public, private = X[order[:T]], order[T:]
+        public, private = (X[order[:T]], order[T:]) if given is None else (given[:T], order)
         part = len(private) // K
 
         def votes() -> Integers:
@@ -106,16 +115,36 @@ class PATEClassifier(BudgetedLearner, LinearClassifier):
         )
         return np.array([noise(query) for query in votes()])
 
-    def _sizes(self, n: int) -> tuple[int, int]:
+    def _public_features(self) -> Array | None:
+        """Return the given public rows as features."""
+        if not isinstance(self.public, Table):
+            return None if self.public is None else np.asarray(self._validated(self.public), dtype=np.float64)
+        if self.encoder_ is None:
+            raise InputError("public is a Table, but the private rows are arrays; give both in the same form")
+        return self.encoder_.transform(self.public)
+
+    def _scope(self) -> str:
+        if self.public is not None:
+            return ""
+        return "protects the n - T rows dealt to the teachers; the T public rows are not protected at all"
+
+    def _sizes(self, n: int, given: Array | None) -> tuple[int, int]:
         """Return the numbers of public rows and of teachers, T and K."""
-        T = min(PUBLIC_ROWS, max(1, n // 5)) if self.n_queries is None else self.n_queries
-        if n <= T:
+        if given is None:
+            T = min(PUBLIC_ROWS, max(1, n // 5)) if self.n_queries is None else self.n_queries
+            teaching = n - T
+        else:
+            T = min(PUBLIC_ROWS, len(given)) if self.n_queries is None else self.n_queries
+            teaching = n
+            if len(given) < T:
+                raise InputError(f"n_queries is {T}: more than the {len(given)} public rows; use at most {len(given)}")
+        if teaching < 1:
             raise InputError(
                 f"{n} rows with n_queries {T} leave none for the teachers; give more rows or fewer queries"
             )
-        K = max(1, min(MOST_TEACHERS, (n - T) // ROWS_FOR_A_TEACHER)) if self.n_teachers is None else self.n_teachers
-        if n - T < K:
-            raise InputError(f"n_teachers is {K}: more than the {n - T} private rows; use at most {n - T}")
+        K = max(1, min(MOST_TEACHERS, teaching // ROWS_FOR_A_TEACHER)) if self.n_teachers is None else self.n_teachers
+        if teaching < K:
+            raise InputError(f"n_teachers is {K}: more than the {teaching} private rows; use at most {teaching}")
         return T, K
 
     def _check_parameters(self) -> None:
