@@ -68,7 +68,8 @@ class PATEClassifier(BudgetedLearner, LinearClassifier):
 
     Privacy: (epsilon, delta)-DP under replace-one for the rows that teach: all of them where `public` is given, else
     the n - T of n that are dealt to the teachers, as the scope of the certificate says; a row that is protected with
-    some probability only is not protected. One Gaussian event of L2 sensitivity sqrt(2T), or T Laplace events of L1 sensitivity 2.
+    some probability only is not protected. One Gaussian event of L2 sensitivity sqrt(2T), or T Laplace events of L1
+    sensitivity 2.
 
     Examples
     --------
