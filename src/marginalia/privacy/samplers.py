@@ -146,11 +146,8 @@ class BitSource:
             raise InputError(f"rate is {rate}: need a probability")
         if rate in (0, 1):
             return np.arange(n if rate else 0)
-        over, under = float(rate).as_integer_ratio()
-        steps = -(-(over << 72) // under)  # whole for a double of at least 2^-19, else rounded up
-        places = (np.uint64(steps >> 64), np.uint64(steps >> 32 & 0xFFFFFFFF), np.uint64(steps & 0xFFFFFFFF))
         out = np.empty(n + 4, np.intp)
-        _, found = self._run(bits.chosen_rows, lambda d: d[0] == n, (0, 0), out=out, more=(n, places))
+        _, found = self._run(bits.chosen_rows, lambda d: d[0] == n, (0, 0), out=out, more=(n, _in_72_bits(rate)))
         return out[:found].copy()
 
     def geometric(self, r: float) -> int:
@@ -161,13 +158,10 @@ class BitSource:
         """
         from marginalia.privacy import bits
 
-        over, under = checks.probability("r", r).as_integer_ratio()
-        if over == under:
+        r = checks.probability("r", r)
+        if r == 1:
             return 1
-        n_digits = -(-(under.bit_length() - 1) // 32)
-        fraction = (over << 32 * n_digits) // under  # whole: under is a power of two
-        digits = np.array([fraction >> 32 * (n_digits - 1 - i) & 0xFFFFFFFF for i in range(n_digits)], np.uint64)
-        tosses, _ = self._run(bits.trials, lambda d: d[1], (0, False), more=(digits,))
+        tosses, _ = self._run(bits.trials, lambda d: d[1], (0, False), more=(_digits(r),))
         return int(tosses)
 
     def select(self, bounds: ArrayLike, score: Callable[[int], int], q: int = 32) -> int:
@@ -268,6 +262,21 @@ def _chacha20(n_words: int) -> NDArray[np.uint64]:
 
     stream = Cipher(ChaCha20(os.urandom(32), bytes(16)), mode=None).encryptor()
     return np.frombuffer(stream.update(bytes(8 * n_words)), "<u8")
+
+
+def _in_72_bits(rate: float) -> tuple[np.uint64, np.uint64, np.uint64]:
+    """Return the first 8, next 32 and last 32 of 72 binary places, rounded up (no change from 2^-19 on)."""
+    over, under = float(rate).as_integer_ratio()
+    steps = -(-(over << 72) // under)
+    return np.uint64(steps >> 64), np.uint64(steps >> 32 & 0xFFFFFFFF), np.uint64(steps & 0xFFFFFFFF)
+
+
+def _digits(r: float) -> NDArray[np.uint64]:
+    """Return every digit of r < 1 in base 2^32: a double has finitely many."""
+    over, under = r.as_integer_ratio()
+    n_digits = -(-(under.bit_length() - 1) // 32)
+    fraction = (over << 32 * n_digits) // under
+    return np.array([fraction >> 32 * (n_digits - 1 - i) & 0xFFFFFFFF for i in range(n_digits)], np.uint64)
 
 
 def _whole(name: str, value: SupportsIndex | float, least: int, above: int) -> int:
