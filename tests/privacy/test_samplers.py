@@ -6,8 +6,8 @@ Statistical tests have fixed seeds. Their false-alarm rate is what a change of t
 import copy
 import os
 import pickle
-import sys
 import threading
+import time
 from fractions import Fraction
 
 import numpy as np
@@ -246,24 +246,26 @@ def test_system_words_are_uniform():
     assert stats.chisquare(np.bincount(draws, minlength=256)).pvalue > 1e-7
 
 
-def test_threads_never_share_words():
-    total, parts, interval = 4000, [], sys.getswitchinterval()
-    source = BitSource.seeded(9, first_words=1, most_words=1)
+def test_threads_never_share_words(monkeypatch):
+    """Each thread is held up between reading words and noting that they are read."""
+    kernel, parts = bits.uniform, []
 
-    def draw():
-        parts.append([int(source.below(2**32, 1)[0]) for _ in range(total // 4)])
+    def slow(*args):
+        done = kernel(*args)
+        time.sleep(1e-4)
+        return done
 
-    source.below(2**32, 0)
-    sys.setswitchinterval(1e-6)
-    try:
-        threads = [threading.Thread(target=draw) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
-    assert sorted(np.concatenate(parts).tolist()) == sorted(BitSource.seeded(9).below(2**32, total).tolist())
+    monkeypatch.setattr(bits, "uniform", slow)
+    source = BitSource.seeded(9)
+    threads = [
+        threading.Thread(target=lambda: parts.extend(int(source.below(2**32, 1)[0]) for _ in range(50)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(parts) == sorted(BitSource.seeded(9).below(2**32, 200).tolist())
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
