@@ -18,7 +18,7 @@ from marginalia.learning.rows import Integers, Rows
 from marginalia.learning.solvers import Array
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gaussian_sigma
-from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.ledger import Ledger, PublicInput
 from marginalia.privacy.mechanisms.additive import gaussian, laplace
 from marginalia.privacy.randomness import Randomness
 
@@ -123,6 +123,10 @@ class PATEClassifier(BudgetedLearner, LinearClassifier):
         if self.encoder_ is None:
             raise InputError("public is a Table, but the private rows are arrays; give both in the same form")
         return self.encoder_.transform(self.public)
+
+    def _public_inputs(self, rows: Rows) -> list[PublicInput]:
+        known, given = super()._public_inputs(rows), self._public_features()
+        return known if given is None else [*known, PublicInput("number of public rows", len(given), "declared")]
 
     def _scope(self) -> str:
         if self.public is not None:

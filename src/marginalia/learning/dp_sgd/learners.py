@@ -20,7 +20,7 @@ from marginalia.learning.private import BudgetedLearner
 from marginalia.learning.rows import Rows
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import poisson_gaussian_noise_multiplier
-from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.ledger import Ledger, PublicInput
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.threads import one_blas_thread
@@ -79,6 +79,10 @@ class _DPSGD(BudgetedLearner):
         if self.backend == "opacus":
             return descend_by_opacus(X, rows.y, self.task, run, batches, ledger=ledger, randomness=randomness)
         return descend(X, rows.y, self.task, [run], batches, ledger=ledger, randomness=randomness)[:, 0]
+
+    def _public_inputs(self, rows: Rows) -> list[PublicInput]:
+        known = super()._public_inputs(rows)
+        return known if self.n_public is None else [*known, PublicInput("n_public", int(self.n_public), "declared")]
 
     def _schedule(self, n: int) -> tuple[Batches, int]:
         """Return batches and steps, from public numbers alone."""
