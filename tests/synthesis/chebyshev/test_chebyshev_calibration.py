@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 from marginalia.errors import InputError
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.randomness import Randomness
 from marginalia.synthesis.chebyshev import calibration as noise
 from marginalia.synthesis.chebyshev.axes import Axis, histogram
 from marginalia.synthesis.chebyshev.calibration import (
@@ -62,7 +63,7 @@ def test_the_certificate_is_met_by_tight_noise_and_refused_to_the_published(d, k
             ledger = Ledger("replace_one", epsilon=nominal, delta=1e-6, calibration=calibration)
             release_density(
                 points, corners, k=k, epsilon=nominal, delta=1e-6, ledger=ledger,
-                rng=np.random.default_rng(1), calibration=calibration, tolerance=1e12,
+                randomness=Randomness(1), calibration=calibration, tolerance=1e12,
             )  # fmt: skip
             ledger.close()
             assert ledger.certified == (calibration == "tight")
