@@ -169,7 +169,7 @@ class TestDescent:
         X, y = separable(60, 4, 0.2, rng)
         cs, mu, T = np.array([0.05, 0.3, 1.0]), 0.7, 25
         run = Descent(radius=1.0, mu=mu, steps=T)
-        models = noisy_descent(X * y[:, None], cs, run, ledger=Ledger("replace_one"), rng=np.random.default_rng(9))
+        models = noisy_descent(X * y[:, None], cs, run, ledger=Ledger("replace_one"), randomness=Randomness(9))
         noise = np.random.default_rng(9).standard_normal((T, 4, 3))
         for column, c in enumerate(cs):
             sensitivity = 2 / c
@@ -188,7 +188,7 @@ class TestDescent:
         one = Descent(radius=1.0, mu=1.0, steps=1)
         average, last = (
             noisy_descent(X * y[:, None], np.ones(1), replace(one, output=output), ledger=Ledger("replace_one"),
-                          rng=np.random.default_rng(1))
+                          randomness=Randomness(1))
             for output in ("average", "last")
         )  # fmt: skip
         assert not average.any()
@@ -204,7 +204,7 @@ class TestDescent:
         for seed in range(5):
             X, y = separable(2000, 20, gamma, np.random.default_rng(seed))
             w = noisy_descent(X * y[:, None], np.array([gamma]), run, ledger=Ledger("replace_one"),
-                              rng=np.random.default_rng(1))  # fmt: skip
+                              randomness=Randomness(1))  # fmt: skip
             errors.append(np.mean(y * (X @ w[:, 0]) <= 0))
         assert low <= np.mean(errors) <= high
 
@@ -221,7 +221,7 @@ class TestDescent:
 
     def test_a_run_ends_where_its_charge_ends(self):
         step = gaussian_run(lambda w: w, sensitivity=1, sigma=1, steps=2, ledger=Ledger("replace_one"),
-                            rng=np.random.default_rng(0))  # fmt: skip
+                            randomness=Randomness(0))  # fmt: skip
         step(np.zeros(2))
         step(np.zeros(2))
         with pytest.raises(PrivacyError, match="charged for 2 steps"):
@@ -239,7 +239,7 @@ def trainer() -> Trainer:
 class TestSelection:
     def test_iter_spends_exactly_its_budget(self, trainer):
         ledger = Ledger("replace_one")
-        iterate(trainer, 0.4, ledger=ledger, rng=np.random.default_rng(0))
+        iterate(trainer, 0.4, ledger=ledger, randomness=Randomness(0))
         assert 2 * ledger.rho() == pytest.approx(0.4**2)
 
     def test_projected_candidates_spend_no_more(self):
@@ -248,7 +248,7 @@ class TestSelection:
         assert {c.projection is None for c in candidates} == {True, False}
         ledger = Ledger("replace_one")
         winner, scores = iterate(
-            Trainer(X * y[:, None], candidates, PUBLISHED), 0.4, ledger=ledger, rng=np.random.default_rng(2)
+            Trainer(X * y[:, None], candidates, PUBLISHED), 0.4, ledger=ledger, randomness=Randomness(2)
         )
         assert 2 * ledger.rho() == pytest.approx(0.4**2)
         assert winner.w.shape == (400,)
@@ -259,20 +259,20 @@ class TestSelection:
         good, bad = Candidate(0.3, 0.3, 1.0), Candidate(1.0, 1e6, 1.0)
         pair = replace(trainer, candidates=(bad, good), constants=replace(trainer.constants, max_steps=1))
         # After one averaged step both are the zero vector, which counts as wrong on every row.
-        winner, scores = iterate(pair, 1e9, ledger=Ledger("replace_one"), rng=np.random.default_rng(0))
+        winner, scores = iterate(pair, 1e9, ledger=Ledger("replace_one"), randomness=Randomness(0))
         assert scores == pytest.approx([len(rows)] * 2)
         winner, scores = iterate(
-            replace(trainer, candidates=(good, bad)), 1e9, ledger=Ledger("replace_one"), rng=np.random.default_rng(0)
+            replace(trainer, candidates=(good, bad)), 1e9, ledger=Ledger("replace_one"), randomness=Randomness(0)
         )
         assert winner.score == pytest.approx(0, abs=1e-3)
 
     def test_a_penalty_decides(self, trainer):
         penalty = np.full(len(trainer.candidates), 1e9)
         penalty[3] = 0
-        winner, _ = iterate(trainer, 1.0, penalty=penalty, ledger=Ledger("replace_one"), rng=np.random.default_rng(0))
+        winner, _ = iterate(trainer, 1.0, penalty=penalty, ledger=Ledger("replace_one"), randomness=Randomness(0))
         assert winner.candidate is trainer.candidates[3]
         tuned = private_tuning(
-            trainer, 1.0, 1e-3, penalty=penalty, ledger=Ledger("replace_one"), rng=np.random.default_rng(0)
+            trainer, 1.0, 1e-3, penalty=penalty, ledger=Ledger("replace_one"), randomness=Randomness(0)
         )
         assert tuned.candidate is trainer.candidates[3]
 
@@ -280,7 +280,7 @@ class TestSelection:
         ledgers = []
         for seed in (0, 1):
             ledgers.append(Ledger("replace_one"))
-            private_tuning(trainer, 0.1, 1 / 64, ledger=ledgers[-1], rng=np.random.default_rng(seed))
+            private_tuning(trainer, 0.1, 1 / 64, ledger=ledgers[-1], randomness=Randomness(seed))
         assert ledgers[0].events == ledgers[1].events
         (event,) = ledgers[0].events
         assert isinstance(event, RandomStoppingEvent)
@@ -302,7 +302,7 @@ class TestSelection:
 
     def test_tuning_that_would_not_end_is_refused(self, trainer):
         with pytest.raises(InputError, match="selection='iter'"):
-            private_tuning(trainer, 0.1, 1e-6, ledger=Ledger("replace_one"), rng=np.random.default_rng(0))
+            private_tuning(trainer, 0.1, 1e-6, ledger=Ledger("replace_one"), randomness=Randomness(0))
 
     def test_published_tuning_rate(self):
         assert 1 / published_tuning_rate(17, 39073) == pytest.approx(2.6e10, rel=0.01)

@@ -8,6 +8,7 @@ from marginalia.data.encoding import Encoder
 from marginalia.learning.dp_sgd.descent import descend
 from marginalia.learning.dp_sgd.grid import GRID, Setting, search_on_test
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.randomness import Randomness
 
 SMALL = (Setting(None, 2, 0.2, 1.0), Setting(100, 1, 0.2, 1.0), Setting(100, 4, 0.1, 0.001), Setting(100, 4, 0.2, 1.0))
 
@@ -34,7 +35,7 @@ def test_the_grid_is_the_papers():
 
 def test_the_winner_is_the_best_on_the_rows_given(rows):
     search = search_on_test(
-        *rows, "logistic", accuracy(rows), epsilon=2.0, delta=1e-5, rng=np.random.default_rng(0), grid=SMALL
+        *rows, "logistic", accuracy(rows), epsilon=2.0, delta=1e-5, randomness=Randomness(0), grid=SMALL
     )
     assert search.scores.shape == (4,)
     assert search.winner == SMALL[int(np.argmax(search.scores))]
@@ -45,7 +46,7 @@ def test_the_winner_is_the_best_on_the_rows_given(rows):
 def test_all_runs_are_charged(rows):
     """Each run spends epsilon; together they spend more, less than their sum, and the ledger refuses to certify."""
     search = search_on_test(
-        *rows, "logistic", accuracy(rows), epsilon=1.0, delta=1e-5, rng=np.random.default_rng(0), grid=SMALL
+        *rows, "logistic", accuracy(rows), epsilon=1.0, delta=1e-5, randomness=Randomness(0), grid=SMALL
     )
     assert not search.ledger.certified
     assert "requested epsilon 1" in search.ledger.message
@@ -59,13 +60,13 @@ def test_all_runs_are_charged(rows):
 def test_scores_are_those_of_runs_that_share_batches(rows):
     X, y = rows
     search = search_on_test(
-        X, y, "logistic", accuracy(rows), epsilon=2.0, delta=1e-5, rng=np.random.default_rng(4), grid=SMALL, n_trials=0
+        X, y, "logistic", accuracy(rows), epsilon=2.0, delta=1e-5, randomness=Randomness(4), grid=SMALL, n_trials=0
     )
-    rng = np.random.default_rng(4)
+    randomness = Randomness(4)
     expected = []
     for group in (SMALL[:1], SMALL[1:]):
         runs = [s.run(2.0, 1e-5, 400, "add_remove") for s in group]
-        w = descend(X, y, "logistic", runs, group[0].batches(400), ledger=Ledger("add_remove"), rng=rng)
+        w = descend(X, y, "logistic", runs, group[0].batches(400), ledger=Ledger("add_remove"), randomness=randomness)
         expected += [accuracy(rows)(column) for column in w.T]
     assert np.array_equal(search.scores, expected)
 
@@ -78,6 +79,6 @@ def test_what_the_whole_grid_costs_on_adult():
         run = setting.run(1.0, 1e-5, 47842, "add_remove")
         descend(
             np.zeros((1, 1)), np.ones(1), "logistic", [run], setting.batches(47842), ledger=ledger,
-            rng=np.random.default_rng(0),
+            randomness=Randomness(0),
         )  # fmt: skip
     assert ledger.epsilon(1e-5) == pytest.approx(13.40, abs=0.02)

@@ -11,11 +11,12 @@ from sklearn.metrics import roc_auc_score
 from marginalia.data.encoding import Encoder
 from marginalia.errors import InputError
 from marginalia.learning import DPSGDClassifier, DPSGDRegressor
+from marginalia.learning.directions import UNIT
 from marginalia.learning.dp_sgd.descent import Batches, Run, descend
-from marginalia.privacy import mechanisms
 from marginalia.privacy.calibration import poisson_gaussian_noise_multiplier
 from marginalia.privacy.events import PoissonGaussianEvent
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.mechanisms.additive import gaussian
 from marginalia.privacy.randomness import Randomness
 
 RUN = Run(steps=30, learning_rate=0.8, clip=0.3, noise_multiplier=1.5, decay=0.1)
@@ -32,15 +33,21 @@ def rows(n=200, p=4, seed=0, task="logistic"):
 
 
 def plain_dp_sgd(X, y, task, run, batches, seed):
-    """The algorithm as it is written: one gradient for each record."""
-    secret = Randomness(seed).secret
+    """The algorithm as it is written: one gradient for each record, in floats."""
+    randomness = Randomness(seed)
     w = np.zeros(X.shape[1])
     for t in range(run.steps):
-        batch = secret.coins(len(X), batches.rate)
+        batch = randomness.secret.coins(len(X), batches.rate)
         total = np.zeros(X.shape[1])
         for x, label in zip(X[batch], y[batch], strict=True):
             g = 2 * (x @ w - label) * x if task == "linear" else (expit(x @ w) - (label + 1) / 2) * x
             total += g * min(1.0, run.clip / (np.linalg.norm(g) + 1e-300))
+        if run.noise_multiplier:
+            noise = gaussian(
+                np.zeros(X.shape[1], dtype=int), unit=UNIT, sensitivity=1.0, sigma=run.noise_multiplier,
+                ledger=Ledger("add_remove"), randomness=randomness,
+            )  # fmt: skip
+            total += run.clip * noise
         w -= run.learning_rate / (1 + run.decay * t) * total / batches.size
     return w
 
@@ -53,7 +60,9 @@ def test_closed_form_is_the_plain_algorithm(task, noise, rtol):
     run = Run(30, 0.8, 0.3, noise, 0.1)
     ledger = Ledger("add_remove") if noise else None
     got = descend(X, y, task, [run], BATCHES, ledger=ledger, randomness=Randomness(5))[:, 0]
-    np.testing.assert_allclose(got, plain_dp_sgd(X, y, task, run, BATCHES, 5), rtol=rtol)
+    # With noise the rows are directions in whole numbers of 2^-15, else floats.
+    expected = plain_dp_sgd(X, y, task, run, BATCHES, 5)
+    np.testing.assert_allclose(got, expected, rtol=5e-5 if noise else 1e-9)
 
 
 def test_runs_that_share_batches_are_the_runs_alone():
@@ -255,7 +264,7 @@ def test_published_noise_is_three_times_what_is_needed(n, steps, batch):
 
 
 # Data sets of the DD-SSP paper: rows, the exact noise multiplier at epsilon 1, and at epsilon .1, .5 and 1 the
-# multiplier that was used (by RDP, 2 to 10 % larger) with the mean score of seeds 7000 to 7002.
+# multiplier that was used (by RDP, 2 to 10 % larger) with the mean score of three seeds of a reference.
 GOLDEN = {
     ("adult", "education-num"): (47842, 1.424, (11.171, 0.0226), (2.635, 0.0165), (1.443, 0.0200)),
     ("ACSincome-LIN", "PINCP"): (50000, 1.400, (10.929, 0.2232), (2.582, 0.2140), (1.419, 0.2133)),
@@ -273,9 +282,11 @@ def test_golden_multipliers(n, multiplier):
 
 @pytest.mark.parametrize(("name", "target"), GOLDEN)
 @pytest.mark.slow
-def test_golden_scores(released, monkeypatch, name, target):
-    """The fixed setting on the released splits, with the card's own random stream: means to the printed digit."""
-    monkeypatch.setattr(mechanisms, "poisson_sample", lambda n, rate, rng: np.flatnonzero(rng.random(n) < rate))
+def test_golden_scores(released, name, target):
+    """The fixed setting on the released splits: means of 8 seeds as far from the reference's 3 as noise puts them.
+
+    Five standard errors, the deviation from 8 scores: false alarm 1.6e-3 for each of 15 means, when seeds change.
+    """
     data = released(name)
     task = "linear" if target in ("education-num", "PINCP") else "logistic"
     encoder = Encoder(data.train.domain, target, one_hot=data.one_hot)
@@ -285,8 +296,9 @@ def test_golden_scores(released, monkeypatch, name, target):
     assert len(X) == n
     for multiplier, mean in GOLDEN[name, target][2:]:
         run, scores = Run(20 * n // 256, 1.0, 0.2, multiplier), []
-        for seed in (7000, 7001, 7002):
-            ledger, rng = Ledger("add_remove"), np.random.default_rng(seed)
-            (w,) = descend(X, y, task, [run], Batches(256 / n, 256), ledger=ledger, rng=rng).T
+        for seed in range(8):
+            ledger, randomness = Ledger("add_remove"), Randomness(seed)
+            (w,) = descend(X, y, task, [run], Batches(256 / n, 256), ledger=ledger, randomness=randomness).T
             scores.append(np.mean((unseen @ w - truth) ** 2) if task == "linear" else roc_auc_score(truth, unseen @ w))
-        assert np.mean(scores) == pytest.approx(mean, abs=6e-5)
+        error = np.std(scores, ddof=1) * math.sqrt(1 / 8 + 1 / 3)
+        assert np.mean(scores) == pytest.approx(mean, abs=5 * error + 5e-5)

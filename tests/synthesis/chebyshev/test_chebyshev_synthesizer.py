@@ -146,7 +146,7 @@ def test_first_order_solvers_take_over_above_the_interior_points_cap():
             epsilon=1.0,
             delta=1e-6,
             ledger=Ledger("replace_one"),
-            rng=np.random.default_rng(0),
+            randomness=Randomness(0),
             max_iterations=20,
         )
         assert density.solver == expected
@@ -164,7 +164,7 @@ def test_error_falls_with_the_number_of_records():
         for seed in range(4):
             density = release_density(
                 x[:, None], axes, k=2, epsilon=1.0, delta=1e-6,
-                ledger=Ledger("replace_one"), rng=np.random.default_rng(seed),
+                ledger=Ledger("replace_one"), randomness=Randomness(seed),
             )  # fmt: skip
             trials.append(distance_on_line(Measure.of(x), density.measure(), 2).upper)
         errors.append(np.mean(trials))
@@ -219,7 +219,7 @@ def test_values_outside_the_public_bounds_are_refused():
     with pytest.raises(InputError, match="outside the public bounds"):
         release_density(
             np.array([[1.2]]), [Axis.gauss(3, 2)], k=2, epsilon=1, delta=1e-6,
-            ledger=Ledger("replace_one"), rng=np.random.default_rng(0),
+            ledger=Ledger("replace_one"), randomness=Randomness(0),
         )  # fmt: skip
 
 
