@@ -78,7 +78,7 @@ def descend(
     rate, decay, clip, noise = (np.array([getattr(run, name) for run in runs]) for name in names)
 
     def clipped_sum(w: Array, chosen: NDArray[np.intp], moving: NDArray[np.intp]) -> Integers:
-        batch = rows.take(chosen)
+        batch = rows if chosen.size == len(X) else rows.take(chosen)  # a sample is sorted
         return batch.clipped_sum(_residual(batch.scores(w), target[chosen][:, None], task), clip[moving])
 
     def noisy_sum(moving: NDArray[np.intp], steps: int) -> Callable[[Array], Array]:
@@ -115,5 +115,6 @@ def descend(
 def _residual(score: Array, y: Array, task: TaskName) -> Array:
     """Derivative of the loss by the score."""
     if task == "linear":
-        return 2 * (score - y)
+        with np.errstate(over="ignore"):  # a warning would tell of an extreme row
+            return np.asarray(2 * (score - y))
     return np.asarray(expit(score) - (y + 1) / 2, dtype=np.float64)
