@@ -116,7 +116,7 @@ def _summed_gradient(rows: NDArray[np.float32], hinge_c: Array, unit: float) -> 
 
 def _whole_rows(signed_rows: Array, radius: float) -> tuple[NDArray[np.float32], float]:
     """Return the rows in whole numbers of a unit, none longer than `radius`, and the unit."""
-    unit = math.ldexp(1.0, math.frexp(radius)[1] - 1 - _BITS)
+    unit = math.ldexp(1.0, math.frexp(math.nextafter(radius, 0.0))[1] - _BITS)  # radius/unit is at most 2^_BITS
     room = math.sqrt(signed_rows.shape[1]) / 2 * unit  # by which rounding may lengthen a row
     shrink = (1 - 2.0**-40) * max(0.0, 1 - room / radius)
     return np.rint(signed_rows * (shrink / unit)).astype(np.float32), unit

@@ -99,7 +99,7 @@ class Trainer:
             first = self.candidates[picks[group[0]]]
             c = np.array([self.candidates[picks[at]].hinge_c for at in group])
             settings, phi = self.descent(first, mu), first.projection
-            rows = self.signed_rows if phi is None else shrink_rows(self.signed_rows @ phi.T, first.radius)
+            rows = shrink_rows(self.signed_rows if phi is None else self.signed_rows @ phi.T, first.radius)
             models = noisy_descent(rows, c, settings, ledger=ledger, randomness=randomness, label="hinge gradients")
             w[:, group] = models if phi is None else phi.T @ models
         return w
