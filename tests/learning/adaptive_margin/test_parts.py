@@ -263,12 +263,13 @@ class TestDescent:
         It decides whether the running sum of rows of about 1 stands above 2^12, where adding 1/2 - 2^-12 is a tie and
         rounded, or below, where it is exact: 2^-12 for each pair of the rows that follow.
         """
-        n, climb = 8192, 4105
+        n, climb = 8192, 4104
         X = np.zeros((n, k))
         X[1:climb, 0] = np.floor(4095.9 / (climb - 1) * 2**11) / 2**11
-        X[climb, 0] = 4096 - X[:climb, 0].sum()
-        assert 0 < X[climb, 0] < 1
-        X[climb + 1 :: 2, 0][: (n - climb - 1) // 2], X[climb + 2 :: 2, 0] = 0.5 - 2.0**-12, -0.5
+        X[climb : climb + 2, 0] = (4096 - X[:, 0].sum()) / 2
+        assert X[: climb + 2, 0].sum() == 4096
+        assert X.max() <= 1
+        X[climb + 2 :: 2, 0], X[climb + 3 :: 2, 0] = 0.5 - 2.0**-12, -0.5
         other = X.copy()
         X[0, 0], other[0, 0] = 1, -1
         w, c = np.zeros((k, 1)), np.array([1.5])
