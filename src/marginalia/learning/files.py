@@ -18,10 +18,11 @@ from marginalia.learning import ada_ssp, dd_ssp, objective_perturbation, pate, p
 from marginalia.learning.adaptive_margin import classifier as adaptive_margin
 from marginalia.learning.base import LinearClassifier, LinearLearner
 from marginalia.learning.dp_sgd import learners as dp_sgd
+from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.ledger import Ledger
 
 FORMAT = "marginalia-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _MODULES = (ada_ssp, adaptive_margin, dd_ssp, dp_sgd, objective_perturbation, pate, public, ssp, trivial)
 
 
@@ -61,13 +62,15 @@ def save_model(model: LinearLearner, path: str | os.PathLike[str]) -> None:
         "features": list(encoder.feature_names),
         "coef": [float(c) for c in model.coef_],
         "intercept": float(model.intercept_),
-        "ledger": model.ledger_.summary() if hasattr(model, "ledger_") else None,
+        "certificate": Certificate.of(model).content if hasattr(model, "ledger_") else None,
     }
     write_text(path, json.dumps(content, indent=1) + "\n")
 
 
 def load_model(path: str | os.PathLike[str]) -> LinearLearner:
     """Read a model written by `save_model`; InputError where the file is missing or is no such model.
+
+    The verdict of its ledger is computed from the events in the file; see `Ledger.from_summary`.
 
     >>> load_model("nowhere.json")
     Traceback (most recent call last):
@@ -91,6 +94,6 @@ def load_model(path: str | os.PathLike[str]) -> LinearLearner:
     model.coef_, model.intercept_ = coef, content["intercept"]
     if isinstance(model, LinearClassifier):
         model.classes_ = np.arange(2)
-    if content["ledger"] is not None:
-        model.ledger_ = Ledger.from_summary(content["ledger"])
+    if content["certificate"] is not None:
+        model.ledger_ = Ledger.from_summary(content["certificate"])
     return model

@@ -114,6 +114,8 @@ class BudgetedLearner(LinearLearner):
         if isinstance(rows, TableRows):
             domain = rows.table.domain
             inputs.append(PublicInput("domain", {a.name: a.size for a in domain}, domain.source))
+            if "feature_bound" in self.get_params(deep=False):
+                inputs.append(PublicInput("feature_bound", rows.feature_bound, domain.source))
         else:
             for name in ("feature_bound", "target_bound"):
                 if name in self.get_params(deep=False):
@@ -121,6 +123,9 @@ class BudgetedLearner(LinearLearner):
             inputs.append(PublicInput("number of features", rows.n_features, "declared"))
             if isinstance(self, LinearClassifier):
                 inputs.append(PublicInput("classes", [str(c) for c in self.classes_], "inferred"))
+        for name in ("n_public", "data_radius"):  # of some learners only
+            if getattr(self, name, None) is not None:
+                inputs.append(PublicInput(name, getattr(self, name), "declared"))
         if self.relation == Relation.REPLACE_ONE:
             n = rows.table.n_rows if isinstance(rows, TableRows) else len(rows.y)
             inputs.append(PublicInput("number of rows", n, "declared"))  # by the choice of this relation

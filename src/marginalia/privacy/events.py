@@ -8,8 +8,8 @@ sampler) or in real arithmetic only (``ideal``: floating point, or a minimiser t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, TypeAlias
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, TypeAlias, get_args
 
 from marginalia.errors import InputError
 from marginalia.privacy import checks
@@ -205,3 +205,31 @@ def arithmetics(event: Event) -> set[str]:
     for leaf, _ in leaves((event,)):
         found |= arithmetics(leaf.event) if isinstance(leaf, RandomStoppingEvent) else {str(vars(leaf)["arithmetic"])}
     return found
+
+
+def described(value: Any) -> Any:
+    """Turn an event, or a value in one, into plain JSON types.
+
+    >>> described(LaplaceEvent(1.0, 2.0))
+    {'type': 'LaplaceEvent', 'sensitivity': 1.0, 'scale': 2.0, 'label': '', 'arithmetic': 'ideal'}
+    """
+    if is_dataclass(value):
+        return {"type": type(value).__name__, **{f.name: described(getattr(value, f.name)) for f in fields(value)}}
+    if isinstance(value, tuple):
+        return [described(inner) for inner in value]
+    return value if isinstance(value, str | int) else float(value)
+
+
+def rebuilt(value: Any) -> Any:
+    """Undo `described`; KeyError or TypeError where no event is described.
+
+    >>> rebuilt(described(LaplaceEvent(1.0, 2.0)))
+    LaplaceEvent(sensitivity=1.0, scale=2.0, label='', arithmetic='ideal')
+    """
+    if isinstance(value, Mapping):
+        inner = {name: rebuilt(field) for name, field in value.items() if name != "type"}
+        return _KINDS[value["type"]](**inner)
+    return tuple(map(rebuilt, value)) if isinstance(value, list) else value
+
+
+_KINDS: Mapping[str, Any] = {kind.__name__: kind for kind in get_args(Event)}

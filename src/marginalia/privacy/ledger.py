@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, Self, get_args
+from typing import Any, Self
 
 from marginalia.errors import InputError, PrivacyError, unknown_name
 from marginalia.privacy import checks, events
@@ -25,7 +25,6 @@ SOURCES = ("documented", "declared", "inferred")
 RANDOMNESS = ("", "system", "seeded")
 NOTHING_BOOKED = "no release was booked: nothing is certified"
 
-_EVENTS: Mapping[str, Any] = {kind.__name__: kind for kind in get_args(Event)}
 Charged = tuple[tuple[Event, int], ...]  # distinct events without labels, and how often each ran
 
 
@@ -272,7 +271,7 @@ class Ledger:
             "public_inputs": [dataclasses.asdict(p) for p in self.public_inputs],
             "arithmetic": self.arithmetic,
             "randomness": self.randomness,
-            "events": [_describe(event) for event in self._events],
+            "events": [events.described(event) for event in self._events],
         }
 
     @classmethod
@@ -289,7 +288,7 @@ class Ledger:
                 public_inputs=[PublicInput(**p) for p in summary["public_inputs"]],
             )  # fmt: skip
             for described in summary["events"]:
-                ledger.append(_rebuild(described), summary["randomness"])
+                ledger.append(events.rebuilt(described), summary["randomness"])
             claims = {"certified": bool(summary["certified"]), "epsilon_spent": summary["epsilon_spent"]}
             ledger.calibration = str(summary["calibration"])
         except (KeyError, TypeError, AttributeError) as error:
@@ -344,21 +343,3 @@ def _contradiction(stored: Mapping[str, Any], spent: float) -> str:
     if said is not None and spent > float(said) * (1 + FILE_TOLERANCE):
         return f"; the file says epsilon {float(said):.6g} was spent, its events cost {spent:.8g}"
     return ""
-
-
-def _describe(value: Any) -> Any:
-    """Turn an event, or a value in one, into plain JSON types."""
-    if dataclasses.is_dataclass(value):
-        fields = {field.name: _describe(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        return {"type": type(value).__name__, **fields}
-    if isinstance(value, tuple):
-        return [_describe(inner) for inner in value]
-    return value if isinstance(value, str | int) else float(value)
-
-
-def _rebuild(described: Any) -> Any:
-    """Undo `_describe`."""
-    if isinstance(described, Mapping):
-        fields = {name: _rebuild(value) for name, value in described.items() if name != "type"}
-        return _EVENTS[described["type"]](**fields)
-    return tuple(map(_rebuild, described)) if isinstance(described, list) else described

@@ -19,13 +19,14 @@ from marginalia.data.files import atomic_path
 from marginalia.data.table import Table
 from marginalia.errors import InputError, unknown_name
 from marginalia.privacy import checks
+from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.ledger import Ledger, PublicInput
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.threads import one_blas_thread
 
 FORMAT = "marginalia-synthesizer"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 Array = NDArray[np.float64]
 State = Mapping[str, NDArray[Any]]  # a fitted model as named arrays, no objects
@@ -147,7 +148,8 @@ class Synthesizer(BaseEstimator, ABC):
         params = {k: v for k, v in self.get_params(deep=False).items() if k != "random_state"}
         header = {
             "format": FORMAT, "version": FORMAT_VERSION, "class": type(self).__name__, "params": params,
-            "domain": self.domain_.to_dict(), "n_rows": int(self.n_rows_), "ledger": self.ledger_.summary(),
+            "domain": self.domain_.to_dict(), "n_rows": int(self.n_rows_),
+            "certificate": Certificate.of(self).content,
         }  # fmt: skip
         text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
         with atomic_path(path) as temporary, open(temporary, "wb") as file:
@@ -156,6 +158,8 @@ class Synthesizer(BaseEstimator, ABC):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a model written by `save`; on `Synthesizer` itself, of whichever class the file names.
+
+        The verdict of its ledger is computed from the events in the file; see `Ledger.from_summary`.
 
         Raises
         ------
@@ -179,7 +183,7 @@ class Synthesizer(BaseEstimator, ABC):
         model.domain_ = Domain.from_dict(header["domain"], where=str(path))
         model.n_rows_ = header["n_rows"]
         model._restore(state)
-        model.ledger_ = Ledger.from_summary(header["ledger"])
+        model.ledger_ = Ledger.from_summary(header["certificate"])
         return model
 
     def _scope(self) -> str:

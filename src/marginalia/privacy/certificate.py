@@ -1,0 +1,132 @@
+"""Certificates: what ran, whose rows it protects and what it cost, as a JSON document that anybody can recompute."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from marginalia import __version__
+from marginalia.data.files import write_text
+from marginalia.errors import InputError
+from marginalia.privacy.ledger import Ledger
+
+FORMAT = "marginalia-certificate"
+FORMAT_VERSION = 1
+ENDING = ".certificate.json"  # of the file beside a table
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The certificate of one fitted model.
+
+    Parameters
+    ----------
+    content : mapping
+        In plain JSON types: ``format``, ``version`` and ``software``; ``method`` and its public ``parameters`` (never
+        the seed); and all that `Ledger.summary` gives.
+    others : tuple of mappings
+        Parameters that stand elsewhere in the file it was read from, and must not contradict it.
+
+    Examples
+    --------
+    >>> from marginalia.privacy.events import GaussianEvent
+    >>> class Mean:
+    ...     ledger_ = Ledger("replace_one", epsilon=1.0, delta=1e-5)
+    >>> Mean.ledger_.append(GaussianEvent(sensitivity=1.0, sigma=4.0, label="sum"), "system")
+    >>> certificate = Certificate.of(Mean())
+    >>> certificate.content["method"], round(certificate.content["epsilon_spent"], 3)
+    ('Mean', 0.926)
+    """
+
+    content: Mapping[str, Any]
+    others: tuple[Mapping[str, Any], ...] = ()
+
+    @classmethod
+    def of(cls, model: Any) -> Self:
+        """Return the certificate of a fitted private model; InputError where its ledger is not a `Ledger`."""
+        ledger = getattr(model, "ledger_", None)
+        if type(ledger) is not Ledger:
+            raise InputError(f"this {type(model).__name__} has no ledger of marginalia's: it has no certificate")
+        head = {"format": FORMAT, "version": FORMAT_VERSION, "software": f"marginalia {__version__}"}
+        return cls({**head, "method": type(model).__name__, "parameters": _parameters(model), **ledger.summary()})
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger, rebuilt from the events; see `Ledger.from_summary`."""
+        return Ledger.from_summary(self.content)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write it as a JSON file, atomically."""
+        write_text(path, json.dumps(self.content, indent=1) + "\n")
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a certificate's own file, or the one inside a model (JSON) or a fitted synthesizer (npz).
+
+        Raises
+        ------
+        InputError
+            The file is missing, is none of these, or holds a model that is not private.
+        """
+        try:
+            found = _content(Path(path))
+            others: tuple[Mapping[str, Any], ...] = ()
+            if found["format"] != FORMAT:
+                others = (found["params"],)
+                found = found["certificate"]
+            known = found is None or (found["format"], found["version"]) == (FORMAT, FORMAT_VERSION)
+        except OSError as error:
+            raise InputError(f"cannot read {path}: {error.strerror or error}") from None
+        except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+            known = False
+        if not known:
+            raise InputError(f"{path} is no certificate, model or synthesizer of this version")
+        if found is None:
+            raise InputError(f"{path} holds a model without privacy: it has no certificate")
+        certificate = cls(found, others)
+        _ = certificate.ledger  # refuses events that cannot be
+        return certificate
+
+
+def _parameters(model: Any) -> dict[str, Any]:
+    """Return the constructor's parameters in plain JSON types, those of a marginal source too; never a seed."""
+    if not hasattr(model, "get_params"):
+        return {}
+    given = sorted(model.get_params(deep=False).items())
+    found = {name: _plain(value) for name, value in given if name != "random_state"}
+    if hasattr(model, "marginals_"):  # post-processing: what was released is the source
+        found["marginals"] = _plain(model.marginals_)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(v) for v in (sorted(value, key=str) if isinstance(value, set | frozenset) else value)]
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if hasattr(value, "get_params"):
+        return {"method": type(value).__name__, "parameters": _parameters(value)}
+    if is_dataclass(value) and not isinstance(value, type):
+        return _plain({f.name: getattr(value, f.name) for f in fields(value)})
+    return type(value).__name__
+
+
+def _content(path: Path) -> Any:
+    if path.suffix == ".npz" or zipfile.is_zipfile(path):
+        with np.load(path, allow_pickle=False) as archive:
+            return json.loads(archive["header"].tobytes())
+    return json.loads(path.read_text(encoding="utf-8"))

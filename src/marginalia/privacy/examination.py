@@ -1,0 +1,177 @@
+"""What a certificate is worth: recomputed from its events by two accountants, and told on one page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from marginalia.errors import PrivacyError
+from marginalia.privacy.certificate import Certificate
+from marginalia.privacy.ledger import TOLERANCE, Ledger
+from marginalia.privacy.recompute import AGREEMENT, recomputed_epsilon
+
+RANDOMNESS = {
+    "system": "system: drawn from the operating system's entropy",
+    "seeded": "seeded: for experiments; whoever knows the seed can undo the noise",
+    "": "unknown: the releases do not say",
+}
+ARITHMETIC = {
+    "exact": "exact: the noise has the stated law to the last bit",
+    "ideal": "ideal: the statement holds in real arithmetic; a computer's rounding is not covered",
+}
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What recomputing a certificate found.
+
+    Attributes
+    ----------
+    requested, delta : float or None
+        The budget.
+    stored : float or None
+        The epsilon that the file states.
+    recomputed : float
+        By the accountant that the ledger uses; infinite where none covers the events.
+    confirmed_at : float
+        By the second accountant; infinite where it does not cover them.
+    problems : tuple of str
+        Why the stored claim is not confirmed; empty where it is.
+
+    Examples
+    --------
+    >>> Examination(1.0, 1e-5, 0.9, 0.9, 0.9, ()).confirmed
+    True
+    """
+
+    requested: float | None
+    delta: float | None
+    stored: float | None
+    recomputed: float
+    confirmed_at: float
+    problems: tuple[str, ...]
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether both accountants confirm what the certificate claims."""
+        return not self.problems
+
+
+def examine(certificate: Certificate) -> Examination:
+    """Recompute a certificate from its events by two independent accountants; nothing that it states is believed.
+
+    The second may exceed the budget by 0.1 %, which the rounding of its loss distributions can cause.
+
+    >>> ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
+    >>> examine(Certificate(ledger.summary())).problems
+    ('no release was booked: nothing is certified',)
+    """
+    content, ledger = certificate.content, certificate.ledger
+    problems = [] if ledger.certified else [ledger.message]
+    epsilon, delta = ledger.budget or (None, None)
+    first = second = math.inf
+    if delta is not None and ledger.events:
+        first = ledger.epsilon_spent or 0.0
+        try:
+            second = recomputed_epsilon(ledger.events, ledger.relation, delta)
+        except PrivacyError as error:
+            problems.append(str(error))
+        else:
+            if epsilon is not None and second > epsilon * (1 + AGREEMENT):
+                problems.append(f"the second accountant finds epsilon {second:.6g}, more than {epsilon:g}")
+    if ledger.certified and not content.get("certified"):
+        problems.append("the file itself says that it is not certified")
+    problems += _contradictions(certificate, epsilon, delta)
+    return Examination(epsilon, delta, content.get("epsilon_spent"), first, second, tuple(problems))
+
+
+def _contradictions(certificate: Certificate, epsilon: float | None, delta: float | None) -> Iterator[str]:
+    ledger = certificate.ledger
+    facts: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "relation": str(ledger.relation)}
+    own = certificate.content.get("parameters", {})
+    source = own.get("marginals", {}).get("parameters", {}) if isinstance(own.get("marginals"), Mapping) else {}
+    for parameters in (own, source, *certificate.others):
+        for name, value in facts.items():
+            said = parameters.get(name, value)
+            if said != value and not (name != "relation" and _close(said, value)):
+                yield f"the parameters say {name} {said}, the ledger {value}"
+    stated = certificate.content.get("arithmetic")
+    if stated != ledger.arithmetic:
+        yield f"the file says {stated} arithmetic, its events are {ledger.arithmetic}"
+
+
+def _close(said: Any, value: Any) -> bool:
+    try:
+        return math.isclose(float(said), float(value), rel_tol=TOLERANCE)
+    except (TypeError, ValueError):
+        return False
+
+
+def page(certificate: Certificate) -> list[str]:
+    """Return one page of text: what ran, whose rows are protected, what it cost and what that rests on.
+
+    >>> ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
+    >>> page(Certificate(ledger.summary()))[-1]
+    'verdict       NOT CERTIFIED: no release was booked: nothing is certified'
+    """
+    content, ledger, found = certificate.content, certificate.ledger, examine(certificate)
+    neighbours = {"add_remove": "one row more or less", "replace_one": "one row replaced, their number public"}
+    lines = [
+        ("method", f"{content.get('method', 'unknown')}, by {content.get('software', 'unknown software')}"),
+        ("parameters", _short(", ".join(f"{k}={v}" for k, v in content.get("parameters", {}).items()) or "none")),
+        ("calibration", ledger.calibration),
+        ("protects", f"{ledger.scope or 'every row'}; neighbours: {neighbours[ledger.relation]}"),
+        ("delta", _shown(found.delta)),
+        ("epsilon", f"requested {_shown(found.requested)}, stored {_shown(found.stored)}"),
+        ("", f"recomputed {_shown(found.recomputed)}, by a second accountant {_shown(found.confirmed_at)}"),
+        ("arithmetic", ARITHMETIC[ledger.arithmetic]),
+        ("randomness", RANDOMNESS[ledger.randomness]),
+        *(("public input", f"{p.name}: {_short(_listed(p.value))} ({p.source})") for p in ledger.public_inputs),
+        *(("release", line) for line in _first(20, _releases(ledger))),
+        ("", "Other fits on the same rows are not part of this: their budgets add up."),
+    ]
+    told = "; ".join(found.problems).removeprefix("not certified: ")
+    good = f"certified: ({_shown(found.requested)}, {_shown(found.delta)})-DP"
+    if ledger.scope:
+        good += f" for {ledger.scope} only"
+    lines.append(("verdict", good if found.confirmed else f"NOT CERTIFIED: {told}"))
+    return [f"{name:<12}  {text}" for name, text in lines]
+
+
+def _releases(ledger: Ledger) -> Iterator[str]:
+    """Say what ran: equal releases once, with how often, under the labels of the first three."""
+    told: dict[str, list[str]] = {}
+    for event in ledger.summary()["events"]:
+        told.setdefault(_told(event), []).append(event["label"])
+    for text, labels in told.items():
+        names = ", ".join(dict.fromkeys(label for label in labels if label))
+        yield f"{len(labels)} x {text}" + (f": {_short(names, 60)}" if names else "")
+
+
+def _told(event: Mapping[str, Any]) -> str:
+    inner = event.get("events") or ([event["event"]] if "event" in event else [])
+    skipped = ("type", "label", "events", "event", "arithmetic")
+    fields = ", ".join(f"{k} {_shown(v)}" for k, v in event.items() if k not in skipped)
+    nested = " + ".join(_told(e) for e in inner)
+    return f"{event['type'].removesuffix('Event')}({fields})" + (f" of [{nested}]" if nested else "")
+
+
+def _first(n: int, lines: Iterable[str]) -> list[str]:
+    every = list(lines)
+    return every if len(every) <= n else [*every[: n - 1], f"and {len(every) - n + 1} other kinds"]
+
+
+def _listed(value: Any) -> str:
+    return ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, Mapping) else str(value)
+
+
+def _short(text: str, most: int = 300) -> str:
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "none"
+    return f"{value:.6g}" if isinstance(value, float | int) else str(value)
