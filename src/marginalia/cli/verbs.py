@@ -1,45 +1,39 @@
-"""The command line: data sets, fits, synthetic tables and their evaluation."""
+"""The verbs, and `main`, which runs one of them."""
 
 from __future__ import annotations
 
-import json
 import math
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from marginalia import __version__
+from marginalia.cli import certify  # noqa: F401  (a verb of its own file)
+from marginalia.cli.app import (
+    Calibration,
+    Data,
+    DeltaOption,
+    DomainFile,
+    EpsilonOption,
+    Json,
+    Relation,
+    SeedOption,
+    app,
+    datasets,
+    methods,
+    read_domain,
+    read_table,
+    show,
+)
 from marginalia.errors import InputError, PrivacyError
 
 if TYPE_CHECKING:
-    from marginalia.data.domain import Domain
-    from marginalia.data.table import Table
     from marginalia.privacy.ledger import Ledger
 
 # typer carries its own copy of click, whose base error it does not export.
 USAGE_ERROR: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
-PLAIN: dict[str, Any] = {"rich_markup_mode": None, "add_completion": False, "no_args_is_help": True}
-PLAIN["pretty_exceptions_enable"] = False
-app = typer.Typer(help="Differentially private linear models and synthetic tables, with a certificate.", **PLAIN)
-datasets = typer.Typer(help="Look at, fetch and check data sets.", **PLAIN)
-app.add_typer(datasets, name="datasets")
-methods = typer.Typer(help="Look at the methods.", **PLAIN)
-app.add_typer(methods, name="methods")
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
-Data = Annotated[Path, typer.Option("--data", help="CSV or Parquet file of integer codes.")]
-DomainFile = Annotated[Path, typer.Option("--domain", help="Domain JSON or YAML.")]
-EpsilonOption = Annotated[float, typer.Option("--epsilon", help="Privacy budget, > 0.")]
-DeltaOption = Annotated[float, typer.Option("--delta", help="In (0, 1).")]
-SEED_HELP = "Noise seed. Leave it out for a real release: who knows it can undo the noise."
-SeedOption = Annotated[int | None, typer.Option("--seed", help=SEED_HELP)]
-Relation = Annotated[str, typer.Option("--relation", help="add_remove or replace_one.")]
-Calibration = Annotated[
-    str | None, typer.Option("--calibration", help="tight (default), or published (the paper's formula).")
-]
 
 
 def main() -> None:
@@ -89,7 +83,7 @@ def list_datasets(as_json: Json = False) -> None:
     for row in rows:
         listed = ", ".join(f"{task} {target}" for task, target in row["tasks"].items())
         lines.append(f"{row['name']:<{width}}  {'here' if row['at_hand'] else 'remote':<6}  {listed}")
-    _show(as_json, rows, lines)
+    show(as_json, rows, lines)
 
 
 @datasets.command()
@@ -101,7 +95,7 @@ def fetch(name: Annotated[str, typer.Argument(help="Data-set id.")], as_json: Js
     from marginalia.data import catalog, download
 
     paths = [str(download.fetch(file)) for file in catalog.entry(name).files.values()]
-    _show(as_json, {"name": name, "files": paths}, paths)
+    show(as_json, {"name": name, "files": paths}, paths)
 
 
 @datasets.command()
@@ -115,7 +109,7 @@ def describe(name: Annotated[str, typer.Argument(help="Data-set id.")], as_json:
     from marginalia.data import catalog
 
     facts = catalog.describe(name)
-    _show(as_json, facts, [yaml.safe_dump(facts, sort_keys=False, allow_unicode=True, width=100).rstrip("\n")])
+    show(as_json, facts, [yaml.safe_dump(facts, sort_keys=False, allow_unicode=True, width=100).rstrip("\n")])
 
 
 @datasets.command()
@@ -130,9 +124,9 @@ def check(
     """
     from marginalia.data.checking import check as find_problems
 
-    problems = find_problems(file, _read_domain(domain))
+    problems = find_problems(file, read_domain(domain))
     content = {"file": str(file), "ok": not problems, "problems": problems}
-    _show(as_json, content, [] if problems else [f"{file}: ok"])
+    show(as_json, content, [] if problems else [f"{file}: ok"])
     for problem in problems:
         print(f"marginalia: {problem}", file=sys.stderr)
     if problems:
@@ -151,7 +145,7 @@ def list_methods(as_json: Json = False) -> None:
     lines = [
         f"{m.id:<{width}}  {m.about} [{', '.join(m.calibrations)}; {', '.join(m.relations)}]" for m in BUILT_IN.values()
     ]
-    _show(as_json, [m.facts() for m in BUILT_IN.values()], lines)
+    show(as_json, [m.facts() for m in BUILT_IN.values()], lines)
 
 
 @app.command()
@@ -179,7 +173,7 @@ def fit(
     from marginalia.sweep.fits import Budget
     from marginalia.sweep.single import fit_learner
 
-    table = _read_table(data, _read_domain(domain))
+    table = read_table(data, read_domain(domain))
     budget = Budget(_epsilon(epsilon), delta, relation, seed, n_public)
     model = fit_learner(method, table, target, budget, calibration=calibration, source=source)
     if out is not None:
@@ -190,7 +184,7 @@ def fit(
     coefficients = dict(zip(model.encoder_.feature_names, map(float, model.coef_), strict=True))
     content = {"method": method, "target": target, "coefficients": coefficients, **_certificate(ledger, delta)}
     lines = [f"{name:<40} {value: .6g}" for name, value in coefficients.items()]
-    _show(as_json, content, [*lines, _certificate_line(ledger, delta), *([f"model: {out}"] if out else [])])
+    show(as_json, content, [*lines, _certificate_line(ledger, delta), *([f"model: {out}"] if out else [])])
 
 
 @app.command()
@@ -215,12 +209,17 @@ def synthesize(
 
     if out.suffix not in (".csv", ".parquet"):
         raise InputError(f"--out {out}: the ending must be .csv or .parquet")
-    table = _read_table(data, _read_domain(domain))
+    table = read_table(data, read_domain(domain))
     model = fit_synthesizer(method, table, Budget(_epsilon(epsilon), delta, relation, seed))
     sample = model.sample(rows)
     sample.to_csv(out) if out.suffix == ".csv" else sample.to_parquet(out)
+    from marginalia.privacy.certificate import ENDING, Certificate
+
+    proof = Path(f"{out}{ENDING}")
+    Certificate.of(model).write(proof)
     content = {"method": method, "rows": len(sample), "out": str(out), **_certificate(model.ledger_, delta)}
-    _show(as_json, content, [f"{out}: {len(sample)} rows", _certificate_line(model.ledger_, delta)])
+    lines = [f"{out}: {len(sample)} rows", _certificate_line(model.ledger_, delta), f"written beside it: {proof}"]
+    show(as_json, content, lines)
 
 
 @app.command()
@@ -241,8 +240,8 @@ def evaluate(
 
     if (model is None) == (synthetic is None):
         raise InputError("give either --model or --synthetic")
-    frame = _read_domain(domain)
-    table = _read_table(data, frame)
+    frame = read_domain(domain)
+    table = read_table(data, frame)
     if model is not None:
         from marginalia.learning.files import load_model
 
@@ -252,9 +251,9 @@ def evaluate(
         values = metrics.scores(fitted, table, target=encoder.target, task=fitted.task, one_hot=encoder.one_hot)
     else:
         assert synthetic is not None
-        made = _read_table(synthetic, frame).project(table.domain.names)
+        made = read_table(synthetic, frame).project(table.domain.names)
         values = {"marginal_error": metrics.marginal_error(made, table)}
-    _show(as_json, values, [f"{name}: {value:.6g}" for name, value in values.items()])
+    show(as_json, values, [f"{name}: {value:.6g}" for name, value in values.items()])
 
 
 @app.command()
@@ -283,7 +282,7 @@ def plan(
     lines = _plan_lines(whole)
     for name, facts in whole.get("configs", {}).items():
         lines += ["", name, *_plan_lines(facts)]
-    _show(as_json, whole, lines)
+    show(as_json, whole, lines)
 
 
 def _plan_lines(facts: dict[str, Any]) -> list[str]:
@@ -298,21 +297,6 @@ def _plan_lines(facts: dict[str, Any]) -> list[str]:
     ]
 
 
-def _read_domain(path: Path) -> Domain:
-    from marginalia.data.domain import Domain
-
-    return Domain.from_yaml(path) if path.suffix in (".yaml", ".yml") else Domain.from_json(path)
-
-
-def _read_table(path: Path, domain: Domain) -> Table:
-    from marginalia.data.table import Table
-
-    table = Table.read(path, domain=domain)
-    if not len(table):
-        raise InputError(f"{path}: the table has no rows")
-    return table
-
-
 def _epsilon(value: float) -> float:
     if not value > 0 or math.isinf(value):
         raise InputError(f"--epsilon must be a positive finite number, not {value}")
@@ -323,7 +307,7 @@ def _certificate(ledger: Ledger | None, delta: float) -> dict[str, Any]:
     if ledger is None:
         return {"epsilon_spent": None, "certified": False, "message": "not private"}
     return {
-        "epsilon_spent": ledger.epsilon(delta),
+        "epsilon_spent": ledger.epsilon(delta) if ledger.events else None,
         "delta": delta,
         "relation": str(ledger.relation),
         "certified": ledger.certified,
@@ -337,13 +321,5 @@ def _certificate_line(ledger: Ledger | None, delta: float) -> str:
         return "certificate: none, this method is not private"
     if not ledger.certified:
         return f"certificate: refused. {ledger.message}"
-    return f"certificate: ({ledger.epsilon(delta):.6g}, {delta:g})-DP, {ledger.relation}"
-
-
-def _show(as_json: bool, content: object, lines: Iterable[str]) -> None:
-    for line in [json.dumps(content, indent=1, default=str)] if as_json else lines:
-        print(line)
-
-
-if __name__ == "__main__":
-    main()
+    scope = f", {ledger.message}" if ledger.message else ""
+    return f"certificate: ({ledger.epsilon(delta):.6g}, {delta:g})-DP, {ledger.relation}{scope}"
