@@ -62,7 +62,7 @@ class Cell:
 
 
 class CellStore:
-    """Finished cells on disk: rows as JSON, fitted synthesizers beside them.
+    """Finished cells on disk: rows as JSON, certificates and fitted synthesizers beside them.
 
     Snakemake removes a job's outputs before it reruns the job; what is kept here lets a killed or a
     widened job (one more epsilon) start where it stopped.
@@ -85,6 +85,10 @@ class CellStore:
     def put(self, key: str, rows: Iterable[ResultRecord]) -> None:
         """Store rows under `key`."""
         write_text(self._path(key, "json"), json.dumps([asdict(r) for r in rows]))
+
+    def certificate_path(self, key: str) -> Path:
+        """Return where the certificate of the fit of `key` is stored; read it with `marginalia certify`."""
+        return self._path(key, "certificate.json")
 
     def model_path(self, key: str) -> Path:
         """Return where the synthesizer fitted for `key` is stored."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from marginalia.data.files import atomic_path
-from marginalia.errors import InputError
-from marginalia.sweep.method import NON_PRIVATE
+from marginalia.errors import InputError, PrivacyError
+from marginalia.privacy.ledger import TOLERANCE, Ledger
+from marginalia.sweep.method import NON_PRIVATE, Method
+from marginalia.sweep.version import audited
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -124,14 +128,63 @@ def read_records(paths: Sequence[str | os.PathLike[str]]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True).sort_values(keys, kind="stable", ignore_index=True)
 
 
-def certificate(model: Any, delta: float) -> tuple[float, str]:
-    """Return what the ledger of a fitted model says: epsilon at `delta`, and why it is not certified (else ``""``)."""
-    ledger = model.ledger_
-    message = "" if ledger.certified else str(ledger.message) or "its ledger does not certify it"
-    return float(ledger.epsilon(delta)), message
+def certificate(model: Any, delta: float, *, epsilon: float | None = None) -> tuple[float, str]:
+    """Return what the ledger of a fitted model says.
+
+    Only a `Ledger` of marginalia's counts, with its own budget, and not more than was asked of this run.
+
+    Parameters
+    ----------
+    model : object
+        With its ledger in ``ledger_``.
+    delta : float
+        Of the run.
+    epsilon : float, optional
+        What was asked for.
+
+    Returns
+    -------
+    epsilon_spent : float
+        At `delta`; infinity where nothing is known.
+    message : str
+        Why every row is not certified to be protected, else empty.
+    """
+    ledger = getattr(model, "ledger_", None)
+    if type(ledger) is not Ledger:
+        return math.inf, "declared by its author: the ledger is not marginalia's"
+    if not ledger.events:
+        return math.inf, ledger.message
+    try:
+        spent = ledger.epsilon(delta)
+    except PrivacyError as error:
+        return math.inf, f"not certified: {error}"
+    if ledger.certified and epsilon is not None and spent > epsilon * (1 + TOLERANCE):
+        return spent, f"not certified: requested epsilon {epsilon:g} at delta {delta:g}, spent {spent:.8g}"
+    return spent, ledger.message
+
+
+def declaration(*methods: Method) -> str:
+    """Return why the ledgers of some methods are their authors' word; empty if each is built in or was audited."""
+    files = sorted({path.rpartition(":")[0] for method in methods for path in method.classes.values()})
+    own = [file for file in files if file.endswith(".py") and not audited(Path(file))]
+    return f"declared by its author: run `marginalia audit {own[0]}` on it" if own else ""
+
+
+VERDICTS = ("no", "declared", "part", "yes")  # from the worst
 
 
 def verdicts(rows: pd.DataFrame) -> pd.Series:
-    """Return the verdict of the ledger of each row's run: ``yes``, ``no``, or ``""`` without privacy or a result."""
+    """Return the verdict of the ledger of each row's run.
+
+    ``yes``; ``part``: certified for some rows only; ``declared``: the word of the author of a method that no audit has
+    passed; ``no``; or empty without privacy or a result. Only ``yes`` is a certificate for every row.
+    """
     silent = (rows["calibration"] == NON_PRIVATE) | (rows["status"] != "ok")
-    return (rows["message"] == "").map({True: "yes", False: "no"}).mask(silent, "")
+    return rows["message"].map(_verdict).astype(object).mask(silent, "")
+
+
+def _verdict(message: str) -> str:
+    if not message:
+        return "yes"
+    starts = {"declared by": "declared", "protects": "part"}
+    return next((word for start, word in starts.items() if message.startswith(start)), "no")

@@ -9,13 +9,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from marginalia.data.table import Table
+from marginalia.privacy.certificate import Certificate
+from marginalia.privacy.ledger import Ledger
 from marginalia.sweep import metrics
 from marginalia.sweep.cells import Cell, CellStore
 from marginalia.sweep.fits import Budget, fit
 from marginalia.sweep.limits import measured, time_limit
 from marginalia.sweep.method import Arm, Method
 from marginalia.sweep.protocols import Prepared, Task, split_rows
-from marginalia.sweep.records import ResultRecord, certificate
+from marginalia.sweep.records import ResultRecord, certificate, declaration
 from marginalia.sweep.version import version_of
 
 if TYPE_CHECKING:
@@ -76,10 +78,10 @@ class Runner:
         key = self._key(cell)
         known = self.store.rows(key)
         if known is not None and all(r.status == "ok" for r in known):
-            return known
+            return self._declared(cell, known)
         rows = self._run(cell)
         self.store.put(key, rows)
-        return rows
+        return self._declared(cell, rows)
 
     def _key(self, cell: Cell) -> str:
         return cell.key(self.data.digest, version_of_arm(cell.arm, self.registry))
@@ -133,7 +135,7 @@ class Runner:
         if task is None:
             train, _ = self._split(cell)
             model = self._fit_synthesizer(cell, train)
-            return {"marginal_error": metrics.marginal_error(model, train)}, certificate(model, cell.delta)
+            return {"marginal_error": metrics.marginal_error(model, train)}, self._certified(cell, model)
         train, test = self._split(cell, task.columns(self.data.table.domain.names))
         if cell.arm.tuned_on_test:
             tuned = self._tuned(cell, task, train, test)
@@ -141,8 +143,25 @@ class Runner:
         else:
             source = self._source(cell) if cell.arm.source else None
             model = fit(cell.arm, self.registry, self._budget(cell), train, task, source)
-            proof = certificate(model, cell.delta) if cell.arm.is_private else (math.inf, "")
+            proof = self._certified(cell, model) if cell.arm.is_private else (math.inf, "")
         return metrics.scores(model, test, target=task.target, task=task.task, one_hot=task.one_hot), proof
+
+    def _certified(self, cell: Cell, model: Any) -> tuple[float, str]:
+        """Store the certificate of a fit and return what it comes to: epsilon, and why it is not one, if so."""
+        spent, message = certificate(model, cell.delta, epsilon=cell.epsilon)
+        if type(getattr(model, "ledger_", None)) is Ledger:
+            Certificate.of(model).write(self.store.certificate_path(self._key(cell)))
+        return spent, message
+
+    def _declared(self, cell: Cell, rows: list[ResultRecord]) -> list[ResultRecord]:
+        """Return rows as they read today: of an own method that an audit has not passed, as its author's word.
+
+        What is stored does not say: an audit changes no number, so nothing is run again for it.
+        """
+        behind = [self.registry[name] for name in (cell.arm.method, cell.arm.source) if name in self.registry]
+        word = declaration(*behind) if cell.arm.is_private else ""
+        certified = [r.status == "ok" and (not r.message or r.message.startswith("protects")) for r in rows]
+        return [replace(r, message=word) if word and sure else r for r, sure in zip(rows, certified, strict=True)]
 
     def _budget(self, cell: Cell) -> Budget:
         """Return what the cell may spend, with the documented number of its training rows."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +19,7 @@ from typing import Any
 
 import marginalia
 
+AUDIT_ENDING = ".audit.json"  # of the record of an audit, beside the audited file
 ROOT = Path(marginalia.__file__).parent
 _NAMED = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
 
@@ -49,6 +51,19 @@ def modules_behind(*roots: str | Callable[..., Any]) -> frozenset[str]:
             seen.add(module)
             waiting.extend(_whole(module).imports)
     return frozenset(seen)
+
+
+def audited(path: Path) -> bool:
+    """Return whether an audit of the code in a user's Python file, as it stands now, found nothing.
+
+    The record of an audit is ``<path>.audit.json`` with ``version``, the `version_of` the file, and ``findings``, a
+    number.
+    """
+    try:
+        record = json.loads(Path(f"{path}{AUDIT_ENDING}").read_text(encoding="utf-8"))
+        return bool(record["version"] == version_of(str(path)) and record["findings"] == 0)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 @cache
