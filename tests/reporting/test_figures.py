@@ -10,6 +10,7 @@ from matplotlib.colors import to_hex
 
 from marginalia.errors import InputError
 from marginalia.reporting import captions, figures, tables
+from marginalia.reporting.page import certificate_table
 from marginalia.sweep.version import modules_behind
 
 FOLDER = Path(__file__).parent
@@ -148,6 +149,35 @@ def test_figures_without_any_success_can_be_drawn(records, tmp_path):
     figures.save_figure(figures.metric_vs_epsilon(frame, "auc"), tmp_path / "auc")
     figure = figures.certified_epsilon(tables.certificates(failed))
     assert set(notes(figure.axes[0])) == {"no run succeeded ", "certified  ", "  not certified"}
+
+
+@pytest.mark.parametrize(
+    ("message", "label"),
+    [("declared by its author: x", "declared by its author"), ("protects some rows only", "protects some rows only")],
+)
+def test_points_without_a_certificate_for_every_row_are_crossed(records, message, label):
+    rows = records.assign(message=records["message"].where(records["method"] != "dp_sgd", message))
+    frame = tables.aggregate(rows, "auc")
+    figure = figures.metric_vs_epsilon(frame, "auc")
+    assert label in [text.get_text() for text in figure.legends[0].get_texts()]
+    crosses = [
+        line for axes in figure.axes for line in axes.lines if line.get_marker() == "x" and len(line.get_xdata())
+    ]
+    assert crosses
+    assert "Crossed: methods" in captions.caption(frame, "auc")
+
+
+def test_an_unknown_cost_is_said_and_not_drawn(records):
+    table = tables.certificates(records)
+    own = table["method"] == "dp_sgd"
+    table.loc[own, ["ratio", "epsilon_spent"]] = np.inf
+    assert own.any()
+    axes = figures.certified_epsilon(table).axes[0]
+    assert "nothing certified " in notes(axes)
+    assert np.isfinite(axes.get_xlim()).all()
+    cells = [cell.text for row in certificate_table(table).groups[0].rows for cell in row]
+    assert "unknown" in cells
+    assert not any("inf" in text for text in cells)
 
 
 def test_certified_epsilon_shows_every_arm_and_its_shares(records):

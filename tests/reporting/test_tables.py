@@ -3,7 +3,8 @@ import pandas as pd
 import pytest
 
 from marginalia.errors import InputError
-from marginalia.reporting import tables
+from marginalia.reporting import formats, tables
+from marginalia.reporting.best import best_certified
 
 
 def test_aggregate_equals_numpy_over_the_trials(records):
@@ -108,6 +109,26 @@ def test_the_certificate_of_a_setting_is_its_worst_trial(records):
     row = frame[(frame.method == "ssp") & (frame.task == "linear") & (frame.dataset == "adult") & (frame.epsilon == 1)]
     assert row["epsilon_spent"].item() == 1.01
     assert row["certified"].item() == "no"
+
+
+@pytest.mark.parametrize(
+    ("message", "word"),
+    [("declared by its author: x", "declared"), ("protects some rows only", "part"), ("no release was booked", "no")],
+)
+def test_what_is_declared_or_protects_some_rows_is_not_certified(records, message, word):
+    rows = records.copy()
+    at = rows.index[(rows.method == "ssp") & (rows.dataset == "adult") & (rows.metric == "mse") & (rows.epsilon == 1)]
+    rows.loc[at[2], "message"] = message
+    frame = tables.aggregate(rows, "mse")
+    row = frame[(frame.method == "ssp") & (frame.dataset == "adult") & (frame.epsilon == 1)]
+    assert row["certified"].item() == word
+    assert not tables.is_certified(row).any()
+    assert tables.lacks_certificate(row).all()
+    winners = best_certified(frame.assign(mean=np.where(frame.index == row.index[0], 0.0, frame["mean"])))
+    here = winners[(winners.dataset == "adult") & (winners.epsilon == 1)]
+    assert "ssp" not in set(here["method"])
+    mark = {"no": "†"}.get(word, "‡")
+    assert formats.format_cell(next(tables.rows_of(row))).endswith(mark)
 
 
 def test_failures_name_the_run_and_all_the_metrics_it_lacks(records):

@@ -8,7 +8,7 @@ import pandas as pd
 
 from marginalia.errors import InputError
 from marginalia.reporting.style import RELATION_NAMES, ArmLook, arm_look, arm_name, method_rank
-from marginalia.reporting.tables import ARM, NON_PRIVATE, PANEL, in_order
+from marginalia.reporting.tables import ARM, NON_PRIVATE, PANEL, in_order, lacks_certificate
 from marginalia.sweep.methods import BUILT_IN
 
 
@@ -32,9 +32,9 @@ class Line:
         return is_tuned_on_test(*self.key[:3])
 
     @property
-    def overspends(self) -> bool:
-        """Whether the certificate of some point exceeds what was asked for."""
-        return bool((self.rows["certified"] == "no").any())
+    def verdicts(self) -> list[str]:
+        """The verdicts of its points that are no certificate for every row: ``no``, ``declared`` or ``part``."""
+        return sorted(set(self.rows["certified"][lacks_certificate(self.rows)]))
 
 
 @dataclass(frozen=True, slots=True)

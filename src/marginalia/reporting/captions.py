@@ -43,6 +43,10 @@ def caption(aggregates: pd.DataFrame, metric: str) -> str:
         parts.append("Axes end at twice the error of the trivial predictor; points beyond stand on the upper edge.")
     if (private["certified"] == "no").any():
         parts.append("Crossed points spend more privacy than requested and carry no certificate.")
+    if (private["certified"] == "declared").any():
+        parts.append("Crossed: methods whose privacy is their author's word, which no audit has passed.")
+    if (private["certified"] == "part").any():
+        parts.append("Crossed: methods that protect some of the rows only.")
     holes = int((private["k"] < private["n_trials"]).sum())
     if holes:
         parts.append(f"Points with missing trials show how many succeeded (k/n): {holes} of {len(private)}.")

@@ -19,7 +19,7 @@ from marginalia.data.files import atomic_path
 from marginalia.errors import InputError
 from marginalia.reporting.arms import Line, Panel, arms_of, panels_of
 from marginalia.reporting.style import DOUBLE_COLUMN, RC, SINGLE_COLUMN
-from marginalia.reporting.tables import ARM, HIGHER_IS_BETTER, rows_of
+from marginalia.reporting.tables import ARM, HIGHER_IS_BETTER, lacks_certificate, rows_of
 
 Width = Literal["double", "single"]
 METRIC_NAMES = {
@@ -29,6 +29,9 @@ METRIC_NAMES = {
 METRIC_TITLES = {metric: name[0].upper() + name[1:] for metric, name in METRIC_NAMES.items()}
 # No date and no version of the writer, so that the same figure is the same file.
 _METADATA = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None, "ModDate": None}}
+WITHOUT_CERTIFICATE = {
+    "no": "spends more than ε", "declared": "declared by its author", "part": "protects some rows only",
+}  # fmt: skip
 _CROSS: dict[str, Any] = {"marker": "x", "ms": 6.0, "mew": 0.9, "color": "#222222"}
 # Trials of a setting chosen on test rows, at the epsilon of one run and at that of all runs.
 _COST_IGNORED: dict[str, Any] = {"ls": (0, (1, 1.2)), "lw": 1.0}
@@ -107,7 +110,7 @@ def _draw_panel(axes: Any, panel: Panel, arms: Sequence[Line], *, title: str, in
         if (beyond := x[y > ceiling]).size:
             edge = _line(arm) | {"ls": "", "clip_on": False}
             axes.plot(beyond, np.ones(len(beyond)), transform=axes.get_xaxis_transform(), zorder=5, **edge)
-        over = (arm.rows["certified"] == "no").to_numpy()
+        over = lacks_certificate(arm.rows).to_numpy()
         axes.plot(x[over], y[over], ls="", zorder=4, **_CROSS)
         for point in rows_of(arm.rows[arm.rows["k"] < arm.rows["n_trials"]]):
             if point.k == 0:
@@ -208,8 +211,10 @@ def _legend_handles(arms: Sequence[Line]) -> list[Any]:
         if not arm.is_private:
             label = name if arm.key[0] == "trivial" else f"{name} (no privacy)"
             handles.append(Line2D([], [], label=label, **_reference_line(arm)))
-    if any(arm.overspends and not arm.is_tuned_on_test for arm in arms):
-        handles.append(Line2D([], [], label="spends more than ε", ls="", **_CROSS))
+    without = {verdict for arm in arms if not arm.is_tuned_on_test for verdict in arm.verdicts}
+    if without:
+        label = " or ".join(text for verdict, text in WITHOUT_CERTIFICATE.items() if verdict in without)
+        handles.append(Line2D([], [], label=label, ls="", **_CROSS))
     return handles
 
 
@@ -230,6 +235,9 @@ def certified_epsilon(certificates: pd.DataFrame, *, width: Width = "double") ->
     if certificates.empty:
         raise InputError("no certified epsilon to draw: the table of certificates is empty")
     largest = certificates.groupby([*ARM, "epsilon"], sort=False)["ratio"].max().reset_index()
+    unknown = np.isinf(largest["ratio"])  # what was spent is not known
+    largest["ratio"] = largest["ratio"].mask(unknown)
+    silent = {tuple(row) for row in largest[unknown][[*ARM]].itertuples(index=False)}
     arms = arms_of(largest.assign(dataset="all", epsilon_spent=largest["ratio"] * largest["epsilon"]))
     epsilons = sorted(largest["epsilon"].unique())
     sizes = dict(zip(epsilons, np.linspace(2.6, 6.6, len(epsilons)), strict=True))
@@ -252,7 +260,8 @@ def certified_epsilon(certificates: pd.DataFrame, *, width: Width = "double") ->
             for row in rows_of(apart[::-1]):
                 axes.plot([row.ratio], [place], ms=sizes[row.epsilon], zorder=3, **look)
             if arm.rows["ratio"].isna().all():
-                axes.text(1, place, "no run succeeded ", fontsize=6, color="#555555", ha="right", va="center")
+                why = "nothing certified " if arm.key in silent else "no run succeeded "
+                axes.text(1, place, why, fontsize=6, color="#555555", ha="right", va="center")
         axes.set_yticks(range(len(arms)), [arm.name for arm in arms])
         axes.tick_params(axis="y", length=0)
         axes.set_ylim(len(arms) - 0.4, -0.6)

@@ -133,7 +133,8 @@ def certificate_table(certificates: pd.DataFrame) -> HtmlTable:
         cells = {}
         for row in rows_of(arm.rows):
             spent = Cell(f"{row.epsilon_spent:.4g}", row.epsilon_spent, note=f"{row.ratio:.1%}")
-            cells[row.epsilon] = Cell("no run") if np.isnan(row.epsilon_spent) else spent
+            known = "no run" if np.isnan(row.epsilon_spent) else "unknown"
+            cells[row.epsilon] = spent if np.isfinite(row.epsilon_spent) else Cell(known)
         answers = arm.rows["certified"].unique()
         facts = (
             arm.key[2],

@@ -11,7 +11,7 @@ import pandas as pd
 from marginalia.errors import InputError
 from marginalia.reporting.style import method_rank
 from marginalia.sweep.method import NON_PRIVATE
-from marginalia.sweep.records import verdicts
+from marginalia.sweep.records import VERDICTS, verdicts
 
 PANEL = ("experiment", "protocol", "dataset", "task", "target")
 ARM = ("method", "variant", "calibration", "relation")
@@ -64,8 +64,8 @@ def certificates(records: pd.DataFrame) -> pd.DataFrame:
     """Compare the privacy that each private setting was asked for with what its ledger certifies.
 
     A row for each setting has the keys without ``split`` and ``metric``, ``epsilon_spent`` (largest over the trials),
-    ``ratio`` = spent / asked, ``certified`` (``yes``, ``no``, or ``unknown`` where no run succeeded) and the ledger's
-    ``message``.
+    ``ratio`` = spent / asked, ``certified`` (the worst of the `verdicts`, or ``unknown`` where no run succeeded) and
+    the ledger's ``message``.
     """
     keys = [k for k in KEYS if k not in ("split", "metric")]
     private = records[records["calibration"] != NON_PRIVATE]
@@ -80,13 +80,18 @@ def certificates(records: pd.DataFrame) -> pd.DataFrame:
 
 
 def verdict(certified: pd.Series) -> str:
-    """Return what the ledgers of some runs say together: ``no`` if one does, else ``yes``; empty if none has a say."""
-    return next((word for word in ("no", "yes") if (certified == word).any()), "")
+    """Return what the ledgers of some runs say together: the worst of their `verdicts`; empty if none has a say."""
+    return next((word for word in VERDICTS if (certified == word).any()), "")
 
 
 def is_certified(frame: pd.DataFrame) -> pd.Series:
     """Return for each row whether the ledger of every run behind it certifies the budget."""
     return frame["certified"] == "yes"
+
+
+def lacks_certificate(frame: pd.DataFrame) -> pd.Series:
+    """Return for each row whether some run behind it succeeded without a certificate for every row of its data."""
+    return frame["certified"].isin(set(VERDICTS) - {"yes"})
 
 
 def failures(records: pd.DataFrame) -> pd.DataFrame:
