@@ -70,6 +70,7 @@ class Runner:
         self.sources = sources
         self.store = store
         self.timeout_seconds = timeout_seconds
+        self._catalogued = data.is_catalogued  # now: it imports a library, which a time limit must not interrupt
         self._rows: tuple[Any, dict[Any, tuple[Table, Table]]] | None = None
         self._searches: dict[Cell, TunedOnTest] = {}
 
@@ -170,7 +171,7 @@ class Runner:
 
     def _seed(self, cell: Cell) -> int | None:
         """Return the seed of the cell's noise; None for a user's own data, which only the system's noise protects."""
-        return cell.seed if self.data.is_catalogued else None
+        return cell.seed if self._catalogued else None
 
     def _split(self, cell: Cell, columns: tuple[str, ...] | None = None) -> tuple[Table, Table]:
         """Return training and test rows of the cell's trial.
