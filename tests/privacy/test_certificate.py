@@ -212,7 +212,7 @@ def test_one_page(table: Table) -> None:
     for i in range(50):
         ledger.append(GaussianEvent(1, 100 + i, f"number {i}"))
     lines = page(Certificate(ledger.summary()))
-    assert lines[-1] == "verdict       certified: (1, 1e-05)-DP for the teachers' rows only"
+    assert lines[-1] == "verdict       certified: (1, 1e-05)-DP; protects the teachers' rows"
     assert "and 31 other kinds" in "\n".join(lines)
 
 

@@ -458,7 +458,7 @@ def test_the_scope_qualifies_the_verdict() -> None:
     ledger = Ledger("replace_one", epsilon=1, delta=1e-5, scope="the teachers' rows")
     ledger.append(GaussianEvent(1, 10))
     assert ledger.certified
-    assert ledger.message == "protects the teachers' rows only"
+    assert ledger.message == "protects the teachers' rows"
 
 
 def test_randomness_and_arithmetic() -> None:

@@ -123,9 +123,8 @@ class BudgetedLearner(LinearLearner):
             inputs.append(PublicInput("number of features", rows.n_features, "declared"))
             if isinstance(self, LinearClassifier):
                 inputs.append(PublicInput("classes", [str(c) for c in self.classes_], "inferred"))
-        for name in ("n_public", "data_radius"):  # of some learners only
-            if getattr(self, name, None) is not None:
-                inputs.append(PublicInput(name, getattr(self, name), "declared"))
+        if (radius := getattr(self, "data_radius", None)) is not None:  # of adaptive margin
+            inputs.append(PublicInput("data_radius", float(radius), "declared"))
         if self.relation == Relation.REPLACE_ONE:
             n = rows.table.n_rows if isinstance(rows, TableRows) else len(rows.y)
             inputs.append(PublicInput("number of rows", n, "declared"))  # by the choice of this relation

@@ -122,7 +122,7 @@ def page(certificate: Certificate) -> list[str]:
         ("method", f"{content.get('method', 'unknown')}, by {content.get('software', 'unknown software')}"),
         ("parameters", _short(", ".join(f"{k}={v}" for k, v in content.get("parameters", {}).items()) or "none")),
         ("calibration", ledger.calibration),
-        ("protects", f"{ledger.scope or 'every row'}; neighbours: {neighbours[ledger.relation]}"),
+        ("protects", f"{ledger.scope.removeprefix('protects ') or 'every row'}; neighbours: {neighbours[ledger.relation]}"),
         ("delta", _shown(found.delta)),
         ("epsilon", f"requested {_shown(found.requested)}, stored {_shown(found.stored)}"),
         ("", f"recomputed {_shown(found.recomputed)}, by a second accountant {_shown(found.confirmed_at)}"),
@@ -135,7 +135,7 @@ def page(certificate: Certificate) -> list[str]:
     told = "; ".join(found.problems).removeprefix("not certified: ")
     good = f"certified: ({_shown(found.requested)}, {_shown(found.delta)})-DP"
     if ledger.scope:
-        good += f" for {ledger.scope} only"
+        good += f"; {ledger.message}"
     lines.append(("verdict", good if found.confirmed else f"NOT CERTIFIED: {told}"))
     return [f"{name:<12}  {text}" for name, text in lines]
 

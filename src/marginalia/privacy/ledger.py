@@ -165,7 +165,7 @@ class Ledger:
     @property
     def message(self) -> str:
         """Why nothing is certified, or for whose rows alone something is; else empty."""
-        return self._refusal or (f"protects {self.scope} only" if self.scope else "")
+        return self._refusal or (f"protects {self.scope.removeprefix('protects ')}" if self.scope else "")
 
     @property
     def _refusal(self) -> str:
