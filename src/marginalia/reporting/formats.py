@@ -20,7 +20,7 @@ def wide(aggregates: pd.DataFrame) -> pd.DataFrame:
     """Return the table a reader wants: a row for each arm, a column for each epsilon, ``∞`` for the non-private arms.
 
     A cell reads ``0.0697 ± 0.0009``, with ``(4/5)`` where trials are missing and ``†`` where the certificate exceeds
-    the requested epsilon; ``‡`` where it is its author's word, or protects some rows only.
+    the requested epsilon; ``‡`` where it is its author's word, or protects some rows only; ``°`` in ideal arithmetic.
     """
     lines = [
         {
@@ -55,7 +55,7 @@ def format_cell(row: Any) -> str:
         text = f"{row.mean:.{decimals}f} ± {row.stderr:.{decimals}f}"
     else:
         text = f"{row.mean:.4g}"
-    text += {"no": " †", "declared": " ‡", "part": " ‡"}.get(row.certified, "")
+    text += {"no": " †", "declared": " ‡", "part": " ‡", "ideal": " °"}.get(row.certified, "")
     return text if row.k == row.n_trials else f"{text} ({row.k}/{row.n_trials})"
 
 
@@ -117,7 +117,7 @@ def write_latex(frame: pd.DataFrame, path: str | os.PathLike[str], *, caption: s
 _LATEX = {
     "\\": r"\textbackslash{}", "_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "ε": r"$\varepsilon$", "δ": r"$\delta$",
-    "∞": r"$\infty$", "–": "--", "†": r"$^\dagger$", "‡": r"$^\ddagger$", "’": "'", "·": r"$\cdot$",
+    "∞": r"$\infty$", "–": "--", "†": r"$^\dagger$", "‡": r"$^\ddagger$", "’": "'", "·": r"$\cdot$", "°": r"$^\circ$",
     "≤": r"$\leq$", ">": r"$>$", "<": r"$<$",
 }  # fmt: skip
 

@@ -18,7 +18,7 @@ from marginalia.reporting import page
 from marginalia.reporting.figures import METRIC_NAMES, METRIC_TITLES
 from marginalia.reporting.formats import span
 from marginalia.reporting.tables import ARM, NON_PRIVATE
-from marginalia.sweep.records import HEADLINES
+from marginalia.sweep.records import CERTIFIED, HEADLINES
 
 # Tables with a section of their own.
 _SECTIONS = {"certificates": page.certificate_table, "failures": page.failure_table, "timings": page.timing_table}
@@ -128,7 +128,7 @@ def _facts(
             (f"{rows['k'].sum()} of {rows['n_trials'].sum()}", "values obtained"),
         ]
     if "certificates" in tables:
-        certified = tables["certificates"]["certified"] == "yes"
+        certified = tables["certificates"]["certified"].isin(CERTIFIED)
         facts.append((f"{certified.sum()} of {len(certified)}", "private settings certified"))
     return facts
 

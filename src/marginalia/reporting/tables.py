@@ -11,7 +11,7 @@ import pandas as pd
 from marginalia.errors import InputError
 from marginalia.reporting.style import method_rank
 from marginalia.sweep.method import NON_PRIVATE
-from marginalia.sweep.records import VERDICTS, verdicts
+from marginalia.sweep.records import CERTIFIED, VERDICTS, verdicts
 
 PANEL = ("experiment", "protocol", "dataset", "task", "target")
 ARM = ("method", "variant", "calibration", "relation")
@@ -86,12 +86,12 @@ def verdict(certified: pd.Series) -> str:
 
 def is_certified(frame: pd.DataFrame) -> pd.Series:
     """Return for each row whether the ledger of every run behind it certifies the budget."""
-    return frame["certified"] == "yes"
+    return frame["certified"].isin(CERTIFIED)
 
 
 def lacks_certificate(frame: pd.DataFrame) -> pd.Series:
     """Return for each row whether some run behind it succeeded without a certificate for every row of its data."""
-    return frame["certified"].isin(set(VERDICTS) - {"yes"})
+    return frame["certified"].isin(set(VERDICTS) - set(CERTIFIED))
 
 
 def failures(records: pd.DataFrame) -> pd.DataFrame:

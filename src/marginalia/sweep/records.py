@@ -160,7 +160,7 @@ def certificate(model: Any, delta: float, *, epsilon: float | None = None) -> tu
         return math.inf, f"not certified: {error}"
     if ledger.certified and epsilon is not None and spent > epsilon * (1 + TOLERANCE):
         return spent, f"not certified: requested epsilon {epsilon:g} at delta {delta:g}, spent {spent:.8g}"
-    return spent, ledger.message
+    return spent, ledger.message or (IDEAL if ledger.arithmetic == "ideal" else "")
 
 
 def declaration(*methods: Method) -> str:
@@ -170,14 +170,16 @@ def declaration(*methods: Method) -> str:
     return f"declared by its author: run `marginalia audit {own[0]}` on it" if own else ""
 
 
-VERDICTS = ("no", "declared", "part", "yes")  # from the worst
+IDEAL = "in ideal arithmetic: the proof is about real numbers, the code computes in floats"
+VERDICTS = ("no", "declared", "part", "ideal", "yes")  # from the worst
+CERTIFIED = ("ideal", "yes")  # for every row
 
 
 def verdicts(rows: pd.DataFrame) -> pd.Series:
     """Return the verdict of the ledger of each row's run.
 
-    ``yes``; ``part``: certified for some rows only; ``declared``: the word of the author of a method that no audit has
-    passed; ``no``; or empty without privacy or a result. Only ``yes`` is a certificate for every row.
+    ``yes``; ``ideal``: certified in ideal arithmetic; ``part``: certified for some rows only; ``declared``: the word of the author of a method that no audit has
+    passed; ``no``; or empty without privacy or a result. `CERTIFIED` are those with a certificate for every row.
     """
     silent = (rows["calibration"] == NON_PRIVATE) | (rows["status"] != "ok")
     return rows["message"].map(_verdict).astype(object).mask(silent, "")
@@ -186,5 +188,5 @@ def verdicts(rows: pd.DataFrame) -> pd.Series:
 def _verdict(message: str) -> str:
     if not message:
         return "yes"
-    starts = {"declared by": "declared", "protects": "part"}
+    starts = {"declared by": "declared", "protects": "part", "in ideal arithmetic": "ideal"}
     return next((word for start, word in starts.items() if message.startswith(start)), "no")
