@@ -1,10 +1,19 @@
+import math
+
 import numpy as np
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from learning_helpers import make_table
 
+from marginalia.data import Attribute, Domain, Table
 from marginalia.data.encoding import Encoder
-from marginalia.learning.rows import ArrayRows, TableRows, within_bounds
+from marginalia.errors import InputError
+from marginalia.learning.rows import MOST_ROWS, ArrayRows, TableRows, public_unit, within_bounds
+from marginalia.learning.ssp import _joint_sensitivity
+from marginalia.learning.statistics import statistic_sensitivities
+from marginalia.privacy.relation import Relation
 
 numbers = st.floats(-100, 100)
 
@@ -31,3 +40,114 @@ def test_statistics_of_both_kinds_of_rows_agree(table):
     assert of_table.feature_bound == 2.0  # four features
     assert np.linalg.norm(of_table.X, axis=1).max() <= of_table.feature_bound
     assert np.abs(of_table.X).max() <= of_table.coordinate_bound
+
+
+def whole(Z, unit):
+    """Z'Z of the rows rounded towards 0 to whole numbers of `unit`, in Python's integers."""
+    rows = [[int(v / unit) for v in row] for row in Z.tolist()]  # quotients by a power of two are exact
+    k = Z.shape[1]
+    return [[sum(row[i] * row[j] for row in rows) for j in range(k)] for i in range(k)]
+
+
+BOUNDS = st.one_of(st.floats(1e-3, 1e3), st.sampled_from([0.5, 1.0, 2.0, math.sqrt(14), np.nextafter(1.0, 0)]))
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 30), st.integers(1, 5), BOUNDS, BOUNDS)
+@settings(max_examples=60)
+def test_the_whole_gram_of_arrays_is_exact(seed, n, p, B, Y):
+    rng = np.random.default_rng(seed)
+    X = B * rng.standard_normal((n, p)) * 10 ** rng.uniform(-3, 2, (n, 1))
+    rows = within_bounds(X, 2 * Y * rng.standard_normal(n), feature_bound=B, target_bound=Y)
+    gram, unit = rows.whole_gram()
+    one = public_unit(n, B, Y)
+    assert unit == one**2
+    assert max(B, Y) / 2**15 < one <= max(B, Y) / 2**14
+    Z = np.column_stack([rows.X, rows.y])
+    assert gram.dtype == np.int64
+    assert gram.tolist() == whole(Z, one)
+    np.testing.assert_allclose(gram * unit, rows.gram, atol=2 * n * one * (B + Y))
+    order = rng.permutation(n)
+    assert ArrayRows(rows.X[order], rows.y[order], B, Y).whole_gram()[0].tolist() == gram.tolist()
+
+
+@pytest.mark.parametrize("layout", ["C", "F"])
+def test_sums_of_many_of_the_largest_rows_are_exact(layout):
+    """300,000 rows at the bound, all of the same sign: entries near 2^48."""
+    n = 300_000
+    X = np.full((n, 3), np.nextafter(2.0, 0), order=layout)
+    X[:, 1] *= -1
+    X[::7, 2] = 1 / 3
+    rows = ArrayRows(X, np.full(n, 1.0), feature_bound=2.0, target_bound=1.0)
+    gram, unit = rows.whole_gram()
+    Z = np.trunc(np.column_stack([X, rows.y]) / math.sqrt(unit)).astype(np.int64)
+    np.testing.assert_array_equal(gram, Z.T @ Z)
+
+
+def test_the_whole_gram_of_a_table_is_exact(table):
+    encoder = Encoder(table.domain, "pay", one_hot=["colour", "age"])
+    rows = TableRows(table, encoder, "linear")
+    gram, unit = rows.whole_gram()
+    assert unit == 2.0**-28
+    assert gram.tolist() == whole(np.column_stack([rows.X, rows.y]), 2.0**-14)
+
+
+def test_both_kinds_of_rows_have_the_same_whole_gram(table):
+    of_table = TableRows(table, Encoder(table.domain, "pay"), "linear")
+    of_array = ArrayRows(of_table.X, of_table.y, 1.0, 1.0)  # the unit follows from the bound
+    np.testing.assert_array_equal(of_table.whole_gram()[0], of_array.whole_gram()[0])
+
+
+def assert_moves_by_no_more(parts, B, Y, c):
+    """Of whole Z'Z of single records: one more, or one for another, moves what is released by what is declared."""
+    p = len(parts[0]) - 1
+    i, j = np.triu_indices(p)
+    xx = np.array([part[:p, :p].ravel() for part in parts])
+    xy = np.array([part[:p, p] for part in parts])
+    joint = np.array([np.concatenate([part[i, j], part[:p, p]]) for part in parts])
+    for relation in Relation:
+        apart = statistic_sensitivities(relation, B, Y)
+        for released, bound in ((xx, apart[0]), (xy, apart[1]), (joint, _joint_sensitivity(relation, B, Y, c))):
+            replaced = released[:, None] - released[None]
+            moved = np.linalg.norm(released if relation is Relation.ADD_REMOVE else replaced, axis=-1).max()
+            assert moved <= bound * (1 + 1e-14)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 4), BOUNDS, BOUNDS)
+@settings(max_examples=60)
+def test_a_record_of_an_array_moves_the_whole_gram_by_no_more_than_is_declared(seed, p, B, Y):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((40, p)) * 3 * B
+    X[:p] = 2 * B * np.eye(p)
+    y = np.where(rng.random(40) < 0.7, np.sign(rng.standard_normal(40)) * 2 * Y, Y * rng.uniform(-1, 1, 40))
+    rows, parts = within_bounds(X, y, feature_bound=B, target_bound=Y), []
+    for k in range(40):
+        gram, unit = ArrayRows(rows.X[k : k + 1], rows.y[k : k + 1], B, Y).whole_gram()
+        parts.append(gram * unit)
+    assert_moves_by_no_more(parts, B, Y, B)
+
+
+def test_a_record_of_a_table_moves_the_whole_gram_by_no_more_than_is_declared():
+    """Every record of a small domain."""
+    domain = Domain([Attribute("a", 3), Attribute("b", 5, "numeric"), Attribute("c", 2), Attribute("y", 6, "numeric")])
+    codes = np.stack([axis.ravel() for axis in np.indices(domain.sizes)], axis=1)
+    encoder, parts = Encoder(domain, "y"), []
+    for row in codes:
+        gram, unit = TableRows(Table(row[None], domain), encoder, "linear").whole_gram()
+        parts.append(gram * unit)
+    assert_moves_by_no_more(parts, encoder.norm_bound, 1.0, 1.0)
+
+
+def test_more_rows_than_sums_are_exact_for_are_refused():
+    assert public_unit(MOST_ROWS, 1.0) == 2.0**-14
+    with pytest.raises(InputError, match="take a sample"):
+        public_unit(MOST_ROWS + 1, 1.0)
+
+
+def test_a_table_keeps_one_gram_for_each_unit():
+    table = make_table(50)
+    encoder = Encoder(table.domain, "pay")
+    exact = encoder.gram(table)
+    TableRows(table, encoder, "linear").whole_gram()
+    assert encoder.gram(table) is exact
+    assert encoder.gram(table, 2.0**-14) is encoder.gram(table, 2.0**-14)
+    assert not np.array_equal(exact, encoder.gram(table, 2.0**-14) * 2.0**-28)
