@@ -10,8 +10,9 @@ from learning_helpers import make_table
 from marginalia.data import Attribute, Domain, Table
 from marginalia.data.encoding import Encoder
 from marginalia.errors import InputError
+from marginalia.learning.ada_ssp import AdaSSPRegressor
 from marginalia.learning.rows import MOST_ROWS, ArrayRows, TableRows, public_unit, within_bounds
-from marginalia.learning.ssp import _joint_sensitivity
+from marginalia.learning.ssp import SSPRegressor, _joint_sensitivity
 from marginalia.learning.statistics import statistic_sensitivities
 from marginalia.privacy.relation import Relation
 
@@ -42,10 +43,11 @@ def test_statistics_of_both_kinds_of_rows_agree(table):
     assert np.abs(of_table.X).max() <= of_table.coordinate_bound
 
 
-def whole(Z, unit):
-    """Z'Z of the rows rounded towards 0 to whole numbers of `unit`, in Python's integers."""
-    rows = [[int(v / unit) for v in row] for row in Z.tolist()]  # quotients by a power of two are exact
-    k = Z.shape[1]
+def whole(X, y, x_unit, y_unit):
+    """Z'Z of the rows rounded towards 0 to whole numbers of the units, in Python's integers."""
+    # Quotients by a power of two are exact.
+    rows = [[int(v / x_unit) for v in x] + [int(t / y_unit)] for x, t in zip(X.tolist(), y.tolist(), strict=True)]
+    k = X.shape[1] + 1
     return [[sum(row[i] * row[j] for row in rows) for j in range(k)] for i in range(k)]
 
 
@@ -58,14 +60,17 @@ def test_the_whole_gram_of_arrays_is_exact(seed, n, p, B, Y):
     rng = np.random.default_rng(seed)
     X = B * rng.standard_normal((n, p)) * 10 ** rng.uniform(-3, 2, (n, 1))
     rows = within_bounds(X, 2 * Y * rng.standard_normal(n), feature_bound=B, target_bound=Y)
-    gram, unit = rows.whole_gram()
-    one = public_unit(n, B, Y)
-    assert unit == one**2
-    assert max(B, Y) / 2**15 < one <= max(B, Y) / 2**14
-    Z = np.column_stack([rows.X, rows.y])
+    gram, x_unit, y_unit = rows.whole_gram()
+    assert B / 2**15 < x_unit <= B / 2**14
+    assert Y / 2**15 < y_unit <= Y / 2**14
     assert gram.dtype == np.int64
-    assert gram.tolist() == whole(Z, one)
-    np.testing.assert_allclose(gram * unit, rows.gram, atol=2 * n * one * (B + Y))
+    assert gram.tolist() == whole(rows.X, rows.y, x_unit, y_unit)
+    units = np.append(np.full(p, x_unit), y_unit)
+    np.testing.assert_allclose(gram * np.outer(units, units), rows.gram, atol=n * max(B, Y) ** 2 / 2**13)
+    together, x_near, y_near = rows.whole_gram(most_apart=4.0)
+    assert max(x_near, y_near) <= 4 * min(x_near, y_near)
+    assert max(x_near, y_near) == max(x_unit, y_unit)
+    assert together.tolist() == whole(rows.X, rows.y, x_near, y_near)
     order = rng.permutation(n)
     assert ArrayRows(rows.X[order], rows.y[order], B, Y).whole_gram()[0].tolist() == gram.tolist()
 
@@ -78,17 +83,17 @@ def test_sums_of_many_of_the_largest_rows_are_exact(layout):
     X[:, 1] *= -1
     X[::7, 2] = 1 / 3
     rows = ArrayRows(X, np.full(n, 1.0), feature_bound=2.0, target_bound=1.0)
-    gram, unit = rows.whole_gram()
-    Z = np.trunc(np.column_stack([X, rows.y]) / math.sqrt(unit)).astype(np.int64)
+    gram, x_unit, y_unit = rows.whole_gram()
+    Z = np.trunc(np.column_stack([X / x_unit, rows.y / y_unit])).astype(np.int64)
     np.testing.assert_array_equal(gram, Z.T @ Z)
 
 
 def test_the_whole_gram_of_a_table_is_exact(table):
     encoder = Encoder(table.domain, "pay", one_hot=["colour", "age"])
     rows = TableRows(table, encoder, "linear")
-    gram, unit = rows.whole_gram()
-    assert unit == 2.0**-28
-    assert gram.tolist() == whole(np.column_stack([rows.X, rows.y]), 2.0**-14)
+    gram, *units = rows.whole_gram()
+    assert units == [2.0**-14] * 2
+    assert gram.tolist() == whole(rows.X, rows.y, *units)
 
 
 def test_both_kinds_of_rows_have_the_same_whole_gram(table):
@@ -121,8 +126,9 @@ def test_a_record_of_an_array_moves_the_whole_gram_by_no_more_than_is_declared(s
     y = np.where(rng.random(40) < 0.7, np.sign(rng.standard_normal(40)) * 2 * Y, Y * rng.uniform(-1, 1, 40))
     rows, parts = within_bounds(X, y, feature_bound=B, target_bound=Y), []
     for k in range(40):
-        gram, unit = ArrayRows(rows.X[k : k + 1], rows.y[k : k + 1], B, Y).whole_gram()
-        parts.append(gram * unit)
+        gram, x_unit, y_unit = ArrayRows(rows.X[k : k + 1], rows.y[k : k + 1], B, Y).whole_gram()
+        units = np.append(np.full(p, x_unit), y_unit)
+        parts.append(gram * np.outer(units, units))
     assert_moves_by_no_more(parts, B, Y, B)
 
 
@@ -132,8 +138,8 @@ def test_a_record_of_a_table_moves_the_whole_gram_by_no_more_than_is_declared():
     codes = np.stack([axis.ravel() for axis in np.indices(domain.sizes)], axis=1)
     encoder, parts = Encoder(domain, "y"), []
     for row in codes:
-        gram, unit = TableRows(Table(row[None], domain), encoder, "linear").whole_gram()
-        parts.append(gram * unit)
+        gram, unit, _ = TableRows(Table(row[None], domain), encoder, "linear").whole_gram()
+        parts.append(gram * unit**2)
     assert_moves_by_no_more(parts, encoder.norm_bound, 1.0, 1.0)
 
 
@@ -151,3 +157,16 @@ def test_a_table_keeps_one_gram_for_each_unit():
     assert encoder.gram(table) is exact
     assert encoder.gram(table, 2.0**-14) is encoder.gram(table, 2.0**-14)
     assert not np.array_equal(exact, encoder.gram(table, 2.0**-14) * 2.0**-28)
+
+
+@pytest.mark.parametrize("learner", [SSPRegressor, AdaSSPRegressor])
+@pytest.mark.parametrize(("B", "Y"), [(1.0, 1.0), (1.0, 300.0), (300.0, 1.0), (1.0, 1e5), (1e5, 1.0)])
+def test_bounds_of_other_sizes_round_neither_rows_nor_targets_away(learner, B, Y):
+    """Units follow from each bound; in one release they may be 2^9 apart: beyond, noise drowns the smaller anyway."""
+    rng = np.random.default_rng(0)
+    X = B * rng.uniform(-0.5, 0.5, (2000, 3))
+    y = Y * (X / B @ [1.0, -0.5, 0.25])
+    given = {"epsilon": 1e9, "feature_bound": B, "target_bound": Y, "random_state": 0}
+    fitted = learner(**given).fit(X, y).coef_ * B / Y
+    joint = learner is SSPRegressor and max(B, Y) / min(B, Y) > 2**9
+    np.testing.assert_allclose(fitted, [1.0, -0.5, 0.25], atol=0.03 if joint else 1e-3)

@@ -81,8 +81,8 @@ class AdaSSPRegressor(PrivateLearner, LinearRegressor):
             ceiling = 3 * math.sqrt(d * L * math.log(2 * d**2 / _RHO)) * B**2 / self.epsilon
 
         def smallest_eigenvalue() -> int:
-            gram, whole = rows.whole_gram()
-            return round(max(0.0, float(np.linalg.eigvalsh(gram[:d, :d].astype(float))[0])) * (whole / unit))
+            gram, x_unit, _ = rows.whole_gram()
+            return round(max(0.0, float(np.linalg.eigvalsh(gram[:d, :d].astype(float))[0])) * (x_unit**2 / unit))
 
         noisy = gaussian(
             smallest_eigenvalue, unit=unit, sensitivity=B**2 + slack, sigma=eig, ledger=ledger, randomness=randomness,

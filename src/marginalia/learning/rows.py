@@ -70,10 +70,10 @@ class TableRows:
         """Z'Z of shape (p+1, p+1), Z = [X, y]."""
         return self.encoder.gram(self.table)
 
-    def whole_gram(self) -> tuple[Integers, float]:
-        """Return Z'Z of the rounded rows in whole numbers, and their unit."""
-        unit = public_unit(self.table.n_rows, self.coordinate_bound, self.target_bound)
-        return self.encoder.gram(self.table, unit).astype(np.int64), unit**2
+    def whole_gram(self, most_apart: float = math.inf) -> tuple[Integers, float, float]:
+        """Return Z'Z of the rounded rows in whole numbers, and the units of X and y; see `ArrayRows.whole_gram`."""
+        unit = public_unit(self.table.n_rows, self.coordinate_bound)
+        return self.encoder.gram(self.table, unit).astype(np.int64), unit, unit
 
 
 @dataclass(frozen=True)
@@ -106,27 +106,32 @@ class ArrayRows:
         Z = np.column_stack([self.X, self.y])
         return Z.T @ Z
 
-    def whole_gram(self) -> tuple[Integers, float]:
-        """Return Z'Z of the rounded rows in whole numbers, and their unit."""
-        unit = public_unit(len(self.X), self.coordinate_bound, self.target_bound)
-        Z = np.trunc(np.column_stack([self.X, self.y]) / unit)
-        return (Z.T @ Z).astype(np.int64), unit**2
+    def whole_gram(self, most_apart: float = math.inf) -> tuple[Integers, float, float]:
+        """Return Z'Z of the rounded rows in whole numbers, and the units of X and y.
+
+        X'X is in units of the square of the first, X'y of the product. `most_apart`, a power of two: how many times
+        the smaller unit the larger one may be; the smaller is raised where it would be more.
+        """
+        x, y = (public_unit(len(self.X), bound) for bound in (self.coordinate_bound, self.target_bound))
+        x, y = max(x, y / most_apart), max(y, x / most_apart)
+        Z = np.trunc(np.column_stack([self.X / x, self.y / y]))
+        return (Z.T @ Z).astype(np.int64), x, y
 
 
 Rows = TableRows | ArrayRows
 
 
-def public_unit(n_rows: int, *bounds: float) -> float:
-    """Return the power of two of which numbers up to the largest of `bounds` are less than 2^15.
+def public_unit(n_rows: int, bound: float) -> float:
+    """Return the power of two of which numbers up to `bound` are less than 2^15.
 
     InputError for a table of more than 2^23 rows, whose sums would not be exact.
 
-    >>> public_unit(1000, 1.0, 0.5) == 2.0**-14
+    >>> public_unit(1000, 1.0) == 2.0**-14
     True
     """
     if n_rows > MOST_ROWS:
         raise InputError(f"the table has more than {MOST_ROWS} rows: their sums would not be exact; take a sample")
-    return math.ldexp(1.0, math.frexp(max(bounds))[1] - _BITS)
+    return math.ldexp(1.0, math.frexp(bound)[1] - _BITS)
 
 
 def within_bounds(X: Array, y: Array, *, feature_bound: float, target_bound: float) -> ArrayRows:

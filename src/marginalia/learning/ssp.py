@@ -20,6 +20,8 @@ from marginalia.privacy.mechanisms.additive import gaussian
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 
+_MOST_APART = 2.0**9  # the units of X and y: sums below 2^53 then stay below 2^63 in a common unit
+
 
 def _joint_sensitivity(relation: Relation, B: float, Y: float, coordinate_bound: float) -> float:
     """Return the L2 sensitivity of (X'X with each off-diagonal entry once, X'y) taken together.
@@ -53,11 +55,20 @@ class _SSP(PrivateLearner):
         S = _joint_sensitivity(ledger.relation, rows.feature_bound, rows.target_bound, rows.coordinate_bound)
         sigma = gaussian_sigma(self.epsilon, self.delta, sensitivity=S)
 
-        gram, unit = rows.whole_gram()
+        gram, x_unit, y_unit = rows.whole_gram(most_apart=_MOST_APART)
+        unit = min(x_unit, y_unit)
         upper = np.triu(gram)  # each entry once; the entries set to 0 tell nothing
+        upper[:p, :p] *= round(x_unit / unit)
+        upper[:p, p] *= round(y_unit / unit)
         upper[p, p] = 0
         noisy = gaussian(
-            upper, unit=unit, sensitivity=S, sigma=sigma, ledger=ledger, randomness=randomness, label="X'X, X'y"
+            upper,
+            unit=x_unit * unit,
+            sensitivity=S,
+            sigma=sigma,
+            ledger=ledger,
+            randomness=randomness,
+            label="X'X, X'y",
         )
         noisy = mirrored(noisy)
         return least_squares(noisy[:p, :p], noisy[:p, p], ridge=_noise_norm(p) * sigma)

@@ -40,10 +40,10 @@ def release_apart(
     """
     p = rows.n_features
     xx, xy = statistic_sensitivities(ledger.relation, rows.feature_bound, rows.target_bound)
-    gram, unit = rows.whole_gram()
-    release = partial(gaussian, unit=unit, ledger=ledger, randomness=randomness)
-    noisy = mirrored(release(gram[:p, :p], sensitivity=xx, sigma=sigma_xx, label="X'X"))
-    return noisy, release(gram[:p, p], sensitivity=xy, sigma=sigma_xy, label="X'y")
+    gram, x_unit, y_unit = rows.whole_gram()
+    release = partial(gaussian, ledger=ledger, randomness=randomness)
+    noisy = mirrored(release(gram[:p, :p], unit=x_unit**2, sensitivity=xx, sigma=sigma_xx, label="X'X"))
+    return noisy, release(gram[:p, p], unit=x_unit * y_unit, sensitivity=xy, sigma=sigma_xy, label="X'y")
 
 
 def mirrored(square: Array) -> Array:
