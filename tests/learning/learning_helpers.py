@@ -7,8 +7,8 @@ from marginalia.data import Attribute, Domain, Table
 from marginalia.privacy.ledger import Ledger
 
 
-def mean_score(model, data, target, seeds):
-    """Mean test MSE (regressor) or AUC (classifier) over noise seeds."""
+def scores_of(model, data, target, seeds):
+    """Test MSE (regressor) or AUC (classifier) for each noise seed."""
     scores = []
     for seed in seeds:
         model.set_params(random_state=seed).fit(data.train, target)
@@ -16,7 +16,18 @@ def mean_score(model, data, target, seeds):
             scores.append(roc_auc_score(data.test.column(target), model.decision_function(data.test)))
         else:
             scores.append(np.mean((model.predict(data.test) - model.encoder_.target_values(data.test)) ** 2))
-    return np.mean(scores)
+    return np.array(scores)
+
+
+def assert_reference_mean(scores, mean, n_reference, digits=5e-5):
+    """Assert that `mean`, of `n_reference` runs of a reference, and that of `scores` differ by chance alone.
+
+    Five standard errors of the difference, by the deviation of at least 20 scores: false alarm below 1e-4 for each
+    mean, and for one choice of seeds always the same answer.
+    """
+    assert len(scores) >= 20
+    error = np.std(scores, ddof=1) * np.sqrt(1 / len(scores) + 1 / n_reference)
+    assert abs(np.mean(scores) - mean) <= 5 * error + digits, (np.mean(scores), mean, error)
 
 
 def make_table(n: int = 400, seed: int = 0) -> Table:

@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from learning_helpers import mean_score
+from learning_helpers import assert_reference_mean, scores_of
 from scipy.optimize import minimize
 
 from marginalia.data.encoding import Encoder
@@ -163,14 +163,12 @@ def assert_golden(data, task, calibration, epsilons):
     for epsilon in epsilons:
         model = ObjectivePerturbationClassifier(epsilon=epsilon, calibration=calibration, one_hot=data.one_hot)
         expected = GOLDEN[task][calibration][epsilon]
-        scores = [mean_score(model, data, task[1], [seed]) for seed in range(2000, 2020)]
-        error = math.sqrt(2) * np.std(scores, ddof=1) / math.sqrt(20)  # of the difference of two means of 20
-        assert np.mean(scores) == pytest.approx(expected, abs=4.5 * error)
+        assert_reference_mean(scores_of(model, data, task[1], range(20)), expected, 20, digits=1.1e-5)
 
 
 @pytest.mark.parametrize(("calibration", "epsilon"), [("published", 1), ("tight", 0.1)])
 def test_golden_auc(released, calibration, epsilon):
-    """Means of 20 fits against 20 of the reference with other noise: a false alarm in 4,000 (t law)."""
+    """Means over 20 noise seeds against those of the reference."""
     assert_golden(released("adult"), ("adult", "income>50K"), calibration, [epsilon])
 
 

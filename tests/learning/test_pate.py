@@ -114,11 +114,12 @@ def test_without_noise_the_student_learns_the_majority(calibration):
     X, y = model.encoder_.transform(table), table.column("rich")
     order = Randomness(3).generator.permutation(600)
     public, parts = X[order[:50]], np.split(order[50 : 50 + 7 * 78], 7)
-    oracle = LogisticRegression(max_iter=10_000, tol=1e-8)  # by L-BFGS
+    oracle = LogisticRegression(solver="newton-cg", max_iter=10_000, tol=1e-10)
     votes = sum(oracle.fit(X[part], y[part]).predict(public) for part in parts)
     student = oracle.fit(public, votes > 3.5)
-    np.testing.assert_allclose(model.coef_, student.coef_[0], rtol=1e-3)
-    assert model.intercept_ == pytest.approx(student.intercept_[0], rel=1e-3)
+    # The student stops at scikit-learn's default tolerance.
+    np.testing.assert_allclose(model.coef_, student.coef_[0], rtol=5e-4)
+    assert model.intercept_ == pytest.approx(student.intercept_[0], rel=5e-4)
 
 
 def test_a_class_without_votes_can_still_win():

@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 from marginalia.data import Attribute, Domain, Table
 from marginalia.errors import InputError
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.randomness import Randomness
 from marginalia.synthesis import ChebyshevMomentMatching
 from marginalia.synthesis.base import Synthesizer
 from marginalia.synthesis.chebyshev.axes import Axis

@@ -80,7 +80,8 @@ def test_marginals_are_those_of_the_weighted_rows():
 def test_noise_is_as_calibrated_and_pure():
     model = ReducedSpaceLP(epsilon=1.0, random_state=0).fit(table(1000, 20))
     (event,) = model.ledger_.events
-    assert event.scale == pytest.approx(0.22)
+    assert (event.sensitivity, event.scale) == (220, pytest.approx(220))  # of sums; averages have a thousandth
+    assert model.scale_ == pytest.approx(0.22)
     assert model.ledger_.epsilon(0.0) == pytest.approx(1.0)
     slack = ReducedSpaceLP(
         epsilon=1.0, family="monomials", calibration="published", solution="lp", n_points=500, random_state=0
