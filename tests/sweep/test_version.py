@@ -58,7 +58,7 @@ def test_a_method_reruns_itself_alone(changed_by):
 
 
 def test_a_synthesizer_reruns_itself_and_what_stands_on_it(changed_by):
-    changed = changed_by("synthesis/independent.py", "import numpy as np\n", "import numpy as np\n\nMORE = 1\n")
+    changed = changed_by("synthesis/independent.py", "\n\nclass Ind", "\n\nMORE = 1\n\n\nclass Ind")
     assert changed == {"independent"}
     changed = changed_by("synthesis/aim.py", "import numpy as np\n", "import numpy as np\n\nMORE = 1\n")
     assert {"aim", "dd_ssp", "aim_synth"} <= changed
