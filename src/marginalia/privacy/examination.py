@@ -118,11 +118,12 @@ def page(certificate: Certificate) -> list[str]:
     """
     content, ledger, found = certificate.content, certificate.ledger, examine(certificate)
     neighbours = {"add_remove": "one row more or less", "replace_one": "one row replaced, their number public"}
+    whose = ledger.scope.removeprefix("protects ") or "every row"
     lines = [
         ("method", f"{content.get('method', 'unknown')}, by {content.get('software', 'unknown software')}"),
         ("parameters", _short(", ".join(f"{k}={v}" for k, v in content.get("parameters", {}).items()) or "none")),
         ("calibration", ledger.calibration),
-        ("protects", f"{ledger.scope.removeprefix('protects ') or 'every row'}; neighbours: {neighbours[ledger.relation]}"),
+        ("protects", f"{whose}; neighbours: {neighbours[ledger.relation]}"),
         ("delta", _shown(found.delta)),
         ("epsilon", f"requested {_shown(found.requested)}, stored {_shown(found.stored)}"),
         ("", f"recomputed {_shown(found.recomputed)}, by a second accountant {_shown(found.confirmed_at)}"),
