@@ -13,7 +13,7 @@ from marginalia.data.files import write_text
 from marginalia.sweep.method import Arm
 from marginalia.sweep.protocols import Task
 from marginalia.sweep.records import ResultRecord
-from marginalia.sweep.seeds import seed_of
+from marginalia.sweep.seeds import wide_seed_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Cell:
     @property
     def seed(self) -> int:
         """Seed of the fit's noise: one for each cell, for the difference of two fits on the same noise is exact."""
-        return seed_of(self.root_seed, json.dumps(asdict(self), sort_keys=True, default=str))
+        return wide_seed_of(self.root_seed, json.dumps(asdict(self), sort_keys=True, default=str))
 
     def key(self, data_digest: str, version: str) -> str:
         """Return the name under which the result is stored: a hash of the cell, its data and the code behind it."""

@@ -70,7 +70,10 @@ def fit(
 def _build(method: Method, arm: Arm, budget: Budget, task: Task | None) -> Any:
     """Return the unfitted model; of what is offered a class gets what it takes."""
     cls = method.load(task.task if task else "")
-    offered: dict[str, Any] = {"random_state": budget.random_state}
+    seed = budget.random_state
+    if seed is not None and not cls.__module__.startswith("marginalia."):
+        seed %= 2**32  # an own class may hand it to scikit-learn, which takes no more
+    offered: dict[str, Any] = {"random_state": seed}
     if arm.is_private:
         offered |= {"epsilon": budget.epsilon, "delta": budget.delta, "relation": budget.relation}
         offered |= {"calibration": arm.calibration, "variant": arm.variant}

@@ -140,7 +140,7 @@ class Runner:
         train, test = self._split(cell, task.columns(self.data.table.domain.names))
         if cell.arm.tuned_on_test:
             tuned = self._tuned(cell, task, train, test)
-            model, proof = tuned.fit(cell, train), (tuned.epsilon_charged, tuned.message)
+            model, proof = tuned.fit(cell, train, self._seed(cell)), (tuned.epsilon_charged, tuned.message)
         else:
             source = self._source(cell) if cell.arm.source else None
             model = fit(cell.arm, self.registry, self._budget(cell), train, task, source)
@@ -198,7 +198,7 @@ class Runner:
 
         key = replace(cell, trial=SEARCH)
         if key not in self._searches:
-            self._searches[key] = search(key, task, train, test)
+            self._searches[key] = search(key, task, train, test, self._seed(key))
         return self._searches[key]
 
     def _fit_synthesizer(self, cell: Cell, train: Table) -> Any:

@@ -2,6 +2,7 @@
 
 import hashlib
 
+import numpy as np
 from numpy.random import SeedSequence
 
 
@@ -26,3 +27,8 @@ def seed_sequence(root: int, *keys: str | int | float) -> SeedSequence:
 def seed_of(root: int, *keys: str | int | float) -> int:
     """Return one integer below 2**32 drawn from `seed_sequence`, to write down and pass as ``random_state``."""
     return int(seed_sequence(root, *keys).generate_state(1)[0])
+
+
+def wide_seed_of(root: int, *keys: str | int | float) -> int:
+    """Return one integer below 2**63: no two of a million keys meet (chance 1e-7; below 2**32 they would)."""
+    return int(seed_sequence(root, *keys).generate_state(1, np.uint64)[0] >> np.uint64(1))

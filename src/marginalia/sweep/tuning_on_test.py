@@ -44,8 +44,8 @@ class TunedOnTest:
     epsilon_charged: float
     message: str
 
-    def fit(self, cell: Cell, train: Table) -> Any:
-        """Return the winner trained once more, with the seed of `cell` and the budget of a single run."""
+    def fit(self, cell: Cell, train: Table, seed: int | None) -> Any:
+        """Return the winner trained once more, with the budget of a single run."""
         cls: Any = DPSGDRegressor if self.task.task == "linear" else DPSGDClassifier
         model = cls(
             epsilon=cell.epsilon,
@@ -57,12 +57,14 @@ class TunedOnTest:
             clip=self.winner.clip,
             learning_rate=self.winner.learning_rate,
             one_hot=self.task.one_hot,
-            random_state=cell.seed,
+            random_state=seed,
         )
         return model.fit(train, self.task.target)
 
 
-def search(cell: Cell, task: Task, train: Table, test: Table, grid: tuple[Setting, ...] = GRID) -> TunedOnTest:
+def search(
+    cell: Cell, task: Task, train: Table, test: Table, seed: int | None, grid: tuple[Setting, ...] = GRID
+) -> TunedOnTest:
     """Run the grid once on `train` and choose by `test`.
 
     Parameters
@@ -71,6 +73,8 @@ def search(cell: Cell, task: Task, train: Table, test: Table, grid: tuple[Settin
         With `SEARCH` for its trial.
     task : Task
     train, test : Table
+    seed : int or None
+        Of the noise.
     grid : tuple of Setting
     """
     encoder = Encoder(train.domain, task.target, one_hot=task.one_hot)
@@ -88,7 +92,7 @@ def search(cell: Cell, task: Task, train: Table, test: Table, grid: tuple[Settin
         score,
         epsilon=cell.epsilon,
         delta=cell.delta,
-        randomness=Randomness(cell.seed),
+        randomness=Randomness(seed),
         grid=grid,
         n_trials=0,
         relation=Relation(cell.relation),
