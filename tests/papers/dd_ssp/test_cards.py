@@ -62,7 +62,8 @@ CERTIFIED = {  # worked out by hand: at nominal epsilon .05 and 1
     ("AdaSSP, code's constants", "add_remove"): (0.0273, 0.7265),
     ("AdaSSP, paper's constants", "replace_one"): (0.0336, 0.8930),
     ("AdaSSP, code's constants", "replace_one"): (0.0377, 1.0010),
-    ("ObjPert", "add_remove"): (0.0309, 0.5869),
+    # The minimiser, and on top a thousandth of epsilon for what hides how far it was computed.
+    ("ObjPert", "add_remove"): (0.0309 + 0.05e-3, 0.5869 + 1e-3),
     ("SSP of section 2.2, one release", "add_remove"): (0.0414, 1.0982),
     ("SSP of section 2.2, both releases", "add_remove"): (0.0607, 1.6103),
     ("Gaussian mechanism of definition 2.4", "add_remove"): (0.0282, 0.7510),
