@@ -1,0 +1,206 @@
+"""Made-up data for audits: public frames, rows at the extremes of their domain, neighbours and unrelated tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.data.domain import Attribute, Domain, StructuralZeros
+from marginalia.data.table import Table
+
+Generator = np.random.Generator
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What is public of made-up data: a domain, or the shape and bounds of arrays.
+
+    Attributes
+    ----------
+    name : str
+    domain : Domain or None
+        None for arrays.
+    targets : dict of task to attribute
+    one_hot : tuple of str or None
+    n_features : int
+        Arrays only.
+    target_bound : float
+        Arrays only; the bound of rows' norms is 1.
+    """
+
+    name: str
+    domain: Domain | None = None
+    targets: tuple[tuple[str, str], ...] = ()
+    one_hot: tuple[str, ...] | None = None
+    n_features: int = 0
+    target_bound: float = 1.0
+
+    def target(self, task: str) -> str:
+        """Return the target of a task; empty for a synthesizer, and for arrays."""
+        return dict(self.targets).get(task, "")
+
+
+@dataclass(frozen=True)
+class Made:
+    """A made-up data set: a table, or arrays; rows that two of them share have the same number in `ids`."""
+
+    frame: Frame
+    task: str  # empty for a synthesizer
+    codes: NDArray[Any]  # (n, d) of a table; (n, p + 1) of arrays, the target last
+    ids: NDArray[np.int64]
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(self.codes)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Attributes of the table."""
+        return self.frame.domain.names if self.frame.domain is not None else ()
+
+    @property
+    def table(self) -> Table:
+        """The table."""
+        assert self.frame.domain is not None
+        return Table(self.codes.reshape(-1, len(self.frame.domain)), self.frame.domain)
+
+    @property
+    def arrays(self) -> tuple[NDArray[np.float64], NDArray[Any]]:
+        """Features and targets."""
+        y = self.codes[:, -1]
+        return self.codes[:, :-1], np.where(y > 0, 1, -1) if self.task == "logistic" else y
+
+    def fixed_rows(self) -> Any:
+        """Return rows to predict that depend on the frame alone."""
+        return of_frame(self.frame, self.task, 12, np.random.default_rng(0)).rows()
+
+    def rows(self) -> Any:
+        """Return the rows without the target of arrays, as `predict` takes them."""
+        return self.table if self.frame.domain is not None else self.arrays[0]
+
+    def without(self, at: int) -> Made:
+        """Return it without one row."""
+        return replace(self, codes=np.delete(self.codes, at, axis=0), ids=np.delete(self.ids, at))
+
+    def replaced(self, at: int, record: NDArray[Any]) -> Made:
+        """Return it with another record in place of one row."""
+        codes = self.codes.copy()
+        codes[at] = record
+        return replace(self, codes=codes)
+
+
+def _numeric(name: str, size: int) -> Attribute:
+    return Attribute(name, size, "numeric")
+
+
+_TARGETS = (("linear", "b"), ("logistic", "y"))
+MIXED = Frame(
+    "mixed",
+    Domain([Attribute("a", 2), _numeric("b", 4), Attribute("c", 3), Attribute("y", 2)]),
+    _TARGETS,
+)
+MANY = Frame(
+    "many values",
+    Domain([_numeric("a", 17), _numeric("b", 2), Attribute("c", 6), Attribute("y", 2)]),
+    (("linear", "a"), ("logistic", "y")),
+    one_hot=("c",),
+)
+ZEROS = Frame(
+    "structural zeros",
+    Domain(
+        [Attribute("a", 3), _numeric("b", 5), Attribute("c", 2)],
+        structural_zeros=[StructuralZeros(("a", "c"), ((0, 1), (2, 0)))],
+    ),
+)
+BOOLEAN = Frame("Boolean", Domain.from_sizes({"a": 2, "b": 2, "c": 2, "y": 2}), _TARGETS)
+BOOLEAN_6 = Frame("six Boolean", Domain.from_sizes({**dict.fromkeys("abcdf", 2), "y": 2}), _TARGETS)
+ORDERED = Frame("ordered", Domain([_numeric("a", 9), _numeric("b", 4), Attribute("y", 2)]), _TARGETS)
+LINE = Frame("one column", Domain([_numeric("a", 40)]))
+ARRAYS = Frame("arrays", n_features=3)
+ARRAYS_3 = Frame("arrays, |y| <= 3", n_features=2, target_bound=3.0)
+
+
+def of_frame(frame: Frame, task: str, n: int, rng: Generator, style: str = "mixed") -> Made:
+    """Return `n` rows.
+
+    Parameters
+    ----------
+    style : {"mixed", "rare", "constant", "one class", "duplicates"}
+        Each attribute by a law of its own; all but a few rows alike; one column constant; one target only; a few
+        records many times.
+    """
+    ids = np.arange(n)
+    if frame.domain is None:
+        return Made(frame, task, _array_rows(frame, task, n, rng), ids)
+    domain = frame.domain
+    peaked = 0.15 if style == "rare" else 0.8
+    columns = [rng.choice(a.size, n, p=rng.dirichlet(np.full(a.size, peaked))) for a in domain]
+    if style == "constant":
+        at = int(rng.integers(len(domain)))
+        columns[at] = np.full(n, int(rng.integers(domain.sizes[at])))
+    codes = np.column_stack(columns)
+    if style == "duplicates":
+        codes = codes[rng.integers(0, 1 + n // 8, n)]
+    codes = np.array([possible(domain, row) for row in codes]).reshape(n, len(domain))
+    if style == "one class" and frame.target(task):
+        codes[:, domain.index(frame.target(task))] = 1
+    return Made(frame, task, codes, ids)
+
+
+def _array_rows(frame: Frame, task: str, n: int, rng: Generator) -> NDArray[np.float64]:
+    """Return rows some of which are longer than their bound, and both classes."""
+    X = rng.standard_normal((n, frame.n_features))
+    X *= (rng.choice([0.3, 1.0, 2.5], n) / np.linalg.norm(X, axis=1))[:, None]
+    y = frame.target_bound * rng.uniform(-1.2, 1.2, n)
+    y[:2] = frame.target_bound, -frame.target_bound
+    return np.column_stack([X, y])
+
+
+def possible(domain: Domain, row: NDArray[np.integer]) -> NDArray[np.integer]:
+    """Return the row, changed where it has a combination that the domain declares impossible."""
+    row = np.array(row)
+    for zeros in domain.structural_zeros:
+        at = [domain.index(name) for name in zeros.attributes]
+        while tuple(int(c) for c in row[at]) in zeros.cells:
+            row[at[0]] = (row[at[0]] + 1) % domain.sizes[at[0]]
+    return row
+
+
+def records(made: Made, count: int, rng: Generator) -> list[NDArray[Any]]:
+    """Return records with which to replace one row: extremes, the row with its target flipped, duplicates, any."""
+    frame = made.frame
+    if frame.domain is None:
+        return list(_array_records(frame, count))
+    sizes = np.array(frame.domain.sizes)
+    first = np.zeros(len(sizes), dtype=int)
+    last = sizes - 1
+    chosen = [first, last]
+    if (target := frame.target(made.task)) and len(sizes) > 1:
+        at = frame.domain.index(target)
+        chosen += [np.where(np.arange(len(sizes)) == at, last - first, row) for row in (first,)]
+        chosen += [np.where(np.arange(len(sizes)) == at, 0, last)]
+    while len(chosen) < count:
+        extreme = np.where(rng.random(len(sizes)) < 0.5, 0, last)
+        chosen.append(extreme if rng.random() < 0.6 else np.array([rng.integers(s) for s in sizes]))
+    start = int(rng.integers(2)) if count < 4 else 0
+    pairs = [*chosen[2 * start :], *chosen[: 2 * start]]
+    return [possible(frame.domain, row) for row in pairs[: max(2, count)]]
+
+
+def _array_records(frame: Frame, count: int) -> Iterator[NDArray[np.float64]]:
+    """Yield records on the sphere of the bound: opposite, orthogonal, and as far as one angle goes in between."""
+    Y, p = frame.target_bound, frame.n_features
+    first = np.zeros(p)
+    first[0] = 3.0  # longer than the bound
+    second = np.zeros(p)
+    second[-1] = 1.0
+    slanted = 0.4 * first / 3 + np.sqrt(1 - 0.16) * second
+    equal = np.full(p, p**-0.5)
+    all_of = [(first, Y), (first, -Y), (second, Y), (slanted, -Y), (-equal, -Y), (equal, 5 * Y), (-second, -Y)]
+    for x, y in all_of[: max(2, count)]:
+        yield np.append(x, y)

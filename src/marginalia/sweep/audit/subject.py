@@ -1,0 +1,235 @@
+"""What is audited: one method at one relation and calibration, and how it is fitted to made-up data."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from sklearn.base import is_classifier
+
+from marginalia.errors import InputError
+from marginalia.learning.base import LinearLearner
+from marginalia.privacy.relation import Relation
+from marginalia.sweep.audit import made
+from marginalia.sweep.audit.made import Frame, Made
+from marginalia.sweep.fits import Budget, fit
+from marginalia.sweep.method import Arm, Method, class_from_file
+from marginalia.sweep.methods import BUILT_IN
+from marginalia.sweep.protocols import Task
+
+Fit = Callable[[Made, int | None, float, float], Any]  # rows, random_state, epsilon, delta
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A method to be audited.
+
+    Attributes
+    ----------
+    name : str
+    task : str
+        Empty for a synthesizer.
+    relation : Relation
+    calibration : str
+    variant : str
+    frames : tuple of Frame
+        The made-up data it is fitted to, in turn.
+    fit : callable
+        ``fit(made, random_state, epsilon, delta)``: the fitted model.
+    sizes : tuple of int
+        Numbers of rows.
+    delta : float
+        0 for a pure method.
+    own : Path or None
+        The file of a user's own class.
+    """
+
+    name: str
+    task: str
+    relation: Relation
+    calibration: str
+    variant: str
+    frames: tuple[Frame, ...]
+    fit: Fit = field(compare=False, repr=False)
+    sizes: tuple[int, ...] = (40, 90, 150)
+    delta: float = 1e-5
+    own: Path | None = None
+
+    @property
+    def title(self) -> str:
+        """Name, variant, task, relation and calibration in one line."""
+        return " ".join(filter(None, (self.name, self.variant, self.task, str(self.relation), self.calibration)))
+
+
+# Parameters that make a fit on a hundred rows quick and still go through all of it.
+_SMALL: dict[str, dict[str, Any]] = {
+    "aim": {"rounds": 6},
+    "mixture": {"rounds": 4, "components": 5},
+    "dp_sgd": {"steps": 4, "batch_size": 16, "n_public": 120},
+    "adaptive_margin": {"max_steps": 5},
+    "pate": {"n_teachers": 15, "n_queries": 6},
+}
+_SYNTHESIZED = (made.MIXED, made.MANY, made.ZEROS)
+_LEARNT = (made.MIXED, made.MANY, made.ARRAYS, made.ARRAYS_3)
+_FRAMES: dict[str, tuple[Frame, ...]] = {
+    "chebyshev": (made.ORDERED, made.LINE),
+    "reduced_space": (made.BOOLEAN, made.BOOLEAN_6),
+    "exhaustive": (made.ORDERED, made.BOOLEAN),
+    "private_pgm": _SYNTHESIZED,
+}
+_EXTRA = {  # in no table of the sweep, but in the library
+    "private_pgm": Method(
+        "private_pgm", "synthesizer", {"": "marginalia.synthesis.private_pgm:PrivatePGM"}, (Arm("private_pgm"),)
+    ),
+    "exhaustive": Method(
+        "exhaustive",
+        "synthesizer",
+        {"": "marginalia.synthesis.exhaustive:Exhaustive"},
+        (Arm("exhaustive"),),
+        relations=("replace_one",),
+    ),
+}
+REGISTRY: dict[str, Method] = {**BUILT_IN, **_EXTRA}
+
+
+def subjects(name: str, registry: Mapping[str, Method] = REGISTRY) -> Iterator[Subject]:
+    """Yield a registered method under each relation and calibration, in each of its arms and tasks.
+
+    >>> [s.title for s in subjects("independent")]
+    ['independent add_remove tight', 'independent replace_one tight']
+    """
+    method = registry[name]
+    arms = [a for a in (*method.arms, *method.named) if a.is_private and not a.tuned_on_test]
+    if method.kind == "synthesizer":
+        first = method.arms[0]
+        known = {a.calibration for a in arms if not a.source}
+        cls: Any = method.load()
+        arms += [replace(first, calibration=c) for c in cls.CALIBRATIONS if c not in known]
+    small = _small_registry(registry)
+    for arm in arms:
+        source = registry[arm.source] if arm.source else method
+        for task in arm.tasks or ("",):
+            for relation in method.relations:
+                if relation in source.relations:
+                    yield _of_arm(arm, task, Relation(relation), small, pure=source.pure)
+
+
+def _small_registry(registry: Mapping[str, Method]) -> dict[str, Method]:
+    """Return the registry with quick parameters for the synthesizers that others stand on."""
+    quick = dict(registry)
+    for name, given in _SMALL.items():
+        first, *others = registry[name].arms
+        if registry[name].kind == "synthesizer":
+            arm = replace(first, parameters=tuple({**dict(first.parameters), **given}.items()))
+            quick[name] = replace(registry[name], arms=(arm, *others))
+    return quick
+
+
+def _of_arm(arm: Arm, task: str, relation: Relation, registry: Mapping[str, Method], *, pure: bool) -> Subject:
+    given = {**dict(arm.parameters), **_SMALL.get(arm.method, {})}
+    if given.get("selection") == "random_stopping":  # it has no batches
+        given = {"selection": "random_stopping", "n_public": given["n_public"]}
+    quick = arm if arm.source else replace(arm, parameters=tuple(given.items()))
+    taken = inspect.signature(registry[arm.method].load(task)).parameters if not arm.learner else {}
+
+    def fit_made(rows: Made, random_state: int | None, epsilon: float, delta: float) -> Any:
+        budget = Budget(epsilon, delta, str(relation), random_state)
+        if rows.frame.domain is not None:
+            chosen = Task(task, rows.frame.target(task), (), rows.frame.one_hot) if task else None  # type: ignore[arg-type]
+            return fit(quick, registry, budget, rows.table, chosen)
+        return _on_arrays(quick, registry, budget, rows)
+
+    frames = _FRAMES.get(arm.source or arm.method, _LEARNT if task else _SYNTHESIZED)
+    if arm.learner or not {"feature_bound", "clip", "data_radius", "n_queries"} & set(taken):
+        frames = tuple(f for f in frames if f.domain is not None)
+    return Subject(
+        arm.method, task, relation, arm.calibration, arm.variant, frames, fit_made,
+        sizes=(40, 60, 90) if arm.method in ("exhaustive", "chebyshev") else (40, 90, 150), delta=0.0 if pure else 1e-5,
+    )  # fmt: skip
+
+
+def _on_arrays(arm: Arm, registry: Mapping[str, Method], budget: Budget, rows: Made) -> Any:
+    method = registry[arm.method]
+    cls: Any = method.load(rows.task)
+    given = {**dict(arm.parameters), "random_state": budget.random_state, "target_bound": rows.frame.target_bound}
+    if arm.source:
+        source = registry[arm.source]
+        offered = {**dict(source.arms[0].parameters), "epsilon": budget.epsilon, "delta": budget.delta}
+        given |= {"marginals": _built(source.load(), offered | {"relation": budget.relation}), "n_bins": 4}
+    else:
+        given |= {"epsilon": budget.epsilon, "delta": budget.delta, "relation": budget.relation}
+        given |= {"calibration": arm.calibration} | ({"variant": arm.variant} if arm.variant else {})
+    X, y = rows.arrays
+    if "inputs" in given:
+        given["inputs"] = "scaled"
+    return _built(cls, given).fit(X, y)
+
+
+def _built(cls: Any, offered: Mapping[str, Any]) -> Any:
+    taken = inspect.signature(cls).parameters
+    return cls(**{name: value for name, value in offered.items() if name in taken})
+
+
+def own_subjects(path: Path, name: str | None) -> Iterator[Subject]:
+    """Yield a user's own class under each relation that it takes; without `name` the only class with a ``fit``.
+
+    Raises
+    ------
+    InputError
+        The file or the class cannot be used.
+    """
+    cls: Any = class_from_file(path, name) if name else _only_class(path)
+    if not callable(getattr(cls, "fit", None)):
+        raise InputError(f"{path}: class {cls.__name__} has no method fit()")
+    parameters = inspect.signature(cls).parameters
+    synthesizer = callable(getattr(cls, "sample", None))
+    task = "" if synthesizer else _task_of(cls)
+
+    def of(relation: Relation | None) -> Fit:
+        def fit_made(rows: Made, random_state: int | None, epsilon: float, delta: float) -> Any:
+            offered = {"epsilon": epsilon, "delta": delta, "random_state": random_state, "one_hot": rows.frame.one_hot}
+            if relation is not None:
+                offered["relation"] = str(relation)
+            if rows.frame.domain is None:
+                offered["target_bound"] = rows.frame.target_bound
+            model = _built(cls, offered)
+            if synthesizer:
+                return model.fit(rows.table)
+            return model.fit(rows.table, rows.frame.target(task)) if rows.frame.domain else model.fit(*rows.arrays)
+
+        return fit_made
+
+    frames = _SYNTHESIZED + _FRAMES["chebyshev"] if synthesizer else _LEARNT
+    choices = tuple(Relation(r) for r in getattr(cls, "RELATIONS", tuple(Relation)))
+    if "relation" not in parameters:
+        choices = (Relation.REPLACE_ONE,)
+    for relation in choices:
+        given = relation if "relation" in parameters else None
+        yield Subject(cls.__name__, task, relation, "", "", frames, of(given), own=path)
+
+
+def _task_of(cls: Any) -> str:
+    if issubclass(cls, LinearLearner):
+        return str(cls.task)
+    try:
+        return "logistic" if is_classifier(cls()) else "linear"
+    except (TypeError, AttributeError, InputError):
+        return "logistic" if hasattr(cls, "decision_function") else "linear"
+
+
+def _only_class(path: Path) -> type:
+    import ast
+
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, UnicodeDecodeError) as error:
+        raise InputError(f"method file {path} cannot be read: {error}") from None
+    names = [n.name for n in tree.body if isinstance(n, ast.ClassDef) and not n.name.startswith("_")]
+    if len(names) == 1:
+        return class_from_file(path, names[0])
+    raise InputError(f"{path} defines {len(names)} classes: name one, {path}:Class")
+
+
