@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -63,13 +64,13 @@ class Made:
         """Attributes of the table."""
         return self.frame.domain.names if self.frame.domain is not None else ()
 
-    @property
+    @cached_property
     def table(self) -> Table:
         """The table."""
         assert self.frame.domain is not None
         return Table(self.codes.reshape(-1, len(self.frame.domain)), self.frame.domain)
 
-    @property
+    @cached_property
     def arrays(self) -> tuple[NDArray[np.float64], NDArray[Any]]:
         """Features and targets."""
         y = self.codes[:, -1]

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from marginalia.privacy.mechanisms.transcript import Asked
 from marginalia.privacy.relation import Relation
@@ -31,11 +32,13 @@ class Pair:
 
     Attributes
     ----------
+    relation : Relation
     asked : list of Asked
     first, second : list of arrays
         Exact values (exponents of a selection), in units of the release.
     """
 
+    relation: Relation
     asked: list[Asked]
     first: list[np.ndarray]
     second: list[np.ndarray]
@@ -109,11 +112,11 @@ def group(subject: Subject, frame: Frame, number: int, replays: int, *, epsilon:
     if style == "one class" and frame.domain is None:
         style = "mixed"
     base = of_frame(frame, subject.task, n, rng, style)
-    at = int(rng.integers(n))
-    center, star = _neighbours(subject, base, at, max(2, replays - max(1, replays // 3)), rng)
-    others = _unrelated(subject, base, max(1, replays // 3), rng)
-    start = star[0]
     seed = 1000 + number
+    outside = subject.unprotected(base, seed) if subject.unprotected else np.empty(0, dtype=np.intp)
+    at = int(rng.choice(np.setdiff1d(np.arange(n), outside)))
+    center, star = _neighbours(subject, base, at, max(2, replays - max(1, replays // 3)), rng)
+    start = star[0]
 
     def run(rows: Made, tape: Tape) -> Played:
         return play(lambda: subject.fit(rows, seed, epsilon, subject.delta), replace_ids(tape, rows))
@@ -122,6 +125,9 @@ def group(subject: Subject, frame: Frame, number: int, replays: int, *, epsilon:
     done = Group(start, first, first)
     if first.model is None:
         return done
+    ledger = getattr(first.model, "ledger_", None)
+    scoped = outside.size > 0 and bool(getattr(ledger, "scope", ""))
+    others = _unrelated(subject, start, max(1, replays // 3), rng, outside if scoped else outside[:0])
     shown = visible(first.model, start)
     forced = first.tape.steps
     always = int(start.ids[at])
@@ -140,7 +146,7 @@ def group(subject: Subject, frame: Frame, number: int, replays: int, *, epsilon:
         exact.append((rows, replayed(rows, what, Tape(forced, exact=True, always=always))))
     pairs = itertools.combinations(exact, 2)
     done.pairs = [
-        _pair(a, b) for (one, a), (two, b) in pairs if (one.n != two.n or not center) and not (a.diverged or b.diverged)
+        _pair(subject.relation, a, b) for (one, a), (two, b) in pairs if (one.n != two.n or not center) and not (a.diverged or b.diverged)
     ]
     done.findings += _too_far(done.pairs)
     for k, rows in enumerate(others):
@@ -164,23 +170,30 @@ def _neighbours(
     return center, [base.replaced(at, record) for record in given]
 
 
-def _unrelated(subject: Subject, base: Made, count: int, rng: np.random.Generator) -> list[Made]:
+def _unrelated(
+    subject: Subject, base: Made, count: int, rng: np.random.Generator, outside: NDArray[np.intp]
+) -> list[Made]:
+    """Return other rows throughout, apart from those `outside` the scope of the certificate."""
     made = []
     for k in range(count):
         n = base.n
         if subject.relation is Relation.ADD_REMOVE:
             n = int(rng.integers(max(3, n // 2), 2 * n))
-        made.append(of_frame(base.frame, base.task, n, rng, STYLES[(k + 1) % (3 if base.frame.domain is None else 5)]))
+        style = STYLES[(k + 1) % (3 if base.frame.domain is None else 5)]
+        other = of_frame(base.frame, base.task, n, rng, style)
+        for at in outside:
+            other = other.replaced(int(at), base.codes[at])
+        made.append(other)
     return made
 
 
-def _pair(a: Played, b: Played) -> Pair:
+def _pair(relation: Relation, a: Played, b: Played) -> Pair:
     steps = [
         (s.asked, s.exact, t.exact)
         for s, t in zip(a.tape.steps, b.tape.steps, strict=False)
         if s.exact is not None and t.exact is not None and s.exact.shape == t.exact.shape and not _hidden(s.asked)
     ]
-    return Pair([s[0] for s in steps], [s[1] for s in steps], [s[2] for s in steps])
+    return Pair(relation, [s[0] for s in steps], [s[1] for s in steps], [s[2] for s in steps])
 
 
 def _hidden(asked: Asked) -> bool:

@@ -8,10 +8,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearLearner
+from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.sweep.audit import made
 from marginalia.sweep.audit.made import Frame, Made
@@ -57,6 +60,7 @@ class Subject:
     sizes: tuple[int, ...] = (40, 90, 150)
     delta: float = 1e-5
     own: Path | None = None
+    unprotected: Callable[[Made, int], NDArray[np.intp]] | None = None  # rows outside the scope of the ledger
 
     @property
     def title(self) -> str:
@@ -143,12 +147,20 @@ def _of_arm(arm: Arm, task: str, relation: Relation, registry: Mapping[str, Meth
         return _on_arrays(quick, registry, budget, rows)
 
     frames = _FRAMES.get(arm.source or arm.method, _LEARNT if task else _SYNTHESIZED)
+    if task:
+        frames = tuple(f for f in frames if f.domain is None or f.target(task))
     if arm.learner or not {"feature_bound", "clip", "data_radius", "n_queries"} & set(taken):
         frames = tuple(f for f in frames if f.domain is not None)
     return Subject(
         arm.method, task, relation, arm.calibration, arm.variant, frames, fit_made,
         sizes=(40, 60, 90) if arm.method in ("exhaustive", "chebyshev") else (40, 90, 150), delta=0.0 if pure else 1e-5,
+        unprotected=_pate_queries if arm.method == "pate" else None,
     )  # fmt: skip
+
+
+def _pate_queries(rows: Made, seed: int) -> NDArray[np.intp]:
+    """Return the rows that PATE takes as public."""
+    return Randomness(seed).generator.permutation(rows.n)[: _SMALL["pate"]["n_queries"]]
 
 
 def _on_arrays(arm: Arm, registry: Mapping[str, Method], budget: Budget, rows: Made) -> Any:

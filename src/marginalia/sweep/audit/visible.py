@@ -22,6 +22,7 @@ from marginalia.sweep.audit.made import Made
 
 _PLAIN = (str, bytes, bool, int, type(None), enum.Enum)
 _SEED = "random_state"
+_MOST_ENTRIES = 2**18  # of an array that are compared: on a hundred rows, what lies behind is unused workspace
 
 
 def visible(model: Any, made: Made) -> dict[str, str]:
@@ -62,7 +63,7 @@ def _digest(value: Any) -> str:
     if isinstance(value, Table):
         value = value.codes
     if isinstance(value, np.ndarray):
-        array = np.ascontiguousarray(value)
+        array = np.ascontiguousarray(value if value.size <= 4 * _MOST_ENTRIES else value.ravel()[:_MOST_ENTRIES])
         shown = np.array2string(array, threshold=6, precision=17) if array.size <= 6 else ""
         content = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
         return f"{array.dtype}{array.shape} {shown or hashlib.sha1(content).hexdigest()}"
