@@ -27,6 +27,7 @@ from marginalia.sweep.audit.tilt import tilt
 FULL = 50  # tables a method
 QUICK = 9
 _NOISE = 4000  # draws of noise whose law is looked at
+_SECONDS = 3.0  # for drawing them: slow methods get by with fewer
 _MOST_FINDINGS = 12  # of one kind
 
 
@@ -42,7 +43,7 @@ class Report:
     releases : int
         Releases of the recorded fits.
     certified : float
-        Epsilon that the ledger certifies; infinity if it does not.
+        Epsilon that the ledger of that pair certifies; infinity if it does not.
     audited : float
         Epsilon that the worst pair of neighbours attains at the same delta.
     share : float
@@ -55,6 +56,7 @@ class Report:
         ``exact``, or ``ideal``: noise in real arithmetic only.
     findings : tuple of Finding
     seconds : float
+        Of processor time.
     """
 
     method: str
@@ -98,7 +100,7 @@ def audit(subject: Subject, tables: int = FULL, *, epsilon: float = 1.0) -> Repo
     >>> report.findings, report.arithmetic, report.sensitivity
     ((), 'exact', 1.0)
     """
-    start = time.perf_counter()
+    start = time.process_time()
     groups = _groups(subject, tables, epsilon)
     fitted = [g for g in groups if g.played.model is not None]
     findings = [f for g in groups for f in g.findings]
@@ -114,7 +116,7 @@ def audit(subject: Subject, tables: int = FULL, *, epsilon: float = 1.0) -> Repo
         for g in {g.base.frame.name: g for g in fitted}.values():
             findings += _of_memory(subject, g, epsilon)
         findings += _of_many_rows(subject, fitted, epsilon, 2**20 if full else 2**16)
-    return _report(subject, fitted, sum(g.replays for g in groups), _unique(findings), time.perf_counter() - start)
+    return _report(subject, fitted, sum(g.replays for g in groups), _unique(findings), time.process_time() - start)
 
 
 def _groups(subject: Subject, tables: int, epsilon: float) -> list[Group]:
@@ -122,7 +124,7 @@ def _groups(subject: Subject, tables: int, epsilon: float) -> list[Group]:
     each = [tables // count + (i < tables % count) for i in range(count)]
     # A group replays its first table too, and, under add/remove, one row less.
     return [
-        group(subject, subject.frames[i % len(subject.frames)], i, max(2, e - 1), epsilon=epsilon)
+        group(subject, subject.frames[i % len(subject.frames)], i, max(3, e), epsilon=epsilon)
         for i, e in enumerate(each)
     ]
 
@@ -158,7 +160,9 @@ def _of_ledger(subject: Subject, g: Group) -> Iterator[Finding]:
         yield Finding("law", "Poisson samples", f"{steps} are charged for, {len(drawn)} were drawn")
     for n, rate in drawn if samples else ():
         if rate > max(r for r, _ in samples) * (1 + 1e-12) or n != g.base.n:
-            yield Finding("law", "Poisson samples", f"{n} rows at rate {rate:g}; charged for {samples[0][0]:g} of {g.base.n}")
+            yield Finding(
+                "law", "Poisson samples", f"{n} rows at rate {rate:g}; charged for {samples[0][0]:g} of {g.base.n}"
+            )
             break
 
 
@@ -167,10 +171,10 @@ def _of_laws(subject: Subject, groups: Sequence[Group], epsilon: float, *, full:
     yield from laws.lattice_findings(steps)
     noise = laws.noise_of(steps)
     drawn = [noise]
-    fits, most = 0, 120 if full else 25
+    fits, until = 0, time.process_time() + (_SECONDS if full else _SECONDS / 6)
     want = _NOISE if full else _NOISE // 2
     additive = [s for s in steps if s.asked.mechanism != "exponential"]
-    while additive and sum(z.size for n in drawn for z in n.values()) < want and fits < most:
+    while additive and sum(z.size for n in drawn for z in n.values()) < want and time.process_time() < until:
         g = groups[fits % len(groups)]
         fits += 1
         drawn.append(_noise_again(subject, g, 5000 + fits, epsilon))
@@ -189,9 +193,7 @@ def _noise_again(subject: Subject, g: Group, seed: int, epsilon: float) -> dict[
 
     first = play(fit, Tape(ids=g.base.ids))
     again = play(fit, Tape(first.tape.steps, exact=True, ids=g.base.ids))
-    steps = [
-        replace(a, exact=b.exact) for a, b in zip(first.tape.steps, again.tape.steps, strict=False)
-    ]
+    steps = [replace(a, exact=b.exact) for a, b in zip(first.tape.steps, again.tape.steps, strict=False)]
     noise = laws.noise_of(steps)
     tilts = [tilt(s.asked, s.released, g.base) / s.asked.scale for s in steps if s.asked.mechanism == "objective"]
     return noise | ({"gaussian": np.concatenate(tilts)} if tilts else {})
@@ -235,9 +237,7 @@ def _of_many_rows(subject: Subject, groups: Sequence[Group], epsilon: float, n: 
     if subject.relation is Relation.ADD_REMOVE:
         others = [others[0], others[0].without(17)]
     forced = base.tape.steps
-    tapes = [
-        first_releases(made, Tape(forced, exact=True, most=2, ids=made.ids, always=17)).tape for made in others
-    ]
+    tapes = [first_releases(made, Tape(forced, exact=True, most=2, ids=made.ids, always=17)).tape for made in others]
     for one, two in zip(tapes[0].steps, tapes[1].steps, strict=False):
         if one.exact is None or two.exact is None or one.asked != two.asked:
             continue
@@ -279,8 +279,6 @@ def _report(
     for g in sorted(booked, key=lambda g: -max((p.loss for p in g.pairs), default=0.0)):
         ledger = g.played.model.ledger_
         spent = ledger.epsilon_spent or math.inf
-        if ledger.certified:
-            certified = min(certified, spent)
         tilts, wrong = _tilts(subject, g)
         findings += tuple(wrong)
         shares += tilts
@@ -288,7 +286,8 @@ def _report(
         if not ledger.events or (sampled and worst.epsilon > 0):  # one loss distribution is enough
             continue
         found = loss.audited(g.pairs, ledger, spent, subject.delta, tilts)
-        worst = max(worst, found, key=lambda a: (a.epsilon, a.mu))
+        if (found.epsilon, found.mu) >= (worst.epsilon, worst.mu):
+            worst, certified = found, spent if ledger.certified else math.inf
         if found.epsilon > spent * (1 + 1e-6):
             text = f"neighbours are told apart at epsilon {found.epsilon:.6g}, charged is {spent:.6g}"
             findings += (Finding("booked", "the worst pair", text),)
@@ -300,9 +299,11 @@ def _report(
 
 
 def _unique(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Return each finding once, and of one kind the first dozen."""
-    kept_ones: list[Finding] = []
-    for finding in dict.fromkeys(findings):
-        if sum(f.check == finding.check for f in kept_ones) < _MOST_FINDINGS:
-            kept_ones.append(finding)
-    return tuple(kept_ones)
+    """Return of each place the first finding, and of one kind the first dozen places."""
+    places: dict[tuple[str, str], Finding] = {}
+    for finding in findings:
+        places.setdefault((finding.check, finding.where.rpartition(": ")[2]), finding)
+    kinds: dict[str, list[Finding]] = {}
+    for finding in places.values():
+        kinds.setdefault(finding.check, []).append(finding)
+    return tuple(finding for same in kinds.values() for finding in same[:_MOST_FINDINGS])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import gc
 import pickle
-import sys
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -49,9 +48,7 @@ def kept(model: Any, made: Made, given: tuple[Any, ...], *, own: bool) -> list[F
     return list(found.values())
 
 
-def _told(
-    value: Any, given: tuple[Any, ...], shared: list[NDArray[Any]], private: dict[bytes, str], n: int
-) -> str:
+def _told(value: Any, given: tuple[Any, ...], shared: list[NDArray[Any]], private: dict[bytes, str], n: int) -> str:
     if any(value is g for g in given):
         return f"the private {type(value).__name__} itself"
     if isinstance(value, _STREAMS):
@@ -62,16 +59,12 @@ def _told(
         value = np.array(value)
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "iufb":
         return ""
-    if any(np.shares_memory(value, a, max_work=0) if _overlap(value, a) else False for a in shared):
+    if any(np.may_share_memory(value, a) for a in shared):
         return "an array in the memory of the private rows"
     for flat in _views(value, n):
         if what := private.get(_bytes(flat), ""):
             return f"an array equal to {what}"
     return ""
-
-
-def _overlap(a: NDArray[Any], b: NDArray[Any]) -> bool:
-    return bool(np.may_share_memory(a, b))
 
 
 def _views(value: NDArray[Any], n: int) -> Iterator[NDArray[Any]]:
@@ -81,8 +74,7 @@ def _views(value: NDArray[Any], n: int) -> Iterator[NDArray[Any]]:
     if value.ndim == 2:
         yield value.T.ravel()
         if n in value.shape and value.shape[0] < 5000:
-            for column in value.T if value.shape[0] == n else value:
-                yield column
+            yield from value.T if value.shape[0] == n else value
 
 
 def _bytes(flat: NDArray[Any]) -> bytes:
@@ -118,18 +110,17 @@ def _reachable(model: Any, *, own: bool) -> Iterator[tuple[str, Any]]:
     waiting: list[tuple[str, Any]] = [("", model)]
     held = [waiting]  # keeps what is made on the way alive, so that no id comes twice
     for cls in type(model).__mro__:
-        module = sys.modules.get(cls.__module__)
-        if cls.__module__.split(".")[0] in ("builtins", "sklearn", "abc") or (not own and module is None):
+        if cls.__module__.split(".")[0] in ("builtins", "sklearn", "abc"):
             continue
         values = {k: v for k, v in vars(cls).items() if not callable(v) and not k.startswith("__")}
         waiting += [(f"class attribute {cls.__name__}.{k}", v) for k, v in values.items()]
-        if own and module is None or cls.__module__.startswith("marginalia_own_"):
-            functions = [v for v in vars(cls).values() if isinstance(v, types.FunctionType)]
-            names = functions[0].__globals__ if functions else {}
+        functions = [v for v in vars(cls).values() if isinstance(v, types.FunctionType)]
+        if own and functions and not cls.__module__.startswith("marginalia."):
+            names = functions[0].__globals__
             waiting += [(f"global {k}", v) for k, v in names.items() if not k.startswith("__")]
     while waiting and len(seen) < _MOST:
         path, value = waiting.pop()
-        if id(value) in seen or isinstance(value, _SKIPPED) or isinstance(value, type):
+        if id(value) in seen or isinstance(value, (*_SKIPPED, type)):
             continue
         seen.add(id(value))
         held.append(value)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,9 @@ def noise_findings(noise: dict[str, Array]) -> Iterator[Finding]:
             total, degrees = ((z**2).sum(), z.size) if kind == "gaussian" else (2 * np.abs(z).sum(), 2 * z.size)
             p = 2 * min(stats.chi2.cdf(total, degrees), stats.chi2.sf(total, degrees))
             if p < FALSE_ALARM:
-                yield Finding("law", where, f"its spread is {_spread(kind, z):.3g} times the declared one (p = {p:.1g})")
+                yield Finding(
+                    "law", where, f"its spread is {_spread(kind, z):.3g} times the declared one (p = {p:.1g})"
+                )
 
 
 def _spread(kind: str, z: Array) -> float:
@@ -74,7 +77,9 @@ def lattice_findings(steps: Sequence[Step]) -> Iterator[Finding]:
         places = np.ravel(np.asarray(step.released, dtype=np.float64)) / grid.step  # exact: the step is a power of two
         if (places != np.floor(places)).any():
             share = float((places != np.floor(places)).mean())
-            yield Finding("lattice", f"{asked.mechanism} release '{asked.label}'", f"{share:.0%} of outputs are off the grid")
+            yield Finding(
+                "lattice", f"{asked.mechanism} release '{asked.label}'", f"{share:.0%} of outputs are off the grid"
+            )
             return
         small = np.abs(places) < 2.0**52
         residues.append(np.mod(places[small], 8).astype(np.int64))
@@ -82,7 +87,9 @@ def lattice_findings(steps: Sequence[Step]) -> Iterator[Finding]:
     if found.size >= 200:
         p = stats.chisquare(np.bincount(found, minlength=8)).pvalue
         if p < FALSE_ALARM:
-            yield Finding("lattice", f"{found.size} outputs", f"not all places of the grid are equally likely (p = {p:.1g})")
+            yield Finding(
+                "lattice", f"{found.size} outputs", f"not all places of the grid are equally likely (p = {p:.1g})"
+            )
 
 
 def selection_findings(fit: Callable[[], Any], at: int) -> Iterator[Finding]:
@@ -103,7 +110,9 @@ def selection_findings(fit: Callable[[], Any], at: int) -> Iterator[Finding]:
     for asked, law, drawn in found:
         p = _chi_square(drawn, law)
         if p < FALSE_ALARM:
-            yield Finding("law", f"selection '{asked.label}'", f"{_SELECTIONS} draws do not follow its exponents (p = {p:.1g})")
+            yield Finding(
+                "law", f"selection '{asked.label}'", f"{_SELECTIONS} draws do not follow its exponents (p = {p:.1g})"
+            )
 
 
 def _chi_square(counts: NDArray[np.int64], law: Array) -> float:
@@ -135,7 +144,7 @@ def run_findings(fit: Callable[[int], Any], r: float, seeds: int) -> Iterator[Fi
     drawn = []
     for seed in range(seeds):
         tape = Tape(forced=None)
-        played = play(lambda seed=seed: fit(seed), tape)
+        played = play(partial(fit, seed), tape)
         if played.model is None:
             return
         scores = [s.asked.shape[0] for s in tape.steps if len(s.asked.shape) == 1]
@@ -149,7 +158,9 @@ def run_findings(fit: Callable[[int], Any], r: float, seeds: int) -> Iterator[Fi
     p = _chi_square(np.append(counts, 0), np.append(law, max(0.0, 1 - law.sum())))
     if p < FALSE_ALARM:
         mean = float(np.mean(drawn))
-        yield Finding("runs", f"{seeds} seeds", f"{mean:.3g} runs on average, charged for 1/r = {1 / r:.3g} (p = {p:.1g})")
+        yield Finding(
+            "runs", f"{seeds} seeds", f"{mean:.3g} runs on average, charged for 1/r = {1 / r:.3g} (p = {p:.1g})"
+        )
 
 
 def stopping_rate(ledger: Any) -> float | None:

@@ -17,7 +17,13 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp, ndtr
 
 from marginalia.privacy import pld
-from marginalia.privacy.events import Event, ObjectivePerturbationEvent, PoissonGaussianEvent, RandomStoppingEvent, leaves
+from marginalia.privacy.events import (
+    Event,
+    ObjectivePerturbationEvent,
+    PoissonGaussianEvent,
+    RandomStoppingEvent,
+    leaves,
+)
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.transcript import Asked
 from marginalia.privacy.stopping import random_stopping_epsilon
@@ -75,7 +81,7 @@ def _added(values: Array, masses: Array, loss: Array, p: Array) -> tuple[Array, 
     mass = np.multiply.outer(masses, p).ravel()
     if total.size > 256:
         whole, at = np.unique(np.floor(total / _STEP), return_inverse=True)
-        return whole * _STEP, np.bincount(at, weights=mass)
+        return whole * _STEP, np.bincount(at, weights=mass).astype(np.float64)
     return total, mass
 
 
@@ -115,7 +121,9 @@ def _laplace_loss(change_over_scale: float) -> tuple[Array, Array]:
     return np.log(first), np.log(first[::-1])
 
 
-def audited(pairs: Sequence[Pair], ledger: Ledger, epsilon: float, delta: float, shares: Sequence[float] = ()) -> Audited:
+def audited(
+    pairs: Sequence[Pair], ledger: Ledger, epsilon: float, delta: float, shares: Sequence[float] = ()
+) -> Audited:
     """Return what the worst of some pairs attains under the ledger's kind of release.
 
     Where the ledger has Poisson samples, random stopping or objective perturbation, it is what their accountant charges

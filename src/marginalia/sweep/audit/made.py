@@ -76,6 +76,12 @@ class Made:
         y = self.codes[:, -1]
         return self.codes[:, :-1], np.where(y > 0, 1, -1) if self.task == "logistic" else y
 
+    def given(self) -> tuple[Any, ...]:
+        """Return what ``fit`` takes: the table and the target's name, if there is one; or features and targets."""
+        if self.frame.domain is None:
+            return self.arrays
+        return (self.table, self.frame.target(self.task)) if self.task else (self.table,)
+
     def fixed_rows(self) -> Any:
         """Return rows to predict that depend on the frame alone."""
         return of_frame(self.frame, self.task, 12, np.random.default_rng(0)).rows()
@@ -131,9 +137,9 @@ def of_frame(frame: Frame, task: str, n: int, rng: Generator, style: str = "mixe
 
     Parameters
     ----------
-    style : {"mixed", "rare", "constant", "one class", "duplicates"}
+    style : {"mixed", "rare", "constant", "one class", "duplicates", "first", "last"}
         Each attribute by a law of its own; all but a few rows alike; one column constant; one target only; a few
-        records many times.
+        records many times; all rows the first record of the domain, or the last.
     """
     ids = np.arange(n)
     if frame.domain is None:
@@ -148,6 +154,8 @@ def of_frame(frame: Frame, task: str, n: int, rng: Generator, style: str = "mixe
     if style == "duplicates":
         codes = codes[rng.integers(0, 1 + n // 8, n)]
     codes = np.array([possible(domain, row) for row in codes]).reshape(n, len(domain))
+    if style in ("first", "last"):
+        codes[:] = possible(domain, (np.array(domain.sizes) - 1) * (style == "last"))
     if style == "one class" and frame.target(task):
         codes[:, domain.index(frame.target(task))] = 1
     return Made(frame, task, codes, ids)

@@ -23,7 +23,7 @@ def fresh_findings(fit: Callable[[int | None], Any]) -> Iterator[Finding]:
         if any(len(steps) == 0 for steps in drawn):
             return
         both = [np.concatenate([np.ravel(v) for v in noise_of(steps).values()] or [np.empty(0)]) for steps in drawn]
-        shared = np.intersect1d(*both).size
+        shared = np.intersect1d(both[0], both[1]).size
         if shared >= 3 or (0 < shared == both[0].size):
             yield Finding("randomness", what, f"{shared} of {both[0].size} noise values are the same to the last bit")
         if not both[0].size and _all_alike(*drawn) and len(drawn[0]) > 3:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -72,10 +73,12 @@ class Subject:
 _SMALL: dict[str, dict[str, Any]] = {
     "aim": {"rounds": 6},
     "mixture": {"rounds": 4, "components": 5},
-    "dp_sgd": {"steps": 4, "batch_size": 16, "n_public": 120},
+    "dp_sgd": {"steps": 4, "batch_size": 16},
     "adaptive_margin": {"max_steps": 5},
     "pate": {"n_teachers": 15, "n_queries": 6},
 }
+_SIZES = {"exhaustive": (40, 60, 90), "chebyshev": (40, 60, 90), "dp_sgd": (48, 90)}  # numbers of rows
+_N_PUBLIC = 120  # what is documented of every made-up table under add/remove, whatever it has
 _SYNTHESIZED = (made.MIXED, made.MANY, made.ZEROS)
 _LEARNT = (made.MIXED, made.MANY, made.ARRAYS, made.ARRAYS_3)
 _FRAMES: dict[str, tuple[Frame, ...]] = {
@@ -119,6 +122,9 @@ def subjects(name: str, registry: Mapping[str, Method] = REGISTRY) -> Iterator[S
             for relation in method.relations:
                 if relation in source.relations:
                     yield _of_arm(arm, task, Relation(relation), small, pure=source.pure)
+                    if arm.method == "pate":
+                        with_public = replace(arm, variant="public rows")
+                        yield _of_arm(with_public, task, Relation(relation), small, pure=False)
 
 
 def _small_registry(registry: Mapping[str, Method]) -> dict[str, Method]:
@@ -135,12 +141,17 @@ def _small_registry(registry: Mapping[str, Method]) -> dict[str, Method]:
 def _of_arm(arm: Arm, task: str, relation: Relation, registry: Mapping[str, Method], *, pure: bool) -> Subject:
     given = {**dict(arm.parameters), **_SMALL.get(arm.method, {})}
     if given.get("selection") == "random_stopping":  # it has no batches
-        given = {"selection": "random_stopping", "n_public": given["n_public"]}
+        given = {"selection": "random_stopping"}
     quick = arm if arm.source else replace(arm, parameters=tuple(given.items()))
     taken = inspect.signature(registry[arm.method].load(task)).parameters if not arm.learner else {}
 
     def fit_made(rows: Made, random_state: int | None, epsilon: float, delta: float) -> Any:
-        budget = Budget(epsilon, delta, str(relation), random_state)
+        budget = Budget(epsilon, delta, str(relation), random_state, _N_PUBLIC)
+        if arm.variant == "public rows":
+            public = {"public": rows.fixed_rows(), "one_hot": rows.frame.one_hot}
+            return _built(registry[arm.method].load(task), {**given, **_offered(arm, budget), **public}).fit(
+                *rows.given()
+            )
         if rows.frame.domain is not None:
             chosen = Task(task, rows.frame.target(task), (), rows.frame.one_hot) if task else None  # type: ignore[arg-type]
             return fit(quick, registry, budget, rows.table, chosen)
@@ -153,8 +164,8 @@ def _of_arm(arm: Arm, task: str, relation: Relation, registry: Mapping[str, Meth
         frames = tuple(f for f in frames if f.domain is not None)
     return Subject(
         arm.method, task, relation, arm.calibration, arm.variant, frames, fit_made,
-        sizes=(40, 60, 90) if arm.method in ("exhaustive", "chebyshev") else (40, 90, 150), delta=0.0 if pure else 1e-5,
-        unprotected=_pate_queries if arm.method == "pate" else None,
+        sizes=_SIZES.get(arm.method, (40, 90, 150)), delta=0.0 if pure else 1e-5,
+        unprotected=_pate_queries if arm.method == "pate" and not arm.variant else None,
     )  # fmt: skip
 
 
@@ -172,12 +183,17 @@ def _on_arrays(arm: Arm, registry: Mapping[str, Method], budget: Budget, rows: M
         offered = {**dict(source.arms[0].parameters), "epsilon": budget.epsilon, "delta": budget.delta}
         given |= {"marginals": _built(source.load(), offered | {"relation": budget.relation}), "n_bins": 4}
     else:
-        given |= {"epsilon": budget.epsilon, "delta": budget.delta, "relation": budget.relation}
-        given |= {"calibration": arm.calibration} | ({"variant": arm.variant} if arm.variant else {})
-    X, y = rows.arrays
+        given |= _offered(arm, budget)
     if "inputs" in given:
         given["inputs"] = "scaled"
-    return _built(cls, given).fit(X, y)
+    return _built(cls, given).fit(*rows.given())
+
+
+def _offered(arm: Arm, budget: Budget) -> dict[str, Any]:
+    offered = {name: getattr(budget, name) for name in ("epsilon", "delta", "relation", "random_state")}
+    if budget.relation == Relation.ADD_REMOVE:
+        offered["n_public"] = budget.n_public
+    return offered | {"calibration": arm.calibration} | ({"variant": arm.variant} if arm.variant else {})
 
 
 def _built(cls: Any, offered: Mapping[str, Any]) -> Any:
@@ -186,7 +202,7 @@ def _built(cls: Any, offered: Mapping[str, Any]) -> Any:
 
 
 def own_subjects(path: Path, name: str | None) -> Iterator[Subject]:
-    """Yield a user's own class under each relation that it takes; without `name` the only class with a ``fit``.
+    """Yield a user's own class under each relation that it takes; without `name` the only class of the file.
 
     Raises
     ------
@@ -196,31 +212,31 @@ def own_subjects(path: Path, name: str | None) -> Iterator[Subject]:
     cls: Any = class_from_file(path, name) if name else _only_class(path)
     if not callable(getattr(cls, "fit", None)):
         raise InputError(f"{path}: class {cls.__name__} has no method fit()")
+    for subject in of_class(cls):
+        yield replace(subject, own=path)
+
+
+def of_class(cls: Any, frames: tuple[Frame, ...] = ()) -> Iterator[Subject]:
+    """Yield a class as it is, under each relation that it takes; one without a `sample` is a learner."""
     parameters = inspect.signature(cls).parameters
-    synthesizer = callable(getattr(cls, "sample", None))
-    task = "" if synthesizer else _task_of(cls)
+    task = "" if callable(getattr(cls, "sample", None)) else _task_of(cls)
 
     def of(relation: Relation | None) -> Fit:
         def fit_made(rows: Made, random_state: int | None, epsilon: float, delta: float) -> Any:
-            offered = {"epsilon": epsilon, "delta": delta, "random_state": random_state, "one_hot": rows.frame.one_hot}
-            if relation is not None:
-                offered["relation"] = str(relation)
+            offered: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "random_state": random_state}
+            offered |= {"one_hot": rows.frame.one_hot}
+            offered |= {"n_public": _N_PUBLIC} | ({"relation": str(relation)} if relation else {})
             if rows.frame.domain is None:
                 offered["target_bound"] = rows.frame.target_bound
-            model = _built(cls, offered)
-            if synthesizer:
-                return model.fit(rows.table)
-            return model.fit(rows.table, rows.frame.target(task)) if rows.frame.domain else model.fit(*rows.arrays)
+            return _built(cls, offered).fit(*rows.given())
 
         return fit_made
 
-    frames = _SYNTHESIZED + _FRAMES["chebyshev"] if synthesizer else _LEARNT
-    choices = tuple(Relation(r) for r in getattr(cls, "RELATIONS", tuple(Relation)))
-    if "relation" not in parameters:
-        choices = (Relation.REPLACE_ONE,)
-    for relation in choices:
-        given = relation if "relation" in parameters else None
-        yield Subject(cls.__name__, task, relation, "", "", frames, of(given), own=path)
+    frames = frames or (_LEARNT if task else _SYNTHESIZED + _FRAMES["chebyshev"])
+    takes = "relation" in parameters
+    for relation in getattr(cls, "RELATIONS", tuple(Relation)) if takes else ("replace_one",):
+        chosen = Relation(relation)
+        yield Subject(cls.__name__, task, chosen, "", "", frames, of(chosen if takes else None))
 
 
 def _task_of(cls: Any) -> str:
@@ -233,8 +249,6 @@ def _task_of(cls: Any) -> str:
 
 
 def _only_class(path: Path) -> type:
-    import ast
-
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (OSError, SyntaxError, UnicodeDecodeError) as error:
@@ -243,5 +257,3 @@ def _only_class(path: Path) -> type:
     if len(names) == 1:
         return class_from_file(path, names[0])
     raise InputError(f"{path} defines {len(names)} classes: name one, {path}:Class")
-
-

@@ -17,7 +17,6 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.errors import InputError, PrivacyError
 from marginalia.privacy.mechanisms.transcript import Asked, Exact, listening
 from marginalia.privacy.samplers import BitSource
 
@@ -77,7 +76,9 @@ class Tape:
             if at >= len(self.forced):
                 raise Diverged(f"asks for release {at + 1} ({_short(asked)}), which the first table did not")
             if asked != self.forced[at].asked:
-                raise Diverged(f"release {at + 1} is {_short(asked)}; on the first table {_short(self.forced[at].asked)}")
+                raise Diverged(
+                    f"release {at + 1} is {_short(asked)}; on the first table {_short(self.forced[at].asked)}"
+                )
             value = self.forced[at].released
             if not self.exact or asked.mechanism == "objective":
                 draw()  # for what drawing leaves behind
@@ -125,7 +126,7 @@ class Played:
 
 
 def play(fit: Callable[[], Any], tape: Tape) -> Played:
-    """Fit under a tape and return what came of it; only what the library raises on purpose counts as refused."""
+    """Fit under a tape and return what came of it."""
     played = Played(tape)
     printed = io.StringIO()
     with (
@@ -141,7 +142,7 @@ def play(fit: Callable[[], Any], tape: Tape) -> Played:
             pass
         except Diverged as error:
             played.diverged = str(error)
-        except (InputError, PrivacyError, ValueError, ArithmeticError) as error:
+        except Exception as error:  # also of a user's own class
             played.refused = f"{type(error).__name__}: {error}"
     played.said = (*(f"{w.category.__name__}: {w.message}" for w in caught), *printed.getvalue().splitlines())
     return played

@@ -1,0 +1,54 @@
+"""The verb that attacks a method."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from marginalia.cli.app import Json, app
+from marginalia.errors import InputError
+
+
+@app.command()
+def audit(
+    method: Annotated[str | None, typer.Argument(help="Method id, or your own FILE.py[:Class].")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Audit every private method.")] = False,
+    tables: Annotated[int, typer.Option("--tables", min=3, help="Tables that are fitted for each.")] = 50,
+    out: Annotated[Path | None, typer.Option("--out", help="CSV file to write, a row for each audit.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Attack a method on made-up tables: replays with its releases forced, laws of its noise, what it keeps.
+
+    Under each relation and calibration. Exit 0: nothing was found; for a file of your own that is written down beside
+    it (FILE.py.audit.json), and its results no longer read "declared by its author". Exit 1: something was found.
+
+    Example: marginalia audit my_method.py:OutputPerturbation
+    """
+    from marginalia.sweep.audit import audit as auditing
+    from marginalia.sweep.audit import command
+
+    if (method is None) != every:
+        raise InputError("name a method or a file, or give --all")
+    reports = []
+    for subject in command.chosen(method):
+        reports.append(auditing.audit(subject, tables))
+        if not as_json:
+            print(*command.lines(reports[-1]), sep="\n", flush=True)
+    written = [command.record(subject.own, reports)] if subject.own is not None else []
+    if out is not None:
+        command.write_table(out, reports)
+        written.append(out)
+    content = command.summary(reports)
+    if as_json:
+        print(json.dumps(content, indent=1))
+    else:
+        print(
+            "{audits} audits, {tables} tables, {findings} findings, {seconds:.0f} s of processor time".format(**content)
+        )
+        print(*map(os.fspath, written), sep="\n", end="\n" if written else "")
+    if content["findings"]:
+        raise typer.Exit(1)
