@@ -14,9 +14,7 @@ from marginalia.errors import InputError, unknown_name
 from marginalia.sweep.audit.audit import Report
 from marginalia.sweep.audit.findings import page
 from marginalia.sweep.audit.subject import REGISTRY, Subject, own_subjects, subjects
-from marginalia.sweep.version import version_of
-
-ENDING = ".audit.json"
+from marginalia.sweep.version import AUDIT_ENDING, version_of
 
 
 def chosen(name: str | None) -> Iterator[Subject]:
@@ -48,7 +46,7 @@ def chosen(name: str | None) -> Iterator[Subject]:
 
 def record(path: Path, reports: list[Report]) -> Path:
     """Write the record of an audit beside the file of a user's method and return its path."""
-    target = Path(f"{path}{ENDING}")
+    target = Path(f"{path}{AUDIT_ENDING}")
     content = {
         "version": version_of(str(path)),
         "findings": sum(len(r.findings) for r in reports),
