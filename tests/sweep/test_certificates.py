@@ -162,7 +162,7 @@ def booked(*events, **budget):
 
 
 def test_a_ledger_is_held_to_what_was_asked_for():
-    own = booked(GaussianEvent(1, 1), epsilon=100, delta=1e-5)
+    own = booked(GaussianEvent(1, 1, arithmetic="exact"), epsilon=100, delta=1e-5)
     assert own.ledger_.certified
     spent, message = records.certificate(own, 1e-5, epsilon=1)
     assert spent > 4

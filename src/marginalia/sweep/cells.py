@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from marginalia.data.files import write_text
 from marginalia.sweep.method import Arm
@@ -89,6 +90,11 @@ class CellStore:
     def certificate_path(self, key: str) -> Path:
         """Return where the certificate of the fit of `key` is stored; read it with `marginalia certify`."""
         return self._path(key, "certificate.json")
+
+    def certificate(self, key: str) -> Mapping[str, Any] | None:
+        """Return the content of the certificate stored under `key`, or None."""
+        path = self.certificate_path(key)
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
     def model_path(self, key: str) -> Path:
         """Return where the synthesizer fitted for `key` is stored."""

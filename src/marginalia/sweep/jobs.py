@@ -78,7 +78,7 @@ def run_method(
     store : path-like
         Folder of the cell store.
     out : path-like
-        Parquet file of records.
+        Parquet file of records, with the certificates of the private ones.
     """
     job = Job.from_settings(settings)
     prepared = Prepared.load(data)
@@ -89,7 +89,7 @@ def run_method(
     # Trial by trial: what is computed once for the training rows of a trial is shared by its cells. Fits of
     # synthesizers come before the arms that post-process them.
     cells = sorted(job.cells(prepared.tasks, seed), key=lambda cell: (cell.trial, cell.task is not None))
-    records = []
+    records, certificates = [], []
     for number, cell in enumerate(cells, start=1):
         rows = runner.run(cell)
         bad = next((r for r in rows if r.status != "ok"), None)
@@ -97,7 +97,8 @@ def run_method(
         name = " ".join(filter(None, (cell.arm.method, cell.arm.variant, cell.arm.calibration)))
         print(f"[{number}/{len(cells)}] {name} epsilon={cell.epsilon:g} trial={cell.trial}: {note}")
         records.extend(rows)
-    write_records(out, records)
+        certificates.extend(runner.certificates(cell, rows))
+    write_records(out, records, certificates)
 
 
 def load_libraries(registry: Mapping[str, Method], arms: Iterable[Arm]) -> None:

@@ -1,10 +1,11 @@
-"""The one tidy schema of result rows, and its Parquet files."""
+"""The one tidy schema of result rows, and its Parquet files, which carry the certificates of their rows."""
 
 from __future__ import annotations
 
+import json
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,7 +82,29 @@ class ResultRecord:
     code_version: str
 
 
+@dataclass(frozen=True, slots=True)
+class RunCertificate:
+    """The certificate of one private run.
+
+    Attributes
+    ----------
+    run : tuple
+        Its values of the columns `RUN`.
+    content : mapping
+        As in `marginalia.privacy.certificate.Certificate`.
+    """
+
+    run: tuple[Any, ...]
+    content: Mapping[str, Any]
+
+
 COLUMNS = tuple(f.name for f in fields(ResultRecord))
+# The columns that name a run; its rows, one a metric, share a certificate.
+RUN = (
+    *("experiment", "protocol", "dataset", "task", "target"),
+    *("method", "variant", "calibration", "relation", "epsilon", "trial"),
+)
+CERTIFICATES = b"marginalia.certificates"  # key in the metadata of a Parquet file
 _DTYPES = {"str": "str", "float": "float64", "int": "int64"}
 
 
@@ -93,11 +116,52 @@ def to_frame(records: Iterable[ResultRecord]) -> pd.DataFrame:
     return frame.astype({f.name: _DTYPES[str(f.type)] for f in fields(ResultRecord)})
 
 
-def write_records(path: str | os.PathLike[str], records: Iterable[ResultRecord]) -> None:
-    """Write records to one Parquet file, atomically."""
-    frame = to_frame(records)
-    with atomic_path(path) as temporary:
-        frame.to_parquet(temporary, index=False)
+def write_records(
+    path: str | os.PathLike[str], records: Iterable[ResultRecord], certificates: Iterable[RunCertificate] = ()
+) -> None:
+    """Write records to one Parquet file, atomically, with the certificates of their runs.
+
+    These stand in the file's metadata under `CERTIFICATES`: a JSON list of ``{"certificate": ..., "rows": [...]}``,
+    each distinct certificate once, with the keys (`RUN`) of the rows that it is of.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.Table.from_pandas(to_frame(records), preserve_index=False)
+    # The Arrow schema, when it is stored too, would repeat all metadata; pandas reads the types from its own.
+    with atomic_path(path) as temporary, pq.ParquetWriter(temporary, table.schema, store_schema=False) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata({**table.schema.metadata, CERTIFICATES: _packed(certificates)})
+
+
+def _packed(certificates: Iterable[RunCertificate]) -> bytes:
+    rows: dict[str, list[Any]] = {}
+    for one in certificates:
+        rows.setdefault(json.dumps(one.content), []).append(dict(zip(RUN, one.run, strict=True)))
+    return json.dumps([{"certificate": json.loads(text), "rows": keys} for text, keys in rows.items()]).encode()
+
+
+def read_certificates(paths: Iterable[str | os.PathLike[str]]) -> list[RunCertificate]:
+    """Read the certificates that record files carry; a file of an earlier version carries none.
+
+    Raises
+    ------
+    InputError
+        A file is not readable, or what it carries are no certificates.
+    """
+    import pyarrow.parquet as pq
+
+    found = []
+    for path in paths:
+        try:
+            entries = json.loads((pq.read_metadata(path).metadata or {}).get(CERTIFICATES, b"[]"))
+            for entry in entries:
+                content = dict(entry["certificate"])  # shared by its rows
+                found += [RunCertificate(tuple(row[name] for name in RUN), content) for row in entry["rows"]]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            why = str(error).splitlines()[0] if isinstance(error, OSError) else "no certificates of this version"
+            raise InputError(f"cannot read the certificates of {path}: {why}") from None
+    return found
 
 
 def read_records(paths: Sequence[str | os.PathLike[str]]) -> pd.DataFrame:
@@ -178,11 +242,17 @@ CERTIFIED = ("ideal", "yes")  # for every row
 def verdicts(rows: pd.DataFrame) -> pd.Series:
     """Return the verdict of the ledger of each row's run.
 
-    ``yes``; ``ideal``: certified in ideal arithmetic; ``part``: certified for some rows only; ``declared``: the word of the author of a method that no audit has
-    passed; ``no``; or empty without privacy or a result. `CERTIFIED` are those with a certificate for every row.
+    ``yes``; ``ideal``: certified in ideal arithmetic; ``part``: certified for some rows only; ``declared``: the word
+    of the author of a method that no audit has passed; ``no``; or empty without privacy or a result. `CERTIFIED` are
+    those with a certificate for every row.
     """
     silent = (rows["calibration"] == NON_PRIVATE) | (rows["status"] != "ok")
     return rows["message"].map(_verdict).astype(object).mask(silent, "")
+
+
+def is_claimed(message: str) -> bool:
+    """Return whether a run with this message claims privacy, for all rows or for some, in whatever arithmetic."""
+    return _verdict(message) in (*CERTIFIED, "part")
 
 
 def _verdict(message: str) -> str:

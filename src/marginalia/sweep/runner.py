@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from marginalia.sweep.fits import Budget, fit
 from marginalia.sweep.limits import measured, time_limit
 from marginalia.sweep.method import Arm, Method
 from marginalia.sweep.protocols import Prepared, Task, split_rows
-from marginalia.sweep.records import ResultRecord, certificate, declaration
+from marginalia.sweep.records import RUN, ResultRecord, RunCertificate, certificate, declaration, is_claimed
 from marginalia.sweep.version import version_of
 
 if TYPE_CHECKING:
@@ -84,6 +84,13 @@ class Runner:
         self.store.put(key, rows)
         return self._declared(cell, rows)
 
+    def certificates(self, cell: Cell, rows: Sequence[ResultRecord]) -> list[RunCertificate]:
+        """Return the certificate of the run behind `rows`, as `run` gave them for `cell`; none where it has none."""
+        if not cell.arm.is_private or any(r.status != "ok" for r in rows):
+            return []
+        content = self.store.certificate(self._key(cell))
+        return [] if content is None else [RunCertificate(tuple(getattr(rows[0], name) for name in RUN), content)]
+
     def _key(self, cell: Cell) -> str:
         return cell.key(self.data.digest, version_of_arm(cell.arm, self.registry))
 
@@ -144,14 +151,22 @@ class Runner:
         else:
             source = self._source(cell) if cell.arm.source else None
             model = fit(cell.arm, self.registry, self._budget(cell), train, task, source)
-            proof = self._certified(cell, model) if cell.arm.is_private else (math.inf, "")
+            proof = self._certified(cell, model, source) if cell.arm.is_private else (math.inf, "")
         return metrics.scores(model, test, target=task.target, task=task.task, one_hot=task.one_hot), proof
 
-    def _certified(self, cell: Cell, model: Any) -> tuple[float, str]:
-        """Store the certificate of a fit and return what it comes to: epsilon, and why it is not one, if so."""
+    def _certified(self, cell: Cell, model: Any, source: Any = None) -> tuple[float, str]:
+        """Store the certificate of a fit and return what it comes to: epsilon, and why it is not one, if so.
+
+        Of what post-processes a `source` it is the certificate of that release, and names it.
+        """
         spent, message = certificate(model, cell.delta, epsilon=cell.epsilon)
         if type(getattr(model, "ledger_", None)) is Ledger:
-            Certificate.of(model).write(self.store.certificate_path(self._key(cell)))
+            proof = Certificate.of(model)
+            if source is not None:
+                behind = Certificate.of(source).content
+                named = {"marginals": {"method": behind["method"], "parameters": behind["parameters"]}}
+                proof = Certificate({**proof.content, "parameters": {**proof.content["parameters"], **named}})
+            proof.write(self.store.certificate_path(self._key(cell)))
         return spent, message
 
     def _declared(self, cell: Cell, rows: list[ResultRecord]) -> list[ResultRecord]:
@@ -161,8 +176,9 @@ class Runner:
         """
         behind = [self.registry[name] for name in (cell.arm.method, cell.arm.source) if name in self.registry]
         word = declaration(*behind) if cell.arm.is_private else ""
-        certified = [r.status == "ok" and (not r.message or r.message.startswith("protects")) for r in rows]
-        return [replace(r, message=word) if word and sure else r for r, sure in zip(rows, certified, strict=True)]
+        if not word:
+            return rows
+        return [replace(r, message=word) if r.status == "ok" and is_claimed(r.message) else r for r in rows]
 
     def _budget(self, cell: Cell) -> Budget:
         """Return what the cell may spend, with the documented number of its training rows."""
