@@ -3,25 +3,43 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from marginalia.cli.app import Json, app, show
+from marginalia.errors import InputError
+
+if TYPE_CHECKING:
+    from marginalia.reporting.certificates import Checked
 
 
 @app.command()
 def certify(
-    file: Annotated[Path, typer.Argument(help="Certificate, model (JSON) or fitted synthesizer (npz).")],
+    file: Annotated[
+        Path,
+        typer.Argument(help="Certificate, model (JSON), fitted synthesizer (npz), result rows (Parquet) or a folder."),
+    ],
     as_json: Json = False,
 ) -> None:
     """Recompute a certificate from its events, by two accountants that share no code; exit 1 if it does not hold.
 
     Nothing that the file states is believed. Exit 0: both accountants confirm it. Exit 2: the file cannot be read.
+    Of result rows (Parquet), or all those in a folder, every certificate: a line for each arm at each epsilon.
 
     Example: marginalia certify model.json
     """
+    if file.is_dir() or file.suffix == ".parquet":
+        confirmed = _certify_rows(file, as_json)
+    else:
+        confirmed = _certify_one(file, as_json)
+    if not confirmed:
+        raise typer.Exit(1)
+
+
+def _certify_one(file: Path, as_json: bool) -> bool:
     from marginalia.privacy.certificate import Certificate
     from marginalia.privacy.examination import examine, page
 
@@ -33,10 +51,78 @@ def certify(
         "recomputed_by_second": _finite(found.confirmed_at), "scope": proof.ledger.scope,
         "arithmetic": proof.ledger.arithmetic, "randomness": proof.ledger.randomness, "certificate": proof.content,
     }  # fmt: skip
-    show(as_json, facts, [f"{file}", *page(proof)])
-    if not found.confirmed:
-        raise typer.Exit(1)
+    show(as_json, facts, [f"{file}", *page(proof, found)])
+    return found.confirmed
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def _certify_rows(path: Path, as_json: bool) -> bool:
+    """Certify one file of records, or all below a folder."""
+    from marginalia.reporting.certificates import Examiner, check
+    from marginalia.sweep.records import read_certificates, read_records
+
+    examiner = Examiner()
+    files = _record_files(path) if path.is_dir() else [path]
+    # file by file: two results folders may hold runs of the same name
+    found = [one for file in files for one in check(read_records([file]), read_certificates([file]), examiner)]
+    if not found:
+        raise InputError(f"{path} holds no successful run with privacy: it has no certificates")
+    good = sum(one.confirmed for one in found)
+    settings = [
+        {
+            **one.setting, "confirmed": one.confirmed, "findings": one.findings, "runs": one.runs,
+            "certificates": one.certificates, "stored": one.stored, "recomputed": _finite(one.recomputed),
+            "recomputed_by_second": _finite(one.confirmed_at), "scope": one.scope, "arithmetic": one.arithmetic,
+            "randomness": one.randomness,
+        }
+        for one in found
+    ]  # fmt: skip
+    facts = {"file": str(path), "confirmed": good == len(found), "n_confirmed": good, "n": len(found)}
+    show(as_json, facts | {"settings": settings}, [*_table(found), f"{good} of {len(found)} confirmed"])
+    return good == len(found)
+
+
+def _record_files(folder: Path) -> list[Path]:
+    """Return the files below a folder that hold result rows; other Parquet files are left alone."""
+    import pyarrow.parquet as pq
+
+    from marginalia.sweep.records import COLUMNS
+
+    try:
+        files = [f for f in sorted(folder.rglob("*.parquet")) if set(COLUMNS) <= set(pq.read_schema(f).names)]
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read the records in {folder}: {str(error).splitlines()[0]}") from None
+    if not files:
+        raise InputError(f"{folder} holds no result rows (Parquet): give the folder of a sweep's results")
+    return files
+
+
+def _table(found: Sequence[Checked]) -> Iterator[str]:
+    """Yield aligned lines, under a heading: one for each arm at each epsilon on each data set."""
+    head = ["dataset", "method", "arm", "requested", "stored", "recomputed", "second", "arithmetic", "randomness"]
+    several = len({one.setting["experiment"] for one in found}) > 1
+    lines = [[*head, "verdict"], *([*_cells(one, several), _verdict(one)] for one in found)]
+    widths = [max(map(len, column)) for column in list(zip(*lines, strict=True))[:-1]]
+    for *cells, verdict in lines:
+        yield "  ".join([*(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)), verdict])
+
+
+def _cells(one: Checked, several: bool) -> list[str]:
+    s = one.setting
+    dataset = f"{s['experiment']}/{s['dataset']}" if several else s["dataset"]
+    arm = " ".join(filter(None, (s["variant"], s["calibration"], s["relation"])))
+    numbers = (_shown(n) for n in (s["epsilon"], one.stored, one.recomputed, one.confirmed_at))
+    return [dataset, s["method"], arm, *numbers, one.arithmetic or "-", one.randomness or "-"]
+
+
+def _verdict(one: Checked) -> str:
+    if not one.confirmed:
+        return f"NOT CERTIFIED: {'; '.join(one.findings)}"
+    return f"confirmed: protects {one.scope}" if one.scope else "confirmed"
+
+
+def _shown(value: Any) -> str:
+    return "-" if value is None else f"{value:.6g}"
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

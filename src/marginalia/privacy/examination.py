@@ -109,19 +109,26 @@ def _close(said: Any, value: Any) -> bool:
         return False
 
 
-def page(certificate: Certificate) -> list[str]:
+def page(certificate: Certificate, found: Examination | None = None) -> list[str]:
     """Return one page of text: what ran, whose rows are protected, what it cost and what that rests on.
+
+    `found` is what `examine` finds, where that is known already.
 
     >>> ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
     >>> page(Certificate(ledger.summary()))[-1]
     'verdict       NOT CERTIFIED: no release was booked: nothing is certified'
     """
-    content, ledger, found = certificate.content, certificate.ledger, examine(certificate)
+    content, ledger, found = certificate.content, certificate.ledger, found or examine(certificate)
     neighbours = {"add_remove": "one row more or less", "replace_one": "one row replaced, their number public"}
     whose = ledger.scope.removeprefix("protects ") or "every row"
+    parameters = dict(content.get("parameters", {}))
+    source = parameters.pop("marginals", None)  # of post-processing: what was released
+    if not isinstance(source, Mapping):
+        source = {"method": source, "parameters": {}} if source else None
     lines = [
         ("method", f"{content.get('method', 'unknown')}, by {content.get('software', 'unknown software')}"),
-        ("parameters", _short(", ".join(f"{k}={v}" for k, v in content.get("parameters", {}).items()) or "none")),
+        ("parameters", _assigned(parameters)),
+        *([("made from", f"{source['method']}: {_assigned(source['parameters'])}")] if source else []),
         ("calibration", ledger.calibration),
         ("protects", f"{whose}; neighbours: {neighbours[ledger.relation]}"),
         ("delta", _shown(found.delta)),
@@ -139,6 +146,10 @@ def page(certificate: Certificate) -> list[str]:
         good += f"; {ledger.message}"
     lines.append(("verdict", good if found.confirmed else f"NOT CERTIFIED: {told}"))
     return [f"{name:<12}  {text}" for name, text in lines]
+
+
+def _assigned(parameters: Mapping[str, Any]) -> str:
+    return _short(", ".join(f"{k}={v}" for k, v in parameters.items()) or "none")
 
 
 def _releases(ledger: Ledger) -> Iterator[str]:

@@ -1,0 +1,194 @@
+"""`marginalia certify` on result rows: every certificate that they carry, held against what they say."""
+
+import dataclasses
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from marginalia import cli
+from marginalia.data import Attribute, Domain, Table
+from marginalia.sweep.config import parse
+from marginalia.sweep.jobs import run_method
+from marginalia.sweep.plan import plan
+from marginalia.sweep.protocols import Prepared, Task
+from marginalia.sweep.records import ResultRecord, RunCertificate, read_certificates, read_records, write_records
+
+TASKS = (Task("linear", "b"), Task("logistic", "y"))
+
+
+def swept(folder, methods):
+    """Run a small sweep; return the paths of its records."""
+    rng = np.random.default_rng(0)
+    domain = Domain([Attribute("a", 3), Attribute("b", 4, "numeric"), Attribute("y", 2)])
+    table = Table(np.column_stack([rng.integers(0, size, 200) for size in domain.sizes]), domain)
+    Prepared("toy", table, TASKS).save(folder / "data")
+    config = parse({"datasets": ["toy"], "trials": 2, "epsilons": [1, 2], "methods": methods})
+    paths = []
+    for job in plan(config, {block.name: {"toy": TASKS} for block in config.blocks()}).jobs.values():
+        paths.append(folder / "records" / job.group / f"{job.batch}.parquet")
+        run_method(job.settings(), data=folder / "data", seed=3, store=folder / "cells", out=paths[-1])
+    return paths
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("results")
+    swept(folder, ["ssp", {"id": "ssp", "calibration": "published"}, "ols", "objective_perturbation", "dd_ssp"])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def learners(results):
+    return results / "records" / "learners" / "all.parquet"
+
+
+@pytest.fixture
+def call(capsys, monkeypatch):
+    """Run the command line; return exit code, stdout and stderr."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["marginalia", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        captured = capsys.readouterr()
+        return end.value.code, captured.out, captured.err
+
+    return run
+
+
+def rewritten(path, learners, change=lambda row: {}, certificates=lambda given: given):
+    """Write the rows of SSP at epsilon 1 anew, each with a change, and their certificates."""
+    frame = read_records([learners])
+    frame = frame[(frame["method"] == "ssp") & (frame["calibration"] == "tight") & (frame["epsilon"] == 1)]
+    rows = [ResultRecord(**row) for row in frame.to_dict("records")]
+    rows = [dataclasses.replace(row, **change(row)) for row in rows]
+    write_records(path, rows, certificates(read_certificates([learners])))
+    return path
+
+
+def test_the_rows_of_a_job_have_a_line_for_each_arm_and_epsilon(call, learners):
+    code, out, err = call("certify", learners)
+    assert (code, err) == (1, "")  # published constants spend more
+    head, *lines, last = out.splitlines()
+    assert head.split() == [
+        *("dataset", "method", "arm", "requested", "stored", "recomputed", "second", "arithmetic", "randomness"),
+        "verdict",
+    ]
+    private = read_records([learners]).query("calibration != 'none'")
+    assert len(lines) == len(private.drop_duplicates(["method", "variant", "calibration", "epsilon"])) > 4
+    ssp = next(line.split() for line in lines if line.split()[1:3] == ["ssp", "tight"])
+    assert ssp[2:6] == ["tight", "add_remove", "1", "1"]
+    assert float(ssp[6]) == pytest.approx(1)
+    assert float(ssp[7]) == pytest.approx(1, rel=2e-3)
+    assert ssp[8:] == ["exact", "system", "confirmed"]
+    confirmed = sum(line.endswith("  confirmed") for line in lines)
+    assert last == f"{confirmed} of {len(lines)} confirmed"
+    assert any("objective_perturbation" in line and " ideal " in line for line in lines)
+    published = [line for line in lines if line.split()[1:3] == ["ssp", "published"]]
+    assert len(published) == 2
+    assert all("NOT CERTIFIED: requested epsilon" in line for line in published)
+
+
+def test_a_folder_is_all_its_record_files(call, results):
+    code, out, err = call("certify", results, "--json")
+    found = json.loads(out)
+    assert err == ""
+    assert code == (0 if found["confirmed"] else 1)
+    settings = found["settings"]
+    assert {"ssp", "objective_perturbation", "dd_ssp", "aim", "mst"} <= {s["method"] for s in settings}
+    assert found["n"] == len(settings)
+    assert found["n_confirmed"] == sum(s["confirmed"] for s in settings)
+    ssp = next(s for s in settings if (s["method"], s["calibration"], s["epsilon"]) == ("ssp", "tight", 1))
+    assert (ssp["runs"], ssp["certificates"]) == (4, 2)  # two tasks and two trials
+    for one in settings:
+        if one["confirmed"]:
+            assert one["recomputed"] <= one["epsilon"] * (1 + 1e-9)
+            assert one["recomputed_by_second"] <= one["epsilon"] * 1.001
+
+
+def test_rows_as_they_were_are_confirmed(call, learners, tmp_path):
+    code, out, _ = call("certify", rewritten(tmp_path / "r.parquet", learners))
+    assert code == 0, out
+    assert out.splitlines()[-1] == "1 of 1 confirmed"
+
+
+@pytest.mark.parametrize(
+    ("change", "finding"),
+    [
+        ({"epsilon_spent": 0.5}, "the row says epsilon 0.5 was spent, its certificate 1 (2 of 6 runs)"),
+        ({"relation": "replace_one"}, "no certificate"),
+        ({"trial": 7}, "no certificate"),
+        ({"delta": 1e-6}, "the row asks for epsilon 1 at delta 1e-06, its certificate for epsilon 1 at delta 1e-05"),
+        ({"message": "protects the first row"}, "the row says 'protects the first row', its certificate ''"),
+        ({"message": "declared by its author: x"}, "declared by its author: x"),
+    ],
+)
+def test_rows_that_disagree_with_their_certificate_are_findings(call, learners, tmp_path, change, finding):
+    path = rewritten(tmp_path / "r.parquet", learners, lambda row: change if row.metric == "mse" else {})
+    code, out, _ = call("certify", path)
+    assert code == 1
+    assert finding.removesuffix(" (2 of 6 runs)") in out
+    assert out.splitlines()[-1].startswith("0 of 1") or "relation" in change
+
+
+def forged(**changes):
+    return lambda given: [RunCertificate(one.run, {**one.content, **changes}) for one in given]
+
+
+@pytest.mark.parametrize(
+    ("certificates", "finding"),
+    [
+        (forged(epsilon=9.0), "the row asks for epsilon 1 at delta 1e-05, its certificate for epsilon 9"),
+        (forged(relation="replace_one"), "the row says add_remove, its certificate replace_one"),
+        (forged(scope="protects some rows"), "the row says 'that every row is protected'"),
+        (forged(events=[]), "no release was booked"),
+        (lambda given: [], "no certificate"),
+    ],
+)
+def test_certificates_that_were_changed_are_findings(call, learners, tmp_path, certificates, finding):
+    code, out, _ = call("certify", rewritten(tmp_path / "r.parquet", learners, certificates=certificates))
+    assert code == 1
+    assert finding in out
+    assert out.splitlines()[-1] == "0 of 1 confirmed"
+
+
+def test_smaller_noise_than_stated_is_found(call, learners, tmp_path):
+    def quieter(given):
+        events = [{**event, "sigma": event["sigma"] / 2} for event in given[0].content["events"]]
+        return forged(events=events)(given)
+
+    code, out, _ = call("certify", rewritten(tmp_path / "r.parquet", learners, certificates=quieter))
+    assert code == 1
+    assert "requested epsilon 1 at delta 1e-05 (add_remove), spent 2.15" in out
+
+
+def test_ideal_arithmetic_that_a_row_does_not_own_up_to(call, learners, tmp_path):
+    def floats(given):
+        events = [{**event, "arithmetic": "ideal"} for event in given[0].content["events"]]
+        return forged(events=events, arithmetic="ideal")(given)
+
+    code, out, _ = call("certify", rewritten(tmp_path / "r.parquet", learners, certificates=floats))
+    assert code == 1
+    assert "the row does not say that its certificate holds in ideal arithmetic only" in out
+
+
+def test_what_holds_no_certificates_is_one_line(call, learners, tmp_path):
+    frame = read_records([learners])
+    public = [ResultRecord(**row) for row in frame[frame["calibration"] == "none"].to_dict("records")]
+    write_records(tmp_path / "public.parquet", public)
+    frame[["value"]].to_parquet(tmp_path / "other.parquet")
+    (tmp_path / "text.parquet").write_text("no Parquet")
+    (tmp_path / "empty").mkdir()
+    for name, problem in (
+        ("public.parquet", "holds no successful run with privacy"),
+        ("other.parquet", "column 'experiment' of the record schema is missing"),
+        ("text.parquet", "cannot read records"),
+        ("absent.parquet", "cannot read records"),
+        ("empty", "holds no result rows"),
+    ):
+        code, out, err = call("certify", tmp_path / name)
+        assert (code, out) == (2, ""), name
+        assert problem in err
+        assert len(err.splitlines()) == 1
