@@ -148,6 +148,7 @@ rule notebook:
 rule report_page:
     """Write the report: one page with everything in it."""
     input:
+        records=[records_of(job) for job in SWEEP.plan.jobs.values()],
         tables=rules.tables.output,
         comparisons=expand(f"{RESULTS}/tables/{{name}}.csv", name=COMPARISONS),
         studies=expand(f"{RESULTS}/tables/{{study}}.csv", study=SWEEP.studies),

@@ -11,6 +11,7 @@ with logged(snakemake.log[0]):
     from marginalia.reporting import formats, provenance
     from marginalia.reporting.captions import caption, certificate_caption
     from marginalia.reporting.report import write_report
+    from marginalia.sweep.records import read_certificates
 
     tables = {
         Path(p).stem: formats.read_csv(p)
@@ -37,6 +38,7 @@ with logged(snakemake.log[0]):
         titles=titles,
         notebooks=[Path(p).stem for p in snakemake.input.notebooks],
         provenance=facts,
+        certificates=read_certificates(snakemake.input.records),
         config=snakemake.params.config,
         datasets_info=provenance.datasets_info(
             snakemake.input.datasets,

@@ -18,7 +18,7 @@ def best_certified(aggregates: pd.DataFrame) -> pd.DataFrame:
     `aggregates` are those of one metric. ``as_good`` names the other arms whose mean lies within two standard errors of
     the difference.
     """
-    columns = [*PANEL, "metric", "epsilon", *ARM, "name", "mean", "stderr", "as_good"]
+    columns = [*PANEL, "metric", "epsilon", *ARM, "name", "mean", "stderr", "certified", "as_good"]
     lines = []
     for panel in panels_of(aggregates):
         arms = arms_of(panel.rows, context=aggregates)

@@ -13,6 +13,12 @@ from marginalia.data.files import atomic_path, write_text
 from marginalia.reporting.arms import arms_of, panels_of
 from marginalia.reporting.tables import ARM, PANEL, rows_of
 
+SIGNS = {
+    "†": "spends more than the requested ε",
+    "‡": "protects some rows only, or its author’s word",
+    "°": "certified in ideal arithmetic: the proof is about real numbers, the code computes in floats",
+}
+
 _TEXT = {*PANEL, *ARM, "split", "metric", "metrics", "status", "message", "certified"}
 
 
@@ -55,7 +61,7 @@ def format_cell(row: Any) -> str:
         text = f"{row.mean:.{decimals}f} ± {row.stderr:.{decimals}f}"
     else:
         text = f"{row.mean:.4g}"
-    text += {"no": " †", "declared": " ‡", "part": " ‡", "ideal": " °"}.get(row.certified, "")
+    text += {"no": " †", "declared": " ‡", "part": " ‡", "ideal": " °"}.get(row.certified, "")  # see `SIGNS`
     return text if row.k == row.n_trials else f"{text} ({row.k}/{row.n_trials})"
 
 

@@ -10,9 +10,19 @@ import pandas as pd
 
 from marginalia.reporting.arms import Line, arms_of, panels_of
 from marginalia.reporting.best import best_certified
-from marginalia.reporting.formats import epsilon_name, format_cell
+from marginalia.reporting.formats import SIGNS, epsilon_name, format_cell
+from marginalia.reporting.sheets import Sheets
 from marginalia.reporting.style import RELATION_NAMES, arm_name
 from marginalia.reporting.tables import ARM, NON_PRIVATE, PANEL, rows_of
+
+VERDICT_MEANINGS = {
+    "yes": "certified for every row",
+    "ideal": "certified in ideal arithmetic: the proof is about real numbers, the code computes in floats",
+    "part": "protects some rows only",
+    "declared": "the word of the method’s author, which no audit has passed",
+    "no": "spends more than the requested ε",
+    "unknown": "no run succeeded",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +35,7 @@ class Cell:
     arm: Line | None = None  # gives the cell its colour dot
     note: str = ""  # in smaller type below the text
     span: int = 1  # columns it covers
+    sheet: str = ""  # id of the certificate that it opens
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +54,7 @@ class HtmlTable:
     caption: str
     columns: Sequence[str]
     groups: list[Group]
+    key: Sequence[tuple[str, str]] = ()  # signs that stand in it, and what they mean
 
     @property
     def n_rows(self) -> int:
@@ -50,7 +62,7 @@ class HtmlTable:
         return sum(len(g.rows) for g in self.groups)
 
 
-def results_table(aggregates: pd.DataFrame, metric: str, caption: str) -> HtmlTable:
+def results_table(aggregates: pd.DataFrame, metric: str, caption: str, sheets: Sheets) -> HtmlTable:
     """Return arms by epsilon, one group for each data set and target, the best certified arm marked."""
     levels = _levels(aggregates)
     winners = best_certified(aggregates)
@@ -62,10 +74,18 @@ def results_table(aggregates: pd.DataFrame, metric: str, caption: str) -> HtmlTa
             cells = {}
             for row in rows_of(arm.rows):
                 value = None if np.isnan(row.mean) else float(row.mean)
-                cells[row.epsilon] = Cell(format_cell(row), value, best=(*panel.key, row.epsilon, *arm.key) in best)
+                is_best = (*panel.key, row.epsilon, *arm.key) in best
+                cells[row.epsilon] = Cell(format_cell(row), value, best=is_best, sheet=sheets.id_of(row))
             group.rows.append(_line(arm, cells, levels))
         groups.append(group)
-    return HtmlTable(f"table-{metric}", caption, ["Method", *_epsilon_heads(levels)], groups)
+    texts = [cell.text for group in groups for row in group.rows for cell in row]
+    return HtmlTable(f"table-{metric}", caption, ["Method", *_epsilon_heads(levels)], groups, _signs(texts))
+
+
+def _signs(texts: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the signs of `formats.format_cell` that stand in some texts, and what they mean."""
+    present = {sign for text in texts for sign in SIGNS if sign in text}
+    return [(sign, meaning) for sign, meaning in SIGNS.items() if sign in present]
 
 
 def timing_table(timings: pd.DataFrame) -> HtmlTable:
@@ -116,14 +136,17 @@ def recommendation_table(aggregates: Sequence[pd.DataFrame], metric_names: Mappi
             for row in rows_of(here):
                 arm = arms[(row.method, row.variant, row.calibration, row.relation)]
                 others = f"; as good: {row.as_good.replace('; ', ', ')}" if row.as_good else ""
-                cells[row.epsilon] = Cell(arm.name, arm=arm, note=f"{row.mean:.4g}{others}")
+                mark = " °" if row.certified == "ideal" else ""
+                cells[row.epsilon] = Cell(arm.name, arm=arm, note=f"{row.mean:.4g}{mark}{others}")
             group.rows.append([Cell(panel.title), *(cells.get(e, Cell("none")) for e in levels)])
         groups.append(group)
     caption = "Best mean over trials; “as good”: within two standard errors of the difference."
-    return HtmlTable("table-best", caption, ["Data set · target", *_epsilon_heads(levels)], groups)
+    notes = [cell.note for group in groups for row in group.rows for cell in row]
+    columns = ["Data set · target", *_epsilon_heads(levels)]
+    return HtmlTable("table-best", caption, columns, groups, _signs(notes))
 
 
-def certificate_table(certificates: pd.DataFrame) -> HtmlTable:
+def certificate_table(certificates: pd.DataFrame, sheets: Sheets) -> HtmlTable:
     """Return the certified epsilon of each arm at each requested one, the largest over data sets and tasks."""
     levels = _levels(certificates)
     worst = certificates.sort_values("ratio", kind="stable", na_position="first")
@@ -132,9 +155,12 @@ def certificate_table(certificates: pd.DataFrame) -> HtmlTable:
     for arm in arms_of(worst):
         cells = {}
         for row in rows_of(arm.rows):
-            spent = Cell(f"{row.epsilon_spent:.4g}", row.epsilon_spent, note=f"{row.ratio:.1%}")
             known = "no run" if np.isnan(row.epsilon_spent) else "unknown"
-            cells[row.epsilon] = spent if np.isfinite(row.epsilon_spent) else Cell(known)
+            cell = Cell(known, sheet=sheets.id_of(row))
+            if np.isfinite(row.epsilon_spent):
+                text, share = f"{row.epsilon_spent:.4g}", f"{row.ratio:.1%}"
+                cell = replace(cell, text=text, value=row.epsilon_spent, note=share)
+            cells[row.epsilon] = cell
         answers = arm.rows["certified"].unique()
         facts = (
             arm.key[2],
@@ -148,7 +174,18 @@ def certificate_table(certificates: pd.DataFrame) -> HtmlTable:
     first, *others = _epsilon_heads(levels)
     columns = ["Method", "Certified", f"requested {first}", *others, "Calibration", "Relation", "δ", "Message"]
     caption = "Certified ε, and its share of the requested ε: the largest over data sets, tasks and trials."
-    return HtmlTable("table-certificates", caption, columns, [Group("", rows)])
+    present = set(certificates["certified"])
+    key = [(word, meaning) for word, meaning in VERDICT_MEANINGS.items() if word in present]
+    return HtmlTable("table-certificates", caption, columns, [Group("", rows)], key)
+
+
+def all_certificates_table(certificates: pd.DataFrame, sheets: Sheets) -> HtmlTable:
+    """Return the table of certificates as it is; what was spent opens the certificate."""
+    table = plain_table(certificates, "certificates-all", "Every certificate.")
+    place = list(certificates.columns).index("epsilon_spent") if len(certificates) else 0
+    for cells, row in zip(table.groups[0].rows, rows_of(certificates), strict=True):
+        cells[place] = replace(cells[place], sheet=sheets.id_of(row))
+    return table
 
 
 def coverage_table(aggregates: Sequence[pd.DataFrame], metric_names: Mapping[str, str]) -> HtmlTable:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,12 @@ from marginalia.errors import InputError
 from marginalia.reporting import page
 from marginalia.reporting.figures import METRIC_NAMES, METRIC_TITLES
 from marginalia.reporting.formats import span
+from marginalia.reporting.sheets import Sheets
 from marginalia.reporting.tables import ARM, NON_PRIVATE
-from marginalia.sweep.records import CERTIFIED, HEADLINES
+from marginalia.sweep.records import CERTIFIED, HEADLINES, RunCertificate
 
 # Tables with a section of their own.
-_SECTIONS = {"certificates": page.certificate_table, "failures": page.failure_table, "timings": page.timing_table}
+_SECTIONS = ("certificates", "failures", "timings")
 _HEADINGS = {metric: f"{title} against ε" for metric, title in METRIC_TITLES.items()}
 _HEADINGS["certificates"] = "Certified against requested ε"
 
@@ -38,6 +39,7 @@ def write_report(
     narrow_figures: Mapping[str, str | os.PathLike[str]] | None = None,
     titles: Mapping[str, str] | None = None,
     notebooks: Sequence[str] = (),
+    certificates: Iterable[RunCertificate] = (),
     title: str = "marginalia report",
 ) -> None:
     """Write the report page, atomically. The same arguments give the same bytes.
@@ -54,6 +56,8 @@ def write_report(
         Headings are needed for figures that are not named after a table of this package.
     notebooks : sequence of str
         Names of notebooks that stand as pages in ``notebooks/`` beside the report.
+    certificates : iterable of RunCertificate
+        Those of the result rows; cells of the tables open them.
     provenance : mapping
         What ran, where and when; nested mappings become nested lists. Times are given, never taken here.
     config : mapping
@@ -69,6 +73,7 @@ def write_report(
     present = [m for m in METRIC_NAMES if m in tables]
     shown = [m for m in present if m in HEADLINES]
     aggregates = [tables[m] for m in present]
+    sheets = Sheets(certificates)
     narrow, headings = narrow_figures or {}, titles or {}
     pictures = [
         {
@@ -91,15 +96,16 @@ def write_report(
         datasets=_datasets_table(datasets_info),
         best=page.recommendation_table([tables[m] for m in shown], METRIC_NAMES) if shown else None,
         figures=pictures,
-        results=[_results(tables[m], m) for m in shown],
+        results=[_results(tables[m], m, sheets) for m in shown],
         details=[
-            *(_results(tables[m], m) for m in present if m not in HEADLINES),
+            *(_results(tables[m], m, sheets) for m in present if m not in HEADLINES),
             *(page.plain_table(tables[m], f"{m}-all", f"Every setting of {METRIC_NAMES[m]}.") for m in present),
         ],
-        **{name: make(tables[name]) if name in tables else None for name, make in _SECTIONS.items()},
-        all_certificates=page.plain_table(
-            tables.get("certificates", pd.DataFrame()), "certificates-all", "Every certificate."
-        ),
+        certificates=page.certificate_table(tables["certificates"], sheets) if "certificates" in tables else None,
+        all_certificates=page.all_certificates_table(tables.get("certificates", pd.DataFrame()), sheets),
+        sheets=sheets.sheets,
+        failures=page.failure_table(tables["failures"]) if "failures" in tables else None,
+        timings=page.timing_table(tables["timings"]) if "timings" in tables else None,
         coverage=page.coverage_table(aggregates, METRIC_NAMES) if aggregates else None,
         others=[page.plain_table(t, name, name.replace("_", " ")) for name, t in tables.items() if name not in special],
         notebooks=notebooks,
@@ -109,8 +115,9 @@ def write_report(
     write_text(path, html)
 
 
-def _results(aggregates: pd.DataFrame, metric: str) -> page.HtmlTable:
-    return page.results_table(aggregates, metric, f"{METRIC_TITLES[metric]}: mean ± standard error over trials.")
+def _results(aggregates: pd.DataFrame, metric: str, sheets: Sheets) -> page.HtmlTable:
+    caption = f"{METRIC_TITLES[metric]}: mean ± standard error over trials."
+    return page.results_table(aggregates, metric, caption, sheets)
 
 
 def _facts(

@@ -1,5 +1,6 @@
 "use strict";
-// Sorting and filtering; without this script every table is there in full, in its own order.
+// Sorting, filtering and opening certificates; without this script every table is there in full, in its own order, and
+// a certificate is a link further down.
 for (const box of document.querySelectorAll(".table")) {
   const table = box.querySelector("table");
   const bodies = [...table.tBodies];
@@ -58,4 +59,28 @@ for (const box of document.querySelectorAll(".table")) {
     }
   });
   box.querySelector(".scroll").before(input);
+}
+
+const dialog = document.querySelector("#certificate");
+if (dialog && dialog.showModal) {
+  const row = (name, text) => {
+    const [line, term, fact] = ["div", "dt", "dd"].map(tag => document.createElement(tag));
+    term.textContent = name;
+    fact.textContent = text;
+    line.append(term, fact);
+    return line;
+  };
+  document.addEventListener("click", event => {
+    const link = event.target.closest("a.proof");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    const text = document.getElementById(link.hash.slice(1));
+    dialog.querySelector("h3").textContent = text.parentElement.querySelector("summary").textContent;
+    // each line: a name of 12 characters or none, two blanks, a fact
+    const lines = text.textContent.split("\n").map(line => row(line.slice(0, 14).trim(), line.slice(14)));
+    dialog.querySelector("dl").replaceChildren(...lines);
+    dialog.showModal();
+    dialog.scrollTop = 0;
+  });
+  dialog.addEventListener("click", event => { if (event.target === dialog) dialog.close(); });
 }
