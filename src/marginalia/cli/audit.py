@@ -28,17 +28,17 @@ def audit(
 
     Example: marginalia audit my_method.py:OutputPerturbation
     """
-    from marginalia.sweep.audit import audit as auditing
     from marginalia.sweep.audit import command
 
     if (method is None) != every:
         raise InputError("name a method or a file, or give --all")
     reports = []
-    for subject in command.chosen(method):
-        reports.append(auditing.audit(subject, tables))
+    for report in command.audits(method, tables):
+        reports.append(report)
         if not as_json:
-            print(*command.lines(reports[-1]), sep="\n", flush=True)
-    written = [command.record(subject.own, reports)] if subject.own is not None else []
+            print(*command.lines(report), sep="\n", flush=True)
+    path = command.own_file(method)
+    written = [command.record(path, reports)] if path is not None else []
     if out is not None:
         command.write_table(out, reports)
         written.append(out)

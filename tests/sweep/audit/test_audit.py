@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import math
+import re
 from pathlib import Path
 from unittest.mock import patch
 
@@ -13,7 +14,7 @@ from marginalia.learning import private_tuning
 from marginalia.privacy.calibration import gdp_epsilon
 from marginalia.sweep.audit import laws, made
 from marginalia.sweep.audit.audit import QUICK, audit
-from marginalia.sweep.audit.command import chosen, record
+from marginalia.sweep.audit.command import audits, record
 from marginalia.sweep.audit.loss import transcript_epsilon
 from marginalia.sweep.audit.subject import REGISTRY, of_class, subjects
 from marginalia.sweep.version import version_of
@@ -107,8 +108,24 @@ def test_the_loss_of_known_laws_is_theirs():
 def test_a_file_of_ones_own_is_audited_and_recorded(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(Path(toys.__file__).read_text())
-    reports = [audit(s, QUICK) for s in chosen(f"{path}:Sound")]
-    content = json.loads(record(path, reports).read_text())
+    content = json.loads(record(path, list(audits(f"{path}:Sound", QUICK))).read_text())
     assert content["version"] == version_of(str(path))
     assert content["findings"] == 0
     assert len(content["audits"]) == 2
+
+
+def test_the_method_of_the_documentation_keeps_its_certificate(tmp_path):
+    """It refuses add/remove, which is no finding; it cannot bound y of arrays, which is said."""
+    page = (Path(__file__).parents[3] / "docs" / "own-method.md").read_text(encoding="utf-8")
+    path = tmp_path / "my_method.py"
+    path.write_text(re.search(r"```python\n(.*?)```", page, flags=re.S)[1])
+    (report,) = audits(str(path), 12)
+    assert (report.relation, report.findings) == ("replace_one", ())
+    assert any("arrays" in why for why in report.refused)
+
+
+def test_a_method_that_cannot_be_fitted_is_found(tmp_path):
+    path = tmp_path / "broken.py"
+    path.write_text("class Broken:\n    def fit(self, X, y):\n        raise RuntimeError('no')\n")
+    (report,) = audits(str(path), 6)
+    assert {f.check for f in report.findings} == {"unfit"}

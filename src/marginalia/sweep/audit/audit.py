@@ -57,6 +57,8 @@ class Report:
     findings : tuple of Finding
     seconds : float
         Of processor time.
+    refused : tuple of str
+        Made-up data that the method did not take, and why.
     """
 
     method: str
@@ -74,11 +76,12 @@ class Report:
     arithmetic: str
     findings: tuple[Finding, ...]
     seconds: float
+    refused: tuple[str, ...] = ()
 
     def row(self) -> dict[str, Any]:
         """Return it as a row of a table: the number of findings in place of them, and no time."""
         row = asdict(self) | {"findings": len(self.findings)}
-        del row["seconds"]
+        del row["seconds"], row["refused"]
         return {k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in row.items()}
 
 
@@ -116,7 +119,8 @@ def audit(subject: Subject, tables: int = FULL, *, epsilon: float = 1.0) -> Repo
         for g in {g.base.frame.name: g for g in fitted}.values():
             findings += _of_memory(subject, g, epsilon)
         findings += _of_many_rows(subject, fitted, epsilon, 2**20 if full else 2**16)
-    return _report(subject, fitted, sum(g.replays for g in groups), _unique(findings), time.process_time() - start)
+    report = _report(subject, fitted, sum(g.replays for g in groups), _unique(findings))
+    return replace(report, seconds=time.process_time() - start, refused=_refused(groups))
 
 
 def _groups(subject: Subject, tables: int, epsilon: float) -> list[Group]:
@@ -135,6 +139,11 @@ def _refusals(subject: Subject, groups: Sequence[Group]) -> Iterator[Finding]:
     if failed and (subject.own is None or len(failed) == len(groups)):
         for g in {g.base.frame.name: g for g in failed}.values():
             yield Finding("unfit", f"made-up data '{g.base.frame.name}'", g.played.refused or g.played.diverged)
+
+
+def _refused(groups: Sequence[Group]) -> tuple[str, ...]:
+    failed = [g for g in groups if g.played.model is None]
+    return tuple(dict.fromkeys(f"{g.base.frame.name}: {g.played.refused or g.played.diverged}" for g in failed))
 
 
 def _of_ledger(subject: Subject, g: Group) -> Iterator[Finding]:
@@ -269,9 +278,7 @@ def _tilts(subject: Subject, g: Group) -> tuple[list[float], list[Finding]]:
     return shares, [Finding("sensitivity", "objective", text)] if worst > 1 + 1e-6 else []
 
 
-def _report(
-    subject: Subject, groups: Sequence[Group], replays: int, findings: tuple[Finding, ...], seconds: float
-) -> Report:
+def _report(subject: Subject, groups: Sequence[Group], replays: int, findings: tuple[Finding, ...]) -> Report:
     pairs = [pair for g in groups for pair in g.pairs]
     shares = [share for pair in pairs for share in pair.shares()]
     worst, certified = loss.Audited(0.0, 0.0, 0.0), math.inf
@@ -294,7 +301,7 @@ def _report(
     return Report(
         subject.name, subject.variant, subject.task, str(subject.relation), subject.calibration, replays,
         sum(len(g.steps) for g in groups), certified, worst.epsilon, worst.share, worst.mu, max(shares, default=0.0),
-        booked[0].played.model.ledger_.arithmetic if booked else "", _unique(findings), seconds,
+        booked[0].played.model.ledger_.arithmetic if booked else "", _unique(findings), 0.0,
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from marginalia.data.files import write_text
 from marginalia.errors import InputError, unknown_name
-from marginalia.sweep.audit.audit import Report
+from marginalia.sweep.audit.audit import Report, audit
 from marginalia.sweep.audit.findings import page
 from marginalia.sweep.audit.subject import REGISTRY, Subject, own_subjects, subjects
 from marginalia.sweep.version import AUDIT_ENDING, version_of
@@ -32,9 +32,8 @@ def chosen(name: str | None) -> Iterator[Subject]:
         for known in REGISTRY:
             yield from subjects(known)
         return
-    file, _, cls = name.partition(".py:")
-    if cls or name.endswith(".py"):
-        yield from own_subjects(Path(f"{file}.py" if cls else name), cls or None)
+    if (path := own_file(name)) is not None:
+        yield from own_subjects(path, name.partition(".py:")[2] or None)
         return
     if name not in REGISTRY:
         raise unknown_name("method", name, REGISTRY)
@@ -42,6 +41,34 @@ def chosen(name: str | None) -> Iterator[Subject]:
     if not found:
         raise InputError(f"method '{name}' is not private: there is nothing to audit")
     yield from found
+
+
+def audits(name: str | None, tables: int) -> Iterator[Report]:
+    """Yield the audits of what `name` stands for (`chosen`); of a user's class without the relations that it refuses.
+
+    >>> [report.findings for report in audits("independent", 9)]
+    [(), ()]
+    """
+    unfit: list[Report] = []
+    fitted = False
+    for subject in chosen(name):
+        report = audit(subject, tables)
+        if subject.own is not None and report.releases == 0 and {f.check for f in report.findings} == {"unfit"}:
+            unfit.append(report)
+        else:
+            fitted = True
+            yield report
+    yield from [] if fitted else unfit
+
+
+def own_file(name: str | None) -> Path | None:
+    """Return the user's file that `name` stands for, if it does.
+
+    >>> own_file("my_method.py:Mine").name
+    'my_method.py'
+    """
+    file, dot, _ = (name or "").partition(".py")
+    return Path(file + dot) if dot else None
 
 
 def record(path: Path, reports: list[Report]) -> Path:
@@ -71,7 +98,8 @@ def lines(report: Report) -> list[str]:
         "%", " %"
     )
     head = f"{title}: {verdict} on {report.tables} tables; {figures}, {report.arithmetic or 'no'} arithmetic"
-    return [head, *(f"  {line}" if line else "" for line in page(report.findings))]
+    refused = [f"  not fitted to the made-up data '{why}" for why in (w.replace(":", "':", 1) for w in report.refused)]
+    return [head, *refused, *(f"  {line}" if line else "" for line in page(report.findings))]
 
 
 def summary(reports: Sequence[Report]) -> dict[str, Any]:
@@ -87,7 +115,7 @@ def summary(reports: Sequence[Report]) -> dict[str, Any]:
 
 def _facts(report: Report) -> dict[str, Any]:
     row = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in report.row().items()}
-    return row | {"findings": [asdict(finding) for finding in report.findings]}
+    return row | {"findings": [asdict(f) for f in report.findings], "refused": report.refused}
 
 
 def write_table(path: Path, reports: Sequence[Report]) -> None:

@@ -1,0 +1,69 @@
+"""`marginalia audit`: what it prints and writes, and how it ends."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from marginalia import cli
+
+TOYS = Path(__file__).parents[1] / "sweep" / "audit" / "toys.py"
+
+
+@pytest.fixture
+def call(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(TOYS, tmp_path / "toys.py")
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["marginalia", "audit", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        captured = capsys.readouterr()
+        return end.value.code, captured.out, captured.err
+
+    return run
+
+
+def test_a_method_that_keeps_its_certificate(call):
+    code, out, _ = call("independent", "--tables", 6, "--out", "table.csv")
+    assert code == 0
+    assert out.count("nothing found") == 2
+    table = pd.read_csv("table.csv")
+    assert table["findings"].tolist() == [0, 0]
+    assert table["certified"].between(0.9, 1).all()
+    assert (table["audited"] <= table["certified"] * (1 + 1e-3)).all()
+
+
+def test_findings_are_explained_and_counted(call):
+    code, out, _ = call("toys.py:ExactCounts", "--tables", 6)
+    assert code == 1
+    assert "leak: something visible depends on the rows" in out
+    assert "mend: " in out
+    assert json.loads(Path("toys.py.audit.json").read_text())["findings"] > 0
+    code, out, _ = call("toys.py:TrueSize", "--tables", 6, "--json")
+    content = json.loads(out)
+    assert code == 1
+    assert content["reports"][0]["findings"][0]["check"] == "leak"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "name a method or a file"),
+        (("aim", "--all"), "name a method or a file"),
+        (("aimm",), "did you mean 'aim'"),
+        (("ols",), "is not private"),
+        (("toys.py",), "name one"),
+        (("nowhere.py",), "nowhere.py"),
+        (("toys.py:Nobody",), "Nobody"),
+    ],
+)
+def test_bad_input_is_one_line(call, arguments, message):
+    code, _, err = call(*arguments)
+    assert code == 2
+    assert message in err
+    assert err.count("\n") == 1
