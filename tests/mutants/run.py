@@ -1,0 +1,240 @@
+"""Put every deliberate bug into the library, one at a time, and see whether the tests notice.
+
+    python tests/mutants/run.py              all of them: the catalogue, and changed calls of mechanisms
+    python tests/mutants/run.py A4 L7        these
+    python tests/mutants/run.py --catalogue  without the changed calls
+    python tests/mutants/run.py --calls      the changed calls alone
+    python tests/mutants/run.py --list       what there is
+
+No file is written: a process that has all modules loaded is forked for each mutant, forgets the module with the bug and
+whatever imports it, and gets the patched text when it imports them again. The tests that must catch the mutant then
+run there until the first one fails. Before, all of them run once on the sources as they are, and must pass. No data
+from outside is used. The exit status is 0 if every mutant was caught.
+"""
+
+from __future__ import annotations
+
+import os
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ[_name] = "1"  # before numpy is loaded; forked processes must not share a pool of threads
+os.environ.pop("MARGINALIA_MIRROR", None)
+
+import argparse
+import ast
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from mutants import ROOT, SOURCE, TESTS, Mutant, call_mutants, catalogue
+
+LIMIT = 90.0  # seconds for the tests of one mutant: some bugs make a loop endless, which is being caught too
+BROKEN = 99  # exit status of a mutant that cannot be imported
+
+
+@dataclass
+class Outcome:
+    """What became of one mutant."""
+
+    mutant: Mutant
+    verdict: str  # caught, SURVIVED or BROKEN
+    by: str  # the test that failed, or what went wrong
+    seconds: float
+
+
+class Patched(importlib.abc.MetaPathFinder, importlib.machinery.SourceFileLoader):
+    """Finds and loads one module from the text with the bug."""
+
+    def __init__(self, mutant: Mutant) -> None:
+        super().__init__(mutant.module, str(mutant.path))
+        # Compiled kernels would come from a cache that knows the unpatched file only.
+        self.text = mutant.source().replace("@njit(cache=True)", "@njit")
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        return importlib.util.spec_from_file_location(fullname, self.path, loader=self) if fullname == self.name else None
+
+    def get_code(self, fullname: str) -> Any:
+        return compile(self.text, self.path, "exec")
+
+
+class Failures:
+    """A pytest plugin that remembers what failed, and how many tests ran."""
+
+    def __init__(self) -> None:
+        self.failed: list[str] = []
+        self.passed = 0
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            self.failed.append(report.nodeid)
+        self.passed += report.when == "call" and report.passed
+
+
+def run_tests(checks: Iterable[str], *options: str) -> tuple[int, Failures]:
+    """Run tests in this process, by their names below tests/; return pytest's exit status and what failed."""
+    import pytest
+
+    plugin = Failures()
+    fixed = ["-q", "--no-header", "-p", "no:cacheprovider", "-o", "addopts=", "--import-mode=importlib", "-m", "not slow"]
+    status = pytest.main([*fixed, *options, *(f"tests/{check}" for check in checks)], plugins=[plugin])
+    return int(status), plugin
+
+
+def dependents(module: str) -> set[str]:
+    """Return the module and all that import it, directly or not, inside functions too."""
+    importers: dict[str, set[str]] = {}
+    for path in SOURCE.rglob("*.py"):
+        name = ".".join(("marginalia", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                imported = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                imported = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            else:
+                continue
+            for other in imported:
+                importers.setdefault(other, set()).add(name)
+    found, new = {module}, [module]
+    while new:
+        more = importers.get(new.pop(), set()) - found
+        found |= more
+        new += more
+    return found
+
+
+def forget(module: str) -> None:
+    """Drop from memory a module, those that import it, and all tests."""
+    for name in dependents(module):
+        sys.modules.pop(name, None)
+        package, _, last = name.rpartition(".")
+        if package in sys.modules:
+            vars(sys.modules[package]).pop(last, None)  # else `from package import last` finds the old one
+    for name, loaded in list(sys.modules.items()):
+        if str(getattr(loaded, "__file__", None) or "").startswith(f"{TESTS}{os.sep}") and name != "__main__":
+            del sys.modules[name]
+
+
+def become(mutant: Mutant, result: Path) -> int:
+    """Turn this process into one with the bug, run the tests, write down what failed, return an exit status."""
+    forget(mutant.module)
+    sys.meta_path.insert(0, Patched(mutant))
+    try:
+        importlib.import_module(mutant.module)
+    except Exception as error:
+        result.write_text(f"{type(error).__name__}: {error}")
+        return BROKEN
+    status, plugin = run_tests(mutant.caught_by, "-x", "--tb=short")
+    result.write_text(", ".join(plugin.failed) or f"pytest ended with {status}, {plugin.passed} tests passed")
+    return status
+
+
+def outcomes(mutants: Sequence[Mutant], jobs: int, folder: Path) -> Iterator[Outcome]:
+    """Fork a process for each mutant, `jobs` at a time, and yield what became of them as they end."""
+    waiting, running = list(enumerate(mutants))[::-1], {}
+    while waiting or running:
+        while waiting and len(running) < jobs:
+            number, mutant = waiting.pop()
+            sys.stdout.flush()
+            child = os.fork()
+            if child == 0:
+                _child(mutant, folder / str(number))
+            running[child] = number, mutant, time.monotonic()
+        time.sleep(0.02)
+        for child in list(running):
+            number, mutant, start = running[child]
+            ended, status = os.waitpid(child, os.WNOHANG)
+            seconds = time.monotonic() - start
+            if not ended and seconds > LIMIT:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                del running[child]
+                yield Outcome(mutant, "caught", f"no end after {LIMIT:g} s", seconds)
+            elif ended:
+                del running[child]
+                yield _outcome(mutant, status, folder / str(number), seconds)
+
+
+def _child(mutant: Mutant, result: Path) -> None:
+    try:
+        log = os.open(result.with_suffix(".log"), os.O_WRONLY | os.O_CREAT)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        status = become(mutant, result)
+        sys.stdout.flush()
+        os._exit(status)
+    except BaseException as error:
+        result.write_text(f"{type(error).__name__}: {error}")
+        os._exit(BROKEN)
+
+
+def _outcome(mutant: Mutant, status: int, result: Path, seconds: float) -> Outcome:
+    text = result.read_text() if result.exists() else f"the process ended with status {status}"
+    code = os.waitstatus_to_exitcode(status)
+    verdict = {0: "SURVIVED", 1: "caught"}.get(code, "BROKEN")
+    return Outcome(mutant, verdict, text.replace("tests/", ""), seconds)
+
+
+def chosen(arguments: argparse.Namespace) -> list[Mutant]:
+    """Return the mutants that the command line asks for."""
+    mutants = [*([] if arguments.calls else catalogue()), *([] if arguments.catalogue else call_mutants())]
+    if not arguments.ids:
+        return mutants
+    named = [m for m in mutants if m.id in arguments.ids or any(m.id.startswith(f"{i}:") for i in arguments.ids)]
+    if not named:
+        raise SystemExit(f"no mutant is called {' or '.join(arguments.ids)}; see --list")
+    return named
+
+
+def main() -> int:
+    """Run the command line and return its exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("ids", nargs="*", help="ids of the catalogue, or files whose calls are changed")
+    parser.add_argument("--catalogue", action="store_true", help="the catalogue alone")
+    parser.add_argument("--calls", action="store_true", help="the changed calls alone")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--logs", type=Path, help="folder for what the tests of each mutant printed")
+    arguments = parser.parse_args()
+    mutants = chosen(arguments)
+    if arguments.list:
+        for mutant in mutants:
+            print(f"{mutant.id}: {mutant.breaks} [{', '.join(mutant.caught_by)}]")
+        return 0
+    os.chdir(ROOT)
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory() as scratch:
+        os.environ["MARGINALIA_CACHE"] = str(Path(scratch) / "empty")
+        folder = arguments.logs or Path(scratch)
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in folder.glob("[0-9]*"):
+            old.unlink()
+        status, plugin = run_tests(dict.fromkeys(check for mutant in mutants for check in mutant.caught_by))
+        control = time.monotonic() - start
+        if status:
+            print(f"the sources as they are fail: {', '.join(plugin.failed) or 'no test ran'}")
+            return 2
+        print(f"the sources as they are: {plugin.passed} tests pass in {control:.0f} s")
+        ended = []
+        for outcome in outcomes(mutants, arguments.jobs, folder):
+            ended.append(outcome)
+            print(f"{outcome.verdict:8} {outcome.mutant.id:6} {outcome.seconds:5.1f} s  {outcome.by[:150]}", flush=True)
+    left = [o for o in ended if o.verdict != "caught"]
+    for outcome in left:
+        print(f"\n{outcome.verdict}: {outcome.mutant.id} ({outcome.mutant.file}): {outcome.mutant.breaks}\n  {outcome.by}")
+    print(f"\n{len(ended) - len(left)} of {len(ended)} mutants caught in {time.monotonic() - start:.0f} s")
+    return 1 if left else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,173 @@
+"""Whatever a synthesizer shows follows from its releases: replays on other rows, with the releases forced.
+
+Releases are charged as they are made, and between neighbours exact values move no further than declared. Tables with
+one row replaced or taken away, and unrelated ones: neighbours alone hide a number of rows that leaks.
+"""
+
+import json
+
+import numpy as np
+import pytest
+from replays import assert_booked, assert_moves, assert_same, record, replay
+
+from marginalia.data.domain import Attribute, Domain
+from marginalia.data.table import Table
+from marginalia.errors import InputError, PrivacyError
+from marginalia.privacy.randomness import Randomness
+from marginalia.synthesis import aim, independent
+from marginalia.synthesis.aim import AIM
+from marginalia.synthesis.chebyshev.synthesizer import ChebyshevMomentMatching
+from marginalia.synthesis.exhaustive import Exhaustive
+from marginalia.synthesis.gaussian_marginals import GaussianMarginals
+from marginalia.synthesis.independent import Independent
+from marginalia.synthesis.mixture import MixtureInference
+from marginalia.synthesis.mst import MST
+from marginalia.synthesis.private_pgm import PrivatePGM
+from marginalia.synthesis.reduced_space.synthesizer import ReducedSpaceLP
+
+MIXED = Domain([Attribute("a", 2), Attribute("b", 4, "numeric"), Attribute("c", 6)])
+BOOLEAN = Domain.from_sizes({"a": 2, "b": 2, "c": 2})
+ORDERED = Domain([Attribute("a", 7, "numeric"), Attribute("b", 3, "numeric")])
+SMALL = Domain.from_sizes({"a": 2, "b": 2})
+WEIGHTS = {("a", "b"): 1.0, ("b", "c"): 3.0, ("a", "c"): 0.5}
+
+MAKE = {
+    "aim": (MIXED, lambda **given: AIM(rounds=12, workload=WEIGHTS, **given)),
+    "aim_sharp": (MIXED, lambda **given: AIM(rounds=30, **{**given, "epsilon": 8.0})),
+    "aim_published": (MIXED, lambda **given: AIM(rounds=6, calibration="published", **given)),
+    "mixture": (MIXED, lambda **given: MixtureInference(rounds=4, components=3, workload=WEIGHTS, **given)),
+    "mst": (MIXED, MST),
+    "mst_published": (MIXED, lambda **given: MST(calibration="published", **given)),
+    "independent": (MIXED, Independent),
+    "gaussian_marginals": (MIXED, GaussianMarginals),
+    "private_pgm": (MIXED, lambda **given: PrivatePGM(workload=[("a", "b"), ("b", "c")], **given)),
+    "reduced_space": (BOOLEAN, ReducedSpaceLP),
+    "reduced_space_gaussian": (BOOLEAN, lambda **given: ReducedSpaceLP(noise="gaussian", delta=1e-5, **given)),
+    "reduced_space_cells": (BOOLEAN, lambda **given: ReducedSpaceLP(family="cells", **given)),
+    "chebyshev": (ORDERED, ChebyshevMomentMatching),
+    "exhaustive": (SMALL, Exhaustive),
+}
+NATIVE = {"chebyshev": ("replace_one",), "exhaustive": ("replace_one",)}
+CASES = [
+    pytest.param(name, relation, id=f"{name}-{relation}")
+    for name in MAKE
+    for relation in NATIVE.get(name, ("add_remove", "replace_one"))
+]
+N = 42
+
+
+def table_of(domain, n=N, seed=0, peaked=2.0):
+    """Rows of which every attribute has a law of its own."""
+    rng = np.random.default_rng(seed)
+    return Table(
+        np.column_stack([rng.choice(a.size, n, p=rng.dirichlet(np.full(a.size, peaked))) for a in domain]), domain
+    )
+
+
+def neighbours(table, relation):
+    """Tables that differ in one row: each two of the first group are neighbours, or each of it and the second."""
+    sizes = np.array(table.domain.sizes)
+    last = len(table) - 1
+    if relation == "add_remove":
+        return [table], [table.take(slice(last))]
+    replaced = []
+    for row in (np.zeros(len(sizes), int), sizes - 1, np.arange(len(sizes)) % sizes, (sizes - 1) * (sizes > 3)):
+        codes = table.codes.copy()
+        codes[0] = row
+        replaced.append(Table(codes, table.domain))
+    return [table, *replaced], []
+
+
+def unrelated(table, relation):
+    """Other tables; of another number of rows where that is private."""
+    for seed, peaked in ((1, 0.2), (2, 2.0), (3, 20.0)):
+        n = N if relation == "replace_one" else (20, 90, 400)[seed - 1]
+        yield table_of(table.domain, n, seed, peaked)
+    yield Table(np.zeros((N if relation == "replace_one" else 7, len(table.domain)), int), table.domain)
+
+
+@pytest.mark.parametrize(("name", "relation"), CASES)
+def test_only_releases_show(name, relation):
+    domain, make = MAKE[name]
+    table = table_of(domain)
+
+    def fit(rows):
+        return lambda: make(**{"epsilon": 1.0, "relation": relation, "random_state": 3}).fit(rows)
+
+    first = record(fit(table))
+    assert_booked(first)
+    if not name.endswith("published"):
+        assert first.model.ledger_.certified
+    star, center = ([replay(fit(t), first) for t in group] for group in neighbours(table, relation))
+    for other in (*star, *center):
+        assert_same(first, other)
+    for i, one in enumerate(star):
+        for two in (*center, *star[i + 1 :]):
+            assert_moves(one, two)
+    for rows in unrelated(table, relation):
+        assert_same(first, replay(fit(rows), first, evaluate=False))
+
+
+@pytest.mark.parametrize("name", [name for name in MAKE if not name.endswith("published")])
+def test_without_a_seed_the_noise_is_the_systems(name, monkeypatch):
+    """Asked of the stream itself: a seed of 0 in place of None would repeat, and say that it is seeded."""
+    domain, make = MAKE[name]
+    one, two = (record(lambda: make(epsilon=1.0, relation="replace_one").fit(table_of(domain))) for _ in range(2))
+    assert one.model.ledger_.randomness == "system"
+    assert not np.array_equal(one.releases[0].value, two.releases[0].value)
+
+
+@pytest.mark.parametrize("seed", [np.random.SeedSequence(987654321), 987654321])
+def test_no_file_holds_the_seed(seed, tmp_path):
+    model = Independent(epsilon=1.0, random_state=seed).fit(table_of(MIXED))
+    if isinstance(seed, int):
+        model.save(tmp_path / "model.npz")
+        with np.load(tmp_path / "model.npz") as archive:
+            header = archive["header"].tobytes().decode()
+        assert "987654321" not in header
+        assert "random_state" not in json.dumps(json.loads(header)["params"])
+        assert Independent.load(tmp_path / "model.npz").random_state is None
+    assert all(way.startswith(".random_state") for way, value in _leaves(model) if "987654321" in value)
+
+
+def _leaves(model):
+    from replays import seen
+
+    return seen(model).items()
+
+
+@pytest.mark.parametrize("source", ["documented", "declared", "inferred"])
+def test_public_inputs_say_where_they_come_from(source):
+    domain = Domain(list(MIXED), source=source)
+    for relation in ("add_remove", "replace_one"):
+        ledger = Independent(epsilon=1.0, relation=relation, random_state=0).fit(table_of(domain)).ledger_
+        known = {p.name: (p.value, p.source) for p in ledger.public_inputs}
+        assert known["domain"] == ({"a": 2, "b": 4, "c": 6}, source)
+        assert ("number of rows" in known) == (relation == "replace_one")
+
+
+def test_a_failed_refit_is_no_fitted_model(monkeypatch):
+    model = Independent(epsilon=1.0, random_state=0).fit(table_of(MIXED))
+
+    def refuse(*given):
+        raise PrivacyError("refused")
+
+    monkeypatch.setattr(independent, "measure_all", refuse)
+    with pytest.raises(PrivacyError):
+        model.fit(table_of(MIXED, seed=1))
+    assert not hasattr(model, "ledger_")
+    with pytest.raises(InputError, match="not fitted"):
+        model.sample(3)
+
+
+def test_rows_are_drawn_from_another_stream_than_the_noise(monkeypatch):
+    """Who sees the rows, and what they were drawn with, learns nothing of the noise of the fit."""
+    asked = []
+    monkeypatch.setattr(aim.AIM, "_sample", lambda self, n, rng: asked.append(rng) or table_of(MIXED))
+    model = AIM(epsilon=1.0, rounds=2, random_state=3).fit(table_of(MIXED))
+    model.sample(3)
+    (rng,) = asked
+    drawn = set(rng.integers(2**62, size=2000).tolist())
+    fit = Randomness(3, "fit")
+    for stream in (fit.noise.below(2**62, 2000), fit.secret.below(2**62, 2000), fit.generator.integers(2**62, size=2000)):
+        assert not drawn & set(stream.tolist())
