@@ -33,6 +33,7 @@ from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.samplers import BitSource
 
 ROUNDING = 1e-9  # relative
+MOST = 2**18  # entries of an array that are compared: behind them lies the scratch memory of a model
 
 
 @dataclass(frozen=True)
@@ -195,8 +196,9 @@ def _walk(value: Any, way: str, found: dict[str, str], known: set[int]) -> None:
         return
     known.add(id(value))
     if isinstance(value, np.ndarray):
-        content = repr(value.tolist()) if value.dtype == object else np.ascontiguousarray(value).tobytes().hex()
-        found[way] = f"{value.dtype}{value.shape} {hashlib.sha256(content.encode()).hexdigest()[:12]}"
+        head = np.ascontiguousarray(value.reshape(-1)[:MOST])
+        content = repr(head.tolist()).encode() if value.dtype == object else head.tobytes()
+        found[way] = f"{value.dtype}{value.shape} {hashlib.sha256(content).hexdigest()[:12]}"
     elif isinstance(value, dict):
         found[way] = f"keys {list(value)}"
         for key, inner in value.items():
