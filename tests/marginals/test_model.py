@@ -1,3 +1,5 @@
+import pickle
+
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
@@ -5,6 +7,7 @@ from threadpoolctl import threadpool_limits
 from marginalia.data import Domain
 from marginalia.errors import InputError
 from marginalia.marginals import GraphicalModel, Measurement, estimate
+from marginalia.marginals.plan import Plan
 
 SIZES = {"a": 40, "b": 30, "c": 35, "d": 20, "e": 3}
 
@@ -59,3 +62,13 @@ def test_same_bytes_with_one_and_two_threads():
             model.release_memory()
             results[-1] += (model.marginal(("b", "c")).tobytes(),)
     assert results[0] == results[1]
+
+
+def test_a_pickled_model_is_small_and_answers_alike():
+    domain = Domain.from_sizes({"a": 3, "b": 4})
+    theta = np.log(np.arange(1.0, 13.0))
+    model = GraphicalModel(domain, Plan([(0, 1)], (3, 4)), theta, total=10)
+    expected = model.marginal(("a", "b"))
+    pickled = pickle.dumps(model)
+    assert len(pickled) < 20_000
+    assert pickle.loads(pickled).marginal(("a", "b")).tobytes() == expected.tobytes()

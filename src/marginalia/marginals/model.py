@@ -86,6 +86,10 @@ class GraphicalModel:
         """Logarithm of the partition function."""
         return self.inference.log_z
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy computes its tables again: they are large, and depend on what was asked before.
+        return {name: value for name, value in vars(self).items() if name not in ("inference", "_queries")}
+
     def release_memory(self) -> None:
         """Drop the calibrated tables; they are computed again when needed."""
         self.__dict__.pop("inference", None)
