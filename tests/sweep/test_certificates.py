@@ -168,6 +168,8 @@ def test_a_ledger_is_held_to_what_was_asked_for():
     assert spent > 4
     assert message.startswith("not certified: requested epsilon 1 at delta 1e-05, spent 4.37")
     assert records.certificate(own, 1e-5, epsilon=5)[1] == ""
+    ideal = booked(GaussianEvent(1, 1), epsilon=100, delta=1e-5)
+    assert records.certificate(ideal, 1e-5, epsilon=5)[1] == records.IDEAL
     assert records.certificate(booked(GaussianEvent(1, 10)), 1e-5)[1] == "not certified: no budget was set"
     uncovered = booked(PoissonGaussianEvent(0.1, 1, 10), ExponentialEvent(0.1), epsilon=100, delta=1e-5)
     assert records.certificate(uncovered, 1e-5)[0] == math.inf
