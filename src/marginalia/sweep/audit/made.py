@@ -139,11 +139,12 @@ def of_frame(frame: Frame, task: str, n: int, rng: Generator, style: str = "mixe
     ----------
     style : {"mixed", "rare", "constant", "one class", "duplicates", "first", "last"}
         Each attribute by a law of its own; all but a few rows alike; one column constant; one target only; a few
-        records many times; all rows the first record of the domain, or the last.
+        records many times; all rows the first record of the domain, or the last. Of arrays the last two mean that all
+        rows are far shorter than their bound.
     """
     ids = np.arange(n)
     if frame.domain is None:
-        return Made(frame, task, _array_rows(frame, task, n, rng), ids)
+        return Made(frame, task, _array_rows(frame, n, rng, short=style in ("first", "last")), ids)
     domain = frame.domain
     peaked = 0.15 if style == "rare" else 0.8
     columns = [rng.choice(a.size, n, p=rng.dirichlet(np.full(a.size, peaked))) for a in domain]
@@ -161,12 +162,14 @@ def of_frame(frame: Frame, task: str, n: int, rng: Generator, style: str = "mixe
     return Made(frame, task, codes, ids)
 
 
-def _array_rows(frame: Frame, task: str, n: int, rng: Generator) -> NDArray[np.float64]:
-    """Return rows some of which are longer than their bound, and both classes."""
+def _array_rows(frame: Frame, n: int, rng: Generator, *, short: bool) -> NDArray[np.float64]:
+    """Return rows some of which are longer than their bound, or all much shorter; and both classes."""
     X = rng.standard_normal((n, frame.n_features))
-    X *= (rng.choice([0.3, 1.0, 2.5], n) / np.linalg.norm(X, axis=1))[:, None]
+    X *= ((0.2 if short else rng.choice([0.3, 1.0, 2.5], n)) / np.linalg.norm(X, axis=1))[:, None]
     y = frame.target_bound * rng.uniform(-1.2, 1.2, n)
     y[:2] = frame.target_bound, -frame.target_bound
+    if short:
+        y *= 0.1
     return np.column_stack([X, y])
 
 

@@ -142,6 +142,8 @@ def _of_arm(arm: Arm, task: str, relation: Relation, registry: Mapping[str, Meth
     given = {**dict(arm.parameters), **_SMALL.get(arm.method, {})}
     if given.get("selection") == "random_stopping":  # it has no batches
         given = {"selection": "random_stopping"}
+    if arm.method == "dp_sgd" and relation is Relation.REPLACE_ONE:  # under add/remove the budget brings it
+        given["n_public"] = _N_PUBLIC
     quick = arm if arm.source else replace(arm, parameters=tuple(given.items()))
     taken = inspect.signature(registry[arm.method].load(task)).parameters if not arm.learner else {}
 
