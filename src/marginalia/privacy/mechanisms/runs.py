@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from marginalia.errors import PrivacyError
+from marginalia.errors import InputError, PrivacyError
 from marginalia.privacy import checks
 from marginalia.privacy.events import CompositionEvent, GaussianEvent, PoissonGaussianEvent
 from marginalia.privacy.ledger import Ledger
@@ -90,7 +90,7 @@ def poisson_gaussian(
     rate : float
         Probability that a record is in a batch; it must not be computed from a private number of records.
     clip : float
-    noise_multiplier : float or array-like of shape (m,)
+    noise_multiplier : float (m = 1) or array-like of shape (m,)
         The noise of a column has standard deviation ``noise_multiplier * clip``, under either relation. k columns of
         the same noise cost as much as one with its noise divided by the root of k.
     steps : int
@@ -121,6 +121,8 @@ def poisson_gaussian(
 
     def step(theta: Array) -> Array:
         sums = clipped_sum(theta, randomness.secret.coins(n_rows, rate))
+        if sums.shape[1:] != multipliers.shape:
+            raise InputError(f"the run '{label}' has noise for {multipliers.size} columns, sums of shape {sums.shape}")
         noisy = np.empty(sums.shape)
         for multiplier, columns in alike:
             moved = ledger.relation.records * clip * math.sqrt(columns.size)

@@ -1,0 +1,284 @@
+"""What each mechanism must not do: read before it has paid, draw less than it charges, leave bits that tell the value.
+
+Statistical tests have fixed seeds; had they not, each would fail a correct mechanism with probability below 1e-6.
+"""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from marginalia.data.domain import Domain
+from marginalia.data.table import Table
+from marginalia.errors import InputError, PrivacyError
+from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.mechanisms.additive import gaussian, laplace, measure_marginal
+from marginalia.privacy.mechanisms.lattice import Lattice
+from marginalia.privacy.mechanisms.objective import objective_perturbation
+from marginalia.privacy.mechanisms.runs import gaussian_run, poisson_gaussian
+from marginalia.privacy.mechanisms.selection import exponential, lazy_exponential
+from marginalia.privacy.mechanisms.transcript import listening
+from marginalia.privacy.randomness import Randomness
+
+FALSE_ALARM = 1e-6
+
+
+class Untouched:
+    """A Randomness of which nothing may be drawn."""
+
+    kind = "seeded"
+
+    def __getattr__(self, name):
+        raise AssertionError(f"{name} was drawn from before the release was paid for")
+
+
+def read(*anything):
+    raise AssertionError("rows were read before the release was paid for")
+
+
+def minimiser(minimise=read, **given):
+    return objective_perturbation(
+        minimise, **{
+            "n_features": 3, "bound": 1.0, "sigma": 2.0, "regulariser": 20.0, "output_sensitivity": 1e-6,
+            "output_sigma": 1e-3, **given,
+        },
+    )  # fmt: skip
+
+
+RELEASES = {
+    "gaussian": lambda **given: gaussian(read, sensitivity=1, sigma=1e-3, **given),
+    "laplace": lambda **given: laplace(read, sensitivity=1, scale=1e-3, **given),
+    "exponential": lambda **given: lazy_exponential([1.0, 2.0], read, sensitivity=1, epsilon=500, **given),
+    "objective": lambda **given: minimiser(sigma=1e-3, **given),
+    "gaussian_run": lambda **given: gaussian_run(read, sensitivity=1, sigma=1, steps=10**6, **given),
+    "poisson_gaussian": lambda **given: poisson_gaussian(
+        read, n_rows=9, rate=1.0, clip=1.0, noise_multiplier=0.01, steps=99, **given
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_a_refused_release_reads_and_draws_nothing(name):
+    ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
+    with pytest.raises(PrivacyError, match="refused"):
+        RELEASES[name](ledger=ledger, randomness=Untouched())
+    assert ledger.events == ()
+
+
+PLAIN = {
+    "gaussian": lambda **given: gaussian([1, 2], sensitivity=1, sigma=8, **given),
+    "laplace": lambda **given: laplace([1, 2], sensitivity=1, scale=8, **given),
+    "exponential": lambda **given: exponential([1, 2], sensitivity=1, epsilon=0.1, **given),
+    "objective": lambda **given: minimiser(lambda b, regulariser: -b / regulariser, **given),
+    "gaussian_run": lambda **given: gaussian_run(lambda w: np.ones(2, int), sensitivity=1, sigma=9, steps=2, **given),
+    "poisson_gaussian": lambda **given: poisson_gaussian(
+        lambda w, rows: np.ones((2, 1), int), n_rows=9, rate=0.5, clip=1.0, noise_multiplier=9, steps=2, **given
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize(("seed", "kind"), [(0, "seeded"), (None, "system")])
+def test_a_seed_is_written_down(name, seed, kind):
+    ledger = Ledger("add_remove")
+    PLAIN[name](ledger=ledger, randomness=Randomness(seed))
+    assert ledger.randomness == kind
+    assert len(ledger.events) == (2 if name == "objective" else 1)
+
+
+def test_without_a_seed_noise_and_secrets_are_apart():
+    for state in (None, 0):
+        draws = Randomness(state)
+        assert draws.noise is not draws.secret
+
+
+# --- exact arithmetic -------------------------------------------------------------------------------------------------
+
+
+def test_noise_is_never_less_than_what_is_charged():
+    rng = np.random.default_rng(0)
+    for sigma in (10.0 ** rng.uniform(-9, 9, 2000)).tolist():
+        lattice = Lattice.of(sigma, unit=1.0, sensitivity=1.0, norm=3.0)
+        assert 1 <= lattice.scale * Fraction(lattice.step) / Fraction(sigma) < 1 + Fraction(2) ** -28
+
+
+def test_rounding_to_the_grid_never_lowers_the_ratio():
+    """Neighbours on a grid finer than the noise's: after rounding both to it, noise over sensitivity is as charged."""
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        sigma, entries = 10.0 ** rng.uniform(-2, 3), int(rng.integers(1, 40))
+        sensitivity = sigma * 10.0 ** rng.uniform(-6, 1)
+        lattice = Lattice.of(sigma, unit=2.0**-45, sensitivity=sensitivity, norm=math.sqrt(entries))
+        farthest = Fraction(sensitivity) + Fraction(math.sqrt(entries)) * Fraction(lattice.step) * (
+            lattice.unit < lattice.step
+        )
+        assert lattice.scale * Fraction(lattice.step) / farthest >= Fraction(sigma) / Fraction(sensitivity)
+
+
+def test_wide_values_are_rounded_once():
+    """Values of 60 bits with noise of 36: the exact sum, rounded to the nearest float."""
+    rng = np.random.default_rng(0)
+    values, noise = rng.integers(-(2**60), 2**60, 3000), rng.integers(-(2**36), 2**36, 3000)
+    lattice = Lattice.of(3000.0, unit=1.0, sensitivity=1.0, norm=1.0)
+    assert lattice.step == 2.0**-18
+    released = lattice.noisy(values, noise)
+    for value, n, out in zip(values.tolist(), noise.tolist(), released.tolist(), strict=True):
+        assert out == float(value + n * Fraction(lattice.step))
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
+@pytest.mark.parametrize("count", [0, 1, 2**20 + 1])
+def test_every_release_lies_on_its_grid(mechanism, count):
+    """Floating-point noise does not, or not on the same for all values."""
+    scale = 5.0
+    step = Lattice.of(scale, unit=1.0, sensitivity=1.0, norm=2000.0).step
+    given = {"sensitivity": 1, "ledger": Ledger("add_remove"), "randomness": Randomness(0)}
+    value = np.full(2000, count)
+    noisy = gaussian(value, sigma=scale, **given) if mechanism == "gaussian" else laplace(value, scale=scale, **given)
+    whole = (noisy - count) / step
+    assert (whole == np.rint(whole)).all()
+    assert np.unique(whole.astype(np.int64) % 64).size == 64
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.7, 40.0])
+def test_exponents_of_neighbours_differ_by_half_of_epsilon_at_most(epsilon):
+    """In whole numbers, rounding included: scores that one record moves by their sensitivity, up and down."""
+    heard = []
+
+    def hook(asked, exact, draw):
+        heard.append((asked.unit, exact().tolist()))
+        return 0
+
+    sensitivity = 2.0
+    scores = np.random.default_rng(0).uniform(0, 1000, 5000)
+    with listening(hook):
+        for moved in (0, sensitivity, -sensitivity):
+            exponential(
+                scores + moved, epsilon=epsilon, sensitivity=sensitivity, ledger=Ledger("add_remove"),
+                randomness=Randomness(0),
+            )  # fmt: skip
+    (unit, base), *others = heard
+    largest = max(abs(a - b) for _, other in others for a, b in zip(base, other, strict=True))
+    assert Fraction(largest) * Fraction(unit) <= Fraction(epsilon) / 2
+    assert largest * unit > 0.49 * epsilon
+
+
+# --- the noise that is drawn ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_empty_cells_have_noise(relation):
+    table = Table([[0, 0], [0, 1]] * 20, Domain.from_sizes({"a": 20, "b": 2}))
+    noisy = measure_marginal(table, ["a"], sigma=3.0, ledger=Ledger(relation), randomness=Randomness(0))
+    assert np.unique(noisy[1:]).size == 19
+    assert chi2.isf(1 - FALSE_ALARM / 2, 19) < (noisy[1:] ** 2).sum() / 9 < chi2.isf(FALSE_ALARM / 2, 19)
+
+
+def test_the_linear_term_has_the_charged_deviation():
+    heard = {}
+
+    def hook(asked, exact, draw):
+        heard[asked.mechanism] = draw()
+        return heard[asked.mechanism]
+
+    with listening(hook):
+        minimiser(
+            lambda b, regulariser: -b / regulariser, n_features=20_000, ledger=Ledger("add_remove"),
+            randomness=Randomness(0),
+        )  # fmt: skip
+    squares = (heard["objective"] ** 2).sum() / (2.0 / 20.0) ** 2
+    assert chi2.isf(1 - FALSE_ALARM / 2, 20_000) < squares < chi2.isf(FALSE_ALARM / 2, 20_000)
+
+
+def test_the_minimiser_is_hidden_by_noise():
+    heard = []
+
+    def hook(asked, exact, draw):
+        heard.append(draw())
+        return heard[-1]
+
+    with listening(hook):
+        released = minimiser(
+            lambda b, regulariser: -b / regulariser, n_features=2000, ledger=Ledger("add_remove"),
+            randomness=Randomness(0),
+        )  # fmt: skip
+    np.testing.assert_array_equal(released, heard[1])
+    squares = ((released - heard[0]) ** 2).sum() / 1e-3**2
+    assert chi2.isf(1 - FALSE_ALARM / 2, 2000) < squares < chi2.isf(FALSE_ALARM / 2, 2000)
+
+
+class Spied:
+    """A source of which each Poisson sample is known."""
+
+    def __init__(self, source):
+        self.source, self.asked, self.drawn = source, [], []
+
+    def coins(self, n, rate):
+        self.asked.append((n, rate))
+        self.drawn.append(self.source.coins(n, rate))
+        return self.drawn[-1]
+
+
+def test_batches_are_poisson_samples_from_the_secret_stream():
+    """A fresh one for each step, and the sum is of these very rows."""
+    seen = []
+
+    def clipped_sum(theta, rows):
+        seen.append(rows)
+        return np.zeros((2, 1), dtype=int)
+
+    randomness = Randomness(0)
+    randomness.secret = Spied(randomness.secret)
+    step = poisson_gaussian(
+        clipped_sum, n_rows=500, rate=0.1, clip=1.0, noise_multiplier=1.0, steps=6, ledger=Ledger("add_remove"),
+        randomness=randomness,
+    )  # fmt: skip
+    for _ in range(6):
+        step(np.zeros(2))
+    assert randomness.secret.asked == [(500, 0.1)] * 6
+    for rows, drawn in zip(seen, randomness.secret.drawn, strict=True):
+        np.testing.assert_array_equal(rows, drawn)
+    assert len({tuple(rows) for rows in seen}) == 6
+
+
+@pytest.mark.parametrize(("relation", "records"), [("add_remove", 1.0), ("replace_one", 2.0)])
+def test_runs_ask_for_the_noise_that_they_charge(relation, records):
+    """A step's sensitivity over its noise, squared, times the steps, is what the event in the ledger costs."""
+    heard = []
+
+    def hook(asked, exact, draw):
+        heard.append(asked)
+        return draw()
+
+    ledger, randomness = Ledger(relation), Randomness(0)
+    with listening(hook):
+        step = gaussian_run(
+            lambda w: np.zeros(2, int), sensitivity=3.0, sigma=7.0, steps=5, ledger=ledger, randomness=randomness
+        )
+        sampled = poisson_gaussian(
+            lambda w, rows: np.zeros((2, 4), int), n_rows=9, rate=0.5, clip=0.25, noise_multiplier=[6.0] * 4, steps=5,
+            ledger=ledger, randomness=randomness,
+        )  # fmt: skip
+        for one in (step, sampled):
+            for _ in range(5):
+                one(np.zeros(2))
+    run, poisson = ledger.events
+    assert run.count == poisson.steps == 5
+    (inner,) = run.events
+    assert {(a.sensitivity, a.scale) for a in heard[:5]} == {(inner.sensitivity, inner.sigma)} == {(3.0, 7.0)}
+    assert poisson.noise_multiplier == pytest.approx(3.0)  # four columns at 6
+    ratios = {a.sensitivity / a.scale for a in heard[5:]}
+    assert len(ratios) == 1
+    assert ratios.pop() == pytest.approx(records / poisson.noise_multiplier)
+
+
+def test_every_column_of_a_sampled_sum_needs_its_noise():
+    """One multiplier for four columns: three were left as they lay in memory."""
+    step = poisson_gaussian(
+        lambda w, rows: np.zeros((2, 4), int), n_rows=9, rate=0.5, clip=1.0, noise_multiplier=6.0, steps=5,
+        ledger=Ledger("add_remove"), randomness=Randomness(0),
+    )  # fmt: skip
+    with pytest.raises(InputError, match="noise for 1 columns"):
+        step(np.zeros(2))
