@@ -26,6 +26,7 @@ from marginalia.sweep.audit.tilt import tilt
 
 FULL = 50  # tables a method
 QUICK = 9
+_LEAST = 4  # replays of one recorded fit; each kind of made-up data has one
 _NOISE = 4000  # draws of noise whose law is looked at
 _SECONDS = 3.0  # for drawing them: slow methods get by with fewer
 _MOST_FINDINGS = 12  # of one kind
@@ -92,7 +93,7 @@ def audit(subject: Subject, tables: int = FULL, *, epsilon: float = 1.0) -> Repo
     ----------
     subject : Subject
     tables : int
-        How many tables are fitted with the releases of another forced, at least 3.
+        How many tables are fitted with the releases of another forced; at least 4 for each kind of made-up data.
     epsilon : float
         Budget of each fit.
 
@@ -127,13 +128,9 @@ def audit(subject: Subject, tables: int = FULL, *, epsilon: float = 1.0) -> Repo
 
 
 def _groups(subject: Subject, tables: int, epsilon: float) -> list[Group]:
-    count = max(1, min(max(len(subject.frames), tables // 8), tables // 3))
-    each = [tables // count + (i < tables % count) for i in range(count)]
-    # A group replays its first table too, and, under add/remove, one row less.
-    return [
-        group(subject, subject.frames[i % len(subject.frames)], i, max(3, e), epsilon=epsilon)
-        for i, e in enumerate(each)
-    ]
+    count = max(len(subject.frames), tables // 8)
+    each = [max(_LEAST, tables // count + (i < tables % count)) for i in range(count)]
+    return [group(subject, subject.frames[i % len(subject.frames)], i, e, epsilon=epsilon) for i, e in enumerate(each)]
 
 
 def _refusals(subject: Subject, groups: Sequence[Group]) -> Iterator[Finding]:

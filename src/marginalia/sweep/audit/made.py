@@ -213,6 +213,6 @@ def _array_records(frame: Frame, count: int) -> Iterator[NDArray[np.float64]]:
     second[-1] = 1.0
     slanted = 0.4 * first / 3 + np.sqrt(1 - 0.16) * second
     equal = np.full(p, p**-0.5)
-    all_of = [(first, Y), (first, -Y), (second, Y), (slanted, -Y), (-equal, -Y), (equal, 5 * Y), (-second, -Y)]
+    all_of = [(first, Y), (slanted, -Y), (first, -Y), (second, Y), (-equal, -Y), (equal, 5 * Y), (-second, -Y)]
     for x, y in all_of[: max(2, count)]:
         yield np.append(x, y)

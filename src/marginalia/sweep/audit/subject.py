@@ -73,7 +73,7 @@ class Subject:
 _SMALL: dict[str, dict[str, Any]] = {
     "aim": {"rounds": 6},
     "mixture": {"rounds": 4, "components": 5},
-    "dp_sgd": {"steps": 4, "batch_size": 16},
+    "dp_sgd": {"steps": 12, "batch_size": 30},
     "adaptive_margin": {"max_steps": 5},
     "pate": {"n_teachers": 15, "n_queries": 6},
 }
