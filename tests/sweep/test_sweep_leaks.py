@@ -1,0 +1,125 @@
+"""How a sweep could give away what its fits protect, or call certified what is not."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from marginalia.data.domain import Attribute, Domain
+from marginalia.data.table import Table
+from marginalia.learning.ssp import SSPRegressor
+from marginalia.privacy.events import GaussianEvent
+from marginalia.privacy.ledger import Ledger
+from marginalia.reporting.tables import verdict
+from marginalia.sweep.cells import Cell, CellStore
+from marginalia.sweep.fits import Budget, fit
+from marginalia.sweep.method import Arm
+from marginalia.sweep.methods import BUILT_IN
+from marginalia.sweep.protocols import Prepared, Task
+from marginalia.sweep.records import certificate, to_frame, verdicts
+from marginalia.sweep.runner import Runner
+
+TASK = Task("linear", "b")
+
+
+def table(n=60):
+    rng = np.random.default_rng(0)
+    return Table(rng.integers(0, [3, 4], (n, 2)), Domain([Attribute("a", 3), Attribute("b", 4, "numeric")]))
+
+
+CELL = Cell("e", "strict", "mine", Arm("ssp"), TASK, "add_remove", 1.0, 1e-5, 0, 0.2, 7)
+OTHERS = {
+    "experiment": "f",
+    "protocol": "as_published",
+    "dataset": "yours",
+    "arm": Arm("ssp", "published"),
+    "task": Task("logistic", "b"),
+    "relation": "replace_one",
+    "epsilon": 2.0,
+    "delta": 1e-6,
+    "trial": 1,
+    "test_fraction": 0.3,
+    "root_seed": 8,
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_no_two_cells_share_their_noise(name):
+    """Whatever tells two cells apart tells their noise apart: with the same noise the difference is exact."""
+    assert set(OTHERS) == set(Cell.__slots__)
+    assert replace(CELL, **{name: OTHERS[name]}).seed != CELL.seed
+    assert replace(CELL).seed == CELL.seed
+    for arm in (Arm("ssp", variant="x"), Arm("ada_ssp"), Arm("ssp", parameters=(("one_hot", ()),))):
+        assert replace(CELL, arm=arm).seed != CELL.seed
+
+
+def test_own_data_get_the_systems_noise(tmp_path):
+    """And no seed stands in their rows; the catalogue's public ones repeat."""
+    values, seeds = {}, {}
+    for name in ("mine", "adult"):
+        for i in range(2):
+            runner = Runner(Prepared(name, table(), (TASK,)), BUILT_IN, {}, CellStore(tmp_path / f"{name}{i}"))
+            (row,) = runner.run(replace(CELL, dataset=name))
+            assert row.status == "ok", row.message
+            values.setdefault(name, set()).add(row.value)
+            seeds.setdefault(name, set()).add(row.seed)
+    assert len(values["mine"]) == 2
+    assert seeds["mine"] == {0}
+    assert len(values["adult"]) == 1
+    assert 0 not in seeds["adult"]
+
+
+@pytest.mark.parametrize("protocol", ["strict", "as_published"])
+def test_an_undocumented_number_of_rows_stays_private(protocol):
+    for n in (60, 50):
+        assert Prepared("mine", table(n), (TASK,)).public_training_rows(protocol, 0.2) is None
+        assert Prepared("mine", table(n), (TASK,), n_public=100).public_training_rows("strict", 0.2) == 80
+
+
+class Overspent:
+    """A model whose ledger refuses."""
+
+    def __init__(self, sigma):
+        self.ledger_ = Ledger("add_remove", epsilon=1.0, delta=1e-5, calibration="published")
+        if sigma:
+            self.ledger_.append(GaussianEvent(1.0, sigma))
+
+
+@pytest.mark.parametrize("model", [Overspent(0.5), Overspent(None)])
+def test_rows_repeat_what_the_ledger_refuses(model):
+    message = certificate(model, 1e-5)[1]
+    assert message == model.ledger_.message != ""
+    assert certificate(Overspent(100.0), 1e-5)[1] == ""
+
+
+def test_an_overspent_fit_is_not_certified_in_its_rows(tmp_path):
+    runner = Runner(Prepared("adult", table(), (TASK,)), BUILT_IN, {}, CellStore(tmp_path))
+    rows = [runner.run(replace(CELL, dataset="adult", arm=Arm("ssp", c)))[0] for c in ("published", "tight")]
+    assert verdicts(to_frame(rows)).tolist() == ["no", "yes"]
+    assert rows[0].epsilon_spent > 1
+
+
+def test_one_uncertified_run_makes_its_setting_uncertified():
+    assert verdict(pd.Series(["yes", "no", "yes"])) == "no"
+    assert verdict(pd.Series(["", "yes"])) == "yes"
+    assert verdict(pd.Series(["", ""])) == ""
+
+
+def test_post_processing_carries_the_ledger_of_its_source():
+    source = fit(Arm("independent"), BUILT_IN, Budget(1.0, 1e-5, "add_remove", 3), table())
+    for arm in (Arm("independent", variant="ols", source="independent", learner="ols"), Arm("dd_ssp", source="mst")):
+        given = source if arm.learner else fit(Arm("mst"), BUILT_IN, Budget(1.0, 1e-5, "add_remove", 3), table())
+        model = fit(arm, BUILT_IN, Budget(1.0, 1e-5, "add_remove", 3), table(), TASK, given)
+        assert model.ledger_ is given.ledger_
+
+
+def test_a_fit_through_the_library_is_that_of_the_sweep():
+    """The seed of a budget reaches the noise, and nothing else does."""
+    models = [
+        fit(Arm("ssp"), BUILT_IN, Budget(1.0, 1e-5, "add_remove", seed), table(), TASK).coef_ for seed in (3, 3, 4)
+    ]
+    assert (models[0] == models[1]).all()
+    assert (models[0] != models[2]).all()
+    direct = SSPRegressor(epsilon=1.0, random_state=3).fit(table(), "b").coef_
+    np.testing.assert_array_equal(models[0], direct)
