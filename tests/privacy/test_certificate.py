@@ -21,6 +21,7 @@ from marginalia.privacy import (
     PoissonGaussianEvent,
     RandomStoppingEvent,
     Relation,
+    examination,
 )
 from marginalia.privacy.accounting import composed_epsilon
 from marginalia.privacy.calibration import gdp_delta
@@ -307,3 +308,24 @@ def test_unreadable_files_are_one_line(table: Table, tmp_path) -> None:
         with pytest.raises(InputError, match=problem) as error:
             Certificate.read(tmp_path / name)
         assert "\n" not in str(error.value)
+
+
+def test_the_second_accountant_prices_equal_mechanisms_once(monkeypatch):
+    asked = []
+    monkeypatch.setattr(examination, "recomputed_epsilon", lambda events, *rest: asked.append(events) or 0.5)
+    examination._recomputed.cache_clear()
+    a, b = GaussianEvent(1.0, 7.0, "a"), GaussianEvent(1.0, 9.0, "b")
+
+    def examined(*events, epsilon=2.0):
+        ledger = Ledger("add_remove", epsilon=epsilon, delta=1e-5)
+        for event in events:
+            ledger.append(event)
+        return examine(Certificate(ledger.summary()))
+
+    for events in ((a, b), (b, a), (CompositionEvent((b, a)),), (GaussianEvent(1.0, 7.0, "c"), b)):
+        assert examined(*events).confirmed_at == 0.5
+    assert len(asked) == 1
+    examined(a, b, b)
+    examined(a)
+    assert len(asked) == 3
+    examination._recomputed.cache_clear()

@@ -11,6 +11,7 @@ from matplotlib.colors import to_hex
 from marginalia.errors import InputError
 from marginalia.reporting import captions, figures, tables
 from marginalia.reporting.page import certificate_table
+from marginalia.reporting.sheets import Sheets
 from marginalia.sweep.version import modules_behind
 
 FOLDER = Path(__file__).parent
@@ -175,7 +176,7 @@ def test_an_unknown_cost_is_said_and_not_drawn(records):
     axes = figures.certified_epsilon(table).axes[0]
     assert "nothing certified " in notes(axes)
     assert np.isfinite(axes.get_xlim()).all()
-    cells = [cell.text for row in certificate_table(table).groups[0].rows for cell in row]
+    cells = [cell.text for row in certificate_table(table, Sheets()).groups[0].rows for cell in row]
     assert "unknown" in cells
     assert not any("inf" in text for text in cells)
 

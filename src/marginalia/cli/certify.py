@@ -57,13 +57,12 @@ def _certify_one(file: Path, as_json: bool) -> bool:
 
 def _certify_rows(path: Path, as_json: bool) -> bool:
     """Certify one file of records, or all below a folder."""
-    from marginalia.reporting.certificates import Examiner, check
+    from marginalia.reporting.certificates import check
     from marginalia.sweep.records import read_certificates, read_records
 
-    examiner = Examiner()
     files = _record_files(path) if path.is_dir() else [path]
     # file by file: two results folders may hold runs of the same name
-    found = [one for file in files for one in check(read_records([file]), read_certificates([file]), examiner)]
+    found = [one for file in files for one in check(read_records([file]), read_certificates([file]))]
     if not found:
         raise InputError(f"{path} holds no successful run with privacy: it has no certificates")
     good = sum(one.confirmed for one in found)

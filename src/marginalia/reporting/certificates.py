@@ -12,7 +12,6 @@ import pandas as pd
 
 from marginalia.errors import PrivacyError
 from marginalia.privacy.certificate import Certificate
-from marginalia.privacy.events import parts
 from marginalia.privacy.examination import Examination, examine
 from marginalia.privacy.ledger import FILE_TOLERANCE, TOLERANCE
 from marginalia.reporting.style import method_rank
@@ -21,24 +20,6 @@ from marginalia.sweep.records import RUN, RunCertificate, is_claimed
 
 SETTING = ("experiment", "protocol", "dataset", *ARM, "epsilon")  # an arm at one epsilon, over tasks and trials
 _PARTIAL = "protects"
-
-
-class Examiner:
-    """Examines certificates; those with equal claims and equal mechanisms, in whatever order, once."""
-
-    def __init__(self) -> None:
-        self._known: dict[Any, Examination] = {}
-
-    def __call__(self, certificate: Certificate) -> Examination:
-        """Return what `marginalia.privacy.examination.examine` finds."""
-        charged: Counter[Any] = Counter()
-        for event in certificate.ledger.events:
-            charged.update(parts(event))
-        claims = {k: v for k, v in certificate.content.items() if k not in ("events", "public_inputs", "method")}
-        key = (repr(claims), certificate.ledger.arithmetic, frozenset(charged.items()))
-        if key not in self._known:
-            self._known[key] = examine(certificate)
-        return self._known[key]
 
 
 @dataclass(frozen=True)
@@ -80,9 +61,7 @@ class Checked:
         return not self.findings
 
 
-def check(
-    records: pd.DataFrame, certificates: Iterable[RunCertificate], examiner: Examiner | None = None
-) -> list[Checked]:
+def check(records: pd.DataFrame, certificates: Iterable[RunCertificate]) -> list[Checked]:
     """Recompute the certificates of private result rows and hold both against each other.
 
     Parameters
@@ -90,10 +69,7 @@ def check(
     records : DataFrame
         Result rows in the tidy schema; those that failed or are not private are left out.
     certificates : iterable of RunCertificate
-    examiner : Examiner, optional
-        To share what it knows with other calls.
     """
-    examiner = examiner or Examiner()
     known = {one.run: one.content for one in certificates}
     private = records[(records["calibration"] != NON_PRIVATE) & (records["status"] == "ok")]
     # a row a metric: equal ones once, so that one that was changed stands out
@@ -101,7 +77,7 @@ def check(
     found = []
     for key, group in rows.groupby(list(SETTING), sort=False):
         pairs = [(row, known.get(tuple(getattr(row, name) for name in RUN))) for row in rows_of(group)]
-        found.append(_checked(dict(zip(SETTING, key, strict=True)), pairs, examiner))
+        found.append(_checked(dict(zip(SETTING, key, strict=True)), pairs))
     return sorted(found, key=_place)
 
 
@@ -111,9 +87,7 @@ def _place(one: Checked) -> tuple[Any, ...]:
     return (s["experiment"], s["protocol"], s["dataset"], *arm, s["epsilon"])
 
 
-def _checked(
-    setting: Mapping[str, Any], pairs: Sequence[tuple[Any, Mapping[str, Any] | None]], examiner: Examiner
-) -> Checked:
+def _checked(setting: Mapping[str, Any], pairs: Sequence[tuple[Any, Mapping[str, Any] | None]]) -> Checked:
     findings: Counter[str] = Counter()
     proofs: dict[str, tuple[Certificate, Examination]] = {}
     for row, content in pairs:
@@ -123,7 +97,7 @@ def _checked(
         text = repr(content)
         if text not in proofs:
             proof = Certificate(content)
-            proofs[text] = proof, examiner(proof)
+            proofs[text] = proof, examine(proof)
         proof, examination = proofs[text]
         findings.update(problem.removeprefix("not certified: ") for problem in examination.problems)
         findings.update(disagreements(row, proof))
