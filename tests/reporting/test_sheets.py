@@ -11,6 +11,7 @@ from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.examination import page
 from marginalia.reporting import captions, figures, tables
+from marginalia.reporting.formats import SIGNS
 from marginalia.reporting.page import results_table
 from marginalia.reporting.report import write_report
 from marginalia.reporting.sheets import SETTING, Sheets
@@ -164,3 +165,14 @@ def test_figures_do_not_cross_what_is_certified_in_ideal_arithmetic(records):
     assert crosses(relabelled(records, ssp="protects some rows")) > 0
     ideal = tables.aggregate(relabelled(records, ssp=IDEAL), "auc")
     assert "ross" not in captions.caption(ideal, "auc")
+
+
+def test_no_sign_is_explained_where_it_does_not_stand(html):
+    """Chebyshev, published, spends more and is in the table of MSE alone."""
+    for name in ("mse", "auc", "marginal_error"):
+        block = re.search(rf'<div class="table" id="table-{name}">.*?</table>', html, re.DOTALL).group()
+        explained = re.findall(r"<b>(.)</b>: ", block)
+        assert explained == [sign for sign in SIGNS if sign in block.split("<tbody>", 1)[1]]
+        assert explained == (["†"] if name == "mse" else [])
+    tables_section = html.split('<section id="tables">')[1]
+    assert not set(SIGNS) & set(tables_section.split('<div class="table"')[0])
