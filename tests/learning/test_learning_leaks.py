@@ -4,7 +4,9 @@ Releases are charged as they are made, and between neighbours exact values move 
 pairs of rows they come close to it.
 """
 
+import dataclasses
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -271,6 +273,27 @@ def test_clipped_gradients_are_within_their_norm():
             assert sum(s * s for s in sums) <= whole * whole
 
 
+@pytest.mark.parametrize("learner", [DPSGDClassifier, DPSGDRegressor])
+@pytest.mark.parametrize("size", [1e-320, 1e160, 1e300])
+def test_an_extreme_row_raises_no_warning(learner, size):
+    """Nor is its gradient lost, or longer than the clipping norm: what is said, and the sums, tell nothing of it."""
+    X, y = rows_of("dp_sgd" if learner is DPSGDClassifier else "ssp")
+    extreme, far = X.copy(), y.copy()
+    extreme[0] = size * np.array([1.0, -1.0, 0.5])
+    if learner is DPSGDRegressor:
+        far[0] = size
+
+    def fit(*rows):
+        return lambda: learner(epsilon=1.0, batch_size=20, steps=3, random_state=3).fit(*rows)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        first = record(fit(X, y))
+        other = replay(fit(extreme, far), first)
+    assert_same(first, other)
+    assert_moves(replay(fit(X, y), first), other)
+
+
 def test_sums_of_directions_are_exact_over_many_rows():
     """In floats, 600,000 products of 35 bits are not."""
     n, large, clip = 600_001, np.array([[1e9]]), np.array([1.0])
@@ -287,6 +310,22 @@ def test_sums_of_directions_are_exact_over_many_rows():
 def test_a_private_number_of_rows_is_not_used(learner, message):
     with pytest.raises(InputError, match=message):
         learner(relation="add_remove", random_state=0).fit(*rows_of("pate"))
+
+
+@pytest.mark.parametrize("learner", [DPSGDClassifier, DPSGDRegressor])
+def test_the_reference_books_what_the_closed_form_books(learner):
+    """But in ideal arithmetic; and its generators are those of torch, which a seed of 62 bits decides in any case."""
+    pytest.importorskip("opacus")
+    rows = rows_of("dp_sgd" if learner is DPSGDClassifier else "ssp")
+    ledgers = [
+        learner(batch_size=20, steps=3, random_state=state, backend=backend).fit(*rows).ledger_
+        for backend, state in (("closed_form", 0), ("opacus", 0), ("opacus", None))
+    ]
+    (exact,), *others = (ledger.events for ledger in ledgers)
+    for events in others:
+        assert events == (dataclasses.replace(exact, arithmetic="ideal"),)
+    assert [ledger.arithmetic for ledger in ledgers] == ["exact", "ideal", "ideal"]
+    assert [ledger.randomness for ledger in ledgers] == ["seeded"] * 3
 
 
 # --- adaptive margin --------------------------------------------------------------------------------------------------
@@ -334,14 +373,14 @@ def test_rounded_rows_keep_their_bounds():
         X = rng.standard_normal((300, p))
         rows = within_bounds(100 * X, 100 * X[:, 0], feature_bound=bound, target_bound=Y)
         for i in range(300):
-            gram, unit = ArrayRows(rows.X[i : i + 1], rows.y[i : i + 1], bound, Y).whole_gram()
-            assert np.trace(gram[:p, :p]) * unit <= bound**2 * (1 + 1e-15)
-            assert gram[p, p] * unit <= Y**2
+            gram, x, target = ArrayRows(rows.X[i : i + 1], rows.y[i : i + 1], bound, Y).whole_gram()
+            assert np.trace(gram[:p, :p]) * x**2 <= bound**2 * (1 + 1e-15)
+            assert gram[p, p] * target**2 <= Y**2
 
 
 def test_a_constant_column_is_no_secret():
     """Which columns are constant among the private rows shows in nothing but noise."""
-    X, y = rows_of("ssp")
+    X, y = rows_of("ssp", length=0.5)  # within their bound: shrinking would make a constant column vary
     constant = X.copy()
     constant[:, 1] = 0.25
     for name in ("ssp", "ada_ssp"):
@@ -379,7 +418,8 @@ def test_the_grid_of_the_minimiser_is_public():
 
 
 @pytest.mark.parametrize("calibration", ["tight", "published"])
-def test_a_teacher_may_change_all_its_votes_and_no_other_teachers(calibration):
+@pytest.mark.parametrize("each", [1, 3])
+def test_a_teacher_may_change_all_its_votes_and_no_other_teachers(calibration, each):
     """One row each: a teacher says what its row says, so one label moves two counts of each of T queries by one."""
     n, T = 24, 5
     X = np.random.default_rng(0).uniform(0.5, 1, (n, 1))
@@ -387,7 +427,12 @@ def test_a_teacher_may_change_all_its_votes_and_no_other_teachers(calibration):
 
     def fit(labels):
         model = PATEClassifier(
-            n_teachers=n, public=X[:T], calibration=calibration, epsilon=1.0, random_state=0, relation="replace_one"
+            n_teachers=n // each,
+            public=X[:T],
+            calibration=calibration,
+            epsilon=1.0,
+            random_state=0,
+            relation="replace_one",
         )
         return lambda: model.fit(X, labels)
 
@@ -397,7 +442,9 @@ def test_a_teacher_may_change_all_its_votes_and_no_other_teachers(calibration):
     for row in range(n):
         other = replay(fit(np.where(np.arange(n) == row, 1 - y, y)), first)
         shares += [change(*pair) for pair in zip(base.releases, other.releases, strict=True)]
-    assert max(shares) == pytest.approx(1.0, rel=1e-12)
+    assert max(shares) <= 1 + 1e-12
+    if each == 1:
+        assert max(shares) > 1 - 1e-12
 
 
 def test_pate_says_whose_rows_it_protects():

@@ -1,14 +1,17 @@
 """How a ledger could be fooled: prices below the true divergence, releases that leave no trace, verdicts out of date."""
 
+import json
 import math
 
 import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from marginalia.errors import PrivacyError
+from marginalia.errors import InputError, PrivacyError
+from marginalia.privacy import ledger as ledger_module
 from marginalia.privacy.accounting import composed_epsilon
 from marginalia.privacy.calibration import gaussian_sigma, gdp_epsilon
+from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.events import (
     CompositionEvent,
     Event,
@@ -19,8 +22,10 @@ from marginalia.privacy.events import (
     PoissonGaussianEvent,
     RandomStoppingEvent,
 )
+from marginalia.privacy.examination import examine, page
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.objective import objective_perturbation_epsilon
+from marginalia.privacy.recompute import recomputed_epsilon
 from marginalia.privacy.relation import Relation
 
 
@@ -158,3 +163,90 @@ def test_one_ideal_release_makes_the_ledger_ideal():
         assert ledger_of(*events).arithmetic == "ideal"
     hidden = RandomStoppingEvent(CompositionEvent((exact, ideal)), r=0.5)
     assert ledger_of(exact, hidden).arithmetic == "ideal"
+
+
+# --- certificates -----------------------------------------------------------------------------------------------------
+
+
+class Foreign(Ledger):
+    """Looks like a ledger, and says that nothing was spent."""
+
+    def epsilon(self, delta):
+        return 0.0
+
+
+class Model:
+    """A fitted model with a ledger."""
+
+    def __init__(self, ledger):
+        self.ledger_ = ledger
+
+    def get_params(self, deep=False):
+        return {"epsilon": 1.0, "random_state": 987654321, "inner": [1, 2]}
+
+
+def test_a_foreign_ledger_has_no_certificate():
+    for foreign in (Foreign("add_remove", epsilon=1.0, delta=1e-5), object(), None):
+        with pytest.raises(InputError, match=r"no ledger of marginalia's"):
+            Certificate.of(Model(foreign))
+
+
+def test_no_certificate_holds_a_seed():
+    own = ledger_of(GaussianEvent(1.0, 8.0), epsilon=1.0, delta=1e-5)
+    text = json.dumps(Certificate.of(Model(own)).content)
+    assert "987654321" not in text
+    assert "random_state" not in text
+
+
+def test_a_forged_certificate_is_not_confirmed():
+    """The events of a spent budget under a smaller one, or under a verdict of the forger's own."""
+    spent = ledger_of(GaussianEvent(1.0, 1.0), epsilon=9.0, delta=1e-5)
+    honest = Certificate.of(Model(spent)).content | {"parameters": {}}
+    assert examine(Certificate(honest)).confirmed
+    for forged in (
+        {"epsilon": 1.0},
+        {"epsilon": 1.0, "epsilon_spent": 0.9},
+        {"delta": 1e-12},
+        {"events": []},
+        {"epsilon_spent": 0.1},
+        {"certified": False},
+    ):
+        assert not examine(Certificate({**honest, **forged})).confirmed, forged
+
+
+def test_the_second_accountant_is_another_one(monkeypatch):
+    """It finds what the first one charges too little."""
+    own = ledger_of(GaussianEvent(1.0, 1.0), epsilon=9.0, delta=1e-5)
+    certificate = Certificate(own.summary())
+    monkeypatch.setattr(ledger_module, "composed_epsilon", lambda *given: 0.5)
+    monkeypatch.setattr(ledger_module, "_epsilon", lambda *given: 0.5)
+    cheated = Certificate({**own.summary(), "epsilon": 1.0})
+    assert cheated.ledger.certified
+    assert not examine(cheated).confirmed
+    assert examine(certificate).confirmed_at == pytest.approx(gdp_epsilon(1.0, 1e-5), rel=1e-3)
+
+
+@pytest.mark.parametrize("delta", [1e-6, 1e-2])
+@pytest.mark.parametrize(("epsilon", "count"), [(0.5, 20), (3.0, 5)])
+def test_the_second_accountant_is_never_below_the_true_divergence(epsilon, count, delta):
+    events = (CompositionEvent((ExponentialEvent(epsilon),), count),)
+    truth = epsilon_of(two_point(epsilon / 2, count), delta)
+    assert recomputed_epsilon(events, Relation.ADD_REMOVE, delta) >= truth - 1e-9
+    assert recomputed_epsilon((LaplaceEvent(1.0, 1 / epsilon),), Relation.ADD_REMOVE, 0.0) == pytest.approx(epsilon)
+    mu = gdp_epsilon(epsilon, delta)
+    assert recomputed_epsilon((GaussianEvent(epsilon, 1.0),), Relation.ADD_REMOVE, delta) == pytest.approx(mu, rel=1e-3)
+
+
+def test_the_second_accountant_knows_the_relation():
+    for event in (PoissonGaussianEvent(0.1, 1.0, 40), PoissonGaussianEvent(1.0, 20.0, 9)):
+        one, two = (recomputed_epsilon((event,), relation, 1e-5) for relation in Relation)
+        assert two > 1.2 * one
+        for relation, got in zip(Relation, (one, two), strict=True):
+            assert got == pytest.approx(ledger_of(event, relation=relation).epsilon(1e-5), rel=2e-3)
+
+
+def test_the_page_says_whose_rows_are_protected():
+    scope = "protects the n - T rows dealt to the teachers"
+    own = ledger_of(GaussianEvent(1.0, 8.0), epsilon=1.0, delta=1e-5, scope=scope)
+    (verdict,) = [line for line in page(Certificate(own.summary())) if line.startswith("verdict")]
+    assert "n - T rows" in verdict

@@ -1,5 +1,6 @@
 """How a sweep could give away what its fits protect, or call certified what is not."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -14,10 +15,10 @@ from marginalia.privacy.ledger import Ledger
 from marginalia.reporting.tables import verdict
 from marginalia.sweep.cells import Cell, CellStore
 from marginalia.sweep.fits import Budget, fit
-from marginalia.sweep.method import Arm
+from marginalia.sweep.method import Arm, Method
 from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.protocols import Prepared, Task
-from marginalia.sweep.records import certificate, to_frame, verdicts
+from marginalia.sweep.records import certificate, declaration, to_frame, verdicts
 from marginalia.sweep.runner import Runner
 
 TASK = Task("linear", "b")
@@ -90,7 +91,41 @@ class Overspent:
 def test_rows_repeat_what_the_ledger_refuses(model):
     message = certificate(model, 1e-5)[1]
     assert message == model.ledger_.message != ""
-    assert certificate(Overspent(100.0), 1e-5)[1] == ""
+    assert "ideal arithmetic" in certificate(Overspent(100.0), 1e-5)[1]
+
+
+class FreeLedger(Ledger):
+    """Says that nothing was spent."""
+
+    certified, message = True, ""
+
+    def epsilon(self, delta):
+        return 0.0
+
+
+def test_only_our_own_ledger_counts():
+    class Cheap:
+        ledger_ = FreeLedger("add_remove", epsilon=1.0, delta=1e-5)
+
+    spent, message = certificate(Cheap(), 1e-5, epsilon=1.0)
+    assert spent == math.inf
+    assert "declared by its author" in message
+
+
+def test_a_larger_budget_of_the_models_own_is_not_what_was_asked():
+    class Larger:
+        ledger_ = Ledger("add_remove", epsilon=9.0, delta=1e-5)
+
+    Larger.ledger_.append(GaussianEvent(1.0, 1.0, arithmetic="exact"), "system")
+    assert certificate(Larger(), 1e-5)[1] == ""
+    assert "requested epsilon 1" in certificate(Larger(), 1e-5, epsilon=1.0)[1]
+
+
+def test_a_method_of_ones_own_is_its_authors_word(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text("class Mine:\n    pass\n")
+    assert "declared by its author" in declaration(Method("mine", "synthesizer", {"": f"{file}:Mine"}, (Arm("mine"),)))
+    assert declaration(BUILT_IN["mst"], BUILT_IN["dd_ssp"]) == ""
 
 
 def test_an_overspent_fit_is_not_certified_in_its_rows(tmp_path):

@@ -31,7 +31,8 @@ def descend_by_opacus(
     except ImportError as error:
         raise InputError(f"backend='opacus' needs torch and opacus ({error}); use backend='closed_form'") from None
     if ledger is not None:
-        ledger.append(PoissonGaussianEvent(batches.rate, run.noise_multiplier, run.steps, "gradients"))
+        # Torch's generators hang on a seed of 62 bits, whoever drew it.
+        ledger.append(PoissonGaussianEvent(batches.rate, run.noise_multiplier, run.steps, "gradients"), "seeded")
     generators = [torch.Generator().manual_seed(int(randomness.generator.integers(2**62))) for _ in range(2)]
     target = (y + 1) / 2 if task == "logistic" else y
     rows = torch.utils.data.TensorDataset(*(torch.from_numpy(a.astype(np.float32)) for a in (X, target)))
