@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from marginalia import cli
+from marginalia.privacy.calibration import gdp_mu
 
 TOYS = Path(__file__).parents[1] / "sweep" / "audit" / "toys.py"
 
@@ -36,6 +37,15 @@ def test_a_method_that_keeps_its_certificate(call):
     assert table["findings"].tolist() == [0, 0]
     assert table["certified"].between(0.9, 1).all()
     assert (table["audited"] <= table["certified"] * (1 + 1e-3)).all()
+
+
+def test_several_methods_at_another_delta(call):
+    code, out, _ = call("independent", "ssp", "--tables", 3, "--delta", 0.01, "--json")
+    reports = json.loads(out)["reports"]
+    assert code == 0
+    assert {r["method"] for r in reports} == {"independent", "ssp"}
+    mu = {r["relation"]: r["mu"] for r in reports if r["method"] == "independent"}
+    assert mu["add_remove"] == pytest.approx(gdp_mu(1.0, 0.01), rel=1e-3)
 
 
 def test_findings_are_explained_and_counted(call):

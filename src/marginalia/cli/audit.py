@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from marginalia.cli.app import Json, app
+from marginalia.cli.app import DeltaOption, Json, app
 from marginalia.errors import InputError
+
+if TYPE_CHECKING:
+    from marginalia.sweep.audit.audit import Report
 
 
 @app.command()
 def audit(
-    method: Annotated[str | None, typer.Argument(help="Method id, or your own FILE.py[:Class].")] = None,
+    methods: Annotated[list[str] | None, typer.Argument(help="Method ids, or your own FILE.py[:Class].")] = None,
     every: Annotated[bool, typer.Option("--all", help="Audit every private method.")] = False,
     tables: Annotated[int, typer.Option("--tables", min=3, help="Tables that are fitted for each.")] = 50,
+    delta: DeltaOption = 1e-5,
     out: Annotated[Path | None, typer.Option("--out", help="CSV file to write, a row for each audit.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -30,15 +34,19 @@ def audit(
     """
     from marginalia.sweep.audit import command
 
-    if (method is None) != every:
+    if bool(methods) == every:
         raise InputError("name a method or a file, or give --all")
-    reports = []
-    for report in command.audits(method, tables):
-        reports.append(report)
-        if not as_json:
-            print(*command.lines(report), sep="\n", flush=True)
-    path = command.own_file(method)
-    written = [command.record(path, reports)] if path is not None else []
+    reports: list[Report] = []
+    written = []
+    names: list[str | None] = [*methods] if methods else [None]
+    for name in names:
+        begun = len(reports)
+        for report in command.audits(name, tables, delta=delta):
+            reports.append(report)
+            if not as_json:
+                print(*command.lines(report), sep="\n", flush=True)
+        if (path := command.own_file(name)) is not None:
+            written.append(command.record(path, reports[begun:]))
     if out is not None:
         command.write_table(out, reports)
         written.append(out)

@@ -77,7 +77,12 @@ _SMALL: dict[str, dict[str, Any]] = {
     "adaptive_margin": {"max_steps": 5},
     "pate": {"n_teachers": 15, "n_queries": 6},
 }
-_SIZES = {"exhaustive": (40, 60, 90), "chebyshev": (40, 60, 90), "dp_sgd": (48, 90)}  # numbers of rows
+_SIZES = {
+    "exhaustive": (40, 60, 90),
+    "chebyshev": (40, 60, 90),
+    "dp_sgd": (48, 90),
+    "adaptive_margin": (40, 60, 90),
+}  # numbers of rows
 _N_PUBLIC = 120  # what is documented of every made-up table under add/remove, whatever it has
 _SYNTHESIZED = (made.MIXED, made.MANY, made.ZEROS)
 _LEARNT = (made.MIXED, made.MANY, made.ARRAYS, made.ARRAYS_3)
