@@ -14,18 +14,13 @@ from outside is used. The exit status is 0 if every mutant was caught.
 
 from __future__ import annotations
 
-import os
-
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
-    os.environ[_name] = "1"  # before numpy is loaded; forked processes must not share a pool of threads
-os.environ.pop("MARGINALIA_MIRROR", None)
-
 import argparse
 import ast
 import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import os
 import signal
 import sys
 import tempfile
@@ -34,8 +29,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 from mutants import ROOT, SOURCE, TESTS, Mutant, call_mutants, catalogue
 
@@ -227,6 +220,9 @@ def main() -> int:
             print(f"{mutant.id}: {mutant.breaks} [{', '.join(mutant.caught_by)}]")
         return 0
     os.chdir(ROOT)
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        os.environ[name] = "1"  # before numpy is loaded: forked processes must not share a pool of threads
+    os.environ.pop("MARGINALIA_MIRROR", None)
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         os.environ["MARGINALIA_CACHE"] = str(Path(scratch) / "empty")

@@ -207,7 +207,7 @@ def _walk(value: Any, way: str, found: dict[str, str], known: set[int]) -> None:
         found[way] = f"{type(value).__name__} of {len(value)}"
         for i, inner in enumerate(sorted(value, key=repr) if isinstance(value, set | frozenset) else value):
             _walk(inner, f"{way}[{i}]", found, known)
-    elif isinstance(value, type) or callable(value) and not hasattr(value, "__dict__"):
+    elif isinstance(value, type) or (callable(value) and not hasattr(value, "__dict__")):
         found[way] = repr(value)
     else:
         found[way] = type(value).__qualname__

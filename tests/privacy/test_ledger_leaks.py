@@ -1,4 +1,4 @@
-"""How a ledger could be fooled: prices below the true divergence, releases that leave no trace, verdicts out of date."""
+"""How a ledger could be fooled: prices below the true divergence, releases that leave no trace, forged verdicts."""
 
 import json
 import math

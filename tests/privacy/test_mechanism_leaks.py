@@ -13,6 +13,7 @@ from scipy.stats import chi2
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError, PrivacyError
+from marginalia.privacy.events import GaussianEvent
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian, laplace, measure_marginal
 from marginalia.privacy.mechanisms.lattice import Lattice
@@ -86,6 +87,23 @@ def test_a_seed_is_written_down(name, seed, kind):
     PLAIN[name](ledger=ledger, randomness=Randomness(seed))
     assert ledger.randomness == kind
     assert len(ledger.events) == (2 if name == "objective" else 1)
+
+
+def test_what_is_asked_for_is_what_is_booked():
+    heard = []
+
+    def hook(asked, exact, draw):
+        heard.append((asked.sensitivity, asked.scale))
+        return draw()
+
+    ledger, randomness = Ledger("add_remove"), Randomness(0)
+    with listening(hook):
+        gaussian([1, 2], sensitivity=3, sigma=8, ledger=ledger, randomness=randomness)
+        laplace([1, 2], sensitivity=4, scale=9, ledger=ledger, randomness=randomness)
+        exponential([1, 2], sensitivity=5, epsilon=0.1, ledger=ledger, randomness=randomness)
+    one, two, three = ledger.events
+    booked = [(one.sensitivity, one.sigma), (two.sensitivity, two.scale), (three.sensitivity, three.epsilon)]
+    assert heard == booked == [(3, 8), (4, 9), (5, 0.1)]
 
 
 def test_without_a_seed_noise_and_secrets_are_apart():
@@ -199,11 +217,12 @@ def test_the_minimiser_is_hidden_by_noise():
         heard.append(draw())
         return heard[-1]
 
+    ledger = Ledger("add_remove")
     with listening(hook):
         released = minimiser(
-            lambda b, regulariser: -b / regulariser, n_features=2000, ledger=Ledger("add_remove"),
-            randomness=Randomness(0),
-        )  # fmt: skip
+            lambda b, regulariser: -b / regulariser, n_features=2000, ledger=ledger, randomness=Randomness(0)
+        )
+    assert ledger.events[1] == GaussianEvent(1e-6, 1e-3, "minimiser", arithmetic="exact")
     np.testing.assert_array_equal(released, heard[1])
     squares = ((released - heard[0]) ** 2).sum() / 1e-3**2
     assert chi2.isf(1 - FALSE_ALARM / 2, 2000) < squares < chi2.isf(FALSE_ALARM / 2, 2000)
