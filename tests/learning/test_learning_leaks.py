@@ -26,7 +26,7 @@ from marginalia.learning.dp_sgd import selection
 from marginalia.learning.dp_sgd.learners import DPSGDClassifier, DPSGDRegressor
 from marginalia.learning.files import save_model
 from marginalia.learning.objective_perturbation import ObjectivePerturbationClassifier
-from marginalia.learning.pate import PATEClassifier
+from marginalia.learning.pate import PATEClassifier, _published_gamma
 from marginalia.learning.rows import ArrayRows, within_bounds
 from marginalia.learning.ssp import SSPClassifier, SSPRegressor
 from marginalia.privacy.events import RandomStoppingEvent
@@ -459,6 +459,23 @@ def test_pate_says_whose_rows_it_protects():
     assert dealt.scope in dealt.message
     given = PATEClassifier(n_teachers=4, public=PUBLIC, random_state=0).fit(X, y).ledger_
     assert given.scope == given.message == ""
+
+
+@pytest.mark.filterwarnings("ignore:the noisy X'X is indefinite")
+def test_published_noise_is_the_papers():
+    """No ledger refuses a published calibration: its noise is checked against the formula."""
+    X, y = rows_of("ssp")
+    for epsilon in (0.5, 2.0):
+        model = SSPRegressor(
+            epsilon=epsilon, calibration="published", feature_bound=2.0, target_bound=3.0, random_state=0
+        )
+        multiplier = math.sqrt(math.log(1.25e5)) / epsilon
+        asked = [r.asked for r in record(lambda model=model: model.fit(X, y)).releases]
+        assert [(a.sensitivity, a.scale) for a in asked] == [(4.0, 4 * multiplier), (6.0, 6 * multiplier)]
+        pate = PATEClassifier(epsilon=epsilon, calibration="published", n_teachers=10, public=PUBLIC, random_state=0)
+        votes = record(lambda pate=pate: pate.fit(*rows_of("pate")))
+        scales = {(r.asked.sensitivity, r.asked.scale) for r in votes.releases}
+        assert scales == {(2.0, 1 / _published_gamma(epsilon, 1e-5, len(PUBLIC)))} == {(2.0, votes.model.sigma_)}
 
 
 # --- files and refits -------------------------------------------------------------------------------------------------

@@ -101,9 +101,11 @@ def test_what_is_asked_for_is_what_is_booked():
         gaussian([1, 2], sensitivity=3, sigma=8, ledger=ledger, randomness=randomness)
         laplace([1, 2], sensitivity=4, scale=9, ledger=ledger, randomness=randomness)
         exponential([1, 2], sensitivity=5, epsilon=0.1, ledger=ledger, randomness=randomness)
-    one, two, three = ledger.events
+        minimiser(lambda b, regulariser: b, bound=6, sigma=7, ledger=ledger, randomness=randomness)
+    one, two, three, four, five = ledger.events
     booked = [(one.sensitivity, one.sigma), (two.sensitivity, two.scale), (three.sensitivity, three.epsilon)]
-    assert heard == booked == [(3, 8), (4, 9), (5, 0.1)]
+    booked += [(four.bound, four.sigma), (five.sensitivity, five.sigma)]
+    assert heard == booked == [(3, 8), (4, 9), (5, 0.1), (6, 7), (1e-6, 1e-3)]
 
 
 def test_without_a_seed_noise_and_secrets_are_apart():
