@@ -16,18 +16,20 @@ from numba import njit
 from scipy import stats
 
 from marginalia.errors import InputError
-from marginalia.privacy import bits, samplers
+from marginalia.privacy import bits, poisson, samplers
 from marginalia.privacy.samplers import BitSource
 
 ALARM = 1e-4
 SIGMAS = (1, 2, 3, 7, 40, 1000)
 KERNELS = {name: f for name, f in vars(bits).items() if hasattr(f, "py_func")}
+PUBLIC = {name: f for name, f in {**KERNELS, **vars(poisson)}.items() if hasattr(f, "py_func") and name[0] != "_"}
 DRAWS = {
     "discrete_gaussian": lambda s: s.discrete_gaussian(40, 300),
     "discrete_laplace": lambda s: s.discrete_laplace(40, 300),
     "below": lambda s: s.below(10, 300),
     "below, two words": lambda s: s.below(2**61 + 1, 300),
     "coins": lambda s: s.coins(1001, 0.3),
+    "coins, few": lambda s: s.coins(50_001, 0.006),
     "geometric": lambda s: np.array([s.geometric(0.02) for _ in range(30)]),
     "select": lambda s: np.array([s.select([2**34] * 20, lambda i: i << 28) for _ in range(30)]),
 }
@@ -181,7 +183,7 @@ def test_each_face_has_the_same_number_of_words(n):
         assert end - first - (not used[0]) == 2**32 // n
 
 
-@pytest.mark.parametrize("name", sorted(name for name in KERNELS if not name.startswith("_")))
+@pytest.mark.parametrize("name", sorted(PUBLIC))
 def test_no_kernel_computes_with_floats(name):
     """The compiled code of each law holds no instruction on floating-point numbers (helpers are compiled into it)."""
     examples = {
@@ -191,10 +193,11 @@ def test_no_kernel_computes_with_floats(name):
         "exp_gap_coin": (np.zeros(1, np.int64), 0, np.uint64(5), np.uint64(32)),
         "propose": (np.zeros(1, np.int64), 0, np.zeros(3, np.int64), 0, np.uint64(32)),
         "chosen_rows": (np.zeros(9, np.intp), (0, 0), 5, (np.uint64(1), np.uint64(2), np.uint64(3))),
+        "rows_of_blocks": (np.zeros(9, np.intp), (0, 0, -1), 5, 2, np.zeros(2, np.uint64), np.zeros(3, np.uint32)),
         "trials": ((0, False), np.array([5], np.uint64)),
         "exp_coin": (bits.EXP_1,),
     }
-    kernel = njit(KERNELS[name].py_func)
+    kernel = njit(PUBLIC[name].py_func)
     kernel(np.array([], np.uint32), 0, *examples[name])
     (code,) = kernel.inspect_llvm().values()
     words = set(code.replace("(", " ").replace(",", " ").split())

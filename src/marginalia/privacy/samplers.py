@@ -21,6 +21,7 @@ from marginalia.privacy import checks
 Integers = NDArray[np.int64]
 Words = NDArray[np.uint32]
 FIRST_WORDS, MOST_WORDS = 256, 65_536  # of 64 bits; what is asked for at a time starts small and doubles
+FEW = 1 / 8  # at rates below, rows are sampled by block
 
 
 class BitSource:
@@ -130,7 +131,8 @@ class BitSource:
         ----------
         n : int
         rate : float in [0, 1]
-            Exactly this double; one below 2^-19 is rounded up to a multiple of 2^-72.
+            Exactly this double; one below 2^-19 is rounded up to a multiple of 2^-72. Below 1/8 the work is in
+            proportion to the rows that are taken, and a word or two for each thousand.
 
         Returns
         -------
@@ -139,15 +141,33 @@ class BitSource:
         >>> BitSource.seeded(0).coins(20, 0.25)
         array([ 1,  3,  7,  9, 10, 13, 16])
         """
-        from marginalia.privacy import bits
-
         n = _whole("n", n, 0, 2**62)
         if not 0 <= rate <= 1:
             raise InputError(f"rate is {rate}: need a probability")
         if rate in (0, 1):
             return np.arange(n if rate else 0)
+        return self._coins_by_block(n, rate) if rate < FEW else self._coins_by_byte(n, rate)
+
+    def _coins_by_byte(self, n: int, rate: float) -> NDArray[np.intp]:
+        from marginalia.privacy import bits
+
         out = np.empty(n + 4, np.intp)
         _, found = self._run(bits.chosen_rows, lambda d: d[0] == n, (0, 0), out=out, more=(n, _in_72_bits(rate)))
+        return out[:found].copy()
+
+    def _coins_by_block(self, n: int, rate: float) -> NDArray[np.intp]:
+        from marginalia.privacy import poisson
+
+        block, heads = poisson.Block.of(rate)
+        out, digits = np.empty(n + 2**block.bits, np.intp), np.empty(block.n_digits, np.uint32)
+        row, found, hits = 0, 0, poisson.UNKNOWN
+        while row < n:
+            row, found, hits = self._run(
+                poisson.rows_of_blocks, lambda d: d[0] >= n or d[2] == poisson.TIED, (row, found, hits),
+                out=out, more=(n, block.bits, heads, digits),
+            )  # fmt: skip
+            if hits == poisson.TIED:
+                hits = block.hits(digits)
         return out[:found].copy()
 
     def geometric(self, r: float) -> int:
