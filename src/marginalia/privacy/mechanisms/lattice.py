@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,7 @@ class Lattice:
     unit: float  # of the value, a power of two
 
     @classmethod
+    @lru_cache(maxsize=256, typed=True)  # the steps of a run share one
     def of(cls, scale: float, *, unit: float, sensitivity: float, norm: float) -> Lattice:
         """Return the lattice on which noise of standard deviation or Laplace scale `scale` is released.
 

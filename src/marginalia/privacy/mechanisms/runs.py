@@ -117,15 +117,17 @@ def poisson_gaussian(
     smallest = checks.positive("noise_multiplier", multipliers.min())
     together = float(smallest / math.sqrt(math.fsum((smallest / multipliers) ** 2)))
     ledger.append(PoissonGaussianEvent(rate, together, steps, label, arithmetic="exact"), randomness.kind)
-    alike = [(float(m), np.flatnonzero(multipliers == m)) for m in dict.fromkeys(multipliers.tolist())]
+    same = {m: np.flatnonzero(multipliers == m) for m in dict.fromkeys(multipliers.tolist())}
+    # All columns are looked at, not copied, where they are alike.
+    alike = [(m, columns.size, columns if len(same) > 1 else slice(None)) for m, columns in same.items()]
 
     def step(theta: Array) -> Array:
         sums = clipped_sum(theta, randomness.secret.coins(n_rows, rate))
         if sums.shape[1:] != multipliers.shape:
             raise InputError(f"the run '{label}' has noise for {multipliers.size} columns, sums of shape {sums.shape}")
         noisy = np.empty(sums.shape)
-        for multiplier, columns in alike:
-            moved = ledger.relation.records * clip * math.sqrt(columns.size)
+        for multiplier, size, columns in alike:
+            moved = ledger.relation.records * clip * math.sqrt(size)
             noisy[:, columns] = with_gaussian_noise(
                 sums[:, columns], moved, multiplier * clip, randomness, unit=unit, label=label
             )
