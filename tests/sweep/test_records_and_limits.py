@@ -1,3 +1,4 @@
+import contextlib
 import time
 
 import numpy as np
@@ -72,3 +73,10 @@ def test_cost_counts_cpu_and_memory():
         block.sum()
     assert cost.seconds > 0
     assert cost.peak_mb > 300
+
+
+def test_a_time_limit_holds_where_its_exception_is_lost():
+    """As in a callback of the garbage collector: Python prints an exception there, and goes on."""
+    with pytest.raises(TimeoutError, match="longer than 0.01 s"), time_limit(0.01):
+        with contextlib.suppress(TimeoutError):
+            time.sleep(5)

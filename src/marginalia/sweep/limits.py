@@ -49,13 +49,21 @@ def time_limit(seconds: float | None) -> Iterator[None]:
         yield
         return
 
+    late = TimeoutError(f"took longer than {seconds:g} s")
+    stopped = False
+
     def stop(_number: int, _frame: object) -> None:
-        raise TimeoutError(f"took longer than {seconds:g} s")
+        nonlocal stopped
+        stopped = True
+        raise late
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    # Again each second: an exception in a callback of the garbage collector is lost.
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
     try:
         yield
+        if stopped:
+            raise late
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
