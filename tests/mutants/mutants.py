@@ -62,6 +62,11 @@ def call_checks() -> dict[str, tuple[str, ...]]:
     return {name: tuple(v) for name, v in tomllib.loads(CATALOGUE.read_text(encoding="utf-8"))["calls"].items()}
 
 
+def audited(mutant: Mutant) -> tuple[str, ...]:
+    """Return the methods that `marginalia audit` would be asked about; none where it does not look."""
+    return tuple(tomllib.loads(CATALOGUE.read_text(encoding="utf-8"))["audits"].get(mutant.file, ()))
+
+
 # What is done to an argument of a call of a mechanism, a calibration or an event.
 _FRESH = '__import__("marginalia.privacy.ledger", fromlist=["Ledger"]).Ledger(({}).relation)'
 _CHANGES = {

@@ -4,6 +4,7 @@
     python tests/mutants/run.py A4 L7        these
     python tests/mutants/run.py --catalogue  without the changed calls
     python tests/mutants/run.py --calls      the changed calls alone
+    python tests/mutants/run.py --audits     what `marginalia audit` finds by itself, for those in its reach
     python tests/mutants/run.py --list       what there is
 
 No file is written: a process that has all modules loaded is forked for each mutant, forgets the module with the bug and
@@ -30,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mutants import ROOT, SOURCE, TESTS, Mutant, call_mutants, catalogue
+from mutants import ROOT, SOURCE, TESTS, Mutant, audited, call_mutants, catalogue
 
 LIMIT = 90.0  # seconds for the tests of one mutant: some bugs make a loop endless, which is being caught too
 BROKEN = 99  # exit status of a mutant that cannot be imported
@@ -130,7 +131,20 @@ def forget(module: str) -> None:
             del sys.modules[name]
 
 
-def become(mutant: Mutant, result: Path) -> int:
+def audit_findings(methods: Iterable[str], result: Path) -> int:
+    """Audit methods in all their forms until something is found; return 1 then, and write down what."""
+    from marginalia.sweep.audit.audit import QUICK, audit
+    from marginalia.sweep.audit.subject import subjects
+
+    for subject in (subject for method in methods for subject in subjects(method)):
+        if findings := audit(subject, QUICK).findings:
+            result.write_text(f"{subject.title}: {', '.join(sorted({finding.check for finding in findings}))}")
+            return 1
+    result.write_text("nothing was found")
+    return 0
+
+
+def become(mutant: Mutant, result: Path, *, audits: bool = False) -> int:
     """Turn this process into one with the bug, run the tests, write down what failed, return an exit status."""
     forget(mutant.module)
     sys.meta_path.insert(0, Patched(mutant))
@@ -139,12 +153,14 @@ def become(mutant: Mutant, result: Path) -> int:
     except Exception as error:
         result.write_text(f"{type(error).__name__}: {error}")
         return BROKEN
+    if audits:
+        return audit_findings(audited(mutant), result)
     status, plugin = run_tests(mutant.caught_by, "-x", "--tb=short")
     result.write_text(", ".join(plugin.failed) or f"pytest ended with {status}, {plugin.passed} tests passed")
     return status
 
 
-def outcomes(mutants: Sequence[Mutant], jobs: int, folder: Path) -> Iterator[Outcome]:
+def outcomes(mutants: Sequence[Mutant], jobs: int, folder: Path, *, audits: bool = False) -> Iterator[Outcome]:
     """Fork a process for each mutant, `jobs` at a time, and yield what became of them as they end."""
     waiting, running = list(enumerate(mutants))[::-1], {}
     while waiting or running:
@@ -153,7 +169,7 @@ def outcomes(mutants: Sequence[Mutant], jobs: int, folder: Path) -> Iterator[Out
             sys.stdout.flush()
             child = os.fork()
             if child == 0:
-                _child(mutant, folder / str(number))
+                _child(mutant, folder / str(number), audits=audits)
             running[child] = number, mutant, time.monotonic()
         time.sleep(0.02)
         for child in list(running):
@@ -170,12 +186,12 @@ def outcomes(mutants: Sequence[Mutant], jobs: int, folder: Path) -> Iterator[Out
                 yield _outcome(mutant, status, folder / str(number), seconds)
 
 
-def _child(mutant: Mutant, result: Path) -> None:
+def _child(mutant: Mutant, result: Path, *, audits: bool) -> None:
     try:
         log = os.open(result.with_suffix(".log"), os.O_WRONLY | os.O_CREAT)
         os.dup2(log, 1)
         os.dup2(log, 2)
-        status = become(mutant, result)
+        status = become(mutant, result, audits=audits)
         sys.stdout.flush()
         os._exit(status)
     except BaseException as error:
@@ -196,6 +212,8 @@ def chosen(arguments: argparse.Namespace) -> list[Mutant]:
     if importlib.util.find_spec("opacus") is None:
         calls = [mutant for mutant in calls if not mutant.file.endswith("opacus.py")]
     mutants = [*([] if arguments.calls else catalogue()), *calls]
+    if arguments.audits:
+        mutants = [mutant for mutant in mutants if audited(mutant)]
     if not arguments.ids:
         return mutants
     named = [m for m in mutants if m.id in arguments.ids or any(m.id.startswith(f"{i}:") for i in arguments.ids)]
@@ -210,6 +228,7 @@ def main() -> int:
     parser.add_argument("ids", nargs="*", help="ids of the catalogue, or files whose calls are changed")
     parser.add_argument("--catalogue", action="store_true", help="the catalogue alone")
     parser.add_argument("--calls", action="store_true", help="the changed calls alone")
+    parser.add_argument("--audits", action="store_true", help="by audits in place of tests")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--logs", type=Path, help="folder for what the tests of each mutant printed")
@@ -230,14 +249,18 @@ def main() -> int:
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.glob("[0-9]*"):
             old.unlink()
-        status, plugin = run_tests(dict.fromkeys(check for mutant in mutants for check in mutant.caught_by))
-        control = time.monotonic() - start
+        if arguments.audits:
+            control = Path(scratch) / "control"
+            status = audit_findings(dict.fromkeys(method for mutant in mutants for method in audited(mutant)), control)
+            found = control.read_text()
+        else:
+            status, plugin = run_tests(dict.fromkeys(check for mutant in mutants for check in mutant.caught_by))
+            found = ", ".join(plugin.failed) or f"{plugin.passed} tests pass"
+        print(f"the sources as they are: {found}, in {time.monotonic() - start:.0f} s", flush=True)
         if status:
-            print(f"the sources as they are fail: {', '.join(plugin.failed) or 'no test ran'}")
             return 2
-        print(f"the sources as they are: {plugin.passed} tests pass in {control:.0f} s")
         ended = []
-        for outcome in outcomes(mutants, arguments.jobs, folder):
+        for outcome in outcomes(mutants, arguments.jobs, folder, audits=arguments.audits):
             ended.append(outcome)
             print(f"{outcome.verdict:8} {outcome.mutant.id:6} {outcome.seconds:5.1f} s  {outcome.by[:150]}", flush=True)
     left = [o for o in ended if o.verdict != "caught"]

@@ -77,6 +77,5 @@ def test_cost_counts_cpu_and_memory():
 
 def test_a_time_limit_holds_where_its_exception_is_lost():
     """As in a callback of the garbage collector: Python prints an exception there, and goes on."""
-    with pytest.raises(TimeoutError, match="longer than 0.01 s"), time_limit(0.01):
-        with contextlib.suppress(TimeoutError):
-            time.sleep(5)
+    with pytest.raises(TimeoutError, match="took longer"), time_limit(0.01), contextlib.suppress(TimeoutError):
+        time.sleep(5)
