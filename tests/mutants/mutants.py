@@ -126,7 +126,7 @@ def _of_file(file: str, text: str, caught_by: tuple[str, ...]) -> Iterator[Mutan
         name = f"{file}: {_name(call)}: {what}"
         seen[name] = seen.get(name, 0) + 1
         number = f" ({seen[name]})" if seen[name] > 1 else ""
-        return Mutant(name + number, f"line {call.lineno}: {what}", file, (_unique(text, node, new),), caught_by)
+        return Mutant(name + number, what[0].upper() + what[1:] + ".", file, (_unique(text, node, new),), caught_by)
 
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Expr) and ast.unparse(node).startswith("ledger.append("):

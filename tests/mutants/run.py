@@ -7,6 +7,8 @@
     python tests/mutants/run.py --audits     what `marginalia audit` finds by itself, for those in its reach
     python tests/mutants/run.py --list       what there is
 
+With --out FILE.csv the answers are kept as the column "tests" (or "audits") of a table; its other column stays.
+
 No file is written: a process that has all modules loaded is forked for each mutant, forgets the module with the bug and
 whatever imports it, and gets the patched text when it imports them again. The tests that must catch the mutant then
 run there until the first one fails. Before, all of them run once on the sources as they are, and must pass. No data
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import csv
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -140,7 +143,7 @@ def audit_findings(methods: Iterable[str], result: Path) -> int:
         if findings := audit(subject, QUICK).findings:
             result.write_text(f"{subject.title}: {', '.join(sorted({finding.check for finding in findings}))}")
             return 1
-    result.write_text("nothing was found")
+    result.write_text("nothing is found")
     return 0
 
 
@@ -206,6 +209,25 @@ def _outcome(mutant: Mutant, status: int, result: Path, seconds: float) -> Outco
     return Outcome(mutant, verdict, text.replace("tests/", ""), seconds)
 
 
+def keep(ended: Iterable[Outcome], path: Path, column: str) -> None:
+    """Write what became of the mutants as a column of a table, in the order of the catalogue and of the sources."""
+    known: dict[str, dict[str, str]] = {}
+    if path.exists():
+        with path.open(newline="", encoding="utf-8") as file:
+            known = {row["mutant"]: row for row in csv.DictReader(file)}
+    answers = {o.mutant.id: o.by if o.verdict == "caught" else o.verdict for o in ended}
+    kinds = {"catalogue": catalogue(), "changed": list(call_mutants())}
+    with path.open("w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, ["mutant", "kind", "file", "breaks", "tests", "audits"], lineterminator="\n")
+        table.writeheader()
+        for kind, mutants in kinds.items():
+            for m in mutants:
+                kept = {name: known.get(m.id, {}).get(name, "") for name in ("tests", "audits")}
+                if m.id in answers:
+                    kept[column] = answers[m.id]
+                table.writerow({"mutant": m.id, "kind": kind, "file": m.file, "breaks": m.breaks, **kept})
+
+
 def chosen(arguments: argparse.Namespace) -> list[Mutant]:
     """Return the mutants that the command line asks for."""
     calls = [] if arguments.catalogue else list(call_mutants())
@@ -231,6 +253,7 @@ def main() -> int:
     parser.add_argument("--audits", action="store_true", help="by audits in place of tests")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--out", type=Path, help="CSV file for the answers")
     parser.add_argument("--logs", type=Path, help="folder for what the tests of each mutant printed")
     arguments = parser.parse_args()
     mutants = chosen(arguments)
@@ -238,6 +261,8 @@ def main() -> int:
         for mutant in mutants:
             print(f"{mutant.id}: {mutant.breaks} [{', '.join(mutant.caught_by)}]")
         return 0
+    if arguments.out:
+        arguments.out = arguments.out.resolve()
     os.chdir(ROOT)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ[name] = "1"  # before numpy is loaded: forked processes must not share a pool of threads
@@ -263,6 +288,8 @@ def main() -> int:
         for outcome in outcomes(mutants, arguments.jobs, folder, audits=arguments.audits):
             ended.append(outcome)
             print(f"{outcome.verdict:8} {outcome.mutant.id:6} {outcome.seconds:5.1f} s  {outcome.by[:150]}", flush=True)
+        if arguments.out:
+            keep(ended, arguments.out, "audits" if arguments.audits else "tests")
     left = [o for o in ended if o.verdict != "caught"]
     for outcome in left:
         print(
