@@ -215,7 +215,7 @@ def keep(ended: Iterable[Outcome], path: Path, column: str) -> None:
     if path.exists():
         with path.open(newline="", encoding="utf-8") as file:
             known = {row["mutant"]: row for row in csv.DictReader(file)}
-    answers = {o.mutant.id: o.by if o.verdict == "caught" else o.verdict for o in ended}
+    answers = {o.mutant.id: o.verdict if o.verdict != "caught" and column == "tests" else o.by for o in ended}
     kinds = {"catalogue": catalogue(), "changed": list(call_mutants())}
     with path.open("w", newline="", encoding="utf-8") as file:
         table = csv.DictWriter(file, ["mutant", "kind", "file", "breaks", "tests", "audits"], lineterminator="\n")
