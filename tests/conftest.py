@@ -1,4 +1,5 @@
 import os
+import sys
 from pathlib import Path
 
 import hypothesis
@@ -26,6 +27,21 @@ def records():
     from made_records import make_records
 
     return make_records()
+
+
+@pytest.fixture
+def call(capsys, monkeypatch):
+    """Run the command line: ``call(*arguments)`` returns exit code, stdout and stderr."""
+    from marginalia import cli
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["marginalia", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        captured = capsys.readouterr()
+        return end.value.code, captured.out, captured.err
+
+    return run
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

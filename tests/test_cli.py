@@ -1,10 +1,8 @@
 import json
-import sys
 
 import numpy as np
 import pytest
 
-from marginalia import cli
 from marginalia.data import Attribute, Domain, Table
 
 
@@ -18,20 +16,6 @@ def files(tmp_path):
     domain.to_json(tmp_path / "d.json")
     Table(np.column_stack([a, b, y]), domain).to_csv(tmp_path / "t.csv")
     return tmp_path
-
-
-def run(capsys, monkeypatch, *arguments):
-    """Return (exit code, stdout, stderr) of one call."""
-    monkeypatch.setattr(sys, "argv", ["marginalia", *map(str, arguments)])
-    with pytest.raises(SystemExit) as end:
-        cli.main()
-    captured = capsys.readouterr()
-    return end.value.code, captured.out, captured.err
-
-
-@pytest.fixture
-def call(capsys, monkeypatch):
-    return lambda *arguments: run(capsys, monkeypatch, *arguments)
 
 
 def data(files, name="t.csv"):

@@ -2,31 +2,22 @@
 
 import json
 import shutil
-import sys
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from marginalia import cli
 from marginalia.privacy.calibration import gdp_mu
 
 TOYS = Path(__file__).parents[1] / "sweep" / "audit" / "toys.py"
 
 
 @pytest.fixture
-def call(capsys, monkeypatch, tmp_path):
+def call(call, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     shutil.copy(TOYS, tmp_path / "toys.py")
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["marginalia", "audit", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        captured = capsys.readouterr()
-        return end.value.code, captured.out, captured.err
-
-    return run
+    return partial(call, "audit")
 
 
 def test_a_method_that_keeps_its_certificate(call):

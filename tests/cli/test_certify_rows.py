@@ -2,12 +2,10 @@
 
 import dataclasses
 import json
-import sys
 
 import numpy as np
 import pytest
 
-from marginalia import cli
 from marginalia.data import Attribute, Domain, Table
 from marginalia.sweep.config import parse
 from marginalia.sweep.jobs import run_method
@@ -42,20 +40,6 @@ def results(tmp_path_factory):
 @pytest.fixture(scope="module")
 def learners(results):
     return results / "records" / "learners" / "all.parquet"
-
-
-@pytest.fixture
-def call(capsys, monkeypatch):
-    """Run the command line; return exit code, stdout and stderr."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["marginalia", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        captured = capsys.readouterr()
-        return end.value.code, captured.out, captured.err
-
-    return run
 
 
 def rewritten(path, learners, change=lambda row: {}, certificates=lambda given: given):

@@ -1,5 +1,7 @@
 """What the tests of the learners share besides fixtures."""
 
+import math
+
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
@@ -85,3 +87,19 @@ class NoisyTables(ExactMarginals):
     def marginal(self, attributes):
         exact = super().marginal(attributes)
         return exact + self.noise_sigma_ * self.rng.standard_normal(exact.shape)
+
+
+def published_mu(epsilon: float, delta: float) -> float:
+    """The adaptive-margin paper's Gaussian-DP parameter of a budget."""
+    return epsilon / (2 * math.sqrt(2 * math.log(1 / delta)))
+
+
+def separable(n: int, d: int, gamma: float, rng: np.random.Generator, far: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Unit rows of margin exactly gamma along the first axis; the first `far` are outliers deep on the wrong side."""
+    y = rng.choice([-1.0, 1.0], n)
+    u = rng.standard_normal((n, d - 1))
+    u *= math.sqrt(1 - gamma**2) / np.linalg.norm(u, axis=1)[:, None]
+    X = np.column_stack([gamma * y, u])
+    X[:far] = 0
+    X[:far, 0] = -0.9 * y[:far]
+    return X, y

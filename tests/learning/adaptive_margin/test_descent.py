@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from learning_helpers import published_mu, separable
 
 from marginalia.errors import PrivacyError
 from marginalia.learning.adaptive_margin.descent import (
@@ -28,21 +29,6 @@ from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.runs import gaussian_run
 from marginalia.privacy.mechanisms.transcript import listening
 from marginalia.privacy.randomness import Randomness
-
-
-def published_mu(epsilon: float, delta: float) -> float:
-    return epsilon / (2 * math.sqrt(2 * math.log(1 / delta)))
-
-
-def separable(n: int, d: int, gamma: float, rng: np.random.Generator, far: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Unit rows of margin exactly gamma along the first axis; the first `far` are outliers deep on the wrong side."""
-    y = rng.choice([-1.0, 1.0], n)
-    u = rng.standard_normal((n, d - 1))
-    u *= math.sqrt(1 - gamma**2) / np.linalg.norm(u, axis=1)[:, None]
-    X = np.column_stack([gamma * y, u])
-    X[:far] = 0
-    X[:far, 0] = -0.9 * y[:far]
-    return X, y
 
 
 def summed(signed_rows: np.ndarray, hinge_c: np.ndarray, w: np.ndarray, radius: float = 1.0) -> np.ndarray:
