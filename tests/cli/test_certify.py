@@ -1,32 +1,22 @@
 """`marginalia certify`: what it reads, what it prints, how it ends."""
 
 import json
-import sys
 
 import numpy as np
 import pytest
 
-from marginalia import cli
 from marginalia.data import Attribute, Domain, Table
 
 
 @pytest.fixture
-def call(capsys, monkeypatch, tmp_path):
-    """Run the command line in a folder that holds a table and its domain; return exit code, stdout and stderr."""
+def call(call, monkeypatch, tmp_path):
+    """The command line in a folder that holds a table and its domain."""
     rng = np.random.default_rng(0)
     domain = Domain([Attribute("a", 3), Attribute("b", 4, "numeric"), Attribute("y", 2)])
     domain.to_json(tmp_path / "d.json")
     Table(np.column_stack([rng.integers(0, size, 300) for size in domain.sizes]), domain).to_csv(tmp_path / "t.csv")
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["marginalia", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        captured = capsys.readouterr()
-        return end.value.code, captured.out, captured.err
-
-    return run
+    return call
 
 
 DATA = ("--data", "t.csv", "--domain", "d.json", "--epsilon", 1)
@@ -94,3 +84,38 @@ def test_unreadable_input(call, tmp_path):
         assert problem in err
         assert len(err.splitlines()) == 1
     assert "Example: marginalia certify" in " ".join(call("certify", "--help")[1].split())
+
+
+def nested(event, depth, count):
+    for _ in range(depth):
+        event = {"type": "CompositionEvent", "events": [event], "count": count, "label": ""}
+    return event
+
+
+GAUSSIAN = {"type": "GaussianEvent", "sensitivity": 1.0, "sigma": 20.0, "label": "", "arithmetic": "exact"}
+
+
+@pytest.mark.parametrize(
+    ("rate", "multiplier", "steps"),
+    [(0.3, 1e-3, 3), (0.5, 1e-4, 10**6), (1e-9, 0.01, 10**12), (1e-9, 1.0, 10**12), (0.1, 1.0, 10**9)],
+)
+def test_a_file_that_asks_for_an_endless_computation_is_refuted_at_once(call, tmp_path, rate, multiplier, steps):
+    assert call("fit", "--method", "ssp", *DATA, "--target", "y", "--out", "m.json")[0] == 0
+    content = json.loads((tmp_path / "m.json").read_text())["certificate"]
+    sampled = {"rate": rate, "noise_multiplier": multiplier, "steps": steps, "label": "", "arithmetic": "exact"}
+    (tmp_path / "c.json").write_text(json.dumps({**content, "events": [{"type": "PoissonGaussianEvent", **sampled}]}))
+    code, out, err = call("certify", "c.json")
+    assert (code, err) == (1, "")
+    assert "NOT CERTIFIED" in out
+
+
+@pytest.mark.parametrize(("depth", "count"), [(40, 10**9), (400, 1)])
+def test_a_file_of_nested_compositions_is_refused_in_one_line(call, tmp_path, depth, count):
+    assert call("fit", "--method", "ssp", *DATA, "--target", "y", "--out", "m.json")[0] == 0
+    content = json.loads((tmp_path / "m.json").read_text())["certificate"]
+    text = json.dumps({**content, "events": [nested(GAUSSIAN, depth, count)]})
+    if count == 1:  # deeper than a reader of JSON goes
+        text = text.replace('"events": [', '"events": ' + "[" * 100_000, 1)
+    (tmp_path / "c.json").write_text(text)
+    code, out, err = call("certify", "c.json")
+    assert (code, out, err.count("\n")) == (2, "", 1)

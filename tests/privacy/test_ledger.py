@@ -23,6 +23,7 @@ from marginalia.privacy import (
     Relation,
 )
 from marginalia.privacy import ledger as ledger_module
+from marginalia.privacy.accounting import composed_epsilon
 from marginalia.privacy.calibration import (
     gaussian_sigma,
     gdp_epsilon,
@@ -603,3 +604,16 @@ def test_gaussian_selection_mix_is_the_zcdp_sum() -> None:
         bounds=(1.001, 500), method="bounded", options={"xatol": 1e-9},
     ).fun  # fmt: skip
     assert spent(*events) == pytest.approx(best, rel=1e-8)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize(("rate", "multiplier", "steps"), [(0.5, 0.5, 1), (0.9, 1.0, 20), (0.05, 2.0, 300)])
+def test_what_has_no_grid_costs_what_it_would_unsampled(monkeypatch, relation, rate, multiplier, steps) -> None:
+    """An upper bound: tested where the loss distribution is known, since it serves where that is out of reach."""
+    event = PoissonGaussianEvent(rate, multiplier, steps)
+    exact = composed_epsilon((event,), Relation(relation), 1e-5)
+    monkeypatch.setattr("marginalia.privacy.pld.fits", lambda *_: False)
+    bound = composed_epsilon((event,), Relation(relation), 1e-5)
+    mu = math.sqrt(steps) * Relation(relation).records / multiplier
+    assert bound == gdp_epsilon(mu, 1e-5)
+    assert exact <= bound

@@ -178,6 +178,10 @@ def _by_loss_distribution(parts: Parts, relation: Relation, delta: float) -> flo
             return None
     if not poisson and largest_loss + mu_squared / 2 > _LARGEST_LOSS:
         return None
+    if not all(pld.fits(rate, multiplier, steps) for (rate, multiplier), steps in poisson.items()):
+        # Sampling never adds to the loss (joint convexity), and pure epsilons add up.
+        mu_squared += math.fsum(steps * (relation.records / m) ** 2 for (_, m), steps in poisson.items())
+        return gdp_epsilon(math.sqrt(mu_squared), delta) + largest_loss
     return pld.epsilon(
         tuple(sorted((rate, multiplier, steps) for (rate, multiplier), steps in poisson.items())),
         tuple(sorted(laplace.items())),

@@ -85,7 +85,7 @@ class Certificate:
             known = found is None or (found["format"], found["version"]) == (FORMAT, FORMAT_VERSION)
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror or error}") from None
-        except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+        except (ValueError, KeyError, TypeError, EOFError, RecursionError, zipfile.BadZipFile):
             known = False
         if not known:
             raise InputError(f"{path} is no certificate, model or synthesizer of this version")

@@ -291,7 +291,7 @@ class Ledger:
                 ledger.append(events.rebuilt(described), summary["randomness"])
             claims = {"certified": bool(summary["certified"]), "epsilon_spent": summary["epsilon_spent"]}
             ledger.calibration = str(summary["calibration"])
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise InputError(f"this is no summary of a ledger: {type(error).__name__}: {error}") from None
         ledger._stored, ledger._closed = claims, True
         return ledger

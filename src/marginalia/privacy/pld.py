@@ -9,6 +9,7 @@ from typing import Any
 
 from marginalia.privacy.relation import Relation
 
+_MOST_NATS, _MOST_STEPS = 3000.0, 10**7
 _CELLS = 500_000  # of the grid of one step's loss, beyond which time counts more than tightness
 
 
@@ -43,6 +44,21 @@ def epsilon(
         one = library.from_gaussian_mechanism(multiplier, value_discretization_interval=grid, **sampling)
         total = total.compose(one.self_compose(steps))
     return float(total.get_epsilon_for_delta(delta))
+
+
+def fits(rate: float, multiplier: float, steps: int) -> bool:
+    """Return whether the loss of some Poisson-sampled Gaussians has a grid that fits into memory and time.
+
+    No run that protects anybody comes near: a loss of thousands of nats, in one step or on average, or 10^7 steps. A
+    file may say anything.
+
+    >>> fits(rate=0.01, multiplier=1.0, steps=10_000), fits(rate=0.01, multiplier=1e-3, steps=1)
+    (True, False)
+    """
+    one_step = 10 / multiplier + multiplier**-2  # at ten standard deviations
+    if one_step > _MOST_NATS or steps > _MOST_STEPS:
+        return False
+    return rate**2 * steps * math.expm1(min(multiplier**-2, 700.0)) / 2 <= _MOST_NATS
 
 
 def _grid(poisson: tuple[tuple[float, float, int], ...], laplace: tuple[tuple[float, int], ...], mu: float) -> float:

@@ -44,6 +44,7 @@ from marginalia.privacy.events import (
     RandomStoppingEvent,
     leaves,
 )
+from marginalia.privacy.pld import fits
 from marginalia.privacy.relation import Relation
 
 # Relative excess over the first accountant's answer that discretisation may cause, and that confirms it all the same.
@@ -137,6 +138,8 @@ def _by_loss_distribution(parts: _Composition, relation: Relation, delta: float)
     if parts.mu**2 / 2 + sum(n / b for b, n in parts.laplace.items()) > _LARGEST_LOSS:
         return math.inf
     if sum(n * e for e, n in parts.selections.items()) > 20 * _LARGEST_LOSS:
+        return math.inf
+    if not all(fits(rate, multiplier, steps) for (rate, multiplier), steps in parts.poisson.items()):
         return math.inf
     from dp_accounting.pld import privacy_loss_distribution as library
     from dp_accounting.privacy_accountant import NeighboringRelation

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, ndtr
 
-from marginalia.privacy import pld
+from marginalia.privacy.accounting import composed_epsilon
 from marginalia.privacy.events import (
     Event,
     ObjectivePerturbationEvent,
@@ -152,8 +152,9 @@ def _by_kind(kinds: Sequence[Event], pair: Pair, mu: float, delta: float) -> flo
             return random_stopping_epsilon(mu / math.sqrt(runs), delta, r=event.r, eta=event.eta) if mu > 0 else 0.0
         if isinstance(event, PoissonGaussianEvent) and event.rate < 1:
             counts = Counter(math.floor(share * _LEVELS + 1e-6) / _LEVELS for share in pair.shares())
-            found = tuple((event.rate, event.noise_multiplier / s, c) for s, c in sorted(counts.items()) if s > 0)
-            return pld.epsilon(found, (), 0.0, pair.relation, delta) if found else 0.0
+            attained = ((event.noise_multiplier / s, c) for s, c in sorted(counts.items()) if s > 0)
+            found = tuple(PoissonGaussianEvent(event.rate, multiplier, c) for multiplier, c in attained)
+            return composed_epsilon(found, pair.relation, delta)
     losses: list[tuple[Array, Array]] = []
     for asked, a, b in zip(pair.asked, pair.first, pair.second, strict=True):
         if asked.mechanism == "exponential":
