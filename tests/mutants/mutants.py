@@ -94,7 +94,7 @@ _CHARGES = {  # what is booked of a release: by the place of an argument
 }
 _POSITIONAL = {  # of calls whose arguments have no names
     "measure_all": (None, None, "sigma", "ledger", None),
-    "release_apart": (None, "sigma", "sigma"),
+    "release_apart": (None, None, "sigma", "sigma"),
     "with_gaussian_noise": (None, "sensitivity", "sigma"),
     "iterate": (None, None),
 }

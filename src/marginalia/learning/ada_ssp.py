@@ -75,13 +75,14 @@ class AdaSSPRegressor(PrivateLearner, LinearRegressor):
             shift = eig * math.sqrt(2 * math.log(1 / _RHO))
             ceiling = xx * math.sqrt(d * math.log(2 * d**2 / _RHO))
         else:
-            eig, xx, xy = (s * unit for s, unit in zip(self._multipliers(), (B**2, B**2, B * Y), strict=True))
+            eig, xx, xy = (s * bound for s, bound in zip(self._multipliers(), (B**2, B**2, B * Y), strict=True))
             L = math.log(6 / self.delta)
             shift = 3 * L * B**2 / self.epsilon
             ceiling = 3 * math.sqrt(d * L * math.log(2 * d**2 / _RHO)) * B**2 / self.epsilon
 
+        gram, x_unit, _ = whole = rows.whole_gram()
+
         def smallest_eigenvalue() -> int:
-            gram, x_unit, _ = rows.whole_gram()
             return round(max(0.0, float(np.linalg.eigvalsh(gram[:d, :d].astype(float))[0])) * (x_unit**2 / unit))
 
         noisy = gaussian(
@@ -89,7 +90,7 @@ class AdaSSPRegressor(PrivateLearner, LinearRegressor):
             label="smallest eigenvalue",
         )  # fmt: skip
         self.ridge_ = max(0.0, ceiling - max(0.0, float(noisy) - shift))
-        G, h = release_apart(rows, xx, xy, ledger=ledger, randomness=randomness)
+        G, h = release_apart(rows, whole, xx, xy, ledger=ledger, randomness=randomness)
         return np.asarray(np.linalg.solve(G + self.ridge_ * np.eye(d), h), dtype=np.float64)
 
     def _multipliers(self) -> tuple[float, float, float]:

@@ -76,7 +76,9 @@ class _SSP(PrivateLearner):
     def _release_published(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
         B, Y = rows.feature_bound, rows.target_bound
         multiplier = math.sqrt(math.log(1.25 / self.delta)) / self.epsilon
-        G, h = release_apart(rows, multiplier * B**2, multiplier * B * Y, ledger=ledger, randomness=randomness)
+        G, h = release_apart(
+            rows, rows.whole_gram(), multiplier * B**2, multiplier * B * Y, ledger=ledger, randomness=randomness
+        )
         if np.linalg.eigvalsh(G)[0] <= 0:
             warnings.warn("the noisy X'X is indefinite: plain SSP has no minimum there", UserWarning, stacklevel=4)
         return np.asarray(np.linalg.solve(G, h), dtype=np.float64)

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from marginalia.learning.rows import Rows
+from marginalia.learning.rows import Integers, Rows
 from marginalia.learning.solvers import Array
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian
@@ -28,19 +28,28 @@ def statistic_sensitivities(relation: Relation, B: float, Y: float) -> tuple[flo
 
 
 def release_apart(
-    rows: Rows, sigma_xx: float, sigma_xy: float, *, ledger: Ledger, randomness: Randomness
+    rows: Rows,
+    whole_gram: tuple[Integers, float, float],
+    sigma_xx: float,
+    sigma_xy: float,
+    *,
+    ledger: Ledger,
+    randomness: Randomness,
 ) -> tuple[Array, Array]:
     """Return X'X of shape (p, p) and X'y of shape (p,), each with its own noise and its own event.
 
+    `whole_gram` is that of the rows, which takes as long as all the rest.
+
     >>> from marginalia.learning.rows import ArrayRows
     >>> rows = ArrayRows(np.eye(2), np.ones(2), feature_bound=1.0, target_bound=1.0)
-    >>> xx, xy = release_apart(rows, 1e-9, 1e-9, ledger=Ledger("add_remove"), randomness=Randomness(0))
+    >>> given = {"ledger": Ledger("add_remove"), "randomness": Randomness(0)}
+    >>> xx, xy = release_apart(rows, rows.whole_gram(), 1e-9, 1e-9, **given)
     >>> xx.round(6).diagonal(), xy.round(6)
     (array([1., 1.]), array([1., 1.]))
     """
     p = rows.n_features
     xx, xy = statistic_sensitivities(ledger.relation, rows.feature_bound, rows.target_bound)
-    gram, x_unit, y_unit = rows.whole_gram()
+    gram, x_unit, y_unit = whole_gram
     release = partial(gaussian, ledger=ledger, randomness=randomness)
     noisy = mirrored(release(gram[:p, :p], unit=x_unit**2, sensitivity=xx, sigma=sigma_xx, label="X'X"))
     return noisy, release(gram[:p, p], unit=x_unit * y_unit, sensitivity=xy, sigma=sigma_xy, label="X'y")
