@@ -19,7 +19,7 @@ except InputError as error:
 
 RESULTS = SWEEP.config.results_dir
 FIGURES = SWEEP.figures()  # name -> (experiment, table)
-# comparison -> card whose table it also needs
+# cards whose tables the comparisons also need
 COMPARISON_CARDS = registry.cards_needed(COMPARISONS.values(), SWEEP.studies)
 COMPARISON_FIGURES = [name for name, c in COMPARISONS.items() if c.figure]
 
@@ -48,8 +48,6 @@ def source_records(wildcards):
     return [records_of(job) for job in SWEEP.plan.needed_by(job_of(wildcards))]
 
 
-def study_parts(wildcards):
-    study, settings = SWEEP.studies[wildcards.study]
-    return [
-        f"{RESULTS}/studies/{study.id}/{part}.parquet" for part in study.parts(settings)
-    ]
+def parts_of(name):
+    study, settings = SWEEP.studies[name]
+    return [f"{RESULTS}/studies/{name}/{part}.parquet" for part in study.parts(settings)]

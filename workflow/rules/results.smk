@@ -43,9 +43,7 @@ rule comparisons:
     """Compare results with what a paper says."""
     input:
         records=[records_of(job) for job in SWEEP.plan.jobs.values()],
-        studies=expand(
-            f"{RESULTS}/tables/{{study}}.csv", study=COMPARISON_CARDS.values()
-        ),
+        studies=[part for name in COMPARISON_CARDS for part in parts_of(name)],
     output:
         expand(f"{RESULTS}/tables/{{name}}.csv", name=COMPARISONS),
     log:
@@ -57,8 +55,13 @@ rule comparisons:
         runtime=30,
     params:
         names=list(COMPARISONS),
-        cards=COMPARISON_CARDS,
-        code=version_of(*(c.table for c in COMPARISONS.values())),
+        cards={
+            name: (SWEEP.studies[name][1], parts_of(name)) for name in COMPARISON_CARDS
+        },
+        code=version_of(
+            *(c.table for c in COMPARISONS.values()),
+            *(SWEEP.studies[name][0].tables for name in COMPARISON_CARDS),
+        ),
     script:
         "../scripts/comparisons.py"
 

@@ -69,6 +69,15 @@ def _content() -> dict[str, Any]:
     return {name: item for name, item in yaml.load(text, Loader=loader).items() if not name.startswith(".")}
 
 
+def title(name: str) -> str:
+    """Return the plain name of a data set, as figures and captions show it; of one not in the catalogue, its id.
+
+    >>> title("acs_employment@dd_ssp"), title("clinic")
+    ('ACS Employment', 'clinic')
+    """
+    return entry(name).title if name in _content() else name
+
+
 def uncoded(name: str) -> str:
     """Return a data-set id without its coding.
 

@@ -152,6 +152,7 @@ class Entry(Strict):
     """
 
     name: str
+    title: str = ""  # for figures and captions
     description: str = ""
     citation: str = ""
     licence: str = ""

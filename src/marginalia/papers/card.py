@@ -71,9 +71,10 @@ class Comparison:
         Stem of its table, and of its figure.
     paper : str
         What a configuration asks for under ``comparisons``.
-    table : callable(records) or callable(records, table of `needs`) -> DataFrame
-    needs : str
-        Id of a `Card` whose main table is handed over too, where the configuration runs it.
+    table : callable(records) or, with `needs`, callable(records, tables) -> DataFrame
+        `tables` maps names to the tables of those of `needs` that the configuration runs.
+    needs : tuple of str
+        Ids of cards whose tables are handed over too.
     title : str
     figure : callable(table) -> Figure, optional
     caption : callable(table) -> str, optional
@@ -82,7 +83,7 @@ class Comparison:
     id: str
     paper: str
     table: Callable[..., Frame]
-    needs: str = ""
+    needs: tuple[str, ...] = ()
     title: str = ""
     figure: Callable[[Frame], Figure] | None = None
     caption: Callable[[Frame], str] | None = None

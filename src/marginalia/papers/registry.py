@@ -67,6 +67,6 @@ def comparisons(wanted: Iterable[str]) -> dict[str, Comparison]:
     return {c.id: c for paper in wanted for c in every if c.paper == paper}
 
 
-def cards_needed(compared: Iterable[Comparison], configured: Container[str]) -> dict[str, str]:
-    """Return the id of the card that each comparison needs, where that card is configured."""
-    return {c.id: c.needs for c in compared if c.needs in configured}
+def cards_needed(compared: Iterable[Comparison], configured: Container[str]) -> list[str]:
+    """Return the ids of the cards whose tables the comparisons need, of those that are configured."""
+    return [name for name in dict.fromkeys(n for c in compared for n in c.needs) if name in configured]

@@ -197,5 +197,5 @@ def caption(table: Frame) -> str:
 
 
 FRONTIER = Comparison(
-    "cross_paper_frontier", "cross_paper", frontier, "", "Utility against CPU seconds", figure, caption
+    "cross_paper_frontier", "cross_paper", frontier, title="Utility against CPU seconds", figure=figure, caption=caption
 )

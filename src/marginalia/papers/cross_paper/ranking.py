@@ -297,6 +297,11 @@ def caption(table: Frame) -> str:
 
 
 RANKING = Comparison(
-    "cross_paper_ranking", "cross_paper", ranking, "", "Ranking over data sets and budgets", figure, caption
+    "cross_paper_ranking",
+    "cross_paper",
+    ranking,
+    title="Ranking over data sets and budgets",
+    figure=figure,
+    caption=caption,
 )
 PAIRS = Comparison("cross_paper_pairs", "cross_paper", pairs)

@@ -6,7 +6,7 @@ claims and how each is tested stand in ``reported/dd_ssp_claims.csv``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -123,16 +123,16 @@ def _charged(means: Frame) -> Frame:
     return pd.concat(rows) if rows else means.iloc[:0]
 
 
-def verdicts(records: Frame, products: Frame | None = None) -> Frame:
+def verdicts(records: Frame, tables: Mapping[str, Frame]) -> Frame:
     """Sum up `claims`: for each claim in how many cells it held, and a verdict in words.
 
-    Three claims are not about pairs of arms: c09 is read off `products`, the table of the study ``dd_ssp_f4`` (a cell
-    is a data set), c12 off `run_times` (data set and method), c14 off the accountant (one cell).
+    Three claims are not about pairs of arms: c09 is read off the table of the study ``dd_ssp_f4`` (a cell is a data
+    set), c12 off `run_times` (data set and method), c14 off the accountant (one cell).
     """
     import pandas as pd
 
     cells = {claim: rows["held"] for claim, rows in claims(records).groupby("id")}
-    if products is not None:
+    if (products := tables.get("dd_ssp_f4")) is not None:
         cells["c09"] = 1 - products.loc[products["method"] == "objective_perturbation", "outside"] >= MOST
     times = run_times(records)
     cells["c12"] = (times["ratio"] > STRONG).where(times["method"] == "aim", times["ratio"].between(1 / NONE, NONE))
@@ -161,4 +161,4 @@ def smallest_certifiable_epsilon(delta: float, orders: Sequence[float] = OPACUS_
 
 
 CLAIMS = Comparison("comparison_dd_ssp_claims", "dd_ssp", claims)
-VERDICTS = Comparison("dd_ssp_verdicts", "dd_ssp", verdicts, needs="dd_ssp_f4")
+VERDICTS = Comparison("dd_ssp_verdicts", "dd_ssp", verdicts, needs=("dd_ssp_f4",))
