@@ -13,7 +13,7 @@ SOURCE = ROOT / "src" / "marginalia"
 PICTURE = Path(__file__).with_suffix(".svg")
 # From the ground up; a module imports only from floors below its own, and from its own package.
 FLOORS = (
-    ("errors", "threads"),
+    ("errors", "kernels", "threads"),
     ("data",),
     ("privacy",),
     ("marginals",),
@@ -87,7 +87,7 @@ def _module(name: str, known: dict[str, Path]) -> str:
 
 
 def arrows() -> dict[str, set[str]]:
-    """Return which packages each package imports, errors and threads apart."""
+    """Return which packages each package imports, the ground floor apart."""
     known = modules()
     towards: dict[str, set[str]] = {}
     for module, path in known.items():
@@ -113,7 +113,7 @@ def picture() -> str:
     ground = top[floors[-1]] + ROW + GAP
     rows.append(
         f'<rect x="{GAP}" y="{ground}" width="{WIDTH - GAP}" height="{ROW - 36}" rx="6" fill="#eeeeee"/>'
-        f'<text x="{2 * GAP}" y="{ground + 25}"><tspan font-weight="bold">errors, threads</tspan>'
+        f'<text x="{2 * GAP}" y="{ground + 25}"><tspan font-weight="bold">errors, kernels, threads</tspan>'
         '<tspan dx="10" fill="#555555">imported from every floor</tspan></text>'
     )
     lines = []

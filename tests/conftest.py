@@ -5,6 +5,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+import marginalia  # noqa: F401  (first: it chooses the kernels before NumPy is loaded)
+
 # Shared machines are slow at times, and a test that fails must fail again: no deadline, fixed examples.
 hypothesis.settings.register_profile("repeatable", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("repeatable")

@@ -50,4 +50,6 @@ def source_records(wildcards):
 
 def parts_of(name):
     study, settings = SWEEP.studies[name]
-    return [f"{RESULTS}/studies/{name}/{part}.parquet" for part in study.parts(settings)]
+    return [
+        f"{RESULTS}/studies/{name}/{part}.parquet" for part in study.parts(settings)
+    ]

@@ -1,4 +1,4 @@
-# What comes before any rule: one thread a job, and the configurations that are run together.
+# What comes before any rule: one thread and the same kernels for every job, and the configurations run together.
 import os
 import sys
 
@@ -11,8 +11,11 @@ for variable in (
 ):
     os.environ[variable] = "1"
 
+from marginalia import kernels
 from marginalia.errors import InputError
 from marginalia.sweep.config import run_together
+
+os.environ.update(kernels.variables())  # Snakemake itself may have loaded NumPy
 
 try:
     CONFIGS = run_together(config)

@@ -7,6 +7,7 @@ import hashlib
 import numpy as np
 
 from marginalia.errors import InputError
+from marginalia.kernels import warn_unless_pinned
 from marginalia.privacy.samplers import BitSource
 
 
@@ -56,6 +57,7 @@ class Randomness:
             self.generator = np.random.default_rng()
             return
         root = _seed_sequence(random_state)
+        warn_unless_pinned()
         self.kind = "seeded"
         self.noise = BitSource.seeded(_stream(root, purpose, "noise"))
         self.secret = BitSource.seeded(_stream(root, purpose, "secret"))

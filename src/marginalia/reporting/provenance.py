@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 import psutil
 
+from marginalia.kernels import CORE, why_not_pinned
 from marginalia.sweep.benchmarks import benchmark
 from marginalia.sweep.version import code_version
 
@@ -119,4 +120,5 @@ def _machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "processor": processor,
         "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),
+        "kernels": why_not_pinned() or f"the same on every CPU ({CORE})",
     }
