@@ -22,7 +22,7 @@ def test_costs_of_finished_runs_are_added(tmp_path):
         short = benchmarks / "short.tsv"
         short.write_text("s\tmax_rss\tmean_load\n0.1\tNA\tNA\n")  # too short to be sampled
         os.utime(short, (end, end))
-        facts = collect(pd.DataFrame({"seconds": [60.0], "k": [3]}), benchmarks)
+        facts = collect({}, pd.DataFrame({"seconds": [60.0], "k": [3]}), benchmarks)
         (tmp_path / block / "provenance.json").write_text(json.dumps(facts))
     table = spent(tmp_path).set_index("block")
     assert table.loc["a", "wall_hours_of_all_jobs"] == pytest.approx(1.0, abs=1e-4)

@@ -61,8 +61,12 @@ def arguments(records, tmp_path_factory):
         "figures": {"mse": folder / "double.svg"},
         "narrow_figures": {"mse": folder / "single.svg"},
         "captions": {"mse": captions.caption(frames["mse"], "mse")},
-        "provenance": {"finished": "2026-11-21", "machine": {"cores": 2}, "packages": {"numpy": "2.4.6"}},
-        "config": {"epsilons": [0.05, 1], "datasets": "auto"},
+        "provenance": {
+            "finished": "2026-11-21",
+            "machine": {"cores": 2},
+            "packages": {"numpy": "2.4.6"},
+            "config": {"epsilons": [0.05, 1], "datasets": "auto"},
+        },
         "datasets_info": DATASETS,
     }
 

@@ -49,7 +49,7 @@ def source_records(wildcards):
 
 
 def parts_of(name):
+    """Return the files of a study's parts, by part."""
     study, settings = SWEEP.studies[name]
-    return [
-        f"{RESULTS}/studies/{name}/{part}.parquet" for part in study.parts(settings)
-    ]
+    folder = f"{RESULTS}/studies/{name}"
+    return {part: f"{folder}/{part}.parquet" for part in study.parts(settings)}

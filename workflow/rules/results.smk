@@ -31,19 +31,38 @@ rule tables:
         runtime=30,
     params:
         code=version_of(
-            "marginalia.reporting.tables",
-            "marginalia.reporting.formats",
-            "marginalia.sweep.records",
+            "marginalia.reporting.results:write_sweep", "marginalia.sweep.records"
         ),
     script:
         "../scripts/tables.py"
+
+
+rule rows:
+    """Gather the rows of every run in one file, from which all tables can be made again."""
+    input:
+        records=[records_of(job) for job in SWEEP.plan.jobs.values()],
+        studies=[part for name in SWEEP.studies for part in parts_of(name).values()],
+    output:
+        f"{RESULTS}/rows.parquet",
+    log:
+        f"{RESULTS}/logs/rows.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/rows.tsv"
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        studies={name: parts_of(name) for name in SWEEP.studies},
+        code=version_of("marginalia.reporting.rows"),
+    script:
+        "../scripts/rows.py"
 
 
 rule comparisons:
     """Compare results with what a paper says."""
     input:
         records=[records_of(job) for job in SWEEP.plan.jobs.values()],
-        studies=[part for name in COMPARISON_CARDS for part in parts_of(name)],
+        studies=[part for name in COMPARISON_CARDS for part in parts_of(name).values()],
     output:
         expand(f"{RESULTS}/tables/{{name}}.csv", name=COMPARISONS),
     log:
@@ -56,7 +75,8 @@ rule comparisons:
     params:
         names=list(COMPARISONS),
         cards={
-            name: (SWEEP.studies[name][1], parts_of(name)) for name in COMPARISON_CARDS
+            name: (SWEEP.studies[name][1], list(parts_of(name).values()))
+            for name in COMPARISON_CARDS
         },
         code=version_of(
             *(c.table for c in COMPARISONS.values()),
@@ -154,6 +174,7 @@ rule report_page:
         records=[records_of(job) for job in SWEEP.plan.jobs.values()],
         tables=rules.tables.output,
         comparisons=expand(f"{RESULTS}/tables/{{name}}.csv", name=COMPARISONS),
+        rows=f"{RESULTS}/rows.parquet",
         studies=expand(f"{RESULTS}/tables/{{study}}.csv", study=SWEEP.studies),
         figures=expand(
             f"{RESULTS}/figures/{{figure}}.svg",

@@ -26,7 +26,7 @@ rule study_part:
 rule study:
     """Turn the rows of all parts into the study's tables and figure."""
     input:
-        lambda wildcards: parts_of(wildcards.study),
+        lambda wildcards: list(parts_of(wildcards.study).values()),
     output:
         table=report(
             f"{RESULTS}/tables/{{study}}.csv",

@@ -27,7 +27,7 @@ with logged(snakemake.log[0]):
     for name in snakemake.params.comparisons:
         captions[name] = comparison(name).caption(tables[name])
         titles[name] = comparison(name).title
-    facts = provenance.collect(tables["timings"], snakemake.params.benchmarks)
+    facts = provenance.collect(snakemake.params.config, tables["timings"], snakemake.params.benchmarks)
     write_text(snakemake.output.provenance, json.dumps(facts, indent=1) + "\n")
     write_report(
         snakemake.output.page,
@@ -39,7 +39,6 @@ with logged(snakemake.log[0]):
         notebooks=[Path(p).stem for p in snakemake.input.notebooks],
         provenance=facts,
         certificates=read_certificates(snakemake.input.records),
-        config=snakemake.params.config,
         datasets_info=provenance.datasets_info(
             snakemake.input.datasets,
             missing=snakemake.params.missing,

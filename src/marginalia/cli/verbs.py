@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from marginalia import __version__
-from marginalia.cli import audit, certify  # noqa: F401  (verbs of their own files)
+from marginalia.cli import audit, certify, verify  # noqa: F401  (verbs of their own files)
 from marginalia.cli.app import (
     Calibration,
     Data,

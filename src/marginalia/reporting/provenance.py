@@ -26,10 +26,11 @@ PACKAGES = (
 )
 
 
-def collect(timings: pd.DataFrame, benchmarks: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return what a reader needs to know about a run: when, by which code, with which packages, where, at what cost.
+def collect(config: Mapping[str, Any], timings: pd.DataFrame, benchmarks: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return what a reader needs to know about a run: what of, when, by which code and packages, where, at what cost.
 
-    `timings` are those of `tables.timings`; the folder `benchmarks` has Snakemake's benchmark file of every job.
+    `config` is the configuration; `timings` are those of `tables.timings`; the folder `benchmarks` has Snakemake's
+    benchmark file of every job.
     """
     fits = float((timings["seconds"] * timings["k"]).sum())
     return {
@@ -38,6 +39,7 @@ def collect(timings: pd.DataFrame, benchmarks: str | os.PathLike[str]) -> dict[s
         "python": platform.python_version(),
         "packages": {name: version for name in PACKAGES if (version := _version(name))},
         "machine": _machine(),
+        "config": dict(config),
         "cost": {**cost(benchmarks), "cpu_hours_of_all_fits": round(fits / 3600, 4)},
     }
 

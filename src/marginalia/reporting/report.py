@@ -34,7 +34,6 @@ def write_report(
     figures: Mapping[str, str | os.PathLike[str]],
     captions: Mapping[str, str],
     provenance: Mapping[str, Any],
-    config: Mapping[str, Any],
     datasets_info: Sequence[Mapping[str, Any]],
     narrow_figures: Mapping[str, str | os.PathLike[str]] | None = None,
     titles: Mapping[str, str] | None = None,
@@ -60,8 +59,6 @@ def write_report(
         Those of the result rows; cells of the tables open them.
     provenance : mapping
         What ran, where and when; nested mappings become nested lists. Times are given, never taken here.
-    config : mapping
-        The configuration as it was used.
     datasets_info : sequence of mapping
         For each data set ``name``, ``status`` (``used`` or ``missing``), ``stand_in`` (true for the bundled tables that
         replace unreachable data), and what is known of the columns of the page's table.
@@ -109,8 +106,8 @@ def write_report(
         coverage=page.coverage_table(aggregates, METRIC_NAMES) if aggregates else None,
         others=[page.plain_table(t, name, name.replace("_", " ")) for name, t in tables.items() if name not in special],
         notebooks=notebooks,
-        provenance=provenance,
-        config=yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True, width=100),
+        provenance={name: fact for name, fact in provenance.items() if name != "config"},
+        config=yaml.safe_dump(provenance.get("config", {}), sort_keys=False, allow_unicode=True, width=100),
     )
     write_text(path, html)
 

@@ -1,0 +1,70 @@
+"""The verb that makes published results again from their rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from marginalia.cli.app import Json, app, show
+
+
+@app.command()
+def verify(
+    results: Annotated[Path, typer.Argument(help="Folder of a run's results, or the one above several.")],
+    rerun: Annotated[
+        str | None, typer.Option("--rerun", help="Do one run again instead: its key, or study/part.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="With --rerun: another root seed.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Make every published table, verdict and certificate again from the rows of the runs; exit 1 on a difference.
+
+    A line a claim. With --rerun one run itself is done again: `same`, or `same within the spread over seeds`.
+
+    Example: marginalia verify results/paper
+    """
+    good = _rerun(results, rerun, seed, as_json) if rerun else _verify(results, as_json)
+    if not good:
+        raise typer.Exit(1)
+
+
+def _verify(results: Path, as_json: bool) -> bool:
+    from marginalia.papers import registry
+    from marginalia.reporting.verify import folders, page_differences, verify
+
+    found = [verify(folder, registry.cards(), registry.comparisons) for folder in folders(results)]
+    pages = page_differences(Path(), results)
+    lines = []
+    for one in found:
+        for claim in one.claims.itertuples():
+            lines.append(
+                f"{one.folder.name} {claim.id}: {claim.verdict} ({claim.held} of {claim.tested}): {claim.claim}"
+            )
+        lines += [f"{one.folder.name}: DIFFERENT: {difference}" for difference in one.differences]
+        proofs = f", {one.certificates} of {one.runs} private runs certified" if one.runs else ""
+        lines.append(f"{one.folder.name}: {one.tables} tables made again{proofs}, {len(one.differences)} differences")
+    lines += [f"DIFFERENT: {page}" for page in pages]
+    good = not (pages or any(one.differences for one in found))
+    lines.append("all as published" if good else "not as published")
+    facts: dict[str, Any] = {
+        one.folder.name: {"tables": one.tables, "private_runs": one.runs, "certified_runs": one.certificates,
+                          "claims": one.claims.to_dict("records"), "differences": one.differences} for one in found
+    }  # fmt: skip
+    show(as_json, {"verified": good, "folders": facts, "pages": pages}, lines)
+    return good
+
+
+def _rerun(results: Path, key: str, seed: int | None, as_json: bool) -> bool:
+    from marginalia.papers import registry
+    from marginalia.reporting.rerun import rerun
+
+    numbers = rerun(results, key, registry.cards(), seed=seed)
+    lines = [
+        f"{n.name}: {n.verdict} (published {n.published:.6g}, again {n.again:.6g}; seeds {n.low:.4g} to {n.high:.4g})"
+        for n in numbers
+    ]
+    facts = [{"name": n.name, "verdict": n.verdict, "published": n.published, "again": n.again} for n in numbers]
+    show(as_json, {"key": key, "numbers": facts}, lines)
+    return all(n.verdict != "different" for n in numbers)

@@ -1,0 +1,48 @@
+"""The tables of a results folder, written from result rows and from the rows of cards: by the workflow, and to verify.
+
+Cards and comparisons are handed in: this floor knows no paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from marginalia.reporting import formats, tables
+from marginalia.sweep.records import HEADLINES, METRICS
+
+
+def write_sweep(records: pd.DataFrame, folder: Path) -> None:
+    """Write the tables of a sweep: a metric each, certificates, failures and timings."""
+    frames = {metric: tables.aggregate(records, metric) for metric in METRICS}
+    frames |= {
+        "certificates": tables.certificates(records),
+        "failures": tables.failures(records),
+        "timings": tables.timings(records),
+    }
+    for name, frame in frames.items():
+        formats.write_csv(frame, folder / f"{name}.csv")
+    for metric in HEADLINES:
+        text = formats.wide(frames[metric])
+        formats.write_markdown(text, folder / f"{metric}.md")
+        formats.write_latex(text, folder / f"{metric}.tex", label=f"tab:{metric}")
+
+
+def write_card(card: Any, rows: pd.DataFrame, settings: Mapping[str, Any], folder: Path) -> dict[str, pd.DataFrame]:
+    """Write the tables of a card, and return them by name."""
+    made: dict[str, pd.DataFrame] = card.tables(rows, settings)
+    for name, frame in made.items():
+        formats.write_csv(frame, folder / f"{name}.csv")
+    return made
+
+
+def write_comparison(
+    comparison: Any, records: pd.DataFrame, made: Mapping[str, Mapping[str, pd.DataFrame]], folder: Path
+) -> None:
+    """Write the table of a comparison; `made` maps cards to their tables."""
+    needed = {name: frame for card in comparison.needs for name, frame in made.get(card, {}).items()}
+    frame = comparison.table(records, needed) if comparison.needs else comparison.table(records)
+    formats.write_csv(frame, folder / f"{comparison.id}.csv")

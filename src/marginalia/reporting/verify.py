@@ -1,0 +1,185 @@
+"""A results folder made again from its rows: every table, verdict and certificate, held against what is published.
+
+Cards and comparisons are handed in: this floor knows no paper.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pandas as pd
+
+from marginalia.errors import InputError
+from marginalia.reporting.certificates import check
+from marginalia.reporting.pages import fill
+from marginalia.reporting.results import write_card, write_comparison, write_sweep
+from marginalia.reporting.rows import FILE, Rows, read
+from marginalia.reporting.verdicts import COLUMNS
+from marginalia.sweep.config import Config, parse
+from marginalia.sweep.records import is_claimed
+
+DIGITS = 1e-5  # tables carry six significant digits: one unit of the sixth may differ between machines
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What making one results folder again found.
+
+    Attributes
+    ----------
+    folder : Path
+    tables : int
+        How many files were made again.
+    runs, certificates : int
+        Private runs, and the certificates among them that two accountants confirm.
+    claims : DataFrame
+        The recomputed verdicts, a row a claim.
+    differences : tuple of str
+        Each names its file, and the cell in it; empty where all is the same.
+    """
+
+    folder: Path
+    tables: int
+    runs: int
+    certificates: int
+    claims: pd.DataFrame
+    differences: tuple[str, ...]
+
+
+def folders(root: Path) -> list[Path]:
+    """Return the results folders at or below `root`, those that hold a file of rows.
+
+    Raises
+    ------
+    InputError
+        There is none.
+    """
+    found = [root] if (root / FILE).is_file() else sorted(path.parent for path in root.glob(f"*/{FILE}"))
+    if not found:
+        raise InputError(f"{root} holds no {FILE}: give the folder of a run's results, or the one above several")
+    return found
+
+
+def verify(
+    folder: Path, cards: Mapping[str, Any], comparisons: Callable[[Iterable[str]], Mapping[str, Any]]
+) -> Verified:
+    """Make every table of a results folder again from its rows and compare.
+
+    Parameters
+    ----------
+    folder : Path
+        With ``rows.parquet``, ``provenance.json`` and ``tables/``.
+    cards : mapping of id to card
+    comparisons : callable(names of papers) -> mapping of id to comparison
+    """
+    rows, config = read(folder / FILE), configuration(folder)
+    with TemporaryDirectory() as scratch:
+        made = Path(scratch)
+        _make(rows, config, cards, comparisons, made)
+        names = sorted({path.name for place in (made, folder / "tables") for path in place.iterdir()})
+        differences = [d for name in names for d in _compared(folder / "tables" / name, made / name)]
+        claims = [pd.read_csv(path, dtype=str, keep_default_na=False) for path in sorted(made.glob("*_verdicts.csv"))]
+        n_tables = len(list(made.iterdir()))
+    checked = check(rows.records, rows.certificates)
+    # What is not certified says so in its table; what is must be confirmed.
+    differences += [
+        f"certificate of {_setting(one.setting)}: {'; '.join(one.findings)}"
+        for one in checked
+        if not one.confirmed and _claims(rows.records, one.setting)
+    ]
+    frame = pd.concat(claims, ignore_index=True) if claims else pd.DataFrame(columns=list(COLUMNS))
+    private = sum(one.runs for one in checked)
+    confirmed = sum(one.runs for one in checked if one.confirmed)
+    return Verified(folder, n_tables, private, confirmed, frame, tuple(differences))
+
+
+def configuration(folder: Path) -> Config:
+    """Return the configuration that made a results folder, from its ``provenance.json``."""
+    path = folder / "provenance.json"
+    try:
+        return parse(json.loads(path.read_text(encoding="utf-8"))["config"])
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"{path} does not say which configuration made the results: {error}") from None
+
+
+def page_differences(root: Path, within: Path) -> list[str]:
+    """Name the pages under ``docs/``, and the README, whose tables are not those of the results folder `within`."""
+    found = []
+    for page in [*sorted((root / "docs").rglob("*.md")), root / "README.md"]:
+        text = page.read_text(encoding="utf-8") if page.is_file() else ""
+        if f"table: {within.as_posix()}/" in text and fill(text, root) != text:
+            found.append(f"{page.relative_to(root)} shows other numbers: python -m marginalia.reporting.pages")
+    return found
+
+
+def _make(
+    rows: Rows,
+    config: Config,
+    cards: Mapping[str, Any],
+    comparisons: Callable[[Iterable[str]], Mapping[str, Any]],
+    folder: Path,
+) -> None:
+    write_sweep(rows.records, folder)
+    made = {}
+    for study, settings in config.studies.items():
+        card = cards[study]
+        made[study] = write_card(card, rows.studies[study], {**card.defaults, **(settings or {})}, folder)
+    for comparison in comparisons(config.comparisons).values():
+        write_comparison(comparison, rows.records, made, folder)
+
+
+def _compared(published: Path, made: Path) -> Iterator[str]:
+    """Say where a published table differs from the one made again."""
+    if not made.exists():
+        yield f"{published.name}: nothing in the rows makes this table"
+    elif not published.exists():
+        yield f"{published.name}: it is not published"
+    elif published.suffix == ".csv":
+        yield from _cells(published, made)
+    elif published.read_text(encoding="utf-8") != made.read_text(encoding="utf-8"):
+        yield f"{published.name}: its text differs"
+
+
+def _cells(published: Path, made: Path) -> Iterator[str]:
+    theirs, ours = (pd.read_csv(path, dtype=str, keep_default_na=False) for path in (published, made))
+    columns = list(map(str, theirs))
+    if columns != list(map(str, ours)):
+        yield f"{published.name}: its columns are {', '.join(columns)}, not {', '.join(map(str, ours))}"
+    elif len(theirs) != len(ours):
+        yield f"{published.name}: it has {len(theirs)} rows, not {len(ours)}"
+    else:
+        for place, (left, right) in enumerate(zip(theirs.to_numpy(), ours.to_numpy(), strict=True), start=2):
+            for column, said, found in zip(columns, left, right, strict=True):
+                if not same(said, found):
+                    row = " ".join(value for value in left[:6] if value)
+                    yield f"{published.name}, line {place} ({row}), {column}: published {said}, recomputed {found}"
+
+
+def same(left: str, right: str) -> bool:
+    """Return whether two cells say the same: the same text, or numbers that agree to six digits.
+
+    >>> same("0.123456", "0.123457"), same("0.1234", "0.1235"), same("held", "not held")
+    (True, False, False)
+    """
+    if left == right:
+        return True
+    try:
+        return math.isclose(float(left), float(right), rel_tol=DIGITS, abs_tol=1e-12)
+    except ValueError:
+        return False
+
+
+def _claims(records: pd.DataFrame, setting: Mapping[str, Any]) -> bool:
+    """Return whether a run of this setting claims to be certified."""
+    runs = records[(records[list(setting)] == pd.Series(dict(setting))).all(axis=1) & (records["status"] == "ok")]
+    return any(map(is_claimed, runs["message"].unique()))
+
+
+def _setting(setting: Mapping[str, Any]) -> str:
+    return " ".join(str(value) for value in setting.values() if value != "")

@@ -1,0 +1,243 @@
+"""`marginalia verify`: published tables, verdicts and certificates made again from the rows of the runs."""
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from marginalia.data import catalog
+from marginalia.papers import registry
+from marginalia.papers.card import Card, Comparison
+from marginalia.reporting import results as writers
+from marginalia.reporting.rows import gather, read
+from marginalia.reporting.verdicts import claim_row
+from marginalia.sweep.jobs import prepare_dataset, run_method
+from marginalia.sweep.records import read_certificates, read_records
+from marginalia.sweep.resolve import resolve
+
+CONFIG = {
+    "comparisons": ["toy"],
+    "seed": 5, "datasets": ["diabetes"], "epsilons": [1, 2], "trials": 3, "studies": {"toy_coins": {"n": 20}},
+    "methods": ["ols", "ssp", {"id": "ssp", "calibration": "published"}, "mst", {"id": "dd_ssp", "source": "mst"}],
+}  # fmt: skip
+
+
+def _run(part, settings, root_seed, data):
+    rng = np.random.default_rng([root_seed, int(part)])
+    rows = pd.DataFrame({"trial": range(4), "heads": rng.binomial(settings["n"], 0.5, 4) / settings["n"]})
+    return rows.assign(note="fair" if part == "1" else None)  # a column that one part leaves empty
+
+
+COINS = Card(
+    "toy_coins", "Coins", "", {"n": 10, "parts": 2}, lambda settings: list(map(str, range(settings["parts"]))), _run,
+    lambda rows, settings: {"toy_coins": rows[["heads"]].mean().to_frame("mean")}, lambda tables, settings: None,
+)  # fmt: skip
+
+
+def _verdicts(records, tables):
+    good = records[records["metric"] == "mse"].groupby("trial")["value"].mean() < 1.0
+    row = claim_row("c1", place="Section 1", claim="errors are small", test="mse < 1", cells=good, sets=["Diabetes"])
+    return pd.DataFrame([row]).assign(mean=tables["toy_coins"]["mean"].iloc[0])
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """A results folder as the workflow leaves it, one of several."""
+    root = tmp_path_factory.mktemp("published")
+    folder, scratch = root / "toy", tmp_path_factory.mktemp("scratch")
+    (folder / "tables").mkdir(parents=True)
+    comparison = Comparison("toy_verdicts", "toy", _verdicts, needs=("toy_coins",))
+    sweep = resolve(CONFIG, {"toy_coins": COINS})
+    prepare_dataset(catalog.entry("diabetes").model_dump(mode="json"), scratch / "diabetes")
+    files = []
+    for (_, _, group, batch), job in sweep.plan.jobs.items():
+        files.append(scratch / f"{group}-{batch}.parquet")
+        run_method(job.settings(), data=scratch / "diabetes", seed=5, store=scratch / "cells", out=files[-1])
+    parts = {}
+    for part in COINS.parts(sweep.studies["toy_coins"][1]):
+        parts[part] = scratch / f"{part}.parquet"
+        _run(part, sweep.studies["toy_coins"][1], 5, {}).to_parquet(parts[part], index=False)
+    gather(folder / "rows.parquet", files, {"toy_coins": parts})
+    records = read_records(files)
+    writers.write_sweep(records, folder / "tables")
+    rows = pd.concat([pd.read_parquet(p) for p in parts.values()], ignore_index=True)
+    made = {"toy_coins": writers.write_card(COINS, rows, sweep.studies["toy_coins"][1], folder / "tables")}
+    writers.write_comparison(comparison, records, made, folder / "tables")
+    (folder / "provenance.json").write_text(
+        json.dumps({"config": sweep.config.model_dump(mode="json", by_alias=True, exclude_defaults=True)})
+    )
+    return root, files, rows, comparison
+
+
+@pytest.fixture
+def verify(published, call, tmp_path, monkeypatch):
+    """Call the verb on a copy of the folder, changed by a function."""
+    root, *_, comparison = published
+    monkeypatch.setattr(registry, "cards", lambda: {"toy_coins": COINS})
+    monkeypatch.setattr(registry, "comparisons", lambda wanted: {"toy_verdicts": comparison} if wanted else {})
+    monkeypatch.chdir(tmp_path)
+
+    def run(*options, change=lambda folder: None):
+        shutil.copytree(root, tmp_path / "results", dirs_exist_ok=True)
+        change(tmp_path / "results" / "toy")
+        return call("verify", tmp_path / "results", *options)
+
+    return run
+
+
+def test_one_file_holds_every_row_and_certificate(published):
+    root, files, rows, _ = published
+    found = read(root / "toy" / "rows.parquet")
+    pd.testing.assert_frame_equal(found.records, read_records(files))
+    pd.testing.assert_frame_equal(found.studies["toy_coins"].fillna(""), rows.fillna(""), check_dtype=False)
+    assert list(found.parts["toy_coins"]) == ["0"] * 4 + ["1"] * 4
+
+    def by_run(proofs):
+        return sorted((str(one.run), json.dumps(one.content)) for one in proofs)
+
+    assert by_run(found.certificates) == by_run(read_certificates(files))
+    assert len(found.certificates) > 10
+
+
+def test_what_was_published_is_made_again(verify):
+    code, out, err = verify()
+    assert (code, err) == (0, "")
+    assert re.search(r"^toy c1: held \(3 of 3\): errors are small$", out, flags=re.M)
+    # SSP's published constants spend more and say so: no certificate is claimed for them
+    assert re.search(r"^toy: 16 tables made again, 24 of 30 private runs certified, 0 differences$", out, flags=re.M)
+    assert out.endswith("all as published\n")
+
+
+def alter(name, old, new):
+    def change(folder):
+        path = folder / "tables" / name
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new, 1))
+
+    return change
+
+
+def first_number(folder, name, column):
+    return str(pd.read_csv(folder / "toy" / "tables" / name, dtype=str)[column].iloc[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "column"), [("mse.csv", "mean"), ("toy_coins.csv", "mean"), ("certificates.csv", "ratio")]
+)
+def test_a_cell_altered_by_hand_is_named(verify, published, name, column):
+    number = first_number(published[0], name, column)
+    altered = f"{float(number) * 1.001:.6g}"
+
+    def change(folder):
+        frame = pd.read_csv(folder / "tables" / name, dtype=str, keep_default_na=False)
+        frame.loc[0, column] = altered
+        frame.to_csv(folder / "tables" / name, index=False)
+
+    code, out, _ = verify(change=change)
+    assert code == 1
+    (line,) = (line for line in out.splitlines() if "DIFFERENT" in line)
+    assert name in line
+    assert f"{column}: published {altered}, recomputed {number}" in line
+    assert out.endswith("not as published\n")
+
+
+def test_a_kinder_verdict_is_named(verify):
+    code, out, _ = verify(change=alter("toy_verdicts.csv", ",3,3,held", ",4,4,held"))
+    assert code == 1
+    assert "toy_verdicts.csv, line 2 (c1" in out
+
+
+def test_a_unit_in_the_sixth_digit_may_differ(verify, published):
+    number = first_number(published[0], "mse.csv", "mean")
+    nudged = f"{float(number) * (1 + 3e-6):.12g}"
+    assert nudged != number
+    assert verify(change=alter("mse.csv", number, nudged))[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda folder: (folder / "tables" / "mse.csv").unlink(), "mse.csv: it is not published"),
+        (lambda folder: (folder / "tables" / "old.csv").write_text("a\n1\n"), "old.csv: nothing in the rows makes"),
+        (alter("mse.md", "| ", "|  "), "mse.md: its text differs"),
+        (alter("mse.csv", "experiment,", "experiments,"), "mse.csv: its columns are"),
+    ],
+)  # fmt: skip
+def test_tables_that_come_or_go_are_named(verify, change, said):
+    code, out, _ = verify(change=change)
+    assert code == 1
+    assert said in out
+
+
+def test_a_certificate_that_claims_too_much_is_found(verify):
+    """The rows of one run say, with its tables, that less was spent than its events cost."""
+
+    def change(folder):
+        path = folder / "rows.parquet"
+        table = pq.read_table(path)
+        rows = table.to_pandas()
+        mst = (rows["method"] == "mst") & (rows["epsilon"] == 1)
+        rows.loc[mst, "epsilon_spent"] = 0.5
+        import pyarrow as pa
+
+        pq.write_table(pa.Table.from_pandas(rows, schema=table.schema, preserve_index=False), path)
+        writers.write_sweep(read(path).records, folder / "tables")
+
+    code, out, _ = verify(change=change)
+    assert code == 1
+    assert re.search(r"DIFFERENT: certificate of .*mst.*: the row says epsilon 0.5 was spent", out)
+
+
+def test_one_run_is_done_again(verify):
+    code, out, err = verify("--rerun", "sweep/diabetes/linear/ssp/tight/1/2", change=lambda folder: None)
+    assert (code, err) == (0, "")
+    assert re.fullmatch(r"mse: same \(published (\S+), again \1; seeds .*\)\n", out)
+
+
+def test_a_source_is_fitted_again_for_what_post_processes_it(verify):
+    code, out, _ = verify("--rerun", "sweep/diabetes/linear/dd_ssp/mst/tight/2/0")
+    assert code == 0
+    assert out.startswith("mse: same (")
+
+
+def test_a_part_of_a_study_is_done_again(verify):
+    assert verify("--rerun", "toy_coins/1")[1].startswith("heads: same (")
+    assert verify("--rerun", "toy_coins/1", "--seed", "77")[1].startswith("heads: same within the spread over seeds (")
+
+
+def test_other_seeds_fall_within_the_spread(verify):
+    code, out, _ = verify("--rerun", "sweep/diabetes/linear/ssp/tight/1/2", "--seed", "8")
+    assert code == 0
+    assert out.startswith("mse: same within the spread over seeds (")
+
+
+def test_a_number_far_from_its_trials_is_different(verify):
+    def change(folder):
+        path = folder / "rows.parquet"
+        table = pq.read_table(path)
+        rows = table.to_pandas()
+        rows.loc[rows["method"] == "ssp", "value"] += 10.0
+        import pyarrow as pa
+
+        pq.write_table(pa.Table.from_pandas(rows, schema=table.schema, preserve_index=False), path)
+
+    code, out, _ = verify("--rerun", "sweep/diabetes/linear/ssp/tight/1/2", change=change)
+    assert code == 1
+    assert out.startswith("mse: different (")
+
+
+def test_an_unknown_run_names_those_like_it(verify):
+    code, _, err = verify("--rerun", "sweep/diabetes/linear/ssp/tight/1/9")
+    assert code == 2
+    assert "sweep/diabetes/linear/ssp/tight/1/2" in err
+
+
+def test_a_folder_without_rows_is_one_clear_line(call, tmp_path):
+    code, _, err = call("verify", tmp_path)
+    assert code == 2
+    assert re.fullmatch(r"marginalia: .* holds no rows.parquet: .*\n", err)

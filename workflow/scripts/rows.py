@@ -1,0 +1,8 @@
+"""Gather the rows of every run in one file."""
+
+from marginalia.sweep.jobs import logged
+
+with logged(snakemake.log[0]):
+    from marginalia.reporting.rows import gather
+
+    gather(snakemake.output[0], snakemake.input.records, snakemake.params.studies)
