@@ -12,9 +12,9 @@ import pytest
 from marginalia.data import catalog
 from marginalia.papers import registry
 from marginalia.papers.card import Card, Comparison
-from marginalia.reporting import results as writers
-from marginalia.reporting.rows import gather, read
 from marginalia.reporting.verdicts import claim_row
+from marginalia.reporting.verification import results as writers
+from marginalia.reporting.verification.rows import gather, read
 from marginalia.sweep.jobs import prepare_dataset, run_method
 from marginalia.sweep.records import read_certificates, read_records
 from marginalia.sweep.resolve import resolve

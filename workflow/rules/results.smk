@@ -31,7 +31,7 @@ rule tables:
         runtime=30,
     params:
         code=version_of(
-            "marginalia.reporting.results:write_sweep", "marginalia.sweep.records"
+            "marginalia.reporting.verification.results:write_sweep", "marginalia.sweep.records"
         ),
     script:
         "../scripts/tables.py"
@@ -53,7 +53,7 @@ rule rows:
         runtime=30,
     params:
         studies={name: parts_of(name) for name in SWEEP.studies},
-        code=version_of("marginalia.reporting.rows"),
+        code=version_of("marginalia.reporting.verification.rows"),
     script:
         "../scripts/rows.py"
 

@@ -7,7 +7,7 @@ from marginalia.sweep.jobs import logged
 with logged(snakemake.log[0]):
     from marginalia.papers.registry import card, comparison
     from marginalia.papers.rows import read_rows
-    from marginalia.reporting.results import write_comparison
+    from marginalia.reporting.verification.results import write_comparison
     from marginalia.sweep.records import read_records
 
     records = read_records(snakemake.input.records)

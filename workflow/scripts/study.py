@@ -8,7 +8,7 @@ with logged(snakemake.log[0]):
     from marginalia.papers.registry import card
     from marginalia.papers.rows import read_rows
     from marginalia.reporting.figures import save_figure
-    from marginalia.reporting.results import write_card
+    from marginalia.reporting.verification.results import write_card
 
     chosen, settings = card(snakemake.wildcards.study), snakemake.params.settings
     made = write_card(chosen, read_rows(snakemake.input), settings, Path(snakemake.output.table).parent)

@@ -32,7 +32,7 @@ def verify(
 
 def _verify(results: Path, as_json: bool) -> bool:
     from marginalia.papers import registry
-    from marginalia.reporting.verify import folders, page_differences, verify
+    from marginalia.reporting.verification.verify import folders, page_differences, verify
 
     found = [verify(folder, registry.cards(), registry.comparisons) for folder in folders(results)]
     pages = page_differences(Path(), results)
@@ -58,7 +58,7 @@ def _verify(results: Path, as_json: bool) -> bool:
 
 def _rerun(results: Path, key: str, seed: int | None, as_json: bool) -> bool:
     from marginalia.papers import registry
-    from marginalia.reporting.rerun import rerun
+    from marginalia.reporting.verification.rerun import rerun
 
     numbers = rerun(results, key, registry.cards(), seed=seed)
     lines = [

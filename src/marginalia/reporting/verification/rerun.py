@@ -19,8 +19,8 @@ from scipy.stats import t
 
 from marginalia.errors import InputError
 from marginalia.reporting.formats import epsilon_name
-from marginalia.reporting.rows import FILE, Rows, read
-from marginalia.reporting.verify import DIGITS, configuration, folders
+from marginalia.reporting.verification.rows import FILE, Rows, read
+from marginalia.reporting.verification.verify import DIGITS, configuration, folders
 from marginalia.sweep.cells import Cell, CellStore
 from marginalia.sweep.jobs import prepare_dataset
 from marginalia.sweep.plan import Job

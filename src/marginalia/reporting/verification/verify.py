@@ -18,9 +18,9 @@ import pandas as pd
 from marginalia.errors import InputError
 from marginalia.reporting.certificates import check
 from marginalia.reporting.pages import fill
-from marginalia.reporting.results import write_card, write_comparison, write_sweep
-from marginalia.reporting.rows import FILE, Rows, read
 from marginalia.reporting.verdicts import COLUMNS
+from marginalia.reporting.verification.results import write_card, write_comparison, write_sweep
+from marginalia.reporting.verification.rows import FILE, Rows, read
 from marginalia.sweep.config import Config, parse
 from marginalia.sweep.records import is_claimed
 

@@ -1,0 +1,1 @@
+"""Results kept as rows, and made again from them."""
