@@ -12,7 +12,9 @@ import pytest
 from marginalia.data import catalog
 from marginalia.papers import registry
 from marginalia.papers.card import Card, Comparison
+from marginalia.reporting.pages import fill
 from marginalia.reporting.verdicts import claim_row
+from marginalia.reporting.verification import claims
 from marginalia.reporting.verification import results as writers
 from marginalia.reporting.verification.rows import gather, read
 from marginalia.sweep.jobs import prepare_dataset, run_method
@@ -241,3 +243,24 @@ def test_a_folder_without_rows_is_one_clear_line(call, tmp_path):
     code, _, err = call("verify", tmp_path)
     assert code == 2
     assert re.fullmatch(r"marginalia: .* holds no rows.parquet: .*\n", err)
+
+
+def test_the_summary_of_claims_and_the_pages_are_held_against_the_rows_too(verify, tmp_path):
+    page = tmp_path / "docs" / "page.md"
+    page.parent.mkdir()
+
+    def publish(folder):
+        claims.main(folder.parent)
+        page.write_text(fill(f"<!-- table: {folder}/tables/toy_coins.csv -->\n<!-- end -->\n", tmp_path))
+
+    assert verify(change=publish)[0] == 0
+
+    def altered(folder):
+        summary = folder.parent / "claims.csv"
+        summary.write_text(summary.read_text().replace("toy,1,1,0", "toy,2,2,0"))
+        page.write_text(re.sub(r"\| 0\.\d+ \|", "| 0.9999 |", page.read_text()))
+
+    code, out, _ = verify(change=altered)
+    assert code == 1
+    assert "claims.csv, line 2 (toy" in out
+    assert "docs/page.md shows other numbers" in out

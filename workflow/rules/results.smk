@@ -31,7 +31,8 @@ rule tables:
         runtime=30,
     params:
         code=version_of(
-            "marginalia.reporting.verification.results:write_sweep", "marginalia.sweep.records"
+            "marginalia.reporting.verification.results:write_sweep",
+            "marginalia.sweep.records",
         ),
     script:
         "../scripts/tables.py"

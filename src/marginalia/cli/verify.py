@@ -32,10 +32,10 @@ def verify(
 
 def _verify(results: Path, as_json: bool) -> bool:
     from marginalia.papers import registry
-    from marginalia.reporting.verification.verify import folders, page_differences, verify
+    from marginalia.reporting.verification.verify import folders, page_differences, summary_differences, verify
 
     found = [verify(folder, registry.cards(), registry.comparisons) for folder in folders(results)]
-    pages = page_differences(Path(), results)
+    others = [*summary_differences(results, found), *page_differences(Path(), results)]
     lines = []
     for one in found:
         for claim in one.claims.itertuples():
@@ -45,14 +45,14 @@ def _verify(results: Path, as_json: bool) -> bool:
         lines += [f"{one.folder.name}: DIFFERENT: {difference}" for difference in one.differences]
         proofs = f", {one.certificates} of {one.runs} private runs certified" if one.runs else ""
         lines.append(f"{one.folder.name}: {one.tables} tables made again{proofs}, {len(one.differences)} differences")
-    lines += [f"DIFFERENT: {page}" for page in pages]
-    good = not (pages or any(one.differences for one in found))
+    lines += [f"DIFFERENT: {other}" for other in others]
+    good = not (others or any(one.differences for one in found))
     lines.append("all as published" if good else "not as published")
     facts: dict[str, Any] = {
         one.folder.name: {"tables": one.tables, "private_runs": one.runs, "certified_runs": one.certificates,
                           "claims": one.claims.to_dict("records"), "differences": one.differences} for one in found
     }  # fmt: skip
-    show(as_json, {"verified": good, "folders": facts, "pages": pages}, lines)
+    show(as_json, {"verified": good, "folders": facts, "others": others}, lines)
     return good
 
 

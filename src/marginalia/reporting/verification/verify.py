@@ -17,8 +17,10 @@ import pandas as pd
 
 from marginalia.errors import InputError
 from marginalia.reporting.certificates import check
+from marginalia.reporting.formats import write_csv
 from marginalia.reporting.pages import fill
 from marginalia.reporting.verdicts import COLUMNS
+from marginalia.reporting.verification import claims
 from marginalia.reporting.verification.results import write_card, write_comparison, write_sweep
 from marginalia.reporting.verification.rows import FILE, Rows, read
 from marginalia.sweep.config import Config, parse
@@ -84,7 +86,7 @@ def verify(
         _make(rows, config, cards, comparisons, made)
         names = sorted({path.name for place in (made, folder / "tables") for path in place.iterdir()})
         differences = [d for name in names for d in _compared(folder / "tables" / name, made / name)]
-        claims = [pd.read_csv(path, dtype=str, keep_default_na=False) for path in sorted(made.glob("*_verdicts.csv"))]
+        verdicts = [pd.read_csv(path, dtype=str, keep_default_na=False) for path in sorted(made.glob("*_verdicts.csv"))]
         n_tables = len(list(made.iterdir()))
     checked = check(rows.records, rows.certificates)
     # What is not certified says so in its table; what is must be confirmed.
@@ -93,7 +95,7 @@ def verify(
         for one in checked
         if not one.confirmed and _claims(rows.records, one.setting)
     ]
-    frame = pd.concat(claims, ignore_index=True) if claims else pd.DataFrame(columns=list(COLUMNS))
+    frame = pd.concat(verdicts, ignore_index=True) if verdicts else pd.DataFrame(columns=list(COLUMNS))
     private = sum(one.runs for one in checked)
     confirmed = sum(one.runs for one in checked if one.confirmed)
     return Verified(folder, n_tables, private, confirmed, frame, tuple(differences))
@@ -116,6 +118,16 @@ def page_differences(root: Path, within: Path) -> list[str]:
         if f"table: {within.as_posix()}/" in text and fill(text, root) != text:
             found.append(f"{page.relative_to(root)} shows other numbers: python -m marginalia.reporting.pages")
     return found
+
+
+def summary_differences(root: Path, found: Iterable[Verified]) -> list[str]:
+    """Say where the published summary of all claims, if there is one at `root`, is not that of the verdicts found."""
+    if not (root / claims.FILE).is_file():
+        return []
+    with TemporaryDirectory() as scratch:
+        made = Path(scratch) / claims.FILE
+        write_csv(claims.summary({one.folder.name: one.claims for one in found}), made)
+        return list(_cells(root / claims.FILE, made))
 
 
 def _make(
