@@ -6,6 +6,7 @@ import shutil
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -114,6 +115,16 @@ def test_what_was_published_is_made_again(verify):
     assert out.endswith("all as published\n")
 
 
+def edit(folder, where=lambda rows: rows["certificate"].notna() | rows["study"].notna(), **values):
+    """Set columns of some rows in the file of rows, where they are not empty."""
+    path = folder / "rows.parquet"
+    table = pq.read_table(path)
+    rows = table.to_pandas()
+    for column, value in values.items():
+        rows.loc[where(rows) & rows[column].notna(), column] = value
+    pq.write_table(pa.Table.from_pandas(rows, schema=table.schema, preserve_index=False), path)
+
+
 def alter(name, old, new):
     def change(folder):
         path = folder / "tables" / name
@@ -180,15 +191,8 @@ def test_a_certificate_that_claims_too_much_is_found(verify):
     """The rows of one run say, with its tables, that less was spent than its events cost."""
 
     def change(folder):
-        path = folder / "rows.parquet"
-        table = pq.read_table(path)
-        rows = table.to_pandas()
-        mst = (rows["method"] == "mst") & (rows["epsilon"] == 1)
-        rows.loc[mst, "epsilon_spent"] = 0.5
-        import pyarrow as pa
-
-        pq.write_table(pa.Table.from_pandas(rows, schema=table.schema, preserve_index=False), path)
-        writers.write_sweep(read(path).records, folder / "tables")
+        edit(folder, lambda rows: (rows["method"] == "mst") & (rows["epsilon"] == 1), epsilon_spent=0.5)
+        writers.write_sweep(read(folder / "rows.parquet").records, folder / "tables")
 
     code, out, _ = verify(change=change)
     assert code == 1
@@ -220,13 +224,8 @@ def test_other_seeds_fall_within_the_spread(verify):
 
 def test_a_number_far_from_its_trials_is_different(verify):
     def change(folder):
-        path = folder / "rows.parquet"
-        table = pq.read_table(path)
-        rows = table.to_pandas()
-        rows.loc[rows["method"] == "ssp", "value"] += 10.0
-        import pyarrow as pa
-
-        pq.write_table(pa.Table.from_pandas(rows, schema=table.schema, preserve_index=False), path)
+        for trial in range(3):
+            edit(folder, lambda rows, t=trial: (rows["method"] == "ssp") & (rows["trial"] == t), value=10.0 + trial / 100)
 
     code, out, _ = verify("--rerun", "sweep/diabetes/linear/ssp/tight/1/2", change=change)
     assert code == 1
@@ -237,6 +236,30 @@ def test_an_unknown_run_names_those_like_it(verify):
     code, _, err = verify("--rerun", "sweep/diabetes/linear/ssp/tight/1/9")
     assert code == 2
     assert "sweep/diabetes/linear/ssp/tight/1/2" in err
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda folder: (folder / "rows.parquet").write_bytes(b"PAR1"), "cannot read the rows"),
+        (lambda folder: pd.DataFrame({"a": [1]}).to_parquet(folder / "rows.parquet"), "has no column 'experiment'"),
+        (lambda folder: edit(folder, certificate="[]x"), "a certificate is no JSON object"),
+        (lambda folder: edit(folder, study="other"), "does not make the tables"),
+        (lambda folder: (folder / "provenance.json").write_text("{}"), "does not say which configuration"),
+        (lambda folder: (folder / "provenance.json").write_text('{"config": {"trials": 0}}'), "trials"),
+    ],
+)
+def test_a_hostile_folder_is_one_clear_line(verify, change, said):
+    code, out, err = verify(change=change)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_an_empty_table_is_a_difference(verify):
+    code, out, _ = verify(change=lambda folder: (folder / "tables" / "mse.csv").write_text(""))
+    assert code == 1
+    assert "mse.csv: No columns" in out
 
 
 def test_a_folder_without_rows_is_one_clear_line(call, tmp_path):

@@ -90,7 +90,7 @@ def read(path: str | os.PathLike[str]) -> Rows:
 
     try:
         whole = pq.read_table(path)
-    except (OSError, pa.ArrowInvalid) as error:
+    except (OSError, pa.ArrowException) as error:
         raise InputError(f"cannot read the rows {path}: {str(error).splitlines()[0]}") from None
     if missing := [name for name in (*COLUMNS, "certificate") if name not in whole.column_names]:
         raise InputError(f"{path} has no column '{missing[0]}'; was it written by this version?")
@@ -104,7 +104,10 @@ def read(path: str | os.PathLike[str]) -> Rows:
         parts[name] = rows["part"].to_pandas()
         studies[name] = rows.select(own).rename_columns([column.removeprefix(prefix) for column in own]).to_pandas()
     proven = runs.dropna(subset="certificate").drop_duplicates(list(RUN))
-    contents = {text: json.loads(text) for text in proven["certificate"].unique()}
+    try:
+        contents = {text: dict(json.loads(text)) for text in proven["certificate"].unique()}
+    except (ValueError, TypeError):
+        raise InputError(f"{path}: a certificate is no JSON object") from None
     keys = proven[list(RUN)].itertuples(index=False, name=None)
     proofs = [RunCertificate(run, contents[text]) for run, text in zip(keys, proven["certificate"], strict=True)]
     return Rows(runs[list(COLUMNS)], proofs, studies, parts)

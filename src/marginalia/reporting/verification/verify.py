@@ -83,8 +83,11 @@ def verify(
     rows, config = read(folder / FILE), configuration(folder)
     with TemporaryDirectory() as scratch:
         made = Path(scratch)
-        _make(rows, config, cards, comparisons, made)
-        names = sorted({path.name for place in (made, folder / "tables") for path in place.iterdir()})
+        try:
+            _make(rows, config, cards, comparisons, made)
+        except (KeyError, TypeError, ValueError) as error:  # rows of another version, or altered
+            raise InputError(f"{folder / FILE} does not make the tables: {type(error).__name__}: {error}") from None
+        names = sorted({path.name for place in (made, folder / "tables") for path in place.glob("*")})
         differences = [d for name in names for d in _compared(folder / "tables" / name, made / name)]
         verdicts = [pd.read_csv(path, dtype=str, keep_default_na=False) for path in sorted(made.glob("*_verdicts.csv"))]
         n_tables = len(list(made.iterdir()))
@@ -159,7 +162,11 @@ def _compared(published: Path, made: Path) -> Iterator[str]:
 
 
 def _cells(published: Path, made: Path) -> Iterator[str]:
-    theirs, ours = (pd.read_csv(path, dtype=str, keep_default_na=False) for path in (published, made))
+    try:
+        theirs, ours = (pd.read_csv(path, dtype=str, keep_default_na=False) for path in (published, made))
+    except ValueError as error:
+        yield f"{published.name}: {str(error).splitlines()[0]}"
+        return
     columns = list(map(str, theirs))
     if columns != list(map(str, ours)):
         yield f"{published.name}: its columns are {', '.join(columns)}, not {', '.join(map(str, ours))}"
