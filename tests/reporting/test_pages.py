@@ -45,6 +45,7 @@ def test_bad_options_are_one_line(folder, options):
 
 
 def test_the_methods_are_those_of_the_registry(tmp_path):
+    (tmp_path / "config.yaml").write_text("methods: [ols, {id: ada_ssp, calibration: tight}]\n")
     text = fill("<!-- methods -->\n<!-- end -->\n", tmp_path)
     rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| `")]
     assert [row[0] for row in rows] == [f"| `{name}`" for name in BUILT_IN]

@@ -7,6 +7,7 @@ import pytest
 
 from marginalia.data import Attribute, Domain, Table, catalog
 from marginalia.data.schema import parse_entry
+from marginalia.errors import InputError
 from marginalia.sweep.cells import CellStore
 from marginalia.sweep.config import parse
 from marginalia.sweep.fits import fit
@@ -167,11 +168,29 @@ def test_downstream_arms_share_one_fit(tmp_path, monkeypatch):
 
 
 def test_downstream_jobs_wait_for_their_sources():
-    config = parse({"datasets": ["toy"], "methods": ["dd_ssp", "aim_synth"], "epsilons": [0.5, 1]})
+    many = {"epsilons": [0.5, 1], "trials": 20}  # more fits than a job of a slow method takes
+    config = parse({"datasets": ["toy"], "methods": ["dd_ssp", "aim_synth"], **many})
     planned = plan(config, {"sweep": {"toy": TASKS}})
     needed = {(j.group, j.batch) for j in planned.needed_by(planned.jobs["sweep", "toy", "downstream", "all"])}
     assert needed == {("aim", "0.5"), ("aim", "1"), ("synthesizers", "all")}
     assert planned.needed_by(planned.jobs["sweep", "toy", "aim", "1"]) == []
+
+
+def test_few_fits_of_a_slow_method_are_one_job():
+    planned = plan(parse({"datasets": ["toy"], "methods": ["aim_synth"], "trials": 5}), {"sweep": {"toy": TASKS}})
+    assert {key[2:] for key in planned.jobs} == {("aim", "all"), ("downstream", "all")}
+    needed = planned.needed_by(planned.jobs["sweep", "toy", "downstream", "all"])
+    assert [(job.group, job.batch) for job in needed] == [("aim", "all")]
+
+
+def test_a_method_can_be_kept_to_some_data_sets():
+    config = parse({"datasets": ["adult", "compas"], "methods": ["ols", {"id": "mst", "datasets": ["compas"]}]})
+    planned = plan(config, {"sweep": {"adult": TASKS, "compas": TASKS}})
+    assert {dataset for _, dataset, group, _ in planned.jobs if group == "synthesizers"} == {"compas"}
+    assert {dataset for _, dataset, group, _ in planned.jobs if group == "learners"} == {"adult", "compas"}
+    wrong = parse({"datasets": ["adult"], "methods": [{"id": "mst", "datasets": ["compass"]}]})
+    with pytest.raises(InputError, match="data set of method 'mst' 'compass'; did you mean 'compas'"):
+        plan(wrong, {"sweep": {"adult": TASKS}})
 
 
 def test_settings_survive_json():

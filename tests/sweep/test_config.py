@@ -3,14 +3,17 @@ from pathlib import Path
 
 import pytest
 
+from marginalia.data.catalog import AUTO, entry
 from marginalia.errors import InputError
 from marginalia.sweep.config import Config, epsilon_text, parse, read
-from marginalia.sweep.methods import DEFAULT
+from marginalia.sweep.methods import BUILT_IN, DEFAULT
+from marginalia.sweep.plan import plan
+from marginalia.sweep.protocols import tasks_of
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_empty_configuration_is_the_default_sweep():
+def test_an_empty_configuration_runs_what_fits_any_table():
     config = parse({})
     (block,) = config.blocks()
     assert block.name == "sweep"
@@ -22,6 +25,12 @@ def test_empty_configuration_is_the_default_sweep():
 @pytest.mark.parametrize("path", ["config.yaml", "workflow/configs/smoke.yaml"])
 def test_committed_configurations_are_valid(path):
     assert read(ROOT / path).blocks()
+
+
+def test_the_default_sweep_holds_every_method():
+    (block,) = read(ROOT / "config.yaml").blocks()
+    assert {choice.id for choice in block.methods} == set(BUILT_IN)
+    plan(read(ROOT / "config.yaml"), {"sweep": {name: tasks_of(entry(name)) for name in AUTO}})
 
 
 def test_experiments_override_the_defaults():

@@ -9,7 +9,14 @@ from typing import Any
 from marginalia.data.schema import Column, Entry, parse_entry
 from marginalia.errors import unknown_name
 
-AUTO = ("adult", "compas", "acs_income_lin@dd_ssp", "acs_employment@dd_ssp")
+AUTO = (
+    "adult",
+    "compas",
+    "acs_income_lin@dd_ssp",
+    "acs_employment@dd_ssp",
+    "compas_smooth3",
+    "compas_bool13",
+)
 """What ``datasets: auto`` asks for: whichever of these can be had."""
 
 STAND_INS = ("diabetes", "breast_cancer")

@@ -6,7 +6,7 @@ A page names a table between two markers, and ``python -m marginalia.reporting.p
     <!-- end -->
 
 Optional: ``columns=a,b`` (in this order), ``where=column:value`` (repeatable), ``digits=4`` (significant).
-``<!-- methods -->`` stands for the table of all methods, from their records.
+``<!-- methods -->`` stands for the table of all methods, from their records and the default sweep ``config.yaml``.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from marginalia.data.files import write_text
 from marginalia.errors import InputError
 from marginalia.reporting.formats import markdown_table, read_csv
 from marginalia.reporting.style import RELATION_NAMES
+from marginalia.sweep.config import read
 from marginalia.sweep.methods import BUILT_IN
 
 
@@ -72,13 +73,15 @@ def _methods(options: Sequence[str], root: Path) -> Iterator[list[str]]:
     """Yield the column names and a row for each method."""
     if options:
         raise InputError(f"a page shows the methods with the unknown option '{options[0]}'")
+    sweep = read(root / "config.yaml")
+    swept = {choice.id for block in sweep.blocks() for choice in block.methods}
     yield ["id", "what", "calibrations", "relations", "in the default sweep"]
     for method in BUILT_IN.values():
         facts = method.facts()
         private = any(arm.is_private for arm in method.arms)
         calibrations = ", ".join(f"`{c}`" for c in facts["calibrations"]) if private else "not private"
         relations = ", ".join(RELATION_NAMES[r] for r in facts["relations"]) if private else ""
-        yield [f"`{facts['id']}`", facts["about"], calibrations, relations, "yes" if facts["default"] else "no"]
+        yield [f"`{facts['id']}`", facts["about"], calibrations, relations, "yes" if facts["id"] in swept else "no"]
 
 
 # What a marker may name: from its options and the root, the column names and then the rows.

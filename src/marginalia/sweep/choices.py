@@ -30,6 +30,9 @@ class MethodChoice(Strict):
     calibration: str | None = Field(None, description="keep only the arms with this calibration")
     variant: str | None = Field(None, description="keep only this variant, or name a new one with `parameters`")
     source: str | None = Field(None, description="for dd_ssp: the synthesizer to stand on, any of them")
+    datasets: tuple[str, ...] | None = Field(
+        None, description="run it on these data sets only: a method that needs a table of its own kind, or long"
+    )
     parameters: dict[str, Any] | None = Field(None, description="passed to the class")
     file: str | None = Field(None, description="Python file of your own method")
     class_name: str | None = Field(None, alias="class", description="class in `file`")

@@ -103,9 +103,9 @@ def run_method(
 
 def load_libraries(registry: Mapping[str, Method], arms: Iterable[Arm]) -> None:
     """Import what the arms need beforehand: loading a library is not part of the first fit's time."""
-    import sklearn.metrics  # noqa: F401
-
     for arm in arms:
+        if arm.tasks:
+            import sklearn.metrics  # noqa: F401
         for task in arm.tasks or ("",):
             if task in registry[arm.method].classes:
                 registry[arm.method].load(task)

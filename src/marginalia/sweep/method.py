@@ -91,9 +91,9 @@ class Method:
     pure : bool
         Whether it is epsilon-DP: delta = 0 is a budget, and a positive delta is not used.
     cost : {"cheap", "slow"}
-        ``slow``: one job for each epsilon, instead of one for all.
+        ``slow``: jobs of its own, one for each epsilon where it has many fits.
     default : bool
-        Whether it is in the default sweep.
+        Whether it runs where a configuration names no methods: on any table, under either relation, within minutes.
     """
 
     id: str

@@ -10,8 +10,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from marginalia.data import catalog
 from marginalia.data.catalog import uncoded
-from marginalia.errors import InputError
+from marginalia.errors import InputError, unknown_name
 from marginalia.sweep.cells import Cell
 from marginalia.sweep.choices import MethodChoice, method_from_file, select
 from marginalia.sweep.config import Config, Experiment, epsilon_text
@@ -21,6 +22,7 @@ from marginalia.sweep.protocols import Task
 from marginalia.sweep.runner import metrics_of, version_of_arm
 
 ALL = "all"
+FITS_A_JOB = 30  # of a slow method: as many are one job, more are one for each epsilon
 GROUPS = {"learner": "learners", "synthesizer": "synthesizers", "downstream": "downstream"}
 
 
@@ -36,7 +38,7 @@ class Job:
         Cheap methods run together, since starting a process costs more than their fits: ``learners``,
         ``synthesizers`` and ``downstream``. A slow method is its own group.
     batch : str
-        ``all`` epsilons together, or the one of a slow method's job.
+        ``all`` epsilons together, or the one of a slow method's job where it has many fits.
     epsilons : tuple of float
         The privacy budgets of this job's private cells.
     arms : tuple of Arm
@@ -146,21 +148,11 @@ def plan(config: Config, datasets: Mapping[str, Mapping[str, Sequence[Task]]]) -
     """
     jobs: dict[tuple[str, str, str, str], Job] = {}
     for block in config.blocks():
-        registry, arms = select(block.methods)
-        synthesizers = {a.method: a for a in reversed(arms) if not a.tasks}
+        _check_arms(block, *select(block.methods))
         files = {choice.id: choice for choice in block.methods if choice.file}
-        for arm in arms:
-            if arm.is_private and block.relation not in registry[arm.method].relations:
-                raise InputError(
-                    f"experiment '{block.name}': method '{arm.method}' has no proof for {block.relation}; "
-                    f"it has for {', '.join(registry[arm.method].relations)}"
-                )
-            if arm.tuned_on_test and block.protocol == "strict":
-                raise InputError(
-                    f"experiment '{block.name}': method '{arm.method}', variant '{arm.variant}' chooses on test rows, "
-                    "which protocol strict never does; use protocol as_published or leave it out"
-                )
         for dataset, tasks in datasets[block.name].items():
+            registry, arms = select([c for c in block.methods if c.datasets is None or dataset in c.datasets])
+            synthesizers = {a.method: a for a in reversed(arms) if not a.tasks}
             groups: dict[str, list[Arm]] = {}
             for arm in arms:
                 if list(_tasks_of(arm, tasks)):
@@ -169,8 +161,8 @@ def plan(config: Config, datasets: Mapping[str, Mapping[str, Sequence[Task]]]) -
                     )
             for group, members in groups.items():
                 sources = tuple(synthesizers[n] for n in dict.fromkeys(a.source for a in members if a.source))
-                slow = group not in GROUPS.values()
-                batches = {epsilon_text(e): (e,) for e in block.epsilons} if slow else {ALL: block.epsilons}
+                divided = group not in GROUPS.values() and block.trials * len(block.epsilons) > FITS_A_JOB
+                batches = {epsilon_text(e): (e,) for e in block.epsilons} if divided else {ALL: block.epsilons}
                 for batch, epsilons in batches.items():
                     jobs[block.name, dataset, group, batch] = Job(
                         block, dataset, group, batch, epsilons, tuple(members), sources, files.get(group)
@@ -178,6 +170,27 @@ def plan(config: Config, datasets: Mapping[str, Mapping[str, Sequence[Task]]]) -
     if not jobs and not config.studies:
         raise InputError("nothing to run: no chosen method has a task on the chosen data sets")
     return Plan(jobs)
+
+
+def _check_arms(block: Experiment, registry: Mapping[str, Method], arms: Iterable[Arm]) -> None:
+    """Refuse what has no proof for the block's relation, and what its protocol never does; name unknown data sets."""
+    for arm in arms:
+        if arm.is_private and block.relation not in registry[arm.method].relations:
+            raise InputError(
+                f"experiment '{block.name}': method '{arm.method}' has no proof for {block.relation}; "
+                f"it has for {', '.join(registry[arm.method].relations)}"
+            )
+        if arm.tuned_on_test and block.protocol == "strict":
+            raise InputError(
+                f"experiment '{block.name}': method '{arm.method}', variant '{arm.variant}' chooses on test rows, "
+                "which protocol strict never does; use protocol as_published or leave it out"
+            )
+    own = [d["name"] for d in block.datasets if isinstance(d, Mapping)] if block.datasets != "auto" else []
+    known = {*catalog.names(), *own}
+    for choice in block.methods:
+        for name in choice.datasets or ():
+            if name not in known:
+                raise unknown_name(f"data set of method '{choice.id}'", name, known)
 
 
 def _group(method: Method, arm: Arm) -> str:
