@@ -22,7 +22,9 @@ from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
 from marginalia.threads import one_blas_thread
 
-RIDGE = 0.3  # multiple of the noise's typical spectral norm, for tables that no single distribution has
+# Multiple of the noise's typical spectral norm, for tables that no single distribution has: at 1, as in `SSPRegressor`,
+# the least that typically makes up for the noise.
+RIDGE = 1.0
 
 
 class MarginalSource(Protocol):
@@ -192,7 +194,7 @@ class DDSSPRegressor(_DDSSP, LinearRegressor):
     Marginals of one distribution (any graphical model, any table) make Z'Z positive semidefinite; levels that the
     source gives no weight get coefficient 0, where the authors' code adds a ridge of 1e-12. Raw noisy tables belong
     to no distribution: a source of those says so by an attribute ``noise_sigma_`` (standard deviation of each cell).
-    Then negative eigenvalues of Z'Z are set to 0 and a ridge of 0.3 times the typical spectral norm of the noise in
+    Then negative eigenvalues of Z'Z are set to 0 and a ridge of the typical spectral norm of the noise in
     X'X is added (ours).
 
     Privacy: post-processing of `marginals`.

@@ -17,6 +17,7 @@ from marginalia.privacy.objective import split_for_output
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 
+REGULARISER = 1.0  # of "tight", in B^2/epsilon: the least for which the certificate does not depend on it
 TOLERANCE = 1e-11  # gradient norm of the computed minimiser, over B + sigma
 
 
@@ -32,7 +33,8 @@ class ObjectivePerturbationClassifier(PrivateLearner, LinearClassifier):
     -----
     ``calibration="published"`` (Ferrando and Sheldon, Algorithm 6): ridge B^2/(2 epsilon) and
     sigma = B sqrt(8 ln(2/delta) + 4 epsilon)/epsilon. ``"tight"`` (ours): sigma = B/mu, mu the Gaussian-DP parameter
-    of (epsilon, delta), and ridge 2.5 B^2/epsilon; from B^2/epsilon on, the certificate does not depend on the ridge.
+    of (epsilon, delta), and ridge B^2/epsilon, the least from which on the certificate does not depend on the ridge:
+    it follows from the proof, and from no data.
 
     The proof is about the exact minimiser. Newton's method stops at a gradient of 2-norm at most 1e-11 (B + sigma), and
     Gaussian noise on the coefficients, for which a thousandth of epsilon and delta is set aside (``published`` pays
@@ -59,7 +61,7 @@ class ObjectivePerturbationClassifier(PrivateLearner, LinearClassifier):
         if ledger.relation is Relation.REPLACE_ONE:
             epsilon, delta = halved_budget(epsilon, delta)
         if self.calibration == "tight":
-            sigma, regulariser = B / gdp_mu(epsilon, delta), 2.5 * B**2 / epsilon
+            sigma, regulariser = B / gdp_mu(epsilon, delta), REGULARISER * B**2 / epsilon
         else:
             sigma = B * math.sqrt(8 * math.log(2 / delta) + 4 * epsilon) / epsilon
             regulariser = B**2 / (2 * epsilon)

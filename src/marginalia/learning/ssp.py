@@ -37,7 +37,11 @@ def _joint_sensitivity(relation: Relation, B: float, Y: float, coordinate_bound:
 
 @lru_cache(maxsize=64)
 def _noise_norm(p: int) -> float:
-    """Return kappa, the typical spectral norm of a symmetric p x p matrix of unit noise (mean of five fixed draws)."""
+    """Return kappa, the typical spectral norm of a symmetric p x p matrix of unit noise (mean of five fixed draws).
+
+    A ridge of kappa sigma is the least that typically makes up for the noise: X'X, noise and ridge together are then at
+    least X'X. It follows from the noise alone, kappa being about 2 sqrt(p); AdaSSP has it at an upper bound (Wang 2018).
+    """
     return float(np.mean([np.linalg.norm(_unit_noise(p, seed), 2) for seed in range(5)]))
 
 
@@ -99,7 +103,7 @@ class SSPRegressor(_SSP, LinearRegressor):
     -----
     ``calibration="tight"`` (ours): one Gaussian release of the upper triangle of X'X and of X'y together, at their
     joint sensitivity and the smallest noise that exact Gaussian DP allows; negative eigenvalues of the noisy X'X
-    count as 0, and a ridge of the noise's typical spectral norm keeps the solution from following it.
+    count as 0, and a ridge of the noise's typical spectral norm keeps the solution from following it. No data chose it.
 
     ``calibration="published"`` (Ferrando and Sheldon, section 2.2): two releases, each with the whole budget and
     without the classical factor sqrt(2), and no ridge. The two together overspend, which the ledger says.
