@@ -40,7 +40,7 @@ def _noise_norm(p: int) -> float:
     """Return kappa, the typical spectral norm of a symmetric p x p matrix of unit noise (mean of five fixed draws).
 
     A ridge of kappa sigma is the least that typically makes up for the noise: X'X, noise and ridge together are then at
-    least X'X. It follows from the noise alone, kappa being about 2 sqrt(p); AdaSSP has it at an upper bound (Wang 2018).
+    least X'X. It follows from the noise alone (kappa is about 2 sqrt(p)); AdaSSP takes an upper bound (Wang 2018).
     """
     return float(np.mean([np.linalg.norm(_unit_noise(p, seed), 2) for seed in range(5)]))
 

@@ -153,7 +153,7 @@ BUILT_IN: dict[str, Method] = {
             ),
             about="halfspaces for a grid of margins, one chosen privately (Wang, Zhu, Wang)",
             label="Adaptive margin", colour="#6A3D9A", marker="H",
-            variants={"published": ("published", 0), "practical": ("practical", 1)},
+            variants={"published": ("published", 0), "practical": ("practical", 1), "derived": ("derived", 2)},
             relations=("replace_one",),
         ),
         Method(

@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from marginalia.data import Domain, Table
 from marginalia.errors import InputError
 from marginalia.learning import AdaptiveMarginClassifier
-from marginalia.learning.adaptive_margin.grid import PRACTICAL, PUBLISHED
+from marginalia.learning.adaptive_margin.grid import DERIVED, PRACTICAL, PUBLISHED
 from marginalia.learning.files import load_model, save_model
 from marginalia.privacy.calibration import gdp_epsilon
 
@@ -241,6 +241,17 @@ def test_constants_are_frozen():
     )
     assert (PRACTICAL.radius, PRACTICAL.hinge_share, PRACTICAL.max_steps_large) == (1.0, 1.0, 3000)
     assert (PUBLISHED.model_share, PUBLISHED.radius, PUBLISHED.hinge_share) == (0.5, 2.0, 1 / 3)
+
+
+def test_derived_constants_follow_from_the_bounds():
+    n, k = 1000, 10
+    margins = DERIVED.margins(n, 1.0)
+    assert 1 / (margins[0] ** 2) <= n < 1 / (margins[0] / 2) ** 2  # errors of the bound at the smallest margin kept
+    models, choice = math.sqrt(k * n), math.sqrt(2 * math.log(PUBLISHED.margins(n, 1.0).size))
+    shares = np.linspace(0.01, 0.99, 99)
+    best = shares[np.argmin(models / np.sqrt(shares) + choice / np.sqrt(1 - shares))]
+    assert best == pytest.approx(0.93, abs=0.011)
+    assert DERIVED.model_share <= best
 
 
 def test_scikit_learn_checks():

@@ -46,8 +46,9 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
     ----------
     epsilon, delta, random_state
         As in `BudgetedLearner`; delta below 1/n.
-    variant : {"practical", "published", "fixed"} or Constants, default "practical"
-        The paper's constants, ours, or ours with one hinge parameter c = 0.003 and no choice.
+    variant : {"practical", "published", "fixed", "derived"} or Constants, default "practical"
+        Ours, chosen on Adult and digits; the paper's; ours with one hinge parameter c = 0.003 and no choice; ours as
+        the bounds give them, chosen on no data.
     calibration : {"tight", "published"}, default "tight"
         Gaussian-DP budget by the exact formula, or epsilon/(2 sqrt(2 ln(1/delta))), which spends about 40 % of epsilon.
     selection : {"auto", "iter", "private_tuning"}, default "auto"
