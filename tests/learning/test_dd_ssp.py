@@ -8,7 +8,7 @@ from sklearn.metrics import roc_auc_score
 from marginalia.data import Attribute, Domain, Table
 from marginalia.data.encoding import Encoder, ztz
 from marginalia.errors import InputError
-from marginalia.learning import DDSSPClassifier, DDSSPRegressor, OLSRegressor
+from marginalia.learning import DDSSPClassifier, DDSSPRegressor, OLSRegressor, dd_ssp
 from marginalia.learning.dd_ssp import _marginal_noise_norm
 from marginalia.learning.solvers import nearest_semidefinite
 from marginalia.privacy.calibration import gaussian_sigma
@@ -217,19 +217,25 @@ def assert_golden(data, task, epsilons):
         assert np.mean(scores) == pytest.approx(GAUSSIAN[task][epsilon], abs=5.1e-5)
 
 
+@pytest.fixture
+def reference_ridge(monkeypatch):
+    """The reference's multiple of the noise's norm, which was picked on these test rows; ours is 1."""
+    monkeypatch.setattr(dd_ssp, "RIDGE", 0.3)
+
+
 @pytest.mark.parametrize("task", GAUSSIAN, ids=lambda task: f"{task[0]}-{task[1]}")
-def test_golden_raw_noisy_tables(released, task):
+def test_golden_raw_noisy_tables(released, reference_ridge, task):
     """Means over the 20 noise seeds of the reference, to its printed digits."""
     assert_golden(released(task[0]), task, (0.1, 1))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", GAUSSIAN, ids=lambda task: f"{task[0]}-{task[1]}")
-def test_golden_raw_noisy_tables_at_every_epsilon(released, task):
+def test_golden_raw_noisy_tables_at_every_epsilon(released, reference_ridge, task):
     assert_golden(released(task[0]), task, (0.05, 0.2, 0.5, 2))
 
 
-def test_golden_with_our_own_noise(released):
+def test_golden_with_our_own_noise(released, reference_ridge):
     """Ten releases by the synthesizer: within 4 standard errors of the reference's mean, 0.0296 with its own 0.0007."""
     data = released("adult")
     scores = []
@@ -249,7 +255,7 @@ def test_clipping_and_ridge_of_raw_noisy_tables(table):
     encoder = Encoder(table.domain, "pay")
     Z = nearest_semidefinite(ztz(NoisyTables(sigma=20.0, seed=5).fit(table).marginal, encoder.matrices))
     p = encoder.n_features
-    ridge = 0.3 * _marginal_noise_norm(table.domain, "pay", encoder.one_hot) * 20.0
+    ridge = _marginal_noise_norm(table.domain, "pay", encoder.one_hot) * 20.0
     assert np.allclose(model.coef_, np.linalg.solve(Z[:p, :p] + ridge * np.eye(p), Z[:p, p]), rtol=1e-9)
 
 

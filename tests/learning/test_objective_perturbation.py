@@ -40,8 +40,8 @@ def test_constants():
     halved = ObjectivePerturbationClassifier(relation="replace_one", **common).fit(X, y).ledger_.events
     for events, sigma, regulariser in (
         (published, 37.724, 7.0),
-        (tight, bound / gdp_mu(0.999, 0.999e-5), 35.0 / 0.999),
-        (halved, bound / gdp_mu(*halved_budget(0.999, 0.999e-5)), 70.0 / 0.999),
+        (tight, bound / gdp_mu(0.999, 0.999e-5), 14.0 / 0.999),
+        (halved, bound / gdp_mu(*halved_budget(0.999, 0.999e-5)), 28.0 / 0.999),
     ):
         event, output = events
         assert isinstance(event, ObjectivePerturbationEvent)

@@ -84,6 +84,7 @@ def test_the_figure_shows_two_budgets_of_each_metric(table):
     axes = figure(table).axes
     assert len(axes) == 2 * 3
     titles = [ax.get_title(loc="left") for ax in axes]
-    assert titles[0] == "default, ε = 0.1: test MSE"
-    assert titles[-1] == "default, ε = 1: marginal error"
+    assert (titles[0], titles[-1]) == ("default, ε = 0.1", "default, ε = 1")
+    assert axes[0].get_ylabel() == "share kept of the gain in test MSE"
+    assert axes[2].get_ylabel() == "1 − marginal error"
     assert "CPU seconds" in caption(table)

@@ -8,7 +8,7 @@ import numpy as np
 
 from marginalia.errors import InputError
 from marginalia.papers.card import Axes, Comparison, Figure, Frame
-from marginalia.papers.cross_paper.ranking import PURE_EPSILON, marker, named_aggregate
+from marginalia.papers.cross_paper.ranking import EXPERIMENT_TITLES, PURE_EPSILON, marker, named_aggregate
 from marginalia.papers.form import in_style
 from marginalia.reporting.panels import rows_where
 from marginalia.reporting.style import DOUBLE_COLUMN, method_rank
@@ -144,7 +144,8 @@ def figure(table: Frame) -> Figure:
                 axes.remove()
                 continue
             _draw(axes, here, metric, limits)
-            axes.set_title(f"{experiment}, ε = {level:g}: {METRIC_NAMES[metric]}", loc="left", fontsize=7)
+            where = EXPERIMENT_TITLES.get(experiment, experiment)
+            axes.set_title(f"{where}, ε = {level:g}", loc="left", fontsize=7)
             axes.set_xlabel("CPU seconds" if (experiment, level) == rows[-1] else "")
     drawn.legend(handles=handles, loc="lower center", ncols=4, frameon=False, handlelength=1.2, columnspacing=1.4,
                  labelspacing=0.32, borderaxespad=0.2)  # fmt: skip
@@ -158,6 +159,7 @@ def figure(table: Frame) -> Figure:
 def _draw(axes: Axes, rows: Frame, metric: str, limits: tuple[float, float]) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+    from marginalia.reporting.figures import METRIC_NAMES
     from marginalia.reporting.tables import rows_of
 
     edge = _LOWEST if metric != "marginal_error" else 0.0
@@ -175,9 +177,11 @@ def _draw(axes: Axes, rows: Frame, metric: str, limits: tuple[float, float]) -> 
     axes.xaxis.set_minor_formatter(NullFormatter())
     if metric != "marginal_error":
         axes.axhline(1, color="#000000", lw=0.7)
-        axes.axhline(0, color="#767676", lw=0.7, ls=(0, (1, 1.6)))
-        axes.set_ylim(bottom=max(edge, min(-0.05, float(rows["lowest"].min()) - 0.05)))
-    label = "1 − marginal error" if metric == "marginal_error" else "share of the non-private gain"
+        bottom = max(edge, float(rows["lowest"].min()) - 0.05)
+        if bottom <= 0:  # else the level of guessing lies below the panel
+            axes.axhline(0, color="#767676", lw=0.7, ls=(0, (1, 1.6)))
+        axes.set_ylim(bottom=bottom)
+    label = "1 − marginal error" if metric == "marginal_error" else f"share kept of the gain in {METRIC_NAMES[metric]}"
     axes.set_ylabel(label, labelpad=1.5)
 
 
@@ -185,7 +189,8 @@ def caption(table: Frame) -> str:
     """Return the caption: what the axes are, what the marks mean."""
     parts = [
         "Utility against CPU seconds of a whole release, the fit of its source included (geometric mean over data "
-        "sets). Utility is 0 for the trivial predictor (dotted) and 1 for the best non-private learner (line); of "
+        "sets). Utility is 0 for the trivial predictor (dotted, where in sight) and 1 for the best non-private learner "
+        "(line); of "
         "synthetic data 1 minus the marginal error. Thin lines span the data sets; values below "
         f"{_LOWEST:g} stand at the edge. Dashed: no arm is both quicker and more useful.",
     ]

@@ -34,6 +34,7 @@ _COLUMNS = (
 )  # fmt: skip
 _TESTS = ("friedman_p", "critical_difference", "like_best", "wilcoxon_p")
 _PAIR = ["experiment", "metric", "first", "second", "blocks", "first_better", "second_better", "p", "p_holm"]
+EXPERIMENT_TITLES = {"full": "Whole tables", "smooth": "Smooth columns", "boolean": "Boolean columns"}
 _ROW, _HEAD, _FOOT, _LETTER = 0.135, 0.34, 0.55, 0.0508  # inches
 _BAND = "#e8eef4"
 
@@ -234,7 +235,8 @@ def figure(table: Frame) -> Figure:
     for row, experiment in zip(grid, experiments, strict=True):
         for axes, metric in zip(row, metrics, strict=True):
             if (experiment, metric) in panels:
-                _draw(axes, panels[experiment, metric], f"{experiment}: {METRIC_NAMES[metric]}")
+                title = f"{EXPERIMENT_TITLES.get(experiment, experiment)}: {METRIC_NAMES[metric]}"
+                _draw(axes, panels[experiment, metric], title)
             else:
                 axes.remove()
     band = Patch(color=_BAND, label="within the critical difference of the best")
@@ -277,11 +279,12 @@ def caption(table: Frame) -> str:
     from marginalia.reporting.tables import rows_of
 
     tested = table[table["friedman_p"].notna()].drop_duplicates(["experiment", "metric"])
-    p = "; ".join(f"{r.experiment}, {METRIC_NAMES[r.metric]}: p = {r.friedman_p:.2g}" for r in rows_of(tested))
+    where = {r: EXPERIMENT_TITLES.get(r, r).lower() for r in table["experiment"].unique()}
+    p = "; ".join(f"{where[r.experiment]}, {METRIC_NAMES[r.metric]}: p = {r.friedman_p:.2g}" for r in rows_of(tested))
     parts = [
         "Mean rank of each certified private arm over data sets and ε (1 = best); bars span the ranks at single ε.",
         "Shaded: not distinguishable from the best by Nemenyi's critical difference at the 5 % level, a data set "
-        "counting once.",
+        "counting once; with so few data sets that is no sign of being alike.",
     ]
     if p:
         parts.append(f"Friedman test: {p}.")
@@ -291,7 +294,7 @@ def caption(table: Frame) -> str:
         parts.append("* purely ε-DP: makes no use of δ.")
     unranked = table[table["mean_rank"].isna()]
     if len(unranked):
-        names = ", ".join(f"{r.name} ({r.experiment}, {METRIC_NAMES[r.metric]})" for r in rows_of(unranked))
+        names = ", ".join(f"{r.name} ({where[r.experiment]}, {METRIC_NAMES[r.metric]})" for r in rows_of(unranked))
         parts.append(f"Not ranked for want of values: {names}.")
     return " ".join(parts)
 
