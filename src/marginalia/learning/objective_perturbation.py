@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 from marginalia.errors import PrivacyError
 from marginalia.learning.base import LinearClassifier
@@ -17,7 +18,6 @@ from marginalia.privacy.objective import split_for_output
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 
-REGULARISER = 1.0  # of "tight", in B^2/epsilon: the least for which the certificate does not depend on it
 TOLERANCE = 1e-11  # gradient norm of the computed minimiser, over B + sigma
 
 
@@ -53,6 +53,10 @@ class ObjectivePerturbationClassifier(PrivateLearner, LinearClassifier):
     array(['yes'], dtype='<U3')
     """
 
+    RIDGE: ClassVar[float] = (
+        1.0  # of "tight", in B^2/epsilon: the least for which the certificate does not depend on it
+    )
+
     def _release(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
         p, B = rows.n_features, rows.feature_bound
         (epsilon, delta), output = split_for_output(self.epsilon, self.delta)
@@ -61,7 +65,7 @@ class ObjectivePerturbationClassifier(PrivateLearner, LinearClassifier):
         if ledger.relation is Relation.REPLACE_ONE:
             epsilon, delta = halved_budget(epsilon, delta)
         if self.calibration == "tight":
-            sigma, regulariser = B / gdp_mu(epsilon, delta), REGULARISER * B**2 / epsilon
+            sigma, regulariser = B / gdp_mu(epsilon, delta), self.RIDGE * B**2 / epsilon
         else:
             sigma = B * math.sqrt(8 * math.log(2 / delta) + 4 * epsilon) / epsilon
             regulariser = B**2 / (2 * epsilon)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
@@ -50,6 +51,8 @@ def _unit_noise(p: int, seed: int) -> Array:
 
 
 class _SSP(PrivateLearner):
+    RIDGE: ClassVar[float] = 1.0  # of "tight", in the typical spectral norm of the noise
+
     def _release(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
         release = self._release_tight if self.calibration == "tight" else self._release_published
         return release(rows, ledger, randomness)
@@ -75,7 +78,7 @@ class _SSP(PrivateLearner):
             label="X'X, X'y",
         )
         noisy = mirrored(noisy)
-        return least_squares(noisy[:p, :p], noisy[:p, p], ridge=_noise_norm(p) * sigma)
+        return least_squares(noisy[:p, :p], noisy[:p, p], ridge=self.RIDGE * _noise_norm(p) * sigma)
 
     def _release_published(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
         B, Y = rows.feature_bound, rows.target_bound

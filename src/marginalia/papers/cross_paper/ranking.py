@@ -75,13 +75,17 @@ def named_aggregate(records: Frame, metric: str) -> Frame:
     return rows.assign(name=[names[key] for key in rows[list(ARM)].itertuples(index=False, name=None)])
 
 
-def contests(records: Frame) -> Iterator[Contest]:
-    """Cut records into contests: each experiment by each metric, private and certified arms with all their trials."""
+def contests(records: Frame, *, partial: bool = False) -> Iterator[Contest]:
+    """Cut records into contests: each experiment by each metric, private and certified arms with all their trials.
+
+    With `partial` also arms whose certificate is for some rows only.
+    """
     from marginalia.reporting.tables import ARM, HIGHER_IS_BETTER, NON_PRIVATE, is_certified
 
     for metric in HEADLINES:
         for experiment, rows in named_aggregate(records, metric).groupby("experiment", sort=False):
-            rows = rows[(rows["calibration"] != NON_PRIVATE) & is_certified(rows) & (rows["k"] == rows["n_trials"])]
+            certified = is_certified(rows) | (partial & (rows["certified"] == "part"))
+            rows = rows[(rows["calibration"] != NON_PRIVATE) & certified & (rows["k"] == rows["n_trials"])]
             if rows.empty:
                 continue
             keys = rows[["name", *ARM]].drop_duplicates("name").itertuples(index=False, name=None)
