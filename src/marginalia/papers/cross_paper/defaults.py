@@ -59,9 +59,11 @@ def tables(rows: Frame, settings: Settings) -> Tables:
 
     Of errors the difference of logarithms. ``against_rule``: better or worse, where beyond two standard errors.
     """
+    import pandas as pd
+
     values = rows["value"].where(rows["metric"] == "auc", -np.log(rows["value"]))
     wide = rows.assign(value=values).pivot(index=[*_CELL, "trial"], columns="multiple", values="value")
-    gaps = wide.sub(wide[1.0], axis=0).drop(columns=1.0).stack().dropna().rename("difference")
+    gaps = pd.Series(wide.sub(wide[1.0], axis=0).drop(columns=1.0).stack()).dropna()
     summary = gaps.groupby(level=[*_CELL, "multiple"]).agg(["mean", "sem"]).reset_index()
     clear = summary["mean"].abs() > 2 * summary["sem"]
     word = np.where(summary["mean"] > 0, "better", "worse")
