@@ -150,7 +150,7 @@ def test_auto_takes_what_is_there_and_names_what_is_not(real, tmp_path, monkeypa
     monkeypatch.setattr(datasets, "answers", lambda url: "host not found: no network?")
     resolution = resolve_auto()
     assert resolution.names == ("adult", "acs_employment@dd_ssp")
-    assert set(resolution.missing) == {"compas", "acs_income_lin@dd_ssp"}
+    assert set(resolution.missing) == {"compas", "compas_smooth3", "compas_bool13", "acs_income_lin@dd_ssp"}
     assert "compas-scores-two-years.csv" in resolution.missing["compas"]
     assert not resolution.stand_ins
 
