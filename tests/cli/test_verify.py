@@ -224,8 +224,8 @@ def test_other_seeds_fall_within_the_spread(verify):
 
 def test_a_number_far_from_its_trials_is_different(verify):
     def change(folder):
-        for trial in range(3):
-            edit(folder, lambda rows, t=trial: (rows["method"] == "ssp") & (rows["trial"] == t), value=10.0 + trial / 100)
+        for t in range(3):
+            edit(folder, lambda rows, t=t: (rows["method"] == "ssp") & (rows["trial"] == t), value=10 + t / 100)
 
     code, out, _ = verify("--rerun", "sweep/diabetes/linear/ssp/tight/1/2", change=change)
     assert code == 1
