@@ -64,6 +64,8 @@ class AIM(AdaptiveSynthesizer):
     Attributes
     ----------
     model_ : GraphicalModel
+    previous_ : GraphicalModel
+        The model before the last round, of which Theorem 4 of the paper speaks (see `confidence_bound`).
     rounds_ : int
         Selected marginals.
     history_ : list of Round
@@ -128,14 +130,14 @@ class AIM(AdaptiveSynthesizer):
             + gumbel * math.log(len(last.candidates))
         )
         before = (slack + last.weight * spread + math.log(2 / alpha) * gumbel) / weight
-        moved = np.abs(self._previous.marginal(attributes) - self.model_.marginal(attributes)).sum()
+        moved = np.abs(self.previous_.marginal(attributes) - self.model_.marginal(attributes)).sum()
         return float(before + moved)
 
     def _release(self, table: Table, ledger: Ledger, randomness: Randomness) -> None:
         run = _GraphicalRun(self, table, ledger, randomness)
         run.run(verbose=self.verbose)
         self.workload_, self.history_ = run.workload, run.history
-        self.model_, self._previous = run.model, run.previous
+        self.model_, self.previous_ = run.model, run.previous
         self.rounds_ = len(self.history_)
         self.n_rows_ = table.n_rows if ledger.relation is Relation.REPLACE_ONE else int(self.model_.total)
 
@@ -143,7 +145,7 @@ class AIM(AdaptiveSynthesizer):
         history = [{**asdict(r), "candidates": [[list(q), w] for q, w in r.candidates.items()]} for r in self.history_]
         return {
             **{f"model_{k}": v for k, v in self.model_.state().items()},
-            **{f"previous_{k}": v for k, v in self._previous.state().items()},
+            **{f"previous_{k}": v for k, v in self.previous_.state().items()},
             "history": np.frombuffer(json.dumps(history).encode(), np.uint8),
         }
 
@@ -154,7 +156,7 @@ class AIM(AdaptiveSynthesizer):
 
         self.workload_ = Workload.parse(self.workload, self.domain_, max_cells=self.max_cells)
         self.model_ = model("model_")
-        self._previous = model("previous_")
+        self.previous_ = model("previous_")
         self.history_ = [
             Round(**{**r, "marginal": tuple(r["marginal"]), "candidates": {tuple(q): w for q, w in r["candidates"]}})
             for r in json.loads(state["history"].tobytes())

@@ -9,9 +9,11 @@ from sklearn.linear_model import LogisticRegression
 
 from marginalia.data import Domain, Table
 from marginalia.data.datasets import load
+from marginalia.errors import InputError
 from marginalia.papers.excess_risk.data import Coded, fit_aim, fit_logistic, marginal_distances, scores, splits
-from marginalia.papers.excess_risk.table2_strict import coarsened
+from marginalia.papers.excess_risk.public_domain import LEFT_OUT, in_public_domain
 from marginalia.papers.excess_risk.th1_bounds import fit_in_ball, mean_loss
+from marginalia.papers.excess_risk.utility import cells_of
 from marginalia.papers.registry import card as card_of
 from marginalia.sweep.protocols import Prepared, Task, tasks_of
 
@@ -38,31 +40,37 @@ def rows(n=300, seed=0):
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("prepared") / "compas@dpml"
-    Prepared("compas@dpml", rows(), (Task("logistic", "y"),)).save(folder)
-    return {"compas@dpml": folder}
+    folder, own = tmp_path_factory.mktemp("prepared"), rows()
+    columns = np.column_stack([own.column("y"), own.column("b") // 2, own.column("a"), own.column("c")])
+    coded_here = Table(columns, Domain.from_sizes({"y": 2, "b": 4, "a": 4, "c": 3}, source="documented"))
+    for name, table in (("compas@dpml", own), ("compas", coded_here)):
+        Prepared(name, table, (Task("logistic", "y"),)).save(folder / name)
+    return {name: folder / name for name in ("compas@dpml", "compas")}
 
 
 def test_table_2_holds_the_cards_values():
     card = card_of("excess_risk_table2")
     assert (card.defaults["draws"], card.defaults["splits"], len(card.defaults["epsilons"])) == (10, 10, 8)
-    assert len(card.parts(card.defaults)) == 6 * 9
+    parts = card.parts(card.defaults)
+    assert len(parts) == 5 + 8  # Dutch, the heaviest, in a part for each epsilon; its real rows with the first one
+    assert sum(len(cells_of(part)[1]) for part in parts) == 6 * 9
 
 
 def test_table_2_runs_repeats_and_draws(prepared):
     card = card_of("excess_risk_table2")
     settings = {**card.defaults, **SMALL}
-    assert card.parts(settings) == ["compas@dpml,real", "compas@dpml,1"]
-    found = {part: card.run(part, settings, 0, prepared) for part in card.parts(settings)}
-    again = card.run("compas@dpml,1", settings, 0, prepared)
-    pd.testing.assert_frame_equal(again.drop(columns="seconds"), found["compas@dpml,1"].drop(columns="seconds"))
-    tables = card.tables(pd.concat(found.values()), settings)
+    (part,) = card.parts(settings)
+    assert part == "compas@dpml,real,1"
+    found, alone = (card.run(p, settings, 0, prepared) for p in (part, "compas@dpml,1"))
+    private = found[np.isfinite(found["epsilon"])].reset_index(drop=True)
+    pd.testing.assert_frame_equal(alone.drop(columns="seconds"), private.drop(columns="seconds"))
+    tables = card.tables(found, settings)
     table = tables["excess_risk_table2"].query("epsilon == '1' or epsilon == 'real'")
     assert len(table) == 6
     assert table["mean"].notna().all()
     assert not any("seconds" in t.columns for t in tables.values())
     assert card.figure(tables, settings).axes
-    spent = found["compas@dpml,1"].query("metric == 'epsilon_spent'")["value"]
+    spent = found.query("metric == 'epsilon_spent'")["value"]
     assert spent.to_numpy() == pytest.approx(1.0, rel=1e-6)
 
 
@@ -80,7 +88,9 @@ def test_strict_protocol_keeps_the_test_rows_from_the_generator(prepared, monkey
     assert [table.n_rows for table in seen] == [240, 240]
     for draw, table in enumerate(seen):
         ((train, _),) = next(splits("compas@dpml", draw, 1, 0, 300))
-        np.testing.assert_array_equal(table.codes, rows().take(train).codes)
+        expected = in_public_domain("compas@dpml", rows(), prepared).take(train)
+        np.testing.assert_array_equal(table.codes, expected.codes)
+        assert table.domain.source == "documented"
     table = card.tables(pd.concat(found, ignore_index=True), settings)["excess_risk_table2_strict"].set_index(
         ["metric", "epsilon"]
     )
@@ -89,11 +99,29 @@ def test_strict_protocol_keeps_the_test_rows_from_the_generator(prepared, monkey
     assert table.loc[("empirical_risk", "real"), "lost"] == 0
 
 
-def test_wide_columns_are_coarsened_in_public_bins():
-    table = Table([[0, 1], [199, 0], [100, 1]], Domain.from_sizes({"wide": 200, "y": 2}))
-    small = coarsened(table)
-    assert small.domain.sizes == (32, 2)
-    np.testing.assert_array_equal(small.codes, [[0, 1], [31, 0], [16, 1]])
+def test_a_public_domain_is_coded_here_or_leaves_the_ranks_out(prepared):
+    coded = in_public_domain("compas@dpml", rows(), prepared)
+    assert dict(zip(coded.domain.names, coded.domain.sizes, strict=True)) == {"a": 4, "b": 4, "c": 3, "y": 2}
+    np.testing.assert_array_equal(coded.column("b"), rows().column("b") // 2)
+    with pytest.raises(InputError, match="does not hold the rows"):
+        in_public_domain("compas@dpml", rows(seed=1), prepared)
+    law = Table([[113, 25, 1, 0], [0, 0, 0, 1]], Domain.from_sizes({"lsat": 114, "ugpa": 26, "sex": 2, "pass_bar": 2}))
+    listed = in_public_domain("law@dpml", law, {})
+    assert dict(zip(listed.domain.names, listed.domain.sizes, strict=True)) == {"ugpa": 41, "sex": 2, "pass_bar": 2}
+    np.testing.assert_array_equal(listed.column("ugpa"), [40, 15])  # 4.0 and 1.5 in tenths
+
+
+def test_the_rows_coded_here_are_those_of_the_papers_files(mirror, tmp_path):
+    for name in ("compas@dpml", "compas"):
+        data = load(name)
+        Prepared(name, data.table, tasks_of(data.entry)).save(tmp_path / name)
+    table = Prepared.load(tmp_path / "compas@dpml").table
+    coded = in_public_domain("compas@dpml", table, {"compas": tmp_path / "compas"})
+    assert coded.domain.names == table.domain.names
+    for name in ("race", "age", "priors_count"):  # our bins never split one of their codes
+        pairs = np.unique(np.column_stack([coded.column(name), table.column(name)]), axis=0)
+        assert len(pairs) == len(np.unique(table.column(name)))
+    assert set(LEFT_OUT["churn@dpml"]) < set(load("churn@dpml").table.domain.names)
 
 
 def test_real_and_synthetic_models_meet_on_the_same_test_rows():
@@ -154,8 +182,8 @@ def test_a_card_runs_repeats_and_draws(name, prepared):
 def test_budgets_under_the_relation_of_the_proofs():
     # F2: epsilon = 1 is at most 1.506 (adult) and 1.535 (heart), its measurements alone 1.297 and 1.268.
     card = card_of("excess_risk_errata")
-    rows = card.run("accounting", {**card.defaults, "epsilons": (1.0,)}, 0, {})
-    tables = card.tables(pd.concat([rows, card.run("theory", card.defaults, 0, {})]), card.defaults)
+    rows = card.run("formulas", {**card.defaults, "epsilons": (1.0,)}, 0, {})
+    tables = card.tables(rows, card.defaults)
     relation = tables["excess_risk_errata_relation"].set_index("dataset")
     for name, whole, measured in (("adult", 1.506, 1.297), ("heart", 1.535, 1.268)):
         assert relation.loc[name, "replace_one"] == pytest.approx(whole, abs=5e-4)
@@ -171,7 +199,7 @@ def test_data_sets_of_table_1(mirror, tmp_path):
     for name in ("compas@dpml", "churn@dpml"):
         data = load(name)
         Prepared(name, data.table, tasks_of(data.entry)).save(tmp_path / name)
-        found[name] = card.run(name, card.defaults, 0, {name: tmp_path / name}).iloc[0]
+        found[name] = card.run("sets", {**card.defaults, "sets": [name]}, 0, {name: tmp_path / name}).iloc[0]
     assert (found["compas@dpml"]["workload"], found["compas@dpml"]["candidates"]) == (126, 255)
     assert (found["churn@dpml"]["workload"], found["churn@dpml"]["training_rows"]) == (1729, 3859)
     assert all(row["codes_are_ranks"] for row in found.values())

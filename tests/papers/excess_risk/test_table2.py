@@ -87,14 +87,6 @@ def test_excess_is_paired_by_split(tables):
     assert excess["reported_excess"] == pytest.approx(0.484 - 0.452, rel=1e-5)
 
 
-def test_claims_are_counted(tables):
-    claims = tables["excess_risk_table2_claims"].set_index("claim")
-    falls = claims.loc["AIM's marginal error falls with epsilon (Figure 2)"]
-    assert (falls["held"], falls["tested"]) == (14, 14)
-    bound = claims.loc["the average workload error bounds the error of every 4-way marginal"]
-    assert (bound["held"], bound["verdict"]) == (0, "not held")
-
-
 def test_a_run_that_is_not_finished_leaves_its_other_cells_open():
     part = rows()
     tables = table2(part[np.isinf(part["epsilon"]) | (part["epsilon"] == 0.5)], {})

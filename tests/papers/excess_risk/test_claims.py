@@ -1,0 +1,103 @@
+"""The claims of the excess-risk paper: each is listed once, tested by one function, and judged in its cells."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from marginalia.papers.excess_risk.claims import TESTS, verdicts
+from marginalia.papers.registry import comparison
+from marginalia.papers.reported import reported
+from marginalia.reporting.verdicts import COLUMNS
+
+
+def compared():
+    """Table 2 with the published values as ours."""
+    table = reported("excess_risk_table2").rename(columns={"value": "reported"})
+    return table.assign(mean=table["reported"], stderr=0.001, z=0.0)
+
+
+def pairs(difference, stderr=0.001):
+    line = {"aim": "all_rows", "inputs": "one_hot", "variant": "tight", "method": "dp_sgd", "difference": difference}
+    return pd.DataFrame(
+        {**line, "dataset": name, "better": difference > 2 * stderr, "worse": difference < -2 * stderr,
+         "as_well": difference - 1.833 * stderr > -0.01}
+        for name in ("adult", "law")
+    )  # fmt: skip
+
+
+def judged(**tables):
+    table = verdicts(None, {f"excess_risk_{name}": value for name, value in tables.items()})
+    return table.set_index("id")
+
+
+def test_every_claim_has_a_place_and_a_test():
+    listed = reported("excess_risk_claims")
+    assert set(listed["id"]) == set(TESTS)
+    assert listed.notna().all(axis=None)
+    table = comparison("excess_risk_verdicts").table(None, {})
+    assert tuple(table.columns) == COLUMNS
+    assert set(table["verdict"]) == {"not tested"}
+
+
+def test_claims_on_the_papers_own_table():
+    table = verdicts(None, {"comparison_excess_risk_table2": compared()}).set_index("id")
+    assert (table.loc["heart_lowest", "held"], table.loc["heart_lowest", "tested"]) == (1, 8)
+    assert table.loc["heart_lowest", "note"] == "the paper's own table: 1 of 8"
+    assert (table.loc["figure3_accuracy", "held"], table.loc["figure3_accuracy", "tested"]) == (42, 42)
+    assert "40 of 42" in table.loc["figure3_accuracy", "note"]
+    assert table.loc["table2_values", "verdict"] == "held"
+    assert table.loc["thm31", "verdict"] == "not tested"
+
+
+def test_a_step_the_wrong_way_counts_beyond_two_standard_errors():
+    table = compared()
+    last = (table["dataset"] == "adult") & (table["metric"] == "accuracy") & (table["epsilon"] == "2")
+    table.loc[last, "mean"] -= 0.01
+    line = verdicts(None, {"comparison_excess_risk_table2": table}).set_index("id").loc["figure3_accuracy"]
+    assert (line["held"], line["verdict"]) == (41, "held in most cells")
+
+
+def test_limits_are_judged_on_the_sets_that_were_run():
+    names = ["adult", "churn", "heart"]
+    excess = pd.DataFrame({
+        "dataset": names, "epsilon": "2", "accuracy_drop": [0.009, 0.0101, 0.03], "accuracy_drop_stderr": 0.001,
+        "excess_risk": [0.004, 0.0199, 0.065], "excess_risk_stderr": 0.001,
+        "reported_drop": [0.001, 0.009, 0.022], "reported_excess": [0.004, 0.021, 0.032],
+    })  # fmt: skip
+    table = judged(table2_excess=excess)
+    drop = table.loc["drop_below_1"]
+    assert (drop["held"], drop["tested"], drop["sets"]) == (1, 2, "adult;churn")
+    assert "by two standard errors: 0 of 2; the paper's own table: 2 of 2" in drop["note"]
+    assert table.loc["drop_at_most_22", "held"] == 2
+    assert "the paper's own table: 3 of 3" in table.loc["drop_at_most_22", "note"]
+    assert (table.loc["risk_below_02", "held"], table.loc["heart_excess", "held"]) == (2, 0)
+    assert "the paper's own table: 1 of 2" in table.loc["risk_below_02", "note"]
+
+
+@pytest.mark.parametrize(
+    ("difference", "held", "note"),
+    [(-0.005, 2, "worse: 2 of 2 (Adult, Law)"), (-0.03, 0, "worse: 2 of 2"), (0.03, 2, "better: 2 of 2")],
+)
+def test_as_well_is_a_margin_not_a_test_that_finds_nothing(difference, held, note):
+    line = judged(f4_pairs=pairs(difference)).loc["figure4_equal_terms_dp_sgd"]
+    assert (line["held"], line["tested"]) == (held, 2)
+    assert note in line["note"]
+    noisy = judged(f4_pairs=pairs(0.0, stderr=0.05)).loc["figure4_equal_terms_dp_sgd"]
+    assert noisy["held"] == 0  # no difference found, and none excluded
+
+
+def test_comparable_is_equivalence_at_the_margin():
+    rows = {"dataset": "adult", "target": ["x", "y"], "real": 0.8, "majority": [0.5, 0.8], "n": 10}
+    table = pd.DataFrame({**rows, "difference": [0.0, -0.008], "difference_stderr": [0.001, 0.002]})
+    line = judged(f5=table).loc["figure5"]
+    assert (line["held"], line["tested"], line["verdict"]) == (1, 2, "held in some cells")
+    assert "in 1 of 2 real rows gain nothing" in line["note"]
+
+
+def test_coverage_counts_fits():
+    fits = pd.DataFrame({"dataset": ["adult", "adult", "law"], "distance": 0.1})
+    for form in ("printed", "noisy", "weighted"):
+        fits[f"{form}_all"], fits[f"{form}_bound"], fits[f"{form}_vacuous"] = [1.0, 1.0, 0.0], 0.5, np.nan
+    line = judged(c3_fits=fits.fillna(0.25)).loc["theorem_c3_weighted"]
+    assert (line["held"], line["tested"], line["sets"]) == (2, 3, "adult;law")
+    assert line["note"] == "5.0 times the true distance (medians); 25 % of the bounds are 2 or more and say nothing"
