@@ -104,6 +104,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
                 yscale="log",
                 title={"published": "noise of Lemma 3.3", "tight": "noise calibrated exactly"}[str(calibration)],
                 ylabel="largest L1 distance, records",
+                xlabel="columns, d, rows",
             )
             ax.grid(axis="x", visible=False)
     return figure

@@ -62,7 +62,7 @@ def tables(rows: Frame, settings: Settings) -> Tables:
         n=("value", "size"),
     ).reset_index()  # fmt: skip
     table["epsilon"] = table["epsilon"].map(spelled)
-    printed = reported("excess_risk_table2").rename(columns={"value": "reported"})
+    printed = reported("excess_risk_table2").rename(columns={"value": "reported"})[[*KEYS, "reported"]]
     return {STRICT.id: rounded(table.merge(printed, on=KEYS, how="left")), ROWS: bound}
 
 
