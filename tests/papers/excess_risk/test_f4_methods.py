@@ -150,6 +150,13 @@ def test_the_figure_has_six_bars_of_the_paper_and_three_of_ours(rows):
     assert axes.get_ylim()[0] == 0
 
 
+def test_a_run_without_one_of_aims_fits_shows_the_others(rows):
+    part = rows[~rows["variant"].isin(["held_out", "all_rows"])]
+    tables = CARD.tables(part, SETTINGS)
+    assert set(tables["excess_risk_f4_pairs"]["aim"]) == {"as_published"}
+    assert len(CARD.figure(tables, SETTINGS).axes[0].patches) == 8
+
+
 def test_an_unknown_set_is_one_line(data):
     with pytest.raises(InputError, match="did you mean") as caught:
         CARD.run("hart@dpml,without_aim", SETTINGS, 0, data)

@@ -175,8 +175,11 @@ def pairs(rows: Frame) -> Frame:
         others = cells[cells["method"].isin(["dp_sgd", "pate"]) & (cells["variant"] == theirs[0])]
         for (method, k), other in others[others["inputs"] == theirs[1]].groupby(["method", "n_teachers"]):
             gap = (aim[["accuracy", "roc_auc"]] - other.set_index("trial")[["accuracy", "roc_auc"]]).dropna()
-            mean, stderr, n = float(np.mean(gap["accuracy"])), float(gap["accuracy"].to_numpy().std(ddof=1)), len(gap)
-            stderr /= math.sqrt(n)
+            n = len(gap)
+            if n < 2:  # a part of the run is missing
+                continue
+            mean = float(np.mean(gap["accuracy"]))
+            stderr = float(np.std(gap["accuracy"], ddof=1)) / math.sqrt(n)
             lines.append({
                 "dataset": name, "aim": own[0], "inputs": own[1], "method": method, "variant": theirs[0],
                 "n_teachers": k, "difference": mean, "stderr": stderr, "auc_difference": gap["roc_auc"].mean(),
@@ -214,7 +217,10 @@ def figure(tables: Tables, settings: Settings) -> Figure:
         for i, (ax, name) in enumerate(zip(axes, shown, strict=True)):
             group = rows_where(table, dataset=name)
             for place, (method, variant, inputs, which, label, style) in enumerate(BARS):
-                row = rows_where(group, method=method, variant=variant, inputs=inputs).iloc[which]
+                found = rows_where(group, method=method, variant=variant, inputs=inputs)
+                if which >= len(found):
+                    continue  # a part of the run is missing
+                row = found.iloc[which]
                 at, height = place + 0.6 * (place >= 6), row["mean"]
                 ax.bar(at, height, 0.8, yerr=np.nan_to_num(row["stderr"]), label=label, linewidth=0.7,
                        error_kw={"elinewidth": 0.7, "capsize": 1.2}, **style)  # fmt: skip
