@@ -65,7 +65,7 @@ class AIM(AdaptiveSynthesizer):
     ----------
     model_ : GraphicalModel
     previous_ : GraphicalModel
-        The model before the last round, of which Theorem 4 of the paper speaks (see `confidence_bound`).
+        The model before the last round, whose errors the selection bounds (see `confidence_bound`).
     rounds_ : int
         Selected marginals.
     history_ : list of Round
@@ -108,7 +108,9 @@ class AIM(AdaptiveSynthesizer):
         """Bound the L1 distance (in records) between the true marginal and the model's, from the release alone.
 
         `attributes` are a subset of a workload marginal; `confidence` is the probability of the bound, over the
-        mechanism's randomness.
+        mechanism's randomness. The last selection bounds the scores of all candidates at once, the noisy marginal
+        that it chose bounds the largest (McKenna et al. 2022; Zhou et al., Theorem C.3, whose λ₁ term lacks the weight
+        of that marginal), and the model's last move is added.
 
         Raises
         ------

@@ -114,7 +114,7 @@ def figure(table: Frame) -> Figure:
             for j, (column, label) in enumerate(curves.items()):
                 ax.plot(rows["epsilon"], rows[column], label=label, **look(j))
             ax.axhline(2, color="black", lw=0.8, ls=(0, (4, 2)), label="largest distance there is")
-            ax.set(title=LABELS[name], yscale="log")
+            ax.set(title=LABELS[name], yscale="log", ylim=(0.01, 5))
             if i % 3 == 0:
                 ax.set_ylabel("L1 distance / n")
             if i >= len(shown) - 3:
