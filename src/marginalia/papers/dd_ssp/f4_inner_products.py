@@ -8,7 +8,7 @@ import numpy as np
 
 from marginalia.data.encoding import Encoder
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
-from marginalia.papers.dd_ssp.data import CLASSIFIED, NAMES, classification, training_rows
+from marginalia.papers.dd_ssp.data import CLASSIFIED, MOST, NAMES, classification, training_rows
 from marginalia.papers.rows import as_frame
 from marginalia.reporting.panels import DASHED, DOTTED, drawing, rows_where
 from marginalia.sweep.methods import BUILT_IN
@@ -66,7 +66,7 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     summary = groups.agg(
         outside=("outside", "mean"), smallest=("smallest", "min"), largest=("largest", "max"), trials=("trial", "size")
     ).reset_index()
-    summary["most_inside"] = summary["outside"] < 0.5
+    summary["most_inside"] = summary["outside"] <= 1 - MOST
     edges = {f"from_{edge}": edge for edge in EDGES[:-1]}
     shares = groups[list(edges)].mean().rename(columns=edges).reset_index()
     histogram = shares.melt(["dataset", "method"], var_name="left_edge", value_name="share").astype({"left_edge": int})
