@@ -10,6 +10,7 @@ from matplotlib.colors import to_hex
 
 from marginalia.errors import InputError
 from marginalia.reporting import captions, figures, tables
+from marginalia.reporting.arms import panels_of, plain_titles
 from marginalia.reporting.page import certificate_table
 from marginalia.reporting.sheets import Sheets
 from marginalia.sweep.version import modules_behind
@@ -33,7 +34,7 @@ def notes(axes):
 def test_a_panel_for_each_data_set_and_target(mse):
     figure = figures.metric_vs_epsilon(mse, "mse")
     titles = [axes.get_title(loc="left") for axes in figure.axes]
-    assert titles == ["(a) acs_income_lin@dd_ssp · PINCP", "(b) adult · education-num"]
+    assert titles == ["(a) ACS Income (regression)", "(b) Adult"]
     assert figure.get_figwidth() == 7.0
     assert figures.metric_vs_epsilon(mse, "mse", width="single").get_figwidth() == 3.4
 
@@ -57,12 +58,37 @@ def test_an_error_far_beyond_the_trivial_stands_on_the_upper_edge(mse):
     far.loc[place, "mean"] = 50 * trivial
     income, adult = figures.metric_vs_epsilon(far, "mse").axes
     assert adult.get_ylim()[1] == pytest.approx(2 * trivial)
-    colour = next(line.get_color() for line in adult.lines if 50 * trivial in list(line.get_ydata()))
     marks = [line for line in adult.lines if list(line.get_ydata()) == [1.0] and list(line.get_xdata()) == [0.5]]
-    assert [line.get_color() for line in marks] == [colour]
+    assert [to_hex(line.get_color()) for line in marks] == ["#d55e00"]
+    (ssp,) = (line for line in lines(adult, "#D55E00", "s") if len(line.get_xdata()) == 5)
+    assert np.isnan(ssp.get_ydata()).tolist() == [False, False, True, False, False]
+    band = next(c for c in adult.collections if to_hex(c.get_facecolor()[0]) == "#d55e00")
+    assert max(path.vertices[:, 1].max() for path in band.get_paths()) < 2 * trivial
     assert income.get_ylim() == figures.metric_vs_epsilon(mse, "mse").axes[0].get_ylim()
     assert "upper edge" in captions.caption(far, "mse")
     assert "upper edge" not in captions.caption(mse, "mse")
+
+
+def test_axes_of_auc_show_the_curves_and_not_the_trivial_predictor_far_below(records):
+    auc = tables.aggregate(records, "auc")
+    for axes, (_, rows) in zip(figures.metric_vs_epsilon(auc, "auc").axes, auc.groupby("dataset"), strict=True):
+        means = rows.loc[rows["method"] != "trivial", "mean"]
+        low, high = axes.get_ylim()
+        assert low < means.min() < means.max() < high
+        assert means.max() - means.min() > 0.8 * (high - low)
+    assert "The trivial predictor (0.5) lies below the axes." in captions.caption(auc, "auc")
+    near = auc.assign(mean=auc["mean"].mask(auc["method"] == "trivial", auc["mean"].min()))
+    near.loc[(near["method"] == "ssp") & (near["epsilon"] == 0.05), "mean"] = 0.5
+    assert all(axes.get_ylim()[0] < 0.5 for axes in figures.metric_vs_epsilon(near, "auc").axes)
+    assert "below the axes" not in captions.caption(near, "auc")
+
+
+def test_panels_that_share_a_title_say_more(mse):
+    twice = mse[mse["dataset"] == "adult"]
+    panels = panels_of(pd.concat([twice, twice.assign(target="age")]))
+    assert plain_titles(panels) == ["Adult · age", "Adult · education-num"]
+    panels = panels_of(pd.concat([twice, twice.assign(dataset="adult@dd_ssp")]))
+    assert plain_titles(panels) == ["adult · education-num", "adult@dd_ssp · education-num"]
 
 
 def test_lines_show_the_means_and_the_calibration(mse):

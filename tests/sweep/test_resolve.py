@@ -76,3 +76,13 @@ def test_figures_of_several_experiments_carry_their_names(offline):
     names = ready.figures()
     assert list(names) == ["one_mse", "one_certificates", "two_auc", "two_marginal_error", "two_certificates"]
     assert names["one_mse"] == ("one", "mse")
+
+
+def test_an_experiment_may_leave_its_figures_to_a_comparison(offline):
+    blocks = {
+        "one": {"datasets": ["diabetes"], "methods": ["ssp"], "figures": False},
+        "two": {"datasets": ["diabetes"]},
+    }
+    names = sweep.prepare({"experiments": blocks}, cards()).figures()
+    assert {experiment for experiment, _ in names.values()} == {"two"}
+    assert set(names) >= {"two_mse", "two_certificates"}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
+from marginalia.data import catalog
 from marginalia.errors import InputError
 from marginalia.reporting.style import RELATION_NAMES, ArmLook, arm_look, arm_name, method_rank
 from marginalia.reporting.tables import ARM, NON_PRIVATE, PANEL, in_order, lacks_certificate
@@ -64,6 +66,22 @@ def panels_of(aggregates: pd.DataFrame) -> list[Panel]:
         title = " · ".join(of[c] for c in ("dataset", "target", *several) if of[c])
         panels.append(Panel(tuple(of.values()), title, rows))
     return panels
+
+
+def plain_titles(panels: Sequence[Panel]) -> list[str]:
+    """Return what a reader calls each panel's data set; with the target, or the id, where that is not enough.
+
+    >>> row = {"dataset": "adult", "target": "income>50K"} | dict.fromkeys(("experiment", "protocol", "task"), "")
+    >>> plain_titles([Panel(tuple(row[c] for c in PANEL), "adult · income>50K", pd.DataFrame())])
+    ['Adult']
+    """
+    keys = [dict(zip(PANEL, panel.key, strict=True)) for panel in panels]
+    titles = [catalog.title(key["dataset"]) for key in keys]
+    longer = [f"{title} · {key['target']}" if key["target"] else title for title, key in zip(titles, keys, strict=True)]
+    for choice in (titles, longer):
+        if len(set(choice)) == len(choice):
+            return choice
+    return [panel.title for panel in panels]
 
 
 def arms_of(panel: pd.DataFrame, *, context: pd.DataFrame | None = None) -> list[Line]:

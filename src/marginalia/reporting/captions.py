@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from marginalia.reporting.arms import is_tuned_on_test, panels_of
-from marginalia.reporting.figures import METRIC_TITLES, ceiling_of
+from marginalia.reporting.figures import METRIC_TITLES, ceiling_of, floor_of
 from marginalia.reporting.formats import span
 from marginalia.reporting.style import RELATION_NAMES
 from marginalia.reporting.tables import ARM, HIGHER_IS_BETTER, NON_PRIVATE
@@ -40,7 +40,13 @@ def caption(aggregates: pd.DataFrame, metric: str) -> str:
         )
     private = private[~np.array(tuned, dtype=bool)]
     if any(math.isfinite(ceiling_of(panel.rows)) for panel in panels_of(rows)):
-        parts.append("Axes end at twice the error of the trivial predictor; points beyond stand on the upper edge.")
+        parts.append(
+            "Axes end at twice the error of the trivial predictor; points beyond stand on the upper edge, apart from "
+            "their lines."
+        )
+    floors = {floor for panel in panels_of(rows) if (floor := floor_of(panel.rows)) is not None}
+    if floors:
+        parts.append(f"The trivial predictor ({span(sorted(floors))}) lies below the axes.")
     if (private["certified"] == "no").any():
         parts.append("Crossed points spend more privacy than requested and carry no certificate.")
     if (private["certified"] == "declared").any():

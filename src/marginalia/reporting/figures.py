@@ -17,7 +17,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 
 from marginalia.data.files import atomic_path
 from marginalia.errors import InputError
-from marginalia.reporting.arms import Line, Panel, arms_of, panels_of
+from marginalia.reporting.arms import Line, Panel, arms_of, panels_of, plain_titles
 from marginalia.reporting.style import DOUBLE_COLUMN, RC, SINGLE_COLUMN
 from marginalia.reporting.tables import ARM, HIGHER_IS_BETTER, lacks_certificate, rows_of
 
@@ -48,7 +48,7 @@ def metric_vs_epsilon(aggregates: pd.DataFrame, metric: str, *, width: Width = "
     Bands are ± 1 standard error over trials; non-private and trivial predictors are horizontal lines. An incomplete
     point carries its coverage (``3/5``), a point without any success stands on the axis as ``0/5``, a point whose
     certificate exceeds the requested epsilon is crossed. Errors end at twice that of the trivial predictor: a point
-    beyond stands on the upper edge.
+    beyond stands on the upper edge, apart from its line. Axes of AUC begin below the lowest mean.
 
     `aggregates` are those of one experiment and protocol. Two columns of a paper are 7 in with panels side by
     side (3.4 in for a single panel of few arms); one, and a phone, 3.4 in with panels below each other.
@@ -71,9 +71,10 @@ def metric_vs_epsilon(aggregates: pd.DataFrame, metric: str, *, width: Width = "
         grid = figure.subplots(n_rows, columns, squeeze=False)
         for axes in grid.flat[len(panels) :]:
             axes.remove()
+        titles = plain_titles(panels)
         for place, (axes, panel, lines) in enumerate(zip(grid.flat, panels, arms, strict=False)):
             letter = f"({chr(ord('a') + place)}) " if len(panels) > 1 else ""
-            _draw_panel(axes, panel, lines, title=letter + panel.title, inches=inches / columns)
+            _draw_panel(axes, panel, lines, title=letter + titles[place], inches=inches / columns)
             axes.set_ylabel(METRIC_NAMES.get(metric, metric) if place % columns == 0 else "")
             axes.set_xlabel("ε" if place + columns >= len(panels) else "")
         figure.legend(
@@ -105,8 +106,9 @@ def _draw_panel(axes: Any, panel: Panel, arms: Sequence[Line], *, title: str, in
         x, y = arm.rows["epsilon"].to_numpy(float), arm.rows["mean"].to_numpy(float)
         spread = arm.rows["stderr"].fillna(0.0).to_numpy(float)
         lower = np.maximum(y - spread, 0.2 * y) if log else y - spread
-        axes.fill_between(x, lower, y + spread, color=arm.look.colour, alpha=0.16, lw=0, zorder=2)
-        axes.plot(x, y, zorder=3 + place / 100, **_line(arm))
+        within = y <= ceiling  # a line to a point beyond, and its band, would fill the panel
+        axes.fill_between(x, lower, y + spread, where=within, color=arm.look.colour, alpha=0.16, lw=0, zorder=2)
+        axes.plot(x, np.where(within | np.isnan(y), y, np.nan), zorder=3 + place / 100, **_line(arm))
         if (beyond := x[y > ceiling]).size:
             edge = _line(arm) | {"ls": "", "clip_on": False}
             axes.plot(beyond, np.ones(len(beyond)), transform=axes.get_xaxis_transform(), zorder=5, **edge)
@@ -117,7 +119,9 @@ def _draw_panel(axes: Any, panel: Panel, arms: Sequence[Line], *, title: str, in
                 missing.append((arm, point.epsilon, point.n_trials))
             else:
                 _note(axes, f"{point.k}/{point.n_trials}", (point.epsilon, point.mean), arm.look.colour)
-    if math.isfinite(ceiling):
+    if floor_of(panel.rows) is not None:
+        axes.set_ylim(*_score_limits(panel.rows))
+    elif math.isfinite(ceiling):
         low = float(shown.min())
         axes.set_ylim(low * (low / ceiling) ** 0.05 if log else low - 0.05 * (ceiling - low), ceiling)
     stacked: dict[float, int] = {}
@@ -170,6 +174,24 @@ def ceiling_of(rows: pd.DataFrame) -> float:
         return math.inf
     limit = 2 * float(trivial.max())
     return limit if limit > 0 and (rows["mean"] > limit).any() else math.inf
+
+
+def floor_of(rows: pd.DataFrame) -> float | None:
+    """Return the trivial predictor's score where an axis that showed it would squeeze all curves into its top."""
+    means = rows[["method", "mean"]].dropna()
+    trivial = means.loc[means["method"] == "trivial", "mean"]
+    curves = means.loc[means["method"] != "trivial", "mean"]
+    if trivial.empty or curves.empty or not HIGHER_IS_BETTER[rows["metric"].iloc[0]]:
+        return None
+    low, high = curves.min(), curves.max()
+    return float(trivial.min()) if low - trivial.min() > 0.25 * (high - low) else None
+
+
+def _score_limits(rows: pd.DataFrame) -> tuple[float, float]:
+    """Return an axis of scores that ends a little outside the means of the curves."""
+    curves = rows.loc[rows["method"] != "trivial", "mean"].dropna()
+    margin = 0.08 * (curves.max() - curves.min()) or 0.01
+    return float(curves.min() - margin), float(curves.max() + margin)
 
 
 def _log_axis(axes: Any, means: pd.Series) -> None:

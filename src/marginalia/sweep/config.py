@@ -37,6 +37,10 @@ class Settings(Strict):
         tuple(MethodChoice(id=m) for m in DEFAULT),
         description="ids, or entries with more detail; empty: studies only",
     )
+    figures: bool = Field(
+        True,
+        description="draw each metric; false where a comparison draws the results beside those of other experiments",
+    )
     timeout_seconds: float | None = Field(
         None, gt=0, description="wall seconds after which one fit is given up; its rows say so"
     )

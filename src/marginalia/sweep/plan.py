@@ -64,7 +64,8 @@ class Job:
 
     def settings(self) -> dict[str, Any]:
         """Return all that the job's cells depend on, JSON-able: an edit of it reruns the job."""
-        return _jobs().dump_python(self, mode="json", exclude={"experiment": {"datasets", "methods", "epsilons"}})
+        elsewhere = {"datasets", "methods", "epsilons", "figures"}
+        return _jobs().dump_python(self, mode="json", exclude={"experiment": elsewhere})
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Job:

@@ -44,12 +44,12 @@ class Sweep:
     def figures(self) -> dict[str, tuple[str, str]]:
         """Return every figure's name with its experiment and table.
 
-        An experiment has a figure for each headline metric that some of its jobs measure, and one of its
+        An experiment that wants figures has one for each headline metric that some of its jobs measure, and one of its
         certificates; names carry the experiment where there are several.
         """
         shown: dict[str, tuple[str, str]] = {}
         blocks = self.config.blocks()
-        for block in blocks:
+        for block in (block for block in blocks if block.figures):
             jobs = [job for job in self.plan.jobs.values() if job.experiment.name == block.name]
             measured = {metric for job in jobs for metric in job.metrics(tasks_of(self.entries[job.dataset]))}
             tables = [metric for metric in HEADLINES if metric in measured]

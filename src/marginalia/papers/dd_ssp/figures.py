@@ -173,10 +173,10 @@ def caption3(table: Frame) -> str:
     return (
         "Figure 3 of the paper. Above: mean squared error of regression; below: AUC of classification, on the test "
         "rows; means over trials with bars of one standard error (of noise, on one split). Shaded: DP-SGD between its "
-        "108-point grid tuned at no cost and charged by advanced composition (stars), as in the paper; dashed with ticks: "
-        "charged by the privacy loss distribution. The winner of the grid is chosen on test rows: none of the three is "
-        "private. Advanced composition raises δ to 216 times that of one run. NIST Taxi stands in for the paper's Taxi, "
-        "which was not released; Fire, ACSIncome (classification) and ACSPublicCoverage cannot be reached here."
+        "108-point grid tuned at no cost and charged by advanced composition (stars), as in the paper; dashed with "
+        "ticks: charged by the privacy loss distribution. The winner of the grid is chosen on test rows: none of the "
+        "three is private. Advanced composition raises δ to 216 times that of one run. NIST Taxi stands in for the "
+        "paper's Taxi, which was not released; Fire, ACSIncome (classification) and ACSPublicCoverage cannot be reached here."
     )
 
 
