@@ -128,7 +128,7 @@ def _of_cards(tables: Mapping[str, Frame]) -> dict[str, Frame]:
     if (products := tables.get("dd_ssp_f4")) is not None:
         here = products[products["method"] == "objective_perturbation"]
         note = f"{int((here['outside'] < 0.5).sum())} of {len(here)} with more than half as the test"
-        found["c09"] = here.assign(held=here["outside"] <= 1 - MOST, note=note)
+        found["c09"] = here.assign(held=1 - here["outside"] >= MOST, note=note)
     if (sizes := tables.get("dd_ssp_t1")) is not None:
         largest = sizes["largest_norm_squared"] / sizes["norm_bound_squared"]
         found["c16"] = sizes.assign(held=largest.between(1 - TIGHT, 1 + 1e-9), note="")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables
+from marginalia.papers.form import rounded
 from marginalia.reporting.panels import DASHED, drawing, rows_where
 from marginalia.sweep.methods import BUILT_IN
 
@@ -35,7 +36,7 @@ def tables(rows: Frame, settings: Settings) -> Tables:
         {"b0": "first", "b1": "first", "b2": "first", "largest_error": "max"}
     )  # fmt: skip
     summary["factor_on_least_squares"] = [logistic_scale(float(radius)) for radius in summary.index]
-    return {"dd_ssp_f2": summary.reset_index(), "dd_ssp_f2_curves": rows.drop(columns=["b0", "b1", "b2"])}
+    return {"dd_ssp_f2": summary.reset_index(), "dd_ssp_f2_curves": rounded(rows.drop(columns=["b0", "b1", "b2"]))}
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
@@ -59,7 +60,7 @@ F2 = Card(
         "The log-likelihood ln(1/(1+exp(-s))) of one record and the parabola through it at three Chebyshev nodes, on "
         "[-6, 6] (the paper's Figure 2), with their difference, which is 0 at the three nodes."
     ),
-    defaults={"radii": [2.0, 4.0, 6.0, 10.0], "points": 2001},
+    defaults={"radii": [2.0, 4.0, 6.0, 10.0], "points": 121},
     parts=lambda settings: ["all"],
     run=run, tables=tables, figure=figure,
 )  # fmt: skip

@@ -176,7 +176,8 @@ def caption3(table: Frame) -> str:
         "108-point grid tuned at no cost and charged by advanced composition (stars), as in the paper; dashed with "
         "ticks: charged by the privacy loss distribution. The winner of the grid is chosen on test rows: none of the "
         "three is private. Advanced composition raises δ to 216 times that of one run. NIST Taxi stands in for the "
-        "paper's Taxi, which was not released; Fire, ACSIncome (classification) and ACSPublicCoverage cannot be reached here."
+        "paper's Taxi, which was not released; Fire, ACSIncome (classification) and ACSPublicCoverage cannot be "
+        "reached here."
     )
 
 

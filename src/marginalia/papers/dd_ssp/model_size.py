@@ -24,7 +24,7 @@ def model_size(records: Frame) -> Frame:
 
     rows = seconds(records)
     parts = [rows[rows["arm"] == arm].groupby(KEYS)["seconds"].agg(["mean", "sem"]) for arm in SIZES.values()]
-    times = parts[0].join(parts[1], lsuffix="_200", rsuffix="_100", how="inner")
+    times = parts[0].add_suffix("_200").join(parts[1].add_suffix("_100"), how="inner")
     times = pd.DataFrame({
         "seconds_200mb": times["mean_200"], "seconds_100mb": times["mean_100"],
         "saved": times["mean_200"] - times["mean_100"], "saved_stderr": np.hypot(times["sem_200"], times["sem_100"]),
