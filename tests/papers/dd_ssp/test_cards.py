@@ -16,6 +16,7 @@ SMALL = {
     "dd_ssp_f2": {"points": 201},
     "dd_ssp_f4": {"sets": [SET], "trials": 2},
     "dd_ssp_ols": {"sets": [SET], "sources": ["exact", "mst"]},
+    "dd_ssp_glms": {"sets": [SET], "orders": [2], "moments": 2},
     "dd_ssp_cert": {"epsilons": [0.05, 1.0]},
 }
 
@@ -84,6 +85,22 @@ def test_auc_does_not_depend_on_the_interval(data):
     assert tables["dd_ssp_ols_summary"]["auc_constant"].all()
     risks = tables["dd_ssp_ols"].query("source == 'exact'")["risk"]
     assert risks.nunique() == len(risks)
+
+
+def test_appendix_f_on_exact_statistics(data):
+    """Sums of products are read off a marginal; degree 4 has no maximum; a wider parabola is worse for exp."""
+    table = run("dd_ssp_glms", data)[2]["dd_ssp_glms"].set_index(["model", "degree", "radius"])
+    assert table["error"].xs("2-way moments").max() < 1e-12
+    assert [table.loc[("logistic", d, 6.0), "bounded"] for d in (2, 4)] == [True, False]
+    assert table.loc[("Poisson", 2, 6.0), "error"] > table.loc[("Poisson", 2, 2.0), "error"] > 0
+
+
+def test_most_means_nine_in_ten():
+    rows = pd.DataFrame(
+        {"dataset": SET, "method": ["a", "b"], "trial": 0, "outside": [0.1, 0.4], "smallest": 0, "largest": 1}
+    )
+    rows = rows.assign(**{f"from_{edge}": 0.0 for edge in range(-30, 30)})
+    assert card_of("dd_ssp_f4").tables(rows, {})["dd_ssp_f4"]["most_inside"].tolist() == [True, False]
 
 
 def test_inner_products_are_all_counted(data):

@@ -14,6 +14,7 @@ from marginalia.papers.card import Comparison, Frame
 from marginalia.papers.dd_ssp.arms import AIM, DD_SSP_MST
 from marginalia.papers.dd_ssp.cells import MARGIN, SIMILAR, cells
 from marginalia.papers.dd_ssp.data import MOST, TIGHT
+from marginalia.papers.dd_ssp.figures import ORDER
 from marginalia.papers.dd_ssp.model_size import model_size
 from marginalia.papers.dd_ssp.run_times import SOURCES, growth, seconds
 from marginalia.papers.reported import reported
@@ -52,7 +53,8 @@ def verdicts(records: Frame, tables: Mapping[str, Frame]) -> Frame:
 def _titles(names: Sequence[str]) -> list[str]:
     from marginalia.data import catalog
 
-    return [catalog.title(name) for name in dict.fromkeys(names) if name]
+    there = [name for name in dict.fromkeys(names) if name]
+    return [catalog.title(name) for name in sorted(there, key=lambda name: (*ORDER, name).index(name))]
 
 
 def _of_pairs(records: Frame) -> dict[str, Frame]:
