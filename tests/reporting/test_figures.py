@@ -57,7 +57,8 @@ def test_an_error_far_beyond_the_trivial_stands_on_the_upper_edge(mse):
     trivial = far.loc[(far.dataset == "adult") & (far.method == "trivial"), "mean"].iloc[0]
     far.loc[place, "mean"] = 50 * trivial
     income, adult = figures.metric_vs_epsilon(far, "mse").axes
-    assert adult.get_ylim()[1] == pytest.approx(2 * trivial)
+    within = far.loc[(far.dataset == "adult") & (far["mean"] <= 2 * trivial), "mean"].max()
+    assert within < adult.get_ylim()[1] < 2 * within
     marks = [line for line in adult.lines if list(line.get_ydata()) == [1.0] and list(line.get_xdata()) == [0.5]]
     assert [to_hex(line.get_color()) for line in marks] == ["#d55e00"]
     (ssp,) = (line for line in lines(adult, "#D55E00", "s") if len(line.get_xdata()) == 5)

@@ -41,8 +41,7 @@ def caption(aggregates: pd.DataFrame, metric: str) -> str:
     private = private[~np.array(tuned, dtype=bool)]
     if any(math.isfinite(ceiling_of(panel.rows)) for panel in panels_of(rows)):
         parts.append(
-            "Axes end at twice the error of the trivial predictor; points beyond stand on the upper edge, apart from "
-            "their lines."
+            "Points beyond twice the error of the trivial predictor stand on the upper edge, apart from their lines."
         )
     floors = {floor for panel in panels_of(rows) if (floor := floor_of(panel.rows)) is not None}
     if floors:

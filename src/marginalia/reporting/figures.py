@@ -47,8 +47,8 @@ def metric_vs_epsilon(aggregates: pd.DataFrame, metric: str, *, width: Width = "
 
     Bands are ± 1 standard error over trials; non-private and trivial predictors are horizontal lines. An incomplete
     point carries its coverage (``3/5``), a point without any success stands on the axis as ``0/5``, a point whose
-    certificate exceeds the requested epsilon is crossed. Errors end at twice that of the trivial predictor: a point
-    beyond stands on the upper edge, apart from its line. Axes of AUC begin below the lowest mean.
+    certificate exceeds the requested epsilon is crossed. A point beyond twice the error of the trivial predictor stands
+    on the upper edge, apart from its line. Axes of AUC begin below the lowest mean.
 
     `aggregates` are those of one experiment and protocol. Two columns of a paper are 7 in with panels side by
     side (3.4 in for a single panel of few arms); one, and a phone, 3.4 in with panels below each other.
@@ -122,8 +122,11 @@ def _draw_panel(axes: Any, panel: Panel, arms: Sequence[Line], *, title: str, in
     if floor_of(panel.rows) is not None:
         axes.set_ylim(*_score_limits(panel.rows))
     elif math.isfinite(ceiling):
-        low = float(shown.min())
-        axes.set_ylim(low * (low / ceiling) ** 0.05 if log else low - 0.05 * (ceiling - low), ceiling)
+        low, high = float(shown.min()), float(panel.rows["mean"][panel.rows["mean"] <= ceiling].max())
+        ratio = (high / low) ** 0.07 if log else 1.0
+        axes.set_ylim(
+            *((low / ratio, high * ratio) if log else (low - 0.07 * (high - low), high + 0.07 * (high - low)))
+        )
     stacked: dict[float, int] = {}
     for arm, epsilon, n in missing:  # on the axis: there is no value to show
         height = 0.08 * stacked.get(epsilon, 0)
@@ -168,7 +171,7 @@ def _reference_line(arm: Line) -> dict[str, Any]:
 
 
 def ceiling_of(rows: pd.DataFrame) -> float:
-    """Return where the axis of an error ends if values go beyond, infinity if none does."""
+    """Return beyond what error a point is put on the upper edge, infinity if none is beyond."""
     trivial = rows.loc[rows["method"] == "trivial", "mean"]
     if trivial.isna().all() or HIGHER_IS_BETTER[rows["metric"].iloc[0]]:
         return math.inf

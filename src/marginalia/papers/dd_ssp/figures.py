@@ -95,8 +95,8 @@ def draw(table: Frame) -> Figure:
     private = table[table["arm"].isin(LABELS) & np.isfinite(table["epsilon"])]
     ticks = sorted(private["epsilon"].unique())
     n_curves = table["curve"].nunique()
-    space = 0.2 + 0.13 * -(-n_curves // 4)
-    with drawing(len(shown) * columns, columns, entries=min(4, n_curves), height=1.95, space=space) as (drawn, axes):
+    space = 0.2 + 0.13 * -(-n_curves // 3)
+    with drawing(len(shown) * columns, columns, entries=3, height=1.95, space=space) as (drawn, axes):
         for row, metric in enumerate(shown):
             for column in range(columns):
                 ax = axes[row * columns + column]
