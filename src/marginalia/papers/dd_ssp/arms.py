@@ -45,7 +45,8 @@ def by_trial(records: Frame, experiment: str, metric: str) -> Frame:
 
 def means(records: Frame, experiment: str, metric: str) -> Frame:
     """Return mean, standard error and number of trials of each arm at each data set and epsilon."""
-    values = by_trial(records, experiment, metric).stack().dropna().rename("value").reset_index()
+    wide = by_trial(records, experiment, metric).reset_index()
+    values = wide.melt([*KEYS, "trial"], var_name="arm", value_name="value").dropna(subset="value")
     groups = values.groupby([*KEYS, "arm"])["value"]
     return groups.agg(mean="mean", stderr="sem", n_trials="size").reset_index()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -130,12 +131,14 @@ def _to_curve(values: Frame, grid: Frame, metric: str, arm: str, charge: str) ->
 
     lines = []
     if arm in values.columns:
-        for (dataset, epsilon), rows in values[arm].dropna().groupby(level=KEYS):
+        key: Any
+        for key, cell in values[[arm]].dropna().groupby(level=KEYS):
+            (dataset, epsilon), rows = key, cell[arm].to_numpy(float)
             curve = grid[(grid["metric"] == metric) & (grid["dataset"] == dataset)]
             mean, stderr = at(curve, charge, epsilon) if len(curve) else (np.nan, np.nan)
             if np.isfinite(mean) and len(rows) > 1:
-                gap, n = SIGN[metric] * (rows.mean() - mean), len(rows)
-                lines.append((dataset, epsilon, gap, np.hypot(rows.sem(), stderr), n - 1, mean, n))
+                gap, noise, n = SIGN[metric] * (rows.mean() - mean), rows.std(ddof=1) / np.sqrt(len(rows)), len(rows)
+                lines.append((dataset, epsilon, gap, np.hypot(noise, stderr), n - 1, mean, n))
     columns = [*KEYS, "difference", "stderr", "df", "baseline", "n_trials"]
     frame = pd.DataFrame(lines, columns=columns).astype(dict.fromkeys(columns[1:], float))
     return frame.assign(left=arm, right=f"{DP_SGD_GRID} by {charge}")

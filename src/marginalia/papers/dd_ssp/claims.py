@@ -6,7 +6,8 @@ claims, where they stand and how each is tested are in ``reported/dd_ssp_claims.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -37,6 +38,7 @@ def verdicts(records: Frame, tables: Mapping[str, Frame]) -> Frame:
 
     tested = _of_pairs(records) | _of_run_times(records) | {"c14": _of_accountant(records)} | _of_cards(tables)
     rows = []
+    claim: Any  # named tuples; the stubs give each field every scalar type there is
     for claim in reported("dd_ssp_claims").itertuples(index=False):
         here = tested.get(claim.id)
         here = pd.DataFrame({"dataset": [], "held": [], "note": []}) if here is None else here
@@ -50,7 +52,7 @@ def verdicts(records: Frame, tables: Mapping[str, Frame]) -> Frame:
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def _titles(names: Sequence[str]) -> list[str]:
+def _titles(names: Iterable[str]) -> list[str]:
     from marginalia.data import catalog
 
     there = [name for name in dict.fromkeys(names) if name]

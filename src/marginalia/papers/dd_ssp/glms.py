@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.polynomial import Chebyshev, Polynomial
@@ -17,6 +18,8 @@ from marginalia.reporting.panels import curve, drawing, look
 from marginalia.sweep.metrics import log_loss, roc_auc
 from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.seeds import seed_of
+
+Array: TypeAlias = Any  # of floats
 
 FAR = 10.0  # how many times the fitted coefficients an objective is looked at
 LOST = 1e3  # inner product at which a search for the maximum is given up
@@ -73,34 +76,35 @@ def _moment_error(table: Table, encoder: Encoder, order: int, rng: np.random.Gen
     return abs(float(tensor) - rows) / table.n_rows
 
 
-def _logistic(X: np.ndarray, y: np.ndarray, degree: int, radius: float) -> tuple[np.ndarray, bool]:
+def _logistic(X: Array, y: Array, degree: int, radius: float) -> tuple[Array, bool]:
     """Return the maximum of the polynomial log-likelihood as found from 0 (F.3), and whether more is far beyond."""
-    from scipy.optimize import minimize
+    from scipy import optimize
 
-    def stop_if_lost(theta: np.ndarray) -> None:
+    def stop_if_lost(theta: Array) -> None:
         if np.abs(Z @ theta).max() > LOST:
             raise StopIteration
 
     polynomial = polynomial_of(lambda s: -np.logaddexp(0, -s), degree, radius)
     slope, Z = polynomial.deriv(), X * y[:, None]
 
-    def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
+    def loss(theta: Array) -> tuple[float, Array]:
         s = Z @ theta
         return -float(polynomial(s).mean()), -(Z.T @ slope(s)) / len(Z)
 
+    minimize: Any = optimize.minimize
     theta = minimize(loss, np.zeros(X.shape[1]), jac=True, method="L-BFGS-B", callback=stop_if_lost).x
     return theta, loss(FAR * theta)[0] < loss(theta)[0]
 
 
-def _poisson(X: np.ndarray, counts: np.ndarray, radius: float) -> np.ndarray:
+def _poisson(X: Array, counts: Array, radius: float) -> Array:
     """Return the maximiser of (X'y)'t - c1 1'X t - c2 t'X'X t (F.2)."""
-    _, c1, c2 = polynomial_of(np.exp, 2, radius).coef
+    _, c1, c2 = map(float, polynomial_of(np.exp, 2, radius).coef)
     return np.linalg.lstsq(2 * c2 * (X.T @ X), X.T @ counts - c1 * X.sum(axis=0), rcond=None)[0]
 
 
-def polynomial_of(function: object, degree: int, radius: float) -> Polynomial:
+def polynomial_of(function: Callable[[Any], Any], degree: int, radius: float) -> Polynomial:
     """Return the polynomial through `function` at the Chebyshev nodes of [-radius, radius], in powers of s."""
-    return Chebyshev.interpolate(function, degree, domain=[-radius, radius]).convert(kind=Polynomial)  # type: ignore[arg-type]
+    return Chebyshev.interpolate(function, degree, domain=[-radius, radius]).convert(kind=Polynomial)
 
 
 def tables(rows: Frame, settings: Settings) -> Tables:

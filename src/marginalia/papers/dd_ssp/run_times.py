@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from marginalia.papers.card import Comparison, Frame
@@ -94,24 +96,24 @@ def _with_sources(rows: Frame) -> Frame:
     return rows.assign(seconds=rows["seconds"] + before.fillna(0.0))
 
 
-def _ours(rows: Frame, line: object) -> float:
+def _ours(rows: Frame, line: Any) -> float:
     """Return our seconds of what one reported value speaks of."""
-    arms = ["search"] if line.phase == "search" else line.arms.split()  # type: ignore[attr-defined]
+    arms = ["search"] if line.phase == "search" else line.arms.split()
     here = rows[rows["arm"].isin(arms)]
     for column in ("task", "dataset"):
         if wanted := getattr(line, column):
             here = here[here[column] == wanted]
     if here.empty:
         return np.nan
-    if line.phase == "experiment":  # type: ignore[attr-defined]
+    if line.phase == "experiment":
         # the marginals are fitted once for both tasks
         tasks = here.sort_values("task").drop_duplicates([*KEYS, "trial"])
         return float(tasks["seconds"].sum())
     ends = {"smallest": here["epsilon"].min(), "largest": here["epsilon"].max()}
-    if line.epsilon in ends:  # type: ignore[attr-defined]
-        here = here[here["epsilon"] == ends[line.epsilon]]  # type: ignore[attr-defined]
+    if line.epsilon in ends:
+        here = here[here["epsilon"] == ends[line.epsilon]]
     means = here.groupby([*KEYS, "task", "arm"])["seconds"].mean()
-    return float(means.agg(line.statistic))  # type: ignore[attr-defined]
+    return float(means.agg(line.statistic))
 
 
 RUN_TIMES = Comparison("dd_ssp_run_times", "dd_ssp", growth)
