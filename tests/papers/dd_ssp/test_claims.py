@@ -9,6 +9,7 @@ from marginalia.papers.dd_ssp.cells import cells
 from marginalia.papers.dd_ssp.charges import advanced_composition, at, charges
 from marginalia.papers.dd_ssp.claims import smallest_certifiable_epsilon, verdicts
 from marginalia.papers.dd_ssp.figures import COST_CHARGED, COST_EXACT, draw, figure3, figure5, figure6
+from marginalia.papers.dd_ssp.model_size import figure as draw_sizes
 from marginalia.papers.dd_ssp.model_size import model_size
 from marginalia.papers.dd_ssp.run_times import beside_reported, growth
 from marginalia.papers.registry import comparisons
@@ -221,6 +222,8 @@ def test_half_the_model_size_is_compared_in_seconds_and_accuracy(records):
     table = model_size(records.assign(seconds=faster)).set_index("epsilon")
     assert table.loc[0.1, ["seconds_200mb", "seconds_100mb", "saved"]].tolist() == [1.0, 0.5, 0.5]
     assert table["same"].tolist() == [True, False]
+    titles = [ax.get_title() for ax in draw_sizes(table.reset_index()).axes]
+    assert titles == ["Time of AIM", "MSE, regression"]
     assert verdicts(records.assign(seconds=faster), {}).set_index("id").loc["c13a", "verdict"] == "held"
 
 
