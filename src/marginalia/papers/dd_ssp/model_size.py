@@ -73,10 +73,10 @@ def _names(rows: Frame) -> list[str]:
 def caption(table: Frame) -> str:
     """Return the caption."""
     return (
-        "AIM with models of at most 100 MB instead of 200 MB (appendix G.4). Left: mean CPU seconds of a fit. Then: by how "
-        "much DD-SSP on the smaller model is better, with two standard errors over trials, in units of the margin (5 % of "
-        "MSE, .01 of AUC): only a bar inside the shaded band says that the two are the same. Linear inside the band, "
-        "logarithmic outside."
+        "AIM with models of at most 100 MB instead of 200 MB (appendix G.4). Left: mean CPU seconds of a fit. Then: by "
+        "how much DD-SSP on the smaller model is better, with two standard errors over trials, in units of the margin "
+        "(5 % of MSE, .01 of AUC): only a bar inside the shaded band says that the two are the same. Linear inside the "
+        "band, logarithmic outside."
     )
 
 
