@@ -18,7 +18,9 @@ from marginalia.synthesis.chebyshev.calibration import (
     certified_sensitivity,
     corrected_sensitivity,
     default_degree,
+    lemma_factor,
     noise_scale,
+    printed_factor,
     published_sensitivity,
     tight_sensitivity,
 )
@@ -49,7 +51,7 @@ def test_sensitivities_and_true_epsilons_of_the_table(d, k, m, published, correc
     assert attained_sensitivity(indices) == pytest.approx(searched, abs=6e-4)
     assert tight_sensitivity(indices) == pytest.approx(certified, rel=1e-4)
     for nominal, epsilon in zip((0.5, 1, 2, 4), true, strict=True):
-        sigma = noise_scale(indices, 1, nominal, 1e-6, calibration="published")
+        sigma = noise_scale(indices, 1, nominal, 1e-6, calibration="line_3")
         assert gdp_epsilon(math.sqrt(attained_sensitivity(indices)) / sigma, 1e-6) == pytest.approx(epsilon, rel=0.005)
 
 
@@ -59,8 +61,9 @@ def test_the_certificate_is_met_by_tight_noise_and_refused_to_the_published(d, k
     points = np.random.default_rng(0).uniform(-1, 1, (40, d))
     corners = [Axis(np.array([-1.0, 1.0]), m, "midpoints")] * d
     for nominal, epsilon in zip((0.5, 1, 2, 4), true, strict=True):
-        for calibration in ("tight", "published"):
-            ledger = Ledger("replace_one", epsilon=nominal, delta=1e-6, calibration=calibration)
+        for calibration in ("tight", "line_3"):
+            kind = "tight" if calibration == "tight" else "published"
+            ledger = Ledger("replace_one", epsilon=nominal, delta=1e-6, calibration=kind)
             release_density(
                 points, corners, k=k, epsilon=nominal, delta=1e-6, ledger=ledger,
                 randomness=Randomness(1), calibration=calibration, tolerance=1e12,
@@ -87,8 +90,39 @@ def test_the_certificate_is_met_by_tight_noise_and_refused_to_the_published(d, k
 )
 def test_noise_scales(k, d, m, published, tight, corrected):
     indices = Degrees((m,) * d, k)
-    for calibration, sigma in (("published", published), ("tight", tight), ("corrected", corrected)):
+    for calibration, sigma in (("line_3", published), ("tight", tight), ("corrected", corrected)):
         assert noise_scale(indices, 1000, 1.0, 1e-6, calibration=calibration) == pytest.approx(sigma, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("k", "d", "m", "true"),
+    [(1, 1, 16, (0.758, 1.127, 2.31, 4.65)), (1, 3, 5, (2.036, 3.06, 6.44, 13.6)), (3, 1, 16, (0.930, 1.385, 2.85, 5.78))],
+)
+def test_published_noise_is_line_3_below_one_and_the_lemma_from_one_on(k, d, m, true):
+    """What two corners of the cube then spend at nominal 0.5, 1, 2, 4; from 1 on line 3 would spend more."""
+    indices = Degrees((m,) * d, k)
+    delta, lost = 1e-6, math.sqrt(attained_sensitivity(indices))
+    for nominal, epsilon in zip((0.5, 1, 2, 4), true, strict=True):
+        sigma = noise_scale(indices, 1, nominal, delta, calibration="published")
+        assert gdp_epsilon(lost / sigma, delta) == pytest.approx(epsilon, rel=0.003)
+        printed = math.sqrt(4 * (2 / math.pi) ** d * indices.total_weight)  # the paper's sensitivity
+        if nominal < 1:
+            assert sigma == pytest.approx(printed * math.sqrt(math.log(1.25 / delta)) / nominal)
+        else:
+            root = math.sqrt(math.log(1 / (4 * delta * (1 - delta))) + nominal)
+            assert sigma == pytest.approx(math.sqrt(2) * printed / nominal * root)
+            assert sigma > 1.3 * noise_scale(indices, 1, nominal, delta, calibration="line_3")
+
+
+def test_the_lemmas_own_factors_keep_what_they_promise():
+    """Lemma 1 itself is right in both forms: the fault lies in the sensitivity, and in the factor 2 that line 3 lost."""
+    for delta in (1e-9, 1e-6, 1e-3):
+        for epsilon in (0.05, 0.5, 0.999, 1.0, 2.0, 8.0, 40.0):
+            assert gdp_epsilon(1 / lemma_factor(epsilon, delta), delta) <= epsilon
+            if epsilon < 1:
+                assert gdp_epsilon(1 / (math.sqrt(2) * printed_factor(epsilon, delta)), delta) <= epsilon
+                if epsilon >= 0.5 and delta <= 1e-6:
+                    assert gdp_epsilon(1 / printed_factor(epsilon, delta), delta) > epsilon
 
 
 def test_gaussian_dp_parameters():

@@ -19,6 +19,7 @@ from marginalia.synthesis.chebyshev.moments import Degrees, along, polynomials
 
 LATTICE_POINTS = 4e6
 LATTICE_PER_DEGREE = 24
+PRINTED = ("published", "line_3")  # the paper's own noise, which is too small
 EXACT_OPERATIONS = 2e9  # about a second: pairs of cells times the length of an axis of moments
 
 
@@ -136,16 +137,38 @@ def noise_scale(
 ) -> float:
     """Return σ: moment K of `n` records is released with noise of standard deviation σ·‖K‖^(k/2).
 
-    ``published``: σ² = n²Δ²·log(1.25/δ)/(nε)² with the paper's Δ² (and without the factor 2 of its Lemma 1);
-    ``corrected`` and ``tight``: Δ divided by the exact Gaussian-DP parameter; ``tight`` knows the nodes of `axes`.
+    ``published``: as the paper prescribes, from its Δ² (`published_sensitivity`): Algorithm 1's line 3 below ε = 1, and
+    from ε = 1 on, where its theorem no longer covers that line, Lemma 1's σ for every ε. ``line_3``: Algorithm 1's line
+    3 at any ε. ``corrected`` and ``tight``: Δ divided by the exact Gaussian-DP parameter; ``tight`` knows the nodes of
+    `axes`.
 
     >>> round(noise_scale(Degrees((4,), 2), 1000, 1.0, 1e-6, calibration="tight"), 5)
     0.0126
     """
-    if calibration == "published":
-        return math.sqrt(published_sensitivity(indices) * math.log(1.25 / delta)) / (n * epsilon)
+    if calibration in PRINTED:
+        small = calibration == "line_3" or epsilon < 1
+        factor = printed_factor(epsilon, delta) if small else lemma_factor(epsilon, delta)
+        return math.sqrt(published_sensitivity(indices)) * factor / n
     squared = corrected_sensitivity(indices) if calibration == "corrected" else certified_sensitivity(indices, axes)
     return math.sqrt(squared) / (n * gdp_mu(epsilon, delta))
+
+
+def printed_factor(epsilon: float, delta: float) -> float:
+    """Return σ/Δ of Algorithm 1, line 3: √log(1.25/δ)/ε, stated for ε < 1 (Lemma 1 has √2 more there).
+
+    >>> round(printed_factor(0.5, 1e-6), 4)
+    7.4936
+    """
+    return math.sqrt(math.log(1.25 / delta)) / epsilon
+
+
+def lemma_factor(epsilon: float, delta: float) -> float:
+    """Return σ/Δ of the paper's Lemma 1 for every ε: √2·√(log(1/(4δ(1-δ))) + ε)/ε, δ < ½.
+
+    >>> round(lemma_factor(2.0, 1e-6), 4)
+    2.6861
+    """
+    return math.sqrt(2 * (math.log(1 / (4 * delta * (1 - delta))) + epsilon)) / epsilon
 
 
 def default_degree(n: int, epsilon: float, delta: float, *, k: int, d: int, c: float = 1.6) -> int:

@@ -19,7 +19,12 @@ from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian
 from marginalia.privacy.randomness import Randomness
 from marginalia.synthesis.chebyshev.axes import Array, Axis, histogram
-from marginalia.synthesis.chebyshev.calibration import attained_sensitivity, certified_sensitivity, noise_scale
+from marginalia.synthesis.chebyshev.calibration import (
+    PRINTED,
+    attained_sensitivity,
+    certified_sensitivity,
+    noise_scale,
+)
 from marginalia.synthesis.chebyshev.first_order import first_order
 from marginalia.synthesis.chebyshev.interior_point import Objective, Solution, interior_point
 from marginalia.synthesis.chebyshev.measures import GridMeasure
@@ -92,7 +97,7 @@ def release_density(
     scale = np.where(noise > 0, noise, 1.0)
     rounding = _rounding(indices, axes)
     sensitivity = _recorded_sensitivity(indices, axes, sigma * len(points), epsilon, delta) / len(points)
-    if calibration != "published":
+    if calibration not in PRINTED:
         sigma *= 1 + rounding / sensitivity  # pays for what rounding adds to the sensitivity
 
     def whole_moments() -> NDArray[np.int64]:

@@ -43,8 +43,8 @@ class ChebyshevMomentMatching(Synthesizer):
         Grid: the codes (or Gauss nodes), or the paper's uniform one.
     calibration : {"tight", "corrected", "published"}, default "tight"
         ``tight``: the smallest noise with a proof: exact where the grid is small. ``corrected``: the paper's proof with
-        its constant put right. ``published``: as printed, which overspends: the ledger refuses the certificate and
-        names the true epsilon, on a large grid that over the cube.
+        its constant put right. ``published``: as printed (Algorithm 1 below epsilon 1, Lemma 1 from 1 on), which
+        overspends: the ledger refuses the certificate and names the true epsilon, on a large grid that over the cube.
     relation : {"replace_one"}, default "replace_one"
         The number of rows is public.
     c : float, default 1.6
