@@ -93,7 +93,7 @@ def test_tight_and_corrected_are_certified_and_published_is_refused():
     )
     assert not model.ledger_.certified
     assert model.ledger_.epsilon(1e-6) == pytest.approx(1.258, rel=0.01)  # 1.72 at the corners of the cube: no codes
-    assert "spent 1.789" in model.ledger_.message
+    assert "spent 1.257" in model.ledger_.message
 
 
 def test_tight_spends_exactly_what_was_asked():

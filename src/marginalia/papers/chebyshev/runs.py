@@ -18,7 +18,10 @@ from marginalia.sweep.seeds import seed_sequence
 Array = NDArray[np.float64]
 
 DELTA = 1e-6
-DISTANCES = {"exact": "exact", "lower": "cosine lower bound", "moments": "moment part of the upper bound"}
+DISTANCES = {
+    "exact": "exact", "lower": "cosine lower bound", "moments": "moment part of the upper bound",
+    "polynomial": "means, second moments, products",
+}  # fmt: skip
 RASTER_NODES = 800  # a mean-preserving raster this fine moves d_k by less than 4e-6 in the plane
 FIRST_ORDER_ITERATIONS = 3000  # the cards study the method, not the cap that a user's fit has
 
@@ -46,23 +49,36 @@ def draw(card: str, root_seed: int, name: str, d: int, n: int, trial: int) -> tu
 
 
 def one_run(
-    card: str, root_seed: int, *, k: int, d: int, n: int, trial: int, name: str = "beta", epsilon: float = 1.0,
-    m: int | None = None, calibration: str = "tight", tolerance: float = 0.1, exact: bool = False,
+    card: str, root_seed: int, *, k: int, d: int, n: int, trial: int, name: str = "beta", exact: bool = False,
+    **release: Any,
 ) -> Record:  # fmt: skip
     """Draw records, release their density for smoothness `k`, and measure how far it is from them.
 
-    `m` None is the theory's degree, not lowered to what is quick to solve. With `exact` the transport problem between
-    the density and the split records is solved too, for d >= 2 and k = 1. ``bound`` is a-priori; distances that were
-    not computed are NaN.
+    `release` goes to `release_records`; `exact` to `distances`.
+    """
+    x, noise_seed = draw(card, root_seed, name, d, n, trial)
+    row, density = release_records(x, noise_seed, k=k, **release)
+    return {"population": name, "d": d, "n": n, "trial": trial, **row, **distances(x, density, k, exact=exact)}
+
+
+def release_records(
+    x: Array, noise_seed: np.random.SeedSequence, *, k: int, epsilon: float = 1.0, m: int | None = None,
+    calibration: str = "tight", tolerance: float = 0.1, mode: str = "practical",
+) -> tuple[Record, Any]:  # fmt: skip
+    """Release the density of records and return what the release was, and the `Density`.
+
+    `m` None is the theory's degree, not lowered to what is quick to solve; `mode` ``paper`` is the uniform grid of
+    Algorithm 1, to which records are rounded. ``bound`` is a-priori.
     """
     from marginalia.synthesis.chebyshev.calibration import default_degree
     from marginalia.synthesis.chebyshev.constants import a_priori_bound
     from marginalia.synthesis.chebyshev.grids import choose_axes
     from marginalia.synthesis.chebyshev.release import release_density
 
-    x, noise_seed = draw(card, root_seed, name, d, n, trial)
+    n, d = x.shape
     m = m or default_degree(n, epsilon, DELTA, k=k, d=d)
-    axes, _ = choose_axes([None] * d, n=n, epsilon=epsilon, delta=DELTA, k=k, m=m, c=1.6, mode="practical")
+    grid: Any = mode
+    axes, _ = choose_axes([None] * d, n=n, epsilon=epsilon, delta=DELTA, k=k, m=m, c=1.6, mode=grid)
     ledger = Ledger("replace_one")
     start = time.process_time()
     density = release_density(
@@ -70,25 +86,45 @@ def one_run(
         calibration=calibration, tolerance=tolerance, max_iterations=FIRST_ORDER_ITERATIONS,
     )  # fmt: skip
     return {
-        "population": name, "k": k, "d": d, "n": n, "trial": trial, "epsilon": epsilon, "calibration": calibration,
-        "tolerance": tolerance, "m": axes[0].degree, "epsilon_spent": ledger.epsilon(DELTA), "sigma": density.sigma,
-        "gap": density.gap, "solver": density.solver, "bound": a_priori_bound(axes, k, density.sigma, tolerance),
-        "seconds": time.process_time() - start, **_distances(x, density, k, exact=exact),
+        "k": k, "epsilon": epsilon, "calibration": calibration, "tolerance": tolerance, "m": axes[0].degree,
+        "cells": density.q.size, "epsilon_spent": ledger.epsilon(DELTA), "sigma": density.sigma, "gap": density.gap,
+        "solver": density.solver, "bound": a_priori_bound(axes, k, density.sigma, tolerance),
+        "seconds": time.process_time() - start,
+    }, density  # fmt: skip
+
+
+def distances(x: Array, density: Any, k: int, *, exact: bool) -> dict[str, float]:
+    """Return how far a density is from the records; NaN where a distance was not computed.
+
+    ``exact``: d_k on the line for k <= 3; for k = 1 beyond it, if `exact` says so, the transport problem between the
+    records where they are and the density. ``polynomial``: the largest error of a mean, half a second moment or a mean
+    product of two columns, all of them in every F_k.
+    """
+    from marginalia.synthesis.chebyshev.distance import cosine_lower_bound, earth_mover, moment_distance
+    from marginalia.synthesis.chebyshev.measures import Measure
+
+    q, d = density.measure(), x.shape[1]
+    polynomial = _polynomial_error(Measure.of(x), q)
+    if d == 1 and k <= 3:
+        return {"exact": line_distance(empirical(x), q, k), "lower": math.nan, "moments": math.nan,
+                "polynomial": polynomial}  # fmt: skip
+    p = empirical(x)
+    return {
+        "exact": earth_mover(Measure.of(x), q) if k == 1 and exact else math.nan,
+        "lower": cosine_lower_bound(p, q, k), "moments": moment_distance(p, q, k), "polynomial": polynomial,
     }  # fmt: skip
 
 
-def _distances(x: Array, density: Any, k: int, *, exact: bool) -> dict[str, float]:
-    from marginalia.synthesis.chebyshev.axes import histogram
-    from marginalia.synthesis.chebyshev.distance import cosine_lower_bound, earth_mover, moment_distance
-    from marginalia.synthesis.chebyshev.measures import GridMeasure
+def _polynomial_error(p: Any, q: Any) -> float:
+    difference = np.abs(p.means(_powers) - q.means(_powers))
+    degree = np.indices(difference.shape).sum(axis=0)
+    highest = np.indices(difference.shape).max(axis=0)
+    difference = np.where(highest == 2, difference / 2, difference)
+    return float(difference[(degree == 1) | (degree == 2)].max())
 
-    p, q = empirical(x), density.measure()
-    if x.shape[1] == 1:
-        return {"exact": line_distance(p, q, k), "lower": math.nan, "moments": math.nan}
-    transported = math.nan
-    if k == 1 and exact:
-        transported = earth_mover(q, GridMeasure(q.axes, histogram(density.axes, x)))
-    return {"exact": transported, "lower": cosine_lower_bound(p, q, k), "moments": moment_distance(p, q, k)}
+
+def _powers(x: Array) -> Array:
+    return np.stack([np.ones_like(x), x, x**2])
 
 
 def empirical(x: Array) -> Any:
