@@ -7,23 +7,34 @@ from card_contract import check_card
 
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.table import Table
-from marginalia.papers.chebyshev.runs import population
+from marginalia.papers.chebyshev import lemmas
+from marginalia.papers.chebyshev.ablations import true_epsilons
+from marginalia.papers.chebyshev.runs import distances, draw, population, release_records
 from marginalia.papers.chebyshev.x1_rates import (
     GRID,
     asymptote,
     finite_slope,
     log_slope,
     slope_interval,
+    theorem_slope,
     total_weight,
+    wang_slope,
 )
 from marginalia.papers.chebyshev.x7_histogram import dyadic_histogram
 from marginalia.papers.registry import card as card_of
 from marginalia.papers.registry import cards
 from marginalia.sweep.protocols import Prepared, Task
+from marginalia.synthesis.chebyshev.axes import histogram
+from marginalia.synthesis.chebyshev.distance import earth_mover
+from marginalia.synthesis.chebyshev.measures import GridMeasure
 from marginalia.synthesis.chebyshev.moments import Degrees
 
 SMALL = {
-    "chebyshev_x1": {"trials": 2, "populations": ("beta",), "grid": {"1,1": (50, 100, 200), "1,2": (50, 100, 200)}},
+    "chebyshev_algorithm": {"trials": 2, "grid": {"1,1": 200, "2,2": 100}},
+    "chebyshev_lemmas": {"smoothness": (1, 3), "degrees": (4, 16, 64)},
+    "chebyshev_lower_bound": {"trials": 2, "grid": {"1,2": (50, 100), "2,1": (50, 100)}},
+    "chebyshev_x1": {"trials": 2, "populations": ("beta", "atoms"),
+                     "grid": {"1,1": (50, 100, 200), "4,1": (50, 100, 200), "1,2": (50, 100, 200)}},
     "chebyshev_x2": {"trials": 2, "n": 100, "dimensions": (2,)},
     "chebyshev_x3": {"trials": 2, "n": 100, "epsilons": (0.5, 2.0)},
     "chebyshev_x4": {"trials": 2, "grid": ((2, 1, 100, (4, 8)),)},
@@ -93,6 +104,50 @@ def test_the_dyadic_tree_is_consistent_and_unbiased_without_noise():
     noisy = dyadic_histogram(x, 4, 0.5, rng)
     assert noisy.sum() == pytest.approx(1)
     assert noisy.min() >= 0
+
+
+def test_published_noise_spends_what_it_spends():
+    """Columns of the true epsilons: line 3 at every nominal one, Lemma 1 from 1 on; Lemma 1's is the larger noise."""
+    table = true_epsilons()
+    line, lemma = ([c for c in table if c.startswith(name)] for name in ("line_3", "lemma_1"))
+    assert (line, lemma) == (
+        ["line_3_at_0.5", "line_3_at_1", "line_3_at_2", "line_3_at_4"],
+        ["lemma_1_at_1", "lemma_1_at_2", "lemma_1_at_4"],
+    )
+    first = table.iloc[0]
+    assert first[["lemma_1_at_2", "lemma_1_at_4"]].to_list() == pytest.approx([2.31, 4.65], abs=0.005)
+    for nominal in ("1", "2", "4"):
+        assert (table[f"lemma_1_at_{nominal}"] < table[f"line_3_at_{nominal}"]).all()
+        assert (table[f"lemma_1_at_{nominal}"] > float(nominal)).all()
+
+
+def test_older_rates_and_the_theorems():
+    assert [wang_slope(1, d) for d in (1, 2, 3)] == pytest.approx([-2 / 5, -2 / 8, -2 / 11])
+    assert wang_slope(2, 3, pure=True) == pytest.approx(-2 / 8)
+    assert theorem_slope(1, 3, (100, 1000)) == pytest.approx(-1 / 3)
+    assert theorem_slope(3, 1, (100, 1000)) == -1
+    by_hand = np.log(np.log(1000) / 1000 * 100 / np.log(100)) / np.log(10)
+    assert theorem_slope(2, 2, (100, 1000)) == pytest.approx(by_hand)
+
+
+def test_the_transport_distance_is_to_the_records_themselves():
+    """Of 300 records in the plane the rasterised distance is more than a tenth too low."""
+    x, seed = draw("a card", 1, "beta", 2, 300, 0)
+    _, density = release_records(x, seed, k=1)
+    measured = distances(x, density, 1, exact=True)
+    on_grid = earth_mover(GridMeasure(density.measure().axes, histogram(density.axes, x)), density.measure())
+    assert on_grid < 0.95 * measured["exact"]
+    assert measured["lower"] <= measured["exact"]
+    assert measured["polynomial"] <= measured["exact"]
+
+
+def test_kernels_of_the_lemma_reach_their_order_and_no_more():
+    rows = pd.DataFrame([lemmas._kernel_errors(k, m) for k in (1, 2, 3, 4) for m in (64, 256)])
+    for column, orders in (("fejer_korovkin", (1, 2, 2, 2)), ("repaired", (1, 2, 3, 4))):
+        for k, order in zip((1, 2, 3, 4), orders, strict=True):
+            errors = rows.loc[rows["k"] == k, column].to_numpy()
+            assert np.log2(errors[0] / errors[1]) / 2 == pytest.approx(order, abs=0.15)
+    assert (rows["fejer_korovkin"] >= rows["best_positive"] * (1 - 1e-9)).all()
 
 
 def test_populations_stay_in_the_cube():

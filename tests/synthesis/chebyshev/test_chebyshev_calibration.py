@@ -96,7 +96,11 @@ def test_noise_scales(k, d, m, published, tight, corrected):
 
 @pytest.mark.parametrize(
     ("k", "d", "m", "true"),
-    [(1, 1, 16, (0.758, 1.127, 2.31, 4.65)), (1, 3, 5, (2.036, 3.06, 6.44, 13.6)), (3, 1, 16, (0.930, 1.385, 2.85, 5.78))],
+    [
+        (1, 1, 16, (0.758, 1.127, 2.31, 4.65)),
+        (1, 3, 5, (2.036, 3.06, 6.44, 13.6)),
+        (3, 1, 16, (0.930, 1.385, 2.85, 5.78)),
+    ],
 )
 def test_published_noise_is_line_3_below_one_and_the_lemma_from_one_on(k, d, m, true):
     """What two corners of the cube then spend at nominal 0.5, 1, 2, 4; from 1 on line 3 would spend more."""
@@ -115,7 +119,7 @@ def test_published_noise_is_line_3_below_one_and_the_lemma_from_one_on(k, d, m, 
 
 
 def test_the_lemmas_own_factors_keep_what_they_promise():
-    """Lemma 1 itself is right in both forms: the fault lies in the sensitivity, and in the factor 2 that line 3 lost."""
+    """Lemma 1 is right in both forms: the fault lies in the sensitivity, and in the factor 2 that line 3 lost."""
     for delta in (1e-9, 1e-6, 1e-3):
         for epsilon in (0.05, 0.5, 0.999, 1.0, 2.0, 8.0, 40.0):
             assert gdp_epsilon(1 / lemma_factor(epsilon, delta), delta) <= epsilon

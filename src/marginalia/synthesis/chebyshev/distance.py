@@ -17,7 +17,7 @@ from marginalia.errors import InputError
 from marginalia.synthesis import programs
 from marginalia.synthesis.chebyshev.axes import Array
 from marginalia.synthesis.chebyshev.constants import fejer_korovkin, smoothness_constant
-from marginalia.synthesis.chebyshev.measures import AnyMeasure, GridMeasure, Measure
+from marginalia.synthesis.chebyshev.measures import AnyMeasure, GridMeasure
 from marginalia.synthesis.chebyshev.moments import Degrees, polynomials
 
 UPPER_DEGREE = {1: 256, 2: 512, 3: 64, 4: 16}
@@ -114,6 +114,7 @@ def earth_mover(p: AnyMeasure, q: GridMeasure) -> float:
     InputError
         When the two have different dimensions.
 
+    >>> from marginalia.synthesis.chebyshev.measures import Measure
     >>> nodes = (np.array([-1.0, 1.0]),)
     >>> earth_mover(Measure.of([-0.5, 1.0]), GridMeasure(nodes, np.array([0.5, 0.5])))
     0.25

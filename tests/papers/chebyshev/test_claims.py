@@ -1,0 +1,83 @@
+"""The verdicts: each claim from tables in which it is known to hold or not."""
+
+import numpy as np
+import pandas as pd
+
+from marginalia.papers.chebyshev.ablations import true_epsilons
+from marginalia.papers.chebyshev.claims import CLAIMS, verdicts
+from marginalia.papers.chebyshev.x1_rates import theorem_slope, wang_slope
+from marginalia.papers.registry import comparison
+from marginalia.reporting.verdicts import COLUMNS
+
+
+def slopes(change=0.0):
+    """Slopes exactly as the theorem has them, plus a change."""
+    rows = []
+    for d in (1, 2, 3):
+        for k in (1, 2, 3, 4):
+            theorem = theorem_slope(k, d, (1000, 10_000, 100_000))
+            for distance in ("moments", "lower", "polynomial", *(["exact"] if k == 1 or d == 1 else [])):
+                slope = theorem + change
+                rows.append({"population": "beta", "k": k, "d": d, "distance": distance, "theorem": theorem,
+                             "slope": slope, "ci_low": slope - 0.02, "ci_high": slope + 0.02,
+                             "wang_2016": wang_slope(k, d)})  # fmt: skip
+    atoms = [{**row, "population": "atoms", "slope": 0.0, "ci_low": 0.0, "ci_high": 0.0} for row in rows]
+    return pd.DataFrame([*rows, *atoms])
+
+
+def judged(tables):
+    return verdicts(None, tables).set_index("id")
+
+
+def test_without_tables_nothing_is_tested():
+    table = verdicts(None, {})
+    assert tuple(table.columns) == COLUMNS
+    assert set(table["verdict"]) == {"not tested"}
+    assert table["id"].is_unique
+    assert comparison("chebyshev_verdicts").paper == "chebyshev"
+    assert len(table) == len(CLAIMS)
+
+
+def test_slopes_of_the_theorem_hold_and_flat_ones_do_not():
+    found = judged({"chebyshev_x1": slopes()})
+    for claim, tested in {"rate_below": 3, "rate_equal": 3, "rate_above": 6, "log_factor": 3, "transition": 3,
+                          "beats_2016": 12, "polynomials": 6}.items():  # fmt: skip
+        row = found.loc[claim]
+        assert (row["verdict"], row["tested"]) == ("held", tested), claim
+        assert row["sets"] == "Beta mixture"
+    flat = judged({"chebyshev_x1": slopes(0.3)})
+    for claim in ("rate_below", "rate_equal", "rate_above", "polynomials"):
+        assert flat.loc[claim, "held"] == 0, claim
+    assert flat.loc["beats_2016", "held"] < 12
+
+
+def test_the_conservative_distance_judges_what_is_compared_with_older_rates():
+    table = slopes()
+    table.loc[(table["distance"] == "moments") & (table["k"] == 2), ["slope", "ci_low", "ci_high"]] = -0.1
+    assert judged({"chebyshev_x1": table}).loc["beats_2016", "held"] == 12 - 2  # k = 2, d = 2 and 3: no exact distance
+
+
+def test_privacy_fails_wherever_the_true_epsilon_is_above_the_nominal():
+    found = judged({"chebyshev_x5_true_epsilon": true_epsilons()})
+    assert tuple(found.loc["privacy", ["held", "tested", "verdict"]]) == (0, 12, "not held")
+    assert tuple(found.loc["privacy_from_1", ["held", "tested", "verdict"]]) == (0, 36, "not held")
+
+
+def test_the_lower_bound_is_judged_by_the_proofs_own_query_and_by_growth():
+    n = np.array([100, 1000, 10_000])
+    common = {"family": "cells", "n": n, "witness_stderr": 0.0, "decides": True}
+    tables = [
+        pd.DataFrame({"k": 1, "d": 2, **common, "lower_bound": n**-0.5, "witness": 2 * n**-0.5, "measured": 3 * n**-0.5,
+                      "upper_bound": 9 * n**-0.5}),
+        pd.DataFrame({"k": 2, "d": 2, **common, "lower_bound": 1.0 / n, "witness": 2.0 / n,
+                      "measured": np.log(n) / n, "upper_bound": 9 * np.log(n) / n}),
+    ]  # fmt: skip
+    found = judged({"chebyshev_lower_bound": pd.concat(tables)})
+    for claim in ("lower_bound", "between", "optimal", "optimal_equal"):
+        assert found.loc[claim, "verdict"] == "held", claim
+    broken = pd.concat(tables)
+    broken["witness"] = broken["lower_bound"] * 0.9
+    broken["measured"] = broken["lower_bound"] * 0.9 * broken["n"] ** 0.5
+    found = judged({"chebyshev_lower_bound": broken})
+    assert found.loc["lower_bound", "held"] == 0
+    assert found.loc["optimal", "held"] == found.loc["optimal_equal", "held"] == 0
