@@ -32,7 +32,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
             for m in settings["degrees"]:
                 yield {"table": part, **_kernel_errors(k, m)}
         return
-    for statement in (_lemma_1, _lemma_2, _lemma_5, _lemma_9, _lemma_13, _largest_polynomial, _theorem_3, _rounding):
+    for statement in STATEMENTS:
         for lemma, case, printed, found in statement():
             yield {"table": part, "statement": lemma, "case": case, "printed": printed, "found": found}
 
@@ -74,6 +74,42 @@ def _lemma_5() -> Iterator[Case]:
         yield "Lemmas 4 and 5: total variation", f"epsilon {epsilon:g}, {h} changed", printed, found
 
 
+def _lemma_8() -> Iterator[Case]:
+    """Parseval for derivatives in θ: how far both sides are apart, for f = cos(5x + 1), by the rectangle rule."""
+    theta = 2 * np.pi * np.arange(POINTS) / POINTS
+    g = np.cos(5 * np.cos(theta) + 1)
+    spectrum = np.fft.rfft(g) / POINTS
+    j = np.arange(spectrum.size)
+    spectrum[j > POINTS // 8] = 0  # rounding, which differentiation would amplify
+    c = np.sqrt(2) * np.abs(spectrum)  # of ψ_j, j >= 1
+    for order in (1, 2, 3, 4):
+        derivative = np.fft.irfft((1j * j) ** order * spectrum * POINTS, POINTS)
+        left, right = float((derivative**2).mean()), float((j ** (2.0 * order) * c**2).sum())
+        yield "Lemma 8: Parseval with derivatives", f"order {order}", 1e-10, abs(left / right - 1)
+
+
+def _lemma_10() -> Iterator[Case]:
+    """Bernstein: the derivative of random trigonometric polynomials of degree m, over m times their largest value."""
+    theta = 2 * np.pi * np.arange(POINTS) / POINTS
+    rng = np.random.default_rng(0)
+    for m in (1, 4, 16, 64):
+        a, b = rng.standard_normal((2, m))
+        angle = np.outer(np.arange(1, m + 1), theta)
+        value = a @ np.cos(angle) + b @ np.sin(angle)
+        j = np.arange(1, m + 1)
+        slope = (j * b) @ np.cos(angle) - (j * a) @ np.sin(angle)
+        found = float(np.abs(slope).max() / np.abs(value).max())
+        yield "Lemma 10: Bernstein's inequality", f"degree {m}, random", m, found
+
+
+def _proposition_1() -> Iterator[Case]:
+    """The largest number of terms of the chain rule, Π (α_i + 1) over |α| = k."""
+    for k, d in itertools.product((1, 2, 3, 4), (1, 2, 3)):
+        orders = [a for a in itertools.product(range(k + 1), repeat=d) if sum(a) == k]
+        found = max(math.prod(x + 1 for x in a) for a in orders)
+        yield "Proposition 1: number of terms", f"k {k}, d {d}", (1 + k / d) ** d, found
+
+
 def _lemma_9() -> Iterator[Case]:
     """The largest coefficient of the chain rule for f(cos θ), one variable."""
     from marginalia.synthesis.chebyshev.constants import chain_rule
@@ -113,6 +149,12 @@ def _rounding() -> Iterator[Case]:
     """d_1 between records at (1, …, 1) and where Algorithm 1 rounds them to, in steps of the grid (Section 4.2)."""
     for d in (1, 2, 3):
         yield "Section 4.2: rounding", f"d {d}", math.sqrt(d) / 2, float(d)
+
+
+STATEMENTS = (
+    _lemma_1, _lemma_2, _lemma_5, _lemma_8, _lemma_9, _lemma_10, _proposition_1, _lemma_13, _largest_polynomial,
+    _theorem_3, _rounding,
+)  # fmt: skip
 
 
 def _kernel_errors(k: int, m: int) -> Record:

@@ -122,6 +122,6 @@ LOWER_BOUND = Card(
             "bars one standard error (exact on the line, and for k = 1 up to 3,000 records; else the largest error of "
             "a cosine query); what is proven for every private method, by Construction 1 for k < d, else mostly by two "
             "points; and the most that Construction 1 can give with the paper's own bump.",
-    defaults={"trials": 5, "grid": GRID, "exact_records": EXACT_RECORDS},
+    defaults={"trials": 3, "grid": GRID, "exact_records": EXACT_RECORDS},
     parts=lambda settings: [part_name(pair) for pair in settings["grid"]], run=run, tables=tables, figure=figure,
 )  # fmt: skip

@@ -17,6 +17,7 @@ from marginalia.reporting.panels import drawing, look, rows_where
 CARD = "chebyshev_x7"
 # k, d, n, m
 GRID_CASES = ((2, 2, 10_000, 16), (2, 2, 100_000, 33), (2, 1, 10_000, 33), (2, 1, 10_000, 132), (2, 1, 10_000, 4))
+NAMES = {"chebyshev": "moment matching", "dyadic": "dyadic tree", "histogram": "histogram"}
 
 
 def dyadic_histogram(x: Array, levels: int, mu: float, rng: np.random.Generator) -> Array:
@@ -122,10 +123,22 @@ def figure(tables: Tables, settings: Settings) -> Figure:
                     values.append(one["error"].min() if len(one) else np.nan)
                     bars.append(one["error_stderr"].iloc[0] if len(one) else np.nan)
                 place = np.arange(len(cases)) + 0.36 * (i - 0.5)
-                ax.bar(place, values, 0.34, yerr=bars, label=method, color=look(i)["color"], error_kw={"lw": 0.7})
+                ax.bar(
+                    place,
+                    values,
+                    0.34,
+                    yerr=bars,
+                    label=NAMES[method],
+                    color=look(list(NAMES).index(method))["color"],
+                    error_kw={"lw": 0.7},
+                )
             labels = [f"d={c[0]} k={c[1]}\nn={c[2]:,}\nm={c[3]}" if same_grid else f"k={c[1]}\n{c[2]:,}" for c in cases]
             ax.set_xticks(np.arange(len(cases)), labels, fontsize=5)
-            where = comparison if same_grid else f"{comparison} on the line; k and n"
+            where = (
+                "same grid, d dimensions, degree m"
+                if same_grid
+                else "dyadic tree, on the line, smoothness k, n records"
+            )
             ax.set(yscale="log", ylabel="error", title=where)
             ax.grid(axis="x", visible=False)
     return drawn

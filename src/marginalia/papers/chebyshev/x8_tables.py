@@ -27,6 +27,10 @@ COLUMNS = {  # name: data set, columns (None: all)
     "adult_smooth4": ("adult_smooth4", None),
     "compas_smooth3": ("compas_smooth3", None),
 }
+TITLES = {
+    "adult_age_hours": "Adult: age, hours", "adult_age_hours_label": "Adult: age, hours, income",
+    "adult_smooth4": "Adult: three columns, income", "compas_smooth3": "COMPAS: two columns, label",
+}  # fmt: skip
 TV_BINS = 8
 
 
@@ -160,7 +164,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
                 for i, (key, arm) in enumerate(private.groupby(["method", "variant"], sort=True)):
                     arm = arm.sort_values("epsilon")
                     if arm[metric].notna().any():
-                        label = " ".join(map(str, key))
+                        label = f"{key[0]}, {key[1]}".replace("chebyshev", "moments").replace("b=full", "all codes")
                         curve(ax, arm["epsilon"], arm[metric], arm[f"{metric}_stderr"], label=label, **look(i))
                 if metric == "auc" and real["auc"].notna().any():
                     ax.axhline(real["auc"].iloc[0], color="#000000", lw=0.9, label="real rows")
@@ -168,7 +172,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
                 log_axis(ax, private["epsilon"])
                 if metric == "lower":
                     ax.set_yscale("log")
-                    ax.set_title(name.replace("_", " "))
+                    ax.set_title(TITLES.get(name, name), fontsize=7)
                 elif not rows["auc"].notna().any():
                     ax.set_axis_off()
     return drawn
