@@ -65,7 +65,7 @@ def test_privacy_fails_wherever_the_true_epsilon_is_above_the_nominal():
 
 def test_the_lower_bound_is_judged_by_the_proofs_own_query_and_by_growth():
     n = np.array([100, 1000, 10_000])
-    common = {"family": "cells", "n": n, "witness_stderr": 0.0, "decides": True}
+    common = {"family": "cells", "n": n, "witness_stderr": 0.0, "decides": True, "exact": True}
     tables = [
         pd.DataFrame({"k": 1, "d": 2, **common, "lower_bound": n**-0.5, "witness": 2 * n**-0.5, "measured": 3 * n**-0.5,
                       "upper_bound": 9 * n**-0.5}),
@@ -75,6 +75,8 @@ def test_the_lower_bound_is_judged_by_the_proofs_own_query_and_by_growth():
     found = judged({"chebyshev_lower_bound": pd.concat(tables)})
     for claim in ("lower_bound", "between", "optimal", "optimal_equal"):
         assert found.loc[claim, "verdict"] == "held", claim
+    mixed = pd.concat([*tables, tables[0].tail(1).assign(n=100_000, exact=False, measured=9.0, upper_bound=10.0)])
+    assert judged({"chebyshev_lower_bound": mixed}).loc["optimal", "verdict"] == "held"  # errors of one kind only
     broken = pd.concat(tables)
     broken["witness"] = broken["lower_bound"] * 0.9
     broken["measured"] = broken["lower_bound"] * 0.9 * broken["n"] ** 0.5

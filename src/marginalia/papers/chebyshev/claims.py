@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from marginalia.papers.card import Comparison, Frame, Record
+from marginalia.papers.chebyshev.lower_bound import comparable
 from marginalia.papers.chebyshev.x1_rates import MAIN, TOLERANCE, log_slope
 from marginalia.papers.rows import as_frame
 from marginalia.reporting.verdicts import claim_row
@@ -103,6 +104,7 @@ def _optimal(same: bool) -> Cells:
     def cells(table: Frame) -> list[bool]:
         found = []
         for (k, d), rows in table[table["decides"]].groupby(["k", "d"]):
+            rows = comparable(rows)
             if (k == d) == same and len(rows) >= 3:
                 n = rows["n"].to_numpy(dtype=float)
                 allowed = log_slope(n, np.log(n)) if same else 0.0

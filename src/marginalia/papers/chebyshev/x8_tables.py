@@ -29,7 +29,7 @@ COLUMNS = {  # name: data set, columns (None: all)
 }
 TITLES = {
     "adult_age_hours": "Adult: age, hours", "adult_age_hours_label": "Adult: age, hours, income",
-    "adult_smooth4": "Adult: three columns, income", "compas_smooth3": "COMPAS: two columns, label",
+    "adult_smooth4": "Adult: three axes, income", "compas_smooth3": "COMPAS: age, priors, label",
 }  # fmt: skip
 TV_BINS = 8
 
@@ -172,7 +172,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
                 log_axis(ax, private["epsilon"])
                 if metric == "lower":
                     ax.set_yscale("log")
-                    ax.set_title(TITLES.get(name, name), fontsize=7)
+                    ax.set_title(TITLES.get(name, name), fontsize=6.5)
                 elif not rows["auc"].notna().any():
                     ax.set_axis_off()
     return drawn
