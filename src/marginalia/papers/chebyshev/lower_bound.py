@@ -16,7 +16,7 @@ from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Setting
 from marginalia.papers.chebyshev.runs import DELTA, Array, distances, release_records
 from marginalia.papers.rows import as_frame
 from marginalia.reporting.means import mean_table
-from marginalia.reporting.panels import DASHED, curve, drawing, look, rows_where
+from marginalia.reporting.panels import DASHED, curve, drawing, log_axis, look, rows_where
 from marginalia.sweep.seeds import seed_sequence
 
 CARD = "chebyshev_lower_bound"
@@ -116,7 +116,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
             label = "… with the paper's own bump, at most"
             ax.plot(cells["n"], cells["paper_bump_at_most"], label=label, **look(4))
             ax.set_title(f"k = {k}, d = {d}")
-            ax.set(xscale="log", yscale="log", xlabel="records n", ylabel="$d_k$")
+            ax.set(yscale="log", xlabel="records n", ylabel="$d_k$")
+            log_axis(ax, rows["n"])
     return drawn
 
 

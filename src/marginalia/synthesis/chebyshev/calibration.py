@@ -166,7 +166,7 @@ def lemma_factor(epsilon: float, delta: float) -> float:
     """Return σ/Δ of the paper's Lemma 1 for every ε: √2·√(log(1/(4δ(1-δ))) + ε)/ε, δ < ½.
 
     >>> round(lemma_factor(2.0, 1e-6), 4)
-    2.6861
+    2.686
     """
     return math.sqrt(2 * (math.log(1 / (4 * delta * (1 - delta))) + epsilon)) / epsilon
 
