@@ -164,15 +164,19 @@ def figure(tables: Tables, settings: Settings) -> Figure:
                 rows = rows_where(errors, population=name, k=k, d=d).sort_values("n")
                 shown = "exact" if rows["exact"].notna().sum() >= 3 else "lower"
                 rows = rows.dropna(subset=[shown])
-                curve(ax, rows["n"], rows[shown], rows[f"{shown}_stderr"], label=name, **look(i))
+                if len(rows):
+                    curve(ax, rows["n"], rows[shown], rows[f"{shown}_stderr"], label=name, **look(i))
                 fitted = rows_where(slopes, population=name, k=k, d=d, distance=shown)
                 if i == 0 and len(rows) and len(fitted):
                     n = rows["n"].to_numpy(dtype=float)
                     for column, (label, style) in LINES.items():
                         line = rows[shown].iloc[0] * (n / n[0]) ** fitted[column].iloc[0]
                         ax.plot(n, line, label=label, **style)
-                    ax.set_title(f"k = {k}, d = {d}: slope {fitted['slope'].iloc[0]:.2f}")
+                    ax.set_title(f"k = {k}, d = {d}: slope {fitted['slope'].iloc[0]:.2f}", fontsize=7)
                     ax.set_ylabel("exact $d_k$" if shown == "exact" else "$d_k$, lower bound")
+            if not ax.has_data():  # too few n for a curve
+                ax.set_axis_off()
+                continue
             ax.set(xscale="log", yscale="log", xlabel="records n")
     return drawn
 
