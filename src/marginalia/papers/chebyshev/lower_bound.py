@@ -21,9 +21,9 @@ from marginalia.sweep.seeds import seed_sequence
 
 CARD = "chebyshev_lower_bound"
 EPSILON = 1.0
-LINE, PLANE, SPACE = (100, 400, 1600, 6400), (300, 1000, 3000, 10_000), (300, 1000, 3000, 10_000)
+LINE, PLANE, SPACE = (100, 300, 1000, 3000), (300, 1000, 3000, 10_000), (300, 1000, 3000, 10_000)
 GRID = {
-    "1,1": LINE[:-1], "2,1": LINE, "3,1": LINE, "1,2": PLANE, "2,2": PLANE, "3,2": PLANE,
+    "1,1": LINE, "2,1": LINE, "3,1": LINE, "1,2": PLANE, "2,2": PLANE, "3,2": PLANE,
     "1,3": SPACE, "2,3": SPACE, "3,3": SPACE[:-1],
 }  # fmt: skip
 EXACT_RECORDS = 3000
