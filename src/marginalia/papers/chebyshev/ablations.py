@@ -117,7 +117,7 @@ X4 = _ablation(
 )  # fmt: skip
 X5 = _ablation(
     "chebyshev_x5", "What the published noise buys, and costs",
-    "k = d = 2, n = 10,000, degree 16: error over the epsilon that is really spent, over the cube, at nominal epsilon "
+    "k = d = 2, n = 10,000, degree 16: error over the epsilon that the worst pair of records really spends, at nominal "
     "0.5 and 1. line 3: Algorithm 1's noise, which the paper states below epsilon 1; published at 1: Lemma 1's, which "
     "it prescribes from there on; tight: ours; corrected: the paper's proof with its constants right.",
     "epsilon_spent",
