@@ -14,8 +14,12 @@ from marginalia.data.encoding import Encoder
 from marginalia.errors import unknown_name
 from marginalia.papers.card import Folders
 from marginalia.sweep.protocols import Prepared
+from marginalia.sweep.seeds import seed_of, seed_sequence
 
 Array = NDArray[np.float64]
+
+FEATURES = ("raw", "learned")
+REMOVAL = "adaptive_margin_x1"  # seeds of the halves: every card sees the same ones
 
 # Two classes of scikit-learn's digits: odd against even, or the second of a pair against the first.
 DIGITS = {"digits_parity": None, "digits_3v8": (3, 8), "digits_0v1": (0, 1), "digits_1v9": (1, 9)}
@@ -84,6 +88,28 @@ def rows_of(name: str, data: Folders) -> Sample:
     if name not in DIGITS and name not in data:
         raise unknown_name("set of rows", name, (*DIGITS, *data))
     return two_classes(name, *digit_images()) if name in DIGITS else prepared_rows(data[name])
+
+
+def digits_features(name: str, features: str, root_seed: int) -> Sample:
+    """Return half of the digits, raw or behind the hidden layer of a network trained on the other, public half.
+
+    The network (64 rectified units) learns all ten digits. Hidden units are scaled by the largest value that each takes
+    on the public half.
+    """
+    from sklearn.neural_network import MLPClassifier
+
+    X, digit = digit_images()
+    order = np.random.default_rng(seed_sequence(root_seed, REMOVAL, "halves")).permutation(len(digit))
+    private, public = order[: len(order) // 2], order[len(order) // 2 :]
+    if features == "learned":
+        network = MLPClassifier((64,), max_iter=500, random_state=seed_of(root_seed, REMOVAL, "network"))
+        network.fit(X[public], digit[public])
+        hidden = np.maximum(X @ network.coefs_[0] + network.intercepts_[0], 0)
+        largest = hidden[public].max(axis=0)
+        X = np.clip(2 * hidden / np.where(largest > 0, largest, 1.0) - 1, -1, 1)
+    elif features != "raw":
+        raise unknown_name("features", features, FEATURES)
+    return two_classes(name, X[private], digit[private])
 
 
 def linear_svm(C: float = 1.0, tol: float = 1e-4) -> Any:

@@ -1,4 +1,4 @@
-"""Risk bounds of the adaptive-margin classifier.
+"""Risk bounds of the adaptive-margin classifier, and those that the paper compares them with.
 
 Wang, Zhu and Wang, "Adapting to Linear Separable Subsets with Large-Margin in Differentially Private Learning".
 Bounds are clipped at 1, where they say nothing. Data radius b = 1; S is the number of outliers |S_out|, whose removal
@@ -11,9 +11,50 @@ import math
 from statistics import NormalDist
 
 
-def theorem_4_1(n: float, gamma: float, outliers: float, epsilon: float) -> float:
-    """Return 1/(n gamma² min(eps, 1)) + S/(gamma n): the shape of the bound, its constant and logarithms dropped."""
-    return min(1.0, 1 / (n * gamma**2 * min(epsilon, 1.0)) + outliers / (gamma * n))
+def theorem_4_1(
+    n: float, gamma: float, outliers: float, epsilon: float, *, b: float = 1.0, clipped: bool = True
+) -> float:
+    """Return b²/(n gamma² min(eps, 1)) + b S/(gamma n): the shape of the bound, its constant and logarithms dropped.
+
+    Last row of Tables 1 (b = 1) and 2. `b` bounds the norm of the rows. Above 1 it says nothing: `clipped` cuts there.
+    """
+    value = (b / gamma) ** 2 / (n * min(epsilon, 1.0)) + b * outliers / (gamma * n)
+    return min(1.0, value) if clipped else value
+
+
+def bassily_3_1(n: float, gamma: float, ramp: float, epsilon: float, *, b: float = 1.0, wide: bool = False) -> float:
+    """Return the shape of Bassily, Mohri and Suresh (2022), Theorem 3.1, as Table 1 quotes it, or (`wide`) Table 2.
+
+    `ramp` is the mean over the rows of min(1, max(0, 1 - y<w, x>/gamma)) at some w of norm 1; Table 2 adds the terms of
+    non-private learning. The root has 1/(n gamma²) in it, as in Table 2; Table 1 prints 1/(n² gamma²).
+    """
+    square = (b / gamma) ** 2 / n
+    learning = square + 1 / n if wide else 0.0
+    return square / epsilon + learning + ramp + math.sqrt(ramp * (square + 1 / n))
+
+
+def bassily_3_2(n: float, gamma: float, hinge: float, epsilon: float, *, b: float = 1.0, wide: bool = False) -> float:
+    """Return the shape of Bassily, Mohri and Suresh (2022), Theorem 3.2, as Table 1 quotes it, or (`wide`) Table 2.
+
+    `hinge` is the mean over the rows of max(0, 1 - y<w, x>/gamma) at some w of norm 1.
+    """
+    root = b / (gamma * math.sqrt(n))
+    learning = root + 1 / math.sqrt(n) if wide else 0.0
+    return root / math.sqrt(epsilon) + learning + hinge
+
+
+def explicit_published(
+    n: float, gamma: float, outliers: float, epsilon: float, delta: float, *, dimension: int
+) -> float:
+    """Return Theorem 6.5 (1) with the constants of its proof, where no candidate is projected.
+
+    4 Delta sqrt(d)/(n mu_run) (Lemma C.1) + (1 + 3 b/gamma) S/n (the loss of the outliers) + 2 sqrt(2 ln G)/(n mu_run)
+    (Lemma F.1), Delta = 12 b/gamma, mu_run the budget of one model; clipped at 1.
+    """
+    G = math.ceil(math.log2(n)) + 1
+    mu_run = published_mu(epsilon, delta) / math.sqrt(2 * G)
+    descent = 4 * (12 / gamma) * math.sqrt(dimension) / (n * mu_run)
+    return min(1.0, descent + (1 + 3 / gamma) * outliers / n + 2 * math.sqrt(2 * math.log(G)) / (n * mu_run))
 
 
 def explicit_unprojected(

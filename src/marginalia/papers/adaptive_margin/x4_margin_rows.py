@@ -81,7 +81,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 X4 = Card(
-    id=CARD, title="Adaptive margin: risk over margin and rows",
+    id=CARD, title="Risk over the margin and over the number of rows",
     caption="Test risk on separable rows over the margin (n = 10 000) and over n (margin 0.2), d = 50; mean of the "
             "trials, bands one standard deviation. Dashed: Theorem 4.1 times one fitted constant (shape). Dotted: our "
             "rule of thumb Phi(-0.87 n mu gamma²/(2R)). epsilon = 1, delta = 1e-6, replace-one.",

@@ -78,7 +78,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 X5 = Card(
-    id=CARD, title="Adaptive margin: what the budget buys",
+    id=CARD, title="What the privacy budget buys",
     caption="Left: Gaussian-DP budget mu that the paper's calibration, the conversion it rests on, and the exact "
             "formula buy for epsilon. Right: mu of one model with its score over the number of candidates, epsilon = "
             "1, for trying all (iter) and for private tuning; delta = 1e-6.",
