@@ -8,24 +8,41 @@ import pytest
 from matplotlib.figure import Figure
 
 from marginalia.data import Domain, Table
-from marginalia.papers.adaptive_margin.data import prepared_rows, rows_of
+from marginalia.papers.adaptive_margin.claims import JUDGES, VERDICTS
+from marginalia.papers.adaptive_margin.data import digits_features, prepared_rows, rows_of
+from marginalia.papers.adaptive_margin.removal import removal_curve
 from marginalia.papers.adaptive_margin.synthetic import synthetic
-from marginalia.papers.adaptive_margin.x1_removal import digits_features, removal_curve
-from marginalia.papers.adaptive_margin.x2_risk import PROTOTYPE, choice, comparison
-from marginalia.papers.adaptive_margin.x6_constants import FAR_OUTLIERS
+from marginalia.papers.adaptive_margin.x2_risk import PROTOTYPE, comparison, pairs
+from marginalia.papers.adaptive_margin.x6_constants import FAR_OUTLIERS, label_of
 from marginalia.papers.registry import card as card_of
 from marginalia.papers.registry import cards
+from marginalia.papers.reported import reported
+from marginalia.reporting.verdicts import COLUMNS
 from marginalia.sweep.protocols import Prepared, Task
 
 IDS = [name for name in cards() if name.startswith("adaptive_margin")]
 SMALL = {
+    "adaptive_margin_f1": {"rows": 300},
     "adaptive_margin_x1": {"sets": ["digits_3v8"], "C": [10.0], "max_share": 0.03},
     "adaptive_margin_x2": {"sets": ["digits_0v1"], "epsilons": [1.0, 4.0], "digits_trials": 2},
     "adaptive_margin_x3": {"n": 300, "d": 5, "shares": [0.0, 0.1], "trials": 2},
     "adaptive_margin_x4": {"n": 300, "d": 5, "gammas": [0.1, 0.4], "rows": [250, 500], "trials": 2},
     "adaptive_margin_x5": {"candidates": [4, 17]},
     "adaptive_margin_x6": {"sets": [FAR_OUTLIERS], "trials": 1},
-    "adaptive_margin_x7": {"sets": ["digits_3v8"], "digits_share": 0.03},
+    "adaptive_margin_x7": {"sets": ["digits_3v8"], "small_share": 0.03, "margins": 5, "trials": 1},
+    "adaptive_margin_x8": {"epsilons": {"digits_0v1": [1.0, 4.0]}, "other_trials": 2},
+    "adaptive_margin_x9": {
+        "projected_rows": 60,
+        "projected_dimension": 30,
+        "projected_margins": [0.6],
+        "projections": 3,
+        "descent_rows": 200,
+        "descent_mu": [0.05, 0.1],
+        "descents": 3,
+        "tuning_draws": 20_000,
+        "choice_draws": 2000,
+        "grid_rows": [100, 1000],
+    },
 }
 
 
@@ -37,7 +54,7 @@ def run_all(name: str, seed: int = 0, **overrides):
 
 
 def test_every_card_is_registered():
-    assert [f"adaptive_margin_x{k}" for k in range(1, 8)] == sorted(IDS)
+    assert ["adaptive_margin_f1", *(f"adaptive_margin_x{k}" for k in range(1, 10))] == sorted(IDS)
 
 
 @pytest.mark.parametrize("name", sorted(SMALL))
@@ -89,7 +106,7 @@ class TestRisk:
         own = 0.005 / (0.004 * math.sqrt(1 / 5 + 1 / 3))
         assert found["z_own_spread"].iloc[0] == pytest.approx(own)
 
-    def test_choice_is_compared_split_by_split(self):
+    def test_arms_are_compared_split_by_split(self):
         errors = {"fixed": [0.20, 0.30, 0.25], "practical": [0.24, 0.34, 0.291], "private_tuning": [0.21, 0.28, 0.25]}
         rows = pd.DataFrame(
             [
@@ -98,11 +115,19 @@ class TestRisk:
                 for variant, values in errors.items()
                 for trial, error in enumerate(values)
             ]
+            + [
+                {"dataset": "d", "method": "logistic", "variant": "", "calibration": "none", "epsilon": math.inf,
+                 "trial": trial, "error": error}
+                for trial, error in enumerate([0.2399, 0.3401, 0.291])
+            ]
         )  # fmt: skip
-        found = choice(rows).set_index("variant")
-        assert found.loc["practical", "minus_fixed"] == pytest.approx(0.0403333)
-        assert found.loc["practical", "verdict"] == "fixed c is better"
-        assert found.loc["private_tuning", "verdict"] == "tie"
+        found = pairs(rows).set_index(["first", "second"])
+        assert found.loc[("practical", "fixed_c"), "difference"] == pytest.approx(0.0403333)
+        assert found.loc[("practical", "fixed_c"), "better"] == "fixed_c"
+        assert found.loc[("private_tuning", "fixed_c"), "better"] == "not told apart"
+        same = found.loc[("practical", "logistic")]  # the reference without privacy stands beside every epsilon
+        assert (same["epsilon"], same["better"]) == (1.0, "same within .01")
+        assert same["bound"] < 0.001
 
     def test_cells_of_the_prototype(self):
         cells = pd.read_csv(PROTOTYPE, comment="#").set_index(["dataset", "variant", "calibration", "epsilon"])
@@ -159,6 +184,120 @@ class TestRemoval:
         curve = removal_curve(train, C=100, max_share=0.05)
         assert curve.loc[curve["removed"] == 5, "margin"].item() == 0
         assert curve.loc[curve["removed"] == 6, "margin"].item() > 0.25
+
+
+class TestBounds:
+    def test_rows_of_the_tables(self):
+        _, _, rows, tables = run_all(
+            "adaptive_margin_x7", sets=["separable"], rows=300, share=0.01, trials=1, margins=31
+        )
+        lines = tables["adaptive_margin_x7_rows"].set_index(["table", "source", "margin"])["bound"]
+        # Separable with margin .2 and n = 10,000: 1/(n gamma²) = .0025, 1/(sqrt(n) gamma) = .05.
+        assert lines[(1, "Theorem 4.1", "not needed")] == pytest.approx(0.0025, rel=1e-3)
+        assert lines[(1, "Nguyen et al., Theorems 6 and 11", "known")] == pytest.approx(0.0025, rel=1e-3)
+        assert lines[(1, "Bassily et al., Theorem 3.2", "fixed")] == pytest.approx(0.1)
+        assert lines[(2, "Bassily et al., Theorem 3.2", "known")] > lines[(1, "Bassily et al., Theorem 3.2", "known")]
+        assert (rows.loc[rows["kind"] == "loss", "ramp"] <= rows.loc[rows["kind"] == "loss", "hinge"]).all()
+
+    def test_one_contradiction_takes_the_margin(self):
+        _, _, _, tables = run_all("adaptive_margin_f1")
+        table = tables["adaptive_margin_f1"]
+        assert (table["before"] > 0.05).all()
+        assert (table["replaced"] == 0).all()
+
+    def test_an_outlier_term_that_no_row_number_mends(self):
+        """Where S/(gamma n) is above 1 at every margin, the bound is above 1 for any n; the others are not hurt."""
+        card = card_of("adaptive_margin_x7")
+        at = {"set": "adult@dpml", "n": 10_000, "d": 9, "most_frequent": 0.4}
+        rows = [{**at, "kind": "margin", "gamma": g, "share": s} for g, s in ((0.0, 0.0), (0.01, 0.2), (0.1, 0.4))]
+        rows += [{**at, "kind": "loss", "gamma": g, "ramp": 0.2, "hinge": 0.3} for g in (0.01, 0.1, 1.0)]
+        rows += [{**at, "kind": "error", "variant": v, "test_error": 0.25, "training_error": 0.24}
+                 for v in ("published", "practical")]  # fmt: skip
+        row = card.tables(pd.DataFrame(rows), card.defaults)["adaptive_margin_x7"].iloc[0]
+        assert (row["more_rows_alone"], row["at_margin"], row["at_share"]) == (4.0, 0.1, 0.4)
+        assert row["this_paper"] == pytest.approx(4.01)
+        assert row["bassily_3_2_known"] == pytest.approx(0.31)  # at margin 1
+        assert row["bassily_3_2_fixed"] == pytest.approx(0.4)
+
+
+class TestLiteralSteps:
+    def test_steps_are_the_papers(self):
+        _, _, rows, tables = run_all("adaptive_margin_x8")
+        literal = rows[rows["steps"] == "literal"]
+        n, G = 288, 10
+        mu = literal["epsilon"] / (4 * np.sqrt(G * math.log(1e6)))
+        assert literal["T"].tolist() == [math.ceil(n**2 * m**2) for m in mu]
+        assert (literal["candidates"] == G).all()
+        table = tables["adaptive_margin_x8"]
+        np.testing.assert_allclose(table["difference"], table["literal"] - table["capped"])
+
+    def test_the_longest_parts_come_first(self):
+        card = card_of("adaptive_margin_x8")
+        assert card.parts(card.defaults)[0] == "adult@dpml,1.0"
+
+
+class TestLemmas:
+    def test_the_misprinted_ones_fail_and_the_others_hold(self):
+        """Simulated shares have a slack of three standard errors: 48 of them, false alarm about 3 %, seed fixed."""
+        _, _, _, tables = run_all("adaptive_margin_x9")
+        table = tables["adaptive_margin_x9"].set_index(["lemma", "form"])
+        assert table.loc[("7.2", "as printed"), "held"] == 0
+        assert table.loc[("A.5", "as printed"), "held"] < table.loc[("A.5", "as printed"), "tested"]
+        for lemma in (("7.2", "as proved"), ("A.4", "as proved"), ("A.5", "with sigma"), ("6.4", ""), ("C.1", "")):
+            assert table.loc[lemma, "held"] == table.loc[lemma, "tested"], lemma
+
+
+@pytest.fixture(scope="module")
+def tables():
+    found = {}
+    for name in ("f1", "x1", "x5", "x8", "x9"):
+        found |= run_all(f"adaptive_margin_{name}")[3]
+    return found
+
+
+class TestVerdicts:
+    def test_every_claim_is_judged_on_what_was_run(self, tables):
+        table = VERDICTS.table(pd.DataFrame(), tables).set_index("id")
+        assert tuple(table.reset_index().columns) == COLUMNS
+        assert table.index.is_unique
+        assert table.loc["privacy", "verdict"] == "not tested"  # its card was not run here
+        assert table.loc["runs_printed", "verdict"] == "not held"
+        assert table.loc["one_point", "verdict"] == "held"
+        assert table.loc["better_features", "sets"] == "digits 3 and 8"
+        assert (table["held"] <= table["tested"]).all()
+
+    def test_a_better_bound_elsewhere_is_counted(self):
+        """Only sets with few outliers at the best margin are cells: the second has 200 of 10,000 rows."""
+        bounds = pd.DataFrame(
+            {"set": ["digits_3v8", "separable"], "n": [100, 10_000], "this_paper": [0.4, 0.1], "at_share": [0.0, 0.02],
+             "bassily_3_2_known": [0.3, 0.2], "bassily_3_2_fixed": [0.5, 0.2], "bassily_3_1_known": [0.4, 0.2],
+             "bassily_3_1_fixed": 0.5, "most_frequent": 0.5, "more_rows_alone": 0.0}
+        )  # fmt: skip
+        table = VERDICTS.table(pd.DataFrame(), {"adaptive_margin_x7": bounds}).set_index("id")
+        assert table.loc["less_than_32", ["held", "tested", "sets"]].tolist() == [0, 1, "digits 3 and 8"]
+        assert "smaller on 1 of 1" in table.loc["less_than_32", "note"]
+        assert table.loc["less_than_31", ["held", "tested"]].tolist() == [2, 2]
+
+    def test_one_long_run_is_judged_by_the_spread_of_two(self, tables):
+        """A difference of 2.5 standard deviations of the arm is within two of a difference of two runs; 3 is not."""
+        errors = pd.DataFrame(
+            {"dataset": ["digits_0v1"] * 2, "epsilon": [1.0, 4.0], "method": "adaptive_margin", "variant": "published",
+             "calibration": "published", "std": 0.01, "epsilon_spent": 0.3}
+        )  # fmt: skip
+        runs = tables["adaptive_margin_x8"].assign(trials=1, difference=[0.025, -0.03])
+        given = {"adaptive_margin_x8": runs, "adaptive_margin_x2": errors}
+        row = VERDICTS.table(pd.DataFrame(), given).set_index("id").loc["steps"]
+        assert (row["held"], row["tested"]) == (1, 2)
+
+    def test_words_and_judges_belong_together(self):
+        assert set(reported("adaptive_margin_claims")["id"]) == set(JUDGES)
+
+
+def test_labels_are_words():
+    assert label_of("hinge_share", "0.3333333333333333") == "c = γ/3, as the paper"
+    assert label_of("steps", "30") == "30 steps"
+    assert label_of("grid_cut", "0.0") == "all margins, as the paper"
+    assert label_of("ladder", "3 exact mu") == "+ exact budget"
 
 
 class TestBudget:

@@ -55,3 +55,29 @@ def test_rule_of_thumb():
         G = math.ceil(math.log2(n)) + 1
         mu_run = theory.published_mu(1, 1e-6) / math.sqrt(2 * G)
         assert theory.gaussian_rule(n, 0.2, mu_run, radius=2) == pytest.approx(risk, abs=0.04)
+
+
+def test_rows_of_another_radius_are_rescaled_rows():
+    """Theorem L.2: a bound depends on gamma/b alone."""
+    for bound, loss in ((theory.theorem_4_1, 30), (theory.bassily_3_1, 0.1), (theory.bassily_3_2, 0.1)):
+        assert bound(BIG, 0.6, loss, 1.0, b=3.0) == pytest.approx(bound(BIG, 0.2, loss, 1.0))
+
+
+def test_the_bounds_of_table_1():
+    assert theory.bassily_3_1(1e4, 0.1, 0.0, 0.5) == pytest.approx(0.02)
+    assert theory.bassily_3_1(1e4, 0.1, 0.04, 1.0) == pytest.approx(0.01 + 0.04 + math.sqrt(0.04 * (0.01 + 1e-4)))
+    assert theory.bassily_3_2(1e4, 0.1, 0.3, 0.25) == pytest.approx(0.2 + 0.3)
+    assert theory.bassily_3_2(1e4, 0.1, 0.3, 0.25, wide=True) == pytest.approx(0.2 + 0.3 + 0.1 + 0.01)
+    assert theory.theorem_4_1(100, 0.1, 50, 1.0, clipped=False) == pytest.approx(1 + 5)
+
+
+def test_the_constants_of_the_proof_need_many_rows():
+    """The clipped bound falls from 1 as n grows, and an outlier costs 1 + 3/gamma rows."""
+    few, many = (theory.explicit_published(n, 0.5, 0, 1.0, 1e-6, dimension=20) for n in (1e4, 1e8))
+    assert few == 1 > 0.01 > many
+    with_outliers = theory.explicit_published(1e8, 0.5, 1e6, 1.0, 1e-6, dimension=20)
+    assert with_outliers - many == pytest.approx(0.01 * 7)
+
+
+def test_penalty_of_the_population_risk():
+    assert theory.sample_penalty(1000, 10) == pytest.approx(5 * (10 * math.log(2000) + math.log(4e6)) / 1000)

@@ -112,7 +112,8 @@ F1 = Card(
     id=CARD, title="One changed point takes the whole margin",
     caption="As Figure 1 of the paper: the largest margin of a set of points in the plane, before and after one point "
             "(green square) changes sides. In the table, one row of a set gets the "
-            f"other label, or is replaced by a copy of another row under the other label ({set_title('digits_1v9')}, {set_title('digits_3v8')}, made-up rows of margin 0.2).",
+            f"other label, or is replaced by a copy of another row under the other label ({set_title('digits_1v9')}, "
+            f"{set_title('digits_3v8')}, made-up rows of margin 0.2).",
     defaults={"points": 40, "rows": 2000},
     parts=lambda settings: ["all"], run=run, tables=tables, figure=figure,
 )  # fmt: skip

@@ -44,17 +44,26 @@ def bassily_3_2(n: float, gamma: float, hinge: float, epsilon: float, *, b: floa
 
 
 def explicit_published(
-    n: float, gamma: float, outliers: float, epsilon: float, delta: float, *, dimension: int
+    n: float, gamma: float, outliers: float, epsilon: float, delta: float, *, dimension: int, clipped: bool = True
 ) -> float:
     """Return Theorem 6.5 (1) with the constants of its proof, where no candidate is projected.
 
     4 Delta sqrt(d)/(n mu_run) (Lemma C.1) + (1 + 3 b/gamma) S/n (the loss of the outliers) + 2 sqrt(2 ln G)/(n mu_run)
-    (Lemma F.1), Delta = 12 b/gamma, mu_run the budget of one model; clipped at 1.
+    (Lemma F.1), Delta = 12 b/gamma, mu_run the budget of one model. `clipped` cuts at 1.
     """
     G = math.ceil(math.log2(n)) + 1
     mu_run = published_mu(epsilon, delta) / math.sqrt(2 * G)
     descent = 4 * (12 / gamma) * math.sqrt(dimension) / (n * mu_run)
-    return min(1.0, descent + (1 + 3 / gamma) * outliers / n + 2 * math.sqrt(2 * math.log(G)) / (n * mu_run))
+    value = descent + (1 + 3 / gamma) * outliers / n + 2 * math.sqrt(2 * math.log(G)) / (n * mu_run)
+    return min(1.0, value) if clipped else value
+
+
+def sample_penalty(n: int, dimension: int) -> float:
+    """Return what Lemma 6.6 adds to twice the training error, 5 (VC ln 2n + ln 4/beta)/n, beta = 1/n².
+
+    The paper prints ln(beta/4), which would lower the bound as the probability of failure falls.
+    """
+    return 5 * (dimension * math.log(2 * n) + math.log(4 * float(n) ** 2)) / n
 
 
 def explicit_unprojected(

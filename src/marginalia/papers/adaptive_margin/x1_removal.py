@@ -11,8 +11,8 @@ import numpy as np
 
 from marginalia.data.sources.features import read_features
 from marginalia.papers.adaptive_margin.data import FEATURES, Sample, digits_features
-from marginalia.papers.adaptive_margin.removal import removal_curve
 from marginalia.papers.adaptive_margin.looks import PURPLE, set_title
+from marginalia.papers.adaptive_margin.removal import removal_curve
 from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables, part_name, part_values
 from marginalia.reporting.panels import DASHED, drawing, outer_labels
 

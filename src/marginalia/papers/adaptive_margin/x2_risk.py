@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from marginalia.papers.adaptive_margin.data import DIGITS, Sample, linear_svm, rows_of
-from marginalia.papers.adaptive_margin.looks import ARMS, LONG, REFERENCES, arm_style, set_title
+from marginalia.papers.adaptive_margin.looks import ARMS, REFERENCES, arm_style, set_title
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
 from marginalia.papers.rows import as_frame
 from marginalia.reporting.means import mean_table
@@ -140,7 +140,7 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     chosen = rows[rows["variant"].isin(["published", "practical", "private_tuning"])]
     gammas = chosen.groupby(keys)["gamma"].agg(["min", "median", "max"]).add_prefix("gamma_").reset_index()
     wide = summary.pivot(index=["dataset", *ARM], columns="epsilon", values="error")
-    wide = wide.rename(columns=lambda e: f"{e:g}" if math.isfinite(e) else "not private").reset_index()
+    wide = wide.rename(columns=lambda e: f"{e:g}" if math.isfinite(e) else "not_private").reset_index()
     wide.insert(1, "title", wide["dataset"].map(set_title))
     return {CARD: summary, f"comparison_{CARD}": comparison(summary), f"{CARD}_wide": wide,
             f"{CARD}_pairs": pairs(rows), f"{CARD}_chosen_gamma": gammas}  # fmt: skip
@@ -154,9 +154,8 @@ def pairs(rows: Frame) -> Frame:
     """
     import pandas as pd
 
-    named = rows.assign(arm=list(map(_ARM_OF.get, zip(*(rows[key] for key in ARM), strict=True)))).dropna(
-        subset=["arm"]
-    )
+    arms = [_ARM_OF.get(arm) for arm in zip(*(rows[key] for key in ARM), strict=True)]
+    named = rows.assign(arm=np.array(arms, dtype=object)).dropna(subset=["arm"])
     public = named[~np.isfinite(named["epsilon"])].drop(columns="epsilon")
     epsilons = named.loc[np.isfinite(named["epsilon"]), ["dataset", "epsilon"]].drop_duplicates()
     named = pd.concat([named[np.isfinite(named["epsilon"])], public.merge(epsilons, on="dataset")])

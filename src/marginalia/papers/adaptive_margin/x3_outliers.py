@@ -35,7 +35,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 
 def tables(rows: Frame, settings: Settings) -> Tables:
     """Return the mean risks beside S/n and S/(gamma n)."""
-    table = mean_risks(rows, ["kind", "outlier_share", "variant", "calibration"])
+    table = mean_risks(rows, ["kind", "outlier_share", "outliers", "variant", "calibration"])
     return {CARD: table.assign(S_over_gamma_n=table["outlier_share"] / settings["gamma"])}
 
 

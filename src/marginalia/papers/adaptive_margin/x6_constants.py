@@ -48,7 +48,8 @@ STEPS: dict[str, dict[str, Any]] = {
 LABELS = {
     "practical": "ours, unchanged", "steps": "{:.0f} steps", "step_scale": "step size times {:g}",
     "radius": "rows clipped at 2 b, as the paper", "hinge_share": "c = γ/3, as the paper",
-    "model_share": "{:.0%} of the budget for models", "grid_cut": "margins from {:g}/√(nε) on", "output": "last iterate",
+    "model_share": "{:.0%} of the budget for models", "grid_cut": "margins from {:g}/√(nε) on",
+    "output": "last iterate",
     "jl_factor": "projected, C = {:g}",
 }  # fmt: skip
 LADDER = dict(zip(STEPS, (
@@ -141,8 +142,8 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     fits = rows[rows["change"] != "curve"]
     unchanged = fits[fits["change"].eq("practical") | (fits["change"].eq("jl_factor") & fits["value"].eq("0.0"))]
     base = unchanged.set_index(["set", "trial"])["error"].rename("base")
-    paired = fits.join(base, on=["set", "trial"])
-    paired = paired.assign(difference=paired["error"] - paired["base"]).groupby(keys)["difference"]
+    both = fits.join(base, on=["set", "trial"])
+    paired = both.assign(difference=both["error"] - both["base"]).groupby(keys)["difference"]
     changes = mean_table(fits, keys, ["error"], "std")
     changes = changes.merge(paired.agg(difference="mean", difference_stderr="sem").reset_index(), on=keys)
     changes["label"] = [label_of(c, v) for c, v in zip(changes["change"], changes["value"], strict=True)]
@@ -197,10 +198,10 @@ def _is_number(value: str) -> bool:
 
 X6 = Card(
     id=CARD, title="What each constant is worth", parts=parts, run=run, tables=tables, figure=figure,
-    caption="Test error with one of our constants changed, mean of the trials; bars are one standard error, the line is "
-            "the unchanged classifier. On the 20 far outliers also the way from the paper's constants to ours, one step "
-            "after the other (+). On d = 3,000 the rows are projected to k dimensions with the constant C. Last panel: error of every candidate of the grid (not "
-            "private). epsilon = 1, delta = 1e-6, replace-one.",
+    caption="Test error with one of our constants changed, mean of the trials; bars are one standard error, the line "
+            "is the unchanged classifier. On the 20 far outliers also the way from the paper's constants to ours, one "
+            "step after the other (+). On d = 3,000 the rows are projected to k dimensions with the constant C. Last "
+            "panel: error of every candidate of the grid (not private). epsilon = 1, delta = 1e-6, replace-one.",
     defaults={"sets": [*TABULAR, "digits_parity", FAR_OUTLIERS, WIDE], "trials": 3, "epsilon": 1.0, "delta": 1e-6},
     datasets=TABULAR,
 )  # fmt: skip

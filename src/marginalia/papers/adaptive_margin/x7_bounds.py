@@ -1,4 +1,4 @@
-"""Card X7: Tables 1 and 2 of Wang, Zhu and Wang on rows whose margins are measured, beside the errors that are measured.
+"""Card X7: Tables 1 and 2 of Wang, Zhu and Wang on rows whose margins are measured, beside measured errors.
 
 The margins come from removal curves, without privacy: this describes data sets and must not be released for private
 ones.
@@ -57,10 +57,11 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
     small = len(few.y) <= 1000
     C, share = (1000.0, settings["small_share"]) if small else (settings["C"], settings["share"])
     batch = None if small else math.ceil(len(few.y) / 100)
-    where: Record = {"set": part, "n": n, "d": d}
+    frequent = float(np.mean(test.y != (1.0 if train.y.sum() > 0 else -1.0)))
+    where: Record = {"set": part, "n": n, "d": d, "most_frequent": frequent}
     curve = removal_curve(few, C=C, max_share=share, batch=batch)
-    for point in curve.itertuples():
-        yield {**where, "kind": "margin", "gamma": point.margin, "share": point.share}
+    for margin, left_out in zip(curve["margin"], curve["share"], strict=True):
+        yield {**where, "kind": "margin", "gamma": margin, "share": left_out}
     directions = _directions(few)
     for gamma in np.geomspace(1e-3, 1, settings["margins"]).tolist():
         ramp, hinge = _losses(few, directions, gamma)
@@ -98,60 +99,70 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     import pandas as pd
 
     epsilon = settings["epsilon"]
-    lines, curves = [], []
-    for (name, n, d), group in rows.groupby(["set", "n", "d"], sort=False):
+    lines: list[Record] = []
+    curves = []
+    for name in dict.fromkeys(rows["set"]):
+        group = rows[rows["set"] == name]
+        n, d, frequent = int(group["n"].iloc[0]), int(group["d"].iloc[0]), float(group["most_frequent"].iloc[0])
         bounds = pd.DataFrame(_bounds(group, n, epsilon))
         curves.append(bounds.assign(set=name, n=n, d=d))
         errors = group[group["kind"] == "error"].groupby("variant")[["training_error", "test_error"]].mean()
         explicit = [
-            explicit_published(n, p.gamma, p.share * n, epsilon, settings["delta"], dimension=d)
-            for p in group[(group["kind"] == "margin") & (group["gamma"] > 0)].itertuples()
+            explicit_published(n, gamma, out * n, epsilon, settings["delta"], dimension=d)
+            for gamma, out in _measured(group)
         ]
         lines += _lines(bounds, settings["fixed_margin"], {
-            "set": name, "n": n, "d": d,
+            "set": name, "title": set_title(name), "n": n, "d": d, "most_frequent": frequent,
             "published_training_error": errors.loc["published", "training_error"],
             "published_test_error": errors.loc["published", "test_error"],
             "practical_test_error": errors.loc["practical", "test_error"],
             "with_constants": min(explicit, default=1.0),
         })  # fmt: skip
-    table = pd.DataFrame(lines)
+    table, every = pd.DataFrame(lines), pd.concat(curves, ignore_index=True)
     sets = table[(table["source"] == THIS) & (table["table"] == 1)].set_index("set")
     summary = pd.DataFrame({
-        "n": sets["n"], "d": sets["d"], "this_paper": sets["bound"], "at_margin": sets["gamma"],
+        "title": sets["title"], "n": sets["n"], "d": sets["d"], "this_paper": sets["bound"], "at_margin": sets["gamma"],
         "at_share": sets["share"],
-        "more_rows_alone": pd.concat(curves).query(f"source == '{THIS}' and table == 1").groupby("set")["outliers"].min(),
+        "more_rows_alone": every[(every["source"] == THIS) & (every["table"] == 1)].groupby("set")["outliers"].min(),
         "published_test_error": sets["published_test_error"], "practical_test_error": sets["practical_test_error"],
-        "with_constants": sets["with_constants"],
+        "most_frequent": sets["most_frequent"], "with_constants": sets["with_constants"],
     })  # fmt: skip
     for source, short in ((BASSILY_1, "bassily_3_1"), (BASSILY_2, "bassily_3_2")):
         for margin in ("known", "fixed"):
             chosen = (table["source"] == source) & (table["table"] == 1) & (table["margin"] == margin)
             summary[f"{short}_{margin}"] = table[chosen].set_index("set")["bound"]
-    return {CARD: summary.reset_index(), f"{CARD}_rows": table, f"{CARD}_curves": pd.concat(curves, ignore_index=True)}
+    return {CARD: summary.reset_index(), f"{CARD}_rows": table, f"{CARD}_curves": every}
 
 
 def _bounds(group: Frame, n: int, epsilon: float) -> Iterator[Record]:
     """Yield the value of every bound at every margin that was measured or tried, none cut at 1."""
-    for p in group[(group["kind"] == "margin") & (group["gamma"] > 0)].itertuples():
-        value = theorem_4_1(n, p.gamma, p.share * n, epsilon, clipped=False)
-        at = {"source": THIS, "gamma": p.gamma, "share": p.share, "bound": value, "outliers": p.share / p.gamma}
+    for gamma, share in _measured(group):
+        value = theorem_4_1(n, gamma, share * n, epsilon, clipped=False)
+        at = {"source": THIS, "gamma": gamma, "share": share, "bound": value, "outliers": share / gamma}
         yield from ({"table": table, **at} for table in (1, 2))  # at b = 1 the tables have the same row for it
-    for p in group[group["kind"] == "loss"].itertuples():
+    losses = group[group["kind"] == "loss"]
+    for gamma, ramp, hinge in zip(losses["gamma"], losses["ramp"], losses["hinge"], strict=True):
         for table in (1, 2):
-            at = {"table": table, "gamma": p.gamma}
+            at = {"table": table, "gamma": gamma}
             wide = table == 2
-            yield {**at, "source": BASSILY_1, "bound": bassily_3_1(n, p.gamma, p.ramp, epsilon, wide=wide)}
-            yield {**at, "source": BASSILY_2, "bound": bassily_3_2(n, p.gamma, p.hinge, epsilon, wide=wide)}
+            yield {**at, "source": BASSILY_1, "bound": bassily_3_1(n, gamma, ramp, epsilon, wide=wide)}
+            yield {**at, "source": BASSILY_2, "bound": bassily_3_2(n, gamma, hinge, epsilon, wide=wide)}
+
+
+def _measured(group: Frame) -> list[tuple[float, float]]:
+    """Return the positive margins of a removal curve with the shares of points that are out."""
+    points = group[(group["kind"] == "margin") & (group["gamma"] > 0)]
+    return list(zip(points["gamma"], points["share"], strict=True))
 
 
 def _lines(bounds: Frame, fixed: float, where: Record) -> Iterator[Record]:
     """Yield each bound at its best margin ("known"), and those of Bassily et al. at one fixed in advance ("fixed")."""
     for (table, source), group in bounds.groupby(["table", "source"], sort=False):
-        best = group.loc[group["bound"].idxmin()]
+        best = group.sort_values("bound").iloc[0]
         yield {**where, "table": table, "source": source, "margin": "not needed" if source == THIS else "known",
                "gamma": best["gamma"], "share": best["share"], "bound": best["bound"]}  # fmt: skip
         if source != THIS:
-            nearest = group.loc[np.log(group["gamma"] / fixed).abs().idxmin()]
+            nearest = group.iloc[int(np.argmin(np.abs(np.log(group["gamma"] / fixed))))]
             yield {**where, "table": table, "source": source, "margin": "fixed", "gamma": nearest["gamma"],
                    "bound": nearest["bound"]}  # fmt: skip
     separable = bounds[(bounds["source"] == THIS) & (bounds["share"] == 0)]
@@ -179,10 +190,10 @@ def figure(tables: Tables, settings: Settings) -> Figure:
             ours = rows_where(first, set=name, source=THIS).sort_values("gamma")
             ax.plot(ours["gamma"], ours["outliers"].where(ours["outliers"] > 0), color=PURPLE, ls=DOTTED, lw=0.9,
                     label="its outlier term S/(γn) alone")  # fmt: skip
-            measured = {"published": ("#9E77C7", "s"), "practical": ("#222222", "D")}
-            for variant, (colour, marker) in measured.items():
+            measured = {"published": ("#9E77C7", "s", 1.3), "practical": ("#222222", "D", 1.8)}
+            for variant, (colour, marker, place) in measured.items():
                 error = max(table.loc[name, f"{variant}_test_error"], 2e-4)
-                ax.plot([1.3 if variant == "published" else 1.8], [error], color=colour, marker=marker, ms=4, ls="", clip_on=False,
+                ax.plot([place], [error], color=colour, marker=marker, ms=4, ls="", clip_on=False,
                         label=f"measured test error, {variant} constants")  # fmt: skip
             ax.set(xscale="log", yscale="log", xlim=(1e-3, 2.2), ylim=(1e-4, 1e3))
             ax.set_title(f"{set_title(name)}, n = {table.loc[name, 'n']:,}", fontsize=6.5)
@@ -192,10 +203,10 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 X7 = Card(
     id=CARD, title="The risk bounds of Tables 1 and 2 on measured margins",
-    caption="The bounds of the paper's Table 1 over the margin, without their constants and logarithms and not cut at 1: "
-            "in the grey area a bound says nothing. Theorem 4.1 at the margins that removing points leaves (up to 40 % "
+    caption="The bounds of the paper's Table 1 over the margin, without constants and logarithms and not cut at 1: in "
+            "the grey area a bound says nothing. Theorem 4.1 at the margins that removing points leaves (up to 40 % "
             "of the points, 8 % for the digits); the bounds of Bassily et al. at every confidence margin, with the "
-            "smallest loss found. Marks at the right: measured test error of the classifier. epsilon = 1, delta = 1e-6.",
+            "smallest loss found. Marks at the right: measured test error. epsilon = 1, delta = 1e-6.",
     defaults={
         "sets": ["separable", "outliers", *TABULAR, "digits_parity", "digits_1v9", "digits_3v8"],
         "epsilon": 1.0, "delta": 1e-6, "small_share": 0.08, "rows": 4000, "C": 100.0, "share": 0.4, "margins": 31,

@@ -1,0 +1,235 @@
+"""Every claim of Wang, Zhu and Wang that can be tested, judged on the sets that were run.
+
+The words stand in ``reported/adaptive_margin_claims.csv``; here is, for each claim, in which cells it held.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from marginalia.papers.adaptive_margin.looks import set_title
+from marginalia.papers.adaptive_margin.theory import explicit_published, sample_penalty
+from marginalia.papers.adaptive_margin.x2_risk import MARGIN
+from marginalia.papers.card import Comparison, Frame
+from marginalia.papers.reported import reported
+from marginalia.reporting.verdicts import COLUMNS, claim_row, equivalence_of
+
+CARDS = tuple(f"adaptive_margin_{card}" for card in ("f1", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9"))
+EPSILON, DELTA, DIMENSION = 1.0, 1e-6, 50  # of the made-up rows
+MADE_UP = "made-up rows"
+Tables = Mapping[str, Frame]
+Cells = tuple[list[bool], list[str], str]  # held, sets, note
+
+
+def verdicts(records: Frame, tables: Tables) -> Frame:
+    """Return every claim with the cells in which it held; one without its tables is not tested."""
+    import pandas as pd
+
+    short = {name.removeprefix("adaptive_margin_"): table for name, table in tables.items()}
+    rows = []
+    words = reported("adaptive_margin_claims")
+    for id, place, claim, test in zip(*(words[column] for column in ("id", "place", "claim", "test")), strict=True):
+        judge, *needed = JUDGES[id]
+        given = [short[name] for name in needed if name in short]
+        held, sets, note = judge(*given) if len(given) == len(needed) else ([], [], "")
+        titles = map(set_title, sets)
+        rows.append(claim_row(id, place=place, claim=claim, test=test, cells=held, sets=titles, note=note))
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _privacy(table: Frame) -> Cells:
+    paper = table[(table["method"] == "adaptive_margin") & (table["calibration"] == "published")]
+    spent = paper["epsilon_spent"] / paper["epsilon"]
+    return list(spent <= 1), list(paper["dataset"]), f"spends {spent.min():.0%} to {spent.max():.0%} of ε"
+
+
+def _conversion(table: Frame) -> Cells:
+    held = (table["published"] <= table["conversion"]) & (table["conversion"] <= table["tight"])
+    least, most = table["noise_ratio"].min(), table["noise_ratio"].max()
+    return list(held), [], f"the noise is {least:.1f} to {most:.1f} times as large as it must be"
+
+
+def _tuning_privacy(table: Frame) -> Cells:
+    wide = table.pivot(index="candidates", columns="rule", values="mu")
+    tight, published = (wide[f"private tuning {rule}, published r"] for rule in ("tight", "published"))
+    return (
+        list(published <= tight),
+        [],
+        f"the noise is {(tight / published).min():.1f} times as large as it must be, or more",
+    )
+
+
+def _risk(table: Frame) -> Cells:
+    paper = table[table["variant"] == "published"]
+    limits = [
+        explicit_published(int(n), gamma, 0, EPSILON, DELTA, dimension=DIMENSION, clipped=False)
+        for n, gamma in zip(paper["n"], paper["gamma"], strict=True)
+    ]
+    useful = np.array(limits) < 1  # above 1 there is nothing to test
+    note = f"with the constants of its proof the bound is above 1 in {np.sum(~useful)} of {useful.size} cells"
+    return list((paper["empirical"] <= limits)[useful]), [MADE_UP], note
+
+
+def _says_something(table: Frame) -> Cells:
+    useless = table.loc[table["more_rows_alone"] >= 1, "set"]
+    note = "more rows alone would never help on " + ", ".join(map(set_title, useless)) if len(useless) else ""
+    return list(table["this_paper"] < table["most_frequent"].clip(upper=0.5)), list(table["set"]), note
+
+
+def _outliers(table: Frame) -> Cells:
+    arms = table[table["variant"].isin(["practical", "published"])]
+    keys = ["kind", "variant"]
+    none = arms[arms["outliers"] == 0].set_index(keys)
+    some = arms[(arms["outliers"] > 0) & (arms["S_over_gamma_n"] < 1)]  # from 1 on the bound says nothing
+    some = some.join(none[["empirical", "empirical_std"]].add_suffix("_0"), on=keys)
+    two = 2 * np.hypot(some["empirical_std"], some["empirical_std_0"]) / np.sqrt(some["n_trials"])
+    held = some["empirical"] - some["empirical_0"] <= some["S_over_gamma_n"].clip(upper=1) + two
+    return list(held), [MADE_UP], "at S/(γn) = 1 far outliers break the method, and the SVM without privacy too"
+
+
+def _population(table: Frame) -> Cells:
+    arms = table[table["variant"].isin(["practical", "published"])]
+    penalty = np.array([sample_penalty(int(n), DIMENSION) for n in arms["n"]])
+    limit = 2 * arms["empirical"] + penalty
+    held = (arms["clean_test"] <= limit)[limit < 1]
+    return list(held), [MADE_UP], f"in the other {len(arms) - len(held)} cells the bound is above 1"
+
+
+def _less_than_32(table: Frame) -> Cells:
+    few = table["at_share"] * table["n"] < np.sqrt(table["n"])
+    many = table[~few]
+    smaller = int(np.sum(many["this_paper"] < many["bassily_3_2_known"]))
+    cells, sets, note = _less_than("bassily_3_2")(table[few])
+    return cells, sets, f"{note}; with more outliers it is smaller on {smaller} of {len(many)} sets"
+
+
+def _less_than(other: str) -> Callable[[Frame], Cells]:
+    def judge(table: Frame) -> Cells:
+        fixed = int(np.sum(table["this_paper"] < table[f"{other}_fixed"]))
+        note = f"against γ = 0.1 set in advance: {fixed} of {len(table)}"
+        return list(table["this_paper"] <= table[f"{other}_known"]), list(table["set"]), note
+
+    return judge
+
+
+def _no_tuning(table: Frame) -> Cells:
+    rows = table[(table["first"] == "practical") & (table["second"] == "fixed_c")]
+    upper = rows["difference"] + rows["bound"] - rows["difference"].abs()
+    return (
+        list(upper <= MARGIN),
+        list(rows["dataset"]),
+        (
+            f"choosing is better in {int(np.sum(rows['better'] == 'practical'))} of {len(rows)}, "
+            f"the fixed c in {int(np.sum(rows['better'] == 'fixed_c'))}; that c was seen to work on all sets but ACS"
+        ),
+    )
+
+
+def _tuning_same(table: Frame) -> Cells:
+    rows = table[(table["first"] == "private_tuning") & (table["second"] == "practical")]
+    better = {name: int(np.sum(rows["better"] == name)) for name in ("private_tuning", "practical")}
+    note = f"private tuning is better in {better['private_tuning']}, trying all in {better['practical']} of {len(rows)}"
+    return list(rows["bound"] <= MARGIN), list(rows["dataset"]), note
+
+
+def _margins_after(state: str) -> Callable[[Frame], Cells]:
+    def judge(table: Frame) -> Cells:
+        rows = table.dropna(subset=[state])
+        kept = (rows[state] / rows["before"]).max()
+        return list(rows[state] <= 1e-9), list(rows["set"]), f"at most {kept:.0%} of the margin is left"
+
+    return judge
+
+
+def _zero_margin(table: Frame) -> Cells:
+    rows = table[(table["C"] == table["C"].max()) & (table["features"] == "raw")]
+    held = (rows["margin_at_0"] == 0) & rows["first_separable_share"].gt(0)
+    return list(held), list(rows["set"]), "stand-ins for CIFAR-10; two pairs of digits are separable at once"
+
+
+def _better_features(table: Frame) -> Cells:
+    wide = table.pivot(index=["set", "C"], columns="features", values="margin_at_0.05").reset_index()
+    return (
+        list(wide["learned"] > wide["raw"]),
+        list(wide["set"]),
+        "stand-ins for ViT and ResNet-50 features of CIFAR-10",
+    )
+
+
+def _projection_helps(table: Frame) -> Cells:
+    rows = table[(table["change"] == "jl_factor") & (table["value"].astype(str) != "0.0")]
+    worse = int(np.sum(rows["difference"] > 0))
+    held = rows["difference"] <= 2 * rows["difference_stderr"]
+    return list(held), list(rows["set"]), f"the mean error with projection is higher in {worse} of {len(rows)}"
+
+
+def _grows_slowly(table: Frame) -> Cells:
+    wide = table.pivot(index="candidates", columns="rule", values="mu")
+    held = wide["private tuning published, published r"] > wide["iter published"]
+    return list(held), [], f"not for |Θ| up to {max(held.index[~held], default=0)}; the paper's grid has about 17"
+
+
+def _steps(table: Frame, errors: Frame) -> Cells:
+    paper = errors[(errors["variant"] == "published") & (errors["calibration"] == "published")]
+    spread = dict(zip(zip(paper["dataset"], paper["epsilon"], strict=True), paper["std"], strict=True))
+    held = []
+    for row in table.to_dict("records"):
+        if row["trials"] > 1:
+            same = equivalence_of(row["difference"], row["stderr"], row["trials"] - 1, MARGIN)
+            held.append(same.equivalent)
+        else:
+            held.append(abs(row["difference"]) <= 2 * math.sqrt(2) * spread[row["set"], row["epsilon"]])
+    most = table.sort_values("T").to_dict("records")[-1]
+    steps = f"the longest run has {most['T']:,} steps for {most['candidates']} candidates"
+    return held, list(table["set"]), f"{steps} ({set_title(most['set'])}, ε = {most['epsilon']:g})"
+
+
+# Claims on lemmas -> the lemma, its form and the settings that count.
+LEMMAS: dict[str, str] = {
+    "projection": "lemma == '6.2' and setting >= 1", "projection_half": "lemma == '5.1' and setting >= 1",
+    "descent": "lemma == 'C.1'", "last_iterate": "lemma == 'C.2'", "grid": "lemma == '6.4'", "noise": "lemma == 'F.1'",
+    "random_maximum": "lemma == 'A.7'",
+    "maximum_printed": "lemma == 'A.5' and form == 'as printed'", "maximum": "lemma == 'A.5' and form == 'with sigma'",
+    "range_printed": "lemma == 'A.6, F.2' and form == 'as printed'",
+    "runs_printed": "lemma == '7.2' and form == 'as printed'", "runs": "lemma == '7.2' and form == 'as proved'",
+    "runs_tail": "lemma == 'A.4'",
+}  # fmt: skip
+NOTES = {
+    "projection": "the paper leaves the constant open; with a quarter of it the margin is lost",
+    "range_printed": "holds by the slack of the union bound, not by its proof, which drops σ",
+    "maximum_printed": "fails where σ is large, which refutes it: the second term lacks σ",
+    "runs_printed": "any r below 1 meets the printed condition",
+    "descent": "the bound exceeds the measured excess many times",
+}
+
+
+def _lemma(claim: str) -> Callable[[Frame], Cells]:
+    def judge(settings: Frame) -> Cells:
+        return list(settings.query(LEMMAS[claim])["holds"].astype(bool)), [MADE_UP], NOTES.get(claim, "")
+
+    return judge
+
+
+def _not_run(table: Frame) -> Cells:
+    return [], [], "the smallest margin would need about n² ln n columns"
+
+
+# Claim -> what judges it, and the tables that it takes, without the wing's name.
+JUDGES: dict[str, tuple[Any, ...]] = {
+    "privacy": (_privacy, "x2"), "conversion": (_conversion, "x5"),
+    "tuning_privacy": (_tuning_privacy, "x5_candidates"),
+    "risk": (_risk, "x4"), "says_something": (_says_something, "x7"), "outliers": (_outliers, "x3"),
+    "population": (_population, "x4"), "less_than_32": (_less_than_32, "x7"),
+    "less_than_31": (_less_than("bassily_3_1"), "x7"), "no_tuning": (_no_tuning, "x2_pairs"),
+    "one_point": (_margins_after("replaced"), "f1"), "one_label": (_margins_after("relabelled"), "f1"),
+    "zero_margin": (_zero_margin, "x1_summary"), "better_features": (_better_features, "x1_summary"),
+    "projection_helps": (_projection_helps, "x6"), "tuning_grows_slowly": (_grows_slowly, "x5_candidates"),
+    "tuning_same": (_tuning_same, "x2_pairs"), "steps": (_steps, "x8", "x2"), "efficient": (_not_run, "x8"),
+    **{claim: (_lemma(claim), "x9_settings") for claim in LEMMAS},
+}  # fmt: skip
+
+VERDICTS = Comparison("adaptive_margin_verdicts", "adaptive_margin", verdicts, needs=CARDS)
