@@ -278,15 +278,12 @@ class TestVerdicts:
         assert "smaller on 1 of 1" in table.loc["less_than_32", "note"]
         assert table.loc["less_than_31", ["held", "tested"]].tolist() == [2, 2]
 
-    def test_one_long_run_is_judged_by_the_spread_of_two(self, tables):
-        """A difference of 2.5 standard deviations of the arm is within two of a difference of two runs; 3 is not."""
-        errors = pd.DataFrame(
-            {"dataset": ["digits_0v1"] * 2, "epsilon": [1.0, 4.0], "method": "adaptive_margin", "variant": "published",
-             "calibration": "published", "std": 0.01, "epsilon_spent": 0.3}
-        )  # fmt: skip
-        runs = tables["adaptive_margin_x8"].assign(trials=1, difference=[0.025, -0.03])
-        given = {"adaptive_margin_x8": runs, "adaptive_margin_x2": errors}
-        row = VERDICTS.table(pd.DataFrame(), given).set_index("id").loc["steps"]
+    def test_one_long_run_is_judged_by_the_scatter_of_short_ones(self, tables):
+        """Two standard deviations of ten runs and of the long one: 2 sqrt(1.1) = 2.098."""
+        runs = tables["adaptive_margin_x8"].assign(
+            trials=1, literal=[0.1209, 0.1211], capped_again=0.1, capped_std=0.01, repeats=10
+        )
+        row = VERDICTS.table(pd.DataFrame(), {"adaptive_margin_x8": runs}).set_index("id").loc["steps"]
         assert (row["held"], row["tested"]) == (1, 2)
 
     def test_words_and_judges_belong_together(self):

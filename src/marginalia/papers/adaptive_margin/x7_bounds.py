@@ -189,7 +189,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
                 ax.plot(curve["gamma"], curve["bound"], **style)
             ours = rows_where(first, set=name, source=THIS).sort_values("gamma")
             ax.plot(ours["gamma"], ours["outliers"].where(ours["outliers"] > 0), color=PURPLE, ls=DOTTED, lw=0.9,
-                    label="its outlier term S/(γn) alone")  # fmt: skip
+                    label="Theorem 4.1, outlier term S/(γn) alone")  # fmt: skip
             measured = {"published": ("#9E77C7", "s", 1.3), "practical": ("#222222", "D", 1.8)}
             for variant, (colour, marker, place) in measured.items():
                 error = max(table.loc[name, f"{variant}_test_error"], 2e-4)

@@ -189,7 +189,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
             loss.plot(rows["setting"], rows["measured"], color=colour, marker=marker, label=label)
             loss.plot(rows["setting"], rows["bound"], color=colour, ls=DASHED, label=f"bound of Lemma {lemma}")
         log_axis(loss, settings["descent_mu"])
-        loss.set(yscale="log", ylim=(20, None), xlabel="budget μ of the descent", ylabel="excess summed loss",
+        loss.set(yscale="log", ylim=(5, None), xlabel="budget μ of the descent", ylabel="excess summed loss",
                  title="Lemmas C.1, C.2: loss of the descent")  # fmt: skip
         rows = rows_where(table, lemma="6.4")
         for power, marker in zip([*settings["grid_powers"], math.inf], "osD^v", strict=False):
@@ -209,7 +209,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
         missed.set(xlabel="allowed failure probability β", ylabel="P(best never tried)", ylim=(0, 1),
                    title="Lemma 7.2: private tuning misses the best")  # fmt: skip
         for ax in (kept, loss, step, missed):
-            ax.legend(fontsize=5.5, frameon=False, loc="center left" if ax is loss else "best")
+            ax.legend(fontsize=5.5, frameon=False, loc="lower left" if ax is loss else "best")
     return figure
 
 
