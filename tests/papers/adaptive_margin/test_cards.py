@@ -281,10 +281,14 @@ class TestVerdicts:
     def test_one_long_run_is_judged_by_the_scatter_of_short_ones(self, tables):
         """Two standard deviations of ten runs and of the long one: 2 sqrt(1.1) = 2.098."""
         runs = tables["adaptive_margin_x8"].assign(
-            trials=1, literal=[0.1209, 0.1211], capped_again=0.1, capped_std=0.01, repeats=10
+            trials=1, literal=[0.1209, 0.1211], capped_again=0.1, capped_std=0.01, repeats=10, T=5000
         )
         row = VERDICTS.table(pd.DataFrame(), {"adaptive_margin_x8": runs}).set_index("id").loc["steps"]
         assert (row["held"], row["tested"]) == (1, 2)
+        short = VERDICTS.table(pd.DataFrame(), {"adaptive_margin_x8": runs.assign(T=1000, capped_T=1000)}).set_index(
+            "id"
+        )
+        assert short.loc["steps", "tested"] == 0  # both runs are the same one
 
     def test_words_and_judges_belong_together(self):
         assert set(reported("adaptive_margin_claims")["id"]) == set(JUDGES)

@@ -174,17 +174,24 @@ def _grows_slowly(table: Frame) -> Cells:
 
 
 def _steps(table: Frame) -> Cells:
-    held = []
-    for row in table.to_dict("records"):
+    held, apart, longer = [], 0, table[table["T"] > table["capped_T"]]  # elsewhere both runs are one
+    for row in longer.to_dict("records"):
         if row["trials"] > 1:
             same = equivalence_of(row["difference"], row["stderr"], row["trials"] - 1, MARGIN)
             held.append(same.equivalent)
+            apart += abs(same.mean) > 2 * same.stderr
         else:  # one long run among many capped ones on the same split
             scatter = row["capped_std"] * math.sqrt(1 + 1 / row["repeats"])
             held.append(abs(row["literal"] - row["capped_again"]) <= 2 * scatter)
+            apart += not held[-1]
     most = table.sort_values("T").to_dict("records")[-1]
     steps = f"the longest run has {most['T']:,} steps for {most['candidates']} candidates"
-    return held, list(table["set"]), f"{steps} ({set_title(most['set'])}, ε = {most['epsilon']:g})"
+    where = f"({set_title(most['set'])}, ε = {most['epsilon']:g})"
+    return (
+        held,
+        list(longer["set"]),
+        f"clearly apart in {apart} of {len(held)}, else too noisy to tell; {steps} {where}",
+    )
 
 
 # Claims on lemmas -> the lemma, its form and the settings that count.
