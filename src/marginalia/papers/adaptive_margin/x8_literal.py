@@ -111,7 +111,8 @@ X8 = Card(
     id=CARD, title="The paper's number of gradient steps as it stands",
     caption="Test error of the paper's constants and calibration with its number of gradient steps T = n²μ², and with "
             "at most 1,000 of them, on the same splits; bars are one standard deviation of ten capped runs on one "
-            "split. Adult is run up to epsilon = 1 and ACS Employment up to 0.5: T grows as (n epsilon)². delta = 1e-6, replace-one.",
+            "split. Adult is run up to epsilon = 1 and ACS Employment up to 0.5: T grows as (n epsilon)². delta = "
+            "1e-6, replace-one.",
     defaults={
         "epsilons": {
             "adult@dpml": [0.25, 0.5, 1.0], "acs_employment@dd_ssp": [0.25, 0.5], "compas@dpml": [0.25, 0.5, 1.0, 2.0],
