@@ -167,3 +167,26 @@ def test_a_wide_family_is_solved_by_the_interior_point(monkeypatch):
         monkeypatch.setattr(column_generation, "WIDE", 20)
         assert optimum(pool, averages, loss) == pytest.approx(simplex, abs=1e-8)
         monkeypatch.undo()
+
+
+class _OtherProcessor(Pool):
+    """Prices that differ in their last bits, as matrix products of another processor do."""
+
+    def price(self, y):
+        v = super().price(y)
+        return v + 1e-15 * np.random.default_rng(len(v)).normal(size=v.size)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_last_bits_of_prices_do_not_choose_the_vertex(seed):
+    rng = np.random.default_rng(seed)
+    family = Family("monomials", (2,) * 12, 2)
+    draws = rng.integers(0, 2, (3000, 12))
+    averages = family.sums(rng.random((500, 12)) < 0.3) / 500 + rng.laplace(scale=0.02, size=family.n_rows)
+    fits = [
+        fit_columns(space(family, draws), averages, loss="chebyshev", gap=1e-6, rng=np.random.default_rng(1))
+        for space in (Pool, _OtherProcessor)
+    ]
+    assert fits[0].rounds > 1
+    assert np.array_equal(fits[0].support, fits[1].support)
+    assert np.array_equal(fits[0].weights, fits[1].weights)

@@ -23,6 +23,8 @@ Loss = Literal["chebyshev", "l1"]
 START_COLUMNS = 4  # times |F| - 1
 WIDE = 600  # functions: beyond, an interior point with a smaller start beats the simplex tenfold
 COLUMNS_A_ROUND = 200  # fewer, larger masters: the whole cube at p = 20 takes half the time that 50 a round take
+# Prices are compared on a grid: the order of sums, which differs between CPU types, must not choose among equal columns.
+PRICE_DIGITS = 11
 REDUCED_COST = 1e-9  # some new column must price above the ones present by this much
 MAX_ROUNDS = 500
 
@@ -66,20 +68,24 @@ def fit_columns(space: Space, averages: Array, *, loss: Loss, gap: float, rng: n
         kept = h > 0
         residual = np.abs(space.columns(present)[:, kept].astype(np.float64) @ h[kept] - averages)
         value = float(residual.max() if loss == "chebyshev" else residual.sum())
-        v = space.price(y)
+        v = np.round(space.price(y), PRICE_DIGITS)
         lower = max(lower, float(averages @ y - v.max()))
         if value - lower <= gap or rounds == MAX_ROUNDS:
             break
         v_outside = np.where(inside, -np.inf, v)
-        k = min(COLUMNS_A_ROUND, space.size - 1)
-        best = np.argpartition(-v_outside, k)[:k] if k else np.zeros(0, dtype=np.intp)
+        best = _dearest(v_outside, COLUMNS_A_ROUND)  # those that price just too low save rounds of one column each
         if not (v_outside[best] > v[present].max() + REDUCED_COST).any():  # optimal up to the rounding of HiGHS
             break
-        best = best[np.isfinite(v_outside[best])]  # those that price just too low save rounds of one column each
-        best = best[np.lexsort((best, -v_outside[best]))]
         inside[best] = True
         present = np.concatenate([present, best])
     return Fit(present[kept], h[kept], value, lower, rounds)
+
+
+def _dearest(v: Array, k: int) -> NDArray[np.intp]:
+    """Return at most k finite entries, the largest first, of equal ones the first."""
+    at_least = np.partition(v, -k)[-k] if len(v) > k else -np.inf
+    some = np.flatnonzero((v >= at_least) & np.isfinite(v))
+    return some[np.argsort(-v[some], kind="stable")[:k]]
 
 
 def _master(space: Space, present: NDArray[np.intp], averages: Array, loss: Loss) -> tuple[Array, Array]:
