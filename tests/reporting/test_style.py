@@ -82,6 +82,9 @@ def test_a_users_method_has_a_look_of_its_own():
         (("mst", "ols", "tight", False), "MST + OLS"),
         (("adaptive_margin", "published", "published", False), "Adaptive margin published"),
         (("adaptive_margin", "practical", "tight", True), "Adaptive margin tight, practical"),
+        (("reduced_space", "", "published", True), "Reduced-space LP"),
+        (("reduced_space", "", "tight", True), "Max-entropy parities"),
+        (("reduced_space", "logistic", "tight", False), "Max-entropy parities + logistic"),
     ],
 )
 def test_names(arm, name):

@@ -89,13 +89,15 @@ def arm_look(method: str, variant: str, calibration: str, variants: Sequence[str
 def arm_name(method: str, variant: str = "", calibration: str = "", tell_calibration: bool = False) -> str:
     """Return the name of an arm: ``DD-SSP on AIM``, ``AdaSSP published, code’s constants``.
 
-    A calibration other than ``tight`` is always told, ``tight`` only if `tell_calibration`.
+    A calibration other than ``tight`` is always told, ``tight`` only if `tell_calibration`; neither where the method's
+    record names the arm of that calibration.
     """
     look = look_of(method)
-    name, variant_name = look.label, look.variants.get(variant, (variant.replace("_", " "), 0))[0]
+    named = look.names.get(calibration, "")
+    name, variant_name = named or look.label, look.variants.get(variant, (variant.replace("_", " "), 0))[0]
     if variant and (look.kind == "downstream" or variant in ("ols", "logistic")):
         word = "on" if look.kind == "downstream" else "+"
         name, variant_name = f"{name} {word} {variant_name}", ""
-    if calibration in ("published", "corrected") or (calibration == "tight" and tell_calibration):
+    if not named and (calibration in ("published", "corrected") or (calibration == "tight" and tell_calibration)):
         name += f" {calibration}"
     return f"{name}, {variant_name}" if variant_name and variant_name != calibration else name

@@ -84,6 +84,8 @@ class Method:
         Further arms, slow or not certified, that a configuration gets by naming their calibration or variant.
     variants : mapping of str to (label, place)
         How variants are named, and their places in the cycle of fills and dashes.
+    names : mapping of calibration to label
+        Where a calibration is another algorithm, and not the same one with other noise: its own name.
     constants : mapping of (calibration, variant) to mapping of data set to parameters
         What a paper fixes for each of its data sets, named without its coding (``adult``).
     relations : tuple of str
@@ -106,6 +108,7 @@ class Method:
     marker: str | tuple[int, int, int] = ""
     named: tuple[Arm, ...] = ()
     variants: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
     constants: Mapping[tuple[str, str], Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     relations: tuple[str, ...] = ("add_remove", "replace_one")
     pure: bool = False

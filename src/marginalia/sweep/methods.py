@@ -257,8 +257,10 @@ BUILT_IN: dict[str, Method] = {
                 *_trained_on_rows_of("reduced_space"),
             ),
             about="reduced-space fit (Boedihardjo, Strohmer, Vershynin); about 20 Boolean columns",
-            label="Reduced-space LP", colour="#117733", marker="d",
+            label="Reduced space", colour="#117733", marker="d",
             variants=_TRAINED_ON_ROWS,
+            # The paper's Algorithm 1; and our own fit, which has neither its functions, its points nor its objective.
+            names={"published": "Reduced-space LP", "tight": "Max-entropy parities"},
             relations=("replace_one", "add_remove"), pure=True,
         ),
     )
