@@ -37,6 +37,14 @@ def test_rows_are_chosen_by_value(folder):
     assert "| mst | 2 |" in text
 
 
+def test_a_value_with_a_space_is_named_with_an_underscore(tmp_path):
+    (tmp_path / "t.csv").write_text("arm,mean\nexact noise,1.5\nnoise,2.5\nreplace_one,3.5\n")
+    text = fill(page(" where=arm:exact_noise"), tmp_path)
+    assert "| exact noise | 1.5 |" in text
+    assert "2.5" not in text
+    assert "3.5" in fill(page(" where=arm:replace_one"), tmp_path)
+
+
 @pytest.mark.parametrize("options", [" columns=nothing", " rows=3"])
 def test_bad_options_are_one_line(folder, options):
     with pytest.raises(InputError) as error:

@@ -5,7 +5,8 @@ A page names a table between two markers, and ``python -m marginalia.reporting.p
     <!-- table: results/paper/dd_ssp/tables/dd_ssp_verdicts.csv columns=id,claim,verdict -->
     <!-- end -->
 
-Optional: ``columns=a,b`` (in this order), ``where=column:value`` (repeatable), ``digits=4`` (significant).
+Optional: ``columns=a,b`` (in this order), ``where=column:value`` (repeatable; ``_`` for a space), ``digits=4``
+(significant).
 ``<!-- methods -->`` stands for the table of all methods, from their records and the default sweep ``config.yaml``.
 """
 
@@ -49,7 +50,7 @@ def _csv_table(options: Sequence[str], root: Path) -> Iterator[list[str]]:
             columns = value.split(",")
         elif key == "where":
             column, _, wanted = value.partition(":")
-            frame = frame[frame[column].map(_shown).eq(wanted)]
+            frame = frame[[_shown(shown).replace(" ", "_") == wanted for shown in frame[column]]]
         elif key == "digits":
             digits = int(value)
         else:
