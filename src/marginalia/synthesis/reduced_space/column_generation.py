@@ -23,7 +23,7 @@ Loss = Literal["chebyshev", "l1"]
 START_COLUMNS = 4  # times |F| - 1
 WIDE = 600  # functions: beyond, an interior point with a smaller start beats the simplex tenfold
 COLUMNS_A_ROUND = 200  # fewer, larger masters: the whole cube at p = 20 takes half the time that 50 a round take
-# Prices are compared on a grid: the order of sums, which differs between CPU types, must not choose among equal columns.
+# Prices are compared on a grid: rounding, which differs between CPU types, must not choose among equal columns.
 PRICE_DIGITS = 11
 REDUCED_COST = 1e-9  # some new column must price above the ones present by this much
 MAX_ROUNDS = 500

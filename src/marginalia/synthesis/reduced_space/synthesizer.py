@@ -38,6 +38,10 @@ class ReducedSpaceLP(Synthesizer):
     For up to about 20 Boolean columns (any categorical ones with ``family="cells"``). Only the structure of the
     marginals up to `order` is fitted.
 
+    The defaults are not the paper's algorithm but our own fit, "max-entropy parities" in tables and figures: other
+    functions, the whole domain up to 65,536 cells and points of a released tree beyond, and no linear program in the
+    result. Notes say how to run the paper's.
+
     Parameters
     ----------
     epsilon : float, default 1.0
