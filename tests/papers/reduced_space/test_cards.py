@@ -1,5 +1,7 @@
 """The cards of the reduced-space paper: every card runs small, repeats, and draws; their statistics against oracles."""
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,19 +9,27 @@ from card_contract import check_card
 
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
-from marginalia.papers.reduced_space.epsilon_tables import claims
+from marginalia.papers.reduced_space import epsilon_tables, fail_guarantees, runs
+from marginalia.papers.reduced_space.laws import Law
 from marginalia.papers.registry import card as card_of
 from marginalia.papers.registry import cards
 from marginalia.sweep.protocols import Prepared, Task
+from marginalia.synthesis.reduced_space.families import Family
+from marginalia.synthesis.reduced_space.guarantees import guarantee
 
+PAPER, OURS, TREE = epsilon_tables.PAPER, epsilon_tables.OURS, epsilon_tables.TREE
 SMALL = {
     "reduced_space_n": {"trials": 2, "records": (100, 200), "points": 50},
     "reduced_space_f": {"trials": 2, "records": 100, "attributes": (3, 4), "orders": (1, 2)},
-    "reduced_space_m": {"trials": 2, "records": 100, "points": (5, 20), "laws": (0.0, 0.8)},
-    "reduced_space_fail": {"trials": 4, "blocks": 2, "points": 200},
+    "reduced_space_m": {"trials": 2, "records": 100, "times": (1, 3), "laws": (0.0, 0.8)},
+    "reduced_space_fail": {"trials": 2, "blocks": 2, "share_of_points": 0.001},
+    "reduced_space_corollary": {"trials": 2, "bits": (4,), "factors": (8, 16)},
+    "reduced_space_points": {"runs": 20, "orders": (1,)},
+    "reduced_space_privacy": {"bits": (2, 4)},
+    "reduced_space_cells": {"trials": 20, "shapes": ((5, 2),)},
     "reduced_space_lemma": {},
-    "reduced_space_epsilon": {"trials": 2, "sets": ("adult_bool20",), "epsilons": (1.0, 2.0),
-                              "arms": ("tree, lp", "default", "gaussian")},
+    "reduced_space_epsilon": {"trials": 2, "paper_trials": 3, "sets": ("adult_bool20",), "epsilons": (1.0, 2.0),
+                              "arms": (PAPER, TREE, OURS, epsilon_tables.GAUSSIAN)},
     "reduced_space_kappa": {"trials": 2, "sets": ("adult_bool20",), "points": (20, 50)},
 }  # fmt: skip
 
@@ -31,9 +41,15 @@ def prepared(tmp_path_factory):
     root = tmp_path_factory.mktemp("prepared")
     boolean = Domain.from_sizes({f"x{j}": 2 for j in range(5)})
     rows = Table(rng.integers(0, 2, (200, 5)), boolean)
-    for name in ("adult_bool20", "compas_bool13"):
-        Prepared(name, rows, (Task("logistic", "x0"),)).save(root / name)
+    Prepared("adult_bool20", rows, (Task("logistic", "x0"),)).save(root / "adult_bool20")
     return root
+
+
+def small(name, data=None, seed=0, **changes):
+    card = card_of(name)
+    settings = {**card.defaults, **SMALL[name], **changes}
+    rows = pd.concat([card.run(part, settings, seed, data or {}) for part in card.parts(settings)], ignore_index=True)
+    return rows, card.tables(rows, settings)
 
 
 def test_every_study_of_the_paper_is_tried():
@@ -50,6 +66,144 @@ def test_defaults_hold_the_cards_values():
     assert card_of("reduced_space_epsilon").defaults["epsilons"] == (0.5, 1.0, 2.0, 4.0, 8.0)
 
 
+@pytest.mark.parametrize("law", [Law((0.7,) * 6), Law.half_and_half(6), Law((1.0,) * 6)], ids=lambda law: law.name)
+def test_laws_know_their_averages_and_their_condition_number(law):
+    points = np.array(list(product((0, 1), repeat=6)))
+    density = law.density(points)
+    assert density.sum() == pytest.approx(1)
+    assert law.condition_number == pytest.approx(len(points) * (density**2).sum())
+    for kind in ("monomials", "parities"):
+        family = Family(kind, (2,) * 6, 2)
+        assert law.averages(family) == pytest.approx(family.values(points) @ density)
+    drawn = law.sample(20_000, np.random.default_rng(0))  # every mean within five standard errors: 1 in 3·10⁵ fails
+    assert np.abs(drawn.mean(axis=0) - density @ points).max() < 5 * 0.5 / np.sqrt(20_000)
+
+
+def test_the_failure_card_runs_inside_the_theorem_s_hypothesis():
+    """At the card's own share of points, k and m are the theorem's: 69,025 points for six bits of Bern(.7)."""
+    case = fail_guarantees.CASES["6 bits"]
+    promised = guarantee(
+        Family("monomials", (2,) * 6, 1), case["n"], 1.0, condition_number=case["law"].condition_number
+    )
+    assert promised.n_points == 69_025
+    assert card_of("reduced_space_fail").defaults["share_of_points"] == 1.0
+    row = card_of("reduced_space_fail").run(
+        "6_bits,0", {"trials": 1, "blocks": 1, "share_of_points": 1.0}, 0, {}
+    ).iloc[0]  # fmt: skip
+    assert (row["m"], row["k"]) == (promised.n_points, promised.n_synthetic)
+    for name, case in fail_guarantees.CASES.items():
+        p, order, n = len(case["law"].q), case["order"], case["n"]
+        asked = guarantee(Family("monomials", (2,) * p, order), n, 1.0, condition_number=case["law"].condition_number)
+        assert asked.applies
+        assert asked.n_synthetic <= n
+        assert not asked.vacuous
+        assert (asked.n_points < 2**p) == (name in ("20 bits", "30 bits"))
+
+
+def test_steps_of_the_proof_add_up():
+    rows, tables = small("reduced_space_fail", cases=("6 bits",), share_of_points=1.0)
+    assert (rows["error"] <= rows["fit_error"] + rows["drawing"] + 1e-12).all()
+    assert (rows["fit_error"] <= rows["optimum"] + rows["noise"] + 1e-12).all()
+    table = tables["reduced_space_fail"].set_index(["family", "step"])
+    for kind, own in rows.groupby("family"):
+        assert table.loc[(kind, "Theorem 2.3"), "largest"] == pytest.approx((own["error"] / own["accuracy"]).max())
+
+
+def test_reweighted_points_fail_the_lemma_far_below_its_m_only():
+    """One point against uniform (κ = 256): its share of 50 draws is far off, that of the lemma's m never."""
+    rows, _ = small("reduced_space_points", runs=200, shares=(1e-4, 1.0))
+    point = rows[rows["law"] == "one point"].set_index("share")
+    assert (point.loc[1.0, "failures"] == 0).all()
+    assert (point.loc[1e-4, "failures"] > 0.5).all()
+    assert (rows.loc[rows["share"] == 1, "failures"] <= 0.05).all()
+
+
+def test_the_corollary_asks_for_what_its_theorems_ask():
+    rows, _ = small("reduced_space_corollary")
+    for row in rows.itertuples():
+        asked = guarantee(Family("monomials", (2,) * 4, 2), row.n, row.epsilon, gamma=row.gamma,
+                          condition_number=Law.half_and_half(4).condition_number)  # fmt: skip
+        assert asked.accuracy == pytest.approx(row.epsilon)
+        assert abs(asked.n_points - row.m) <= 1
+        assert abs(asked.n_synthetic - row.k) <= 1
+
+
+def test_one_record_moves_the_averages_by_their_exact_sensitivity():
+    rows, _ = small("reduced_space_privacy")
+    assert len(rows) == 3 * 5  # of order 3 on two bits there is nothing
+    for row in rows.itertuples():
+        sensitivity = Family(row.family, (2,) * row.p, row.order).l1_sensitivity("replace_one")
+        assert row.moved == sensitivity <= row.theorem
+
+
+def test_cells_of_parities_carry_the_noise_of_their_four_terms():
+    """sd of a pair's cell: √2·scale·√3/4 for parities, √2·scale for the cell of both monomials; within 6 stderr."""
+    rows, _ = small("reduced_space_cells", trials=2000)
+    rows = rows.set_index(["arm", "cell"])
+    family = {kind: Family(kind, (2,) * 5, 2) for kind in ("parities", "monomials")}
+    scale = {kind: f.l1_sensitivity("replace_one") for kind, f in family.items()}
+    for arm, cell, sd in (
+        ("parities, exact noise", "11", np.sqrt(2) * scale["parities"] * np.sqrt(3) / 4),
+        ("monomials, exact noise", "11", np.sqrt(2) * scale["monomials"]),
+        ("monomials, exact noise", "00", np.sqrt(6) * scale["monomials"]),
+    ):
+        row = rows.loc[(arm, cell)]
+        assert abs(row["error"] - sd) < 6 * row["error_stderr"]
+
+
+def test_the_arm_of_the_paper_s_name_is_the_paper_s_algorithm():
+    assert epsilon_tables.ARMS[PAPER] == {
+        "calibration": "published", "family": "monomials", "measure": "uniform", "sampling": "iid", "solution": "lp",
+        "space": "sampled",
+    }  # fmt: skip
+    assert PAPER == "Reduced-space LP" != OURS == "Max-entropy parities"
+
+
+def test_errors_of_cells_are_shares_whatever_was_fitted():
+    """One record of a hundred moved from 00 to 11: every cell that changes, changes by one hundredth."""
+    codes = np.zeros((100, 3), dtype=int)
+    moved = codes.copy()
+    moved[0, :2] = 1
+    errors = runs.cell_errors(moved, codes, 2)
+    assert np.abs(errors).max() == pytest.approx(0.01)
+    tables = [Table(c, Domain.from_sizes({"a": 2, "b": 2, "c": 2})) for c in (moved, codes)]
+    quick = epsilon_tables._cell_errors(*tables)
+    assert sorted(np.abs(errors)) == pytest.approx(sorted(np.abs(quick)))
+
+
+def test_further_trials_are_those_of_the_paper_s_arm(prepared):
+    rows, tables = small("reduced_space_epsilon", {"adult_bool20": prepared / "adult_bool20"})
+    trials = rows[rows["epsilon"] == 1.0].groupby("arm")["trial"].nunique()
+    assert trials[PAPER] == trials["independent"] == 3
+    assert trials[OURS] == trials["tree alone"] == 2
+    pairs = tables["reduced_space_epsilon_pairs"].set_index(["metric", "arm", "against", "epsilon"])
+    pair = pairs.loc[("auc", OURS, PAPER, 1.0)]
+    by_arm = rows[rows["epsilon"] == 1.0].pivot(index="trial", columns="arm", values="auc")
+    assert pair["n_trials"] == 2
+    assert pair["difference"] == pytest.approx((by_arm[OURS] - by_arm[PAPER]).mean())
+
+
+def test_pairs_of_measures_are_judged_by_their_paired_difference():
+    card = card_of("reduced_space_kappa")
+    rows = pd.DataFrame(
+        [
+            {"dataset": "adult_bool20", "measure": name, "m": 10, "trial": trial, "kappa": kappa, "optimum": value,
+             "asked": 1.0, "cells": 2.0}
+            for name, kappa, values in (("a", 1.0, (0.3, 0.4)), ("b", 2.0, (0.5, 0.6)), ("c", 3.0, (0.2, 0.3)),
+                                        ("d", 4.0, (0.30005, 0.4)))
+            for trial, value in enumerate(values)
+        ]
+    )  # fmt: skip
+    pairs = card.tables(rows, card.defaults)["reduced_space_kappa_pairs"]
+    order = pairs.set_index(["smaller_kappa", "larger_kappa"])["order"]
+    assert order[("a", "b")] == "kept"
+    assert order[("b", "c")] == order[("a", "c")] == "reversed"
+    assert order[("a", "d")] == "tied"
+    noisy = rows.assign(optimum=[0.3, 0.4, 0.5, 0.6, 0.2, 0.55, 0.3, 0.4])
+    again = card.tables(noisy, card.defaults)["reduced_space_kappa_pairs"].set_index(["smaller_kappa", "larger_kappa"])
+    assert again.loc[("b", "c"), "order"] == "reversed by noise"
+
+
 def test_the_printed_lemma_fails_as_its_constant_says():
     card = card_of("reduced_space_lemma")
     table = pd.concat([card.run(p, card.defaults, 0, {}) for p in card.parts(card.defaults)])
@@ -58,21 +212,3 @@ def test_the_printed_lemma_fails_as_its_constant_says():
     assert printed.loc[20, "failure"] == pytest.approx(0.325, abs=5e-4)
     assert printed.loc[210, "failure"] == pytest.approx(0.677, abs=5e-4)
     assert (table[table["lemma"] == "repaired"]["failure"] <= 0.1).all()
-
-
-def test_claims_are_judged_cell_by_cell():
-    def arm(name, epsilon, **metrics):
-        return {"dataset": "adult_bool20", "arm": name, "epsilon": epsilon, **metrics}
-
-    means = pd.DataFrame(
-        [arm("uniform, lp", 1.0, max_error=0.10), arm("uniform, lp", 8.0, max_error=0.09),
-         arm("tree, lp", 1.0, max_error=0.08, tv3=0.05, auc=0.88, mean_error=0.02),
-         arm("tree, lp", 8.0, max_error=0.01, tv3=0.02, auc=0.89, mean_error=0.01),
-         arm("tree, maxent", 1.0, tv3=0.04, auc=0.89), arm("tree, maxent", 8.0, tv3=0.022, auc=0.90),
-         arm("tree, l1", 1.0, mean_error=0.01), arm("tree, l1", 8.0, mean_error=0.02),
-         arm("published, uniform, lp", 1.0, epsilon_spent=0.498), arm("real", np.inf, auc=0.9)]
-    )  # fmt: skip
-    held = claims(means).set_index("id")
-    assert held["held"].to_dict() == {"C2a": 1, "C2b": 1, "C5a": 1, "C5b": 2, "C5c": 1, "C6": 1}
-    assert held["tested"].to_dict() == {"C2a": 1, "C2b": 1, "C5a": 2, "C5b": 2, "C5c": 2, "C6": 1}
-    assert held.loc["C5a", "worst"] == pytest.approx(0.1)

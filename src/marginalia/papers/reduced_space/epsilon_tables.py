@@ -1,7 +1,8 @@
-"""Card epsilon of the reduced-space paper: its arms on real Boolean tables, and what is claimed of them."""
+"""Card epsilon of the reduced-space paper: Algorithm 1 on real tables, one change at a time, up to our own fit."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from itertools import combinations
@@ -9,57 +10,91 @@ from typing import Any
 
 import numpy as np
 
+from marginalia.data.catalog import title
 from marginalia.data.table import Table
-from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables, part_values
-from marginalia.papers.reduced_space.runs import SETS, one_part_a_split, split
+from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
+from marginalia.papers.reduced_space.runs import ALGORITHM_1, SETS, largest, one_part_a_split, split
 from marginalia.papers.rows import as_frame
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import laplace
 from marginalia.privacy.randomness import Randomness
 from marginalia.reporting.means import beside_real, mean_table
 from marginalia.reporting.panels import curve, drawing, log_axis, look, rows_where
+from marginalia.reporting.style import arm_name
 from marginalia.sweep.metrics import marginal_error, roc_auc
 from marginalia.sweep.seeds import seed_of
 
 CARD = "reduced_space_epsilon"
 TRIPLES = 100
-WIDE = ("adult_bool20", "dutch_bool16")  # far more cells than points are drawn
-LARGEST_SHARE = 0.51  # of epsilon, that the published noise may really spend: (|F| - 1)/(2|F|) and rounding
+MORE = "more"  # the part of a table with the further trials of Algorithm 1
+FLOOR = 1e-4  # of the figure: where an AUC above that of the real rows is drawn
 
-# Arms: parameters of the synthesizer.
+PAPER, OURS = arm_name("reduced_space", "", "published"), arm_name("reduced_space", "", "tight")
+EXACT, PARITIES, TREE = "exact noise", "parities", "tree points"
+L1, MAXENT, GAUSSIAN, INDEPENDENT = "tree points, L1", "tree points, max entropy", f"{OURS}, Gaussian", "independent"
+TREE_ALONE = "tree alone"
+
+# Arms: parameters of the synthesizer, from the paper's algorithm to ours, one change after another.
 ARMS: dict[str, dict[str, Any]] = {
-    "published, uniform, lp": {"family": "monomials", "calibration": "published", "space": "sampled",
-                               "measure": "uniform", "solution": "lp"},
-    "tight monomials, uniform, lp": {"family": "monomials", "space": "sampled", "measure": "uniform", "solution": "lp"},
-    "uniform, lp": {"space": "sampled", "measure": "uniform", "solution": "lp"},
-    "product, lp": {"space": "sampled", "measure": "product", "solution": "lp"},
-    "tree, lp": {"space": "sampled", "solution": "lp"},
-    "cube, lp": {"space": "cube", "solution": "lp"},
-    "tree, l1": {"space": "sampled", "solution": "l1"},
-    "tree, maxent": {"space": "sampled"},
-    "default": {},
-    "gaussian": {"noise": "gaussian", "delta": 1e-6},
-}  # fmt: skip
+    PAPER: ALGORITHM_1,
+    EXACT: {"family": "monomials", "space": "sampled", "measure": "uniform", "solution": "lp"},
+    PARITIES: {"space": "sampled", "measure": "uniform", "solution": "lp"},
+    "product points": {"space": "sampled", "measure": "product", "solution": "lp"},
+    TREE: {"space": "sampled", "solution": "lp"},
+    "all points": {"space": "cube", "solution": "lp"},
+    L1: {"space": "sampled", "solution": "l1"},
+    MAXENT: {"space": "sampled"},
+    OURS: {},
+    GAUSSIAN: {"noise": "gaussian", "delta": 1e-6},
+}
+DRAWN = (PAPER, EXACT, PARITIES, TREE, OURS, GAUSSIAN, INDEPENDENT)
+COMPARED = (  # metric, arm, against
+    *((metric, OURS, PAPER) for metric in ("auc", "tv2")),
+    *((metric, arm, INDEPENDENT) for metric in ("auc", "tv2") for arm in (PAPER, OURS)),
+    *((metric, arm, before) for metric in ("auc", "tv2", "mean_error")
+      for arm, before in ((EXACT, PAPER), (PARITIES, EXACT), (TREE, PARITIES))),
+    ("auc", MAXENT, TREE), ("tv3", MAXENT, TREE), ("mean_error", L1, TREE), ("mean_error", GAUSSIAN, OURS),
+)  # fmt: skip
+
+
+def parts(settings: Settings) -> list[str]:
+    """Return one part for each table and trial, and one for each table's further trials of Algorithm 1."""
+    more = settings["paper_trials"] > settings["trials"]
+    return one_part_a_split(settings) + [part_name(name, MORE) for name in settings["sets"] if more]
 
 
 @as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield one row for each arm and epsilon, and those of the real rows and of independent columns."""
     name, number = part_values(part)
-    trial = int(number)
+    if number != MORE:
+        yield from _trial(name, int(number), settings["arms"], settings, root_seed, data)
+        return
+    for trial in range(settings["trials"], settings["paper_trials"]):
+        yield from _trial(name, trial, (PAPER,), settings, root_seed, data)
+
+
+def _trial(
+    name: str, trial: int, chosen: tuple[str, ...], settings: Settings, root_seed: int, data: Folders
+) -> Iterator[Record]:
+    from marginalia.synthesis.reduced_space.spaces import AUTO_CUBE_CELLS
+
     train, test = split(name, trial, root_seed, data)
     where = {"dataset": name, "trial": trial}
     yield {**where, "arm": "real", "epsilon": np.inf, **_quality(train, train, test)}
     for epsilon in map(float, settings["epsilons"]):
         seed = seed_of(root_seed, CARD, name, trial, epsilon)
-        arms = {"independent": _independent(train, test, epsilon, seed)}
-        for arm in settings["arms"]:
-            arms |= _fitted(arm, train, test, epsilon, seed)
+        arms = {INDEPENDENT: _independent(train, test, epsilon, seed)}
+        for arm in chosen:
+            if arm == OURS and MAXENT in arms and math.prod(train.domain.sizes) > AUTO_CUBE_CELLS:
+                arms[OURS] = arms[MAXENT]  # there they are the same
+            else:
+                arms |= _fitted(arm, train, test, epsilon, seed)
         yield from ({**where, "arm": arm, "epsilon": epsilon, **quality} for arm, quality in arms.items())
 
 
-def _fitted(arm: str, train: Table, test: Table, epsilon: float, seed: int) -> dict[str, dict[str, float]]:
-    """Return how good an arm's rows are; with ``tree, lp`` also the rows of its tree itself, without any fit."""
+def _fitted(arm: str, train: Table, test: Table, epsilon: float, seed: int) -> dict[str, dict[str, Any]]:
+    """Return how good an arm's rows are; with the tree's points also the rows of its tree itself, without any fit."""
     from marginalia.synthesis.reduced_space.families import Family
     from marginalia.synthesis.reduced_space.sampling import tree_measure
     from marginalia.synthesis.reduced_space.synthesizer import ReducedSpaceLP
@@ -69,19 +104,19 @@ def _fitted(arm: str, train: Table, test: Table, epsilon: float, seed: int) -> d
     seconds = time.process_time() - start
     rows = model.sample()
     family = Family(model.family, train.domain.sizes, model.order)
-    error = np.abs(family.sums(rows.codes) - family.sums(train.codes)) / train.n_rows
-    quality = {
+    error = (family.sums(rows.codes) - family.sums(train.codes)) / train.n_rows
+    numbers = np.ravel_multi_index(tuple(rows.codes.T), train.domain.sizes)
+    quality: dict[str, dict[str, Any]] = {
         arm: {
-            **_quality(rows, train, test), "max_error": float(error.max()), "mean_error": float(error.mean()),
-            "optimum": model.optimum_, "certificate": model.certificate(table=rows),
-            "distinct_rows": float(len(np.unique(rows.codes, axis=0))),
+            **_quality(rows, train, test), "own_error": largest(error), "optimum": model.optimum_,
+            "certificate": model.certificate(table=rows), "distinct_rows": float(len(np.unique(numbers))),
             "epsilon_spent": model.ledger_.epsilon(model.delta), "seconds": seconds,
         }
     }  # fmt: skip
-    if arm == "tree, lp":
+    if arm == TREE:
         tree = tree_measure(family, model.averages_, model.scale_)
         drawn = Table(tree.sample(train.n_rows, np.random.default_rng(seed)), train.domain)
-        quality["tree alone"] = _quality(drawn, train, test)
+        quality[TREE_ALONE] = _quality(drawn, train, test)
     return quality
 
 
@@ -98,7 +133,10 @@ def _independent(train: Table, test: Table, epsilon: float, seed: int) -> dict[s
 
 
 def _quality(rows: Table, train: Table, test: Table) -> dict[str, float]:
-    """Return accuracy and AUC of a logistic regression on held-out rows, and total variation of pairs and triples."""
+    """Return accuracy and AUC of a logistic regression on held-out rows, and errors of marginals in shares of records.
+
+    ``tv2``, ``tv3``: mean total variation of pairs and triples; ``max_error``, ``mean_error``: of cells up to order 2.
+    """
     from sklearn.linear_model import LogisticRegression
 
     X, y = rows.codes[:, 1:].astype(float), rows.codes[:, 0]
@@ -110,78 +148,76 @@ def _quality(rows: Table, train: Table, test: Table) -> dict[str, float]:
         quality = {"accuracy": float(np.mean((score > 0) == truth)), "auc": roc_auc(truth, score)}
     triples = list(combinations(train.domain.names, 3))
     chosen = np.random.default_rng(0).choice(len(triples), size=min(TRIPLES, len(triples)), replace=False)
+    cells = np.abs(_cell_errors(rows, train))
     quality["tv2"] = marginal_error(rows, train)
     quality["tv3"] = marginal_error(rows, train, [triples[i] for i in chosen])
-    return quality
+    return quality | {"max_error": float(cells.max()), "mean_error": float(cells.mean())}
+
+
+def _cell_errors(rows: Table, train: Table) -> Any:
+    """Return the errors of all cells of one- and two-way marginals of Boolean columns, whatever was fitted."""
+    both = [table.codes.astype(float).T @ table.codes.astype(float) / table.n_rows for table in (rows, train)]
+    errors = both[0] - both[1]
+    i, j = np.triu_indices(len(errors), k=1)
+    one, pair = np.diag(errors), errors[i, j]
+    return np.concatenate([one, one, pair, one[i] - pair, one[j] - pair, one[i] + one[j] - pair])
 
 
 def tables(rows: Frame, settings: Settings) -> Tables:
-    """Return means over splits, AUC beside that of the real rows, and the card's claims."""
-    values = ["accuracy", "auc", "tv2", "tv3", "max_error", "mean_error", "optimum", "certificate", "distinct_rows",
-              "epsilon_spent"]  # fmt: skip
-    means = mean_table(rows, ["dataset", "arm", "epsilon"], values)
-    return {CARD: means, f"{CARD}_auc": beside_real(rows, "dataset", "arm"), "reduced_space_claims": claims(means)}
+    """Return means over splits, AUC beside that of the real rows, and paired differences between arms."""
+    values = ["accuracy", "auc", "tv2", "tv3", "max_error", "mean_error", "own_error", "optimum", "certificate",
+              "distinct_rows", "epsilon_spent"]  # fmt: skip
+    auc = beside_real(rows, "dataset", "arm")
+    spread = rows.groupby(["dataset", "arm", "epsilon"])["auc"].std().rename("auc_std").reset_index()
+    auc = auc.merge(spread, on=["dataset", "arm", "epsilon"])
+    return {CARD: mean_table(rows, ["dataset", "arm", "epsilon"], values), f"{CARD}_auc": auc,
+            f"{CARD}_pairs": _pairs(rows)}  # fmt: skip
 
 
 @as_frame
-def claims(means: Frame) -> Iterator[Record]:
-    """Test every claim cell by cell, a table at an epsilon: where it held, and by which share the worst one misses."""
-
-    def cells(arm: str, metric: str) -> Any:
-        return rows_where(means, arm=arm).set_index(["dataset", "epsilon"])[metric]
-
-    def at(epsilon: float, arm: str) -> Any:
-        return rows_where(means, arm=arm, epsilon=epsilon).set_index("dataset")["max_error"].filter(WIDE)
-
-    def on_adult(arm: str) -> Any:
-        return cells(arm, "auc")[lambda auc: auc.index.get_level_values("dataset").str.startswith("adult")]
-
-    finite = means.loc[np.isfinite(means["epsilon"]), "epsilon"]
-    low, high = float(finite.min()), float(finite.max())
-    share = 2 * low / high  # noise shrinks by low/high; twice that still counts as following it
-    spent = cells("published, uniform, lp", "epsilon_spent")
-    asked = spent.index.get_level_values("epsilon")
-    for identity, claim, smaller, larger in (
-        ("C2a", "uniform points: the largest error does not follow the noise as epsilon grows",
-         share * at(low, "uniform, lp"), at(high, "uniform, lp")),
-        ("C2b", "points from the released tree: it does", at(high, "tree, lp"), share * at(low, "tree, lp")),
-        ("C5a", "maxent is at least as good as the LP in total variation of triples",
-         cells("tree, maxent", "tv3"), cells("tree, lp", "tv3")),
-        ("C5b", "maxent is at least as good as the LP in AUC on Adult",
-         on_adult("tree, lp"), on_adult("tree, maxent")),
-        ("C5c", "the L1 fit is at least as good as the LP in mean error",
-         cells("tree, l1", "mean_error"), cells("tree, lp", "mean_error")),
-        ("C6", "the published noise spends half of epsilon", spent / asked, 0 * spent + LARGEST_SHARE),
-    ):  # fmt: skip
-        smaller, larger = smaller.align(larger, join="inner")
-        excess = (smaller / larger - 1).to_numpy(dtype=float)
-        worst = float(max(0.0, excess.max())) if excess.size else float("nan")
-        yield {"id": identity, "claim": claim, "tested": excess.size, "held": int((excess <= 0).sum()), "worst": worst}
+def _pairs(rows: Frame) -> Iterator[Record]:
+    """Compare two arms on the splits that both have: positive where the first has the larger value."""
+    for (name, epsilon), own in rows[rows["arm"] != "real"].groupby(["dataset", "epsilon"]):
+        for metric, arm, against in COMPARED:
+            by_arm = own.pivot(index="trial", columns="arm", values=metric)
+            if {arm, against} <= set(by_arm):
+                difference = (by_arm[arm] - by_arm[against]).dropna()
+                yield {
+                    "dataset": name, "epsilon": epsilon, "metric": metric, "arm": arm, "against": against,
+                    "difference": difference.mean(), "difference_stderr": difference.sem(),
+                    "n_trials": len(difference),
+                }  # fmt: skip
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
-    """Draw AUC (above) and total variation of pairs (below), a column for each table."""
+    """Draw what AUC is lost (above) and total variation of pairs (below), a column for each table."""
     sets = [s for s in settings["sets"] if s in set(tables[CARD]["dataset"])]
-    with drawing(2 * len(sets), max(2, len(sets)), entries=4, space=0.6) as (figure, axes):
+    arms = [arm for arm in DRAWN if arm in set(tables[CARD]["arm"])]
+    with drawing(2 * len(sets), max(2, len(sets)), entries=4, space=0.55, height=2.1) as (figure, axes):
         for name, above, below in zip(sets, axes, axes[len(sets) :], strict=False):
-            rows = rows_where(tables[CARD], dataset=name)
-            private = rows[rows["arm"] != "real"]
-            for metric, ax in (("auc", above), ("tv2", below)):
-                for i, (arm, own) in enumerate(private.groupby("arm", sort=True)):
-                    curve(ax, own["epsilon"], own[metric], own[f"{metric}_stderr"], label=str(arm), **look(i))
-                log_axis(ax, private["epsilon"])
-            above.axhline(rows_where(rows, arm="real")["auc"].iloc[0], color="#000000", lw=0.9, label="real rows")
-            above.set(title=name, xlabel="ε", ylabel="AUC", ylim=(max(0.5, above.get_ylim()[0]), None))  # from chance
-            below.set(yscale="log", xlabel="ε", ylabel="total variation of pairs")
+            auc, own = rows_where(tables[f"{CARD}_auc"], dataset=name), rows_where(tables[CARD], dataset=name)
+            for i, arm in enumerate(arms):
+                lost, pairs = rows_where(auc, arm=arm), rows_where(own, arm=arm)
+                curve(above, lost["epsilon"], lost["lost"].clip(lower=FLOOR), lost["lost_stderr"], label=arm, **look(i))
+                curve(below, pairs["epsilon"], pairs["tv2"], pairs["tv2_stderr"], label=arm, **look(i))
+            for ax in (above, below):
+                log_axis(ax, auc["epsilon"])
+                ax.set(yscale="log", xlabel="ε")
+            above.set(title=title(name).replace(", ", ",\n"), ylim=(0.8 * FLOOR, 1))
+            below.set(ylim=(3e-4, 0.5))
+        axes[0].set_ylabel("AUC lost to the real rows")
+        axes[len(sets)].set_ylabel("total variation of pairs")
     return figure
 
 
 EPSILON = Card(
-    id=CARD, title="Reduced space on real Boolean tables",
-    caption="AUC of a logistic regression on synthetic rows, tested on held-out real rows, and mean total variation "
-            "over pairs, over epsilon. Arms: family and calibration (default: tight parities), sampling measure, fit. "
-            "Bars: one standard error over splits; black line: trained on the real rows. Gaussian noise is (epsilon, "
-            "1e-6)-DP, all others are purely epsilon-DP.",
-    defaults={"trials": 5, "sets": SETS, "epsilons": (0.5, 1.0, 2.0, 4.0, 8.0), "arms": tuple(ARMS)},
-    parts=one_part_a_split, run=run, tables=tables, figure=figure, datasets=SETS,
+    id=CARD, title="From Algorithm 1 to maximum-entropy parities on real tables",
+    caption="Above: held-out AUC of a logistic regression on synthetic rows, below that of one on the real rows of the "
+            "same splits (at 0.0001: no loss). Below: mean total variation over all pairs of columns. "
+            f"{PAPER}: the paper's algorithm (10,000 uniform points); then one change after another: exact noise (its "
+            "true sensitivity), parities instead of monomials, points from the released tree; and our own fit. "
+            "Gaussian noise is (ε, 1e-6)-DP, all others are purely ε-DP. Mean over splits, bars of one standard error.",
+    defaults={"trials": 5, "paper_trials": 20, "sets": SETS, "epsilons": (0.5, 1.0, 2.0, 4.0, 8.0),
+              "arms": tuple(ARMS)},
+    parts=parts, run=run, tables=tables, figure=figure, datasets=SETS,
 )  # fmt: skip
