@@ -56,9 +56,9 @@ def test_fits_are_counted_by_task_budget_and_trial(repository):
             Measured("rule", "methods", "", "", "", "", float("inf"), 1.0, 200.0, ""),
         ]
     )
-    plan = forecast([sweep.resolve(CONFIG, cards())], costs)
+    plan = forecast([sweep.resolve({**CONFIG, "trials": 20}, cards())], costs)
     aim = next(j for j in plan.jobs if j.name == "results/methods/sweep/diabetes/aim/0.5")
-    assert aim.seconds == pytest.approx(1.0 + 3 * 7.0)
+    assert aim.seconds == pytest.approx(1.0 + 20 * 7.0)
     assert aim.needs == ("results/dataset/diabetes",)
     downstream = next(j for j in plan.jobs if j.name == "results/methods/sweep/diabetes/downstream/all")
     assert "results/methods/sweep/diabetes/aim/2" in downstream.needs

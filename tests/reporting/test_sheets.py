@@ -53,7 +53,7 @@ def html(records, given, tmp_path_factory):
     frames = {m: tables.aggregate(records, m) for m in ("mse", "auc", "accuracy", "marginal_error")}
     frames["certificates"] = tables.certificates(records)
     path = tmp_path_factory.mktemp("report") / "report.html"
-    empty = {"figures": {}, "captions": {}, "provenance": {}, "config": {}, "datasets_info": []}
+    empty = {"figures": {}, "captions": {}, "provenance": {}, "datasets_info": []}
     write_report(path, tables=frames, certificates=given, **empty)
     return path.read_text(encoding="utf-8")
 
@@ -122,7 +122,7 @@ def test_cells_open_certificates_that_are_on_the_page(html):
 
 def test_without_certificates_nothing_opens(records, tmp_path):
     frames = {"mse": tables.aggregate(records, "mse"), "certificates": tables.certificates(records)}
-    empty = {"figures": {}, "captions": {}, "provenance": {}, "config": {}, "datasets_info": []}
+    empty = {"figures": {}, "captions": {}, "provenance": {}, "datasets_info": []}
     write_report(tmp_path / "r.html", tables=frames, **empty)
     text = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "<dialog" not in text
@@ -132,7 +132,7 @@ def test_without_certificates_nothing_opens(records, tmp_path):
 
 def test_texts_of_certificates_cannot_inject_markup(tmp_path):
     content = proof(2.0, method="<script>alert(1)</script>")
-    empty = {"figures": {}, "captions": {}, "provenance": {}, "config": {}, "datasets_info": []}
+    empty = {"figures": {}, "captions": {}, "provenance": {}, "datasets_info": []}
     one = [RunCertificate(run_of(dataset="<b>"), content)]
     write_report(tmp_path / "r.html", tables={}, certificates=one, **empty)
     text = (tmp_path / "r.html").read_text(encoding="utf-8")

@@ -99,10 +99,14 @@ def test_one_more_epsilon_runs_only_what_is_new(smoke):
     plan = snakemake("-n", config={**config, "epsilons": [0.5, 1, 2]}, folder=folder, quiet=False)
     assert plan.returncode == 0, plan.stderr
     listing = plan.stdout + plan.stderr
-    assert "aim/1.parquet" in listing
-    for untouched in ("aim/0.5.parquet", "aim/2.parquet"):
-        assert f"output: {folder}/results/records/sweep/compas@dpml/{untouched}" not in listing
     assert "rule dataset" not in listing
+    target = folder / "results/records/sweep/compas@dpml/aim/all.parquet"
+    before = set((folder / "results/cells").rglob("*.json"))
+    done = snakemake("--cores", "1", str(target), config={**config, "epsilons": [0.5, 1, 2]}, folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert sorted(pd.read_parquet(target)["epsilon"].unique()) == [0.5, 1, 2]
+    new = {path.name for path in set((folder / "results/cells").rglob("*.json")) - before}
+    assert len([name for name in new if "certificate" not in name]) == config["trials"]
 
 
 def test_tables_do_not_depend_on_the_number_of_cores(tmp_path_factory):

@@ -22,7 +22,7 @@ from marginalia.sweep.protocols import Task
 from marginalia.sweep.runner import metrics_of, version_of_arm
 
 ALL = "all"
-FITS_A_JOB = 30  # of a slow method: as many are one job, more are one for each epsilon
+FITS_A_JOB = 25  # of a slow method: as many are one job, more are one for each epsilon
 GROUPS = {"learner": "learners", "synthesizer": "synthesizers", "downstream": "downstream"}
 
 
@@ -162,7 +162,8 @@ def plan(config: Config, datasets: Mapping[str, Mapping[str, Sequence[Task]]]) -
                     )
             for group, members in groups.items():
                 sources = tuple(synthesizers[n] for n in dict.fromkeys(a.source for a in members if a.source))
-                divided = group not in GROUPS.values() and block.trials * len(block.epsilons) > FITS_A_JOB
+                many = block.trials * len(block.epsilons) > FITS_A_JOB or any(a.tuned_on_test for a in members)
+                divided = group not in GROUPS.values() and many
                 batches = {epsilon_text(e): (e,) for e in block.epsilons} if divided else {ALL: block.epsilons}
                 for batch, epsilons in batches.items():
                     jobs[block.name, dataset, group, batch] = Job(
