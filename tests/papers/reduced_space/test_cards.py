@@ -56,6 +56,17 @@ def test_every_study_of_the_paper_is_tried():
     assert set(SMALL) == {name for name in cards() if name.startswith("reduced_space")}
 
 
+def test_rows_of_one_label_are_worth_a_coin_and_stay_in_the_means():
+    """A release that no classifier can be trained on is a bad one, not a missing one."""
+    domain = Domain.from_sizes({f"x{j}": 2 for j in range(4)})
+    codes = np.random.default_rng(0).integers(0, 2, (50, 4))
+    one_label = Table(np.c_[np.ones(50, dtype=int), codes[:, 1:]], domain)
+    real = Table(codes, domain)
+    quality = epsilon_tables._quality(one_label, real, real)
+    assert quality["auc"] == 0.5
+    assert quality["accuracy"] == pytest.approx(codes[:, 0].mean())
+
+
 @pytest.mark.parametrize("name", SMALL)
 def test_a_study_runs_repeats_and_draws(name, prepared):
     check_card(name, SMALL[name], prepared)
