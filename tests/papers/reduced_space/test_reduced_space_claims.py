@@ -30,7 +30,7 @@ def test_it_asks_for_every_card_of_the_wing():
 
 def fail(step, failures, allowed, n_trials=100, case="6 bits"):
     return {"case": case, "family": "monomials", "step": step, "failures": failures, "allowed_failures": allowed,
-            "n_trials": n_trials, "largest": 1.0, "m": 70.0}  # fmt: skip
+            "n_trials": n_trials, "largest": 1.0, "m": 70.0, "n_functions": 7}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,37 @@ def test_a_step_of_the_proof_that_fails_is_named():
     steps = [name for _, name, *_ in claims.STEPS[:-1]]
     rows = [fail(step, 0.3 if step == "noise (3.9)" else 0.0, GAMMA) for step in steps]
     row = judge(fail=rows).loc["T2.3p"]
-    assert (row["held"], row["tested"], row["note"]) == (6, 7, "noise (3.9)")
+    assert (row["held"], row["tested"], row["note"]) == (
+        6, 7, "noise (3.9); 6 of 7 shown by the upper 95 % limit of the failures")  # fmt: skip
+
+
+@pytest.mark.parametrize(("failures", "shown"), [(0.0, 1), (0.01, 1), (0.02, 0), (1.0, 0)])
+def test_few_failures_are_told_from_failures_that_only_cannot_be_told_from_the_allowed(failures, shown):
+    """Upper 95 % limits of 0, 1 and 2 of 100: .0295, .0466, .0616; γ = .05."""
+    note = judge(fail=[fail("our certificate", failures, GAMMA)]).loc["A14", "note"]
+    assert note == f"{shown} of 1 shown by the upper 95 % limit of the failures"
+
+
+def run(arm, bound, certificate=0.1, above=0.0):
+    return {"arm": arm, "bound": bound, "certificate": certificate, "above_bound": above}
+
+
+def test_a_bound_that_nothing_can_exceed_is_not_a_cell():
+    """An average of bits errs by at most 1, one of signs by at most 2."""
+    rows = [run("monomials, published noise", b) for b in (0.5, 1.5)]
+    rows += [run("parities, exact noise", b) for b in (1.5, 2.5)]
+    row = judge(n=rows).loc["T2.3m"]
+    assert (row["held"], row["tested"], row["sets"]) == (2, 2, "8 bits")
+    assert row["note"].startswith("2 cells left out")
+    vague = [{"p": 6, "n": n, "epsilon": 1 / n, "error": 1 / n, "error_stderr": 0.0, "above_bound": 0.0, "gamma": 0.1,
+              "bound": 40 / n} for n in (10, 20, 80)]  # fmt: skip
+    assert judge(corollary=vague).loc["C2.4b", "tested"] == 1
+
+
+def test_a_certificate_is_compared_with_what_is_known_without_any_theorem():
+    rows = [run("monomials, published noise", 3.0, certificate) for certificate in (0.2, 0.6)]  # 4·.6 > 1
+    row = judge(n=rows).loc["A13"]
+    assert (row["held"], row["tested"]) == (1, 2)
 
 
 def lemma(values, failure, kind="as printed"):
@@ -66,20 +96,32 @@ def test_a_privacy_constant_that_is_too_small_is_seen():
 
 
 def test_the_corollary_needs_every_step_to_fall_by_more_than_noise():
-    rows = [{"p": 6, "n": n, "epsilon": 1 / n, "error": error, "error_stderr": 0.01, "above_bound": 0.0, "gamma": 0.1}
-            for n, error in ((10, 0.5), (20, 0.3), (40, 0.29))]  # fmt: skip
+    rows = [{"p": 6, "n": n, "epsilon": 1 / n, "error": error, "error_stderr": 0.01, "above_bound": 0.0, "gamma": 0.1,
+             "bound": 0.9} for n, error in ((10, 0.5), (20, 0.3), (40, 0.29))]  # fmt: skip
     table = judge(corollary=rows)
     assert (table.loc["C2.4a", "held"], table.loc["C2.4a", "tested"]) == (1, 2)
     assert table.loc["C2.4b", "verdict"] == "held"
 
 
 def test_ties_do_not_count_for_kappa_and_noise_is_told_apart():
-    rows = [{"dataset": "a", "order": order} for order in ("kept", "kept", "tied", "reversed", "reversed by noise")]
+    orders = {"kept": (0.1, 0.01), "tied": (0.0, 0.0), "reversed": (-0.1, -0.1), "reversed by noise": (-0.01, -0.01)}
+    rows = [{"dataset": "a", "order": order, "difference": difference, "difference_stderr": 0.02}
+            for order, differences in orders.items() for difference in dict.fromkeys(differences)]  # fmt: skip
     kappa = [{"dataset": "a", "measure": "uniform", "asked": 10.0, "cells": 8.0}]
     table = judge(kappa_pairs=rows, kappa=kappa, fail=[fail("x", 0, 0, case="20 bits")])
     assert (table.loc["S2.3", "held"], table.loc["S2.3", "tested"]) == (2, 4)
-    assert table.loc["S2.3", "note"] == "reversed: 1 within two standard errors, 1 beyond"
+    assert table.loc["S2.3", "note"] == (
+        "kept beyond two standard errors: 1; reversed: 1 within, 1 beyond; 1 ties left out"
+    )
     assert (table.loc["S2.7", "held"], table.loc["S2.7", "tested"]) == (1, 2)
+    assert (table.loc["S2.7b", "held"], table.loc["S2.7b", "tested"]) == (1, 1)  # m = 10 |F|
+
+
+def test_one_missing_card_leaves_the_claims_of_the_other():
+    kappa = [{"dataset": "a", "measure": "uniform", "asked": 10.0, "cells": 8.0}]
+    assert judge(kappa=kappa).loc["S2.7", "verdict"] == "not held"
+    assert judge(fail=[fail("x", 0, 0, case="20 bits")]).loc["S2.7", "verdict"] == "held"
+    assert judge(kappa=kappa).loc["S2.7b", "verdict"] == "not tested"
 
 
 def test_few_points_are_enough_where_their_error_is_that_of_the_most_up_to_a_margin():
@@ -87,7 +129,8 @@ def test_few_points_are_enough_where_their_error_is_that_of_the_most_up_to_a_mar
     rows = [{"law": "x", "times": t, "excess": e, "excess_stderr": s, "n_trials": 60}
             for t, e, s in ((1, 9, 0.1), (3, 0.5, 0.01), (10, 0.001, 0.001), (3, 0.001, 0.1))]  # fmt: skip
     row = judge(m=rows).loc["S2.4"]
-    assert (row["held"], row["tested"], row["note"]) == (1, 3, "short: x 3, x 3 |F|")
+    assert (row["held"], row["tested"], row["note"]) == (
+        1, 3, f"short: x 3, x 3 |F|; {claims.DOMAIN}")  # fmt: skip
 
 
 def pair(metric, arm, against, difference, stderr=0.01):
