@@ -45,7 +45,7 @@ def test_a_value_with_a_space_is_named_with_an_underscore(tmp_path):
     assert "3.5" in fill(page(" where=arm:replace_one"), tmp_path)
 
 
-@pytest.mark.parametrize("options", [" columns=nothing", " rows=3"])
+@pytest.mark.parametrize("options", [" columns=nothing", " rows=3", " where=held:True"])
 def test_bad_options_are_one_line(folder, options):
     with pytest.raises(InputError) as error:
         fill(page(options), folder)

@@ -23,6 +23,7 @@ from marginalia.papers.chebyshev.x1_rates import (
 from marginalia.papers.chebyshev.x7_histogram import dyadic_histogram
 from marginalia.papers.registry import card as card_of
 from marginalia.papers.registry import cards
+from marginalia.reporting.formats import read_csv, write_csv
 from marginalia.sweep.protocols import Prepared, Task
 from marginalia.synthesis.chebyshev.axes import histogram
 from marginalia.synthesis.chebyshev.distance import earth_mover
@@ -119,6 +120,22 @@ def test_published_noise_spends_what_it_spends():
     for nominal in ("1", "2", "4"):
         assert (table[f"lemma_1_at_{nominal}"] < table[f"line_3_at_{nominal}"]).all()
         assert (table[f"lemma_1_at_{nominal}"] > float(nominal)).all()
+
+
+def test_the_published_table_of_noises_is_read_back_as_numbers(tmp_path):
+    write_csv(true_epsilons(), tmp_path / "t.csv")
+    assert set(read_csv(tmp_path / "t.csv").dtypes.map(lambda kind: kind.kind)) <= {"i", "f"}
+
+
+def test_the_largest_change_attains_lemma_5_for_one_record_and_stays_below_it_for_more():
+    for epsilon in (0.1, 1.0, 2.0):
+        assert lemmas.largest_change(epsilon, 0.0, 1) == pytest.approx(np.tanh(epsilon / 2), abs=1e-4)
+        for h in (2, 3):
+            pure, approximate = (lemmas.largest_change(epsilon, delta, h) for delta in (0.0, 0.01))
+            assert pure < approximate < np.tanh(epsilon * h / 2) * (1 + 0.02 / np.expm1(epsilon))
+    assert lemmas.largest_change(1.0, 0.05, 1) == pytest.approx(np.tanh(0.5) + 0.1 / (np.e + 1), abs=1e-4)  # Lemma 4
+    # Two records, ε = ln 2: from 1/4 over 1/2 to 3/4, by hand.
+    assert lemmas.largest_change(np.log(2), 0.0, 2) == pytest.approx(0.5, abs=1e-4)
 
 
 def test_older_rates_and_the_theorems():

@@ -57,6 +57,24 @@ def test_the_conservative_distance_judges_what_is_compared_with_older_rates():
     assert judged({"chebyshev_x1": table}).loc["beats_2016", "held"] == 12 - 2  # k = 2, d = 2 and 3: no exact distance
 
 
+def test_a_wide_interval_is_no_evidence_for_a_rate():
+    """Of an upper bound the interval must end below it; that it reaches the rate says only that it is wide."""
+    table = slopes()
+    table.loc[table["distance"] == "polynomial", ["slope", "ci_low", "ci_high"]] = (-0.7, -1.2, -0.2)
+    assert judged({"chebyshev_x1": table}).loc["polynomials", "held"] == 0
+    table.loc[table["distance"] == "polynomial", ["slope", "ci_low", "ci_high"]] = (-1.4, -1.5, -1.3)  # faster
+    assert judged({"chebyshev_x1": table}).loc["polynomials", "verdict"] == "held"
+
+
+def test_the_error_is_judged_over_epsilon_up_to_one():
+    epsilon = np.array([0.25, 0.5, 1.0, 2.0, 4.0])
+    stated = np.log(1e4 * epsilon) / (1e4 * epsilon)
+    table = pd.DataFrame({"k": 2, "d": 2, "n": 10_000, "epsilon": epsilon, "lower": stated})
+    table.loc[table["epsilon"] > 1, "lower"] = 9.0  # the theorem is silent there
+    assert judged({"chebyshev_x3": table}).loc["in_epsilon", "verdict"] == "held"
+    assert judged({"chebyshev_x3": table.assign(lower=0.1)}).loc["in_epsilon", "verdict"] == "not held"
+
+
 def test_privacy_fails_wherever_the_true_epsilon_is_above_the_nominal():
     found = judged({"chebyshev_x5_true_epsilon": true_epsilons()})
     assert tuple(found.loc["privacy", ["held", "tested", "verdict"]]) == (0, 12, "not held")

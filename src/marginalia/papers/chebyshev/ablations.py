@@ -13,12 +13,14 @@ from marginalia.papers.chebyshev.runs import DELTA, DISTANCES, one_run
 from marginalia.papers.rows import as_frame
 from marginalia.privacy.calibration import gdp_epsilon
 from marginalia.reporting.means import mean_table
-from marginalia.reporting.panels import curve, drawing, look
+from marginalia.reporting.panels import curve, drawing, log_axis, look
 
 # d, k, m of the table of true epsilons.
 CALIBRATED = ((1, 1, 16), (1, 1, 256), (1, 2, 16), (1, 3, 16), (2, 1, 8), (2, 1, 32), (2, 2, 8), (2, 2, 32), (2, 3, 8),
               (3, 1, 5), (3, 2, 5), (3, 3, 5))  # fmt: skip
 NOMINAL = (0.5, 1.0, 2.0, 4.0)
+NAMES = {"line_3": "line 3", "published": "Lemma 1"}  # of calibrations, in the figure
+LEGEND_LINE = 0.17  # inches
 
 
 @as_frame
@@ -36,7 +38,7 @@ def true_epsilons() -> Iterator[Record]:
         indices = Degrees((m,) * d, k)
         attained = noise.attained_sensitivity(indices)
         line = {"d": d, "k": k, "m": m, "published": noise.published_sensitivity(indices), "attained": attained}
-        line |= {"certified": noise.tight_sensitivity(indices), "corrected": noise.corrected_sensitivity(indices)}
+        line |= {"proven": noise.tight_sensitivity(indices), "corrected": noise.corrected_sensitivity(indices)}
         for epsilon in NOMINAL:
             for calibration in noise.PRINTED if epsilon >= 1 else ("line_3",):
                 sigma = noise.noise_scale(indices, 1, epsilon, DELTA, calibration=calibration)
@@ -79,8 +81,9 @@ def _figure(tables: Tables, settings: Settings) -> Figure:
     table, over = next(iter(tables.values())), settings["over"]
     names = [*(["k", "d", "n"] if over != "k" else ["d", "n"]), *settings.get("curves", ())]
     labels = {"k": "smoothness k", "epsilon": "ε", "m": "highest degree m", "epsilon_spent": "ε really spent"}
-    with drawing(1, 1, entries=1, height=2.4, space=0.5) as (drawn, (ax,)):
-        for i, (key, rows) in enumerate(table.groupby(names, sort=True)):
+    cases = list(table.groupby(names, sort=True))
+    with drawing(1, 1, entries=1, height=2.4, space=0.16 + LEGEND_LINE * len(cases)) as (drawn, (ax,)):
+        for i, (key, rows) in enumerate(cases):
             shown = "exact" if rows["exact"].notna().any() else "lower"
             rows = rows.sort_values(over)
             named = ", ".join(f"{a} = {v:,}" for a, v in zip(names, key, strict=True)).replace("epsilon", "nominal ε")
@@ -88,10 +91,12 @@ def _figure(tables: Tables, settings: Settings) -> Figure:
             curve(ax, rows[over], rows[shown], rows[f"{shown}_stderr"], label=label, **look(i))
             if rows["calibration"].nunique() > 1:
                 for _, row in rows.iterrows():
-                    text = row["calibration"].replace("_", " ")
+                    text = NAMES.get(row["calibration"], row["calibration"])
                     ax.annotate(text, (row[over], row[shown]), xytext=(4, 4), textcoords="offset points")
         ax.set(xlabel=labels.get(over, "duality gap over half the noise"), ylabel="$d_k$", yscale="log")
-        if over not in ("k", "epsilon_spent"):
+        if over == "epsilon":
+            log_axis(ax, table[over].to_numpy())
+        elif over not in ("k", "epsilon_spent"):
             ax.set_xscale("log")
         elif over == "k":
             ax.set_xticks(sorted(table["k"].unique()))
@@ -118,8 +123,8 @@ X4 = _ablation(
 X5 = _ablation(
     "chebyshev_x5", "What the published noise buys, and costs",
     "k = d = 2, n = 10,000, degree 16: error over the epsilon that the worst pair of records really spends, at nominal "
-    "0.5 and 1. line 3: Algorithm 1's noise, which the paper states below epsilon 1; published at 1: Lemma 1's, which "
-    "it prescribes from there on; tight: ours; corrected: the paper's proof with its constants right.",
+    "0.5 and 1. line 3: Algorithm 1's noise, which the paper states below epsilon 1; Lemma 1: the noise that it "
+    "prescribes from there on; tight: ours; corrected: the paper's proof with its constants right.",
     "epsilon_spent",
     lambda s: [{"k": 2, "d": 2, "n": s["n"], "m": 16, "calibration": c, "epsilon": e} for e in s["epsilons"]
                for c in ("line_3", "published", "tight", "corrected") if e >= 1 or c != "published"],

@@ -113,7 +113,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
             curve(ax, seen["n"], seen["measured"], seen["measured_stderr"], label=label, **look(0))
             ax.plot(rows["n"], rows["lower_bound"], label="proven for every private method", **look(1))
             cells = rows_where(table, k=k, d=d, family="cells").sort_values("n")
-            label = "… with the paper's own bump, at most"
+            label = "Construction 1 with the paper's bump, at most"
             ax.plot(cells["n"], cells["paper_bump_at_most"], label=label, **look(4))
             ax.set_title(f"k = {k}, d = {d}")
             ax.set(yscale="log", xlabel="records n", ylabel="$d_k$")

@@ -147,6 +147,7 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     return {CARD: _slopes(rows), f"{CARD}_errors": errors, f"{CARD}_asymptote": asymptote(), "chebyshev_x9": bound}
 
 
+NAMES = {"beta": "Beta mixture", "atoms": "ten fixed points"}
 LINES: dict[str, tuple[str, dict[str, Any]]] = {
     "finite_n": ("slope of the proof's noise term on these n", {"color": "#555555", "ls": DASHED}),
     "asymptotic": ("asymptotic slope -min(1, k/d)", {"color": "#555555", "ls": DOTTED}),
@@ -165,7 +166,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
                 shown = "exact" if rows["exact"].notna().sum() >= 3 else "lower"
                 rows = rows.dropna(subset=[shown])
                 if len(rows):
-                    curve(ax, rows["n"], rows[shown], rows[f"{shown}_stderr"], label=name, **look(i))
+                    curve(ax, rows["n"], rows[shown], rows[f"{shown}_stderr"], label=NAMES.get(name, name), **look(i))
                 fitted = rows_where(slopes, population=name, k=k, d=d, distance=shown)
                 if i == 0 and len(rows) and len(fitted):
                     n = rows["n"].to_numpy(dtype=float)
