@@ -33,7 +33,7 @@ from marginalia.synthesis.chebyshev.moments import Degrees
 SMALL = {
     "chebyshev_algorithm": {"trials": 2, "grid": {"1,1": 200, "2,2": 100}},
     "chebyshev_lemmas": {"smoothness": (1, 3), "degrees": (4, 16, 64)},
-    "chebyshev_lower_bound": {"trials": 2, "grid": {"1,2": (50, 100), "2,1": (50, 100)}},
+    "chebyshev_lower_bound": {"trials": 2, "quick_trials": 2, "grid": {"1,2": (50, 100), "2,1": (50, 100)}},
     "chebyshev_x1": {"trials": 2, "populations": ("beta", "atoms"),
                      "grid": {"1,1": (50, 100, 200), "4,1": (50, 100, 200), "1,2": (50, 100, 200)}},
     "chebyshev_x2": {"trials": 2, "n": 100, "dimensions": (2,)},

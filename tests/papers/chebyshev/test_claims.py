@@ -101,3 +101,10 @@ def test_the_lower_bound_is_judged_by_the_proofs_own_query_and_by_growth():
     found = judged({"chebyshev_lower_bound": broken})
     assert found.loc["lower_bound", "held"] == 0
     assert found.loc["optimal", "held"] == found.loc["optimal_equal", "held"] == 0
+
+
+def test_one_counterexample_refutes_what_is_stated_for_every_dimension():
+    cases = pd.DataFrame({"statement": "Theorem 3: constant, sum of coordinates", "holds": [True, True, False]})
+    row = judged({"chebyshev_lemmas": cases}).loc["theorem_3"]
+    assert (row["held"], row["tested"], row["verdict"]) == (0, 1, "not held")
+    assert judged({"chebyshev_lemmas": cases[:2]}).loc["theorem_3", "verdict"] == "held"
