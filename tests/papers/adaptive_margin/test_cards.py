@@ -10,10 +10,10 @@ from matplotlib.figure import Figure
 from marginalia.data import Domain, Table
 from marginalia.papers.adaptive_margin.claims import JUDGES, VERDICTS
 from marginalia.papers.adaptive_margin.data import digits_features, prepared_rows, rows_of
-from marginalia.papers.adaptive_margin.removal import removal_curve
 from marginalia.papers.adaptive_margin.synthetic import synthetic
 from marginalia.papers.adaptive_margin.x2_risk import PROTOTYPE, comparison, pairs
 from marginalia.papers.adaptive_margin.x6_constants import FAR_OUTLIERS, label_of
+from marginalia.papers.adaptive_margin.x7_bounds import CLASS, WORST
 from marginalia.papers.registry import card as card_of
 from marginalia.papers.registry import cards
 from marginalia.papers.reported import reported
@@ -170,22 +170,6 @@ class TestRows:
         np.testing.assert_allclose(margins[is_outlier], -0.9 if kind == "far" else -0.2, atol=1e-9)
 
 
-class TestRemoval:
-    def test_separable_rows_keep_a_margin_that_grows(self):
-        train, _, _ = synthetic(120, 3, 0.2, np.random.default_rng(0), n_test=1)
-        curve = removal_curve(train, C=1e4, max_share=0.1)
-        assert curve["margin"].iloc[0] >= 0.19
-        # Every row lies exactly .2 from the edge, so here the margin cannot grow: equal, to the solver's precision.
-        assert curve["margin"].iloc[-1] >= curve["margin"].iloc[0] - 1e-6
-        assert curve["removed"].tolist() == list(range(13))
-
-    def test_flipped_rows_go_first(self):
-        train, _, _ = synthetic(200, 3, 0.3, np.random.default_rng(1), n_test=1, outliers=6, kind="flip")
-        curve = removal_curve(train, C=100, max_share=0.05)
-        assert curve.loc[curve["removed"] == 5, "margin"].item() == 0
-        assert curve.loc[curve["removed"] == 6, "margin"].item() > 0.25
-
-
 class TestBounds:
     def test_rows_of_the_tables(self):
         _, _, rows, tables = run_all(
@@ -209,7 +193,7 @@ class TestBounds:
         """Where S/(gamma n) is above 1 at every margin, the bound is above 1 for any n; the others are not hurt."""
         card = card_of("adaptive_margin_x7")
         at = {"set": "adult@dpml", "n": 10_000, "d": 9, "most_frequent": 0.4}
-        rows = [{**at, "kind": "margin", "gamma": g, "share": s} for g, s in ((0.0, 0.0), (0.01, 0.2), (0.1, 0.4))]
+        rows = [{**at, "kind": WORST, "gamma": g, "share": s} for g, s in ((0.0, 0.0), (0.01, 0.2), (0.1, 0.4))]
         rows += [{**at, "kind": "loss", "gamma": g, "ramp": 0.2, "hinge": 0.3} for g in (0.01, 0.1, 1.0)]
         rows += [{**at, "kind": "error", "variant": v, "test_error": 0.25, "training_error": 0.24}
                  for v in ("published", "practical")]  # fmt: skip
@@ -218,6 +202,11 @@ class TestBounds:
         assert row["this_paper"] == pytest.approx(4.01)
         assert row["bassily_3_2_known"] == pytest.approx(0.31)  # at margin 1
         assert row["bassily_3_2_fixed"] == pytest.approx(0.4)
+        # The theorem takes any subset: one class alone has a wide margin, and its bound is the smaller.
+        rows.append({**at, "kind": CLASS, "gamma": 0.5, "share": 0.4})
+        row = card.tables(pd.DataFrame(rows), card.defaults)["adaptive_margin_x7"].iloc[0]
+        assert (row["this_paper"], row["more_rows_alone"]) == (pytest.approx(0.8004), 0.8)
+        assert (row["left_out"], row["least_share"]) == (CLASS, 0.2)
 
 
 class TestLiteralSteps:
@@ -269,26 +258,45 @@ class TestVerdicts:
     def test_a_better_bound_elsewhere_is_counted(self):
         """Only sets with few outliers at the best margin are cells: the second has 200 of 10,000 rows."""
         bounds = pd.DataFrame(
-            {"set": ["digits_3v8", "separable"], "n": [100, 10_000], "this_paper": [0.4, 0.1], "at_share": [0.0, 0.02],
+            {"set": ["digits_3v8", "separable"], "n": [100, 10_000], "this_paper": [0.4, 0.1],
+             "least_share": [0.0, 0.02],
              "bassily_3_2_known": [0.3, 0.2], "bassily_3_2_fixed": [0.5, 0.2], "bassily_3_1_known": [0.4, 0.2],
              "bassily_3_1_fixed": 0.5, "most_frequent": 0.5, "more_rows_alone": 0.0}
         )  # fmt: skip
         table = VERDICTS.table(pd.DataFrame(), {"adaptive_margin_x7": bounds}).set_index("id")
         assert table.loc["less_than_32", ["held", "tested", "sets"]].tolist() == [0, 1, "digits 3 and 8"]
-        assert "smaller on 1 of 1" in table.loc["less_than_32", "note"]
-        assert table.loc["less_than_31", ["held", "tested"]].tolist() == [2, 2]
+        assert "no larger on 1 of 1" in table.loc["less_than_32", "note"]
+        assert table.loc["less_than_31", ["held", "tested"]].tolist() == [1, 1]
 
     def test_one_long_run_is_judged_by_the_scatter_of_short_ones(self, tables):
-        """Two standard deviations of ten runs and of the long one: 2 sqrt(1.1) = 2.098."""
+        """Same within .01 at t(.95, 9) = 1.833 times sqrt(1.1): a run too noisy to tell from the others is not it."""
         runs = tables["adaptive_margin_x8"].assign(
-            trials=1, literal=[0.1209, 0.1211], capped_again=0.1, capped_std=0.01, repeats=10, T=5000
+            trials=1, literal=[0.1, 0.1], capped_again=0.1, capped_std=[0.0052, 0.0053], repeats=10, T=5000
         )
         row = VERDICTS.table(pd.DataFrame(), {"adaptive_margin_x8": runs}).set_index("id").loc["steps"]
         assert (row["held"], row["tested"]) == (1, 2)
+        assert "apart in 0 of 2" in row["note"]
         short = VERDICTS.table(pd.DataFrame(), {"adaptive_margin_x8": runs.assign(T=1000, capped_T=1000)}).set_index(
             "id"
         )
         assert short.loc["steps", "tested"] == 0  # both runs are the same one
+
+    def test_projection_must_lower_the_error(self):
+        """No difference is not a gain: only an error lower by two standard errors is."""
+        rows = pd.DataFrame(
+            {"set": "synthetic_wide", "change": "jl_factor", "value": ["0.0", "1.0", "2.0", "3.0"],
+             "difference": [0.0, 0.001, -0.001, -0.003], "difference_stderr": [0.0, 0.001, 0.001, 0.001]}
+        )  # fmt: skip
+        row = VERDICTS.table(pd.DataFrame(), {"adaptive_margin_x6": rows}).set_index("id").loc["projection_helps"]
+        assert (row["held"], row["tested"]) == (1, 3)
+
+    def test_two_outputs_of_one_fit_are_one_cell(self):
+        rows = pd.DataFrame(
+            {"dataset": "digits_0v1", "epsilon": [1.0, 1.0, 2.0], "method": "adaptive_margin", "epsilon_spent": 0.4,
+             "calibration": "published", "variant": ["published", "published_last", "published"]}
+        )  # fmt: skip
+        row = VERDICTS.table(pd.DataFrame(), {"adaptive_margin_x2": rows}).set_index("id").loc["privacy"]
+        assert (row["held"], row["tested"]) == (2, 2)
 
     def test_words_and_judges_belong_together(self):
         assert set(reported("adaptive_margin_claims")["id"]) == set(JUDGES)

@@ -2,11 +2,15 @@
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from marginalia.papers.adaptive_margin import theory
+from marginalia.papers.adaptive_margin.data import Sample
+from marginalia.papers.adaptive_margin.removal import removal_curve
+from marginalia.papers.adaptive_margin.synthetic import synthetic
 from marginalia.privacy.calibration import gdp_mu
 
 BIG = 1e9  # rows at which no bound is clipped
@@ -81,3 +85,24 @@ def test_the_constants_of_the_proof_need_many_rows():
 
 def test_penalty_of_the_population_risk():
     assert theory.sample_penalty(1000, 10) == pytest.approx(5 * (10 * math.log(2000) + math.log(4e6)) / 1000)
+
+
+class TestRemoval:
+    def test_separable_rows_keep_a_margin_that_grows(self):
+        train, _, _ = synthetic(120, 3, 0.2, np.random.default_rng(0), n_test=1)
+        curve = removal_curve(train, C=1e4, max_share=0.1)
+        assert curve["margin"].iloc[0] >= 0.19
+        # Every row lies exactly .2 from the edge, so here the margin cannot grow: equal, to the solver's precision.
+        assert curve["margin"].iloc[-1] >= curve["margin"].iloc[0] - 1e-6
+        assert curve["removed"].tolist() == list(range(13))
+
+    def test_flipped_rows_go_first(self):
+        train, _, _ = synthetic(200, 3, 0.3, np.random.default_rng(1), n_test=1, outliers=6, kind="flip")
+        curve = removal_curve(train, C=100, max_share=0.05)
+        assert curve.loc[curve["removed"] == 5, "margin"].item() == 0
+        assert curve.loc[curve["removed"] == 6, "margin"].item() > 0.25
+
+    def test_one_class_is_separable_from_the_origin(self):
+        """All rows of one label: the margin is the distance of their hull from the origin, here .6."""
+        rows = Sample(np.array([[0.6, 0.8], [0.6, -0.8], [0.9, 0.1]]), np.ones(3))
+        assert removal_curve(rows, C=1e4, max_share=0.0)["margin"].item() == pytest.approx(0.6, rel=1e-3)

@@ -16,6 +16,8 @@ def hard_svm(rows: Sample, C: float) -> NDArray[np.float64]:
     """Return a unit vector: the linear SVM of the rows; with a large C it comes near their largest margin."""
     from sklearn.exceptions import ConvergenceWarning
 
+    if np.ptp(rows.y) == 0:  # one class: a row on the other side of the origin under the other label asks the same
+        rows = Sample(np.vstack([rows.X, -rows.X[:1]]), np.append(rows.y, -rows.y[0]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # near the hard margin it runs out of iterations
         w = np.ravel(linear_svm(C, tol=1e-5).fit(rows.X, rows.y).coef_)
