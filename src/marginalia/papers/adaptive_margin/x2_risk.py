@@ -202,8 +202,10 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     perturbed, sgd = BUILT_IN["objective_perturbation"], BUILT_IN["dp_sgd"]
     mark = perturbed.colour, perturbed.marker
     looks = {("adaptive_margin", *arm): look for arm, look in ARMS.items()} | {
-        ("objective_perturbation", "", "tight"): arm_style("ObjPert", *mark),
-        ("objective_perturbation", "", "published"): arm_style("ObjPert, published", *mark, DASHED, is_open=True),
+        ("objective_perturbation", "", "tight"): arm_style("objective perturbation", *mark),
+        ("objective_perturbation", "", "published"): arm_style(
+            "objective perturbation, published", *mark, DASHED, is_open=True
+        ),
         ("dp_sgd", "rate_10", "tight"): arm_style("DP-SGD, learning rate 10", sgd.colour, sgd.marker),
     }
     with drawing(len(names), min(3, len(names)), entries=4, space=0.6) as (figure, axes):

@@ -14,6 +14,9 @@ from marginalia.privacy.stopping import mean_runs, random_stopping_mu
 from marginalia.reporting.panels import DASHED, drawing, log_axis
 
 CARD = "adaptive_margin_x5"
+LEFT = {"tight": "exact formula", "conversion": "paper's conversion, solved", "published": "paper's formula"}
+RIGHT = {"iter ": "try all, ", "tuning ": "tuning, ", "published r": "paper's r", "published": "paper's budget",
+         "tight": "exact budget", "miss": "misses the best:"}  # fmt: skip
 
 
 @as_frame
@@ -64,12 +67,14 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     calibration, candidates = tables[CARD], tables[f"{CARD}_candidates"]
     with drawing(2, 2, entries=3, height=2.5, space=0.62) as (figure, axes):
         for rule, dash in (("tight", "-"), ("conversion", DASHED), ("published", (0, (1.5, 1.5)))):
-            axes[0].plot("epsilon", rule, data=calibration, color=PURPLE, ls=dash, marker="o", label=f"{rule} (left)")
+            axes[0].plot(
+                "epsilon", rule, data=calibration, color=PURPLE, ls=dash, marker="o", label=f"{LEFT[rule]} (left)"
+            )
         axes[0].set(xlabel="ε", ylabel="μ of the whole selection")
         colours = ("#9E77C7", PURPLE, "#B5B5B5", "#767676", "#56B4E9", "#0072B2", "#D55E00")
         for rule, colour, marker in zip(candidates["rule"].unique(), colours, "oHsd^vX", strict=False):
             rows = candidates[candidates["rule"] == rule]
-            axes[1].plot(rows["candidates"], rows["mu"], color=colour, marker=marker, label=rule)
+            axes[1].plot(rows["candidates"], rows["mu"], color=colour, marker=marker, label=_in_words(rule))
         axes[1].set(xlabel="candidates |Θ|", ylabel="μ of one model with its score")
         for ax in axes:
             ax.set(xscale="log", yscale="log")
@@ -77,11 +82,17 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     return figure
 
 
+def _in_words(rule: str) -> str:
+    for name, words in RIGHT.items():
+        rule = rule.replace(name, words)
+    return rule
+
+
 X5 = Card(
     id=CARD, title="What the privacy budget buys",
     caption="Left: Gaussian-DP budget mu that the paper's calibration, the conversion it rests on, and the exact "
             "formula buy for epsilon. Right: mu of one model with its score over the number of candidates, epsilon = "
-            "1, for trying all (iter) and for private tuning; delta = 1e-6.",
+            "1, for trying all and for private tuning; delta = 1e-6.",
     defaults={
         "epsilons": [0.25, 0.5, 1.0, 2.0, 4.0, 8.0], "delta": 1e-6, "epsilon": 1.0, "n": 39_073,
         "candidates": [4, 8, 17, 32, 64, 128, 256, 512, 1000], "misses": [0.05, 0.2, 0.5],

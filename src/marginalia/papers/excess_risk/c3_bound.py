@@ -108,13 +108,14 @@ def figure(table: Frame) -> Figure:
     shown = [name for name in LABELS if name in set(table["dataset"])]
     curves = {"distance": "true distance", "printed_bound": "bound as printed (needs the true marginal)",
               "weighted_bound": "bound from the release"}  # fmt: skip
+    top = 1.4 * max(2.0, float(table[[*curves]].max(axis=None)))
     with drawing(len(shown), 3, entries=4, height=1.6) as (figure, axes):
         for i, (ax, name) in enumerate(zip(axes, shown, strict=True)):
             rows = rows_where(table, dataset=name).sort_values("epsilon")
             for j, (column, label) in enumerate(curves.items()):
                 ax.plot(rows["epsilon"], rows[column], label=label, **look(j))
             ax.axhline(2, color="black", lw=0.8, ls=(0, (4, 2)), label="largest distance there is")
-            ax.set(title=LABELS[name], yscale="log", ylim=(0.01, 5))
+            ax.set(title=LABELS[name], yscale="log", ylim=(0.01, top))
             if i % 3 == 0:
                 ax.set_ylabel("L1 distance / n")
             if i >= len(shown) - 3:

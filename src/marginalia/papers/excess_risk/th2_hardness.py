@@ -65,7 +65,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
             )
             ax.axhline(rows["paper_bound"].iloc[0], color="black", ls=DOTTED, label="γ/40, from the paper's proof")
             ax.set_xticks(sorted(set(rows["d"])))
-            ax.set(title=f"g = {g:g}", xlabel="marginals of at most d columns", ylabel="excess risk")
+            ax.set(title=f"margin parameter g = {g:g}", xlabel="marginals of at most d columns", ylabel="excess risk")
             ax.set_ylim(bottom=min(0.0, float(rows["excess"].min())) - 0.0005)
     return figure
 
