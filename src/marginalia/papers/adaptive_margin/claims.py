@@ -43,7 +43,7 @@ def verdicts(records: Frame, tables: Tables) -> Frame:
 
 def _privacy(table: Frame) -> Cells:
     paper = table[(table["method"] == "adaptive_margin") & (table["calibration"] == "published")]
-    paper = paper.drop_duplicates(["dataset", "epsilon"])  # average and last iterate come of one fit
+    paper = paper.drop_duplicates(["dataset", "epsilon"])  # the charge is the same for both outputs
     spent = paper["epsilon_spent"] / paper["epsilon"]
     return list(spent <= 1), list(paper["dataset"]), f"spends {spent.min():.0%} to {spent.max():.0%} of ε"
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,7 +108,8 @@ def figure(table: Frame) -> Figure:
     shown = [name for name in LABELS if name in set(table["dataset"])]
     curves = {"distance": "true distance", "printed_bound": "bound as printed (needs the true marginal)",
               "weighted_bound": "bound from the release"}  # fmt: skip
-    top = 1.4 * max(2.0, float(table[[*curves]].max(axis=None)))
+    largest: Any = table[[*curves]].max(axis=None)
+    top = 1.4 * max(2.0, largest)
     with drawing(len(shown), 3, entries=4, height=1.6) as (figure, axes):
         for i, (ax, name) in enumerate(zip(axes, shown, strict=True)):
             rows = rows_where(table, dataset=name).sort_values("epsilon")
