@@ -276,10 +276,8 @@ class TestVerdicts:
         row = VERDICTS.table(pd.DataFrame(), {"adaptive_margin_x8": runs}).set_index("id").loc["steps"]
         assert (row["held"], row["tested"]) == (1, 2)
         assert "apart in 0 of 2" in row["note"]
-        short = VERDICTS.table(pd.DataFrame(), {"adaptive_margin_x8": runs.assign(T=1000, capped_T=1000)}).set_index(
-            "id"
-        )
-        assert short.loc["steps", "tested"] == 0  # both runs are the same one
+        short = VERDICTS.table(pd.DataFrame(), {"adaptive_margin_x8": runs.assign(T=1000, capped_T=1000)})
+        assert short.set_index("id").loc["steps", "tested"] == 0  # both runs are the same one
 
     def test_projection_must_lower_the_error(self):
         """No difference is not a gain: only an error lower by two standard errors is."""
@@ -289,6 +287,16 @@ class TestVerdicts:
         )  # fmt: skip
         row = VERDICTS.table(pd.DataFrame(), {"adaptive_margin_x6": rows}).set_index("id").loc["projection_helps"]
         assert (row["held"], row["tested"]) == (1, 3)
+
+    def test_features_of_a_file_are_compared_with_each_other(self):
+        """A set that has no stand-in features is no cell in which they lost."""
+        rows = pd.DataFrame(
+            {"set": ["digits_3v8"] * 2 + ["1 v 9"] * 2, "features": ["learned", "raw", "ViT-B/16", "resnet50"], "C": 1000.0,
+             "margin_at_0": 0.0, "first_separable_share": 0.01, "margin_at_0.05": [0.2, 0.1, 0.1, 0.3]}
+        )  # fmt: skip
+        table = VERDICTS.table(pd.DataFrame(), {"adaptive_margin_x1_summary": rows}).set_index("id")
+        assert table.loc["better_features", ["held", "tested", "sets"]].tolist() == [1, 2, "digits 3 and 8;1 v 9"]
+        assert table.loc["zero_margin", ["held", "tested"]].tolist() == [3, 3]
 
     def test_two_outputs_of_one_fit_are_one_cell(self):
         rows = pd.DataFrame(
