@@ -291,8 +291,8 @@ class TestVerdicts:
     def test_features_of_a_file_are_compared_with_each_other(self):
         """A set that has no stand-in features is no cell in which they lost."""
         rows = pd.DataFrame(
-            {"set": ["digits_3v8"] * 2 + ["1 v 9"] * 2, "features": ["learned", "raw", "ViT-B/16", "resnet50"], "C": 1000.0,
-             "margin_at_0": 0.0, "first_separable_share": 0.01, "margin_at_0.05": [0.2, 0.1, 0.1, 0.3]}
+            {"set": ["digits_3v8"] * 2 + ["1 v 9"] * 2, "features": ["learned", "raw", "ViT-B/16", "resnet50"],
+             "C": 1000.0, "margin_at_0": 0.0, "first_separable_share": 0.01, "margin_at_0.05": [0.2, 0.1, 0.1, 0.3]}
         )  # fmt: skip
         table = VERDICTS.table(pd.DataFrame(), {"adaptive_margin_x1_summary": rows}).set_index("id")
         assert table.loc["better_features", ["held", "tested", "sets"]].tolist() == [1, 2, "digits 3 and 8;1 v 9"]
