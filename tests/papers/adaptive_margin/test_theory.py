@@ -11,6 +11,7 @@ from marginalia.papers.adaptive_margin import theory
 from marginalia.papers.adaptive_margin.data import Sample
 from marginalia.papers.adaptive_margin.removal import removal_curve
 from marginalia.papers.adaptive_margin.synthetic import synthetic
+from marginalia.papers.adaptive_margin.x9_lemmas import _rate
 from marginalia.privacy.calibration import gdp_mu
 
 BIG = 1e9  # rows at which no bound is clipped
@@ -85,6 +86,14 @@ def test_the_constants_of_the_proof_need_many_rows():
 
 def test_penalty_of_the_population_risk():
     assert theory.sample_penalty(1000, 10) == pytest.approx(5 * (10 * math.log(2000) + math.log(4e6)) / 1000)
+
+
+def test_the_rate_of_lemma_m1_is_enough_and_not_needed():
+    """At shape 1 the largest rate is beta/((1 - beta)(G - 1)), as for Lemma 7.2; the lemma's is smaller."""
+    printed, turned = _rate(1.0, 17, 0.2)
+    assert printed["measured"] == pytest.approx(0.2 / (0.8 * 16))
+    assert printed["bound"] == pytest.approx(0.2 / (17 + 0.2 - 3.4))
+    assert (printed["holds"], turned["holds"]) == (False, True)
 
 
 class TestRemoval:

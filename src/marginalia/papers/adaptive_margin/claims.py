@@ -155,6 +155,11 @@ def _zero_margin(table: Frame) -> Cells:
     )
 
 
+def _not_separable(table: Frame) -> Cells:
+    rows = table[(table["C"] == table["C"].max()) & (table["features"] == "raw")]
+    return list(~(rows["first_separable_share"] <= 0.01)), list(rows["set"]), "digits stand in for CIFAR-10"
+
+
 def _better_features(what: Callable[[Frame], Any]) -> Callable[[Frame], Cells]:
     def judge(table: Frame) -> Cells:
         hard = table[table["C"] == table["C"].max()]
@@ -215,12 +220,14 @@ LEMMAS: dict[str, str] = {
     "maximum_printed": "lemma == 'A.5' and form == 'as printed'", "maximum": "lemma == 'A.5' and form == 'with sigma'",
     "range_printed": "lemma == 'A.6, F.2' and form == 'as printed'",
     "runs_printed": "lemma == '7.2' and form == 'as printed'", "runs": "lemma == '7.2' and form == 'as proved'",
-    "runs_tail": "lemma == 'A.4'",
+    "runs_tail": "lemma == 'A.4'", "rate_printed": "lemma == 'M.1' and form == 'as printed'",
+    "rate": "lemma == 'M.1' and form == 'turned round'",
 }  # fmt: skip
 NOTES = {
     "projection": "the paper leaves the constant open; with a quarter of it the margin is lost",
     "range_printed": "holds by the slack of the union bound, not by its proof, which drops σ",
     "maximum_printed": "fails where σ is large, which refutes it: the second term lacks σ",
+    "rate_printed": "its proof shows that such r are enough, not that no other r is",
     "runs_printed": "any r below 1 meets the printed condition",
     "descent": "the bound exceeds the measured excess many times",
 }
@@ -245,7 +252,7 @@ JUDGES: dict[str, tuple[Any, ...]] = {
     "population": (_population, "x4"), "less_than_32": (_less_than("bassily_3_2"), "x7"),
     "less_than_31": (_less_than("bassily_3_1"), "x7"), "no_tuning": (_no_tuning, "x2_pairs"),
     "one_point": (_margins_after("replaced"), "f1"), "one_label": (_margins_after("relabelled"), "f1"),
-    "zero_margin": (_zero_margin, "x1_summary"),
+    "zero_margin": (_zero_margin, "x1_summary"), "raw_not_separable": (_not_separable, "x1_summary"),
     "better_features": (_better_features(lambda table: table["margin_at_0.05"]), "x1_summary"),
     "faster_growth": (_better_features(lambda table: table["margin_at_0.05"] - table["margin_at_0"]), "x1_summary"),
     "projection_helps": (_projection_helps, "x6"), "tuning_grows_slowly": (_grows_slowly, "x5_candidates"),

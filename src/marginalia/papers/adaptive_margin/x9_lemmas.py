@@ -19,6 +19,7 @@ from marginalia.reporting.panels import DASHED, drawing, log_axis, rows_where
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
 CARD = "adaptive_margin_x9"
+SHAPES = (0.5, 1.0, 2.0)  # eta of Lemma M.1; 1 is Lemma 7.2's
 Rows = Iterator[Record]
 
 
@@ -134,6 +135,27 @@ def tuning(settings: Settings, rng: np.random.Generator, seed: int) -> Rows:
                 tail = float(np.mean(runs > math.ceil(math.log(beta) / math.log1p(-r))))
                 yield {"lemma": "A.4", "form": form, "setting": beta, "candidates": G, "r": r, "measured": tail,
                        "bound": beta, "holds": tail <= beta + slack, "trials": draws}  # fmt: skip
+            for eta in SHAPES:
+                yield from ({"setting": beta, "candidates": G, "eta": eta, **row} for row in _rate(eta, G, beta))
+
+
+def _rate(eta: float, G: int, beta: float) -> Rows:
+    """Lemma M.1: a miss with probability at most beta needs r below its bound (as printed), or has it (turned round).
+
+    A truncated negative binomial number of runs (shape eta, rate r) misses one of G candidates with probability
+    ((r + (1 - r)/G)^-eta - 1)/(r^-eta - 1), which grows with r: exact, nothing is drawn.
+    """
+    from scipy.optimize import brentq
+
+    def missed(r: float) -> float:
+        return float(((r + (1 - r) / G) ** -eta - 1) / (r**-eta - 1))
+
+    share = beta ** (1 / eta)
+    bound = share / (G + share - G * share)
+    most = float(brentq(lambda r: missed(r) - beta, 1e-12, 1 - 1e-9, xtol=1e-15))
+    yield {"lemma": "M.1", "form": "as printed", "measured": most, "bound": bound, "holds": most <= bound}
+    yield {"lemma": "M.1", "form": "turned round", "measured": missed(bound), "bound": beta,
+           "holds": missed(bound) <= beta}  # fmt: skip
 
 
 def choice(settings: Settings, rng: np.random.Generator, seed: int) -> Rows:
