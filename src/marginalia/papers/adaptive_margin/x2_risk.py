@@ -64,15 +64,18 @@ PAIRS = [
     ("private_tuning", "fixed_c"), ("private_tuning", "practical"),
 ]  # fmt: skip
 MARGIN = 0.01  # of the test error, within which two arms count as the same
+TRIALS_A_PART = 10  # of COMPAS, a second or two each
 TUNING_BELOW = 10_000  # rows: private tuning trains about 60 models, a minute on Adult
 
 
 def parts(settings: Settings) -> list[str]:
-    """One part for each trial of a table, one for all trials of a digits set."""
+    """One part for each trial of a large table, for ten of COMPAS, and for all of a digits set."""
     names: list[str] = []
     for name in settings["sets"]:
-        trials = settings["compas_trials" if name.startswith("compas") else "trials"]
-        names += [name] if name in DIGITS else [part_name(name, trial) for trial in range(trials)]
+        small = name.startswith("compas")
+        trials, step = (settings["compas_trials"], TRIALS_A_PART) if small else (settings["trials"], 1)
+        blocks = [range(first, min(first + step, trials)) for first in range(0, trials, step)]
+        names += [name] if name in DIGITS else [part_name(name, *block) for block in blocks]
     return names
 
 
