@@ -86,3 +86,15 @@ def test_an_experiment_may_leave_its_figures_to_a_comparison(offline):
     names = sweep.prepare({"experiments": blocks}, cards()).figures()
     assert {experiment for experiment, _ in names.values()} == {"two"}
     assert set(names) >= {"two_mse", "two_certificates"}
+
+
+def test_rows_are_trained_on_the_tight_fit_in_whatever_order_the_fits_stand():
+    chosen = [
+        {"id": "reduced_space", "calibration": "published"},
+        {"id": "reduced_space", "calibration": "tight"},
+    ]
+    for methods in (chosen, chosen[::-1]):
+        planned = sweep.resolve({"datasets": ["compas_bool13"], "methods": methods}, {}).plan
+        jobs = [job for job in planned.jobs.values() if any(arm.source for arm in job.arms)]
+        assert jobs
+        assert {source.calibration for job in jobs for source in job.sources} == {"tight"}

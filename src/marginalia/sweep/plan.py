@@ -153,7 +153,9 @@ def plan(config: Config, datasets: Mapping[str, Mapping[str, Sequence[Task]]]) -
         files = {choice.id: choice for choice in block.methods if choice.file}
         for dataset, tasks in datasets[block.name].items():
             registry, arms = select([c for c in block.methods if c.datasets is None or dataset in c.datasets])
-            synthesizers = {a.method: a for a in reversed(arms) if not a.tasks}
+            # Of several fits of a synthesizer the first one with exact calibration is post-processed.
+            fits = sorted((a for a in arms if not a.tasks), key=lambda a: a.calibration != "tight")
+            synthesizers = {a.method: a for a in reversed(fits)}
             groups: dict[str, list[Arm]] = {}
             for arm in arms:
                 if list(_tasks_of(arm, tasks)):
