@@ -62,6 +62,13 @@ def test_seconds_of_post_processing_include_its_source(whole, table):
     assert row(frontier(alone), "marginal_error", "MST")["seconds"] == pytest.approx(seconds("mst", ""), rel=0.02)
 
 
+def test_of_two_fits_of_a_source_the_tight_one_counts(whole):
+    """A published fit beside it, which took an hour, is not what DD-SSP stands on."""
+    fits = whole[(whole["method"] == "mst") & (whole["task"] == "")]
+    both = pd.concat([whole, fits.assign(calibration="published", seconds=3600.0)], ignore_index=True)
+    assert row(frontier(both), "auc", "DD-SSP on MST")["seconds"] < 3600
+
+
 def test_the_frontier_by_hand():
     points = pd.DataFrame(
         {"seconds": [1, 2, 3, 4, 4], "utility": [0.5, 0.4, 0.8, 0.8, 0.9], "datasets": [2, 2, 2, 2, 1], "n_datasets": 2}

@@ -82,6 +82,19 @@ def test_an_arm_without_a_certificate_takes_no_part(module_records):
     assert set(ranking(module_records.assign(message=message))["method"]) == {"dp_sgd", "pate"}
 
 
+def test_an_arm_that_protects_some_rows_is_listed_without_a_rank(module_records):
+    message = module_records["message"].where(module_records["method"] != "pate", "protects the private rows only")
+    table = ranking(module_records.assign(message=message))
+    by = table.set_index("method")
+    assert list(table["method"]) == ["ssp", "dp_sgd", "pate"]
+    assert np.isnan(by.loc["pate", "mean_rank"])
+    assert (by.loc["pate", "protects"], by.loc["ssp", "protects"]) == ("some rows", "every row")
+    assert by.loc["pate", "blocks"] == 12
+    assert by["mean_rank"].dropna().sum() == 3  # the others are ranked as if it were not there
+    assert "Not ranked since it leaves some rows unprotected: PATE" in caption(table)
+    assert "want of values" not in caption(table)
+
+
 def test_two_data_sets_make_no_test(module_records):
     table = ranking(module_records[module_records["dataset"].isin(DATASETS[1:3])])
     assert table["friedman_p"].isna().all()

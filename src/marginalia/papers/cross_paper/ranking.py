@@ -29,8 +29,8 @@ FEWEST_DATASETS = 3  # for a test
 PURE_EPSILON = frozenset(method.id for method in BUILT_IN.values() if method.pure)
 _BLOCK = ["dataset", "target", "epsilon"]
 _COLUMNS = (
-    "experiment", "metric", "name", "method", "variant", "calibration", "relation", "pure_epsilon", "mean_rank",
-    "n_datasets", "blocks", "n_blocks",
+    "experiment", "metric", "name", "method", "variant", "calibration", "relation", "pure_epsilon", "protects",
+    "mean_rank", "n_datasets", "blocks", "n_blocks",
 )  # fmt: skip
 _TESTS = ("friedman_p", "critical_difference", "like_best", "wilcoxon_p")
 _PAIR = ["experiment", "metric", "first", "second", "blocks", "first_better", "second_better", "p", "p_holm"]
@@ -112,6 +112,7 @@ def ranking(records: Frame) -> Frame:
     ``rank_at_<epsilon>``; ``friedman_p`` (are all alike?); ``critical_difference``; ``like_best`` (yes: within the
     critical difference of the first); ``wilcoxon_p`` against the first (Holm, over all pairs). A test over fewer than
     three data sets is left empty. An arm with values in too few blocks has no rank; ``blocks`` says how many it has.
+    Nor has one whose certificate is for some rows only (``protects``): it keeps a smaller promise than the others.
     """
     import pandas as pd
     from scipy import stats
@@ -120,7 +121,10 @@ def ranking(records: Frame) -> Frame:
 
     lines: list[Record] = []
     epsilons: set[float] = set()
-    for contest in contests(records):
+    ranked = {(contest.experiment, contest.metric): contest for contest in contests(records)}
+    for everyone in contests(records, partial=True):
+        if (contest := ranked.get((everyone.experiment, everyone.metric))) is None:
+            continue
         ranks, by_dataset = contest.ranks(), contest.dataset_ranks()
         by_epsilon = ranks.groupby("epsilon").mean()
         epsilons.update(by_epsilon.index)
@@ -129,11 +133,12 @@ def ranking(records: Frame) -> Frame:
         friedman = stats.friedmanchisquare(*(by_dataset[a] for a in by_dataset)).pvalue if tested else np.nan
         difference = critical_difference(n_arms, n_datasets) if tested else np.nan
         mean, p = by_dataset.mean(), _wilcoxon(contest)
-        for name in [*mean.index, *(n for n in contest.arms if n not in mean)]:
-            arm = dict(zip(ARM, contest.arms[name], strict=True))
+        for name in [*mean.index, *(n for n in everyone.arms if n not in mean)]:
+            arm = dict(zip(ARM, everyone.arms[name], strict=True))
             line: Record = {
                 "experiment": contest.experiment, "metric": contest.metric, "name": name, **arm,
                 "pure_epsilon": "yes" if arm["method"] in PURE_EPSILON else "no", "n_blocks": len(contest.values),
+                "protects": "every row" if name in contest.arms else "some rows",
             }  # fmt: skip
             if name in mean:
                 gap = mean[name] - mean.iloc[0]
@@ -145,7 +150,7 @@ def ranking(records: Frame) -> Frame:
                     **{f"rank_at_{epsilon:g}": rank for epsilon, rank in by_epsilon[name].items()},
                 }  # fmt: skip
             else:
-                values = contest.values[name].dropna()
+                values = everyone.values[name].dropna()
                 line |= {"n_datasets": values.groupby(_BLOCK[:2]).ngroups, "blocks": len(values), "like_best": ""}
             lines.append(line)
     at = [f"rank_at_{epsilon:g}" for epsilon in sorted(epsilons)]
@@ -297,9 +302,10 @@ def caption(table: Frame) -> str:
     if (table["pure_epsilon"] == "yes").any():
         parts.append("* purely ε-DP: makes no use of δ.")
     unranked = table[table["mean_rank"].isna()]
-    if len(unranked):
-        names = ", ".join(f"{r.name} ({where[r.experiment]}, {METRIC_NAMES[r.metric]})" for r in rows_of(unranked))
-        parts.append(f"Not ranked for want of values: {names}.")
+    for why, there in (("for want of values", "every row"), ("since it leaves some rows unprotected", "some rows")):
+        rows = rows_of(unranked[unranked["protects"] == there])
+        if names := ", ".join(f"{r.name} ({where[r.experiment]}, {METRIC_NAMES[r.metric]})" for r in rows):
+            parts.append(f"Not ranked {why}: {names}.")
     return " ".join(parts)
 
 
