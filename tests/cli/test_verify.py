@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from marginalia.reporting.verdicts import claim_row
 from marginalia.reporting.verification import claims
 from marginalia.reporting.verification import results as writers
 from marginalia.reporting.verification.rows import gather, read
+from marginalia.reporting.verification.verify import page_differences
 from marginalia.sweep.jobs import prepare_dataset, run_method
 from marginalia.sweep.records import read_certificates, read_records
 from marginalia.sweep.resolve import resolve
@@ -119,7 +121,7 @@ def edit(folder, where=lambda rows: rows["certificate"].notna() | rows["study"].
     """Set columns of some rows in the file of rows, where they are not empty."""
     path = folder / "rows.parquet"
     table = pq.read_table(path)
-    rows = table.to_pandas()
+    rows = table.to_pandas(integer_object_nulls=True)  # a seed has more digits than a float
     for column, value in values.items():
         rows.loc[where(rows) & rows[column].notna(), column] = value
     pq.write_table(pa.Table.from_pandas(rows, schema=table.schema, preserve_index=False), path)
@@ -287,3 +289,92 @@ def test_the_summary_of_claims_and_the_pages_are_held_against_the_rows_too(verif
     assert code == 1
     assert "claims.csv, line 2 (toy" in out
     assert "docs/page.md shows other numbers" in out
+
+
+def without(folder, leave_out):
+    """Leave out some rows, and write all tables of the sweep from what is left."""
+    path = folder / "rows.parquet"
+    table = pq.read_table(path)
+    rows = table.to_pandas(integer_object_nulls=True)  # a seed has more digits than a float
+    kept = rows[~leave_out(rows)]
+    assert len(kept) < len(rows)
+    pq.write_table(pa.Table.from_pandas(kept, schema=table.schema, preserve_index=False), path)
+    writers.write_sweep(read(path).records, folder / "tables")
+
+
+def test_a_bad_trial_left_out_of_rows_and_tables_is_missed(verify):
+    code, out, _ = verify(
+        change=lambda folder: without(folder, lambda rows: (rows["method"] == "ssp") & (rows["trial"] == 2))
+    )
+    assert code == 1
+    said = "4 values planned by the configuration, not there, first sweep/diabetes/linear/ssp/tight/1/2 mse"
+    assert said in out
+    assert out.count("DIFFERENT") == 1
+
+
+def test_a_part_of_a_study_left_out_is_missed(verify):
+    code, out, _ = verify(change=lambda folder: without(folder, lambda rows: rows["part"] == "1"))
+    assert code == 1
+    assert "no rows of 1 parts of toy_coins, first 1" in out
+
+
+@pytest.mark.parametrize(
+    ("said", "change"),
+    [
+        ("of another seed than the plan's", {"seed": 6}),
+        ("planned by the configuration, not there", {"trials": 4}),
+        ("not planned by the configuration", {"epsilons": [1]}),
+        ("of another seed than the plan's", {"delta": 1e-6}),
+        ("the configuration has no study toy_coins", {"studies": {}, "comparisons": []}),
+    ],
+)
+def test_another_configuration_than_the_one_that_ran_is_found(verify, said, change):
+    def altered(folder):
+        path = folder / "provenance.json"
+        content = json.loads(path.read_text())
+        path.write_text(json.dumps({"config": {**content["config"], **change}}))
+
+    code, out, _ = verify(change=altered)
+    assert code == 1
+    assert said in out
+
+
+def test_what_an_uncertified_run_spent_is_held_against_its_events(verify):
+    """SSP's published noise spends more than it is asked for, and says so; it may not say less than it cost."""
+
+    def change(folder):
+        edit(folder, lambda rows: (rows["method"] == "ssp") & (rows["calibration"] == "published"), epsilon_spent=1.01)
+        writers.write_sweep(read(folder / "rows.parquet").records, folder / "tables")
+
+    code, out, _ = verify(change=change)
+    assert code == 1
+    assert re.search(r"DIFFERENT: certificate of .*ssp published.*: the row says epsilon 1.01 was spent", out)
+
+
+def test_the_certificate_of_another_method_is_no_proof(verify):
+    def change(folder):
+        rows = pq.read_table(folder / "rows.parquet").to_pandas()
+        mst = rows[(rows["method"] == "mst") & (rows["task"] == "") & (rows["epsilon"] == 1)]["certificate"].iloc[0]
+        edit(folder, lambda rows: (rows["method"] == "ssp") & (rows["epsilon"] == 1), certificate=mst)
+
+    code, out, _ = verify(change=change)
+    assert code == 1
+    assert "the row is of ssp, its certificate of MST" in out
+
+
+def test_tables_without_rows_are_named(verify):
+    def change(folder):
+        (folder.parent / "other" / "tables").mkdir(parents=True)
+
+    code, out, _ = verify(change=change)
+    assert code == 1
+    assert "DIFFERENT: other: it has tables and no rows.parquet" in out
+
+
+def test_pages_are_read_wherever_the_path_begins(published, tmp_path):
+    page = tmp_path / "docs" / "page.md"
+    page.parent.mkdir()
+    shutil.copytree(published[0], tmp_path / "results")
+    page.write_text("<!-- table: results/toy/tables/toy_coins.csv -->\n| mean |\n<!-- end -->\n")
+    for within in (Path("results"), tmp_path / "results"):
+        assert len(page_differences(tmp_path, within)) == 1

@@ -32,10 +32,16 @@ def verify(
 
 def _verify(results: Path, as_json: bool) -> bool:
     from marginalia.papers import registry
-    from marginalia.reporting.verification.verify import folders, page_differences, summary_differences, verify
+    from marginalia.reporting.verification.verify import (
+        folders,
+        page_differences,
+        summary_differences,
+        verify,
+        without_rows,
+    )
 
     found = [verify(folder, registry.cards(), registry.comparisons) for folder in folders(results)]
-    others = [*summary_differences(results, found), *page_differences(Path(), results)]
+    others = [*without_rows(results), *summary_differences(results, found), *page_differences(Path(), results)]
     lines = []
     for one in found:
         for claim in one.claims.itertuples():

@@ -16,6 +16,7 @@ from marginalia.privacy.examination import Examination, examine
 from marginalia.privacy.ledger import FILE_TOLERANCE, TOLERANCE
 from marginalia.reporting.style import method_rank
 from marginalia.reporting.tables import ARM, NON_PRIVATE, rows_of
+from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.records import RUN, RunCertificate, is_claimed
 
 SETTING = ("experiment", "protocol", "dataset", *ARM, "epsilon")  # an arm at one epsilon, over tasks and trials
@@ -118,10 +119,13 @@ def _checked(setting: Mapping[str, Any], pairs: Sequence[tuple[Any, Mapping[str,
 def disagreements(row: Any, certificate: Certificate) -> Iterator[str]:
     """Say what a result row (a named tuple) claims other than its certificate.
 
-    Its budget and relation; what was spent at its delta; and, where it claims privacy, for whose rows and in which
-    arithmetic.
+    Its method, where that is built in; its budget and relation; what was spent at its delta; and, where it claims
+    privacy, for whose rows and in which arithmetic.
     """
     ledger = certificate.ledger
+    of = _methods(certificate)
+    if (known := _classes(row.method)) and not known & of:
+        yield f"the row is of {row.method}, its certificate of {' and '.join(sorted(of)) or 'no method'}"
     epsilon, delta = ledger.budget or (math.inf, math.inf)
     if epsilon > row.epsilon * (1 + TOLERANCE) or delta > row.delta * (1 + TOLERANCE):
         asked = f"epsilon {row.epsilon:g} at delta {row.delta:g}"
@@ -140,3 +144,17 @@ def disagreements(row: Any, certificate: Certificate) -> Iterator[str]:
         yield f"the row says {row.message or 'that every row is protected'!r}, its certificate {ledger.message!r}"
     elif not row.message and ledger.arithmetic == "ideal":
         yield "the row does not say that its certificate holds in ideal arithmetic only"
+
+
+def _classes(method: str) -> set[str]:
+    """Return the names of the classes of a built-in method; empty for others, and for what stands on another's fit."""
+    classes = BUILT_IN[method].classes.values() if method in BUILT_IN else ()
+    return {path.rpartition(":")[2] for path in classes}
+
+
+def _methods(certificate: Certificate) -> set[str]:
+    """Return what a certificate says that ran: its method, and the one whose release that post-processes."""
+    content = certificate.content
+    parameters = content.get("parameters")
+    source = parameters.get("marginals") if isinstance(parameters, Mapping) else None
+    return {str(part["method"]) for part in (content, source) if isinstance(part, Mapping) and part.get("method")}

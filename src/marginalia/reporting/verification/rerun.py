@@ -18,7 +18,7 @@ import pandas as pd
 from scipy.stats import t
 
 from marginalia.errors import InputError
-from marginalia.reporting.formats import epsilon_name
+from marginalia.reporting.verification.planned import KEY, name_of, value_of
 from marginalia.reporting.verification.rows import FILE, Rows, read
 from marginalia.reporting.verification.verify import DIGITS, configuration, folders
 from marginalia.sweep.cells import Cell, CellStore
@@ -28,7 +28,6 @@ from marginalia.sweep.protocols import Prepared, tasks_of
 from marginalia.sweep.resolve import Sweep, resolve
 from marginalia.sweep.runner import Runner
 
-KEY = ("experiment", "dataset", "task", "method", "variant", "calibration", "epsilon", "trial")
 TIMES = ("seconds", "peak_mb")
 LEVEL = 0.01  # how often one number of a run that is alike falls outside its interval
 
@@ -109,7 +108,7 @@ def keys(rows: Rows) -> list[str]:
 
 
 def _key(run: Mapping[Any, Any]) -> str:
-    return "/".join(epsilon_name(run[k]) if k == "epsilon" else str(run[k]) for k in KEY if str(run[k]))
+    return name_of(tuple(run[name] for name in KEY))
 
 
 def _part(rows: Rows, sweep: Sweep, study: str, part: str) -> list[Again]:
@@ -140,15 +139,9 @@ def _planned(sweep: Sweep, run: Mapping[Any, Any]) -> tuple[Job, Cell]:
     for job in sweep.plan.jobs.values():
         if (job.experiment.name, job.dataset) == (run["experiment"], run["dataset"]):
             for cell in job.cells(tasks_of(sweep.entries[job.dataset]), sweep.config.seed):
-                if all(_of(cell, name) == run[name] for name in KEY):
+                if all(value_of(cell, name) == run[name] for name in KEY):
                     return job, cell
     raise InputError(f"the configuration of these results plans no run '{_key(run)}'")
-
-
-def _of(cell: Cell, name: str) -> Any:
-    if name == "task":
-        return cell.task.task if cell.task else ""
-    return getattr(cell.arm if name in ("method", "variant", "calibration") else cell, name)
 
 
 def _prepared(sweep: Sweep, name: str, scratch: Path) -> Path:

@@ -20,7 +20,7 @@ from marginalia.reporting.certificates import check
 from marginalia.reporting.formats import write_csv
 from marginalia.reporting.pages import fill
 from marginalia.reporting.verdicts import COLUMNS
-from marginalia.reporting.verification import claims
+from marginalia.reporting.verification import claims, planned
 from marginalia.reporting.verification.results import write_card, write_comparison, write_sweep
 from marginalia.reporting.verification.rows import FILE, Rows, read
 from marginalia.sweep.config import Config, parse
@@ -68,6 +68,12 @@ def folders(root: Path) -> list[Path]:
     return found
 
 
+def without_rows(root: Path) -> list[str]:
+    """Name the folders below `root` that have tables and no rows to make them from."""
+    places = sorted(path.parent for path in root.glob("*/tables"))
+    return [f"{place.name}: it has tables and no {FILE}" for place in places if not (place / FILE).is_file()]
+
+
 def verify(
     folder: Path, cards: Mapping[str, Any], comparisons: Callable[[Iterable[str]], Mapping[str, Any]]
 ) -> Verified:
@@ -91,13 +97,13 @@ def verify(
         differences = [d for name in names for d in _compared(folder / "tables" / name, made / name)]
         verdicts = [pd.read_csv(path, dtype=str, keep_default_na=False) for path in sorted(made.glob("*_verdicts.csv"))]
         n_tables = len(list(made.iterdir()))
+    differences += planned.differences(rows, config, cards)
     checked = check(rows.records, rows.certificates)
-    # What is not certified says so in its table; what is must be confirmed.
-    differences += [
-        f"certificate of {_setting(one.setting)}: {'; '.join(one.findings)}"
-        for one in checked
-        if not one.confirmed and _claims(rows.records, one.setting)
-    ]
+    for one in checked:
+        # What is not certified says so in its table, where it must say what its events cost; what is must be confirmed.
+        claimed = _claims(rows.records, one.setting)
+        if findings := [text for text in one.findings if claimed or text.startswith("the row ")]:
+            differences.append(f"certificate of {_setting(one.setting)}: {'; '.join(findings)}")
     frame = pd.concat(verdicts, ignore_index=True) if verdicts else pd.DataFrame(columns=list(COLUMNS))
     private = sum(one.runs for one in checked)
     confirmed = sum(one.runs for one in checked if one.confirmed)
@@ -115,10 +121,13 @@ def configuration(folder: Path) -> Config:
 
 def page_differences(root: Path, within: Path) -> list[str]:
     """Name the pages under ``docs/``, and the README, whose tables are not those of the results folder `within`."""
+    names = {within.as_posix()}
+    if within.resolve().is_relative_to(root.resolve()):
+        names.add(within.resolve().relative_to(root.resolve()).as_posix())
     found = []
     for page in [*sorted((root / "docs").rglob("*.md")), root / "README.md"]:
         text = page.read_text(encoding="utf-8") if page.is_file() else ""
-        if f"table: {within.as_posix()}/" in text and fill(text, root) != text:
+        if any(f"table: {name}/" in text for name in names) and fill(text, root) != text:
             found.append(f"{page.relative_to(root)} shows other numbers: python -m marginalia.reporting.pages")
     return found
 
