@@ -41,7 +41,13 @@ def test_wide_shows_mean_error_coverage_and_missing_certificates(records):
 
 @pytest.mark.parametrize(
     ("mean", "stderr", "text"),
-    [(0.12345, 0.00234, "0.1235 ± 0.0023"), (0.5, float("nan"), "0.5"), (12.3, 1.5, "12.30 ± 1.50"), (0.5, 0.0, "0.5")],
+    [
+        (0.12345, 0.00234, "0.1235 ± 0.0023"),
+        (0.5, float("nan"), "0.5"),
+        (12.3, 1.5, "12.30 ± 1.50"),
+        (0.5, 0.0, "0.5"),
+        (0.5, 5e-17, "0.5"),
+    ],
 )
 def test_two_digits_of_the_standard_error(records, mean, stderr, text):
     row = tables.aggregate(records, "mse").query("method == 'ols'").head(1).assign(mean=mean, stderr=stderr)

@@ -48,3 +48,8 @@ def test_a_claim_counts_its_cells():
     assert tuple(row) == COLUMNS
     assert (row["held"], row["tested"], row["verdict"], row["sets"]) == (3, 4, "held in most cells", "Adult;COMPAS")
     assert claim_row("c2", place="", claim="", test="", cells=[], sets=[])["verdict"] == "not tested" == verdict(0, 0)
+
+
+def test_a_missing_cell_neither_holds_nor_fails():
+    row = claim_row("c", place="", claim="", test="", cells=[True, float("nan"), None, False], sets=["a"])
+    assert (row["held"], row["tested"], row["verdict"]) == (1, 2, "held in some cells")

@@ -56,7 +56,8 @@ def format_cell(row: Any) -> str:
     """Return mean ± standard error of one aggregate row (a named tuple), to two digits of the standard error."""
     if row.k == 0:
         return f"– (0/{row.n_trials})"
-    if np.isfinite(row.stderr) and row.stderr > 0:
+    # A method without noise gives the same value in each trial but for its last bits, on some machines.
+    if np.isfinite(row.stderr) and row.stderr > 1e-12 * abs(row.mean):
         decimals = int(np.clip(1 - np.floor(np.log10(row.stderr)), 2, 7))
         text = f"{row.mean:.{decimals}f} ± {row.stderr:.{decimals}f}"
     else:

@@ -106,12 +106,12 @@ def claim_row(
     test : str
         What must hold in a cell, with its margin.
     cells : sequence of bool
-        Whether it held, in each cell; without any, the claim is not tested.
+        Whether it held, in each cell; without any, the claim is not tested. A missing value (NaN, None) is no cell.
     sets : iterable of str
         The data sets that were run.
     note : str
         What a reader must know beside the verdict.
     """
-    held = [bool(cell) for cell in np.asarray(cells).ravel()]
+    held = [bool(cell) for cell in np.asarray(cells, dtype=object).ravel() if cell is not None and cell == cell]
     return dict(zip(COLUMNS, (id, place, claim, test, ";".join(dict.fromkeys(sets)), sum(held), len(held),
                               verdict(sum(held), len(held)), note), strict=True))  # fmt: skip
