@@ -45,7 +45,7 @@ def verdicts(records: Frame, tables: Mapping[str, Frame]) -> Frame:
         note = "; ".join(dict.fromkeys(filter(None, here["note"]))) if "note" in here else ""
         rows.append(
             claim_row(
-                claim.id, place=claim.place, claim=claim.claim, test=claim.test, cells=here["held"].to_numpy(bool),
+                claim.id, place=claim.place, claim=claim.claim, test=claim.test, cells=here["held"].to_numpy(),
                 sets=_titles(here["dataset"]), note=note,
             )
         )  # fmt: skip

@@ -50,9 +50,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     with drawing(1, 1, entries=3, height=2.2, space=0.3) as (drawn, (ax,)):
         for i, (column, label) in enumerate(BARS.items()):
             ax.bar(places + 0.27 * (i - 1), table[column], 0.25, label=label, color=look(i)["color"])
-        ax.set_xticks(
-            places, [f"{NAMES[d].split(' (')[0]}\n{t}" for d, t in zip(table["dataset"], table["task"], strict=True)]
-        )
+        names = [NAMES[name].split(" (")[0].replace(" ", "\n") for name in table["dataset"]]
+        ax.set_xticks(places, [f"{name}\n{task}" for name, task in zip(names, table["task"], strict=True)])
         ax.tick_params(axis="x", labelsize=5.5)
         ax.grid(visible=False, axis="x")
         ax.set_ylabel("squared norm of an encoded row")
