@@ -98,3 +98,28 @@ def test_rows_are_trained_on_the_tight_fit_in_whatever_order_the_fits_stand():
         jobs = [job for job in planned.jobs.values() if any(arm.source for arm in job.arms)]
         assert jobs
         assert {source.calibration for job in jobs for source in job.sources} == {"tight"}
+
+
+OWN_METHOD = """
+class Mine:
+    def __init__(self, epsilon=1.0, delta=1e-5, random_state=None): ...
+    def fit(self, table, target): ...
+    def predict(self, table): ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("calibration", "trials", "batches"), [("tight", 5, ["all"]), ("tight", 6, ["0.1", "0.2", "0.5", "1", "2"]),
+                                           ("none", 6, ["0.1"])],
+)  # fmt: skip
+def test_many_fits_of_a_slow_method_are_a_job_an_epsilon_each_planned_once(tmp_path, calibration, trials, batches):
+    (tmp_path / "mine.py").write_text(OWN_METHOD)
+    own = {"id": "mine", "file": str(tmp_path / "mine.py"), "class": "Mine", "tasks": ["linear"]}
+    planned = sweep.resolve(
+        {"datasets": ["diabetes"], "epsilons": [0.1, 0.2, 0.5, 1, 2], "trials": trials,
+         "methods": [own | {"calibration": calibration}]}, {},
+    )  # fmt: skip
+    assert [batch for *_, batch in planned.plan.jobs] == batches
+    tasks = sweep.tasks_of(planned.entries["diabetes"])
+    cells = [cell for job in planned.plan.jobs.values() for cell in job.cells(tasks, 0)]
+    assert len(cells) == len(set(cells)) == trials * (5 if calibration == "tight" else 1)

@@ -168,9 +168,12 @@ def plan(config: Config, datasets: Mapping[str, Mapping[str, Sequence[Task]]]) -
                 divided = group not in GROUPS.values() and many
                 batches = {epsilon_text(e): (e,) for e in block.epsilons} if divided else {ALL: block.epsilons}
                 for batch, epsilons in batches.items():
-                    jobs[block.name, dataset, group, batch] = Job(
-                        block, dataset, group, batch, epsilons, tuple(members), sources, files.get(group)
-                    )
+                    # What knows no epsilon runs once, in the first job.
+                    here = tuple(a for a in members if a.is_private or batch == next(iter(batches)))
+                    if here:
+                        jobs[block.name, dataset, group, batch] = Job(
+                            block, dataset, group, batch, epsilons, here, sources, files.get(group)
+                        )
     if not jobs and not config.studies:
         raise InputError("nothing to run: no chosen method has a task on the chosen data sets")
     return Plan(jobs)

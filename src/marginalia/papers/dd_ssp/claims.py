@@ -81,7 +81,7 @@ def _note(rows: Frame) -> str:
     for metric, part in rows.groupby("metric"):
         relative = metric != "auc"
         unit = part["margin"] / 100 / _share(part) if relative else 1.0
-        size, bound = (part["difference"].abs() / unit).median(), (part["bound"] / unit).max()
+        size, bound = (part["difference"].abs() / unit).median(), max((part["bound"] / unit).max(), 0.0)
         sign = " %" if relative else " AUC"
         texts.append(f"median |difference| {size:.2g}{sign}, largest bound {bound:.2g}{sign}")
     return "; ".join(texts)
