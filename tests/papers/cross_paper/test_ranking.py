@@ -156,3 +156,14 @@ def test_the_figure_has_a_panel_for_each_metric_and_experiment(records):
     labels = [label.get_text() for label in axes[0].get_yticklabels()]
     assert labels == list(table[table["metric"] == "mse"].sort_values("mean_rank")["name"])
     assert "Friedman" in caption(table)
+
+
+def test_long_names_leave_room_for_their_panel(records):
+    table = ranking(records)
+    table = table.assign(name=table["name"] + ", with the settings of another paper's authors")
+    drawn = figure(table)
+    drawn.draw_without_rendering()
+    for axes in drawn.axes:
+        assert axes.get_position().width > 0.08
+        labels = [label.get_window_extent() for label in axes.get_yticklabels()]
+        assert min(label.x0 for label in labels) >= -2  # pixels

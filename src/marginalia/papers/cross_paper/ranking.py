@@ -36,6 +36,7 @@ _TESTS = ("friedman_p", "critical_difference", "like_best", "wilcoxon_p")
 _PAIR = ["experiment", "metric", "first", "second", "blocks", "first_better", "second_better", "p", "p_holm"]
 EXPERIMENT_TITLES = {"full": "Whole tables", "smooth": "Smooth columns", "boolean": "Boolean columns"}
 _ROW, _HEAD, _FOOT, _LETTER = 0.135, 0.34, 0.55, 0.0508  # inches
+_NAME_SIZE = 6.5  # points, of the names beside a panel
 _BAND = "#e8eef4"
 
 
@@ -236,7 +237,8 @@ def figure(table: Frame) -> Figure:
     counts = [max(len(panels.get((experiment, metric), ())) for metric in metrics) for experiment in experiments]
     heights = [_ROW * n + _HEAD for n in counts]
     column = DOUBLE_COLUMN / len(metrics)
-    names = _LETTER * ranked["name"].str.len().max() + 0.08
+    needed = _LETTER * ranked["name"].str.len().max() + 0.08
+    names = min(needed, 0.62 * column)  # longer ones are set smaller
     height = sum(heights) + _FOOT + 0.2 * (len(experiments) - 1)
     drawn = Figure(figsize=(DOUBLE_COLUMN, height))
     ratios = {"height_ratios": [n + 0.8 for n in counts]}
@@ -246,6 +248,7 @@ def figure(table: Frame) -> Figure:
             if (experiment, metric) in panels:
                 title = f"{EXPERIMENT_TITLES.get(experiment, experiment)}: {METRIC_NAMES[metric]}"
                 _draw(axes, panels[experiment, metric], title)
+                axes.tick_params(axis="y", labelsize=_NAME_SIZE * names / needed)
             else:
                 axes.remove()
     band = Patch(color=_BAND, label="within the critical difference of the best")
@@ -278,7 +281,7 @@ def _draw(axes: Axes, rows: Frame, title: str) -> None:
     axes.set(xlim=(0.5, len(rows) + 0.5), ylim=(len(rows) - 0.4, -0.6))
     axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     axes.set_xlabel("mean rank", labelpad=1.5)
-    sets = "data set" if first["n_datasets"] == 1 else "data sets"
+    sets = "set" if first["n_datasets"] == 1 else "sets"
     axes.set_title(f"{title} ({first['n_datasets']} {sets})", loc="right", fontsize=7)
 
 
