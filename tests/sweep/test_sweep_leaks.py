@@ -1,7 +1,7 @@
 """How a sweep could give away what its fits protect, or call certified what is not."""
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -53,6 +53,17 @@ def test_no_two_cells_share_their_noise(name):
     assert replace(CELL).seed == CELL.seed
     for arm in (Arm("ssp", variant="x"), Arm("ada_ssp"), Arm("ssp", parameters=(("one_hot", ()),))):
         assert replace(CELL, arm=arm).seed != CELL.seed
+
+
+def test_a_new_field_left_at_its_default_changes_no_seed():
+    """Published runs can be done again after an arm has learned something new; used, it is another arm."""
+
+    @dataclass(frozen=True)
+    class Wider(Arm):
+        more: str = ""
+
+    assert replace(CELL, arm=Wider("ssp")).seed == CELL.seed
+    assert replace(CELL, arm=Wider("ssp", more="x")).seed != CELL.seed
 
 
 def test_own_data_get_the_systems_noise(tmp_path):

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +49,12 @@ class Cell:
 
     @property
     def seed(self) -> int:
-        """Seed of the fit's noise: one for each cell, for the difference of two fits on the same noise is exact."""
-        return wide_seed_of(self.root_seed, json.dumps(asdict(self), sort_keys=True, default=str))
+        """Seed of the fit's noise: one for each cell, for the difference of two fits on the same noise is exact.
+
+        What an arm leaves at its default does not count, so that published seeds survive a new field.
+        """
+        arm = {f.name: value for f in fields(self.arm) if (value := getattr(self.arm, f.name)) != f.default}
+        return wide_seed_of(self.root_seed, json.dumps({**asdict(self), "arm": arm}, sort_keys=True, default=str))
 
     def key(self, data_digest: str, version: str) -> str:
         """Return the name under which the result is stored: a hash of the cell, its data and the code behind it."""
