@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marginalia.data.catalog import title
 from marginalia.papers.card import Comparison, Frame
 from marginalia.papers.cross_paper.ranking import Contest, contests
 from marginalia.reporting.verdicts import COLUMNS, claim_row, equivalence
@@ -111,7 +112,7 @@ def _judged(claim: Claim, held: Iterable[Contest]) -> dict[str, Any]:
     notes = [claim.note, f"clearly worse in {worse}" if cells else "", _typical(cells.values(), margin, claim)]
     return claim_row(
         claim.id, place=claim.place, claim=claim.text, test=said[claim.how],
-        cells=[tests[claim.how](gaps) for gaps in cells.values()], sets=[str(cell[2]) for cell in cells],
+        cells=[tests[claim.how](gaps) for gaps in cells.values()], sets=[title(str(cell[2])) for cell in cells],
         note="; ".join(filter(None, notes)),
     )  # fmt: skip
 
