@@ -22,7 +22,7 @@ from marginalia.sweep.protocols import Task
 from marginalia.sweep.runner import metrics_of, version_of_arm
 
 ALL = "all"
-FITS_A_JOB = 25  # of a slow method: as many are one job, more are one for each epsilon
+FITS_A_JOB = 30  # of a slow method: as many are one job, more are one for each epsilon
 GROUPS = {"learner": "learners", "synthesizer": "synthesizers", "downstream": "downstream"}
 
 
