@@ -109,8 +109,8 @@ class Mine:
 
 
 @pytest.mark.parametrize(
-    ("calibration", "trials", "batches"), [("tight", 5, ["all"]), ("tight", 6, ["0.1", "0.2", "0.5", "1", "2"]),
-                                           ("none", 6, ["0.1"])],
+    ("calibration", "trials", "batches"), [("tight", 6, ["all"]), ("tight", 7, ["0.1", "0.2", "0.5", "1", "2"]),
+                                           ("none", 7, ["0.1"])],
 )  # fmt: skip
 def test_many_fits_of_a_slow_method_are_a_job_an_epsilon_each_planned_once(tmp_path, calibration, trials, batches):
     (tmp_path / "mine.py").write_text(OWN_METHOD)
