@@ -218,6 +218,11 @@ def test_a_part_of_a_study_is_done_again(verify):
     assert verify("--rerun", "toy_coins/1", "--seed", "77")[1].startswith("heads: same within the spread over seeds (")
 
 
+def test_a_run_is_done_again_where_the_data_of_others_cannot_be_had(verify, monkeypatch):
+    monkeypatch.setattr("marginalia.sweep.resolve.unreachable_reason", lambda entry: "no network")
+    assert verify("--rerun", "toy_coins/1")[1].startswith("heads: same (")
+
+
 def test_other_seeds_fall_within_the_spread(verify):
     code, out, _ = verify("--rerun", "sweep/diabetes/linear/ssp/tight/1/2", "--seed", "8")
     assert code == 0

@@ -92,7 +92,8 @@ def rerun(root: Path, key: str, cards: Mapping[str, Any], *, seed: int | None = 
         rows, config = read(folder / FILE), configuration(folder)
         if key in (here := keys(rows)):
             content = config.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-            sweep = resolve(content if seed is None else {**content, "seed": seed}, cards)
+            # Without asking for the data of all other runs: those of this one are fetched when it is prepared.
+            sweep = resolve(content if seed is None else {**content, "seed": seed}, cards, probe=False)
             study, _, part = key.partition("/")
             return _part(rows, sweep, study, part) if study in sweep.studies else _cell(rows, sweep, key)
         known += here
