@@ -107,7 +107,7 @@ def resolve(content: Mapping[str, Any], cards: Mapping[str, Any], *, probe: bool
             if block.datasets != "auto" and probe and (reason := unreachable_reason(entry)):
                 raise InputError(f"data set '{entry.name}': {reason}")
             chosen[block.name][entry.name] = tasks_of(entry)
-    studies = {name: _card(name, settings or {}, cards) for name, settings in config.studies.items()}
+    studies = chosen_cards(config, cards)
     for study, _ in studies.values():
         for name in study.datasets:
             entry = entries.setdefault(name, catalog.entry(name))
@@ -118,6 +118,17 @@ def resolve(content: Mapping[str, Any], cards: Mapping[str, Any], *, probe: bool
 
 def _note(config: Config) -> Path:
     return Path(config.results_dir) / "data" / "auto.json"
+
+
+def chosen_cards(config: Config, cards: Mapping[str, Any]) -> dict[str, tuple[Any, dict[str, Any]]]:
+    """Return the cards under ``studies`` by id, each with its settings.
+
+    Raises
+    ------
+    InputError
+        There is no such card, or it has no such setting.
+    """
+    return {name: _card(name, settings or {}, cards) for name, settings in config.studies.items()}
 
 
 def _card(name: str, settings: Mapping[str, Any], cards: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:

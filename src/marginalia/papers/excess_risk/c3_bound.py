@@ -23,7 +23,7 @@ from marginalia.data.table import Table
 from marginalia.papers.card import Comparison, Figure, Frame
 from marginalia.papers.excess_risk.data import LABELS
 from marginalia.papers.form import rounded
-from marginalia.reporting.panels import drawing, look, rows_where
+from marginalia.reporting.panels import DASHED, drawing, look, outer_labels, rows_where
 
 if TYPE_CHECKING:
     from marginalia.marginals.model import GraphicalModel
@@ -111,16 +111,13 @@ def figure(table: Frame) -> Figure:
     largest: Any = table[[*curves]].max(axis=None)
     top = 1.4 * max(2.0, largest)
     with drawing(len(shown), 3, entries=4, height=1.6) as (figure, axes):
-        for i, (ax, name) in enumerate(zip(axes, shown, strict=True)):
+        for ax, name in zip(axes, shown, strict=True):
             rows = rows_where(table, dataset=name).sort_values("epsilon")
             for j, (column, label) in enumerate(curves.items()):
                 ax.plot(rows["epsilon"], rows[column], label=label, **look(j))
-            ax.axhline(2, color="black", lw=0.8, ls=(0, (4, 2)), label="largest distance there is")
+            ax.axhline(2, color="black", lw=0.8, ls=DASHED, label="largest distance there is")
             ax.set(title=LABELS[name], yscale="log", ylim=(0.01, top))
-            if i % 3 == 0:
-                ax.set_ylabel("L1 distance / n")
-            if i >= len(shown) - 3:
-                ax.set_xlabel("ε")
+        outer_labels(axes, "ε", "L1 distance / n", columns=3)
     return figure
 
 

@@ -12,6 +12,7 @@ from marginalia.sweep.cells import Cell
 from marginalia.sweep.config import Config
 from marginalia.sweep.plan import plan
 from marginalia.sweep.protocols import tasks_of
+from marginalia.sweep.resolve import chosen_cards
 from marginalia.sweep.runner import metrics_of
 
 KEY = ("experiment", "dataset", "task", "method", "variant", "calibration", "epsilon", "trial")
@@ -53,12 +54,10 @@ def value_of(cell: Cell, name: str) -> Any:
 
 
 def _studies(rows: Rows, config: Config, cards: Mapping[str, Any]) -> Iterator[str]:
-    for study in sorted({*rows.studies, *config.studies}):
-        if study not in config.studies:
-            yield f"{FILE}: the configuration has no study {study}"
-            continue
-        card = cards[study]
-        planned = list(card.parts({**card.defaults, **(config.studies[study] or {})}))
+    for study in sorted(rows.studies.keys() - config.studies.keys()):
+        yield f"{FILE}: the configuration has no study {study}"
+    for study, (card, settings) in sorted(chosen_cards(config, cards).items()):
+        planned = list(card.parts(settings))
         there = set(rows.parts[study]) if study in rows.parts else set()
         if missing := [part for part in planned if part not in there]:
             yield f"{FILE}: no rows of {len(missing)} parts of {study}, first {missing[0]}"

@@ -18,6 +18,7 @@ import pandas as pd
 from scipy.stats import t
 
 from marginalia.errors import InputError
+from marginalia.reporting.panels import rows_where
 from marginalia.reporting.verification.planned import KEY, name_of, value_of
 from marginalia.reporting.verification.rows import FILE, Rows, read
 from marginalia.reporting.verification.verify import DIGITS, configuration, folders
@@ -130,7 +131,7 @@ def _cell(rows: Rows, sweep: Sweep, key: str) -> list[Again]:
         sources = {arm.method: arm for arm in job.sources}
         runner = Runner(data, job.registry, sources, CellStore(Path(scratch) / "cells"))
         found = {row.metric: row.value for row in runner.run(cell)}
-    same_arm = rows.records[(rows.records[list(KEY[:-1])] == pd.Series({k: run[k] for k in KEY[:-1]})).all(axis=1)]
+    same_arm = rows_where(rows.records, **{name: run[name] for name in KEY[:-1]})
     trials = {name: rows.set_index("trial")["value"] for name, rows in same_arm.groupby("metric")}
     return [_again(name, float(trials[name][run["trial"]]), value, trials[name]) for name, value in found.items()]
 

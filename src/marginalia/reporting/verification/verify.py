@@ -19,12 +19,14 @@ from marginalia.errors import InputError
 from marginalia.reporting.certificates import check
 from marginalia.reporting.formats import write_csv
 from marginalia.reporting.pages import fill
+from marginalia.reporting.panels import rows_where
 from marginalia.reporting.verdicts import COLUMNS
 from marginalia.reporting.verification import claims, planned
 from marginalia.reporting.verification.results import write_card, write_comparison, write_sweep
 from marginalia.reporting.verification.rows import FILE, Rows, read
 from marginalia.sweep.config import Config, parse
 from marginalia.sweep.records import is_claimed
+from marginalia.sweep.resolve import chosen_cards
 
 DIGITS = 1e-5  # tables carry six significant digits: one unit of the sixth may differ between machines
 
@@ -151,9 +153,8 @@ def _make(
 ) -> None:
     write_sweep(rows.records, folder)
     made = {}
-    for study, settings in config.studies.items():
-        card = cards[study]
-        made[study] = write_card(card, rows.studies[study], {**card.defaults, **(settings or {})}, folder)
+    for study, (card, settings) in chosen_cards(config, cards).items():
+        made[study] = write_card(card, rows.studies[study], settings, folder)
     for comparison in comparisons(config.comparisons).values():
         write_comparison(comparison, rows.records, made, folder)
 
@@ -205,8 +206,7 @@ def same(left: str, right: str) -> bool:
 
 def _claims(records: pd.DataFrame, setting: Mapping[str, Any]) -> bool:
     """Return whether a run of this setting claims to be certified."""
-    runs = records[(records[list(setting)] == pd.Series(dict(setting))).all(axis=1) & (records["status"] == "ok")]
-    return any(map(is_claimed, runs["message"].unique()))
+    return any(map(is_claimed, rows_where(records, **setting, status="ok")["message"].unique()))
 
 
 def _setting(setting: Mapping[str, Any]) -> str:
