@@ -21,7 +21,7 @@ from marginalia.errors import InputError
 from marginalia.reporting.panels import rows_where
 from marginalia.reporting.verification.planned import KEY, name_of, value_of
 from marginalia.reporting.verification.rows import FILE, Rows, read
-from marginalia.reporting.verification.verify import DIGITS, configuration, folders
+from marginalia.reporting.verification.verify import agree, configuration, folders
 from marginalia.sweep.cells import Cell, CellStore
 from marginalia.sweep.jobs import prepare_dataset
 from marginalia.sweep.plan import Job
@@ -57,7 +57,7 @@ class Again:
     def verdict(self) -> str:
         """``same`` to six digits, ``same within the spread over seeds``, or ``different``."""
         both_missing = math.isnan(self.published) and math.isnan(self.again)
-        if both_missing or math.isclose(self.published, self.again, rel_tol=DIGITS, abs_tol=1e-12):
+        if both_missing or agree(self.published, self.again):
             return "same"
         return "same within the spread over seeds" if self.low <= self.again <= self.high else "different"
 

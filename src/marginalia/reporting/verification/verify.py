@@ -28,8 +28,6 @@ from marginalia.sweep.config import Config, parse
 from marginalia.sweep.records import is_claimed
 from marginalia.sweep.resolve import chosen_cards
 
-DIGITS = 1e-5  # tables carry six significant digits: one unit of the sixth may differ between machines
-
 
 @dataclass(frozen=True)
 class Verified:
@@ -193,15 +191,28 @@ def _cells(published: Path, made: Path) -> Iterator[str]:
 def same(left: str, right: str) -> bool:
     """Return whether two cells say the same: the same text, or numbers that agree to six digits.
 
-    >>> same("0.123456", "0.123457"), same("0.1234", "0.1235"), same("held", "not held")
+    >>> same("0.123456", "0.123457"), same("0.123456", "0.123458"), same("held", "not held")
     (True, False, False)
     """
     if left == right:
         return True
     try:
-        return math.isclose(float(left), float(right), rel_tol=DIGITS, abs_tol=1e-12)
+        return agree(float(left), float(right))
     except ValueError:
         return False
+
+
+def agree(left: float, right: float) -> bool:
+    """Return whether two numbers are at most one unit of the sixth significant digit apart, as machines may differ.
+
+    >>> agree(987654.0, 987655.0), agree(987654.0, 987656.0), agree(0.0, 1e-13)
+    (True, False, True)
+    """
+    largest = max(abs(left), abs(right))
+    if left == right or not math.isfinite(largest):
+        return left == right
+    unit = 10.0 ** (math.floor(math.log10(largest)) - 5)
+    return abs(left - right) <= max(1.001 * unit, 1e-12)
 
 
 def _claims(records: pd.DataFrame, setting: Mapping[str, Any]) -> bool:
