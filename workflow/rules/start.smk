@@ -22,3 +22,10 @@ try:
 except InputError as error:
     print(f"marginalia: {error}", file=sys.stderr, flush=True)
     os._exit(2)  # one line and no traceback: nothing has been started yet
+
+
+onstart:
+    # Its limit of 100 jobs a second looks again a second after every job, for ever, each time in a new thread: after some
+    # hundred jobs Snakemake itself takes a third of a core.
+    if workflow.local_exec:
+        workflow.scheduler.job_rate_limiter = None
