@@ -25,7 +25,7 @@ except InputError as error:
 
 
 onstart:
-    # Its limit of 100 jobs a second looks again a second after every job, for ever, each time in a new thread: after some
-    # hundred jobs Snakemake itself takes a third of a core.
+    # Snakemake's limit of 100 jobs a second looks again a second after every job, for ever, each time in a new thread:
+    # after some hundred jobs Snakemake itself takes a third of a core.
     if workflow.local_exec:
         workflow.scheduler.job_rate_limiter = None

@@ -207,12 +207,13 @@ def agree(left: float, right: float) -> bool:
 
     >>> agree(987654.0, 987655.0), agree(987654.0, 987656.0), agree(0.0, 1e-13)
     (True, False, True)
+    >>> agree(0.999999, 1.0), agree(0.999991, 1.0)  # the digits of the smaller one count
+    (True, False)
     """
-    largest = max(abs(left), abs(right))
-    if left == right or not math.isfinite(largest):
-        return left == right
-    unit = 10.0 ** (math.floor(math.log10(largest)) - 5)
-    return abs(left - right) <= max(1.001 * unit, 1e-12)
+    apart, smaller = abs(left - right), min(abs(left), abs(right))
+    if left == right or apart <= 1e-12:
+        return True
+    return 0 < smaller < math.inf and apart <= 1.001 * 10.0 ** (math.floor(math.log10(smaller)) - 5)
 
 
 def _claims(records: pd.DataFrame, setting: Mapping[str, Any]) -> bool:
