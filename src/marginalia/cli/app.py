@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,9 +23,11 @@ datasets = typer.Typer(help="Look at, fetch and check data sets.", **PLAIN)
 app.add_typer(datasets, name="datasets")
 methods = typer.Typer(help="Look at the methods.", **PLAIN)
 app.add_typer(methods, name="methods")
+domain = typer.Typer(help="Say what the columns of a raw table hold.", **PLAIN)
+app.add_typer(domain, name="domain")
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
-Data = Annotated[Path, typer.Option("--data", help="CSV or Parquet file of integer codes.")]
+Data = Annotated[Path, typer.Option("--data", help="CSV or Parquet file, as the domain says.")]
 DomainFile = Annotated[Path, typer.Option("--domain", help="Domain JSON or YAML.")]
 EpsilonOption = Annotated[float, typer.Option("--epsilon", help="Privacy budget, > 0.")]
 DeltaOption = Annotated[float, typer.Option("--delta", help="In (0, 1).")]
@@ -37,14 +40,20 @@ Calibration = Annotated[
 
 
 def read_domain(path: Path) -> Domain:
-    """Read a domain from JSON or YAML."""
+    """Read a domain from JSON or YAML; warn of what was read off the private rows."""
     from marginalia.data.domain import Domain
 
-    return Domain.from_yaml(path) if path.suffix in (".yaml", ".yml") else Domain.from_json(path)
+    domain = Domain.from_yaml(path)
+    if domain.source == "inferred":
+        facts = [f"{' and '.join(a.inferred)} of '{a.name}'" for a in domain if a.inferred]
+        some = "; ".join(facts[:3]) + (f"; and {len(facts) - 3} more" if len(facts) > 3 else "")
+        what = f"read off the private rows ({some or 'source: inferred'})"
+        print(f"marginalia: warning: {path}: {what}; no certificate covers that", file=sys.stderr)
+    return domain
 
 
 def read_table(path: Path, domain: Domain) -> Table:
-    """Read a table of codes that has rows."""
+    """Read a table that has rows."""
     from marginalia.data.table import Table
 
     table = Table.read(path, domain=domain)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from marginalia import __version__
-from marginalia.cli import audit, certify, verify  # noqa: F401  (verbs of their own files)
+from marginalia.cli import audit, certify, domain, verify  # noqa: F401  (verbs of their own files)
 from marginalia.cli.app import (
     Calibration,
     Data,
@@ -114,7 +114,7 @@ def describe(name: Annotated[str, typer.Argument(help="Data-set id.")], as_json:
 
 @datasets.command()
 def check(
-    file: Annotated[Path, typer.Argument(help="CSV or Parquet file of integer codes.")],
+    file: Annotated[Path, typer.Argument(help="CSV or Parquet file, as the domain says.")],
     domain: DomainFile,
     as_json: Json = False,
 ) -> None:
@@ -204,6 +204,7 @@ def synthesize(
 
     Example: marginalia synthesize --method aim --data t.csv --domain d.json --epsilon 1 --out synthetic.csv
     """
+    from marginalia.privacy.randomness import Randomness
     from marginalia.sweep.fits import Budget
     from marginalia.sweep.single import fit_synthesizer
 
@@ -212,7 +213,9 @@ def synthesize(
     table = read_table(data, read_domain(domain))
     model = fit_synthesizer(method, table, Budget(_epsilon(epsilon), delta, relation, seed))
     sample = model.sample(rows)
-    sample.to_csv(out) if out.suffix == ".csv" else sample.to_parquet(out)
+    # Values inside bins: from the model's own seed, by a stream that neither its noise nor its rows are drawn from.
+    stream = Randomness(seed, "values").generator
+    (sample.to_csv if out.suffix == ".csv" else sample.to_parquet)(out, random_state=stream)
     from marginalia.privacy.certificate import ENDING, Certificate
 
     proof = Path(f"{out}{ENDING}")

@@ -2,62 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from marginalia.data.coding import codes_of
 from marginalia.data.domain import Domain
 from marginalia.data.schema import Column, Entry
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 
 Files = Mapping[str, Path]  # role in the entry -> checked local file
-
-
-def bin_codes(
-    values: ArrayLike, edges: Sequence[float], *, open_ended: bool = False, name: str = "values"
-) -> NDArray[np.int64]:
-    """Return the left-closed bin of each value, from 0 to ``len(edges) - 2``.
-
-    Values beyond the outer edges are refused, with their row, or fall into the outer bins where these are `open_ended`.
-
-    >>> bin_codes([18, 30, 64], [0, 30, 65])
-    array([0, 1, 1])
-    """
-    values = np.asarray(values, dtype=np.float64)
-    codes = np.searchsorted(edges, values, side="right") - 1
-    last = len(edges) - 2
-    outside = np.flatnonzero((codes < 0) | (codes > last) | np.isnan(values))
-    if outside.size and (not open_ended or np.isnan(values[outside]).any()):
-        row = int(outside[0])
-        raise InputError(
-            f"column '{name}', row {row}: {values[row]:g} is outside the public bins from {edges[0]:g} to {edges[-1]:g}"
-        )
-    return np.clip(codes, 0, last).astype(np.int64)
-
-
-def label_codes(values: ArrayLike, labels: Sequence[str], *, name: str = "values") -> NDArray[np.int64]:
-    """Return the position of each value in `labels`, compared as text (1.0 is "1"); any other value is refused.
-
-    >>> label_codes(["no", "yes", "no"], ["yes", "no"])
-    array([1, 0, 1])
-    """
-    values = np.asarray(values, dtype=object)
-    which, distinct = pd.factorize(values, use_na_sentinel=False)
-    position = {label: code for code, label in enumerate(labels)}
-    codes = np.array([position.get(_text(value), -1) for value in distinct], dtype=np.int64)[which]
-    unknown = np.flatnonzero(codes < 0)
-    if unknown.size:
-        row = int(unknown[0])
-        raise InputError(
-            f"column '{name}', row {row}: {values[row]!r} is not among the public values "
-            f"{', '.join(labels[:8])}{', ...' if len(labels) > 8 else ''}"
-        )
-    return codes
 
 
 def column_codes(raw: pd.Series[Any], column: Column) -> NDArray[np.int64]:
@@ -68,30 +27,13 @@ def column_codes(raw: pd.Series[Any], column: Column) -> NDArray[np.int64]:
     >>> column_codes(pd.Series([0, 3, None]), Column(name="children", top=2, missing=0))
     array([0, 2, 0])
     """
-    empty = (raw.isna() | (raw.astype(str).str.strip() == "")).to_numpy()
-    if empty.any():
-        if column.missing is None:
-            raise InputError(
-                f"column '{column.name}', row {int(np.argmax(empty))}: value missing, and no rule for missing values"
-            )
+    if column.missing is not None:
+        empty = raw.isna() | (raw.astype(str).str.strip() == "")
         raw = raw.astype(object).mask(empty, column.missing)
-    edges = column.bin_edges
-    if column.among is not None:
-        which, distinct = pd.factorize(raw.to_numpy())
-        return np.array([_text(value) in column.among for value in distinct], dtype=np.int64)[which]
-    if column.labels is not None and edges is None:
-        return label_codes(raw.to_numpy(), column.values or column.labels, name=column.name)
-    numbers = pd.to_numeric(raw, errors="coerce").to_numpy(dtype=np.float64)
-    if np.isnan(numbers).any():
-        row = int(np.argmax(np.isnan(numbers)))
-        raise InputError(f"column '{column.name}', row {row}: {raw.iloc[row]!r} is not a number")
-    if column.threshold is not None:
-        return (numbers >= column.threshold).astype(np.int64)
-    if edges is not None:
-        return bin_codes(numbers, edges, open_ended=column.open_ended, name=column.name)
-    if column.top is not None:
-        return bin_codes(np.minimum(numbers, column.top), range(column.top + 2), name=column.name)
-    return numbers.astype(np.int64)
+    codes, faults = codes_of(raw, column.coder())
+    if faults:
+        raise InputError(min(faults, key=lambda fault: int(fault.rows[0])).line())
+    return codes if column.among is None else (codes < len(column.among)).astype(np.int64)
 
 
 def discretize(frame: pd.DataFrame, entry: Entry) -> Table:
@@ -122,10 +64,3 @@ def loader(read: Callable[[Entry, Files], pd.DataFrame]) -> Callable[[Entry, Fil
     442
     """
     return lambda entry, files: discretize(read(entry, files), entry)
-
-
-def _text(value: Any) -> str:
-    """Return a raw value as text, whole numbers without a decimal point."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return str(value).strip()

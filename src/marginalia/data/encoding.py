@@ -3,7 +3,8 @@
 Source: Ferrando and Sheldon, "Private Regression via Data-Dependent Sufficient Statistic Perturbation" (TMLR),
 section 3.1, Propositions 3.1 and 3.2. Attribute j with codes 0..m_j-1 is encoded as z_[j] = A_j psi_j, psi_j the
 one-hot vector of its code: reduced one-hot (A_j = identity without row 0) or numeric (A_j = the row
-2s/(m_j-1) - 1, from the *public* size, not from the data's range). z = (x, y) with the target last.
+2s/(m_j-1) - 1, from the *public* size, not from the data's range). z = (x, y) with the target last. Beyond the paper:
+codes that stand for no value (missing, other) of a number are columns of their own in A_j.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data.domain import Attribute, Domain
+from marginalia.data.attribute import Attribute
+from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError, unknown_name
 
@@ -36,7 +38,8 @@ class Encoder:
     target : str
     one_hot : iterable of str, optional
         Attributes to encode as reduced one-hot blocks (level 0 dropped); all others become one number in
-        [-1, 1]. The target may be among them (it is ignored), so one list serves every task of a data set.
+        [-1, 1], and where values may be missing (or other) an indicator besides: then the number is 0. The target may
+        be among them (it is ignored), so one list serves every task of a data set.
         Default: categorical attributes with more than two codes.
 
     Attributes
@@ -46,12 +49,13 @@ class Encoder:
     matrices : dict of str to ndarray of shape (p_j, m_j)
         A_j of every feature, in order, then of the target, shape (1, m).
     feature_names : tuple of str, length n_features
-        ``name`` for a number, ``name=label`` for a column of a one-hot block.
+        ``name`` for a number, ``name=label`` for a column of a one-hot block or an indicator.
     n_features : int
         p, the number of columns of X.
     norm_bound : float
         B = sup of the 2-norm of x over the whole domain (attained): sqrt(k-1) when every one of the k-1 features
-        has at least two codes (Prop. 3.1). An attribute with a single code is encoded as 0 and adds nothing.
+        has at least two codes (Prop. 3.1); an indicator changes nothing, as its number is 0 where it is 1. An attribute
+        with a single code is encoded as 0 and adds nothing.
 
     Raises
     ------
@@ -73,6 +77,11 @@ class Encoder:
             raise unknown_name("target", target, domain.names)
         if domain[target].size < 2:
             raise InputError(f"target '{target}' has a single code: there is nothing to learn")
+        if domain[target].size > domain[target].n_values:
+            raise InputError(
+                f"target '{target}' has a code for missing or other values, which cannot be learnt; leave out rows without "
+                "a target, and `missing` and `other` of it in the domain"
+            )
         self.domain = domain
         self.target = target
         self.features = tuple(name for name in domain.names if name != target)
@@ -85,10 +94,10 @@ class Encoder:
             for name in sorted(self.one_hot - set(domain.names)):
                 raise unknown_name("one-hot attribute", name, domain.names)
         self.matrices: dict[str, NDArray[np.float64]] = {
-            name: np.eye(domain[name].size)[1:] if name in self.one_hot else _numeric_matrix(domain[name].size)
+            name: np.eye(domain[name].size)[1:] if name in self.one_hot else _numeric_matrix(domain[name])
             for name in self.features
         }
-        self.matrices[target] = _numeric_matrix(domain[target].size)
+        self.matrices[target] = _numeric_matrix(domain[target])
         self.feature_names = tuple(
             column for name in self.features for column in _column_names(domain[name], one_hot=name in self.one_hot)
         )
@@ -205,15 +214,22 @@ def ztz(
     return result
 
 
-def _numeric_matrix(size: int) -> NDArray[np.float64]:
-    return (2 * np.arange(size) / (size - 1) - 1)[None, :] if size > 1 else np.zeros((1, 1))
+def _numeric_matrix(attribute: Attribute) -> NDArray[np.float64]:
+    """Return A_j of an attribute as a number; codes of no value (other, missing) are 0 there and have an indicator."""
+    size, extra = attribute.n_values, attribute.size - attribute.n_values
+    number = (2 * np.arange(size) / (size - 1) - 1)[None, :] if size > 1 else np.zeros((1, 1))
+    if not extra:
+        return number
+    matrix = np.zeros((1 + extra, attribute.size))
+    matrix[0, :size] = number
+    matrix[1:, size:] = np.eye(extra)
+    return matrix
 
 
 def _column_names(attribute: Attribute, *, one_hot: bool) -> list[str]:
     if not one_hot:
-        return [attribute.name]
-    labels = attribute.labels or tuple(str(code) for code in range(attribute.size))
-    return [f"{attribute.name}={label}" for label in labels[1:]]
+        return [attribute.name, *(f"{attribute.name}={text}" for text in attribute.texts[attribute.n_values :])]
+    return [f"{attribute.name}={text}" for text in attribute.texts[1:]]
 
 
 def _remember(table: Table, key: Any, compute: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:

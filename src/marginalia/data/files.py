@@ -1,10 +1,15 @@
-"""Write a file completely or not at all."""
+"""Write a file completely or not at all; read JSON and YAML strictly."""
 
+from __future__ import annotations
+
+import json
 import os
+import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from marginalia.errors import InputError
 
@@ -50,3 +55,98 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     """
     with atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def read_content(path: str | os.PathLike[str], what: str, *, as_json: bool = False) -> Any:
+    """Read a JSON file (by its ending, or `as_json`) or else a YAML file; `what` names it in error messages.
+
+    Refused are keys that stand twice, keys that YAML takes for truth values, and whole numbers that it takes for
+    octal (``012``) or sexagesimal (``1:30``).
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     write_text(f"{folder}/d.json", '{"age": 8, "age": 9}')
+    ...     read_content(f"{folder}/d.json", "domain file")
+    Traceback (most recent call last):
+    marginalia.errors.InputError: ...d.json: key 'age' stands twice; keep one
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(f"cannot read {what} {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{what} {path} is not UTF-8 text") from None
+    try:
+        return _json(text) if as_json or Path(path).suffix == ".json" else _yaml(text)
+    except _RefusedError as error:
+        raise InputError(f"{path}: {error}") from None
+    except RecursionError:
+        raise InputError(f"{path}: nested too deeply") from None
+
+
+class _RefusedError(Exception):
+    """A file says something that cannot be meant; the message says what."""
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_unique)
+    except json.JSONDecodeError as error:
+        raise _RefusedError(f"not valid JSON ({error.msg}, line {error.lineno})") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise _RefusedError(f"not valid JSON ({str(error).split(';')[0]})") from None
+
+
+def _unique(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+    content: dict[Any, Any] = {}
+    for key, value in pairs:
+        if key in content:
+            raise _RefusedError(f"key '{key}' stands twice; keep one")
+        content[key] = value
+    return content
+
+
+def _yaml(text: str) -> Any:
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+    try:
+        root = loader.get_single_node()
+        if root is None:
+            return None
+        _check_nodes(root)
+        return loader.construct_document(root)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f", line {mark.line + 1}" if mark is not None else ""
+        raise _RefusedError(f"not valid YAML ({error.problem or error.context}{place})") from None
+    except (yaml.YAMLError, ValueError) as error:  # a character that is not allowed; a date that does not exist
+        raise _RefusedError(f"not valid YAML ({' '.join(str(error).split())})") from None
+    finally:
+        loader.dispose()
+
+
+def _check_nodes(root: Any) -> None:
+    """Raise for what YAML reads as something else than it says; each node once, as anchors may make circles."""
+    waiting, seen = [root], set()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        line = f"line {node.start_mark.line + 1}"
+        if node.id == "scalar":
+            if node.tag == "tag:yaml.org,2002:int" and re.fullmatch(r"[-+]?(0[0-9_]+|[0-9_]+(:[0-9]+)+)", node.value):
+                raise _RefusedError(f"{line}: YAML reads {node.value} as another number; put it in quotes")
+        elif node.id == "sequence":
+            waiting.extend(reversed(node.value))
+        else:
+            names = set()
+            for key, value in node.value:
+                place, kind = f"line {key.start_mark.line + 1}", key.tag.rpartition(":")[2]
+                if key.id != "scalar" or kind not in ("str", "int", "float", "merge"):
+                    raise _RefusedError(f"{place}: YAML reads key {key.value!r} as {kind}; put it in quotes")
+                if key.value in names:
+                    raise _RefusedError(f"{place}: key '{key.value}' stands twice; keep one")
+                names.add(key.value)
+                waiting += [key, value]

@@ -13,7 +13,8 @@ from typing import Any, Literal, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from marginalia.data.domain import Attribute, Kind, Source
+from marginalia.data.attribute import Attribute, Kind
+from marginalia.data.domain import Source
 from marginalia.errors import InputError, unknown_name
 
 
@@ -147,8 +148,25 @@ class Column(Strict):
             return self.edges
         return tuple(np.linspace(self.bins.start, self.bins.stop, self.bins.count + 1).tolist())
 
+    def coder(self) -> Attribute:
+        """Return the attribute that gives raw values their codes; of `among`, the values that are meant come first."""
+        name, edges = self.name, self.bin_edges
+        if self.among is not None:
+            return Attribute(name, len(self.among) + 1, labels=self.among, type="string", other="any other value")
+        if self.threshold is not None:
+            edges = (self.threshold - 1, self.threshold, self.threshold + 1)
+            return Attribute(name, 2, edges=edges, type="number", bottom=True, top=True)
+        if self.top is not None:
+            return Attribute(name, self.top + 1, edges=tuple(range(self.top + 2)), type="number", top=True)
+        if edges is not None:
+            ends = self.open_ended
+            return Attribute(name, len(edges) - 1, edges=edges, type="number", bottom=ends, top=ends)
+        if self.labels is not None:
+            return Attribute(name, len(self.labels), labels=self.values or self.labels, type="string")
+        return Attribute(name, self.size or 1, type="code")
+
     def attribute(self) -> Attribute:
-        """Return the attribute of the public domain."""
+        """Return the attribute of the public domain: of the codes, and not of the raw file."""
         edges = self.bin_edges
         labels = self.labels
         if self.top is not None:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from marginalia.data.attribute import Attribute
+from marginalia.data.coding import ROWS, check_not_ambiguous, codes_of, zero_faults
+from marginalia.data.decoding import as_text, original_values
 from marginalia.data.domain import Domain
 from marginalia.data.files import atomic_path
+from marginalia.data.reading import check_header, read_raw
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import ArrayLike, NDArray
+
+    Randomness = int | np.random.SeedSequence | np.random.Generator | None
 
 
 class Table:
@@ -51,9 +56,8 @@ class Table:
             raise InputError(
                 f"codes have shape {array.shape}, the domain has {len(domain)} attributes: need (n, {len(domain)})"
             )
-        compact = np.int16 if max(domain.sizes, default=1) <= 2**15 else np.int32
         # Column-major: every reader works column by column.
-        out = np.empty(array.shape, dtype=compact, order="F")
+        out = np.empty(array.shape, dtype=_compact(domain), order="F")
         for j, attribute in enumerate(domain.attributes):
             out[:, j] = _checked_column(array[:, j], attribute.name, attribute.size)
         out.flags.writeable = False
@@ -127,108 +131,143 @@ class Table:
         return np.bincount(flat, minlength=cells).reshape(shape).astype(np.int64, copy=False)
 
     @classmethod
-    def from_frame(cls, frame: pd.DataFrame, domain: Domain, *, where: str = "table") -> Table:
-        """Build a table from a data frame of codes; columns are matched by name and keep the frame's order.
+    def from_frame(
+        cls, frame: pd.DataFrame, domain: Domain, *, original: bool = True, where: str = "table"
+    ) -> Table:
+        """Build a table from a data frame; columns are matched by name and keep the frame's order.
 
         Parameters
         ----------
         frame : DataFrame
+            Original values in the columns whose attribute has a `type`, codes in the others.
         domain : Domain
-            Attributes in any order.
+            Attributes in any order; columns that it ignores may be there or not.
+        original : bool
+            False: codes in every column, whatever the attributes say.
         where : str
             Named in error messages.
+
+        Raises
+        ------
+        InputError
+            A column is missing, unknown or stands twice; a value has no code; codes and values could be confused
+            because an attribute has edges, or numbers as labels, and no `type`; a row is a structural zero.
         """
         columns = [str(c) for c in frame.columns]
-        if len(set(columns)) != len(columns):
-            twice = next(c for c in columns if columns.count(c) > 1)
-            raise InputError(f"{where}: column '{twice}' stands twice in the header; rename or remove one")
-        missing = [n for n in domain.names if n not in columns]
-        if missing:
+        check_header(columns, where)
+        columns = [c for c in columns if c not in domain.ignored]
+        absent = [n for n in domain.names if n not in columns]
+        if absent:
             raise InputError(
-                f"{where}: column '{missing[0]}' of the domain is missing; the file has {', '.join(columns)}"
+                f"{where}: column '{absent[0]}' of the domain is missing; the file has {', '.join(columns)[:300]}"
             )
         extra = [c for c in columns if c not in domain]
         if extra:
             raise InputError(
-                f"{where}: column '{extra[0]}' is not in the domain; declare it there or drop it from the file"
+                f"{where}: column '{extra[0]}' is not in the domain; declare it there, under attributes or ignored, or "
+                "drop it from the file"
             )
-        try:
-            return cls(frame.to_numpy(), domain.project(columns))
-        except InputError as error:
-            raise InputError(f"{where}: {error}") from None
+        domain = domain.project(columns)
+        table = np.empty((len(frame), len(columns)), dtype=_compact(domain), order="F")
+        names = [str(c) for c in frame.columns]
+        for j, attribute in enumerate(domain):
+            raw = frame.iloc[:, names.index(attribute.name)]
+            if original:
+                check_not_ambiguous(attribute, where)
+            try:
+                codes, faults = codes_of(raw, attribute if original else Attribute(attribute.name, attribute.size))
+            except InputError as error:
+                raise InputError(f"{where}: {error}") from None
+            if faults:
+                raise InputError(f"{where}: {min(faults, key=lambda fault: int(fault.rows[0])).line()}")
+            table[:, j] = codes
+        for fault in zero_faults(table, domain):
+            raise InputError(f"{where}: {fault.line()}")
+        return cls._trusted(table, domain)
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str], *, domain: Domain, original: bool = True) -> Table:
+        """Read a CSV or Parquet file (by the ending ``.parquet``); columns keep the file's order. See `from_frame`."""
+        return cls.from_frame(read_raw(path), domain, original=original, where=str(path))
 
     @classmethod
     def from_csv(cls, path: str | os.PathLike[str], *, domain: Domain) -> Table:
-        """Read integer codes from a CSV file with a header; columns keep the file's order."""
-        return cls.from_frame(read_frame(path, skipinitialspace=True), domain, where=str(path))
+        """Read a CSV file; see `read`."""
+        return cls.read(path, domain=domain)
 
     @classmethod
     def from_parquet(cls, path: str | os.PathLike[str], *, domain: Domain) -> Table:
-        """Read integer codes from a Parquet file; columns keep the file's order."""
-        return cls.from_frame(read_frame(path, parquet=True), domain, where=str(path))
+        """Read a Parquet file; see `read`."""
+        return cls.read(path, domain=domain)
 
-    @classmethod
-    def read(cls, path: str | os.PathLike[str], *, domain: Domain) -> Table:
-        """Read ``.parquet`` or ``.csv`` by the file's ending."""
-        reader = cls.from_parquet if Path(path).suffix == ".parquet" else cls.from_csv
-        return reader(path, domain=domain)
+    def to_frame(
+        self, *, original: bool = False, random_state: Randomness = None
+    ) -> pd.DataFrame:
+        """Return the codes as a data frame, or the original values where the attribute has a `type`.
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return the codes as a data frame."""
+        Parameters
+        ----------
+        original : bool
+        random_state : int, SeedSequence, Generator or None
+            For the values inside bins, see `marginalia.data.decoding.original_values`; None: fresh entropy.
+        """
         import pandas as pd
 
-        return pd.DataFrame(self.codes, columns=list(self.domain.names))
+        if not original:
+            return pd.DataFrame(self.codes, columns=list(self.domain.names))
+        rng = np.random.default_rng(random_state)
+        columns = {a.name: original_values(self.codes[:, j], a, rng) for j, a in enumerate(self.domain)}
+        return pd.DataFrame(columns, index=range(self.n_rows))
 
-    def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write the codes as CSV with a header, atomically."""
+    def to_csv(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        original: bool = True,
+        random_state: Randomness = None,
+    ) -> None:
+        """Write a CSV file with a header, atomically; see `to_frame`."""
+        frame = self.to_frame(original=original, random_state=random_state)
+        for attribute in self.domain if original else ():
+            frame[attribute.name] = as_text(frame[attribute.name], attribute)
         with atomic_path(path) as temporary:
-            self.to_frame().to_csv(temporary, index=False, lineterminator="\n")
+            frame.to_csv(temporary, index=False, lineterminator="\n")
 
-    def to_parquet(self, path: str | os.PathLike[str]) -> None:
-        """Write the codes as Parquet, atomically."""
+    def to_parquet(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        original: bool = True,
+        random_state: Randomness = None,
+    ) -> None:
+        """Write a Parquet file, atomically; see `to_frame`."""
+        frame = self.to_frame(original=original, random_state=random_state)
         with atomic_path(path) as temporary:
-            self.to_frame().to_parquet(temporary, index=False)
+            frame.to_parquet(temporary, index=False)
 
 
-def read_frame(path: str | os.PathLike[str], *, parquet: bool = False, **options: Any) -> pd.DataFrame:
-    """Read a CSV or Parquet file by pandas, with its `options`; what fails is said in one line.
-
-    >>> read_frame("no/such/file.csv")
-    Traceback (most recent call last):
-    marginalia.errors.InputError: cannot read no/such/file.csv: No such file or directory
-    """
-    import pandas as pd
-
-    try:
-        return (pd.read_parquet if parquet else pd.read_csv)(path, **options)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from None
-    except ValueError as error:
-        kind = "Parquet file" if parquet else "CSV table with a header line"
-        raise InputError(f"{path}: not a {kind} ({str(error).strip().splitlines()[0]})") from None
+def _compact(domain: Domain) -> type[np.integer[Any]]:
+    return np.int16 if max(domain.sizes, default=1) <= 2**15 else np.int32
 
 
 def _checked_column(values: NDArray[Any], name: str, size: int) -> NDArray[Any]:
     if values.dtype == object:
-        try:
-            values = values.astype(np.float64)
-        except (TypeError, ValueError):
-            bad = next(v for v in values if not isinstance(v, int | float | np.number))
-            raise InputError(f"column '{name}': {bad!r} is not an integer code; discretise the column first") from None
+        for row, value in enumerate(values):
+            try:
+                float(value)
+            except (TypeError, ValueError):
+                raise InputError(f"column '{name}', row {row}: {value!r} is not an integer code {ROWS}") from None
+        values = values.astype(np.float64)
     if values.dtype.kind not in "iufb":
-        raise InputError(
-            f"column '{name}': values of type {values.dtype} are not integer codes; discretise the column first"
-        )
+        raise InputError(f"column '{name}': values of type {values.dtype} are not integer codes")
     if values.dtype.kind == "f":
         bad_rows = np.flatnonzero(~np.isfinite(values) | (values != np.floor(values)))
         if bad_rows.size:
             row = int(bad_rows[0])
             value = "NaN" if np.isnan(values[row]) else f"{values[row]:g}"
-            raise InputError(f"column '{name}', row {row}: {value} is not an integer code (rows count from 0)")
+            raise InputError(f"column '{name}', row {row}: {value} is not an integer code {ROWS}")
     bad_rows = np.flatnonzero((values < 0) | (values >= size))
     if bad_rows.size:
         row = int(bad_rows[0])
-        raise InputError(
-            f"column '{name}', row {row}: code {int(values[row])} is outside 0..{size - 1} (rows count from 0)"
-        )
+        raise InputError(f"column '{name}', row {row}: code {int(values[row])} is outside 0..{size - 1} {ROWS}")
     return values

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections import ChainMap
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from marginalia.data.domain import Domain
 from marginalia.data.encoding import Encoder
-from marginalia.data.files import write_text
+from marginalia.data.files import read_content, write_text
 from marginalia.errors import InputError
 from marginalia.learning import ada_ssp, dd_ssp, objective_perturbation, pate, public, ssp, trivial
 from marginalia.learning.adaptive_margin import classifier as adaptive_margin
@@ -76,8 +75,8 @@ def load_model(path: str | os.PathLike[str]) -> LinearLearner:
     Traceback (most recent call last):
     marginalia.errors.InputError: cannot read model nowhere.json: No such file or directory
     """
+    content = read_content(path, "model", as_json=True)
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
         if content["format"] != FORMAT or content["version"] != FORMAT_VERSION:
             raise ValueError
         cls: Any = ChainMap(*map(vars, _MODULES))[content["class"]]
@@ -85,8 +84,6 @@ def load_model(path: str | os.PathLike[str]) -> LinearLearner:
         coef = np.asarray(content["coef"], float)
         if coef.shape != (encoder.n_features,):
             raise ValueError
-    except OSError as error:
-        raise InputError(f"cannot read model {path}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError):
         raise InputError(f"{path} is not a model file of this version; write it with `marginalia fit --out`") from None
     model: LinearLearner = cls(**content["params"])

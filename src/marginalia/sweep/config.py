@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError, field_validator
 
+from marginalia.data import files as strict
 from marginalia.errors import InputError, unknown_name
 from marginalia.sweep.choices import MethodChoice, Name, Strict
 from marginalia.sweep.methods import DEFAULT
@@ -124,14 +125,7 @@ def read(path: str | os.PathLike[str]) -> Config:
 
 def read_content(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read a YAML configuration file without looking at its keys."""
-    import yaml
-
-    try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot read configuration {path}: {error.strerror}") from None
-    except yaml.YAMLError as error:
-        raise InputError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from None
+    content = strict.read_content(path, "configuration")
     if not isinstance(content, dict):
         raise InputError(f"{path}: expected 'key: value' lines")
     return content

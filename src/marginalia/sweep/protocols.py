@@ -126,9 +126,9 @@ class Prepared:
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write table, domain, tasks and facts into `folder`; the description last, as the sign that all is there."""
         root = Path(folder)
-        self.table.to_parquet(root / "table.parquet")
+        self.table.to_parquet(root / "table.parquet", original=False)
         if self.test is not None:
-            self.test.to_parquet(root / "test.parquet")
+            self.test.to_parquet(root / "test.parquet", original=False)
         self.table.domain.to_json(root / "domain.json")
         content = {
             "name": self.name,
@@ -154,8 +154,8 @@ class Prepared:
             Task(t["task"], t["target"], tuple(t["drop"]), None if t["one_hot"] is None else tuple(t["one_hot"]))
             for t in content["tasks"]
         )
-        test = Table.from_parquet(root / "test.parquet", domain=domain) if content["has_test"] else None
-        table = Table.from_parquet(root / "table.parquet", domain=domain)
+        test = Table.read(root / "test.parquet", domain=domain, original=False) if content["has_test"] else None
+        table = Table.read(root / "table.parquet", domain=domain, original=False)
         public = content["n_public"], content["n_public_test"]
         return cls(content["name"], table, tasks, test, content["train_limit"], content["facts"], *public)
 

@@ -1,10 +1,12 @@
-"""Files that hold codes already: the papers' own files, and the user's."""
+"""Files with a domain file beside them: the papers' own, which hold codes, and the user's, which may hold raw values."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from marginalia.data.domain import Attribute, Domain, Kind
+from marginalia.data.attribute import Kind
+from marginalia.data.domain import Domain
 from marginalia.data.schema import Entry
 from marginalia.data.table import Table
 from marginalia.errors import unknown_name
@@ -40,6 +42,6 @@ def _domain(entry: Entry, files: dict[str, Path]) -> Domain:
     for name in kinds:
         if name not in domain:
             raise unknown_name(f"attribute under 'kinds' of data set '{entry.name}'", name, domain.names)
-    attributes = [Attribute(a.name, a.size, kinds.get(a.name, a.kind), a.labels, a.edges) for a in domain]
+    attributes = [replace(a, kind=kinds.get(a.name, a.kind)) for a in domain]
     source = entry.domain_source or domain.source
-    return Domain(attributes, source=source, structural_zeros=domain.structural_zeros)
+    return Domain(attributes, source=source, structural_zeros=domain.structural_zeros, ignored=domain.ignored)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data.table import read_frame
+from marginalia.data.reading import read_frame
 from marginalia.errors import InputError
 
 MIN_ROWS = 50

@@ -1,0 +1,273 @@
+"""One column of a public domain: its codes, and the values of the file that they stand for."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+from marginalia.data import values
+from marginalia.errors import InputError, unknown_name
+
+Kind = Literal["categorical", "ordinal", "numeric"]
+Type = Literal["code", "string", "integer", "number", "boolean", "date"]
+Fact = Literal["type", "labels", "edges", "missing"]
+
+LARGEST_SIZE = 10_000_000
+"""Most codes of one attribute: every method counts at least one attribute at a time, with 8 bytes a code, and 80 MB is
+what a graphical model may take by default."""
+
+BOOLEANS = ("False", "True")
+_LARGEST_WHOLE = 2**53  # whole numbers beyond are not told apart in double precision
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One column: codes ``0 .. size-1`` and what they mean.
+
+    The codes are those of the labels or bins in their order, then that of `other`, then that of missing values.
+
+    Parameters
+    ----------
+    name : str
+    size : int
+        Number of codes, from 1 to 10,000,000.
+    kind : {"categorical", "ordinal", "numeric"}
+        ``ordinal`` and ``numeric`` codes follow the order of the values.
+    labels : tuple of str, optional
+        The value behind each code.
+    edges : tuple of float, optional
+        Public bin edges, ascending, one more than bins; bins are left-closed. Of dates: days since 1970-01-01.
+    type : {"code", "string", "integer", "number", "boolean", "date"}, optional
+        What files and data frames hold: the codes themselves, or original values. None (files of older versions):
+        codes, as long as these cannot be confused with values.
+    bottom, top : bool
+        Values below the first edge, or from the last edge on, count to the outer bin; else they are refused.
+    other : str, optional
+        Strings that are no label have a code of their own and are written as this text.
+    missing : tuple of str, optional
+        Marks of missing values, which have the last code, as empty cells have; the first mark, or an empty cell, is
+        what is written. None: missing values are refused.
+    inferred : tuple of {"type", "labels", "edges", "missing"}
+        Facts that were read off the private rows.
+
+    Raises
+    ------
+    InputError
+        The facts do not fit together.
+
+    Examples
+    --------
+    >>> Attribute("age", 2, "numeric", edges=(0, 30, 65)).size
+    2
+    >>> Attribute("ward", 3, labels=("surgery", "medicine"), type="string", missing=("?",)).missing_code
+    2
+    """
+
+    name: str
+    size: int
+    kind: Kind = "categorical"
+    labels: tuple[str, ...] | None = None
+    edges: tuple[float, ...] | None = None
+    type: Type | None = None
+    bottom: bool = False
+    top: bool = False
+    other: str | None = None
+    missing: tuple[str, ...] | None = None
+    inferred: tuple[Fact, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise InputError(f"attribute name {self.name!r} is not a non-empty string")
+        if isinstance(self.size, bool) or not isinstance(self.size, int) or self.size < 1:
+            raise self._wrong(f"size must be a positive integer, not {self.size!r}")
+        if self.size > LARGEST_SIZE:
+            raise self._wrong(
+                f"size {self.size:,} is above {LARGEST_SIZE:,}, the most whose counts (8 bytes each) a method can hold; "
+                "make its bins coarser or leave the column out"
+            )
+        if self.kind not in get_args(Kind):
+            raise unknown_name(f"kind of attribute '{self.name}'", str(self.kind), get_args(Kind))
+        if self.type is not None and self.type not in get_args(Type):
+            raise unknown_name(f"type of attribute '{self.name}'", str(self.type), get_args(Type))
+        if unknown := set(self.inferred) - set(get_args(Fact)):
+            raise unknown_name(f"fact under 'inferred' of attribute '{self.name}'", min(unknown), get_args(Fact))
+        if self.n_values < 1:
+            raise self._wrong(f"{self.size} codes leave none for a value, besides those of 'other' and 'missing'")
+        self._check_labels()
+        self._check_edges()
+        self._check_type()
+
+    @property
+    def n_values(self) -> int:
+        """Number of codes that stand for a label or a bin."""
+        return self.size - (self.other is not None) - (self.missing is not None)
+
+    @property
+    def other_code(self) -> int | None:
+        """The code of strings that are no label."""
+        return None if self.other is None else self.n_values
+
+    @property
+    def missing_code(self) -> int | None:
+        """The code of missing values."""
+        return None if self.missing is None else self.size - 1
+
+    @property
+    def holds_codes(self) -> bool:
+        """Whether files hold the codes themselves."""
+        return self.type is None or self.type == "code"
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What each code is called: its label, or the code itself; then ``other`` and ``missing``."""
+        known = self.labels or tuple(str(code) for code in range(self.n_values))
+        other = () if self.other is None else (self.other,)
+        return (*known, *other, *(() if self.missing is None else ("missing",)))
+
+    @cached_property
+    def label_values(self) -> tuple[Any, ...]:
+        """The labels as values of the column's type: numbers, days since 1970-01-01, Booleans, or text."""
+        if self.type == "boolean":
+            return (False, True)
+        return tuple(self._read(label) for label in self.labels or ())
+
+    @cached_property
+    def positions(self) -> dict[Any, int]:
+        """The code of each label, by the label's value."""
+        return {value: code for code, value in enumerate(self.label_values)}
+
+    @cached_property
+    def mark_values(self) -> frozenset[float]:
+        """The marks of missing values that are values of the column's type: numbers, or days since 1970-01-01."""
+        found = set()
+        for mark in self.missing or ():
+            try:
+                found.add(self._read(mark))
+            except ValueError:
+                continue
+        return frozenset(v for v in found if not isinstance(v, str))
+
+    @cached_property
+    def mark_value(self) -> float | None:
+        """The first mark of missing values, if that is a number or a day of the column's type."""
+        for mark in (self.missing or ())[:1]:
+            try:
+                value = self._read(mark)
+            except ValueError:
+                return None
+            return None if isinstance(value, str) else float(value)
+        return None
+
+    def _read(self, written: str) -> Any:
+        """Return a label or a mark as a value of the column's type; ValueError if it is none."""
+        if self.type == "date":
+            return values.day(written)
+        if self.type not in ("integer", "number"):
+            return written
+        value = values.number(written)
+        if self.type == "integer" and not value.is_integer():
+            raise ValueError("is not a whole number")
+        return value
+
+    def _wrong(self, what: str) -> InputError:
+        return InputError(f"attribute '{self.name}': {what}")
+
+    def _check_labels(self) -> None:
+        if self.labels is None:
+            return
+        if len(self.labels) != self.n_values:
+            raise self._wrong(f"{len(self.labels)} labels for {self.n_values} codes")
+        if self.type is None:
+            return
+        _check_texts(self, "label", self.labels)
+        if self.edges is not None:  # labels name the bins
+            return
+        for label in self.labels:
+            try:
+                self._read(label)
+            except ValueError as error:
+                raise self._wrong(f"label {values.shown(label)} {error}; its type is {self.type}") from None
+        known = self.label_values
+        if len(set(known)) != len(known):
+            twice = self.labels[[i for i, v in enumerate(known) if known.count(v) > 1][1]]
+            raise self._wrong(f"label {values.shown(twice)} is the same value as one before it")
+        if set(self.missing or ()) & set(self.labels) or self.mark_values & {v for v in known if not isinstance(v, str)}:
+            raise self._wrong("a mark of missing values is a label too; keep it in one of the two")
+
+    def _check_edges(self) -> None:
+        if self.edges is None:
+            if self.bottom or self.top:
+                raise self._wrong("'bottom' and 'top' go with edges")
+            return
+        if len(self.edges) != self.n_values + 1:
+            raise self._wrong(f"{len(self.edges)} edges for {self.n_values} bins, need one more")
+        if not all(math.isfinite(e) for e in (*self.edges, self.edges[-1] - self.edges[0])):
+            raise self._wrong("bin edges must be finite; 'bottom' and 'top' open the outer bins")
+        if not all(a < b for a, b in zip(self.edges, self.edges[1:], strict=False)):
+            raise self._wrong("bin edges must be strictly ascending")
+        if self.type in ("string", "boolean", "code"):
+            raise self._wrong(f"edges are for integers, numbers and dates, not for type {self.type}")
+        if self.type in ("integer", "date"):
+            self._check_whole_bins()
+
+    def _check_whole_bins(self) -> None:
+        """Every bin holds a whole number that is no mark of missing values: what can be written back."""
+        assert self.edges is not None
+        if max(map(abs, self.edges)) > _LARGEST_WHOLE:
+            raise self._wrong(f"edges of integers lie between -2^53 and 2^53, not at {max(self.edges, key=abs):g}")
+        for a, b in zip(self.edges, self.edges[1:], strict=False):
+            inside = math.ceil(b) - math.ceil(a) - sum(a <= mark < b for mark in self.mark_values)
+            if inside < 1:
+                raise self._wrong(f"the bin from {a:g} to {b:g} holds no whole number (its right end does not count)")
+
+    def _check_type(self) -> None:
+        if self.type is None:
+            if self.other is not None or self.missing is not None or self.bottom or self.top or self.inferred:
+                raise self._wrong(f"needs a type: {', '.join(get_args(Type))}")
+            return
+        if self.type == "boolean" and self.n_values != 2:
+            raise self._wrong(f"a boolean has two values, not {self.n_values}")
+        if self.type in ("integer", "number", "date", "string") and self.labels is None and self.edges is None:
+            raise self._wrong(f"type {self.type} needs labels{' or edges' if self.type != 'string' else ''}")
+        if self.other is not None:
+            if self.type != "string":
+                raise self._wrong(f"'other' is for type string, not {self.type}")
+            if self.other in (*(self.labels or ()), *(self.missing or ())):
+                raise self._wrong(f"'other' is written as {self.other!r}, which is a label or a mark; choose another text")
+            _check_texts(self, "text of 'other'", (self.other,))
+        _check_texts(self, "mark of missing values", self.missing or ())
+
+
+def _check_texts(attribute: Attribute, what: str, texts: Iterable[str]) -> None:
+    """Raise unless the texts differ, and each reads the same after a way through a file."""
+    texts = list(texts)
+    for one in texts:
+        if not isinstance(one, str) or not one or one != one.strip() or "\0" in one:
+            raise InputError(f"attribute '{attribute.name}': {what} {one!r} is empty or has a space at its ends")
+    twice, count = Counter(texts).most_common(1)[0] if texts else ("", 0)
+    if count > 1:
+        raise InputError(f"attribute '{attribute.name}': {what} {values.shown(twice)} stands twice")
+
+
+@dataclass(frozen=True)
+class StructuralZeros:
+    """Cells of a marginal that no record can have, by public knowledge.
+
+    Parameters
+    ----------
+    attributes : tuple of str
+    cells : tuple of tuple of int
+        Impossible code combinations, in the order of `attributes`.
+
+    Examples
+    --------
+    >>> StructuralZeros(("age", "pensioner"), cells=((0, 1),)).attributes
+    ('age', 'pensioner')
+    """
+
+    attributes: tuple[str, ...]
+    cells: tuple[tuple[int, ...], ...]

@@ -1,0 +1,273 @@
+"""Turn the values of a raw column into the codes of its attribute, and say which values have none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from marginalia.data import values
+from marginalia.data.attribute import BOOLEANS, Attribute
+from marginalia.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from marginalia.data.domain import Domain
+
+Codes = NDArray[np.int64]
+Reason = tuple[str, str]  # what is wrong with a value, and how to mend it
+ROWS = "(rows count from 0)"
+_EMPTY = ("has no code", "give missing values one by `missing: []`, or drop these rows")
+_CORRECT = "correct the file, or the domain"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Cells of one column that have no code, all for the same reason.
+
+    >>> Fault("age", "is not a number", "correct it", "'x'", rows=np.array([3, 7])).line()
+    "column 'age', row 3: 'x' is not a number; correct it (rows count from 0)"
+    """
+
+    column: str
+    what: str
+    mend: str
+    value: str  # the first one
+    rows: NDArray[np.integer]
+
+    def line(self) -> str:
+        """Say where the first cell is, what is wrong with it, and how to mend it."""
+        return f"column '{self.column}', row {self.rows[0]}: {self.value} {self.what}; {self.mend} {ROWS}"
+
+    def count_line(self, n_rows: int) -> str:
+        """Say how many of the rows are concerned, which is the first, and how to mend it."""
+        many = f"{self.rows.size} of {n_rows} rows"
+        return f"column '{self.column}': {many}: {self.value} in row {self.rows[0]} {self.what}; {self.mend}"
+
+
+@dataclass(frozen=True)
+class RawColumn:
+    """The values of a raw column: each row's position among the distinct ones, -1 where there is none.
+
+    >>> import pandas as pd
+    >>> RawColumn.of(pd.Series(["b", None, "b"])).which
+    array([ 0, -1,  0])
+    """
+
+    which: NDArray[np.int64]
+    distinct: NDArray[Any]  # float64, or objects
+
+    @classmethod
+    def of(cls, raw: pd.Series[Any], name: str = "values") -> RawColumn:
+        """Return the column of a data frame; text loses its outer spaces, and empty text is no value."""
+        import pandas as pd
+
+        if isinstance(raw.dtype, pd.CategoricalDtype):
+            which, distinct = raw.cat.codes.to_numpy(), raw.cat.categories
+        else:
+            try:
+                which, distinct = pd.factorize(raw)
+            except TypeError:  # lists and other things without a hash
+                kind = type(next(v for v in raw if getattr(v, "__hash__", None) is None)).__name__
+                raise InputError(f"column '{name}' holds values of type {kind}; give each cell one value") from None
+        if pd.api.types.is_integer_dtype(distinct.dtype) or pd.api.types.is_float_dtype(distinct.dtype):
+            return cls(which.astype(np.int64), np.asarray(distinct, dtype=np.float64))
+        known = np.asarray(distinct.astype(object))
+        empty = np.array([isinstance(v, str) and not v.strip() for v in known], dtype=bool)
+        return cls(np.where(np.append(empty, True)[which], -1, which).astype(np.int64), known)
+
+
+def codes_of(raw: pd.Series[Any], attribute: Attribute) -> tuple[Codes, list[Fault]]:
+    """Return the codes of a raw column, -1 where a value has none, and why.
+
+    >>> import pandas as pd
+    >>> ward = Attribute("ward", 3, labels=("surgery", "medicine"), type="string", missing=("?",))
+    >>> codes_of(pd.Series(["medicine", "?", None]), ward)
+    (array([1, 2, 2]), [])
+    """
+    column = RawColumn.of(raw, attribute.name)
+    of_distinct, reasons = _distinct_codes(column.distinct, attribute)
+    missing = attribute.missing_code
+    of_each = np.append(of_distinct, -1 if missing is None else missing)
+    codes = of_each[column.which]
+    bad = np.flatnonzero(codes < 0)
+    if not bad.size:
+        return codes, []
+    why = [reasons.get(int(i), _EMPTY) for i in column.which[bad]]
+    faults = []
+    for reason in dict.fromkeys(why):
+        rows = bad[np.array([other == reason for other in why])]
+        first = int(column.which[rows[0]])
+        value = "an empty cell" if first < 0 else values.shown(column.distinct[first])
+        faults.append(Fault(attribute.name, *reason, value, rows))
+    return codes, faults
+
+
+def check_not_ambiguous(attribute: Attribute, where: str) -> None:
+    """Raise for an attribute of a file of an older version whose values could be taken for its codes.
+
+    >>> check_not_ambiguous(Attribute("age", 2, edges=(0, 18, 65)), "t.csv")
+    Traceback (most recent call last):
+    marginalia.errors.InputError: t.csv: the domain does not say what column 'age' holds: add `type: code` if ...
+    """
+    if attribute.type is not None:
+        return
+    for code, label in enumerate(attribute.labels or ()):
+        try:
+            ambiguous = values.number(label) != code
+        except ValueError:
+            continue
+        if ambiguous:
+            break
+    else:
+        if attribute.edges is None:
+            return
+    raise InputError(
+        f"{where}: the domain does not say what column '{attribute.name}' holds: add `type: code` if its codes "
+        f"0..{attribute.size - 1}, or the type of its values (integer, number, date, string)"
+    )
+
+
+def zero_faults(codes: NDArray[np.integer], domain: Domain) -> Iterator[Fault]:
+    """Yield, for each set of structural zeros of a domain, the rows that lie in them.
+
+    >>> from marginalia.data.attribute import StructuralZeros
+    >>> from marginalia.data.domain import Domain
+    >>> zeros = [StructuralZeros(("age", "ward"), ((0, 2),))]
+    >>> domain = Domain(Domain.from_sizes({"age": 2, "ward": 3}), structural_zeros=zeros)
+    >>> next(zero_faults(np.array([[1, 2], [0, 2]]), domain)).line()
+    "column 'age', row 1: age=0 with ward=2 is a structural zero of the domain; correct the file, or ..."
+    """
+    import pandas as pd
+
+    for zeros in domain.structural_zeros:
+        columns = [codes[:, domain.index(name)] for name in zeros.attributes]
+        rows = np.flatnonzero(pd.MultiIndex.from_arrays(columns).isin(zeros.cells)) if zeros.cells and len(codes) else []
+        if len(rows):
+            cell = [f"{n}={domain[n].texts[column[rows[0]]]}" for n, column in zip(zeros.attributes, columns, strict=True)]
+            what = "is a structural zero of the domain"
+            yield Fault(zeros.attributes[0], what, _CORRECT, " with ".join(cell), rows)
+
+
+def bin_codes(
+    numbers: ArrayLike, edges: Sequence[float], *, bottom: bool = False, top: bool = False
+) -> NDArray[np.int64]:
+    """Return the left-closed bin of each value, from 0 to ``len(edges) - 2``, -1 of those in no bin.
+
+    Values beyond the outer edges fall into the outer bins where these are open (`bottom`, `top`).
+
+    >>> bin_codes([18, 30, 64, 65], [0, 30, 65])
+    array([ 0,  1,  1, -1])
+    """
+    numbers = np.asarray(numbers, dtype=np.float64)
+    codes = np.searchsorted(edges, numbers, side="right") - 1
+    last = len(edges) - 2
+    codes[np.isnan(numbers)] = -1
+    if bottom:
+        codes[numbers < edges[0]] = 0
+    codes[codes > last] = last if top else -1
+    return codes.astype(np.int64)
+
+
+def _distinct_codes(distinct: NDArray[Any], attribute: Attribute) -> tuple[Codes, dict[int, Reason]]:
+    """Return the code of each distinct value, -1 where it has none, and why (by its position)."""
+    if attribute.type in ("integer", "number", "date"):
+        numbers, reasons = _numbers(distinct, attribute)
+        codes = _number_codes(numbers, attribute)
+        marks = np.isin(numbers, list(attribute.mark_values))
+        outside = _outside(attribute) if (codes < 0).any() else _EMPTY
+        reasons = {**{int(i): outside for i in np.flatnonzero(codes < 0)}, **reasons}
+    else:
+        read = {"string": _label_code, "boolean": _boolean_code}.get(str(attribute.type), _own_code)
+        codes, reasons = np.full(len(distinct), -1, dtype=np.int64), {}
+        for i, value in enumerate(distinct.tolist()):
+            found = read(value, attribute)
+            if isinstance(found, int):
+                codes[i] = found
+            else:
+                reasons[i] = found
+        marks = np.zeros(len(distinct), dtype=bool)
+    if attribute.missing:
+        if distinct.dtype == object or not attribute.mark_values:
+            marks |= np.array([values.text(v) in attribute.missing for v in distinct.tolist()], dtype=bool)
+        codes[marks] = attribute.size - 1
+    return codes, reasons
+
+
+def _own_code(value: Any, attribute: Attribute) -> int | Reason:
+    try:
+        code = values.number(value)
+    except ValueError:
+        return "is not an integer code", "say by `type` what the column holds, or replace its values by codes"
+    if not code.is_integer():
+        return "is a fraction and not an integer code", "say by `type` what the column holds"
+    return int(code) if 0 <= code < attribute.size else (f"is outside the codes 0..{attribute.size - 1}", _CORRECT)
+
+
+def _label_code(value: Any, attribute: Attribute) -> int | Reason:
+    positions = attribute.positions
+    code = positions.get(values.text(value), positions.get(str(value).strip(), attribute.other_code))
+    if code is not None:
+        return code
+    some = ", ".join((attribute.labels or ())[:8])
+    more = ", ..." if attribute.n_values > 8 else ""
+    return f"is not among the labels {some[:200]}{more}", f"{_CORRECT}; `other: true` gives unknown values a code"
+
+
+def _boolean_code(value: Any, attribute: Attribute) -> int | Reason:
+    labels = attribute.labels or BOOLEANS
+    written = values.text(value)
+    if written in labels:
+        return labels.index(written)
+    for code, label in enumerate(labels):
+        if written.lower() == label.lower() or (isinstance(value, bool) and value == bool(code)):
+            return code
+    if written in ("0", "1") and (attribute.labels is None or not isinstance(value, str)):
+        return int(written)
+    return f"is neither {labels[0]} nor {labels[1]}", _CORRECT
+
+
+def _numbers(distinct: NDArray[Any], attribute: Attribute) -> tuple[NDArray[np.float64], dict[int, Reason]]:
+    """Return each value as a number, of a date as days since 1970-01-01; NaN where it is none, and why."""
+    reasons: dict[int, Reason] = {}
+    if distinct.dtype == np.float64 and attribute.type != "date":
+        numbers = distinct
+        reasons = {int(i): ("is not a number", _CORRECT) for i in np.flatnonzero(~np.isfinite(numbers))}
+    else:
+        read = values.day if attribute.type == "date" else values.number
+        numbers = np.full(len(distinct), np.nan)
+        for i, value in enumerate(distinct.tolist()):
+            try:
+                numbers[i] = read(value)
+            except ValueError as error:
+                reasons[i] = str(error), _CORRECT
+    if attribute.type == "integer":
+        fractions = np.flatnonzero(np.isfinite(numbers) & (numbers != np.floor(numbers)))
+        reasons |= {int(i): ("is not a whole number", f"{_CORRECT}; type: number reads it") for i in fractions}
+    unreadable = list(reasons)
+    numbers = numbers.copy() if unreadable else numbers
+    numbers[unreadable] = np.nan
+    return numbers, reasons
+
+
+def _number_codes(numbers: NDArray[np.float64], attribute: Attribute) -> Codes:
+    if attribute.edges is not None:
+        return bin_codes(numbers, attribute.edges, bottom=attribute.bottom, top=attribute.top)
+    positions = attribute.positions
+    return np.array([positions.get(number, -1) for number in numbers.tolist()], dtype=np.int64)
+
+
+def _outside(attribute: Attribute) -> Reason:
+    if attribute.edges is None:
+        some = ", ".join((attribute.labels or ())[:8])
+        return f"is not among the labels {some[:200]}{', ...' if attribute.n_values > 8 else ''}", _CORRECT
+    ends = attribute.edges[0], attribute.edges[-1]
+    first, last = map(values.iso, ends) if attribute.type == "date" else (f"{end:g}" for end in ends)
+    return (
+        f"is outside the bins from {first} to {last} (left-closed)",
+        f"{_CORRECT}; `bottom: true`, `top: true` open the outer bins",
+    )

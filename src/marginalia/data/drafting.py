@@ -1,0 +1,262 @@
+"""Draft the domain file of a raw table: what each column seems to hold, and which facts were read off its rows."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.data import values
+from marginalia.data.attribute import BOOLEANS, Attribute, Type
+from marginalia.data.coding import ROWS, RawColumn
+from marginalia.data.domain_file import as_dict
+from marginalia.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MARKS = ("?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "<NA>", "NaT")
+NUMBER_MARKS = (*MARKS, "None", "none", "-", "--", ".", "unknown", "missing")  # in text these may be categories
+FEW = 12  # most distinct whole numbers that become labels
+MANY = 50  # most labels; beyond, the rest is `other`
+BINS = 16  # aimed at
+MOST = 0.9  # share of the values that decides for a type, or against a text
+COVERED = 0.5  # share of the rows that the labels of an open set must cover
+ENOUGH = 20  # rows, from which on values that all differ are an identifier
+IDENTIFIER = re.compile(r"(^|[\W_])(id|uuid|guid|key|nr|no|number|index)$|^(id|uuid|guid|unnamed)", re.IGNORECASE)
+
+
+_PLAIN = re.compile("[A-Za-z_][A-Za-z0-9_-]*")
+_YAML_WORDS = frozenset({"y", "n", "yes", "no", "true", "false", "on", "off", "null"})
+
+
+@dataclass(frozen=True)
+class Drafted:
+    """What was found in one column: an attribute, or a reason to leave the column out.
+
+    >>> Drafted("id", None, "nearly all values differ: an identifier").attribute is None
+    True
+    """
+
+    name: str
+    attribute: Attribute | None
+    note: str = ""
+
+
+def draft(frame: pd.DataFrame) -> list[Drafted]:
+    """Return what each column of a raw table seems to hold.
+
+    Every label, edge and mark of a missing value is read off the rows, and marked so: such a domain is `inferred`.
+
+    Raises
+    ------
+    InputError
+        A number with a comma.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> [age, ward] = draft(pd.DataFrame({"age": range(18, 81), "ward": ["a", "b", "?"] * 21}))
+    >>> age.attribute.edges[:3], age.attribute.top, ward.attribute.labels, ward.attribute.missing
+    ((15.0, 20.0, 25.0), True, ('a', 'b'), ('?',))
+    """
+    return [_column(str(name), RawColumn.of(frame.iloc[:, j], str(name))) for j, name in enumerate(frame.columns)]
+
+
+def _column(name: str, column: RawColumn) -> Drafted:
+    counts = np.bincount(column.which[column.which >= 0], minlength=len(column.distinct))
+    texts = [values.text(v) for v in column.distinct.tolist()]
+    kind, marks, found = _type_of(name, column, texts, counts)
+    known = [i for i, t in enumerate(texts) if t not in marks and counts[i]]
+    if not known:
+        return Drafted(name, None, "no values")
+    gaps = bool(marks) or bool((column.which < 0).any())
+    facts: dict[str, Any] = {"type": kind, "missing": marks if gaps else None}
+    facts["inferred"] = ("type", "missing") if gaps else ("type",)
+    here, weights = [texts[i] for i in known], counts[known]
+    if kind == "boolean":
+        low = {t.lower(): t for t in here}
+        if not set(here) <= set(BOOLEANS):
+            facts["labels"] = low["false"], low["true"]
+        return Drafted(name, Attribute(name, 2 + gaps, **facts))
+    numbers = np.array([found[i] for i in known if i in found])
+    try:
+        if kind == "string":
+            return _of_strings(name, here, weights, facts)
+        drafted = _of_numbers(name, numbers, int(weights.sum()), facts)
+    except InputError as error:  # numbers that double precision cannot tell apart
+        return Drafted(name, None, str(error))
+    unread = [i for i in known if i not in found]
+    if unread and drafted.attribute is not None:
+        row = int(np.argmax(np.isin(column.which, unread)))
+        many = int(counts[unread].sum())
+        note = f"{many} cells are no {kind} (first: {values.shown(column.distinct[column.which[row]])} in row {row}): "
+        return Drafted(name, drafted.attribute, f"{note}correct the file, or list them as marks under missing")
+    return drafted
+
+
+def _type_of(
+    name: str, column: RawColumn, texts: Sequence[str], counts: NDArray[np.integer]
+) -> tuple[Type, tuple[str, ...], dict[int, float]]:
+    """Return the type that most values have, the marks of missing values, and the numbers (or days) by position."""
+    marks = tuple(t for t in NUMBER_MARKS if t in texts)
+    rest = [i for i, t in enumerate(texts) if t not in marks and counts[i]]
+    total = int(counts[rest].sum())
+    if {texts[i].lower() for i in rest} == {"false", "true"}:
+        return "boolean", marks, {}
+    numbers, commas = _readable(values.number, column.distinct, rest)
+    if rest and counts[[*numbers, *commas]].sum() >= MOST * total:
+        if commas:
+            row = int(np.argmax(np.isin(column.which, list(commas))))
+            cell = values.shown(column.distinct[column.which[row]])
+            raise InputError(f"column '{name}', row {row}: {cell} {next(iter(commas.values()))} {ROWS}")
+        whole = all(number.is_integer() for number in numbers.values())
+        return ("integer" if whole else "number"), marks, numbers
+    dates, _ = _readable(values.day, column.distinct, rest)
+    if dates and counts[list(dates)].sum() >= MOST * total:
+        return "date", marks, dates
+    return "string", tuple(t for t in marks if t in MARKS), {}
+
+
+def _readable(read: Callable[[Any], float], distinct: NDArray[Any], which: list[int]) -> Any:
+    """Return the values that can be read, and why numbers with a comma cannot, by position."""
+    found, commas = {}, {}
+    for i in which:
+        try:
+            found[i] = float(read(distinct[i]))
+        except ValueError as error:
+            if "comma" in str(error):
+                commas[i] = str(error)
+    return found, commas
+
+
+def _of_strings(name: str, here: list[str], weights: NDArray[np.integer], facts: dict[str, Any]) -> Drafted:
+    n = int(weights.sum())
+    if len(here) >= MOST * n and n >= ENOUGH:
+        return Drafted(name, None, f"{len(here)} different texts in {n} rows: an identifier, or free text")
+    kept = sorted(range(len(here)), key=lambda i: (-weights[i], here[i]))[:MANY]
+    if (share := weights[kept].sum() / n) < COVERED:
+        return Drafted(name, None, f"free text: its {MANY} most frequent values are {share:.0%} of the rows")
+    labels = tuple(sorted(here[i] for i in kept))
+    facts |= {"labels": labels, "inferred": (*facts["inferred"], "labels")}
+    if len(here) > MANY:
+        facts["other"] = next(t for t in ("other", "(other)", "(any other)") if t not in labels)
+    return Drafted(name, Attribute(name, len(labels) + (len(here) > MANY) + (facts["missing"] is not None), **facts))
+
+
+def _of_numbers(name: str, numbers: NDArray[np.float64], n: int, facts: dict[str, Any]) -> Drafted:
+    low, high, kind = float(numbers.min()), float(numbers.max()), facts["type"]
+    distinct = np.unique(numbers).size
+    if kind == "integer" and distinct == n >= ENOUGH and (IDENTIFIER.search(name) or high - low == n - 1):
+        return Drafted(name, None, f"{n} different whole numbers in {n} rows: an identifier")
+    if low == high or (kind != "date" and distinct <= FEW and n >= 5 * distinct):
+        small = kind == "integer" and high - low < FEW
+        shown = np.arange(low, high + 1) if small else np.unique(numbers)
+        labels = tuple(values.iso(v) if kind == "date" else values.text(float(v)) for v in shown)
+        facts |= {"labels": labels, "kind": "ordinal", "inferred": (*facts["inferred"], "labels")}
+        return Drafted(name, Attribute(name, len(labels) + (facts["missing"] is not None), **facts))
+    edges = _date_edges(low, high) if kind == "date" else _number_edges(low, high, whole=kind == "integer")
+    facts |= {"edges": edges, "kind": "numeric", "bottom": True, "top": True}
+    facts["inferred"] = (*facts["inferred"], "edges")
+    return Drafted(name, Attribute(name, len(edges) - 1 + (facts["missing"] is not None), **facts))
+
+
+def _number_edges(low: float, high: float, *, whole: bool) -> tuple[float, ...]:
+    """Return about `BINS` equal bins with round edges from at most `low` to above `high`."""
+    width = max(high / BINS - low / BINS, sys.float_info.min)
+    power = math.floor(math.log10(width))
+    step = next(c * 10.0**power for c in (1, 2, 5, 10) if c * 10.0**power >= width)
+    if whole:
+        step = max(1.0, step)
+    first, last = math.floor(low / step), math.floor(high / step) + 1
+    return tuple(float(f"{k * step:.15g}") for k in range(first, last + 1))
+
+
+def _date_edges(low: float, high: float) -> tuple[float, ...]:
+    """Return at most `BINS` bins that begin with years, with months, or days apart."""
+    start, end = (datetime.date.fromordinal(int(d) + values.EPOCH) for d in (low, high))
+    months = (end.year - start.year) * 12 + end.month - start.month + 1
+    if months < 3:
+        step = max(1, math.ceil((high - low + 1) / BINS))
+        return tuple(float(low + k * step) for k in range(int((high - low) // step) + 2))
+    step = next(m for m in (1, 2, 3, 6, *(12 * k for k in range(1, 1000))) if months <= m * (BINS - 1))
+    first = (start.year * 12 + start.month - 1) // step
+    last = (end.year * 12 + end.month - 1) // step + 1
+    return tuple(float(datetime.date(k * step // 12, k * step % 12 + 1, 1).toordinal() - values.EPOCH)
+                 for k in range(first, last + 1))  # fmt: skip
+
+
+HEAD = """\
+# Drafted by `marginalia domain init` from {file}: {rows:,} rows, {columns} columns.
+#
+# The facts named under `inferred` were read off these rows, and no certificate covers that: a label or an edge can
+# show what one person's row says. A fit with them warns, and its certificate says `inferred`. For each such fact:
+#   confirm  where it is public knowledge (a code book, a form, a law): delete its name under `inferred`;
+#   edit     write what is public in its place, and delete its name;
+#   buy      put the commented line in its place: it is then bought with part of epsilon, and covered.
+# Until then this file is as private as the table.
+"""
+MEANING = {
+    "type": "type: how the values are written; as good as public in most tables",
+    "missing": "missing: that the column has gaps, and how these are marked",
+    "labels": "labels: each says that somebody in the table has this value",
+    "edges": "edges: the first and last are the smallest and largest value of a row, rounded",
+}
+
+
+def as_yaml(columns: Sequence[Drafted], file: str, n_rows: int) -> str:
+    """Return the draft as a domain file, with what each inferred fact means for privacy.
+
+    >>> print(as_yaml([Drafted("id", None, "an identifier")], "t.csv", 3).splitlines()[-2])
+      - id  # an identifier
+    """
+    lines = [HEAD.format(file=_one_line(file), rows=n_rows, columns=len(columns)), "source: declared"]
+    if any(c.attribute is None for c in columns):
+        lines += ["ignored:  # columns that are not read", *(
+            f"  - {_scalar(c.name)}  # {_one_line(c.note)}" for c in columns if c.attribute is None
+        )]  # fmt: skip
+    lines.append("attributes:")
+    for column in columns:
+        lines += _entry(column)
+    return "\n".join(lines) + "\n"
+
+
+def _entry(column: Drafted) -> Iterator[str]:
+    if column.attribute is None:
+        return
+    content = as_dict(column.attribute)
+    del content["size"]
+    yield f"  - name: {_scalar(content.pop('name'))}"
+    if column.note:
+        yield f"    # {_one_line(column.note)}"
+    for key, value in content.items():
+        yield f"    {key}: {_scalar(value)}"
+    for fact in column.attribute.inferred:
+        yield f"    # {MEANING[fact]}"
+    if column.attribute.edges is not None:
+        yield "    # to buy: edges: {private: adaptive, bins: 16}"
+    elif column.attribute.type == "string":
+        yield "    # to buy: labels: private"
+
+
+def _scalar(value: Any) -> str:
+    """Return flow YAML: plain words stand as they are, what YAML could take for something else in quotes."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_scalar, value))}]"
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _YAML_WORDS:
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,165 @@
+"""Read CSV and Parquet files as they are: every cell of a CSV file is text; what cannot be meant is refused."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from marginalia.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SEPARATORS = (",", ";", "\t", "|")
+_CHUNK = 65536  # rows
+_SAMPLE = 200  # rows to find the separator with
+
+
+def read_frame(path: str | os.PathLike[str], *, parquet: bool = False, **options: Any) -> pd.DataFrame:
+    """Read a CSV or Parquet file by pandas, with its `options`; what fails is said in one line.
+
+    >>> read_frame("no/such/file.csv")
+    Traceback (most recent call last):
+    marginalia.errors.InputError: cannot read no/such/file.csv: No such file or directory
+    """
+    import pandas as pd
+
+    try:
+        return (pd.read_parquet if parquet else pd.read_csv)(path, **options)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or str(error).splitlines()[0]}") from None
+    except ValueError as error:
+        kind = "Parquet file" if parquet else "CSV table with a header line"
+        raise InputError(f"{path}: not a {kind} ({str(error).strip().splitlines()[0]})") from None
+
+
+def read_raw(path: str | os.PathLike[str]) -> pd.DataFrame:
+    """Read a raw table: Parquet by its ending, else CSV in UTF-8 with a header, cells apart by ``, ; tab`` or ``|``.
+
+    Returns
+    -------
+    DataFrame
+        Of CSV every column is a categorical of text, without outer spaces; empty cells are empty text. Rows without
+        any character are skipped.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read or is not UTF-8; it is empty, a column has no name or stands twice, a row has another
+        number of cells than the header, or a quote is never closed.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "t.csv").write_text("age; ward\\n30; surgery\\n")
+    ...     read_raw(f"{folder}/t.csv")
+      age     ward
+    0  30  surgery
+    """
+    if Path(path).suffix == ".parquet":
+        frame = read_frame(path, parquet=True)
+        frame.columns = [str(name) for name in frame.columns]
+        check_header(list(frame.columns), str(path))
+        return frame
+    content = _decoded(path)
+    try:
+        return _table(path, content)
+    except csv.Error as error:
+        raise InputError(f"{path}: not a CSV table ({error})") from None
+
+
+def check_header(names: list[str], where: str) -> None:
+    """Raise for a column without a name or one that stands twice.
+
+    >>> check_header(["a", "b", "a"], "t.csv")
+    Traceback (most recent call last):
+    marginalia.errors.InputError: t.csv: column 'a' stands twice in the header; rename or remove one
+    """
+    if "" in names:
+        place = f"column {names.index('') + 1} of {len(names)}"
+        raise InputError(f"{where}: {place} has no name in the header; name it (a row index is best left out)")
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise InputError(f"{where}: column '{twice[0]}' stands twice in the header; rename or remove one")
+
+
+def _decoded(path: str | os.PathLike[str]) -> str:
+    try:
+        raw = Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    if not raw.strip():
+        raise InputError(f"{path}: the file is empty; a table needs a header line")
+    if raw[:2] in (b"\x1f\x8b", b"PK"):
+        raise InputError(f"{path}: the file is packed (gzip or zip); unpack it first")
+    if (at := raw.find(b"\0")) >= 0:
+        line = raw.count(b"\n", 0, at) + 1
+        raise InputError(f"{path}, line {line}: a NUL byte; this is no text file in UTF-8")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        byte = raw[error.start]
+        raise InputError(
+            f"{path}, line {line}: byte 0x{byte:02x} is not UTF-8 (Latin-1: {chr(byte)!r}); save the file as UTF-8"
+        ) from None
+
+
+def _rows(content: str, separator: str) -> Any:
+    # newline="": the csv module finds the ends of rows itself, quoted line breaks stay in their cells.
+    lines = io.StringIO(content, newline="")
+    return csv.reader(lines, delimiter=separator, skipinitialspace=separator != "\t", strict=True)
+
+
+def _separator(content: str) -> str:
+    """Return the separator that cuts the first rows into as many cells as the header, and into most of them."""
+    best, most = ",", (0.0, 1)
+    for separator in SEPARATORS:
+        try:
+            rows = [row for row in islice(_rows(content, separator), _SAMPLE) if row]
+        except csv.Error:
+            continue
+        width = len(rows[0]) if rows else 0
+        share = sum(len(row) == width for row in rows) / max(1, len(rows))
+        if width > 1 and (share, width) > most:
+            best, most = separator, (share, width)
+    return best
+
+
+def _table(path: str | os.PathLike[str], content: str) -> pd.DataFrame:
+    import numpy as np
+    import pandas as pd
+
+    reader = _rows(content, _separator(content))
+    header = next((row for row in reader if row), [])
+    names = [name.strip() for name in header]
+    check_header(names, str(path))
+    seen: list[dict[str, int]] = [{} for _ in names]
+    parts: list[list[Any]] = [[] for _ in names]
+    n = 0
+    while chunk := list(islice(reader, _CHUNK)):
+        rows = chunk if all(chunk) else [row for row in chunk if row]
+        if set(map(len, rows)) - {len(names)}:
+            at = next(i for i, row in enumerate(rows) if len(row) != len(names))
+            cells = f"{len(rows[at])} cell{'s' if len(rows[at]) > 1 else ''}"
+            raise InputError(
+                f"{path}, row {n + at}: {cells}, the header has {len(names)} (rows count from 0, without the header); "
+                "quote cells that hold the separator"
+            )
+        n += len(rows)
+        for ids, part, cells_ in zip(seen, parts, zip(*rows, strict=True), strict=False):
+            part.append(np.fromiter((ids.setdefault(cell, len(ids)) for cell in cells_), np.int32, len(rows)))
+    columns = {}
+    for name, ids, part in zip(names, seen, parts, strict=True):
+        which = np.concatenate(part) if part else np.empty(0, np.int32)
+        stripped = [cell.strip() for cell in ids]
+        again: dict[str, int] = {}
+        merged = np.array([again.setdefault(cell, len(again)) for cell in stripped], np.int32)
+        columns[name] = pd.Categorical.from_codes(merged[which] if ids else which, categories=list(again))
+    return pd.DataFrame(columns, index=range(n))

@@ -1,0 +1,117 @@
+"""Read one raw value: a number, a date, a text. What cannot be read without guessing is refused, with the reason."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from typing import Any
+
+EPOCH = datetime.date(1970, 1, 1).toordinal()
+_MONTHS = tuple("january february march april may june july august september october november december".split())
+_TIME = re.compile(r"[T ]+\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)? ?([AaPp][Mm]|Z|[+-]\d{2}(:?\d{2})?)?$")
+_YEAR_FIRST = re.compile(r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})$")
+_YEAR_LAST = re.compile(r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4})$")
+_DAY_NAME = re.compile(r"(\d{1,2})[ -]([A-Za-z]{3,9})\.?,?[ -](\d{4})$")
+_NAME_DAY = re.compile(r"([A-Za-z]{3,9})\.? (\d{1,2}),? (\d{4})$")
+_WITH_COMMA = re.compile(r"[+-]?\d[\d.' ]*,\d+([.,]\d+)*%?$")
+
+
+def text(value: Any) -> str:
+    """Return a raw value as text without outer spaces; whole numbers have no decimal point.
+
+    >>> text(1.0), text(" a ")
+    ('1', 'a')
+    """
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).strip()
+
+
+def number(value: Any) -> float:
+    """Return a raw value as a finite number; ValueError says why it is none.
+
+    >>> number(" 1.5e3 ")
+    1500.0
+    >>> number("1,5")
+    Traceback (most recent call last):
+    ValueError: has a comma: numbers are read with a decimal point and without separators of thousands
+    """
+    try:
+        result = float(value)
+    except (TypeError, ValueError):
+        result = math.nan
+    if isinstance(value, bool) or not math.isfinite(result) or (isinstance(value, str) and "_" in value):
+        if isinstance(value, str) and _WITH_COMMA.match(value.strip()):
+            raise ValueError("has a comma: numbers are read with a decimal point and without separators of thousands")
+        raise ValueError("is not a number")
+    return result
+
+
+def day(value: Any) -> int:
+    """Return the day of a raw value, counted from 1970-01-01; ValueError says why it has none.
+
+    Dates and date-times are read as ISO 8601, year first, with the month's English name, day.month.year with points,
+    and day/month/year or month/day/year with slashes or hyphens where only one of the two is a date. A time is dropped.
+
+    >>> day("1970-01-03"), day("Jan 3, 1970"), day("13/01/1970")
+    (2, 2, 12)
+    >>> day("03/04/1970")
+    Traceback (most recent call last):
+    ValueError: may be 3 April or 4 March: write dates as year-month-day
+    """
+    if isinstance(value, datetime.date):  # and its subclasses, pandas' Timestamp among them
+        return value.toordinal() - EPOCH
+    written = _TIME.sub("", text(value))
+    try:
+        return datetime.date.fromisoformat(written).toordinal() - EPOCH
+    except ValueError:
+        pass
+    try:
+        return datetime.date(*_year_month_day(written)).toordinal() - EPOCH
+    except (TypeError, OverflowError):
+        raise ValueError("is not a date") from None
+    except ValueError as error:
+        raise ValueError(str(error) if "may be" in str(error) else "is not a date") from None
+
+
+def iso(days: float) -> str:
+    """Return the ISO text of a day counted from 1970-01-01.
+
+    >>> iso(2)
+    '1970-01-03'
+    """
+    return datetime.date.fromordinal(int(days) + EPOCH).isoformat()
+
+
+def shown(value: Any, length: int = 40) -> str:
+    """Return a value as a message shows it: in quotes, on one line, long ones cut.
+
+    >>> shown("a" * 99)
+    "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...'"
+    """
+    written = text(value)
+    return repr(written if len(written) <= length else written[:length] + "...")
+
+
+def _year_month_day(written: str) -> tuple[int, int, int] | None:
+    if found := _YEAR_FIRST.match(written):
+        return int(found[1]), int(found[3]), int(found[4])
+    if found := _DAY_NAME.match(written):
+        return int(found[3]), _month(found[2]), int(found[1])
+    if found := _NAME_DAY.match(written):
+        return int(found[3]), _month(found[1]), int(found[2])
+    if found := _YEAR_LAST.match(written):
+        first, second, year = int(found[1]), int(found[3]), int(found[4])
+        if found[2] == "." or first > 12:  # with points the day stands first everywhere
+            return year, second, first
+        if second > 12 or first == second:
+            return year, first, second
+        one, other = (f"{d} {_MONTHS[m - 1].title()}" for d, m in ((first, second), (second, first)) if m)
+        raise ValueError(f"may be {one} or {other}: write dates as year-month-day")
+    return None
+
+
+def _month(name: str) -> int:
+    matches = [i for i, month in enumerate(_MONTHS, 1) if month.startswith(name.lower())]
+    return matches[0] if len(matches) == 1 else 0
