@@ -176,13 +176,13 @@ def test_bad_input_is_one_line_and_exit_2(call, files, arguments, said):
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("nan.csv", "a,b,y\n0,,1\n", "column 'b', row 0: NaN"),
-        ("outside.csv", "a,b,y\n0,9,1\n", "column 'b', row 0: code 9 is outside 0..3"),
+        ("nan.csv", "a,b,y\n0,,1\n", "column 'b', row 0: an empty cell has no code"),
+        ("outside.csv", "a,b,y\n0,9,1\n", "column 'b', row 0: '9' is outside the codes 0..3"),
         ("missing.csv", "a,b\n0,1\n", "column 'y' of the domain is missing"),
         ("twice.csv", "a,a,b,y\n0,0,1,1\n", "column"),
         ("text.csv", "a,b,y\nred,1,1\n", "'red' is not an integer code"),
         ("empty.csv", "a,b,y\n", "no rows"),
-        ("nothing.csv", "", "not a CSV table"),
+        ("nothing.csv", "", "the file is empty"),
         ("absent.csv", None, "cannot read"),
     ],
 )

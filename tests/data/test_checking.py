@@ -1,7 +1,7 @@
 import pandas as pd
 import pytest
 
-from marginalia.data import Domain, Table
+from marginalia.data import Attribute, Domain, StructuralZeros, Table
 from marginalia.data.checking import check
 
 DOMAIN = Domain.from_sizes({"a": 3, "b": 2, "c": 4})
@@ -20,16 +20,14 @@ def test_a_good_file_has_no_problems(tmp_path):
 
 
 def test_every_problem_is_named_at_once(tmp_path):
-    path = write(tmp_path, "a,b,d,b\n0,0,1,0\n3,x,1,0\n1.5,,1,1\n-1,NaN,1,1\n")
-    problems = check(path, DOMAIN)
+    problems = check(write(tmp_path, "a,b,d\n0,0,1\n3,x,1\n1.5,,1\n-1,NaN,1\n"), DOMAIN)
     expected = [
-        ("'b'", "2 times"),
         ("'d'", "not in the domain"),
         ("'c'", "missing in the file"),
-        ("'a'", "1 of 4 rows a fraction", "'1.5' in row 2"),
-        ("'a'", "2 of 4 rows outside", "0..2", "'3' in row 1"),
-        ("'b'", "2 of 4 rows without a value", "row 2"),
-        ("'b'", "1 of 4 rows not a number", "'x' in row 1"),
+        ("'a'", "1 of 4 rows", "'1.5' in row 2 is a fraction"),
+        ("'a'", "2 of 4 rows", "'3' in row 1 is outside the codes 0..2"),
+        ("'b'", "1 of 4 rows", "an empty cell in row 2 has no code"),
+        ("'b'", "2 of 4 rows", "'x' in row 1 is not an integer code"),
     ]
     assert len(problems) == len(expected)
     for parts in expected:
@@ -37,7 +35,30 @@ def test_every_problem_is_named_at_once(tmp_path):
     assert not any("\n" in line for line in problems)
 
 
-@pytest.mark.parametrize("text", ["", "a,b,c\n", "a,b,c\n0,0,0,0,0\n"])
+def test_a_category_called_none_is_a_category(tmp_path):
+    """It was taken for a missing value."""
+    domain = Domain([Attribute("a", 3, labels=("none", "NA", "null"), type="string")])
+    assert check(write(tmp_path, "a\nnone\nNA\nnull\n"), domain) == []
+
+
+def test_raw_values_that_have_no_code_are_counted_by_reason(tmp_path):
+    attributes = [
+        Attribute("age", 2, edges=(0, 18, 65), type="integer"),
+        Attribute("ward", 2, labels=("a", "b"), type="string"),
+    ]
+    domain = Domain(attributes, structural_zeros=[StructuralZeros(("age", "ward"), ((0, 1),))], ignored=["id"])
+    path = write(tmp_path, "id;age;ward\n1;17;a\n2;70;c\n3;66;a\n4;1,5;a\n5;1;b\n6;;a\n")
+    assert [line.split(";")[0] for line in check(path, domain)] == [
+        "column 'age': 2 of 6 rows: '70' in row 1 is outside the bins from 0 to 65 (left-closed)",
+        "column 'age': 1 of 6 rows: '1,5' in row 3 has a comma: numbers are read with a decimal point and without "
+        "separators of thousands",
+        "column 'age': 1 of 6 rows: an empty cell in row 5 has no code",
+        "column 'ward': 1 of 6 rows: 'c' in row 1 is not among the labels a, b",
+        "column 'age': 1 of 6 rows: age=0 with ward=b in row 4 is a structural zero of the domain",
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "a,b,c\n", "a,b,c\n0,0,0,0,0\n", "a,b,a\n0,0,0\n", "a,,c\n0,0,0\n"])
 def test_files_without_a_table_are_explained(tmp_path, text):
     problems = check(write(tmp_path, text), DOMAIN)
     assert len(problems) == 1
@@ -50,11 +71,25 @@ def test_parquet_and_domain_files(tmp_path):
     assert check(tmp_path / "good.parquet", tmp_path / "d.json") == []
     good.assign(c=[None, 7]).to_parquet(tmp_path / "bad.parquet")
     assert [line.split(";")[0] for line in check(tmp_path / "bad.parquet", tmp_path / "d.json")] == [
-        "column 'c': 1 of 2 rows without a value (first: 'nan' in row 0)",
-        "column 'c': 1 of 2 rows outside the domain's codes 0..3 (first: '7.0' in row 1)",
+        "column 'c': 1 of 2 rows: an empty cell in row 0 has no code",
+        "column 'c': 1 of 2 rows: '7' in row 1 is outside the codes 0..3",
     ]
 
 
 def test_missing_files_are_problems_too(tmp_path):
     assert "cannot read" in check(tmp_path / "none.csv", DOMAIN)[0]
     assert "cannot read domain" in check(write(tmp_path, "a\n0\n"), tmp_path / "none.json")[0]
+
+
+def test_what_is_to_be_bought_is_checked_for_its_type(tmp_path):
+    (tmp_path / "d.yaml").write_text(
+        "attributes:\n"
+        "- {name: age, type: integer, edges: {private: adaptive}}\n"
+        "- {name: ward, type: string, labels: private, missing: ['?']}\n"
+    )
+    assert check(write(tmp_path, "age,ward\n5,a\n-3,?\n"), tmp_path / "d.yaml") == []
+    problems = check(write(tmp_path, "age,ward\n5,a\nx,b\n,c\n"), tmp_path / "d.yaml")
+    assert [line.split(";")[0] for line in problems] == [
+        "column 'age': 1 of 3 rows: 'x' in row 1 is not a number",
+        "column 'age': 1 of 3 rows: an empty cell in row 2 has no code",
+    ]

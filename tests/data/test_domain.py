@@ -1,6 +1,8 @@
 import pytest
 
-from marginalia.data.domain import Domain, StructuralZeros
+from marginalia.data.attribute import Attribute, StructuralZeros
+from marginalia.data.domain import Domain
+from marginalia.data.table_schema import Schema
 from marginalia.errors import InputError
 
 ATTRIBUTES = "attributes: [{name: age, size: 3}, {name: pensioner, size: 2}]\n"
@@ -38,3 +40,140 @@ def test_a_structural_zero_without_attributes_or_cells_is_one_clear_line(tmp_pat
 def test_structural_zeros_outside_the_domain_are_refused(tmp_path, cell):
     with pytest.raises(InputError, match="lies outside"):
         read(tmp_path, f"[{{attributes: [age, pensioner], cells: [{cell}]}}]")
+
+
+def test_structural_zeros_name_each_attribute_once(tmp_path):
+    with pytest.raises(InputError, match="need different attributes"):
+        read(tmp_path, "[{attributes: [age, age], cells: [[0, 0]]}]")
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ("edges: 5", r"attribute 'x': edges must be a list of numbers, such as \[0, 18, 65\], not '5'"),
+        ("edges: [x, y]", "edges are numbers .*, not 'x'"),
+        ("edges: [0, .nan]", "edges are numbers .*, not 'nan'"),
+        ("edges: [0, 0], type: number", "strictly ascending"),
+        ("edges: [0], type: number", "attribute 'x'"),
+        ("edges: [0.2, 0.8], type: integer", "holds no whole number"),
+        ("edges: [2024-01-01, 05/06/2024], type: date", "not '05/06/2024'"),
+        ("labels: 4", r"'labels' must be a list, such as \[a, b\], not '4'"),
+        ("labels: wxyz", "'labels' must be a list"),
+        ("labels: [true, a]", r"true \(YAML's yes, on, true\) is not a text; put the word in quotes"),
+        ("labels: [no, yes]", "put the word in quotes"),
+        ("labels: [a, null]", "null is not a text; put the word in quotes"),
+        ("labels: [a, [b]]", "is not a text"),
+        ("labels: [a, a], type: string", "label 'a' stands twice"),
+        ("labels: [1, 1.0], type: integer", "label '1' stands twice|the same value"),
+        ("labels: [1, 2.5], type: integer", "label '2.5' is not a whole number; its type is integer"),
+        ("labels: [1, x], type: number", "label 'x' is not a number; its type is number"),
+        ("labels: ['a '], type: string", "empty or has a space at its ends"),
+        ("labels: [a], type: string, missing: [a]", "a mark of missing values is a label too"),
+        ("labels: [1], type: integer, missing: ['1.0']", "a mark of missing values is a label too"),
+        ("labels: [a], type: string, other: a", "is a label or a mark"),
+        ("labels: [1], type: integer, other: true", "'other' is for type string"),
+        ("size: 2, type: string", "type string needs labels$"),
+        ("size: 2, type: integer", "type integer needs labels or edges$"),
+        ("size: 2, type: text", "unknown type of attribute 'x' 'text'"),
+        ("size: 2, type: [string]", "'type' must be a word"),
+        ("size: 2, kind: 3", "'kind' must be a word"),
+        ("size: 3, type: boolean", "a boolean has two values"),
+        ("size: 2, missing: []", "needs a type"),
+        ("size: 2, missing: true, type: code", "'missing' must be a list"),
+        ("size: 1, missing: [], type: code", "leave none for a value"),
+        ("labels: [a], top: true, type: string", "go with edges"),
+        ("edges: [0, 1], top: 4, type: number", "'top' is true or false, not '4'"),
+        ("size: 1000000000000", "size 1,000,000,000,000 is above 10,000,000, the most whose counts"),
+        ("size: 3.0", "size must be a positive integer"),
+        ("size: true", "size must be a positive integer"),
+        ("labels: [a, b], size: 3", "2 labels for 3 codes"),
+        ("labels: [a], sizes: 3", "unknown key of attribute 'x' 'sizes'; did you mean 'size'"),
+        ("labels: [a], type: string, inferred: [label]", "did you mean 'labels'"),
+        ("labels: [a, b], labels: [c]", "line 1: key 'labels' stands twice; keep one"),
+        ("labels: [012]", "YAML reads 012 as another number; put it in quotes"),
+        ("labels: [12:30]", "YAML reads 12:30 as another number; put it in quotes"),
+        ("no: 3", "YAML reads key 'no' as bool; put it in quotes"),
+        ("labels: [2024-02-30]", "not valid YAML"),
+        ("labels: [a", "not valid YAML .*line"),
+        ("labels: private", "needs a type"),
+        ("labels: private, type: string", "the labels of 'x' are left to be bought"),
+        ("type: integer, edges: {private: best}", "unknown rule for private edges of attribute 'x' 'best'"),
+        ("type: integer, edges: {private: adaptive, bins: 1}", "bins must be a whole number from 2"),
+        ("type: integer, edges: {private: adaptive, bounds: [5, 1]}", "bounds are two numbers"),
+        ("type: integer, size: 4, edges: {private: adaptive}", "leave 'size' out"),
+    ],
+)
+def test_a_wrong_domain_is_one_clear_line(tmp_path, keys, said):
+    path = tmp_path / "d.yaml"
+    path.write_text(f"attributes: [{{name: x, {keys}}}]")
+    with pytest.raises(InputError, match=said) as error:
+        Domain.from_yaml(path)
+    assert str(path) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"age": 3, "age": 4}', "key 'age' stands twice"),
+        ('{"attributes": [{"name": "a", "size": 1, "size": 2}]}', "key 'size' stands twice"),
+        ('{"attributes": 5.5}', "'attributes' must be a list"),
+        ('{"attributes": [5]}', "needs a name, got '5'"),
+        ('{"attributes": [], "structural_zeros": 4}', "'structural_zeros' must be a list"),
+        ('{"attributes": [], "ignored": "id"}', "'ignored' must be a list"),
+        ('{"attributes": [{"name": "a", "size": 1}], "ignored": ["a"]}', "under 'attributes' and under 'ignored'"),
+        ('{"attributes": [{"name": "a", "size": 1}], "source": "guess"}', "unknown domain source 'guess'"),
+        ('{"age": [3]}', "size must be a positive integer"),
+        ("[" * 100_000, "nested too deeply|not valid JSON"),
+        ('{"age": 1' + "0" * 5000 + "}", "not valid JSON|above 10,000,000"),
+        ("", "not valid JSON"),
+        ("[]", "expected an object"),
+    ],
+)
+def test_a_wrong_json_file_is_one_clear_line(tmp_path, text, said):
+    path = tmp_path / "d.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=said) as error:
+        Domain.from_json(path)
+    assert "\n" not in str(error.value)
+
+
+def test_anchors_and_merges_are_no_double_keys(tmp_path):
+    path = tmp_path / "d.yaml"
+    path.write_text(
+        "attributes:\n- &a {name: a, type: string, labels: [x, y]}\n- &b {<<: *a, name: b}\n- {<<: *b, name: c}\n"
+    )
+    assert Domain.from_yaml(path).names == ("a", "b", "c")
+
+
+def test_a_domain_with_an_inferred_fact_is_inferred():
+    attribute = Attribute("x", 1, labels=("a",), type="string", inferred=("labels",))
+    assert Domain([attribute], source="documented").source == "inferred"
+
+
+def test_a_schema_becomes_a_domain_when_its_facts_are_bought(tmp_path):
+    path = tmp_path / "d.yaml"
+    path.write_text(
+        "ignored: [id]\n"
+        "attributes:\n"
+        "- {name: age, type: integer, edges: {private: quantile, bins: 4, bounds: [0, 120]}, missing: [], top: true}\n"
+        "- {name: born, type: date, edges: {private: uniform, bounds: [1970-01-01, 1970-01-03]}}\n"
+        "- {name: ward, type: string, labels: private, inferred: [labels, type]}\n"
+        "- {name: ill, type: boolean}\n"
+    )
+    schema = Schema.read(path)
+    age, born, ward = schema.purchases
+    assert (age.rule, age.bins, age.bounds, born.bounds) == ("quantile", 4, (0, 120), (0, 2))
+    assert (ward.fact, ward.inferred) == ("labels", ("type",))
+    with pytest.raises(InputError, match="attribute 'born' is not bought yet"):
+        schema.domain({"age": age.attribute(edges=(0, 9, 99))})
+    bought = [
+        age.attribute(edges=(0, 9, 99)),
+        born.attribute(edges=(0, 2)),
+        ward.attribute(labels=["a"], other="other"),
+    ]
+    domain = schema.domain({a.name: a for a in bought})
+    assert (domain.names, domain.sizes, domain.ignored) == (("age", "born", "ward", "ill"), (3, 1, 2, 2), ("id",))
+    assert domain.source == "inferred"  # the type of ward still is
+    domain.to_json(tmp_path / "bought.json")
+    assert Domain.from_json(tmp_path / "bought.json") == domain

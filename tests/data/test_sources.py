@@ -205,6 +205,24 @@ def test_own_coded_data_by_csv_and_parquet(tmp_path):
         assert dataset.table.codes.tolist() == frame.to_numpy().tolist()
 
 
+def test_own_raw_data_are_coded_by_their_domain(tmp_path):
+    (tmp_path / "d.yaml").write_text(
+        "ignored: [id]\n"
+        "attributes:\n"
+        "- {name: age, type: integer, edges: [0, 18, 65], top: true, missing: []}\n"
+        "- {name: ill, type: boolean, labels: ['no', 'yes'], inferred: [labels]}\n"
+    )
+    (tmp_path / "t.csv").write_text("id;ill;age\n1;yes;17\n2;no;\n3;no;99\n")
+    pd.read_csv(tmp_path / "t.csv", sep=";").to_parquet(tmp_path / "t.parquet")
+    for table in ("t.csv", "t.parquet"):
+        content = {"files": {"table": table, "domain": "d.yaml"}, "tasks": {"logistic": {"target": "ill"}}}
+        content |= {"kinds": {"ordinal": ["age"]}, "domain_source": "documented"}
+        dataset = load(parse_entry("mine", content, folder=tmp_path))
+        assert dataset.table.codes.tolist() == [[1, 0], [0, 2], [0, 1]]
+        assert dataset.table.domain["age"].kind == "ordinal"
+        assert dataset.table.domain.source == "inferred"  # whatever the entry says
+
+
 def test_a_view_keeps_only_its_columns_in_its_order(tmp_path):
     (tmp_path / "t.csv").write_text("y,x,z\n0,2,1\n1,0,0\n")
     (tmp_path / "d.json").write_text('{"x": 3, "y": 2, "z": 2}')

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from marginalia import __version__
-from marginalia.cli import audit, certify, domain, verify  # noqa: F401  (verbs of their own files)
+from marginalia.cli import audit, certify, verify  # noqa: F401  (verbs of their own files)
+from marginalia.cli import domain as drafts  # noqa: F401
 from marginalia.cli.app import (
     Calibration,
     Data,
@@ -124,7 +125,7 @@ def check(
     """
     from marginalia.data.checking import check as find_problems
 
-    problems = find_problems(file, read_domain(domain))
+    problems = find_problems(file, domain)
     content = {"file": str(file), "ok": not problems, "problems": problems}
     show(as_json, content, [] if problems else [f"{file}: ok"])
     for problem in problems:

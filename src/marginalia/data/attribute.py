@@ -86,7 +86,7 @@ class Attribute:
             raise self._wrong(f"size must be a positive integer, not {self.size!r}")
         if self.size > LARGEST_SIZE:
             raise self._wrong(
-                f"size {self.size:,} is above {LARGEST_SIZE:,}, the most whose counts (8 bytes each) a method can hold; "
+                f"size {self.size:,} is above {LARGEST_SIZE:,}, the most whose counts (8 bytes each) methods can hold; "
                 "make its bins coarser or leave the column out"
             )
         if self.kind not in get_args(Kind):
@@ -195,7 +195,8 @@ class Attribute:
         if len(set(known)) != len(known):
             twice = self.labels[[i for i, v in enumerate(known) if known.count(v) > 1][1]]
             raise self._wrong(f"label {values.shown(twice)} is the same value as one before it")
-        if set(self.missing or ()) & set(self.labels) or self.mark_values & {v for v in known if not isinstance(v, str)}:
+        numbers = {value for value in known if not isinstance(value, str)}
+        if set(self.missing or ()) & set(self.labels) or self.mark_values & numbers:
             raise self._wrong("a mark of missing values is a label too; keep it in one of the two")
 
     def _check_edges(self) -> None:
@@ -237,7 +238,9 @@ class Attribute:
             if self.type != "string":
                 raise self._wrong(f"'other' is for type string, not {self.type}")
             if self.other in (*(self.labels or ()), *(self.missing or ())):
-                raise self._wrong(f"'other' is written as {self.other!r}, which is a label or a mark; choose another text")
+                raise self._wrong(
+                    f"'other' is written as {self.other!r}, which is a label or a mark; choose another text"
+                )
             _check_texts(self, "text of 'other'", (self.other,))
         _check_texts(self, "mark of missing values", self.missing or ())
 

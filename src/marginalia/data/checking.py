@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import numpy as np
 
+from marginalia.data.attribute import Attribute
 from marginalia.data.coding import check_not_ambiguous, codes_of, zero_faults
 from marginalia.data.domain import Domain
+from marginalia.data.domain_file import Purchase
 from marginalia.data.reading import read_raw
+from marginalia.data.table_schema import Schema
 from marginalia.errors import InputError
 
 
 def check(file: str | os.PathLike[str], domain: Domain | str | os.PathLike[str]) -> list[str]:
     """Return one line for every problem of `file` (CSV with a header line, or Parquet); none means that it loads.
 
+    Of a domain file with facts that are to be bought, the rest is checked, and that the values are of their type.
     Problems are columns that are missing or unknown; per column and reason the number of rows whose value has no code,
     with the first such row (rows count from 0, without the header); and rows that are structural zeros.
 
@@ -22,7 +27,9 @@ def check(file: str | os.PathLike[str], domain: Domain | str | os.PathLike[str])
     ['cannot read no/such/file.csv: No such file or directory']
     """
     try:
-        domain = domain if isinstance(domain, Domain) else Domain.from_yaml(domain)
+        if not isinstance(domain, Domain):
+            schema = Schema.read(domain)
+            domain = schema.domain({purchase.name: _stand_in(purchase) for purchase in schema.purchases})
         frame = read_raw(file)
     except InputError as error:
         return [str(error)]
@@ -48,3 +55,10 @@ def check(file: str | os.PathLike[str], domain: Domain | str | os.PathLike[str])
             continue
         problems += [fault.count_line(len(frame)) for fault in faults]
     return problems + [fault.count_line(len(frame)) for fault in zero_faults(codes, whole)]
+
+
+def _stand_in(purchase: Purchase) -> Attribute:
+    """Return an attribute that every value of the column's type fits."""
+    if purchase.type == "string":
+        return purchase.attribute(labels=("(one)",), other="(any other)")
+    return replace(purchase, bottom=True, top=True).attribute(edges=(-1e9, 1e9))

@@ -146,11 +146,13 @@ def zero_faults(codes: NDArray[np.integer], domain: Domain) -> Iterator[Fault]:
 
     for zeros in domain.structural_zeros:
         columns = [codes[:, domain.index(name)] for name in zeros.attributes]
-        rows = np.flatnonzero(pd.MultiIndex.from_arrays(columns).isin(zeros.cells)) if zeros.cells and len(codes) else []
-        if len(rows):
-            cell = [f"{n}={domain[n].texts[column[rows[0]]]}" for n, column in zip(zeros.attributes, columns, strict=True)]
-            what = "is a structural zero of the domain"
-            yield Fault(zeros.attributes[0], what, _CORRECT, " with ".join(cell), rows)
+        if not zeros.cells or not len(codes):
+            continue
+        rows = np.flatnonzero(pd.MultiIndex.from_arrays(columns).isin(zeros.cells))
+        if rows.size:
+            pairs = zip(zeros.attributes, columns, strict=True)
+            cell = " with ".join(f"{name}={domain[name].texts[column[rows[0]]]}" for name, column in pairs)
+            yield Fault(zeros.attributes[0], "is a structural zero of the domain", _CORRECT, cell, rows)
 
 
 def bin_codes(

@@ -22,7 +22,7 @@ def original_values(codes: NDArray[np.integer], attribute: Attribute, rng: np.ra
     Returns
     -------
     Series
-        Codes as they are where the attribute holds codes; text as objects, integers as int64 or (with missing values)
+        Codes as they are where the attribute holds codes; text, integers as int64 or (with missing values)
         Int64, numbers as float64, Booleans as bool or boolean, dates as datetime64. A missing value is the first mark
         where that is a value of the type, else pandas' own.
 
@@ -41,7 +41,7 @@ def original_values(codes: NDArray[np.integer], attribute: Attribute, rng: np.ra
     mark = next(iter(attribute.missing or ()), None)
     if attribute.type == "string":
         known = [*(attribute.labels or ()), *(() if attribute.other is None else (attribute.other,)), mark]
-        return pd.Series(np.array(known, dtype=object)[codes], dtype=object)
+        return pd.Series(known).take(codes).reset_index(drop=True)
     if attribute.type == "boolean":
         truth = pd.Series(codes == 1)
         return truth.astype("boolean").mask(gone) if gone.any() else truth

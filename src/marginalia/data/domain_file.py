@@ -15,6 +15,7 @@ from marginalia.errors import InputError, unknown_name
 Rule = Literal["adaptive", "quantile", "uniform"]
 
 _KEYS = ("attributes", "source", "structural_zeros", "ignored")
+_ZEROS_NEED = "'structural_zeros' needs 'attributes' (names) and 'cells' (lists of codes)"
 _COLUMN_KEYS = tuple(f.name for f in fields(Attribute))
 
 
@@ -98,7 +99,7 @@ def parse(content: Any, *, where: str = "domain") -> Content:
         raise unknown_name(f"key in {where}", min(map(str, unknown)), _KEYS)
     zeros = content.get("structural_zeros") or ()
     if not isinstance(zeros, list | tuple):
-        raise InputError(f"{where}: 'structural_zeros' must be a list, not {values.shown(zeros)}")
+        raise InputError(f"{where}: 'structural_zeros' must be a list; every entry of {_ZEROS_NEED}")
     ignored = _texts(content.get("ignored") or (), f"{where}: 'ignored'")
     columns = tuple(_located(where, _column, item) for item in content["attributes"])
     if both := set(ignored) & {c.name for c in columns}:
@@ -249,7 +250,4 @@ def _zeros(item: Any, where: str) -> StructuralZeros:
             raise TypeError
         return StructuralZeros(tuple(names), tuple(map(tuple, cells)))
     except (KeyError, TypeError):
-        need = "needs 'attributes' (names) and 'cells' (lists of codes)"
-        raise InputError(
-            f"{where}: every entry of 'structural_zeros' {need}, got {values.shown(item, 80)}"
-        ) from None
+        raise InputError(f"{where}: every entry of {_ZEROS_NEED}, got {values.shown(item, 80)}") from None

@@ -64,7 +64,7 @@ def draft(frame: pd.DataFrame) -> list[Drafted]:
     Examples
     --------
     >>> import pandas as pd
-    >>> [age, ward] = draft(pd.DataFrame({"age": range(18, 81), "ward": ["a", "b", "?"] * 21}))
+    >>> [age, ward] = draft(pd.DataFrame({"age": [*range(18, 81)] * 2, "ward": ["a", "b", "?"] * 42}))
     >>> age.attribute.edges[:3], age.attribute.top, ward.attribute.labels, ward.attribute.missing
     ((15.0, 20.0, 25.0), True, ('a', 'b'), ('?',))
     """
@@ -255,8 +255,11 @@ def _scalar(value: Any) -> str:
         value = int(value)
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _YAML_WORDS:
         return value
-    return json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, str):
+        return json.dumps(value)
+    inside = (c if c.isprintable() and c not in '"\\' else f"\\U{ord(c):08x}" for c in value)
+    return f'"{"".join(inside)}"'
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))

@@ -79,8 +79,8 @@ class Encoder:
             raise InputError(f"target '{target}' has a single code: there is nothing to learn")
         if domain[target].size > domain[target].n_values:
             raise InputError(
-                f"target '{target}' has a code for missing or other values, which cannot be learnt; leave out rows without "
-                "a target, and `missing` and `other` of it in the domain"
+                f"target '{target}' has a code for missing or other values, which cannot be learnt; leave out rows "
+                "without a target, and `missing` and `other` of it in the domain"
             )
         self.domain = domain
         self.target = target

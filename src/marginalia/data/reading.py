@@ -39,7 +39,7 @@ def read_frame(path: str | os.PathLike[str], *, parquet: bool = False, **options
 
 
 def read_raw(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """Read a raw table: Parquet by its ending, else CSV in UTF-8 with a header, cells apart by ``, ; tab`` or ``|``.
+    r"""Read a raw table: Parquet by its ending, else CSV in UTF-8 with a header, cells apart by ``, ; tab`` or ``|``.
 
     Returns
     -------
@@ -57,7 +57,7 @@ def read_raw(path: str | os.PathLike[str]) -> pd.DataFrame:
     --------
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "t.csv").write_text("age; ward\\n30; surgery\\n")
+    ...     _ = Path(folder, "t.csv").write_text("age; ward\n30; surgery\n")
     ...     read_raw(f"{folder}/t.csv")
       age     ward
     0  30  surgery

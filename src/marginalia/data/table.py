@@ -131,9 +131,7 @@ class Table:
         return np.bincount(flat, minlength=cells).reshape(shape).astype(np.int64, copy=False)
 
     @classmethod
-    def from_frame(
-        cls, frame: pd.DataFrame, domain: Domain, *, original: bool = True, where: str = "table"
-    ) -> Table:
+    def from_frame(cls, frame: pd.DataFrame, domain: Domain, *, original: bool = True, where: str = "table") -> Table:
         """Build a table from a data frame; columns are matched by name and keep the frame's order.
 
         Parameters
@@ -200,9 +198,7 @@ class Table:
         """Read a Parquet file; see `read`."""
         return cls.read(path, domain=domain)
 
-    def to_frame(
-        self, *, original: bool = False, random_state: Randomness = None
-    ) -> pd.DataFrame:
+    def to_frame(self, *, original: bool = False, random_state: Randomness = None) -> pd.DataFrame:
         """Return the codes as a data frame, or the original values where the attribute has a `type`.
 
         Parameters

@@ -1,4 +1,4 @@
-"""Files with a domain file beside them: the papers' own, which hold codes, and the user's, which may hold raw values."""
+"""Files with a domain file beside them: the papers' hold codes, the user's codes or raw values."""
 
 from __future__ import annotations
 

@@ -1,0 +1,90 @@
+"""From a raw CSV file to a checked domain, a synthetic table in original values and a model."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+
+@pytest.fixture
+def clinic(tmp_path):
+    rng = np.random.default_rng(0)
+    n = 300
+    frame = pd.DataFrame({
+        "patient": np.arange(n),
+        "age": rng.integers(0, 99, n),
+        "ward": rng.choice(["surgery", "medicine", "?"], n),
+        "born": pd.Timestamp("1950-01-01") + pd.to_timedelta(rng.integers(0, 9000, n), "D"),
+        "ill": rng.choice(["yes", "no"], n),
+    })  # fmt: skip
+    frame.loc[::20, "age"] = None
+    frame.to_csv(tmp_path / "clinic.csv", index=False, sep=";")
+    return tmp_path / "clinic.csv"
+
+
+def test_from_a_raw_file_to_a_synthetic_one(clinic, call):
+    code, out, err = call("domain", "init", clinic, "--json")
+    assert code == 0, err
+    facts = json.loads(out)
+    assert [a["type"] for a in facts["attributes"]] == ["integer", "string", "date", "string"]
+    assert list(facts["ignored"]) == ["patient"]
+    domain = facts["out"]
+    assert domain.endswith("clinic.domain.yaml")
+    assert call("datasets", "check", clinic, "--domain", domain)[0] == 0
+
+    used = ("--data", clinic, "--domain", domain)
+    made = clinic.with_name("made.csv")
+    arguments = ("synthesize", "--method", "independent", *used, "--epsilon", 1, "--seed", 4, "--rows", 40)
+    code, out, err = call(*arguments, "--out", made)
+    assert code == 0, err
+    assert "marginalia: warning: " in err
+    assert "type and missing and edges of 'age'" in err
+    frame = pd.read_csv(made)
+    assert set(frame["ward"]) <= {"surgery", "medicine", "?"}
+    assert frame["age"].dropna().between(0, 99).all()
+    assert pd.to_datetime(frame["born"]).dt.year.between(1949, 1976).all()
+    certificate = json.loads(made.with_name("made.csv.certificate.json").read_text())
+    assert "inferred" in json.dumps(certificate)
+
+    again = clinic.with_name("again.csv")
+    assert call(*arguments, "--out", again)[0] == 0
+    assert again.read_bytes() == made.read_bytes()
+    assert call("evaluate", "--synthetic", made, *used, "--json")[0] == 0
+    fit = ("fit", "--method", "ada_ssp", *used, "--target", "ill", "--epsilon", 1, "--out", clinic.with_name("m.json"))
+    code, out, err = call(*fit)
+    assert code == 0, err
+    assert "age=missing" in out
+    assert call("evaluate", "--model", clinic.with_name("m.json"), *used)[0] == 0
+
+
+def test_nothing_of_the_users_is_overwritten(clinic, call):
+    target = clinic.with_name("mine.yaml")
+    target.write_text("mine")
+    code, _, err = call("domain", "init", clinic, "--out", target)
+    assert (code, target.read_text()) == (2, "mine")
+    assert "is there already" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "the file is empty"),
+        ("a,b\n", "the table has no rows"),
+        ("a,a\n1,2\n", "column 'a' stands twice"),
+        ("a;b\n1,5;2,5\n", "column 'a', row 0: '1,5' has a comma"),
+        ("a\n?\n", "no column can be used (a: no values)"),
+    ],
+)
+def test_a_file_that_cannot_be_drafted_is_one_line(tmp_path, call, text, said):
+    (tmp_path / "t.csv").write_text(text)
+    code, out, err = call("domain", "init", tmp_path / "t.csv")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+    assert [p.name for p in tmp_path.iterdir()] == ["t.csv"]
+
+
+def test_help_has_an_example(call):
+    code, out, _ = call("domain", "init", "--help")
+    assert code == 0
+    assert "Example: marginalia domain init clinic.csv" in " ".join(out.split())

@@ -1,0 +1,131 @@
+"""What a draft makes of raw columns, and that every draft is a domain that its own table fits."""
+
+import datetime
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from marginalia.data.checking import check
+from marginalia.data.domain import Domain
+from marginalia.data.drafting import as_yaml, draft
+from marginalia.data.reading import read_raw
+from marginalia.errors import InputError
+
+RNG = np.random.default_rng(0)
+N = 200
+
+
+def drafted(values, name="x"):
+    (column,) = draft(pd.DataFrame({name: pd.Series(values)}))
+    return column
+
+
+@pytest.mark.parametrize(
+    ("values", "facts"),
+    [
+        (["a", "b"] * 20, {"type": "string", "labels": ("a", "b"), "missing": None}),
+        (["a", "?", "", None] * 20, {"type": "string", "labels": ("a",), "missing": ("?",)}),
+        (["none", "NA", "b"] * 20, {"type": "string", "labels": ("b", "none"), "missing": ("NA",)}),
+        (["yes", "no"] * 20, {"type": "string", "labels": ("no", "yes")}),
+        (["true", "false", ""] * 20, {"type": "boolean", "labels": ("false", "true"), "missing": ()}),
+        ([True, False] * 20, {"type": "boolean", "labels": None}),
+        ([0, 1] * 20, {"type": "integer", "labels": ("0", "1"), "kind": "ordinal"}),
+        (["1", "3", "-"] * 20, {"type": "integer", "labels": ("1", "2", "3"), "missing": ("-",)}),
+        (["0.5", "1.5"] * 20, {"type": "number", "labels": ("0.5", "1.5")}),
+        ([7] * 3, {"type": "integer", "labels": ("7",)}),
+        ([*range(18, 81)] * 2, {"type": "integer", "edges": tuple(map(float, range(15, 90, 5))), "top": True}),
+        (np.linspace(0, 0.99, 60).round(3), {"type": "number", "kind": "numeric"}),
+        (["31.01.2024", "2/28/2024", "2024-03-01"] * 9, {"type": "date"}),
+        ([datetime.date(2000 + k, 5, 1) for k in range(24)], {"type": "date"}),
+        (["a"] * 30 + [f"b{k}" for k in range(60)] + ["a", "c"] * 40, {"type": "string", "other": "other", "size": 51}),
+    ],
+)
+def test_columns_are_what_they_look_like(values, facts):
+    attribute = drafted(values).attribute
+    assert {key: getattr(attribute, key) for key in facts} == facts
+    assert "type" in attribute.inferred
+    assert ("missing" in attribute.inferred) == (attribute.missing is not None)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "reason"),
+    [
+        ("x", [f"p{k}" for k in range(40)], "an identifier, or free text"),
+        ("x", range(5, 45), "an identifier"),
+        ("patient_id", RNG.permutation(10**6)[:40], "an identifier"),
+        ("x", [None] * 30, "no values"),
+        ("x", ["?"] * 30, "no values"),
+        ("x", [f"t{k // 2}" for k in range(400)], "free text"),
+        ("x", [float(2**60 + 2**20 * k) for k in range(40)], "2\\^53"),
+    ],
+)
+def test_columns_that_are_left_out_have_a_reason(name, values, reason):
+    column = drafted(values, name)
+    assert column.attribute is None
+    assert re.search(reason, column.note)
+
+
+def test_salaries_that_all_differ_are_no_identifier():
+    assert drafted(RNG.permutation(10**6)[:40], "salary").attribute.edges is not None
+
+
+def test_a_few_odd_cells_do_not_make_a_number_a_text():
+    column = drafted([str(k / 7) for k in range(60)] + ["12 kg"])
+    assert column.attribute.type == "number"
+    assert "1 cells are no number (first: '12 kg' in row 60)" in column.note
+
+
+@pytest.mark.parametrize("values", [["1,5", "2,25"] * 20, ["900"] * 20 + ["1,234"] * 3])
+def test_numbers_with_commas_are_refused_with_their_row(values):
+    with pytest.raises(InputError, match=r"column 'x', row (0|20): '1,(5|234)' has a comma"):
+        drafted(values)
+
+
+CELLS = st.one_of(
+    st.integers(-(10**6), 10**6).map(str),
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.dates().map(str),
+    st.sampled_from(
+        ["", "?", "NA", "yes", "no", "true", "false", "null", "a", "b", "#", "- x", "a: b", "'q'", '"', "~"]
+    ),
+    st.text(st.characters(codec="utf-8", exclude_characters="\0\r,"), max_size=5),
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.lists(CELLS, min_size=1, max_size=4), min_size=3, max_size=3), st.integers(1, 30))
+def test_every_draft_is_a_domain_that_its_table_fits(tmp_path_factory, kinds, n):
+    """Columns mix up to four values of any kind; a note says where cells do not fit the type of the others."""
+    folder = tmp_path_factory.mktemp("draft")
+    frame = pd.DataFrame({f"c {j}": [cells[k % len(cells)] for k in range(n)] for j, cells in enumerate(kinds)})
+    frame.to_csv(folder / "t.csv", index=False)
+    raw = read_raw(folder / "t.csv")
+    columns = draft(raw)
+    if all(c.attribute is None for c in columns):
+        return
+    (folder / "d.yaml").write_text(as_yaml(columns, "t.csv", n), encoding="utf-8")
+    domain = Domain.from_yaml(folder / "d.yaml")
+    assert {a.name: a for a in domain} == {c.name: c.attribute for c in columns if c.attribute is not None}
+    assert domain.source == "inferred"
+    noted = [c.name for c in columns if c.note]
+    assert [p for p in check(folder / "t.csv", domain) if not any(f"'{name}'" in p for name in noted)] == []
+
+
+def test_the_draft_says_what_each_inferred_fact_means_and_how_it_is_bought():
+    frame = pd.DataFrame({"age": [*range(20, 90)] * 2, "ward": ["no", "b"] * 70})
+    text = as_yaml(draft(frame), "t.csv", 140)
+    assert 'labels: [b, "no"]' in text
+    for line in (
+        "confirm",
+        "edit",
+        "buy",
+        "# to buy: edges: {private: adaptive, bins: 16}",
+        "# to buy: labels: private",
+    ):
+        assert line in text
+    assert yaml.safe_load(text)["source"] == "declared"

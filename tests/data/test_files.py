@@ -1,0 +1,47 @@
+"""One strict reader of JSON and YAML stands behind domains, configurations and models."""
+
+import pytest
+
+from marginalia.data.domain import Domain
+from marginalia.data.files import read_content
+from marginalia.errors import InputError
+from marginalia.learning.files import load_model
+from marginalia.sweep import config
+
+
+def test_what_yaml_and_json_share(tmp_path):
+    (tmp_path / "c.yaml").write_text("\ufeffa: [1, 0x10, 1_000, 2.5, x]\n'yes': no\n0: {b: null}\n", encoding="utf-8")
+    assert read_content(tmp_path / "c.yaml", "file") == {"a": [1, 16, 1000, 2.5, "x"], "yes": False, 0: {"b": None}}
+    (tmp_path / "c.json").write_text('{"a": [1, 1e-05, true, null]}')
+    assert read_content(tmp_path / "c.json", "file") == {"a": [1, 1e-05, True, None]}
+    (tmp_path / "empty.yaml").write_text("# nothing\n")
+    assert read_content(tmp_path / "empty.yaml", "file") is None
+
+
+@pytest.mark.parametrize(
+    ("read", "name", "text", "said"),
+    [
+        (config.read, "c.yaml", "trials: 2\nseed: 1\ntrials: 3\n", "line 3: key 'trials' stands twice; keep one"),
+        (config.read, "c.yaml", "experiments:\n  a: {trials: 1, trials: 2}\n", "line 2: key 'trials' stands twice"),
+        (config.read, "c.yaml", "on: 2\n", "YAML reads key 'on' as bool; put it in quotes"),
+        (config.read, "c.yaml", "seed: 010\n", "YAML reads 010 as another number"),
+        (config.read, "c.yaml", "seed: [1\n", "not valid YAML"),
+        (config.read, "c.yaml", "seed: &a [*a]\n", "c.yaml"),
+        (config.read, "c.yaml", "- 1\n", "expected 'key: value' lines"),
+        (config.read, "none.yaml", None, "cannot read configuration .*none.yaml: No such file"),
+        (load_model, "m.json", '{"format": 1, "format": 2}', "key 'format' stands twice"),
+        (load_model, "m.json", "[]", "is not a model file"),
+        (load_model, "m.json", "{", r"not valid JSON \(.*, line 1\)"),
+        (Domain.from_yaml, "d.yaml", "a: 2\na: 3\n", "line 2: key 'a' stands twice"),
+        (Domain.from_yaml, "d.yaml", "? [a]\n: 3\n", "put it in quotes"),
+        (Domain.from_yaml, "d.yaml", "a: \x07\n", "not valid YAML"),
+        (Domain.from_yaml, "d.yaml", "!!python/object:os.system {}\n", "not valid YAML"),
+        (Domain.from_yaml, "d.yaml", b"a: caf\xe9\n", "is not UTF-8 text"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_clear_line(tmp_path, read, name, text, said):
+    if text is not None:
+        (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(InputError, match=said) as error:
+        read(tmp_path / name)
+    assert "\n" not in str(error.value)

@@ -1,0 +1,88 @@
+"""Files as people have them: separators, encodings, quotes, gaps; and what no table is."""
+
+import pandas as pd
+import pytest
+
+from marginalia.data.reading import read_raw
+from marginalia.errors import InputError
+
+
+def read(folder, content, name="t.csv"):
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    frame = read_raw(path)
+    return list(frame.columns), frame.astype(object).to_numpy().tolist()
+
+
+TABLE = (["a", "b c"], [["1", "x"], ["2", ""]])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "a,b c\n1,x\n2,\n",
+        "a;b c\n1;x\n2;\n",
+        "a\tb c\n1\tx\n2\t\n",
+        "a|b c\n1|x\n2|\n",
+        "a , b c\n 1, x \n2,  \n",
+        '"a","b c"\n"1","x"\n"2",""',
+        'a, "b c"\n1, "x"\n2, ""\n',
+        "\ufeffa,b c\n1,x\n2,\n",
+        "a,b c\r\n1,x\r\n2,\r\n",
+        "a,b c\n\n1,x\n\n\n2,\n\n",
+    ],
+)
+def test_one_table_in_many_spellings(tmp_path, content):
+    assert read(tmp_path, content) == TABLE
+
+
+def test_separators_quotes_and_line_breaks_in_cells(tmp_path):
+    names, rows = read(tmp_path, 'id;text\n1;"a;b"\n2;"c\nd"\n3;"say ""x"""\n4;5,5\n')
+    assert names == ["id", "text"]
+    assert [r[1] for r in rows] == ["a;b", "c\nd", 'say "x"', "5,5"]
+
+
+def test_one_column_and_many_columns(tmp_path):
+    assert read(tmp_path, 'a\nx\n""\ny\n') == (["a"], [["x"], [""], ["y"]])
+    names = [f"c{j}" for j in range(200)]
+    assert read(tmp_path, ",".join(names) + "\n" + ",".join("1" * 200) + "\n") == (names, [["1"] * 200])
+
+
+def test_cells_stay_text(tmp_path):
+    _, rows = read(tmp_path, "a,b,c,d\nNA,null,007,1e5\nTrue,None,-,nan\n")
+    assert rows == [["NA", "null", "007", "1e5"], ["True", "None", "-", "nan"]]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "the file is empty"),
+        (b"\n \n", "the file is empty"),
+        (b"a,b\n1,2\n3\n", r"row 1: 1 cell, the header has 2 \(rows count from 0"),
+        (b"a,b\n1,2\n3,4,5\n", "row 1: 3 cells, the header has 2"),
+        (b"a,b\n1,2\n3,\x00\n", "line 3: a NUL byte"),
+        ("a,b\n1,\n2,caf\xe9\n".encode("latin-1"), r"line 3: byte 0xe9 is not UTF-8 \(Latin-1: '\xe9'\)"),
+        ("a,b\n1,2\n".encode("utf-16"), "byte 0xff is not UTF-8|NUL byte"),
+        (b"\x1f\x8b\x08", "packed"),
+        (b"a,b,a\n1,2,3\n", "column 'a' stands twice in the header"),
+        (b"a,b, a\n1,2,3\n", "column 'a' stands twice in the header"),
+        (b",a,b\n0,1,2\n", "column 1 of 3 has no name in the header"),
+        (b'a,b\n1,"2\n3,4\n', "not a CSV table"),
+        (b'a,b\n1,"2"x\n', "not a CSV table"),
+        (b"a,b\n1," + b"x" * 200_000 + b"\n", "not a CSV table .*field"),
+    ],
+)
+def test_what_is_no_table_is_one_clear_line(tmp_path, content, said):
+    with pytest.raises(InputError, match=f"t.csv.*{said}") as error:
+        read(tmp_path, content)
+    assert "\n" not in str(error.value)
+
+
+def test_parquet_as_it_is(tmp_path):
+    frame = pd.DataFrame({"n": [1, None], "s": ["x", None]})
+    frame.to_parquet(tmp_path / "t.parquet")
+    pd.testing.assert_frame_equal(read_raw(tmp_path / "t.parquet"), frame)
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 nonsense")
+    with pytest.raises(InputError, match="not a Parquet file") as error:
+        read_raw(tmp_path / "bad.parquet")
+    assert "\n" not in str(error.value)
