@@ -1,8 +1,12 @@
 """Files as people have them: separators, encodings, quotes, gaps; and what no table is."""
 
+import gzip
+import zipfile
+
 import pandas as pd
 import pytest
 
+from marginalia.data import reading
 from marginalia.data.reading import read_raw
 from marginalia.errors import InputError
 
@@ -42,6 +46,22 @@ def test_separators_quotes_and_line_breaks_in_cells(tmp_path):
     assert [r[1] for r in rows] == ["a;b", "c\nd", 'say "x"', "5,5"]
 
 
+def test_packed_files(tmp_path, monkeypatch):
+    content = b"a,b c\n1,x\n2,\n"
+    assert read(tmp_path, gzip.compress(content), "t.csv.gz") == TABLE
+    with zipfile.ZipFile(tmp_path / "one.zip", "w") as archive:
+        archive.writestr("t.csv", content)
+    assert read(tmp_path, (tmp_path / "one.zip").read_bytes(), "t.zip") == TABLE
+    monkeypatch.setattr(reading, "LARGEST", 5)
+    for name in ("t.csv.gz", "t.zip"):
+        with pytest.raises(InputError, match="unpacks to more than"):
+            read_raw(tmp_path / name)
+    with zipfile.ZipFile(tmp_path / "t.zip", "a") as archive:
+        archive.writestr("u.csv", content)
+    with pytest.raises(InputError, match="a zip with 2 files"):
+        read_raw(tmp_path / "t.zip")
+
+
 def test_one_column_and_many_columns(tmp_path):
     assert read(tmp_path, 'a\nx\n""\ny\n') == (["a"], [["x"], [""], ["y"]])
     names = [f"c{j}" for j in range(200)]
@@ -63,7 +83,8 @@ def test_cells_stay_text(tmp_path):
         (b"a,b\n1,2\n3,\x00\n", "line 3: a NUL byte"),
         ("a,b\n1,\n2,caf\xe9\n".encode("latin-1"), r"line 3: byte 0xe9 is not UTF-8 \(Latin-1: '\xe9'\)"),
         ("a,b\n1,2\n".encode("utf-16"), "byte 0xff is not UTF-8|NUL byte"),
-        (b"\x1f\x8b\x08", "packed"),
+        (b"\x1f\x8b\x08", "the packed file is damaged"),
+        (b"PK\x03\x04", "the packed file is damaged"),
         (b"a,b,a\n1,2,3\n", "column 'a' stands twice in the header"),
         (b"a,b, a\n1,2,3\n", "column 'a' stands twice in the header"),
         (b",a,b\n0,1,2\n", "column 1 of 3 has no name in the header"),

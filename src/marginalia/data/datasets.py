@@ -118,10 +118,10 @@ def _check_table(entry: Entry, table: Table) -> None:
         for column in columns:
             if column not in table.domain:
                 raise unknown_name(f"{what} of data set '{entry.name}'", column, table.domain.names)
-    for spec in entry.tasks.values():
-        if table.domain[spec.target].size > table.domain[spec.target].n_values:
+    for target in (task.target for task in entry.tasks.values()):
+        if table.domain[target].size > table.domain[target].n_values:
             raise InputError(
-                f"data set '{entry.name}': target '{spec.target}' has a code for missing or other values, which cannot "
+                f"data set '{entry.name}': target '{target}' has a code for missing or other values, which cannot "
                 "be learnt; leave out rows without a target, and `missing` and `other` of it in the domain"
             )
     if (spec := entry.tasks.get("logistic")) and (size := table.domain[spec.target].size) != 2:

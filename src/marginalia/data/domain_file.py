@@ -138,7 +138,7 @@ def _column(item: Any) -> Attribute | Purchase:
     if unknown := set(item) - set(_COLUMN_KEYS):
         raise unknown_name(f"key of {here}", min(map(str, unknown)), _COLUMN_KEYS)
     kind = item.get("kind", "numeric" if item.get("edges") is not None else "categorical")
-    facts = {
+    facts: dict[str, Any] = {
         "type": item.get("type"),
         "bottom": _flag(item, "bottom", here),
         "top": _flag(item, "top", here),
@@ -189,7 +189,7 @@ def _purchase(name: str, here: str, item: Mapping[str, Any], kind: Any, facts: d
     bounds = None if wanted.get("bounds") is None else _edges(wanted["bounds"], here, facts["type"])
     if bounds is not None and (len(bounds) != 2 or not bounds[0] < bounds[1]):
         raise InputError(f"{here}: bounds are two numbers (or dates), the lower first")
-    return Purchase(name, "edges", rule, bins, bounds, kind, **facts)  # type: ignore[arg-type]
+    return Purchase(name, "edges", rule, bins, bounds, kind, **facts)
 
 
 def _edges(raw: Any, here: str, of_type: Any) -> tuple[float, ...]:

@@ -34,6 +34,7 @@ ENOUGH = 20  # rows, from which on values that all differ are an identifier
 IDENTIFIER = re.compile(r"(^|[\W_])(id|uuid|guid|key|nr|no|number|index)$|^(id|uuid|guid|unnamed)", re.IGNORECASE)
 
 
+_LEADING_ZERO = re.compile(r"0\d+")
 _PLAIN = re.compile("[A-Za-z_][A-Za-z0-9_-]*")
 _YAML_WORDS = frozenset({"y", "n", "yes", "no", "true", "false", "on", "off", "null"})
 
@@ -49,6 +50,10 @@ class Drafted:
     name: str
     attribute: Attribute | None
     note: str = ""
+
+
+class _UnclearError(Exception):
+    """A column cannot be read without guessing; the message says why."""
 
 
 def draft(frame: pd.DataFrame) -> list[Drafted]:
@@ -74,7 +79,10 @@ def draft(frame: pd.DataFrame) -> list[Drafted]:
 def _column(name: str, column: RawColumn) -> Drafted:
     counts = np.bincount(column.which[column.which >= 0], minlength=len(column.distinct))
     texts = [values.text(v) for v in column.distinct.tolist()]
-    kind, marks, found = _type_of(name, column, texts, counts)
+    try:
+        kind, marks, found = _type_of(name, column, texts, counts)
+    except _UnclearError as error:
+        return Drafted(name, None, str(error))
     known = [i for i, t in enumerate(texts) if t not in marks and counts[i]]
     if not known:
         return Drafted(name, None, "no values")
@@ -112,30 +120,35 @@ def _type_of(
     total = int(counts[rest].sum())
     if {texts[i].lower() for i in rest} == {"false", "true"}:
         return "boolean", marks, {}
-    numbers, commas = _readable(values.number, column.distinct, rest)
-    if rest and counts[[*numbers, *commas]].sum() >= MOST * total:
+    numbers, commas = _readable(values.number, "comma", column.distinct, rest)
+    codes = any(_LEADING_ZERO.fullmatch(t) for t in texts)  # a postcode is no number
+    if rest and not codes and counts[[*numbers, *commas]].sum() >= MOST * total:
         if commas:
             row = int(np.argmax(np.isin(column.which, list(commas))))
             cell = values.shown(column.distinct[column.which[row]])
             raise InputError(f"column '{name}', row {row}: {cell} {next(iter(commas.values()))} {ROWS}")
         whole = all(number.is_integer() for number in numbers.values())
         return ("integer" if whole else "number"), marks, numbers
-    dates, _ = _readable(values.day, column.distinct, rest)
-    if dates and counts[list(dates)].sum() >= MOST * total:
+    dates, unclear = _readable(values.day, "may be", column.distinct, rest)
+    if rest and counts[[*dates, *unclear]].sum() >= MOST * total:
+        if unclear:
+            row = int(np.argmax(np.isin(column.which, list(unclear))))
+            cell = values.shown(column.distinct[column.which[row]])
+            raise _UnclearError(f"dates that can be read in two ways (row {row}: {cell}); write them year-month-day")
         return "date", marks, dates
     return "string", tuple(t for t in marks if t in MARKS), {}
 
 
-def _readable(read: Callable[[Any], float], distinct: NDArray[Any], which: list[int]) -> Any:
-    """Return the values that can be read, and why numbers with a comma cannot, by position."""
-    found, commas = {}, {}
+def _readable(read: Callable[[Any], float], nearly: str, distinct: NDArray[Any], which: list[int]) -> Any:
+    """Return the values that can be read, and why some nearly can (the reason has the word), by position."""
+    found, reasons = {}, {}
     for i in which:
         try:
             found[i] = float(read(distinct[i]))
         except ValueError as error:
-            if "comma" in str(error):
-                commas[i] = str(error)
-    return found, commas
+            if nearly in str(error):
+                reasons[i] = str(error)
+    return found, reasons
 
 
 def _of_strings(name: str, here: list[str], weights: NDArray[np.integer], facts: dict[str, Any]) -> Drafted:
@@ -201,7 +214,7 @@ HEAD = """\
 # show what one person's row says. A fit with them warns, and its certificate says `inferred`. For each such fact:
 #   confirm  where it is public knowledge (a code book, a form, a law): delete its name under `inferred`;
 #   edit     write what is public in its place, and delete its name;
-#   buy      put the commented line in its place: it is then bought with part of epsilon, and covered.
+#   buy      put the commented line in its place: the fact is then bought with part of epsilon, and covered.
 # Until then this file is as private as the table.
 """
 MEANING = {
@@ -237,14 +250,17 @@ def _entry(column: Drafted) -> Iterator[str]:
     yield f"  - name: {_scalar(content.pop('name'))}"
     if column.note:
         yield f"    # {_one_line(column.note)}"
-    for key, value in content.items():
-        yield f"    {key}: {_scalar(value)}"
+    if column.attribute.type in ("integer", "number"):
+        content["labels"] = [float(label) for label in content.get("labels", ())]
+    for key in ("type", "kind", "labels", "edges", "bottom", "top", "other", "missing", "inferred"):
+        if content.get(key) or (key == "missing" and key in content):
+            yield f"    {key}: {_scalar(content[key])}"
+    if column.attribute.edges is not None:
+        yield "    # edges: {private: adaptive, bins: 16}  # buys them"
+    elif column.attribute.type == "string":
+        yield "    # labels: private  # buys them"
     for fact in column.attribute.inferred:
         yield f"    # {MEANING[fact]}"
-    if column.attribute.edges is not None:
-        yield "    # to buy: edges: {private: adaptive, bins: 16}"
-    elif column.attribute.type == "string":
-        yield "    # to buy: labels: private"
 
 
 def _scalar(value: Any) -> str:

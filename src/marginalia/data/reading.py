@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import os
+import zipfile
+import zlib
 from collections import Counter
 from itertools import islice
 from pathlib import Path
@@ -14,10 +17,12 @@ from marginalia.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import NDArray
 
 SEPARATORS = (",", ";", "\t", "|")
 _CHUNK = 65536  # rows
 _SAMPLE = 200  # rows to find the separator with
+LARGEST = 2**32  # bytes that a packed file may unpack to
 
 
 def read_frame(path: str | os.PathLike[str], *, parquet: bool = False, **options: Any) -> pd.DataFrame:
@@ -40,6 +45,8 @@ def read_frame(path: str | os.PathLike[str], *, parquet: bool = False, **options
 
 def read_raw(path: str | os.PathLike[str]) -> pd.DataFrame:
     r"""Read a raw table: Parquet by its ending, else CSV in UTF-8 with a header, cells apart by ``, ; tab`` or ``|``.
+
+    A CSV file may be packed by gzip, or alone in a zip.
 
     Returns
     -------
@@ -96,8 +103,7 @@ def _decoded(path: str | os.PathLike[str]) -> str:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
     if not raw.strip():
         raise InputError(f"{path}: the file is empty; a table needs a header line")
-    if raw[:2] in (b"\x1f\x8b", b"PK"):
-        raise InputError(f"{path}: the file is packed (gzip or zip); unpack it first")
+    raw = _unpacked(path, raw)
     if (at := raw.find(b"\0")) >= 0:
         line = raw.count(b"\n", 0, at) + 1
         raise InputError(f"{path}, line {line}: a NUL byte; this is no text file in UTF-8")
@@ -109,6 +115,27 @@ def _decoded(path: str | os.PathLike[str]) -> str:
         raise InputError(
             f"{path}, line {line}: byte 0x{byte:02x} is not UTF-8 (Latin-1: {chr(byte)!r}); save the file as UTF-8"
         ) from None
+
+
+def _unpacked(path: str | os.PathLike[str], raw: bytes) -> bytes:
+    """Return the content of a gzip file, or of the one file in a zip; other content as it is."""
+    try:
+        if raw.startswith(b"\x1f\x8b"):
+            with gzip.open(io.BytesIO(raw)) as file:
+                content = file.read(LARGEST + 1)
+        elif raw.startswith(b"PK"):
+            with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+                if len(names := archive.namelist()) != 1:
+                    raise InputError(f"{path}: a zip with {len(names)} files; unpack it and name the table")
+                with archive.open(names[0]) as file:
+                    content = file.read(LARGEST + 1)
+        else:
+            return raw
+    except (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError, NotImplementedError):
+        raise InputError(f"{path}: the packed file is damaged or protected; unpack it first") from None
+    if len(content) > LARGEST:
+        raise InputError(f"{path}: unpacks to more than {LARGEST >> 30} GB; unpack it first, or write it as Parquet")
+    return content
 
 
 def _rows(content: str, separator: str) -> Any:
@@ -137,7 +164,7 @@ def _table(path: str | os.PathLike[str], content: str) -> pd.DataFrame:
     import pandas as pd
 
     reader = _rows(content, _separator(content))
-    header = next((row for row in reader if row), [])
+    header: list[str] = next((row for row in reader if row), [])
     names = [name.strip() for name in header]
     check_header(names, str(path))
     seen: list[dict[str, int]] = [{} for _ in names]
@@ -157,9 +184,8 @@ def _table(path: str | os.PathLike[str], content: str) -> pd.DataFrame:
             part.append(np.fromiter((ids.setdefault(cell, len(ids)) for cell in cells_), np.int32, len(rows)))
     columns = {}
     for name, ids, part in zip(names, seen, parts, strict=True):
-        which = np.concatenate(part) if part else np.empty(0, np.int32)
-        stripped = [cell.strip() for cell in ids]
+        which: NDArray[np.int32] = np.concatenate([np.empty(0, np.int32), *part])
         again: dict[str, int] = {}
-        merged = np.array([again.setdefault(cell, len(again)) for cell in stripped], np.int32)
-        columns[name] = pd.Categorical.from_codes(merged[which] if ids else which, categories=list(again))
+        merged = np.array([again.setdefault(cell.strip(), len(again)) for cell in ids], np.int32)
+        columns[name] = pd.Categorical.from_codes(merged[which], categories=pd.Index(again, dtype=object))
     return pd.DataFrame(columns, index=range(n))

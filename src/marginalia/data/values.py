@@ -71,9 +71,8 @@ def day(value: Any) -> int:
     except ValueError:
         pass
     try:
-        return datetime.date(*_year_month_day(written)).toordinal() - EPOCH
-    except (TypeError, OverflowError):
-        raise ValueError("is not a date") from None
+        year, month, day_ = _year_month_day(written)
+        return datetime.date(year, month, day_).toordinal() - EPOCH
     except ValueError as error:
         raise ValueError(str(error) if "may be" in str(error) else "is not a date") from None
 
@@ -97,7 +96,7 @@ def shown(value: Any, length: int = 40) -> str:
     return repr(written if len(written) <= length else written[:length] + "...")
 
 
-def _year_month_day(written: str) -> tuple[int, int, int] | None:
+def _year_month_day(written: str) -> tuple[int, int, int]:
     if found := _YEAR_FIRST.match(written):
         return int(found[1]), int(found[3]), int(found[4])
     if found := _DAY_NAME.match(written):
@@ -112,7 +111,7 @@ def _year_month_day(written: str) -> tuple[int, int, int] | None:
             return year, first, second
         one, other = (f"{d} {_MONTHS[m - 1].title()}" for d, m in ((first, second), (second, first)) if m)
         raise ValueError(f"may be {one} or {other}: write dates as year-month-day")
-    return None
+    raise ValueError
 
 
 def _month(name: str) -> int:
