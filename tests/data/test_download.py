@@ -1,3 +1,4 @@
+import gzip
 import hashlib
 import socket
 import threading
@@ -244,3 +245,47 @@ def test_unwritable_cache_is_one_clear_line(places, serve, tmp_path):
     (tmp_path / "cache").write_text("a file where the folder should be")
     with pytest.raises(InputError, match="cannot write"):
         fetch(File(path="d/f.csv", url=serve(CONTENT).url, sha256=SHA256))
+
+
+def test_an_answer_without_end_is_given_up_and_leaves_nothing(places, serve, monkeypatch):
+    """What a server sends is bounded, whatever length it promises; 1 kB in place of 1 GiB."""
+    cache, _ = places
+    monkeypatch.setattr(download, "LARGEST_BYTES", 1000)
+    server = serve(b"0" * 10**6)
+    with pytest.raises(UnreachableError, match="sends more than 1,000 bytes, as no published file has"):
+        fetch(File(path="d/f.csv", url=server.url, sha256=SHA256))
+    assert not [p for p in cache.rglob("*") if p.is_file()]
+    assert len(server.requests) == 1
+
+
+def test_an_answer_that_unpacks_itself_is_bounded_too(places, monkeypatch):
+    """A body that says it is packed, although it was asked not to be: 10 MB in 10 kB."""
+    cache, _ = places
+    monkeypatch.setattr(download, "LARGEST_BYTES", 2**20)
+    body = gzip.compress(b"0" * 10**7)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Encoding", "gzip")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as http:
+        threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True).start()
+        with pytest.raises(UnreachableError, match="sends more than"):
+            fetch(File(path="d/f.csv", url=f"http://127.0.0.1:{http.server_port}/f.csv"))
+        http.shutdown()
+    assert not [p for p in cache.rglob("*") if p.is_file()]
+
+
+def test_a_cache_that_cannot_be_written_is_one_line(places, serve, monkeypatch):
+    """As root too, to whom no mode forbids anything: under /proc nobody can make a folder."""
+    monkeypatch.setenv("MARGINALIA_CACHE", "/proc/marginalia")
+    with pytest.raises(InputError, match=r"cannot write /proc/marginalia/d/f\.csv") as caught:
+        fetch(File(path="d/f.csv", url=serve(CONTENT).url, sha256=SHA256))
+    assert "\n" not in str(caught.value)

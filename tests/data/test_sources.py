@@ -264,3 +264,22 @@ def test_bundled_sets_need_no_files(monkeypatch, tmp_path):
         used = [len(np.unique(dataset.table.column(n))) for n in dataset.table.domain.names]
         assert min(used) > 1  # no public bin swallows a whole column
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bomb_in_the_census_bureaus_zip_is_not_unpacked(tmp_path, monkeypatch):
+    """4 MB in 4 kB, with a limit of 1 MB in place of 1 GiB."""
+    monkeypatch.setattr(acs, "LARGEST_BYTES", 2**20)
+    path = tmp_path / "csv_pca.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("psam_p06.csv", b"0" * 2**22)
+    with pytest.raises(InputError, match="would have 4,194,304 bytes, as no published file"):
+        load(pums_entry("acs_income", path))
+
+
+@pytest.mark.parametrize("damage", ["cut off", "other bytes"])
+def test_a_damaged_zip_is_one_clear_line(person_file, damage):
+    content = person_file.read_bytes()
+    person_file.write_bytes(content[:-40] if damage == "cut off" else content[:900] + bytes(50) + content[950:])
+    with pytest.raises(InputError, match="remove it to fetch it again") as caught:
+        load(pums_entry("acs_income", person_file))
+    assert "\n" not in str(caught.value)

