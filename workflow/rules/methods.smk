@@ -13,7 +13,8 @@ rule methods:
     priority: lambda wildcards: 1 if job_of(wildcards).batch == "all" else 10
     threads: 1
     resources:
-        mem_mb=4000,
+        # the fits, and the process that watches them
+        mem_mb=lambda wildcards: job_of(wildcards).experiment.memory_mb + 500,
         runtime=240,
     params:
         settings=lambda wildcards: job_of(wildcards).settings(),

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from marginalia.sweep.jobs import logged, run_method
+from marginalia.sweep.isolation.log import logged
+from marginalia.sweep.isolation.supervisor import run_isolated
 
 with logged(snakemake.log[0]):
-    run_method(
+    run_isolated(
         snakemake.params.settings,
         data=Path(snakemake.input.data).parent,
         seed=snakemake.params.seed,

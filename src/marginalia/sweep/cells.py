@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from marginalia.data.files import write_text
+from marginalia.errors import InputError
 from marginalia.sweep.method import Arm
 from marginalia.sweep.protocols import Task
 from marginalia.sweep.records import ResultRecord
@@ -66,6 +69,13 @@ class Cell:
         return replace(self, arm=arm, task=None)
 
 
+_OF_THE_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
+
+
+class StoreError(InputError):
+    """The store cannot be written, because of the machine and not of a method: the job ends, and resumes later."""
+
+
 class CellStore:
     """Finished cells on disk: rows as JSON, certificates and fitted synthesizers beside them.
 
@@ -81,15 +91,34 @@ class CellStore:
         self.folder = Path(folder)
 
     def rows(self, key: str) -> list[ResultRecord] | None:
-        """Return the rows stored under `key`, or None."""
+        """Return the rows stored under `key`, or None where there are none that can be read."""
         path = self._path(key, "json")
         if not path.exists():
             return None
-        return [ResultRecord(**row) for row in json.loads(path.read_text())]
+        try:
+            self.certificate(key)
+            return [ResultRecord(**row) for row in json.loads(path.read_text(encoding="utf-8"))]
+        except (ValueError, TypeError):
+            return None  # cut off, as after a power failure: run it again
 
     def put(self, key: str, rows: Iterable[ResultRecord]) -> None:
         """Store rows under `key`."""
-        write_text(self._path(key, "json"), json.dumps([asdict(r) for r in rows]))
+        with self.writing():
+            write_text(self._path(key, "json"), json.dumps([asdict(r) for r in rows]))
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Raise `StoreError` where the body fails because the disk is full or may not be written."""
+        try:
+            yield
+        except (OSError, InputError) as error:
+            cause = error.__context__ if isinstance(error, InputError) else error
+            if isinstance(cause, OSError) and cause.errno in _OF_THE_DISK:
+                raise StoreError(
+                    f"cannot write to {self.folder}: {cause.strerror}; finished fits are kept: "
+                    "mend it and run the same command again"
+                ) from None
+            raise
 
     def certificate_path(self, key: str) -> Path:
         """Return where the certificate of the fit of `key` is stored; read it with `marginalia certify`."""

@@ -47,12 +47,23 @@ class MethodChoice(Strict):
         return self
 
 
-def method_from_file(choice: MethodChoice) -> Method:
-    """Return the record of a method in a user's Python file, after importing it once to see that it is usable."""
+def own_method(choice: MethodChoice) -> Method:
+    """Return the record of a method in a user's Python file, whose code is not run for it."""
     if choice.id in BUILT_IN:
         raise InputError(f"method '{choice.id}': the id is taken by a built-in method; choose another")
     path = f"{choice.file}:{choice.class_name}"
-    cls = class_from_file(Path(str(choice.file)), str(choice.class_name))
+    arm = Arm(choice.id, choice.calibration or "tight", choice.variant or "", choice.tasks, parameters=_frozen(choice))
+    classes = dict.fromkeys(choice.tasks or ("",), path)
+    return Method(choice.id, "learner" if choice.tasks else "synthesizer", classes, (arm,), about=path, cost="slow")
+
+
+def method_from_file(choice: MethodChoice) -> Method:
+    """Return the record of a method in a user's Python file, after importing it once to see that it is usable."""
+    record = own_method(choice)
+    try:
+        cls = class_from_file(Path(str(choice.file)), str(choice.class_name))
+    except SystemExit as error:
+        raise InputError(f"method file {choice.file} cannot be imported: it calls sys.exit({error.code!r})") from None
     needed = ("fit", "predict") if choice.tasks else ("fit", "sample", "marginal")
     for name in needed:
         if not callable(getattr(cls, name, None)):
@@ -63,9 +74,7 @@ def method_from_file(choice: MethodChoice) -> Method:
     for name in ("epsilon", "delta", "random_state"):
         if name not in known:
             raise InputError(f"{choice.file}: class {choice.class_name} does not take the parameter '{name}'")
-    arm = Arm(choice.id, choice.calibration or "tight", choice.variant or "", choice.tasks, parameters=_frozen(choice))
-    classes = dict.fromkeys(choice.tasks or ("",), path)
-    return Method(choice.id, "learner" if choice.tasks else "synthesizer", classes, (arm,), about=path, cost="slow")
+    return record
 
 
 def select(choices: Sequence[MethodChoice]) -> tuple[dict[str, Method], tuple[Arm, ...]]:

@@ -43,8 +43,9 @@ class Settings(Strict):
         description="draw each metric; false where a comparison draws the results beside those of other experiments",
     )
     timeout_seconds: float | None = Field(
-        None, gt=0, description="wall seconds after which one fit is given up; its rows say so"
+        None, gt=0, description="wall seconds after which one fit is ended; its rows say so"
     )
+    memory_mb: int = Field(4000, ge=100, description="most memory that a fit may take; one that needs more is ended")
 
     @field_validator("methods", mode="before")
     @classmethod

@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 import os
-import sys
-import traceback
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from marginalia.data.catalog import describe
 from marginalia.data.datasets import load
 from marginalia.data.schema import Entry
 from marginalia.errors import InputError
-from marginalia.sweep.cells import CellStore
+from marginalia.sweep.cells import Cell, CellStore
 from marginalia.sweep.method import Arm, Method
 from marginalia.sweep.plan import Job
 from marginalia.sweep.protocols import Prepared, tasks_of
-from marginalia.sweep.records import write_records
-from marginalia.sweep.runner import Runner
+from marginalia.sweep.records import ResultRecord, write_records
+from marginalia.sweep.runner import Outcome, Runner
 
 
-@contextmanager
-def logged(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Send what the body prints to a log file; an error ends the process after it was written there."""
-    with open(path, "w", buffering=1) as log, redirect_stdout(log), redirect_stderr(log):
-        try:
-            yield
-        except InputError as error:
-            print(f"marginalia: {error}")
-            print(f"marginalia: {error}", file=sys.__stderr__)
-            sys.exit(2)
-        except Exception:
-            traceback.print_exc()
-            sys.exit(1)
+@dataclass(frozen=True)
+class Follower:
+    """Who follows the steps of a job in order to end one that hangs or dies, and what became of earlier attempts.
+
+    Attributes
+    ----------
+    tell : callable(phase, step)
+        Called when a step, by its place in the order, begins to ``load`` or to ``fit``, and when the job begins to
+        ``write``.
+    settled : int
+        How many steps earlier attempts at this job have been through.
+    verdict : Outcome or None
+        How the step after those ended, if it ended the attempt.
+    """
+
+    tell: Callable[[str, int], None] = lambda phase, step: None
+    settled: int = 0
+    verdict: Outcome | None = None
 
 
 def prepare_dataset(content: Mapping[str, Any], out: str | os.PathLike[str]) -> None:
@@ -64,8 +68,9 @@ def run_method(
     seed: int,
     store: str | os.PathLike[str],
     out: str | os.PathLike[str],
+    follower: Follower | None = None,
 ) -> None:
-    """Run the cells of one job and write their records.
+    """Run the cells of one job in this process and write their records.
 
     Parameters
     ----------
@@ -79,33 +84,65 @@ def run_method(
         Folder of the cell store.
     out : path-like
         Parquet file of records, with the certificates of the private ones.
+    follower : Follower, optional
     """
+    follower = follower or Follower()
     job = Job.from_settings(settings)
     prepared = Prepared.load(data)
-    registry = job.registry
     sources = {arm.method: arm for arm in job.sources}
-    load_libraries(registry, job.arms)
-    runner = Runner(prepared, registry, sources, CellStore(store), job.experiment.timeout_seconds)
+    runner = Runner(prepared, job.registry, sources, CellStore(store))
     # Trial by trial: what is computed once for the training rows of a trial is shared by its cells. Fits of
     # synthesizers come before the arms that post-process them.
     cells = sorted(job.cells(prepared.tasks, seed), key=lambda cell: (cell.trial, cell.task is not None))
+    steps = _steps(cells, sources)
+    for step in steps[: follower.settled]:
+        runner.settle(step)
+    if follower.verdict:
+        runner.fail(steps[follower.settled], follower.verdict)
+    begun = follower.settled + (follower.verdict is not None)
+    if begun < len(steps):
+        follower.tell("load", begun)
+        load_libraries(job.registry, job.arms)
+    wanted = set(cells)
     records, certificates = [], []
-    for number, cell in enumerate(cells, start=1):
-        rows = runner.run(cell)
-        bad = next((r for r in rows if r.status != "ok"), None)
-        note = f"{bad.status}: {bad.message}" if bad else f"{rows[0].seconds:.2f} s"
-        name = " ".join(filter(None, (cell.arm.method, cell.arm.variant, cell.arm.calibration)))
-        print(f"[{number}/{len(cells)}] {name} epsilon={cell.epsilon:g} trial={cell.trial}: {note}")
-        records.extend(rows)
-        certificates.extend(runner.certificates(cell, rows))
+    for number, step in enumerate(steps):
+        if step not in wanted and runner.has_model(step):
+            continue
+        if number >= begun:
+            follower.tell("fit", number)
+        rows = runner.run(step)
+        if number >= follower.settled:
+            _log(f"[{number + 1}/{len(steps)}]", step, rows)
+        if step in wanted:
+            records.extend(rows)
+            certificates.extend(runner.certificates(step, rows))
+    follower.tell("write", len(steps))
     write_records(out, records, certificates)
 
 
+def _steps(cells: Sequence[Cell], sources: Mapping[str, Arm]) -> list[Cell]:
+    """Return the cells, each after the fit that it post-processes."""
+    behind = [[cell.of_source(sources[cell.arm.source])] if cell.arm.source else [] for cell in cells]
+    return list(dict.fromkeys(step for cell, first in zip(cells, behind, strict=True) for step in (*first, cell)))
+
+
+def _log(place: str, step: Cell, rows: Sequence[ResultRecord]) -> None:
+    bad = next((r for r in rows if r.status != "ok"), None)
+    note = f"{bad.status}: {bad.message}" if bad else f"{rows[0].seconds:.2f} s"
+    name = " ".join(filter(None, (step.arm.method, step.arm.variant, step.arm.calibration)))
+    with suppress(OSError, ValueError):  # a full disk, or a fit that closed it: a log stops no sweep
+        print(f"{place} {name} epsilon={step.epsilon:g} trial={step.trial}: {note}")
+
+
 def load_libraries(registry: Mapping[str, Method], arms: Iterable[Arm]) -> None:
-    """Import what the arms need beforehand: loading a library is not part of the first fit's time."""
+    """Import what the arms need beforehand: loading a library is not part of the first fit's time.
+
+    A user's file that cannot be imported is the matter of the fits that need it.
+    """
     for arm in arms:
         if arm.tasks:
             import sklearn.metrics  # noqa: F401
         for task in arm.tasks or ("",):
             if task in registry[arm.method].classes:
-                registry[arm.method].load(task)
+                with suppress(InputError, SystemExit):
+                    registry[arm.method].load(task)

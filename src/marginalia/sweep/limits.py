@@ -1,11 +1,9 @@
-"""Measure what a piece of work costs, and stop it when it takes too long."""
+"""Measure what a piece of work costs."""
 
 from __future__ import annotations
 
 import resource
-import signal
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,38 +33,6 @@ def measured() -> Iterator[Cost]:
     finally:
         cost.seconds = time.process_time() - start
         cost.peak_mb = _peak_mb()
-
-
-@contextmanager
-def time_limit(seconds: float | None) -> Iterator[None]:
-    """Raise `TimeoutError` in the body after `seconds` of wall time; None means no limit.
-
-    Works in the main thread of a POSIX process (elsewhere there is no limit); compiled code is
-    interrupted when it returns to Python.
-    """
-    usable = hasattr(signal, "SIGALRM") and threading.current_thread() is threading.main_thread()
-    if seconds is None or not usable:
-        yield
-        return
-
-    late = TimeoutError(f"took longer than {seconds:g} s")
-    stopped = False
-
-    def stop(_number: int, _frame: object) -> None:
-        nonlocal stopped
-        stopped = True
-        raise late
-
-    before = signal.signal(signal.SIGALRM, stop)
-    # Again each second: an exception in a callback of the garbage collector is lost.
-    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
-    try:
-        yield
-        if stopped:
-            raise late
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def _reset_peak() -> None:

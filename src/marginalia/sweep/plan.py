@@ -14,7 +14,7 @@ from marginalia.data import catalog
 from marginalia.data.catalog import uncoded
 from marginalia.errors import InputError, unknown_name
 from marginalia.sweep.cells import Cell
-from marginalia.sweep.choices import MethodChoice, method_from_file, select
+from marginalia.sweep.choices import MethodChoice, own_method, select
 from marginalia.sweep.config import Config, Experiment, epsilon_text
 from marginalia.sweep.method import Arm, Method
 from marginalia.sweep.methods import BUILT_IN
@@ -60,7 +60,7 @@ class Job:
     @property
     def registry(self) -> Mapping[str, Method]:
         """The methods that the job's arms are of."""
-        return BUILT_IN if self.file is None else {**BUILT_IN, self.file.id: method_from_file(self.file)}
+        return BUILT_IN if self.file is None else {**BUILT_IN, self.file.id: own_method(self.file)}
 
     def settings(self) -> dict[str, Any]:
         """Return all that the job's cells depend on, JSON-able: an edit of it reruns the job."""
@@ -74,7 +74,7 @@ class Job:
 
     def versions(self) -> list[str]:
         """Return the versions of the code behind the job's arms: an edit of it reruns the job."""
-        registry = self.registry  # imports a user's file each time
+        registry = self.registry
         return sorted({version_of_arm(arm, registry) for arm in self.arms})
 
     def metrics(self, tasks: Sequence[Task]) -> set[str]:

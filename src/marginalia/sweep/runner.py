@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
+import os
+import sys
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from marginalia.data.table import Table
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.ledger import Ledger
 from marginalia.sweep import metrics
-from marginalia.sweep.cells import Cell, CellStore
+from marginalia.sweep.cells import Cell, CellStore, StoreError
 from marginalia.sweep.fits import Budget, fit
-from marginalia.sweep.limits import measured, time_limit
+from marginalia.sweep.limits import Cost, measured
 from marginalia.sweep.method import Arm, Method
 from marginalia.sweep.protocols import Prepared, Task, split_rows
 from marginalia.sweep.records import RUN, ResultRecord, RunCertificate, certificate, declaration, is_claimed
@@ -24,8 +29,33 @@ if TYPE_CHECKING:
     from marginalia.sweep.tuning_on_test import TunedOnTest
 
 
+LONGEST_MESSAGE = 1000  # characters of what an error says that are kept
+
+
 class SourceFailedError(Exception):
     """The synthesizer that a cell post-processes could not be fitted."""
+
+
+@dataclass
+class Outcome:
+    """How a fit ended.
+
+    Attributes
+    ----------
+    status, message : str
+        As in `ResultRecord`.
+    cost : Cost
+    values : dict of metric to float
+        Empty unless the status is ``ok``.
+    spent : float
+        Epsilon by the ledger; NaN unless the status is ``ok``.
+    """
+
+    status: str = "ok"
+    message: str = ""
+    cost: Cost = field(default_factory=Cost)
+    values: dict[str, float] = field(default_factory=dict)
+    spent: float = math.nan
 
 
 def version_of_arm(arm: Arm, registry: Mapping[str, Method]) -> str:
@@ -54,7 +84,6 @@ class Runner:
     sources : mapping of synthesizer id to Arm
         The arm whose fit downstream cells post-process.
     store : CellStore
-    timeout_seconds : float or None
     """
 
     def __init__(
@@ -63,26 +92,47 @@ class Runner:
         registry: Mapping[str, Method],
         sources: Mapping[str, Arm],
         store: CellStore,
-        timeout_seconds: float | None = None,
     ) -> None:
         self.data = data
         self.registry = registry
         self.sources = sources
         self.store = store
-        self.timeout_seconds = timeout_seconds
-        self._catalogued = data.is_catalogued  # now: it imports a library, which a time limit must not interrupt
+        self._catalogued = data.is_catalogued  # now: what it imports is no part of the first fit's time
         self._rows: tuple[Any, dict[Any, tuple[Table, Table]]] | None = None
         self._searches: dict[Cell, TunedOnTest] = {}
+        self._settled: set[Cell] = set()
 
     def run(self, cell: Cell) -> list[ResultRecord]:
-        """Return the rows of one cell; a failure becomes rows that say so, never an exception."""
-        key = self._key(cell)
-        known = self.store.rows(key)
-        if known is not None and all(r.status == "ok" for r in known):
-            return self._declared(cell, known)
-        rows = self._run(cell)
-        self.store.put(key, rows)
-        return self._declared(cell, rows)
+        """Return the rows of one cell; a failure becomes rows that say so, never an exception.
+
+        What failed in an earlier run is tried again, what failed in this one is not.
+
+        Raises
+        ------
+        StoreError
+            The rows, or what belongs to them, cannot be stored.
+        """
+        known = self.store.rows(self._key(cell))
+        if known is None or not (cell in self._settled or all(r.status == "ok" for r in known)):
+            known = self._run(cell)
+            self._settle(cell, known)
+        return self._declared(cell, known)
+
+    def fail(self, cell: Cell, outcome: Outcome) -> None:
+        """Store how a cell ended that could not say so itself."""
+        self._settle(cell, self._rows_of(cell, outcome))
+
+    def settle(self, cell: Cell) -> None:
+        """Take the stored rows of a cell as they are, failed ones too."""
+        self._settled.add(cell)
+
+    def has_model(self, cell: Cell) -> bool:
+        """Return whether the synthesizer of a cell has been fitted and stored."""
+        return self.store.model_path(self._key(cell)).exists()
+
+    def _settle(self, cell: Cell, rows: list[ResultRecord]) -> None:
+        self.store.put(self._key(cell), rows)
+        self._settled.add(cell)
 
     def certificates(self, cell: Cell, rows: Sequence[ResultRecord]) -> list[RunCertificate]:
         """Return the certificate of the run behind `rows`, as `run` gave them for `cell`; none where it has none."""
@@ -95,20 +145,23 @@ class Runner:
         return cell.key(self.data.digest, version_of_arm(cell.arm, self.registry))
 
     def _run(self, cell: Cell) -> list[ResultRecord]:
-        status, message, spent = "ok", "", math.nan
-        values: dict[str, float] = {}
-        with measured() as cost:
+        outcome = Outcome()
+        with _as_before(), measured() as cost:
             try:
-                with time_limit(self.timeout_seconds), warnings.catch_warnings():
+                with warnings.catch_warnings():
                     warnings.simplefilter("error", RuntimeWarning)  # overflow or 0/0 in a fit is a failed fit
-                    values, (spent, message) = self._values(cell)
-            except TimeoutError as error:
-                status, message = "timeout", str(error)
+                    outcome.values, (outcome.spent, outcome.message) = self._values(cell)
+            except (KeyboardInterrupt, StoreError):
+                raise
             except MemoryError as error:
-                status, message = "memory", str(error) or "out of memory"
-            except Exception as error:  # one broken cell must not stop a sweep of thousands
-                status, message = "failed", f"{type(error).__name__}: {error}".splitlines()[0]
-        names = tuple(values) if status == "ok" else metrics_of(cell.task)
+                outcome.status, outcome.message = "memory", _said(error, "") or "out of memory"
+            except BaseException as error:  # one broken cell must not stop a sweep of thousands, nor may `sys.exit`
+                outcome.status, outcome.message = "failed", _said(error, f"{type(error).__name__}: ")
+        outcome.cost = cost
+        return self._rows_of(cell, outcome)
+
+    def _rows_of(self, cell: Cell, outcome: Outcome) -> list[ResultRecord]:
+        names = tuple(outcome.values) if outcome.status == "ok" else metrics_of(cell.task)
         return [
             ResultRecord(
                 experiment=cell.experiment,
@@ -122,16 +175,16 @@ class Runner:
                 relation=cell.relation,
                 epsilon=cell.epsilon,
                 delta=cell.delta,
-                epsilon_spent=spent,
+                epsilon_spent=outcome.spent,
                 trial=cell.trial,
                 split=self.data.split_kind(cell.protocol),
                 metric=name,
-                value=float(values.get(name, math.nan)),
-                seconds=cost.seconds,
-                peak_mb=cost.peak_mb,
+                value=float(outcome.values.get(name, math.nan)),
+                seconds=outcome.cost.seconds,
+                peak_mb=outcome.cost.peak_mb,
                 seed=self._seed(cell) or 0,
-                status=status,
-                message=message,
+                status=outcome.status,
+                message=outcome.message,
                 code_version=version_of_arm(cell.arm, self.registry),
             )
             for name in names
@@ -150,9 +203,16 @@ class Runner:
             model, proof = tuned.fit(cell, train, self._seed(cell)), (tuned.epsilon_charged, tuned.message)
         else:
             source = self._source(cell) if cell.arm.source else None
-            model = fit(cell.arm, self.registry, self._budget(cell), train, task, source)
+            model = self._fit(cell, train, task, source)
             proof = self._certified(cell, model, source) if cell.arm.is_private else (math.inf, "")
         return metrics.scores(model, test, target=task.target, task=task.task, one_hot=task.one_hot), proof
+
+    def _fit(self, cell: Cell, train: Table, task: Task | None = None, source: Any = None) -> Any:
+        own = os.getpid()
+        model = fit(cell.arm, self.registry, self._budget(cell), train, task, source)
+        if os.getpid() != own:
+            os._exit(0)  # the fit forked, and this is the copy: one of the two goes on
+        return model
 
     def _certified(self, cell: Cell, model: Any, source: Any = None) -> tuple[float, str]:
         """Store the certificate of a fit and return what it comes to: epsilon, and why it is not one, if so.
@@ -166,7 +226,8 @@ class Runner:
                 behind = Certificate.of(source).content
                 named = {"marginals": {"method": behind["method"], "parameters": behind["parameters"]}}
                 proof = Certificate({**proof.content, "parameters": {**proof.content["parameters"], **named}})
-            proof.write(self.store.certificate_path(self._key(cell)))
+            with self.store.writing():
+                proof.write(self.store.certificate_path(self._key(cell)))
         return spent, message
 
     def _declared(self, cell: Cell, rows: list[ResultRecord]) -> list[ResultRecord]:
@@ -218,16 +279,17 @@ class Runner:
         return self._searches[key]
 
     def _fit_synthesizer(self, cell: Cell, train: Table) -> Any:
-        model = fit(cell.arm, self.registry, self._budget(cell), train)
+        model = self._fit(cell, train)
         if hasattr(model, "save"):
-            model.save(self.store.model_path(self._key(cell)))
+            with self.store.writing():
+                model.save(self.store.model_path(self._key(cell)))
         return model
 
     def _source(self, cell: Cell) -> Any:
         """Return the fitted synthesizer a downstream cell needs: from the store, or fitted now."""
         source = cell.of_source(self.sources[cell.arm.source])
         path = self.store.model_path(self._key(source))
-        if not path.exists():
+        if not path.exists():  # a job fits its sources beforehand: here only where a single cell is run
             failed = [r for r in self.run(source) if r.status != "ok"]
             if failed:
                 raise SourceFailedError(f"source {source.arm.method}: {failed[0].status}: {failed[0].message}")
@@ -240,3 +302,28 @@ def metrics_of(task: Task | None) -> tuple[str, ...]:
     if task is None:
         return ("marginal_error",)
     return ("mse",) if task.task == "linear" else ("auc", "accuracy", "risk")
+
+
+@contextmanager
+def _as_before() -> Iterator[None]:
+    """Undo what a fit did to its process and the next one would meet."""
+    folder, environment, streams = os.getcwd(), dict(os.environ), (sys.stdout, sys.stderr)
+    try:
+        with np.errstate():
+            yield
+    finally:
+        os.chdir(folder)
+        if os.environ != environment:
+            os.environ.clear()
+            os.environ.update(environment)
+        sys.stdout, sys.stderr = streams
+
+
+def _said(error: BaseException, before: str) -> str:
+    """Return the first line of what an error says, which may be anything, as text that a file can hold."""
+    try:
+        text = str(error)
+    except BaseException as another:  # its own code runs here
+        text = f"(its text raises {type(another).__name__})"
+    line = next(iter(f"{before}{text}"[: 2 * LONGEST_MESSAGE].splitlines()), "")
+    return line[:LONGEST_MESSAGE].encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,300 @@
+"""A method of one's own that does everything wrong, one way at a time: ``how`` names a function below."""
+
+import contextlib
+import ctypes
+import mmap
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+
+MB = 2**20
+# what is done -> status of its row and the start of its message, with a limit of 700 MB, and for the last ones of 2 s
+FAULTS = {
+    "does_well": ("ok", ""),
+    "raises": ("failed", "ValueError: first line"),
+    "raises_what_is_no_exception": ("failed", "Odd: no subclass of Exception"),
+    "raises_what_has_no_text": ("failed", "MuteError: (its text raises SystemExit)"),
+    "raises_a_book": ("failed", "ValueError: xxxx"),
+    "raises_half_a_character": ("failed", "ValueError: \\udc80"),
+    "calls_exit": ("failed", "SystemExit: 3"),
+    "recurses": ("failed", "RecursionError: maximum recursion depth exceeded"),
+    "asks_for_too_much": ("memory", "Unable to allocate"),
+    "grows": ("memory", ""),
+    "reads_its_input": ("failed", "EOFError"),
+    "prints": ("ok", ""),
+    "writes_to_every_file": ("ok", ""),
+    "moves_away": ("ok", ""),
+    "looks_around": ("ok", ""),
+    "leaves_a_thread": ("ok", ""),
+    "leaves_a_process": ("ok", ""),
+    "forks": ("ok", ""),
+    "closes_its_output": ("ok", ""),
+    # What follows takes its process along, and stands together: the first fit of a process is not tried again.
+    "ends_its_process": ("failed", "the fit ended its process with exit code 3"),
+    "follows_a_null_pointer": ("failed", "the process of the fit died: SIGSEGV (Segmentation fault)"),
+    "overflows_the_stack": ("failed", ""),
+    "aborts": ("failed", "the process of the fit died: SIGABRT (Aborted)"),
+    "interrupts_itself": ("failed", "the process of the fit died: SIGINT (Interrupt)"),
+    "kills_itself": ("failed", "the process of the fit died: SIGKILL (Killed)"),
+    "closes_all_files": ("failed", "the fit cut the connection of its process to the sweep"),
+    "grows_where_no_limit_holds": ("memory", "needed more than 700 MB (memory_mb)"),
+    "has_a_child_that_grows": ("memory", "needed more than 700 MB (memory_mb)"),
+    "sleeps": ("timeout", "took longer than 2 s"),
+    "stays_in_lapack": ("timeout", "took longer than 2 s"),
+    "holds_the_interpreter": ("timeout", "took longer than 2 s"),
+    "ignores_signals": ("timeout", "took longer than 2 s"),
+    "stops_itself": ("timeout", "took longer than 2 s"),
+}
+
+
+class Faulty:
+    """A synthesizer that answers with equal counts, after it has misbehaved."""
+
+    def __init__(self, *, epsilon=1.0, delta=1e-5, random_state=None, how="does_well", told=""):
+        self.how, self.told = how, told
+        self.ledger_ = None
+
+    def fit(self, table):
+        self.domain = table.domain
+        globals()[self.how](*([self.told] if self.told else []))
+        return self
+
+    def sample(self, n_rows=None):
+        raise NotImplementedError
+
+    def marginal(self, attributes):
+        return np.ones([self.domain[name].size for name in attributes])
+
+
+def does_well():
+    """Nothing."""
+
+
+def raises():
+    """Raises an exception."""
+    raise ValueError("first line\nsecond line")
+
+
+def raises_what_is_no_exception():
+    """Raises a `BaseException` of its own."""
+
+    class Odd(BaseException):
+        pass
+
+    raise Odd("no subclass of Exception")
+
+
+def raises_what_has_no_text():
+    """Raises an exception that cannot be pickled and whose text calls `sys.exit`."""
+
+    class MuteError(Exception):
+        def __str__(self):
+            sys.exit(5)
+
+        def __reduce__(self):
+            raise TypeError("cannot be pickled")
+
+    raise MuteError
+
+
+def raises_a_book():
+    """Raises an exception with a text of 10 MB."""
+    raise ValueError("x" * 10**7)
+
+
+def raises_half_a_character():
+    """Raises an exception whose text is no valid Unicode."""
+    raise ValueError("\udc80")
+
+
+def calls_exit():
+    """`sys.exit(3)`."""
+    sys.exit(3)
+
+
+def interrupts_itself():
+    """Raises `KeyboardInterrupt`."""
+    raise KeyboardInterrupt
+
+
+def ends_its_process():
+    """`os._exit(3)`."""
+    os._exit(3)
+
+
+def follows_a_null_pointer():
+    """A segmentation fault in compiled code."""
+    ctypes.string_at(0)
+
+
+def aborts():
+    """`abort()`, as C++ libraries do."""
+    os.abort()
+
+
+def kills_itself():
+    """`kill -9` of its own process."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def recurses():
+    """Recursion without end."""
+    recurses()
+
+
+def overflows_the_stack():
+    """Recursion without end through C code, with Python's limit lifted."""
+
+    class Endless:
+        def __repr__(self):
+            return repr(self)
+
+    sys.setrecursionlimit(10**8)
+    repr(Endless())
+
+
+def asks_for_too_much():
+    """Asks for an array of 73 TiB."""
+    np.ones(10**13)
+
+
+def grows():
+    """Allocates without end."""
+    kept = []
+    while True:
+        kept.append(np.ones(MB))  # 8 MB
+
+
+def grows_where_no_limit_holds():
+    """Fills shared memory, which no limit of a process counts."""
+    shared = mmap.mmap(-1, 2000 * MB)
+    while True:
+        shared.write(b"x" * MB)
+        time.sleep(0.001)
+
+
+def has_a_child_that_grows():
+    """Forks a process that fills memory."""
+    if os.fork() == 0:
+        grows_where_no_limit_holds()
+    time.sleep(1000)
+
+
+def sleeps():
+    """Sleeps."""
+    time.sleep(1000)
+
+
+def stays_in_lapack():
+    """One long call of LAPACK, deaf to signals."""
+    np.linalg.eigvals(np.random.default_rng(0).random((3000, 3000)))
+
+
+def holds_the_interpreter():
+    """Compiled code that holds the interpreter's lock."""
+    ctypes.PyDLL(None).sleep(1000)
+
+
+def ignores_signals():
+    """Ignores every signal that can be ignored."""
+    for number in set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_IGN)
+    while True:
+        time.sleep(1000)
+
+
+def stops_itself():
+    """Stops its process (`SIGSTOP`)."""
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def reads_its_input():
+    """Waits for input."""
+    input()
+
+
+def closes_all_files():
+    """Closes every file descriptor."""
+    os.closerange(0, 1000)
+
+
+def closes_its_output():
+    """Closes the standard output and loses the error output."""
+    sys.stdout.close()
+    sys.stderr = None
+
+
+def prints():
+    """Prints 150 kB, and from compiled code."""
+    print("a line of text " * 10_000)
+    os.write(1, b"and one from below\n")
+
+
+def writes_to_every_file():
+    """Writes rubbish to every open file descriptor, that of the sweep too."""
+    for number in range(3, 50):
+        with contextlib.suppress(OSError):
+            os.write(number, b"not for you\n[1, 2]\n")
+
+
+def moves_away():
+    """Changes working folder, environment, global random state and error handling."""
+    os.chdir("/")
+    os.environ["HOME"] = "/nowhere"
+    os.environ["LEFT_BEHIND"] = "1"
+    np.random.seed(1)  # noqa: NPY002
+    np.seterr(all="ignore")
+
+
+def looks_around():
+    """(the fit after that one looks for traces)."""
+    assert os.getcwd() != "/"
+    assert os.environ["HOME"] != "/nowhere"
+    assert "LEFT_BEHIND" not in os.environ
+    assert np.geterr()["over"] == "warn"
+
+
+def leaves_a_thread():
+    """Leaves a thread that never ends."""
+    threading.Thread(target=time.sleep, args=(1000,)).start()
+
+
+def forks():
+    """Forks, and both copies return."""
+    os.fork()
+
+
+def leaves_a_process(told):
+    """Leaves a process in another session whose parent has ended."""
+    """One that nobody's group, session or parent knows: it was started by a process that has ended."""
+    start = "subprocess.Popen(['sleep', '1000'], start_new_session=True).pid"
+    code = f"import subprocess; print({start}, file=open({told!r}, 'w'))"
+    subprocess.run([sys.executable, "-c", code], check=True, start_new_session=True)
+
+
+def sleeps_once(told):
+    """Sleeps, the first time."""
+    if not os.path.exists(told):
+        open(told, "w").close()
+        time.sleep(1000)
+
+
+def sleeps_beside_a_process(told):
+    """Sleeps, and has started a process in another session."""
+    process = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    with open(f"{told}.part", "w") as file:
+        file.write(str(process.pid))
+    os.rename(f"{told}.part", told)
+    time.sleep(1000)
+
+
+def told_and_dies(told):
+    """Notes that it was called, and ends its process."""
+    with open(told, "a") as file:
+        file.write("x")
+    os._exit(3)
