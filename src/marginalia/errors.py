@@ -3,6 +3,10 @@
 import difflib
 from collections.abc import Iterable
 
+_NEAR = 0.6  # share of letters in common from which a name is taken for a misspelling
+_LONGEST = 60  # letters of a name that are compared and shown
+_SHOWN = 20  # names that are listed
+
 
 class InputError(ValueError):
     """Something the user gave is wrong; the message is one line: what, where, and how to mend it."""
@@ -13,7 +17,7 @@ class PrivacyError(RuntimeError):
 
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> InputError:
-    """Return the error for an unknown `name`, with the nearest valid one.
+    """Return the error for an unknown `name`, with the nearest valid one if one is near; case does not count.
 
     Parameters
     ----------
@@ -28,8 +32,18 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> InputError:
     -------
     InputError
         For the caller to raise.
+
+    Examples
+    --------
+    >>> unknown_name("method", "AIMM", ["aim", "mst"])
+    InputError("unknown method 'AIMM'; did you mean 'aim'?")
+    >>> unknown_name("method", "nope", ["aim", "mst"])
+    InputError("unknown method 'nope'; known: aim, mst")
     """
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
-    hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(names)}"
-    return InputError(f"unknown {what} '{name}'; {hint}")
+    folded = {known_name.casefold(): known_name for known_name in names}
+    near = difflib.get_close_matches(name[:_LONGEST].casefold(), folded, n=1, cutoff=_NEAR)
+    listed = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    hint = f"did you mean '{folded[near[0]]}'?" if near else f"known: {listed or 'none'}"
+    shown = name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..."
+    return InputError(f"unknown {what} '{shown}'; {hint}")
