@@ -135,13 +135,12 @@ class BudgetedLearner(LinearLearner):
         self.coef_, self.intercept_ = weights[:p], float(weights[p]) if len(weights) > p else 0.0
 
     def _check_parameters(self) -> None:
-        self._check_epsilon()
-        checks.open_unit("delta", self.delta)
+        self._check_budget()
         self._choose("calibration", self.CALIBRATIONS)
         self._choose("relation", tuple(Relation))
 
-    def _check_epsilon(self) -> None:
-        checks.positive("epsilon", self.epsilon)
+    def _check_budget(self) -> None:
+        checks.budget(self.epsilon, self.delta)
 
     def __sklearn_tags__(self) -> Any:
         # At the default bound and epsilon the noise swamps scikit-learn's test sets of a few dozen rows.

@@ -139,6 +139,8 @@ def halved_budget(epsilon: float, delta: float) -> tuple[float, float]:
     0.5
     """
     epsilon, delta = checks.positive("epsilon", epsilon), checks.open_unit("delta", delta)
+    if epsilon > 1000:
+        raise InputError(f"epsilon is {epsilon:g}: group privacy leaves no delta above 1000; use add_remove, or less")
     return epsilon / 2, delta / (1 + math.exp(epsilon / 2))
 
 

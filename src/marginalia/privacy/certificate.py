@@ -6,6 +6,7 @@ import json
 import math
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from marginalia import __version__
-from marginalia.data.files import write_text
+from marginalia.data.files import read_content, write_text
 from marginalia.errors import InputError
 from marginalia.privacy.ledger import Ledger
 
@@ -76,23 +77,24 @@ class Certificate:
         InputError
             The file is missing, is none of these, or holds a model that is not private.
         """
-        try:
-            found = _content(Path(path))
-            others: tuple[Mapping[str, Any], ...] = ()
-            if found["format"] != FORMAT:
-                others = (found["params"],)
-                found = found["certificate"]
-            known = found is None or (found["format"], found["version"]) == (FORMAT, FORMAT_VERSION)
-        except OSError as error:
-            raise InputError(f"cannot read {path}: {error.strerror or error}") from None
-        except (ValueError, KeyError, TypeError, EOFError, RecursionError, zipfile.BadZipFile):
-            known = False
-        if not known:
-            raise InputError(f"{path} is no certificate, model or synthesizer of this version")
-        if found is None:
-            raise InputError(f"{path} holds a model without privacy: it has no certificate")
+        found = _content(Path(path))
+        others: tuple[Mapping[str, Any], ...] = ()
+        if isinstance(found, dict) and found.get("format") != FORMAT and isinstance(found.get("params"), dict):
+            others, found = (found["params"],), found.get("certificate", "")
+            if found is None:
+                raise InputError(f"{path} holds a model without privacy: it has no certificate")
+        if not isinstance(found, dict) or found.get("format") != FORMAT:
+            raise InputError(f"{path} is no certificate, model or synthesizer")
+        if found.get("version") != FORMAT_VERSION:
+            said = f"version {found.get('version')!r} of the format, this marginalia reads version {FORMAT_VERSION}"
+            raise InputError(f"{path} holds a certificate of {said}")
+        if not isinstance(found.get("parameters"), dict):
+            raise InputError(f"{path}: 'parameters' of the certificate is not an object of names and values")
         certificate = cls(found, others)
-        _ = certificate.ledger  # refuses events that cannot be
+        try:
+            _ = certificate.ledger  # refuses events that cannot be
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
         return certificate
 
 
@@ -126,7 +128,21 @@ def _plain(value: Any) -> Any:
 
 
 def _content(path: Path) -> Any:
-    if path.suffix == ".npz" or zipfile.is_zipfile(path):
+    """Return the JSON of a file, or of the header of an npz file."""
+    try:
+        if path.suffix != ".npz" and not zipfile.is_zipfile(path):
+            return read_content(path, "certificate", as_json=True)
         with np.load(path, allow_pickle=False) as archive:
             return json.loads(archive["header"].tobytes())
-    return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from None
+    except InputError as error:
+        if not path.is_file():
+            raise
+        why = str(error).removeprefix(f"{path}: ")
+        raise InputError(f"{path} is no certificate, model or synthesizer: {why}") from None
+    except (
+        ValueError, KeyError, TypeError, AttributeError, EOFError, RecursionError, NotImplementedError,
+        zipfile.BadZipFile, zlib.error,
+    ):  # fmt: skip
+        raise InputError(f"{path} is no certificate, model or synthesizer: it is no whole npz file") from None

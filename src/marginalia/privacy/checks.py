@@ -5,6 +5,39 @@ from typing import NoReturn, SupportsFloat
 
 from marginalia.errors import InputError
 
+LEAST_EPSILON = 1e-6
+LARGEST_DELTA = 0.01
+
+
+def budget(epsilon: SupportsFloat, delta: SupportsFloat, *, pure: bool = False) -> tuple[float, float]:
+    """Return a privacy budget as floats; with `pure` delta may be 0.
+
+    An epsilon below `LEAST_EPSILON` is refused, since the accountants' rounding is then no longer small beside it: what
+    costs epsilon by the formula costs more by the books. A delta above `LARGEST_DELTA` is refused, since with
+    probability delta everything may be told: a release of each record as it is, with probability 1/n, is (0, 1/n)-DP.
+    So delta must be far below 1/n; n is private under add_remove, hence one bound for all tables, the 1/n of a hundred
+    records, fewer than which nothing here learns from.
+
+    >>> budget(1.0, 1e-5)
+    (1.0, 1e-05)
+    >>> budget(1.0, 0.9)
+    Traceback (most recent call last):
+    marginalia.errors.InputError: delta is 0.9: need at most 0.01, and far less than 1 in ...
+    """
+    if pure and delta == 0:
+        return _epsilon(epsilon), 0.0
+    if open_unit("delta", delta) > LARGEST_DELTA:
+        need = f"at most {LARGEST_DELTA:g}, and far less than 1 in the number of records"
+        _refuse("delta", delta, f"{need}, since with probability delta a release may show a record as it is")
+    return _epsilon(epsilon), float(delta)
+
+
+def _epsilon(epsilon: SupportsFloat) -> float:
+    if 0 < positive("epsilon", epsilon) < LEAST_EPSILON:
+        need = f"at least {LEAST_EPSILON:g}"
+        _refuse("epsilon", epsilon, f"{need}, below which rounding in the accountant is larger than the budget")
+    return float(epsilon)
+
 
 def positive(name: str, value: SupportsFloat) -> float:
     """Return `value` as a float; refuse anything but a finite number above 0.

@@ -24,6 +24,11 @@ def _known_arithmetic(name: str, value: str) -> None:
         raise InputError(f"{name} is {value!r}: need one of {', '.join(ARITHMETICS)}")
 
 
+def _is_text(name: str, value: str) -> None:
+    if not isinstance(value, str):
+        raise InputError(f"{name} is {value!r}: need text")
+
+
 _CHECKS: Mapping[str, Callable[[str, Any], object]] = {
     **dict.fromkeys(_POSITIVE, checks.positive),
     **dict.fromkeys(("steps", "count"), checks.count),
@@ -31,6 +36,7 @@ _CHECKS: Mapping[str, Callable[[str, Any], object]] = {
     "r": checks.open_unit,
     "eta": lambda name, value: checks.above(name, value, -1),
     "arithmetic": _known_arithmetic,
+    "label": _is_text,
 }
 
 

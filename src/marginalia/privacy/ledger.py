@@ -290,8 +290,10 @@ class Ledger:
             for described in summary["events"]:
                 ledger.append(events.rebuilt(described), summary["randomness"])
             claims = {"certified": bool(summary["certified"]), "epsilon_spent": summary["epsilon_spent"]}
+            if claims["epsilon_spent"] is not None:
+                checks.not_negative("epsilon_spent", claims["epsilon_spent"])
             ledger.calibration = str(summary["calibration"])
-        except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        except (KeyError, TypeError, AttributeError, OverflowError, RecursionError, ZeroDivisionError) as error:
             raise InputError(f"this is no summary of a ledger: {type(error).__name__}: {error}") from None
         ledger._stored, ledger._closed = claims, True
         return ledger
@@ -302,7 +304,7 @@ def _checked_budget(epsilon: float | None, delta: float | None) -> tuple[float, 
         return None
     if epsilon is None or delta is None:
         raise InputError("a budget is epsilon and delta: give both, or neither")
-    return checks.positive("epsilon", epsilon), 0.0 if delta == 0 else checks.open_unit("delta", delta)
+    return checks.budget(epsilon, delta, pure=True)
 
 
 @lru_cache(maxsize=1024)
