@@ -13,7 +13,7 @@ SOURCE = ROOT / "src" / "marginalia"
 PICTURE = Path(__file__).with_suffix(".svg")
 # From the ground up; a module imports only from floors below its own, and from its own package.
 FLOORS = (
-    ("errors", "kernels", "threads"),
+    ("errors", "kernels", "memory", "threads"),
     ("data",),
     ("privacy",),
     ("marginals",),
@@ -113,7 +113,7 @@ def picture() -> str:
     ground = top[floors[-1]] + ROW + GAP
     rows.append(
         f'<rect x="{GAP}" y="{ground}" width="{WIDTH - GAP}" height="{ROW - 36}" rx="6" fill="#eeeeee"/>'
-        f'<text x="{2 * GAP}" y="{ground + 25}"><tspan font-weight="bold">errors, kernels, threads</tspan>'
+        f'<text x="{2 * GAP}" y="{ground + 25}"><tspan font-weight="bold">errors, kernels, memory, threads</tspan>'
         '<tspan dx="10" fill="#555555">imported from every floor</tspan></text>'
     )
     lines = []

@@ -20,6 +20,7 @@ from marginalia.data.domain import Domain
 from marginalia.data.encoding import Encoder, TaskName
 from marginalia.data.table import Table
 from marginalia.errors import InputError
+from marginalia.learning.cost import check_fit
 from marginalia.learning.rows import ArrayRows, Rows, TableRows, within_bounds
 from marginalia.threads import one_blas_thread
 
@@ -56,6 +57,8 @@ class LinearLearner(BaseEstimator, ABC):
     """
 
     task: ClassVar[TaskName]
+    SQUARES: ClassVar[bool] = True  # whether a fit makes matrices of the square of the number of features
+    READS_ROWS: ClassVar[bool] = False  # whether it makes the design matrix of a table
     one_hot: Iterable[str] | None = None  # tables only: attributes encoded as one-hot blocks; see `Encoder`
     coef_: NDArray[np.float64] = field(init=False)  # of shape (n_features,)
     intercept_: float = field(init=False)  # 0 unless the learner fits one
@@ -66,6 +69,11 @@ class LinearLearner(BaseEstimator, ABC):
         """Encode a table, after checking that it can be learnt from."""
         if not isinstance(target, str):
             raise InputError("with a Table, y is the name of the target column: fit(table, 'target')")
+        public = getattr(self, "relation", "") != "add_remove"  # there the number of rows is private
+        check_fit(
+            type(self).__name__, table.domain, target, self.one_hot, squares=self.SQUARES,
+            n_rows=table.n_rows if self.READS_ROWS and public else 0,
+        )  # fmt: skip
         encoder = self._encoder(table.domain, target)
         if not table.n_rows:
             raise InputError("the table has no rows; nothing can be learnt from it")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
-from collections import ChainMap
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from marginalia.learning import ada_ssp, dd_ssp, objective_perturbation, pate, p
 from marginalia.learning.adaptive_margin import classifier as adaptive_margin
 from marginalia.learning.base import LinearClassifier, LinearLearner
 from marginalia.learning.dp_sgd import learners as dp_sgd
+from marginalia.learning.private import BudgetedLearner
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.ledger import Ledger
 
@@ -75,22 +76,42 @@ def load_model(path: str | os.PathLike[str]) -> LinearLearner:
     Traceback (most recent call last):
     marginalia.errors.InputError: cannot read model nowhere.json: No such file or directory
     """
-    content = read_content(path, "model", as_json=True)
+    content = _read(path)
     try:
-        if content["format"] != FORMAT or content["version"] != FORMAT_VERSION:
-            raise ValueError
-        cls: Any = ChainMap(*map(vars, _MODULES))[content["class"]]
+        cls = _classes()[content["class"]]
         encoder = Encoder(Domain.from_dict(content["domain"]), content["target"], one_hot=content["one_hot"])
-        coef = np.asarray(content["coef"], float)
-        if coef.shape != (encoder.n_features,):
-            raise ValueError
-    except (ValueError, KeyError, TypeError):
-        raise InputError(f"{path} is not a model file of this version; write it with `marginalia fit --out`") from None
-    model: LinearLearner = cls(**content["params"])
+        coef, intercept = np.array(content["coef"], np.float64), float(content["intercept"])
+        if coef.shape != (encoder.n_features,) or not np.isfinite([*coef, intercept]).all():
+            raise InputError(f"it needs {encoder.n_features} finite coefficients and an intercept")
+        model: LinearLearner = cls(**content["params"])
+        if isinstance(model, BudgetedLearner):
+            model._check_parameters()
+        ledger = None if content["certificate"] is None else Ledger.from_summary(content["certificate"])
+    except InputError as error:
+        raise InputError(f"{path} is no model that `marginalia fit --out` wrote: {error}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        why = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise InputError(f"{path} is no model that `marginalia fit --out` wrote ({why})") from None
     model.encoder_, model.n_features_in_ = encoder, encoder.n_features
-    model.coef_, model.intercept_ = coef, content["intercept"]
+    model.coef_, model.intercept_ = coef, intercept
     if isinstance(model, LinearClassifier):
         model.classes_ = np.arange(2)
-    if content["certificate"] is not None:
-        model.ledger_ = Ledger.from_summary(content["certificate"])
+    if ledger is not None:
+        model.ledger_ = ledger
     return model
+
+
+def _read(path: str | os.PathLike[str]) -> Any:
+    content = read_content(path, "model", as_json=True)
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise InputError(f"{path} is not a model file; write one with `marginalia fit --out`")
+    if content.get("version") != FORMAT_VERSION:
+        said = f"version {content.get('version')!r} of the format, this marginalia reads version {FORMAT_VERSION}"
+        raise InputError(f"model {path} has {said}; fit it again")
+    return content
+
+
+def _classes() -> dict[str, Any]:
+    """Return what a model file may hold: the learners of this library, by name."""
+    found = (value for module in _MODULES for value in vars(module).values() if inspect.isclass(value))
+    return {c.__name__: c for c in found if issubclass(c, LinearLearner) and not inspect.isabstract(c)}

@@ -53,6 +53,7 @@ class ObjectivePerturbationClassifier(PrivateLearner, LinearClassifier):
     array(['yes'], dtype='<U3')
     """
 
+    READS_ROWS = True
     RIDGE: ClassVar[float] = (
         1.0  # of "tight", in B^2/epsilon: the least for which the certificate does not depend on it
     )

@@ -79,6 +79,8 @@ class PATEClassifier(BudgetedLearner, LinearClassifier):
     ((2,), True)
     """
 
+    SQUARES, READS_ROWS = False, True
+
     n_teachers: int | None = None
     n_queries: int | None = None
     public: Table | ArrayLike | None = None

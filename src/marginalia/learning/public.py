@@ -108,6 +108,8 @@ class LogisticClassifier(_Public, LinearClassifier):
     array([[0.333333, 0.666667]])
     """
 
+    READS_ROWS = True
+
     def _learn(self, rows: Rows, weights: Array | None) -> None:
         minimum = minimise_logistic(rows.X, rows.y, weights=weights, tolerance=1e-6)
         if minimum.gradient_norm > 1e-6:

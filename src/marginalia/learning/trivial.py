@@ -12,6 +12,8 @@ from marginalia.learning.base import LinearClassifier, LinearLearner, LinearRegr
 
 
 class _Trivial(LinearLearner):
+    SQUARES = False
+
     def fit(self, X: Table | ArrayLike, y: object) -> Self:
         """Check the data, learn nothing from them."""
         self._rows(X, y)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import psutil
-
 from marginalia.data.domain import Domain
-from marginalia.errors import InputError
 from marginalia.marginals.elimination import eliminate
 from marginalia.marginals.plan import Plan
+from marginalia.memory import check_cost
 
 # Measured on one 2.8 GHz server core.
 _SECONDS_PER_PASS = 3e-5
@@ -60,9 +58,4 @@ def check_memory(plan: Plan) -> None:
 
     >>> check_memory(Plan([(0, 1)], (2, 3)))
     """
-    free = psutil.virtual_memory().available
-    if plan.bytes > 0.8 * free:
-        raise InputError(
-            f"the model needs {plan.bytes / 2**20:,.0f} MB and {free / 2**20:,.0f} MB are free; "
-            "measure smaller marginals or lower max_model_mb"
-        )
+    check_cost("the model", plan.bytes, mend="measure smaller marginals or lower max_model_mb")

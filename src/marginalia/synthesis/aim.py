@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
+from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.marginals.cost import seconds_per_pass
@@ -18,6 +19,7 @@ from marginalia.marginals.estimation import estimate
 from marginalia.marginals.fitting import FINAL, ROUND_QUICK, ROUND_TIGHT, FitSettings
 from marginalia.marginals.model import GraphicalModel
 from marginalia.marginals.workload import Workload
+from marginalia.memory import check_cost
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
@@ -94,6 +96,13 @@ class AIM(AdaptiveSynthesizer):
     epsilon: float = field()  # to be given
     max_model_mb: float = 80
     verbose: bool = False
+
+    def _check_cost(self, domain: Domain) -> None:
+        super()._check_cost(domain)
+        if self.max_model_mb != math.inf:
+            checks.positive("max_model_mb", self.max_model_mb)
+        largest = min(self.max_model_mb * 2**20, 8 * domain.n_cells())  # a model of all columns has one table
+        check_cost(f"AIM with max_model_mb={self.max_model_mb:g}", largest, mend="lower max_model_mb")
 
     def workload_error(self, table: Table) -> float:
         """Return the mean over the workload of half the L1 distance between the model's and the table's marginals."""
@@ -174,8 +183,6 @@ class _GraphicalRun(AdaptiveRun):
 
     def __init__(self, aim: AIM, table: Table, ledger: Ledger, randomness: Randomness) -> None:
         super().__init__(aim, table, ledger, randomness)
-        if aim.max_model_mb != math.inf:
-            checks.positive("max_model_mb", aim.max_model_mb)
         self._max_model_mb = aim.max_model_mb
         domain = table.domain
         zeros = [tuple(sorted(domain.index(a) for a in z.attributes)) for z in domain.structural_zeros]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from marginalia.data.domain import Domain
 from marginalia.data.files import atomic_path
 from marginalia.data.table import Table
 from marginalia.errors import InputError, unknown_name
+from marginalia.memory import check_cost, short
 from marginalia.privacy import checks
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.ledger import Ledger, PublicInput
@@ -27,6 +29,7 @@ from marginalia.threads import one_blas_thread
 
 FORMAT = "marginalia-synthesizer"
 FORMAT_VERSION = 2
+_BYTES_A_VALUE = 24  # of a sampled table: codes, the random numbers behind them, and the frame that is written
 
 Array = NDArray[np.float64]
 State = Mapping[str, NDArray[Any]]  # a fitted model as named arrays, no objects
@@ -99,6 +102,7 @@ class Synthesizer(BaseEstimator, ABC):
             raise InputError(f"{type(self).__name__}.fit needs a marginalia.data.Table, not {type(table).__name__}")
         if not len(table.domain):
             raise InputError("the table has no columns; nothing can be released")
+        self._check_cost(table.domain)
         ledger = Ledger(
             Relation(self.relation), epsilon=self.epsilon, delta=self.delta, calibration=self.calibration,
             scope=self._scope(), public_inputs=self._public_inputs(table),
@@ -117,8 +121,7 @@ class Synthesizer(BaseEstimator, ABC):
         """Draw a synthetic table of `n_rows` rows (default: `n_rows_`); the same `random_state` draws the same rows."""
         self._check_fitted()
         count = self.n_rows_ if n_rows is None else n_rows
-        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
-            raise InputError(f"n_rows must be a non-negative integer, not {n_rows!r}")
+        check_rows(count, len(self.domain_))
         with one_blas_thread():
             return self._sample(int(count), Randomness(self.random_state, "sample").generator)
 
@@ -166,25 +169,33 @@ class Synthesizer(BaseEstimator, ABC):
         InputError
             The file is missing, is not such a model, or is of another class.
         """
-        try:
-            with np.load(path, allow_pickle=False) as archive:
-                state = {name: archive[name] for name in archive.files}
-            header = json.loads(state.pop("header").tobytes())
-            if header["format"] != FORMAT or header["version"] != FORMAT_VERSION:
-                raise ValueError
-        except OSError as error:
-            raise InputError(f"cannot read model {path}: {error.strerror or error}") from None
-        except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
-            raise InputError(f"{path} is not a synthesizer file of this version; write it with .save()") from None
+        header, state = _read(path)
         known = {c.__name__: c for c in _family(cls)}
-        if header["class"] not in known:
-            raise InputError(f"{path} holds a {header['class']}, not a {cls.__name__}")
-        model = known[header["class"]](**{name: _parameter(value) for name, value in header["params"].items()})
-        model.domain_ = Domain.from_dict(header["domain"], where=str(path))
-        model.n_rows_ = header["n_rows"]
-        model._restore(state)
-        model.ledger_ = Ledger.from_summary(header["certificate"])
+        name = str(header.get("class"))
+        if name not in known:
+            raise InputError(f"{path} holds a {name}, not a {cls.__name__}")
+        try:
+            model = known[name](**{key: _parameter(value) for key, value in header["params"].items()})
+            model._check_parameters()
+            model.domain_ = Domain.from_dict(header["domain"])
+            check_rows(header["n_rows"], len(model.domain_))
+            model.n_rows_ = header["n_rows"]
+            model._restore(state)
+            model.ledger_ = Ledger.from_summary(header["certificate"])
+        except InputError as error:
+            raise InputError(f"{path} is no synthesizer that .save() wrote: {error}") from None
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+            why = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise InputError(f"{path} is no synthesizer that .save() wrote ({why})") from None
         return model
+
+    def _check_cost(self, domain: Domain) -> None:
+        """Refuse a fit on tables of `domain` that does not fit in memory; see `marginalia.memory.check_cost`."""
+        codes = sum(domain.sizes)  # every synthesizer looks at all one-way marginals
+        check_cost(
+            f"{type(self).__name__} with columns of {short(codes)} codes in all", 4 * 8 * codes,
+            mend="give columns with many codes fewer of them",
+        )  # fmt: skip
 
     def _scope(self) -> str:
         """Return whose rows are protected, where it is not every row; a release may also set ``ledger.scope``."""
@@ -199,9 +210,7 @@ class Synthesizer(BaseEstimator, ABC):
         return inputs
 
     def _check_parameters(self) -> None:
-        checks.positive("epsilon", self.epsilon)
-        if not (self.PURE and self.delta == 0):
-            checks.open_unit("delta", self.delta)
+        checks.budget(self.epsilon, self.delta, pure=self.PURE)
         for what, allowed in {"relation": self.RELATIONS, "calibration": self.CALIBRATIONS, **self.CHOICES}.items():
             value = getattr(self, what)
             if value not in allowed:
@@ -210,6 +219,39 @@ class Synthesizer(BaseEstimator, ABC):
     def _check_fitted(self) -> None:
         if not hasattr(self, "ledger_"):
             raise InputError(f"this {type(self).__name__} is not fitted; call fit(table) first")
+
+
+def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], State]:
+    """Return the header and the arrays of a file written by `Synthesizer.save`."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            state = {name: archive[name] for name in archive.files}
+        header = json.loads(state.pop("header").tobytes())
+    except OSError as error:
+        raise InputError(f"cannot read model {path}: {error.strerror or error}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, EOFError, RecursionError, NotImplementedError) as error:
+        raise InputError(f"{path} is not a synthesizer file ({type(error).__name__}); write one with .save()") from None
+    except (zipfile.BadZipFile, zlib.error):
+        raise InputError(f"{path} is damaged: it is no whole npz file; write it again with .save()") from None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise InputError(f"{path} is not a synthesizer file; write one with .save()")
+    if header.get("version") != FORMAT_VERSION:
+        said = f"version {header.get('version')!r} of the format, this marginalia reads version {FORMAT_VERSION}"
+        raise InputError(f"model {path} has {said}; fit it again")
+    return header, state
+
+
+def check_rows(n_rows: object, n_columns: int) -> None:
+    """Refuse a number of synthetic rows that is none, or a table of that size that does not fit in memory.
+
+    >>> check_rows(10**12, 14)
+    Traceback (most recent call last):
+    marginalia.errors.InputError: a table of 1,000,000,000,000 rows and 14 columns needs ... MB of memory, ...
+    """
+    if isinstance(n_rows, bool) or not isinstance(n_rows, int | np.integer) or n_rows < 0:
+        raise InputError(f"n_rows must be a non-negative integer, not {n_rows!r}")
+    what = f"a table of {short(n_rows)} rows and {n_columns} columns"
+    check_cost(what, _BYTES_A_VALUE * int(n_rows) * n_columns, mend="ask for fewer rows")
 
 
 def _family(cls: type[Any]) -> Iterator[type[Any]]:

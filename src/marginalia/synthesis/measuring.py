@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.marginals.estimation import Measurement, estimate_total
 from marginalia.marginals.workload import Workload, WorkloadLike
+from marginalia.memory import check_cost, short
 from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import measure_marginal
@@ -55,6 +57,15 @@ class WorkloadSynthesizer(Synthesizer):
     """
 
     workload: WorkloadLike = 2
+
+    def _check_cost(self, domain: Domain) -> None:
+        super()._check_cost(domain)
+        marginals = Workload.parse(self.workload, domain).names(domain)
+        cells = sum(map(domain.n_cells, marginals))
+        check_cost(
+            f"{type(self).__name__} on {len(marginals):,} marginals of {short(cells)} cells", 4 * 8 * cells,
+            mend="name a smaller workload, or give columns with many codes fewer of them",
+        )  # fmt: skip
 
     def _measure_workload(self, table: Table, ledger: Ledger, randomness: Randomness) -> list[Measurement]:
         marginals = Workload.parse(self.workload, table.domain).names(table.domain)

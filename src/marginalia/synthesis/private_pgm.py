@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from marginalia.data.domain import Domain
 from marginalia.data.table import Table
+from marginalia.marginals.cost import predict_cost
 from marginalia.marginals.estimation import estimate
+from marginalia.marginals.fitting import FINAL
+from marginalia.marginals.workload import Workload
+from marginalia.memory import check_cost
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
@@ -46,6 +51,13 @@ class PrivatePGM(ModelSynthesizer, WorkloadSynthesizer):
     >>> model.marginal(["a", "c"]).shape
     (2, 2)
     """
+
+    def _check_cost(self, domain: Domain) -> None:
+        super()._check_cost(domain)
+        marginals = Workload.parse(self.workload, domain).names(domain)
+        cost = predict_cost(domain, marginals)
+        seconds = cost.seconds_per_pass * FINAL.passes
+        check_cost("the model of this workload", cost.bytes, seconds, mend="name a sparser workload")
 
     def _release(self, table: Table, ledger: Ledger, randomness: Randomness) -> None:
         measured = self._measure_workload(table, ledger, randomness)

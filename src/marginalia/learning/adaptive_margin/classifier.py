@@ -102,6 +102,8 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
     array(['yes'], dtype='<U3')
     """
 
+    SQUARES, READS_ROWS = False, True
+
     variant: str | Constants = "practical"
     selection: Literal["auto", "iter", "private_tuning"] = "auto"
     criterion: Literal["empirical", "population"] = "empirical"

@@ -32,6 +32,8 @@ BATCH_SIZE = 256
 class _DPSGD(BudgetedLearner):
     """What both learners share; the parameters are described in `DPSGDClassifier`."""
 
+    SQUARES, READS_ROWS = False, True
+
     relation: str = "replace_one"
     batch_size: int | None = None
     epochs: float = 20
@@ -110,9 +112,11 @@ class _DPSGD(BudgetedLearner):
         super()._encoder(domain, target)  # refuses unknown names
         return Encoder(domain, target, one_hot=())
 
-    def _check_epsilon(self) -> None:
-        if self.epsilon != math.inf:
-            super()._check_epsilon()
+    def _check_budget(self) -> None:
+        if self.epsilon == math.inf:
+            checks.open_unit("delta", self.delta)
+        else:
+            super()._check_budget()
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -1,0 +1,60 @@
+"""What a fit on a table will take, from its public domain, before anything is encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from marginalia.data.domain import Domain
+from marginalia.memory import check_cost, short
+
+_SQUARES = 8  # matrices of the size of Z'Z that a learner holds at once
+_FACTORISATIONS = 50  # floating-point operations of its eigenvalues and norms, over p³
+_OPERATIONS_A_SECOND = 1e10  # of one core
+
+
+def check_fit(
+    name: str, domain: Domain, target: str, one_hot: Iterable[str] | None, *, n_rows: int = 0, squares: bool = True
+) -> None:
+    """Refuse a fit that does not fit in memory: one-hot columns make matrices of the square of their number.
+
+    Parameters
+    ----------
+    name : str
+        Of the learner, for the message.
+    domain : Domain
+    target : str
+    one_hot : iterable of str or None
+        As for `marginalia.data.encoding.Encoder`.
+    n_rows : int, default 0
+        Rows of the design matrix, where the learner makes one and their number is public.
+    squares : bool, default True
+        Whether the learner makes Z'Z, or a Hessian.
+
+    Raises
+    ------
+    InputError
+        It needs more memory than is free.
+
+    Examples
+    --------
+    >>> check_fit("SSPRegressor", Domain.from_sizes({"town": 30, "pay": 10}), "pay", None)
+    >>> check_fit("SSPRegressor", Domain.from_sizes({"town": 10**6, "pay": 10}), "pay", None)
+    Traceback (most recent call last):
+    marginalia.errors.InputError: SSPRegressor with 999,999 features needs ... MB of memory and about ... hours, ...
+    """
+    # An iterator is left to the encoder, which reads it once.
+    blocks = set(one_hot) if isinstance(one_hot, Collection) else {
+        a.name for a in domain if a.kind == "categorical" and a.size > 2
+    }  # fmt: skip
+    widths = {a.name: (a.size - 1 if a.name in blocks else 1) for a in domain if a.name != target}
+    p = sum(widths.values())
+    encoder = sum(width * domain[column].size for column, width in widths.items())
+    largest, second, *_ = [*sorted(domain.sizes, reverse=True), 1, 1]
+    numbers, operations = encoder + n_rows * p, 0
+    if squares:
+        numbers += 2 * encoder + 3 * largest * second + _SQUARES * p**2
+        operations = _FACTORISATIONS * p**3 + 4 * sum(w**2 * domain[column].size for column, w in widths.items())
+    check_cost(
+        f"{name} with {short(p)} features", 8 * numbers, operations / _OPERATIONS_A_SECOND,
+        mend="give columns with many codes fewer of them, or encode them as numbers (kind: ordinal)",
+    )  # fmt: skip
