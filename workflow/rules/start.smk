@@ -13,11 +13,13 @@ for variable in (
 
 from marginalia import kernels
 from marginalia.errors import InputError
-from marginalia.sweep.config import run_together
+from marginalia.sweep.config import read_content, run_together
 
 os.environ.update(kernels.variables())  # Snakemake itself may have loaded NumPy
 
 try:
+    for file in workflow.configfiles:  # Snakemake keeps the last of two keys of the same name without a word
+        read_content(file)
     CONFIGS = run_together(config)
 except InputError as error:
     print(f"marginalia: {error}", file=sys.stderr, flush=True)

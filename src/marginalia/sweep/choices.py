@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from marginalia.errors import InputError, unknown_name
-from marginalia.sweep.method import Arm, Method, class_from_file, tupled
+from marginalia.sweep.method import NON_PRIVATE, Arm, Method, class_from_file, tupled
 from marginalia.sweep.methods import BUILT_IN, method
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.@-]+$")]
+# What a fit is given by the sweep; a configuration has its own keys for these.
+GIVEN = ("epsilon", "delta", "relation", "calibration", "random_state", "one_hot", "n_public")
+# Of files and folders too: so without '/', and not '..'.
+NAME = r"^[A-Za-z0-9_@-][A-Za-z0-9_.@-]*$"
+Name = Annotated[str, Field(pattern=NAME, max_length=100)]
 
 
 class Strict(BaseModel):
@@ -136,6 +141,11 @@ def _matching(chosen: Method, choice: MethodChoice) -> Iterable[Arm]:
                 f"variant of method '{chosen.id}'", str(choice.variant), {a.variant for a in arms if a.variant}
             )
         named = [replace(arms[0], variant=str(choice.variant))]
+    if choice.parameters and all(a.source for a in named):
+        sources = ", ".join(dict.fromkeys(a.source for a in named))
+        raise InputError(
+            f"method '{chosen.id}' takes no parameters: it post-processes a release; give them to {sources}"
+        )
     return [replace(a, parameters=_frozen(choice)) if choice.parameters and not a.source else a for a in named]
 
 
@@ -149,4 +159,76 @@ def _on_source(chosen: Method, name: str, registry: Mapping[str, Method]) -> Arm
 
 
 def _frozen(choice: MethodChoice) -> tuple[tuple[str, Any], ...]:
-    return tuple((k, tupled(v)) for k, v in sorted((choice.parameters or {}).items()))
+    frozen = tuple((k, tupled(v)) for k, v in sorted((choice.parameters or {}).items()))
+    for name, value in frozen:
+        try:
+            hash(value)
+        except TypeError:
+            raise InputError(
+                f"method '{choice.id}': parameter '{name}' holds a mapping; give a number, text or list"
+            ) from None
+    return frozen
+
+
+def check_parameters(registry: Mapping[str, Method], arms: Iterable[Arm], tasks: Iterable[str]) -> None:
+    """Refuse parameters that a method's class does not take, or refuses by itself.
+
+    Raises
+    ------
+    InputError
+        With the nearest parameter that there is.
+    """
+    wanted = set(tasks)
+    for arm in arms:
+        method = registry[arm.method]
+        if not arm.parameters or (arm.method in BUILT_IN and arm in (*method.arms, *method.named)):
+            continue
+        for task in [task for task in arm.tasks if task in wanted] if arm.tasks else [""]:
+            _check_parameters(method, arm, method.load(task))
+
+
+def _check_parameters(method: Method, arm: Arm, cls: type) -> None:
+    known = inspect.signature(cls).parameters
+    anything = any(p.kind is p.VAR_KEYWORD for p in known.values())
+    for name, _ in arm.parameters:
+        if name in GIVEN:
+            raise InputError(
+                f"method '{method.id}': '{name}' is a key of the configuration and no entry of 'parameters'; move it"
+            )
+        if name not in known and not anything:
+            raise unknown_name(f"parameter of method '{method.id}'", name, set(known) - {*GIVEN, "self"})
+    if not hasattr(cls, "_check_parameters"):
+        return
+    try:
+        model: Any = cls(**{"epsilon": 1.0, **dict(arm.parameters)} if "epsilon" in known else dict(arm.parameters))
+        model._check_parameters()
+    except InputError as error:
+        raise InputError(f"method '{method.id}', parameters: {error}") from None
+
+
+def check_ledger(choice: MethodChoice, method: Method) -> None:
+    """Refuse a private method of the user's whose code never names ``ledger_``: no row of it could be certified.
+
+    Raises
+    ------
+    InputError
+        The class, its bases and its file set no such attribute.
+    """
+    if choice.calibration == NON_PRIVATE:
+        return
+    cls = method.load(choice.tasks[0] if choice.tasks else "")
+    named = any("ledger_" in {*vars(c).get("__annotations__", {}), *_names(c)} for c in cls.__mro__)
+    if not named and "ledger_" not in Path(str(choice.file)).read_text(encoding="utf-8"):
+        raise InputError(
+            f"{choice.file}: class {choice.class_name} sets no attribute ledger_, which says what a fit spent; derive "
+            "it from marginalia's PrivateLearner or Synthesizer, or give the method 'calibration: none'"
+        )
+
+
+def _names(cls: type) -> Iterator[str]:
+    """Yield the names of all attributes and constants in the functions of a class."""
+    waiting: list[CodeType] = [f.__code__ for f in vars(cls).values() if isinstance(f, FunctionType)]
+    while waiting:
+        code = waiting.pop()
+        yield from code.co_names
+        waiting.extend(c for c in code.co_consts if isinstance(c, CodeType))

@@ -11,8 +11,9 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError, field_validator
 
-from marginalia.data import files as strict
+from marginalia.data import files
 from marginalia.errors import InputError, unknown_name
+from marginalia.privacy import checks
 from marginalia.sweep.choices import MethodChoice, Name, Strict
 from marginalia.sweep.methods import DEFAULT
 
@@ -31,7 +32,7 @@ class Settings(Strict):
         "auto", description="ids of the catalogue, own entries, or auto: the default sets that can be reached"
     )
     epsilons: tuple[Epsilon, ...] = Field((0.05, 0.1, 0.5, 1.0, 2.0), min_length=1)
-    delta: float = Field(1e-5, gt=0, lt=1)
+    delta: float = Field(1e-5, gt=0, le=checks.LARGEST_DELTA)
     trials: int = Field(5, ge=1, description="independent repetitions (split and noise)")
     test_fraction: float = Field(0.2, gt=0, lt=1, description="share of rows held out in random splits")
     methods: tuple[MethodChoice, ...] = Field(
@@ -56,9 +57,19 @@ class Settings(Strict):
             return [{"id": v} if isinstance(v, str) else v for v in value]
         return value
 
+    @field_validator("epsilons", "delta", "trials", "test_fraction", "timeout_seconds", mode="before")
+    @classmethod
+    def _numbers(cls, value: Any) -> Any:
+        for item in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(item, bool):  # YAML's yes, no, on and off too
+                raise ValueError("input should be a number, not true or false")
+        return value
+
     @field_validator("epsilons", mode="after")
     @classmethod
     def _ascending(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        if min(value, default=1) < checks.LEAST_EPSILON:
+            raise ValueError(f"input should be at least {checks.LEAST_EPSILON:g}, below which accountants only round")
         return tuple(sorted(set(value)))
 
 
@@ -125,8 +136,8 @@ def read(path: str | os.PathLike[str]) -> Config:
 
 
 def read_content(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read a YAML configuration file without looking at its keys."""
-    content = strict.read_content(path, "configuration")
+    """Read a YAML configuration file without looking at what its keys mean; none may stand twice."""
+    content = files.read_content(path, "configuration")
     if not isinstance(content, dict):
         raise InputError(f"{path}: expected 'key: value' lines")
     return content
@@ -154,12 +165,12 @@ def run_together(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     InputError
         A file cannot be read, has ``configs`` itself, or shares name or results folder with another one.
     """
-    if not (files := parse(content).configs):
+    if not (others := parse(content).configs):
         return {"": dict(content)}
     base = {key: value for key, value in content.items() if key != "configs"}
     contents: dict[str, dict[str, Any]] = {}
     folders: dict[str, str] = {}
-    for file in files:
+    for file in others:
         content = overlaid(base, read_content(file))
         config = parse(content, where=file)
         if config.configs:

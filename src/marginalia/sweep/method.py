@@ -162,11 +162,10 @@ def class_from_file(path: Path, name: str) -> type:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
-        raise InputError(f"method file {path} cannot be imported: {type(error).__name__}: {error}") from None
-    try:
-        return getattr(module, name)
-    except AttributeError:
-        raise unknown_name(
-            f"class in {path}", name, (k for k, v in vars(module).items() if inspect.isclass(v))
-        ) from None
+    except (Exception, SystemExit) as error:
+        why = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InputError(f"method file {path} cannot be imported: {why}") from None
+    classes = {k: v for k, v in vars(module).items() if inspect.isclass(v)}
+    if name not in classes:
+        raise unknown_name(f"class in {path}", name, classes)
+    return classes[name]

@@ -14,7 +14,14 @@ from marginalia.data import catalog
 from marginalia.data.catalog import uncoded
 from marginalia.errors import InputError, unknown_name
 from marginalia.sweep.cells import Cell
-from marginalia.sweep.choices import MethodChoice, own_method, select
+from marginalia.sweep.choices import (
+    MethodChoice,
+    check_ledger,
+    check_parameters,
+    method_from_file,
+    own_method,
+    select,
+)
 from marginalia.sweep.config import Config, Experiment, epsilon_text
 from marginalia.sweep.method import Arm, Method
 from marginalia.sweep.methods import BUILT_IN
@@ -150,9 +157,13 @@ def plan(config: Config, datasets: Mapping[str, Mapping[str, Sequence[Task]]]) -
     jobs: dict[tuple[str, str, str, str], Job] = {}
     for block in config.blocks():
         _check_arms(block, *select(block.methods))
+        for choice in block.methods:
+            if choice.file:
+                check_ledger(choice, method_from_file(choice))
         files = {choice.id: choice for choice in block.methods if choice.file}
         for dataset, tasks in datasets[block.name].items():
             registry, arms = select([c for c in block.methods if c.datasets is None or dataset in c.datasets])
+            check_parameters(registry, arms, (task.task for task in tasks))
             # Of several fits of a synthesizer the first one with exact calibration is post-processed.
             fits = sorted((a for a in arms if not a.tasks), key=lambda a: a.calibration != "tight")
             synthesizers = {a.method: a for a in reversed(fits)}

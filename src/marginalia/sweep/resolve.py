@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from marginalia.data import catalog
-from marginalia.data.datasets import Resolution, resolve_auto, unreachable_reason
+from marginalia.data.datasets import Resolution, load, resolve_auto, unreachable_reason
+from marginalia.data.download import find_local
 from marginalia.data.files import write_text
 from marginalia.data.schema import Entry, parse_entry
 from marginalia.errors import InputError, unknown_name
+from marginalia.sweep.choices import NAME
 from marginalia.sweep.config import Config, parse
 from marginalia.sweep.plan import Plan, plan
 from marginalia.sweep.protocols import Task, tasks_of
@@ -98,6 +101,7 @@ def resolve(content: Mapping[str, Any], cards: Mapping[str, Any], *, probe: bool
     resolution = _resolution(_note(config), probe=probe) if automatic else Resolution(())
     entries: dict[str, Entry] = {}
     chosen: dict[str, dict[str, tuple[Task, ...]]] = {}
+    checked: set[str] = set()
     for block in blocks:
         wanted = resolution.names if block.datasets == "auto" else block.datasets
         chosen[block.name] = {}
@@ -106,7 +110,11 @@ def resolve(content: Mapping[str, Any], cards: Mapping[str, Any], *, probe: bool
                 raise InputError(f"data set '{entry.name}' is declared twice with different contents")
             if block.datasets != "auto" and probe and (reason := unreachable_reason(entry)):
                 raise InputError(f"data set '{entry.name}': {reason}")
+            if probe and entry.name not in checked and entry.name not in catalog.names():
+                check_entry(entry)
+                checked.add(entry.name)
             chosen[block.name][entry.name] = tasks_of(entry)
+    check_notebooks(config.notebooks)
     studies = chosen_cards(config, cards)
     for study, _ in studies.values():
         for name in study.datasets:
@@ -154,7 +162,36 @@ def _entry(item: str | Mapping[str, Any]) -> Entry:
         return catalog.entry(item)
     if not isinstance(item.get("name"), str):
         raise InputError(f"datasets: an entry of your own needs a name, got keys {', '.join(map(str, item))}")
+    if not re.fullmatch(NAME, item["name"]):
+        raise InputError(f"data set '{item['name']}': a name has letters, digits and _ . @ - only, no folders")
     if item["name"] in catalog.names():
         raise InputError(f"data set '{item['name']}': the name is taken by the catalogue; choose another")
     content = {k: v for k, v in item.items() if k != "name"}
     return parse_entry(item["name"], content, folder=Path.cwd())
+
+
+def check_entry(entry: Entry) -> None:
+    """Refuse an entry whose task cannot be learnt, or, of the user's own files, a table that is not of its domain.
+
+    Own files are here, so they are read whole: every value is held against the domain.
+
+    Raises
+    ------
+    InputError
+        One line: the file, row and column, or the key of the entry.
+    """
+    for task, spec in entry.tasks.items():
+        if spec.target in spec.drop:
+            raise InputError(
+                f"data set '{entry.name}': the {task} task drops its own target '{spec.target}'; take it out of 'drop'"
+            )
+    if all(find_local(file) is not None for file in entry.files.values()):  # a planned run downloads nothing
+        load(entry)
+
+
+def check_notebooks(names: Iterable[str], folder: Path = Path("notebooks")) -> None:
+    """Refuse a notebook that is not in `folder`, with the nearest one that is."""
+    there = sorted(path.stem for path in folder.glob("*.ipynb"))
+    for name in names:
+        if name not in there:
+            raise unknown_name(f"notebook in {folder}/", name, there)
