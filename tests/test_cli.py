@@ -152,8 +152,11 @@ def test_synthesize_then_evaluate(call, files):
         (["fit", "--method", "ada_spp", "--target", "b", "--epsilon", 1], "did you mean 'ada_ssp'?"),
         (["fit", "--method", "aim", "--target", "b", "--epsilon", 1], "makes synthetic rows and learns no model"),
         (["fit", "--method", "ols", "--target", "bb", "--epsilon", 1], "unknown target 'bb'; did you mean 'b'?"),
-        (["fit", "--method", "ada_ssp", "--target", "b", "--epsilon", 0], "--epsilon must be a positive finite number"),
-        (["fit", "--method", "ada_ssp", "--target", "b", "--epsilon", "nan"], "--epsilon must be"),
+        (
+            ["fit", "--method", "ada_ssp", "--target", "b", "--epsilon", 0],
+            "epsilon is 0.0: need a finite number above 0",
+        ),
+        (["fit", "--method", "ada_ssp", "--target", "b", "--epsilon", "nan"], "epsilon is nan: need"),
         (["fit", "--method", "ada_ssp", "--target", "b", "--epsilon", 1, "--delta", 1], "strictly between 0 and 1"),
         (["fit", "--method", "ada_ssp", "--target", "b", "--epsilon", 1, "--relation", "x"], "unknown relation"),
         (["fit", "--method", "ada_ssp", "--target", "b", "--epsilon", 1, "--calibration", "t"], "calibration"),

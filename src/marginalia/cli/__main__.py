@@ -1,6 +1,6 @@
 """``python -m marginalia.cli``."""
 
-from marginalia.cli.verbs import main
+from marginalia.cli.run import main
 
 if __name__ == "__main__":
     main()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,8 +18,8 @@ if TYPE_CHECKING:
     from marginalia.data.domain import Domain
     from marginalia.data.table import Table
 
-PLAIN: dict[str, Any] = {"rich_markup_mode": None, "add_completion": False, "no_args_is_help": True}
-PLAIN["pretty_exceptions_enable"] = False
+PLAIN: dict[str, Any] = {"rich_markup_mode": None, "no_args_is_help": True, "pretty_exceptions_enable": False}
+PLAIN["context_settings"] = {"help_option_names": ["-h", "--help"]}
 app = typer.Typer(help="Differentially private linear models and synthetic tables, with a certificate.", **PLAIN)
 datasets = typer.Typer(help="Look at, fetch and check data sets.", **PLAIN)
 app.add_typer(datasets, name="datasets")
@@ -30,13 +32,60 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 Data = Annotated[Path, typer.Option("--data", help="CSV or Parquet file, as the domain says.")]
 DomainFile = Annotated[Path, typer.Option("--domain", help="Domain JSON or YAML.")]
 EpsilonOption = Annotated[float, typer.Option("--epsilon", help="Privacy budget, > 0.")]
-DeltaOption = Annotated[float, typer.Option("--delta", help="In (0, 1).")]
+DeltaOption = Annotated[float, typer.Option("--delta", help="At most 0.01; far less than 1 in the number of records.")]
 SEED_HELP = "Noise seed. Leave it out for a real release: who knows it can undo the noise."
-SeedOption = Annotated[int | None, typer.Option("--seed", help=SEED_HELP)]
+SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help=SEED_HELP)]
 Relation = Annotated[str, typer.Option("--relation", help="add_remove or replace_one.")]
 Calibration = Annotated[
     str | None, typer.Option("--calibration", help="tight (default), or published (the paper's formula).")
 ]
+
+
+def check_out(out: Path, endings: Collection[str], inputs: Iterable[Path | None]) -> None:
+    """Refuse, before anything is read, a file to write that cannot be written or is one of the inputs.
+
+    Parameters
+    ----------
+    out : Path
+    endings : collection of str
+        What its name may end in, ``".csv"``.
+    inputs : iterable of Path or None
+        The files of this call; one of them by another name (a link, another way to it) is one of them too.
+
+    Raises
+    ------
+    InputError
+        One line: what is in the way.
+    """
+    if out.suffix not in endings:
+        raise InputError(f"--out {out}: the ending must be {' or '.join(endings)}")
+    if len(out.name) > 200:  # a temporary file beside it has a longer name
+        raise InputError(f"--out: a file name of {len(out.name)} letters is too long; choose a shorter one")
+    if out.is_dir():
+        raise InputError(f"--out {out} is a folder; name a file in it")
+    for path in filter(None, inputs):
+        if os.path.realpath(out) == os.path.realpath(path) or (out.exists() and path.exists() and out.samefile(path)):
+            raise InputError(f"--out {out} is the input {path}, which would be overwritten; choose another name")
+    folder = next(parent for parent in out.absolute().parents if parent.exists())
+    if not folder.is_dir():
+        raise InputError(f"cannot write {out}: {folder} is not a folder")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"cannot write {out}: no permission to write in {folder}; choose a folder you can write to")
+
+
+@contextmanager
+def progress(label: str, *, quiet: bool) -> Iterator[None]:
+    """Show `label` and the seconds since, on stderr, as long as the body runs; nothing where nobody looks on."""
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as line:
+        line.add_task(label, total=None)
+        yield
 
 
 def read_domain(path: Path) -> Domain:

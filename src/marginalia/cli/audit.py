@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from marginalia.cli.app import DeltaOption, Json, app
+from marginalia.cli.app import DeltaOption, Json, app, check_out
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ def audit(
 
     if bool(methods) == every:
         raise InputError("name a method or a file, or give --all")
+    if out is not None:
+        check_out(out, (".csv",), map(command.own_file, methods or ()))
     reports: list[Report] = []
     written = []
     names: list[str | None] = [*methods] if methods else [None]

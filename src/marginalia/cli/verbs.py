@@ -1,17 +1,15 @@
-"""The verbs, and `main`, which runs one of them."""
+"""The verbs."""
 
 from __future__ import annotations
 
-import math
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from marginalia import __version__
-from marginalia.cli import audit, certify, verify  # noqa: F401  (verbs of their own files)
-from marginalia.cli import domain as drafts  # noqa: F401
 from marginalia.cli.app import (
     Calibration,
     Data,
@@ -22,39 +20,19 @@ from marginalia.cli.app import (
     Relation,
     SeedOption,
     app,
+    check_out,
     datasets,
     methods,
+    progress,
     read_domain,
     read_table,
     show,
 )
-from marginalia.errors import InputError, PrivacyError
+from marginalia.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
     from marginalia.privacy.ledger import Ledger
-
-# typer carries its own copy of click, whose base error it does not export.
-USAGE_ERROR: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
-
-
-def main() -> None:
-    """Run the command line; bad input ends in one line on stderr and exit code 2."""
-    try:
-        # click's own usage errors span several lines; here every error is one.
-        code = typer.main.get_command(app).main(standalone_mode=False)
-    except (InputError, PrivacyError) as error:
-        _fail(str(error))
-    except USAGE_ERROR as error:
-        _fail(" ".join(error.format_message().split()))  # type: ignore[attr-defined]
-    except (typer.Abort, KeyboardInterrupt):
-        sys.exit(130)
-    else:
-        sys.exit(code if isinstance(code, int) else 0)
-
-
-def _fail(message: str) -> None:
-    print(f"marginalia: {message}", file=sys.stderr)
-    sys.exit(2)
+    from marginalia.sweep.fits import Budget
 
 
 @app.callback(invoke_without_command=True)
@@ -136,16 +114,18 @@ def check(
 
 @methods.command("list")
 def list_methods(as_json: Json = False) -> None:
-    """List the methods: ids, what they are, calibrations, neighbouring relations.
+    """List the methods: ids, the verb that runs them, what they learn, calibrations, neighbouring relations.
 
     Example: marginalia methods list
     """
     from marginalia.sweep.methods import BUILT_IN
 
-    width = max(map(len, BUILT_IN))
-    lines = [
-        f"{m.id:<{width}}  {m.about} [{', '.join(m.calibrations)}; {', '.join(m.relations)}]" for m in BUILT_IN.values()
-    ]
+    lines = []
+    for m in BUILT_IN.values():
+        tasks = {task for arm in m.arms for task in arm.tasks} if m.kind != "synthesizer" else {"rows"}
+        verb = "synthesize" if m.kind == "synthesizer" else "fit"
+        settings = f"[{', '.join(m.calibrations)}; {', '.join(m.relations)}]"
+        lines.append(f"{m.id:<23} {verb:<11} {', '.join(sorted(tasks)):<17} {m.about} {settings}")
     show(as_json, [m.facts() for m in BUILT_IN.values()], lines)
 
 
@@ -174,9 +154,14 @@ def fit(
     from marginalia.sweep.fits import Budget
     from marginalia.sweep.single import fit_learner
 
+    if out is not None:
+        check_out(out, (".json",), (data, domain))
+    budget = Budget(*_budget(epsilon, delta), _relation(relation), seed, n_public)
     table = read_table(data, read_domain(domain))
-    budget = Budget(_epsilon(epsilon), delta, relation, seed, n_public)
-    model = fit_learner(method, table, target, budget, calibration=calibration, source=source)
+    with progress(f"fitting {method}", quiet=as_json):
+        model = fit_learner(method, table, target, budget, calibration=calibration, source=source)
+    if hasattr(model, "ledger_"):
+        _say_what_is_left_open(budget, len(table))
     if out is not None:
         from marginalia.learning.files import save_model
 
@@ -198,29 +183,37 @@ def synthesize(
     delta: DeltaOption = 1e-5,
     seed: SeedOption = None,
     relation: Relation = "add_remove",
-    rows: Annotated[int | None, typer.Option("--rows", help="Number of rows; default: the released estimate.")] = None,
+    rows: Annotated[
+        int | None, typer.Option("--rows", min=1, help="Number of rows; default: the released estimate.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Release a synthetic table and print its certificate.
 
     Example: marginalia synthesize --method aim --data t.csv --domain d.json --epsilon 1 --out synthetic.csv
     """
+    from marginalia.privacy.certificate import ENDING, Certificate
     from marginalia.privacy.randomness import Randomness
     from marginalia.sweep.fits import Budget
     from marginalia.sweep.single import fit_synthesizer
-
-    if out.suffix not in (".csv", ".parquet"):
-        raise InputError(f"--out {out}: the ending must be .csv or .parquet")
-    table = read_table(data, read_domain(domain))
-    model = fit_synthesizer(method, table, Budget(_epsilon(epsilon), delta, relation, seed))
-    sample = model.sample(rows)
-    # Values inside bins: from the model's own seed, by a stream that neither its noise nor its rows are drawn from.
-    stream = Randomness(seed, "values").generator
-    (sample.to_csv if out.suffix == ".csv" else sample.to_parquet)(out, random_state=stream)
-    from marginalia.privacy.certificate import ENDING, Certificate
+    from marginalia.synthesis.base import check_rows
 
     proof = Path(f"{out}{ENDING}")
-    Certificate.of(model).write(proof)
+    check_out(out, (".csv", ".parquet"), (data, domain))
+    check_out(proof, (".json",), (data, domain))
+    budget = Budget(*_budget(epsilon, delta), _relation(relation), seed)
+    frame = read_domain(domain)
+    if rows is not None:
+        check_rows(rows, len(frame))
+    table = read_table(data, frame)
+    with progress(f"fitting {method}", quiet=as_json):
+        model = fit_synthesizer(method, table, budget)
+        sample = model.sample(rows)
+        # Values inside bins: from the model's own seed, by a stream that neither its noise nor its rows are drawn from.
+        stream = Randomness(seed, "values").generator
+        (sample.to_csv if out.suffix == ".csv" else sample.to_parquet)(out, random_state=stream)
+        Certificate.of(model).write(proof)
+    _say_what_is_left_open(budget, len(table))
     content = {"method": method, "rows": len(sample), "out": str(out), **_certificate(model.ledger_, delta)}
     lines = [f"{out}: {len(sample)} rows", _certificate_line(model.ledger_, delta), f"written beside it: {proof}"]
     show(as_json, content, lines)
@@ -279,7 +272,10 @@ def plan(
 
     base = config.read_content("config.yaml") if Path("config.yaml").is_file() else {}
     content = config.overlaid(base, config.read_content(configfile)) if configfile is not None else base
-    parts = {name: sweep.resolve(own, registry.cards()) for name, own in config.run_together(content).items()}
+    together = config.run_together(content)
+    for own in together.values():
+        registry.comparisons(config.parse(own).comparisons)
+    parts = {name: sweep.resolve(own, registry.cards()) for name, own in together.items()}
     whole = forecast(parts.values()).summary(cores)
     if len(parts) > 1:
         whole["configs"] = {name: forecast([part]).summary(cores) for name, part in parts.items()}
@@ -301,10 +297,32 @@ def _plan_lines(facts: dict[str, Any]) -> list[str]:
     ]
 
 
-def _epsilon(value: float) -> float:
-    if not value > 0 or math.isinf(value):
-        raise InputError(f"--epsilon must be a positive finite number, not {value}")
-    return value
+def _budget(epsilon: float, delta: float) -> tuple[float, float]:
+    """Return the budget, after refusing one that protects nobody or that no accountant can keep."""
+    from marginalia.privacy import checks
+
+    return checks.budget(epsilon, delta, pure=True)  # whether a method is pure it says itself
+
+
+def _say_what_is_left_open(budget: Budget, n_rows: int) -> None:
+    """Say on stderr what a budget does not protect; the number of rows counts only where it is public."""
+    n = n_rows if budget.relation == "replace_one" else budget.n_public
+    if n and budget.delta * n >= 1:
+        warnings.warn(
+            f"delta {budget.delta:g} is not below 1 in the {n} rows: it allows a release that shows records as they "
+            f"are; take --delta {0.1 / n:.0e} or less",
+            stacklevel=2,
+        )
+    if budget.epsilon > 20:
+        warnings.warn(f"epsilon {budget.epsilon:g} protects nobody: 1 is usual, 10 is much", stacklevel=2)
+
+
+def _relation(name: str) -> str:
+    from marginalia.privacy.relation import Relation
+
+    if name not in tuple(Relation):
+        raise unknown_name("relation", name, Relation)
+    return name
 
 
 def _certificate(ledger: Ledger | None, delta: float) -> dict[str, Any]:

@@ -16,7 +16,7 @@ def verify(
     rerun: Annotated[
         str | None, typer.Option("--rerun", help="Do one run again instead: its key, or study/part.")
     ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="With --rerun: another root seed.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="With --rerun: another root seed.")] = None,
     as_json: Json = False,
 ) -> None:
     """Make every published table, verdict and certificate again from the rows of the runs; exit 1 on a difference.

@@ -1,0 +1,77 @@
+"""Run one verb, and turn what goes wrong into one line."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import warnings
+from typing import NoReturn
+
+import typer
+
+from marginalia.cli import audit, certify, domain, verbs, verify  # noqa: F401  (they register their verbs)
+from marginalia.cli.app import app
+from marginalia.errors import InputError, PrivacyError
+
+STOPPED = 130  # the code of a process that Ctrl-C ends
+# typer carries its own copy of click, whose base error it does not export.
+USAGE_ERROR: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
+
+def main() -> None:
+    """Run the command line; bad input ends in one line on stderr and exit code 2."""
+    warnings.showwarning = _note
+    try:
+        # click's own usage errors span several lines; here every error is one.
+        code = typer.main.get_command(app).main(standalone_mode=False)
+        sys.stdout.flush()
+    except (InputError, PrivacyError) as error:
+        _fail(str(error))
+    except USAGE_ERROR as error:
+        message = error.format_message()  # type: ignore[attr-defined]
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(message, file=sys.stderr)
+            sys.exit(2)
+        _fail(message)
+    except MemoryError as error:
+        _fail(f"out of memory ({error}); take fewer rows, columns or codes" if str(error) else "out of memory")
+    except RecursionError:
+        _fail("the input is nested too deeply")
+    except (typer.Abort, KeyboardInterrupt):
+        code = STOPPED
+    except BrokenPipeError:
+        _end_by_closed_pipe()
+    except SystemExit:
+        if type(sys.stdout).__name__ == "PacifyFlushWrapper":  # what click makes of a closed pipe
+            _end_by_closed_pipe()
+        raise
+    except OSError as error:
+        if error.filename is None and error.errno in (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EBADF):
+            _close_output()
+            _fail(f"cannot write the output: {error.strerror}")
+        _fail(f"cannot read or write {error.filename}: {error.strerror}" if error.filename else str(error))
+    if code == STOPPED:
+        _fail("stopped", STOPPED)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str, code: int = 2) -> NoReturn:
+    """End with `message` as one line of printable characters."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in message).split())
+    print(f"marginalia: {line if len(line) <= 1000 else f'{line[:1000]}...'}", file=sys.stderr)
+    sys.exit(code)
+
+
+def _note(message: Warning | str, *_: object, **__: object) -> None:
+    print(f"marginalia: warning: {' '.join(str(message).split())}", file=sys.stderr)
+
+
+def _end_by_closed_pipe() -> NoReturn:
+    _close_output()
+    sys.exit(141)  # as a process that SIGPIPE ends, which is what `| head` does to others
+
+
+def _close_output() -> None:
+    """Let nothing more be written to stdout, which would fail again as the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
