@@ -8,8 +8,10 @@ import pytest
 import marginalia  # noqa: F401  (first: it chooses the kernels before NumPy is loaded)
 
 # Shared machines are slow at times, and a test that fails must fail again: no deadline, fixed examples.
+# A step of .ci/run explores instead, with a seed that it prints.
 hypothesis.settings.register_profile("repeatable", deadline=None, derandomize=True)
-hypothesis.settings.load_profile("repeatable")
+hypothesis.settings.register_profile("exploring", deadline=None, derandomize=False, database=None, print_blob=True)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
 @pytest.fixture(scope="session")
