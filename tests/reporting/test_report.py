@@ -1,15 +1,14 @@
 import re
-from html.parser import HTMLParser
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from html_page import Page
 
 from marginalia.errors import InputError
 from marginalia.reporting import captions, figures, tables
 from marginalia.reporting.report import write_report
 
-VOID = {"meta", "link", "img", "source", "br", "input"}
 DATASETS = [
     {
         "name": "adult",
@@ -21,31 +20,6 @@ DATASETS = [
     },
     {"name": "fire@dd_ssp", "status": "missing", "reason": "no copy & no network <here>"},
 ]
-
-
-class Page(HTMLParser):
-    """Collect the elements of a page and check that they are closed in order."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.elements, self.headings = [], [], []
-        self.feed(text)
-        assert self.open == []
-
-    def handle_starttag(self, tag, attributes):
-        self.elements.append((tag, dict(attributes)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if self.open and self.open[-1] in ("h1", "h2", "h3"):
-            self.headings.append((self.open[-1], data))
-
-    def all(self, tag):
-        return [attributes for name, attributes in self.elements if name == tag]
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import typer
 
-from marginalia.cli import audit, certify, domain, verbs, verify  # noqa: F401  (they register their verbs)
+from marginalia.cli import audit, certify, domain, quality, verbs, verify  # noqa: F401  (they register their verbs)
 from marginalia.cli.app import app
 from marginalia.errors import InputError, PrivacyError
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 import yaml
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from marginalia.data.files import write_text
 from marginalia.errors import InputError
@@ -80,11 +80,7 @@ def write_report(
         }
         for name, path in figures.items()
     ]  # fmt: skip
-    templates = PackageLoader("marginalia.reporting", "templates")
-    environment = Environment(
-        loader=templates, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
-    )
-    html = environment.get_template("report.html.j2").render(
+    html = template("report.html.j2").render(
         title=title,
         facts=_facts(aggregates, tables, datasets_info),
         finished=provenance.get("finished", ""),
@@ -110,6 +106,15 @@ def write_report(
         config=yaml.safe_dump(provenance.get("config", {}), sort_keys=False, allow_unicode=True, width=100),
     )
     write_text(path, html)
+
+
+def template(name: str) -> Template:
+    """Return one of the page templates of this package."""
+    templates = PackageLoader("marginalia.reporting", "templates")
+    environment = Environment(
+        loader=templates, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
+    )
+    return environment.get_template(name)
 
 
 def _results(aggregates: pd.DataFrame, metric: str, sheets: Sheets) -> page.HtmlTable:

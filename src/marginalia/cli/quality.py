@@ -1,0 +1,75 @@
+"""The verb that measures a synthetic table against the real one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from marginalia.cli.app import DomainFile, Json, app, read_domain, read_table, show
+from marginalia.errors import InputError
+
+if TYPE_CHECKING:
+    from marginalia.reporting.quality.quality import Quality
+
+
+@app.command()
+def quality(
+    real: Annotated[Path, typer.Argument(help="CSV or Parquet file of the real rows.")],
+    synthetic: Annotated[Path, typer.Argument(help="CSV or Parquet file of the synthetic rows.")],
+    domain: DomainFile,
+    target: Annotated[str | None, typer.Option("--target", help="Column that a model is trained for.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Write a page (HTML).")] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure a synthetic table against the real one: columns, pairs, NIST's score, a model, copies, certificate.
+
+    The numbers and the page are computed from the private rows without noise: they are for you, not for release.
+
+    Example: marginalia quality t.csv synthetic.csv --domain d.yaml --target income --out quality.html
+    """
+    from marginalia.reporting.quality.quality import measure
+
+    if out is not None and out.resolve() in (real.resolve(), synthetic.resolve(), domain.resolve()):
+        raise InputError(f"--out {out} is one of the files that are read; choose another")
+    public = read_domain(domain)
+    rows, made = read_table(real, public), read_table(synthetic, public)
+    found = measure(rows, made, target=target, synthetic_path=synthetic)
+    if out is not None:
+        from marginalia.reporting.quality.page import write_quality
+
+        write_quality(out, found, real_name=real.name, synthetic_name=synthetic.name)
+    show(as_json, found.to_dict(), [*_lines(found), *([f"page: {out}"] if out else [])])
+
+
+def _lines(found: Quality) -> Iterator[str]:
+    from marginalia.reporting.quality.quality import PRIVATE
+
+    yield f"PRIVATE: {PRIVATE}"
+    yield f"rows             {len(found.real):,} real, {len(found.synthetic):,} synthetic"
+    yield f"marginal error   {found.pairs.error:.6g}, mean of {len(found.pairs.errors)} pairs"
+    yield f"k-marginal score {found.pairs.score:.1f} of 1000 (NIST, k = 2)"
+    if found.pairs.equivalent is not None:
+        share = found.pairs.equivalent
+        yield f"                 nearest to a random {share:.0%} of the real rows ({found.pairs.subsamples[share]:.1f})"
+    worst = ", ".join(f"{a} x {b} {error:.4g}" for (a, b), error in list(found.pairs.errors.items())[:3])
+    yield f"worst pairs      {worst}"
+    if found.downstream is not None:
+        for trained, values in found.downstream.values.items():
+            measured = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
+            yield f"model            of {found.downstream.target}, trained on {trained}: {measured}"
+        if found.downstream.why:
+            yield f"model            none of {found.downstream.why}"
+    lost = sum(len(column.lost) for column in found.columns)
+    yield f"values lost      {lost}; impossible rows {found.impossible_synthetic}"
+    copied = found.copies
+    yield f"copies           {copied.synthetic:.2%} of the rows are in one half of the real table,"
+    yield f"                 as are {copied.fresh:.2%} of the other half"
+    if found.examination is None:
+        yield "certificate      none beside the synthetic file"
+    elif found.examination.confirmed:
+        yield f"certificate      ({found.examination.requested:g}, {found.examination.delta:g})-DP, recomputed"
+    else:
+        yield f"certificate      DOES NOT HOLD: {'; '.join(found.examination.problems)}"

@@ -1,0 +1,59 @@
+"""`marginalia quality`: what it reads, prints and writes."""
+
+import json
+
+import numpy as np
+import pytest
+
+from marginalia.data import Attribute, Domain, Table
+
+DOMAIN = Domain([Attribute("a", 3), Attribute("b", 4, "numeric"), Attribute("y", 2)])
+
+
+@pytest.fixture
+def call(call, monkeypatch, tmp_path):
+    """The command line in a folder that holds a real and a synthetic table, and their domain."""
+    rng = np.random.default_rng(0)
+    DOMAIN.to_json(tmp_path / "d.json")
+    for name in ("t.csv", "s.parquet"):
+        table = Table(np.column_stack([rng.integers(0, size, 300) for size in DOMAIN.sizes]), DOMAIN)
+        table.to_parquet(tmp_path / name) if name.endswith("parquet") else table.to_csv(tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    return call
+
+
+def test_numbers_and_page(call, tmp_path):
+    code, out, _ = call("quality", "t.csv", "s.parquet", "--domain", "d.json", "--target", "y", "--out", "q.html")
+    assert code == 0
+    assert out.startswith("PRIVATE")
+    assert "certificate      none beside the synthetic file" in out
+    assert "PRIVATE" in (tmp_path / "q.html").read_text(encoding="utf-8")
+    code, out, _ = call("quality", "t.csv", "s.parquet", "--domain", "d.json", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["k_marginal_score"] == pytest.approx(1000 - 1000 * found["marginal_error"])
+    assert found["downstream"] is None
+
+
+def test_the_certificate_is_found_beside_the_table(call):
+    options = ("--data", "t.csv", "--domain", "d.json", "--epsilon", 1)
+    assert call("synthesize", "--method", "independent", *options, "--out", "made.csv")[0] == 0
+    code, out, _ = call("quality", "t.csv", "made.csv", "--domain", "d.json", "--json")
+    assert code == 0
+    assert json.loads(out)["certificate"] == {"confirmed": True, "epsilon": 1.0, "delta": 1e-5, "problems": []}
+
+
+@pytest.mark.parametrize("name", ["t.csv", "./s.parquet", "d.json"])
+def test_no_file_that_is_read_is_written(call, tmp_path, name):
+    before = (tmp_path / name).read_bytes()
+    code, out, err = call("quality", "t.csv", "s.parquet", "--domain", "d.json", "--out", name)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert (tmp_path / name).read_bytes() == before
+
+
+def test_bad_input_is_one_line(call):
+    for arguments in (("t.csv", "none.csv"), ("t.csv", "s.parquet", "--target", "yy")):
+        code, out, err = call("quality", *arguments, "--domain", "d.json")
+        assert (code, out) == (2, "")
+        assert err.count("\n") == 1
