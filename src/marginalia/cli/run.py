@@ -10,7 +10,15 @@ from typing import NoReturn
 
 import typer
 
-from marginalia.cli import audit, certify, domain, quality, verbs, verify  # noqa: F401  (they register their verbs)
+from marginalia.cli import (  # noqa: F401  (they register their verbs)
+    audit,
+    certify,
+    domain,
+    quality,
+    recommend,
+    verbs,
+    verify,
+)
 from marginalia.cli.app import app
 from marginalia.errors import InputError, PrivacyError
 

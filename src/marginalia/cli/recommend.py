@@ -1,0 +1,111 @@
+"""The verb that says which methods fit a table, before any of them is run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from marginalia.cli.app import DeltaOption, DomainFile, EpsilonOption, Json, Relation, app, read_domain, show
+from marginalia.errors import InputError
+
+if TYPE_CHECKING:
+    from marginalia.planning.recommend import Advice, Ranking
+
+
+_LOST = {
+    "linear": "the share of what a model without privacy gains over the trivial prediction (1: no better than it)",
+    "logistic": "by how much the AUC is lower than that of a model without privacy",
+}
+
+
+@app.command()
+def recommend(
+    domain: DomainFile,
+    target: Annotated[str, typer.Option("--target", help="Column to predict.")],
+    epsilon: EpsilonOption,
+    table: Annotated[Path | None, typer.Argument(help="CSV or Parquet file; only its number of rows is read.")] = None,
+    rows: Annotated[
+        int | None, typer.Option("--rows", min=1, help="Public number of rows; no table is then read.")
+    ] = None,
+    delta: DeltaOption = 1e-5,
+    relation: Relation = "add_remove",
+    as_json: Json = False,
+) -> None:
+    """Rank the methods that fit a domain and a target by predicted loss; say what epsilon allows an attacker.
+
+    Nothing of the rows is read but their number, which is private under add_remove: then the answer is for the owner of
+    the table, not for release. The predictions come from benchmarks on other tables, with their error stated.
+
+    Example: marginalia recommend t.csv --domain d.yaml --target income --epsilon 1
+    """
+    from marginalia.planning.recommend import recommend as advise
+
+    public = read_domain(domain)
+    if table is None and rows is None:
+        raise InputError("give a table, or a public number of rows with --rows")
+    n = rows or _number_of_rows(Path(str(table)))
+    budget = {"epsilon": epsilon, "delta": delta, "relation": relation}
+    found = advise(public, target, rows=n, public_rows=rows is not None, **budget)  # type: ignore[arg-type]
+    show(as_json, found.to_dict(), _lines(found))
+
+
+def _number_of_rows(path: Path) -> int:
+    """Return the number of rows of a CSV or Parquet file; their values are not looked at."""
+    if path.suffix == ".parquet":
+        import pyarrow.parquet as pq
+
+        try:
+            n = pq.read_metadata(path).num_rows
+        except (OSError, ValueError) as error:
+            raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
+    else:
+        from marginalia.data.table import read_frame
+
+        n = len(read_frame(path, usecols=[0]))
+    if not n:
+        raise InputError(f"{path}: the table has no rows")
+    return n
+
+
+def _lines(found: Advice) -> Iterator[str]:
+    from marginalia.planning.recommend import ALL_GAUSSIAN
+
+    here = (found.models or found.tables).setting
+    features = f", {here.width:,} features" if here.width else ""
+    yield (
+        f"{found.target}: {here.rows:,} rows, {here.columns} columns, {here.codes:,} codes{features}; "
+        f"({here.epsilon:g}, {here.delta:g})-DP, {here.relation}"
+    )
+    yield from (f"! {caution}" for caution in found.cautions)
+    yield f"epsilon: an attacker who knows all but whether one person is in the table {found.attack.words()};"
+    yield f"         where all noise is Gaussian ({', '.join(ALL_GAUSSIAN)}): {found.gaussian_attack.words()}"
+    if found.models is not None:
+        yield ""
+        yield f"models of {found.target}; lost: {_LOST[here.task]}"
+        yield from _table(found.models)
+    yield ""
+    yield "synthetic tables; lost: the mean marginal error of all pairs (SDNist's score: 1000 times one minus it)"
+    yield from _table(found.tables)
+
+
+def _table(ranking: Ranking) -> Iterator[str]:
+    lines = [["", "method", "lost", "80% interval", "CPU s", "MB", "why"]]
+    for place, option in enumerate(ranking.options, start=1):
+        guess = option.prediction
+        interval = f"{_shown(guess.low)} to {_shown(guess.high)}"
+        cost = (f"{option.seconds:.2g}", f"{option.peak_mb:.0f}")
+        lines.append([str(place), option.name, _shown(guess.loss), interval, *cost, option.why])
+    widths = [max(map(len, column)) for column in list(zip(*lines, strict=True))[:-1]]
+    for *cells, last in lines:
+        yield "  ".join([*(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)), last])
+    if ranking.options:
+        yield f"the first: {ranking.options[0].how}"
+    if ranking.refused:
+        yield "not here: " + "; ".join(f"{name}: {reason}" for name, reason in ranking.refused.items())
+
+
+def _shown(loss: float) -> str:
+    return "over 10" if loss > 10 else f"{loss:.3f}" if loss < 0.0995 else f"{loss:.2f}"

@@ -1,0 +1,61 @@
+"""`marginalia recommend`: what it reads, prints and refuses."""
+
+import json
+
+import pytest
+
+from marginalia.data import Attribute, Domain
+
+DOMAIN = Domain([Attribute("age", 30, "numeric"), Attribute("ward", 6), Attribute("died", 2)])
+OPTIONS = ("--domain", "d.json", "--target", "died", "--epsilon", 1)
+
+
+@pytest.fixture
+def call(call, monkeypatch, tmp_path):
+    """The command line in a folder with a domain, and two tables that hold nothing but junk."""
+    import pandas as pd
+
+    DOMAIN.to_json(tmp_path / "d.json")
+    junk = pd.DataFrame({"age": ["?"] * 4000, "note": ["a; b"] * 4000})
+    junk.to_csv(tmp_path / "t.csv", index=False)
+    junk.to_parquet(tmp_path / "t.parquet")
+    (tmp_path / "d.parquet").write_text("no Parquet file")
+    monkeypatch.chdir(tmp_path)
+    return call
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+def test_only_the_number_of_rows_is_read(call, name):
+    code, out, err = call("recommend", name, *OPTIONS)
+    assert (code, err) == (0, "")
+    assert "4,000 rows" in out
+    assert "! the number of rows is private under add_remove" in out.splitlines()[1]
+    assert "right at most 73.1% of the time" in out
+    assert "models of died" in out
+    assert "synthetic tables" in out
+
+
+def test_a_public_number_of_rows_takes_the_place_of_the_table(call):
+    code, out, _ = call("recommend", "none.csv", *OPTIONS, "--rows", 4000, "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["models"]["setting"]["rows"] == 4000
+    assert any(option["method"] == "dp_sgd" for option in found["models"]["options"])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("none.csv",),
+        ("d.parquet",),
+        ("t.csv", "--target", "dead"),
+        ("t.csv", "--epsilon", "-1"),
+        ("t.csv", "--delta", "2"),
+        ("t.csv", "--relation", "both"),
+    ],
+)
+def test_bad_input_is_one_line(call, arguments):
+    code, out, err = call("recommend", *OPTIONS, *arguments)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
