@@ -138,10 +138,9 @@ def test_pure_and_empty() -> None:
 @pytest.mark.parametrize(
     "events",
     [
-        (RandomStoppingEvent(GaussianEvent(1, 5), r=0.1), GaussianEvent(1, 5)),
+        (RandomStoppingEvent(GaussianEvent(1, 5), r=0.1), ObjectivePerturbationEvent(1, 5, 2)),
         (RandomStoppingEvent(LaplaceEvent(1, 5), r=0.1),),
         (CompositionEvent((ObjectivePerturbationEvent(1, 5, 2),), 2),),
-        (ObjectivePerturbationEvent(1, 5, 2), ExponentialEvent(0.1)),
     ],
 )
 def test_what_the_second_accountant_does_not_cover(events: tuple[Event, ...]) -> None:

@@ -220,8 +220,6 @@ def test_full_batches_are_exact() -> None:
 
 def test_objective_perturbation_composes_only_as_gaussian_dp() -> None:
     weak, strong = ObjectivePerturbationEvent(1, 5, 2), ObjectivePerturbationEvent(1, 5, 50)
-    with pytest.raises(PrivacyError, match="LaplaceEvent, ObjectivePerturbationEvent"):
-        spent(weak, LaplaceEvent(1, 5))
     with pytest.raises(PrivacyError, match="ObjectivePerturbationEvent"):
         spent(CompositionEvent((weak,), 2))
     assert spent(strong, GaussianEvent(1, 5)) == pytest.approx(gdp_epsilon(math.sqrt(2) / 5, 1e-5))
@@ -229,9 +227,11 @@ def test_objective_perturbation_composes_only_as_gaussian_dp() -> None:
     # Beside Gaussian releases by basic composition, a thousandth of delta theirs.
     for relation in ("add_remove", "replace_one"):
         own = objective_perturbation_epsilon(0.999e-5, bound=1, sigma=5, regulariser=2, relation=Relation(relation))
-        theirs = gdp_epsilon(math.hypot(0.3, 0.4), 1e-8)
-        together = spent(GaussianEvent(3, 10), weak, GaussianEvent(2, 5), relation=relation)
-        assert together == pytest.approx(own + theirs, rel=1e-12)
+        little = spent(weak, GaussianEvent(1, 2000), relation=relation)
+        assert little == pytest.approx(own + gdp_epsilon(1 / 2000, 1e-8), rel=1e-12)
+        # Where that is 1 % too large, by their joint loss.
+        for theirs in [(GaussianEvent(2, 4),), (GaussianEvent(3, 10), GaussianEvent(2, 5))]:
+            assert own < spent(*theirs, weak, relation=relation) < own + gdp_epsilon(0.5, 1e-8)
     ledger = Ledger("add_remove")
     ledger.append(weak)
     with pytest.raises(PrivacyError, match="zCDP"):
@@ -241,8 +241,8 @@ def test_objective_perturbation_composes_only_as_gaussian_dp() -> None:
 @pytest.mark.parametrize(
     "mix",
     [
-        (PoissonGaussianEvent(0.1, 1, 10), ExponentialEvent(0.1)),
-        (RandomStoppingEvent(GaussianEvent(1, 5), r=0.1), GaussianEvent(1, 5)),
+        (ObjectivePerturbationEvent(1, 5, 2), RandomStoppingEvent(GaussianEvent(1, 5), r=0.1)),
+        (ObjectivePerturbationEvent(1, 5, 2), ObjectivePerturbationEvent(1, 6, 2), GaussianEvent(1, 5)),
         (RandomStoppingEvent(GaussianEvent(1, 5), r=0.1), RandomStoppingEvent(GaussianEvent(1, 5), r=0.1)),
     ],
 )
@@ -387,12 +387,13 @@ def test_the_mechanism_draws_no_noise_for_a_refused_release() -> None:
 
 def test_a_mix_that_no_accountant_covers_is_refused_too() -> None:
     ledger = Ledger("add_remove", epsilon=10, delta=1e-5)
-    ledger.append(ExponentialEvent(0.1))
+    two = (RandomStoppingEvent(GaussianEvent(1, 5), r=0.1), ObjectivePerturbationEvent(1, 5, 2))
+    ledger.append(two[0])
     with pytest.raises(PrivacyError, match="no accountant covers"):
-        ledger.append(PoissonGaussianEvent(0.1, 1, 10))
+        ledger.append(two[1])
     assert len(ledger.events) == 1
     published = Ledger("add_remove", epsilon=10, delta=1e-5, calibration="published")
-    for event in (ExponentialEvent(0.1), PoissonGaussianEvent(0.1, 1, 10)):
+    for event in two:
         published.append(event)
     assert not published.certified
     assert published.epsilon_spent == math.inf

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from marginalia.data import Attribute, Domain, Table
-from marginalia.privacy import ExponentialEvent, GaussianEvent, Ledger, PoissonGaussianEvent
+from marginalia.privacy import GaussianEvent, Ledger, ObjectivePerturbationEvent
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.examination import examine
 from marginalia.sweep import records, version
@@ -171,7 +171,7 @@ def test_a_ledger_is_held_to_what_was_asked_for():
     ideal = booked(GaussianEvent(1, 1), epsilon=100, delta=1e-5)
     assert records.certificate(ideal, 1e-5, epsilon=5)[1] == records.IDEAL
     assert records.certificate(booked(GaussianEvent(1, 10)), 1e-5)[1] == "not certified: no budget was set"
-    uncovered = booked(PoissonGaussianEvent(0.1, 1, 10), ExponentialEvent(0.1), epsilon=100, delta=1e-5)
+    uncovered = booked(*[ObjectivePerturbationEvent(1, 5, 2)] * 2, epsilon=100, delta=1e-5)
     assert records.certificate(uncovered, 1e-5)[0] == math.inf
     assert "no accountant covers" in records.certificate(uncovered, 1e-5)[1]
 

@@ -3,6 +3,7 @@
 from marginalia.privacy.events import (
     CompositionEvent,
     ExponentialEvent,
+    FailureEvent,
     GaussianEvent,
     LaplaceEvent,
     ObjectivePerturbationEvent,
@@ -15,6 +16,7 @@ from marginalia.privacy.relation import Relation
 __all__ = [
     "CompositionEvent",
     "ExponentialEvent",
+    "FailureEvent",
     "GaussianEvent",
     "LaplaceEvent",
     "Ledger",

@@ -33,6 +33,7 @@ _CHECKS: Mapping[str, Callable[[str, Any], object]] = {
     **dict.fromkeys(_POSITIVE, checks.positive),
     **dict.fromkeys(("steps", "count"), checks.count),
     "rate": checks.probability,
+    "probability": checks.open_unit,
     "r": checks.open_unit,
     "eta": lambda name, value: checks.above(name, value, -1),
     "arithmetic": _known_arithmetic,
@@ -129,6 +130,21 @@ class ObjectivePerturbationEvent(_Checked):
 
 
 @dataclass(frozen=True)
+class FailureEvent(_Checked):
+    """With at most `probability`, whatever one record holds is shown: (0, probability)-DP, added to delta.
+
+    What a release with a threshold can do, beside the noise: show a value that only one record has.
+
+    >>> FailureEvent(1e-7, label="city").probability
+    1e-07
+    """
+
+    probability: float
+    label: str = ""
+    arithmetic: str = "ideal"
+
+
+@dataclass(frozen=True)
 class CompositionEvent(_Checked):
     """All of `events`, `count` times.
 
@@ -168,6 +184,7 @@ Event: TypeAlias = (
     | ExponentialEvent
     | PoissonGaussianEvent
     | ObjectivePerturbationEvent
+    | FailureEvent
     | CompositionEvent
     | RandomStoppingEvent
 )

@@ -12,16 +12,16 @@ from typing import Any, Self
 from marginalia.errors import InputError, PrivacyError, unknown_name
 from marginalia.privacy import checks, events
 from marginalia.privacy.accounting import composed_epsilon, composed_rho
-from marginalia.privacy.calibration import zcdp_rho
 from marginalia.privacy.events import CompositionEvent, Event
 from marginalia.privacy.relation import Relation
+from marginalia.privacy.spending import Plan, added, affordable_rho, remaining
 
 # Relative excess over the requested epsilon that is put down to rounding.
 TOLERANCE = 1e-9
 # Relative excess of what events cost over what a file says they do; another version may compute the last digits anew.
 FILE_TOLERANCE = 1e-6
 
-SOURCES = ("documented", "declared", "inferred")
+SOURCES = ("documented", "declared", "inferred", "released")
 RANDOMNESS = ("", "system", "seeded")
 NOTHING_BOOKED = "no release was booked: nothing is certified"
 
@@ -37,8 +37,9 @@ class PublicInput:
     name : str
     value : str, int, float, list or dict
         In plain JSON types.
-    source : {"documented", "declared", "inferred"}
-        Published documentation, the user's declaration, or the private rows themselves (which nobody accounted for).
+    source : {"documented", "declared", "inferred", "released"}
+        Published documentation, the user's declaration, the private rows themselves (which nobody accounted for), or
+        releases of this ledger.
 
     Examples
     --------
@@ -62,7 +63,8 @@ class Ledger:
     included); Gaussian, Laplace and Poisson-sampled Gaussian releases whose parameters were fixed in advance by their
     privacy loss distribution; exponential mechanisms beside Gaussian releases by Gaussian DP (`privacy.prices`);
     anything with an exponential mechanism by zCDP, and by adding up pure epsilons where all is pure; objective
-    perturbation, alone or beside Gaussian releases, and random stopping, alone, by certificates of their own. Other
+    perturbation and random stopping by certificates of their own, beside Gaussian releases by their joint loss; one
+    of them, or Poisson-sampled runs, beside anything else by adding up two groups. Failures come off delta. Other
     mixes are refused.
 
     Parameters
@@ -205,7 +207,7 @@ class Ledger:
         if self._closed:
             raise PrivacyError("the ledger is closed: its fit is over, and another release needs a budget of its own")
         parts = Counter(events.parts(event))
-        costs = _added(self._costs, parts, self.relation)
+        costs = added(self._costs, parts, self.relation)
         if self._budget is not None and self.calibration != "published" and not self._surely_within(costs):
             self._afford(event, self._counts + parts)
         self._events.append(event)
@@ -218,7 +220,7 @@ class Ledger:
         assert self._budget is not None
         epsilon, delta = self._budget
         pure, rho = costs
-        return pure <= epsilon or (delta > 0 and rho <= _affordable_rho(epsilon, delta))
+        return pure <= epsilon or (delta > 0 and rho <= affordable_rho(epsilon, delta))
 
     def _afford(self, event: Event, counts: Counter[Event]) -> None:
         assert self._budget is not None
@@ -235,6 +237,22 @@ class Ledger:
         if delta != 0:
             delta = checks.open_unit("delta", delta)
         return _epsilon(tuple(self._counts.items()), self.relation, delta)
+
+    def left(self, plan: Plan | None = None) -> tuple[float, float]:
+        """Return the (epsilon, delta) that is left for what comes next: the budget itself where nothing was booked.
+
+        Without `plan` it is for Gaussian releases and selections, whose books are kept in Gaussian DP or zCDP; with
+        one, ``plan(epsilon, delta)`` returns the events that a method would book; see `spending.remaining`.
+
+        >>> from marginalia.privacy.events import GaussianEvent
+        >>> ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
+        >>> ledger.append(GaussianEvent(sensitivity=1.0, sigma=12.0, label="bins of age"))
+        >>> round(ledger.left()[0], 3)
+        0.936
+        """
+        if self._budget is None:
+            raise InputError("this ledger has no budget of which something could be left")
+        return remaining(_compressed(tuple(self._counts.items())), self.relation, *self._budget, plan)
 
     def rho(self) -> float:
         """Parameter of zero-concentrated DP of all events together; `PrivacyError` where an event has none."""
@@ -314,29 +332,6 @@ def _epsilon(charged: Charged, relation: Relation, delta: float) -> float:
 
 def _compressed(charged: Charged) -> tuple[Event, ...]:
     return tuple(event if count == 1 else CompositionEvent((event,), count) for event, count in charged)
-
-
-def _added(costs: tuple[float, float], parts: Mapping[Event, int], relation: Relation) -> tuple[float, float]:
-    pure, rho = costs
-    for event, count in parts.items():
-        one_pure, one_rho = _cost(event, relation)
-        pure, rho = pure + count * one_pure, rho + count * one_rho
-    return pure, rho
-
-
-@lru_cache(maxsize=4096)
-def _cost(event: Event, relation: Relation) -> tuple[float, float]:
-    """Pure epsilon and zCDP parameter of one event, each infinite where there is none."""
-    try:
-        rho = composed_rho((event,), relation)
-    except PrivacyError:
-        rho = math.inf
-    return composed_epsilon((event,), relation, 0.0), rho
-
-
-@lru_cache(maxsize=256)
-def _affordable_rho(epsilon: float, delta: float) -> float:
-    return zcdp_rho(epsilon, delta)
 
 
 def _contradiction(stored: Mapping[str, Any], spent: float) -> str:

@@ -2,7 +2,9 @@
 
 Compositions are priced by privacy loss distributions (dp-accounting; Doroshenko et al. 2022 for the discretisation),
 on a grid of its own and selections included, or by Rényi divergences order by order where these are smaller or the
-distribution would be too large. Objective perturbation and random stopping, each alone, are integrated numerically.
+distribution would be too large. Objective perturbation and random stopping are integrated numerically; beside other
+releases, the loss distribution that goes with their profile is composed with that of the rest. The probabilities of
+failures come off delta.
 
 **Selections.** A release of e-bounded range has, between neighbours, a loss in [t - e, t] for some t in [0, e]. Of all
 pairs of laws with such losses the pair with the two losses t - e and t dominates: a hockey-stick divergence averages a
@@ -37,6 +39,7 @@ from marginalia.privacy import checks
 from marginalia.privacy.events import (
     Event,
     ExponentialEvent,
+    FailureEvent,
     GaussianEvent,
     LaplaceEvent,
     ObjectivePerturbationEvent,
@@ -82,7 +85,11 @@ def recomputed_epsilon(events: tuple[Event, ...], relation: Relation, delta: flo
     >>> round(recomputed_epsilon((GaussianEvent(1.0, 4.0), ExponentialEvent(0.1)), Relation.ADD_REMOVE, 1e-5), 3)
     0.952
     """
-    flat = leaves(events)
+    every = leaves(events)
+    flat = [part for part in every if not isinstance(part[0], FailureEvent)]
+    delta -= math.fsum(n * event.probability for event, n in every if isinstance(event, FailureEvent))
+    if delta < 0 or (delta == 0 and len(flat) < len(every)):
+        return math.inf
     if not flat:
         return 0.0
     pure = [_pure(event) for event, _ in flat]
@@ -131,10 +138,16 @@ def _composed(parts: _Composition, relation: Relation, delta: float) -> float:
     return min(_by_orders(parts, delta), _by_loss_distribution(parts, relation, delta))
 
 
+Profile = Callable[[float], float]  # smallest delta at epsilon >= 0
+
+
 # -- compositions by their privacy loss distribution ----------------------------------------------------------------
 
 
-def _by_loss_distribution(parts: _Composition, relation: Relation, delta: float) -> float:
+def _by_loss_distribution(
+    parts: _Composition, relation: Relation, delta: float, beside: tuple[Profile, float] | None = None
+) -> float:
+    # `beside`: the profile of one release more, and the epsilon that it has at `delta`.
     if parts.mu**2 / 2 + sum(n / b for b, n in parts.laplace.items()) > _LARGEST_LOSS:
         return math.inf
     if sum(n * e for e, n in parts.selections.items()) > 20 * _LARGEST_LOSS:
@@ -147,7 +160,7 @@ def _by_loss_distribution(parts: _Composition, relation: Relation, delta: float)
     neighbours = NeighboringRelation.ADD_OR_REMOVE_ONE
     if relation is Relation.REPLACE_ONE:
         neighbours = NeighboringRelation.REPLACE_ONE
-    width = _width(parts)
+    width = _width(parts) if beside is None else max(min(_width(parts), beside[1] / 1000), 2 * beside[1] / _CELLS)
     total = library.identity(value_discretization_interval=width)
     if parts.mu > 0:
         total = total.compose(library.from_gaussian_mechanism(1.0, parts.mu, value_discretization_interval=width))
@@ -161,6 +174,8 @@ def _by_loss_distribution(parts: _Composition, relation: Relation, delta: float)
         total = total.compose(one.self_compose(count))
     for e, count in sorted(parts.selections.items()):
         total = total.compose(_selection(e, width).self_compose(count))
+    if beside is not None:
+        total = total.compose(_of_profile(*beside, width))
     return float(total.get_epsilon_for_delta(delta))
 
 
@@ -176,6 +191,36 @@ def _selection(e: float, width: float) -> Any:
     below = cells * width < -e  # beyond the smallest loss nothing but the whole first law is left
     profile = np.where(below, -np.expm1(cells * width), profile)
     return PrivacyLossDistribution(pld_pmf.create_pmf_pessimistic_connect_dots(width, cells, np.clip(profile, 0, 1)))
+
+
+def _of_profile(profile: Profile, reach: float, width: float) -> Any:
+    """Return a loss distribution whose profile is no smaller than `profile`, which holds for both orders of neighbours.
+
+    Below 0 it is 1 - e^s (1 - profile(-s)). In terms of x = e^s a profile is convex, so the lower hull of some of its
+    points lies above it between them, and so it does where the points are those of a bound that is not convex itself.
+    """
+    from dp_accounting.pld import pld_pmf
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+    while profile(reach) > 1e-30 and reach < 1e3:
+        reach *= 1.25
+    right = np.linspace(0.0, reach, 2000)
+    above = np.array([profile(s) for s in right.tolist()])
+    s = np.concatenate([-right[:0:-1], right])
+    y = np.concatenate([1 - np.exp(-right[:0:-1]) * (1 - above[:0:-1]), above])
+    hull: list[int] = []
+    x = np.exp(s)
+    for i in range(s.size):
+        while len(hull) > 1 and (
+            (y[(m := hull[-1])] - y[(k := hull[-2])]) * (x[i] - x[k]) >= (y[i] - y[k]) * (x[m] - x[k])
+        ):
+            hull.pop()  # it lies on or above the line between its neighbours
+        hull.append(i)
+    last = math.ceil(reach / width)
+    cells = np.arange(-last, last + 1)
+    values = np.interp(np.exp(cells * width), x[hull], y[hull])
+    values = np.where(cells * width < s[0], -np.expm1(cells * width), values)
+    return PrivacyLossDistribution(pld_pmf.create_pmf_pessimistic_connect_dots(width, cells, np.clip(values, 0, 1)))
 
 
 def _width(parts: _Composition) -> float:
@@ -227,15 +272,15 @@ def _alone(flat: list[tuple[Event, int]], relation: Relation, delta: float) -> f
         return None
     (event, count), *more = special
     rest = _sorted_out([part for part in flat if not _is_special(part[0])], relation)
-    gaussian = not (rest.laplace or rest.selections or rest.poisson)
-    if more or count > 1 or not gaussian or (rest.mu > 0 and isinstance(event, RandomStoppingEvent)):
+    if more or count > 1:
         kinds = ", ".join(sorted({type(e).__name__ for e, _ in flat}))
         raise PrivacyError(f"not independently recomputed: the composition of {kinds}")
     profile = _profile(event, relation)
-    if rest.mu == 0:
+    if len(flat) == 1:
         return _smallest(profile, delta)
-    shares = (1e-4, 1e-3, 1e-2, 0.1, 0.5)  # basic composition: of delta, what goes to the Gaussian releases
-    return min(_smallest(profile, (1 - s) * delta) + _composed(rest, relation, s * delta) for s in shares)
+    shares = (1e-4, 1e-3, 1e-2, 0.1, 0.5, 0.9)  # basic composition: of delta, what goes to the rest
+    apart = min(_smallest(profile, (1 - s) * delta) + _composed(rest, relation, s * delta) for s in shares)
+    return min(apart, _by_loss_distribution(rest, relation, delta, (profile, _smallest(profile, delta))))
 
 
 def _is_special(event: Event) -> bool:
@@ -243,7 +288,7 @@ def _is_special(event: Event) -> bool:
     return weak or isinstance(event, RandomStoppingEvent)
 
 
-def _profile(event: Event, relation: Relation) -> Callable[[float], float]:
+def _profile(event: Event, relation: Relation) -> Profile:
     match event:
         case ObjectivePerturbationEvent(bound=bound, sigma=sigma, regulariser=regulariser):
             one = _objective_profile(bound / sigma, bound**2 / (4 * regulariser))

@@ -38,6 +38,17 @@ def random_stopping_epsilon(mu: float, delta: float, *, r: float, eta: float = 1
     return gdp_epsilon(mu, delta / mean_runs(r, eta)) + (eta + 1) * _log_ratio(mu, r)
 
 
+def random_stopping_delta(mu: float, epsilon: float, *, r: float, eta: float = 1.0) -> float:
+    """Delta at which the best of K mu-GDP runs is certified (epsilon, delta)-DP, by the bound above; at most 1.
+
+    >>> f"{random_stopping_delta(mu=0.10239, epsilon=1.0, r=1 / 64):.2g}"
+    '1e-06'
+    """
+    mu, epsilon = checks.positive("mu", mu), checks.not_negative("epsilon", epsilon)
+    left = epsilon - (eta + 1) * _log_ratio(mu, r)
+    return min(1.0, mean_runs(r, eta) * gdp_delta(mu, left)) if left >= 0 else 1.0
+
+
 def random_stopping_mu(epsilon: float, delta: float, *, r: float, eta: float = 1.0, method: str = "tight") -> float:
     """Gaussian-DP parameter that one run, score included, may have so that the best run is (epsilon, delta)-DP.
 
