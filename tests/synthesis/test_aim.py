@@ -9,10 +9,17 @@ from marginalia.data import Domain, StructuralZeros, Table
 from marginalia.errors import InputError
 from marginalia.marginals import Workload, megabytes_with
 from marginalia.privacy.calibration import zcdp_rho
+from marginalia.privacy.ledger import Ledger
 from marginalia.synthesis import aim_scores
 from marginalia.synthesis.adaptive import AdaptiveBudget
 from marginalia.synthesis.aim import AIM
 from marginalia.synthesis.base import Synthesizer
+
+
+def started(aim, k):
+    """Return the budget of `k` attributes before the first round."""
+    return AdaptiveBudget.start(aim, Ledger(aim.relation, epsilon=aim.epsilon, delta=aim.delta), k, k)
+
 
 SIZES = {"a": 4, "b": 3, "c": 6, "d": 2, "e": 5}
 
@@ -33,7 +40,7 @@ def table_of(n=2000, sizes=SIZES, seed=0, **domain):
     [(14, 48842, 1.0, 0.014270, 93.38, 0.00714), (14, 303, 1.0, 0.030845, 63.52, 0.01050)],
 )
 def test_starting_prices_are_the_papers(k, n, epsilon, rho, sigma, selection):
-    budget = AdaptiveBudget.start(AIM(epsilon=epsilon, delta=1 / n**2, calibration="published"), k, k)
+    budget = started(AIM(epsilon=epsilon, delta=1 / n**2, calibration="published"), k)
     assert budget.prices.total == pytest.approx(rho, abs=1e-6)
     assert budget.sigma == pytest.approx(sigma, abs=5e-3)
     assert budget.epsilon == pytest.approx(selection, abs=5e-6)
@@ -47,7 +54,7 @@ def test_starting_prices_are_the_papers(k, n, epsilon, rho, sigma, selection):
 )
 def test_gaussian_dp_takes_less_noise_for_as_sharp_a_selection(epsilon, delta, ratio):
     published, tight = (
-        AdaptiveBudget.start(AIM(epsilon=epsilon, delta=delta, calibration=calibration), 14, 14)
+        started(AIM(epsilon=epsilon, delta=delta, calibration=calibration), 14)
         for calibration in ("published", "tight")
     )
     assert tight.prices.currency == "gdp"
@@ -118,7 +125,7 @@ def test_model_never_exceeds_the_size_its_budget_share_allows():
     table, limit = table_of(), 0.003
     aim = AIM(epsilon=3.0, workload=3, max_model_mb=limit, random_state=0).fit(table)
     singles = [(i,) for i in range(5)]
-    budget = AdaptiveBudget.start(aim, 5, 5)
+    budget = started(aim, 5)
     cliques, used, total = list(singles), budget.used, budget.prices.total
     for r in aim.history_:
         used += budget.prices.gaussian(1 / r.sigma) + budget.prices.selection(r.epsilon)

@@ -65,20 +65,23 @@ class AdaSSPRegressor(PrivateLearner, LinearRegressor):
 
     def _release(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
         d, B, Y = rows.n_features, rows.feature_bound, rows.target_bound
+        epsilon, delta = ledger.left()
         # The eigenvalue is computed in floats: up to 10 d units in the last place of the largest one (LAPACK Users'
         # Guide, section 4.7), which is at most B^2 a row; and it is rounded to a whole number.
         unit = 2.0 ** (math.frexp(B**2)[1] - 30)
         slack = 2 * 10 * d * 2.0**-53 * MOST_ROWS * B**2 + unit
         if self.calibration == "tight":
-            multiplier = math.sqrt(3) / gdp_mu(self.epsilon, self.delta)
+            multiplier = math.sqrt(3) / gdp_mu(epsilon, delta)
             eig, xx, xy = (multiplier * s for s in (B**2 + slack, *statistic_sensitivities(ledger.relation, B, Y)))
             shift = eig * math.sqrt(2 * math.log(1 / _RHO))
             ceiling = xx * math.sqrt(d * math.log(2 * d**2 / _RHO))
         else:
-            eig, xx, xy = (s * bound for s, bound in zip(self._multipliers(), (B**2, B**2, B * Y), strict=True))
-            L = math.log(6 / self.delta)
-            shift = 3 * L * B**2 / self.epsilon
-            ceiling = 3 * math.sqrt(d * L * math.log(2 * d**2 / _RHO)) * B**2 / self.epsilon
+            eig, xx, xy = (
+                s * bound for s, bound in zip(self._multipliers(epsilon, delta), (B**2, B**2, B * Y), strict=True)
+            )
+            L = math.log(6 / delta)
+            shift = 3 * L * B**2 / epsilon
+            ceiling = 3 * math.sqrt(d * L * math.log(2 * d**2 / _RHO)) * B**2 / epsilon
 
         gram, x_unit, _ = whole = rows.whole_gram()
 
@@ -93,14 +96,14 @@ class AdaSSPRegressor(PrivateLearner, LinearRegressor):
         G, h = release_apart(rows, whole, xx, xy, ledger=ledger, randomness=randomness)
         return np.asarray(np.linalg.solve(G + self.ridge_ * np.eye(d), h), dtype=np.float64)
 
-    def _multipliers(self) -> tuple[float, float, float]:
+    def _multipliers(self, epsilon: float, delta: float) -> tuple[float, float, float]:
         """Return the published noise multipliers of the eigenvalue, of X'X and of X'y."""
-        third = 3 * math.sqrt(math.log(6 / self.delta)) / self.epsilon
+        third = 3 * math.sqrt(math.log(6 / delta)) / epsilon
         if self.variant == "paper_constants":
             return third, third, third
 
         def of_share(share: float) -> float:  # sqrt(ln(2/delta_i))/epsilon_i
-            return math.sqrt(math.log(2 / (share * self.delta))) / (share * self.epsilon)
+            return math.sqrt(math.log(2 / (share * delta))) / (share * epsilon)
 
         return third, of_share(0.95 * 2 / 3), of_share(0.05 * 2 / 3)
 

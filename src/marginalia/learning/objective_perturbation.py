@@ -12,6 +12,7 @@ from marginalia.learning.private import PrivateLearner
 from marginalia.learning.rows import Rows
 from marginalia.learning.solvers import Array, Minimum, least_squares, minimise_logistic
 from marginalia.privacy.calibration import gdp_mu, halved_budget
+from marginalia.privacy.events import Event, GaussianEvent, ObjectivePerturbationEvent
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.objective import objective_perturbation
 from marginalia.privacy.objective import split_for_output
@@ -60,18 +61,8 @@ class ObjectivePerturbationClassifier(PrivateLearner, LinearClassifier):
 
     def _release(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
         p, B = rows.n_features, rows.feature_bound
-        (epsilon, delta), output = split_for_output(self.epsilon, self.delta)
-        if self.calibration == "published":
-            epsilon, delta = self.epsilon, self.delta
-        if ledger.relation is Relation.REPLACE_ONE:
-            epsilon, delta = halved_budget(epsilon, delta)
-        if self.calibration == "tight":
-            sigma, regulariser = B / gdp_mu(epsilon, delta), self.RIDGE * B**2 / epsilon
-        else:
-            sigma = B * math.sqrt(8 * math.log(2 / delta) + 4 * epsilon) / epsilon
-            regulariser = B**2 / (2 * epsilon)
-        tolerance = TOLERANCE * (B + sigma)
-        gap = 2 * tolerance / regulariser  # between the computed minimisers of two tables with the same exact one
+        both = ledger.left(lambda epsilon, delta: self._events(*self._scales(B, ledger.relation, epsilon, delta), B))
+        sigma, regulariser, tolerance, gap, output_sigma = self._scales(B, ledger.relation, *both)
 
         def minimise(b: Array, regulariser: float) -> Array:
             minimum = _minimum(rows, b, regulariser, tolerance)
@@ -81,8 +72,33 @@ class ObjectivePerturbationClassifier(PrivateLearner, LinearClassifier):
 
         return objective_perturbation(
             minimise, n_features=p, bound=B, sigma=sigma, regulariser=regulariser,
-            output_sensitivity=gap, output_sigma=gap / gdp_mu(*output), ledger=ledger, randomness=randomness,
+            output_sensitivity=gap, output_sigma=output_sigma, ledger=ledger, randomness=randomness,
         )  # fmt: skip
+
+    def _scales(
+        self, B: float, relation: Relation, epsilon: float, delta: float
+    ) -> tuple[float, float, float, float, float]:
+        """Return sigma, the ridge, the gradient norm to reach, the gap that this leaves, and the noise on it."""
+        given = epsilon, delta
+        (epsilon, delta), output = split_for_output(*given)
+        if self.calibration == "published":
+            epsilon, delta = given
+        if relation is Relation.REPLACE_ONE:
+            epsilon, delta = halved_budget(epsilon, delta)
+        if self.calibration == "tight":
+            sigma, regulariser = B / gdp_mu(epsilon, delta), self.RIDGE * B**2 / epsilon
+        else:
+            sigma = B * math.sqrt(8 * math.log(2 / delta) + 4 * epsilon) / epsilon
+            regulariser = B**2 / (2 * epsilon)
+        tolerance = TOLERANCE * (B + sigma)
+        gap = 2 * tolerance / regulariser  # between the computed minimisers of two tables with the same exact one
+        return sigma, regulariser, tolerance, gap, gap / gdp_mu(*output)
+
+    @staticmethod
+    def _events(
+        sigma: float, regulariser: float, _: float, gap: float, output_sigma: float, B: float
+    ) -> tuple[Event, ...]:
+        return ObjectivePerturbationEvent(B, sigma, regulariser), GaussianEvent(gap, output_sigma)
 
 
 def _minimum(rows: Rows, b: Array, regulariser: float, tolerance: float) -> Minimum:

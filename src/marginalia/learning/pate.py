@@ -18,6 +18,7 @@ from marginalia.learning.rows import Integers, Rows
 from marginalia.learning.solvers import Array
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gaussian_sigma
+from marginalia.privacy.events import CompositionEvent, Event, LaplaceEvent
 from marginalia.privacy.ledger import Ledger, PublicInput
 from marginalia.privacy.mechanisms.additive import gaussian, laplace
 from marginalia.privacy.randomness import Randomness
@@ -108,11 +109,15 @@ class PATEClassifier(BudgetedLearner, LinearClassifier):
     def _noisy_votes(self, votes: Callable[[], Integers], T: int, ledger: Ledger, randomness: Randomness) -> Array:
         if self.calibration == "tight":
             sensitivity = math.sqrt(2 * T)
-            self.sigma_ = gaussian_sigma(self.epsilon, self.delta, sensitivity=sensitivity)
+            self.sigma_ = gaussian_sigma(*ledger.left(), sensitivity=sensitivity)
             return gaussian(
                 votes, sensitivity=sensitivity, sigma=self.sigma_, ledger=ledger, randomness=randomness, label="votes"
             )
-        self.sigma_ = 1 / _published_gamma(self.epsilon, self.delta, T)
+
+        def votes_at(epsilon: float, delta: float) -> list[Event]:
+            return [CompositionEvent((LaplaceEvent(2.0, 1 / _published_gamma(epsilon, delta, T)),), T)]
+
+        self.sigma_ = 1 / _published_gamma(*ledger.left(votes_at), T)
         noise = partial(
             laplace, sensitivity=2.0, scale=self.sigma_, ledger=ledger, randomness=randomness, label="votes"
         )

@@ -60,7 +60,7 @@ class _SSP(PrivateLearner):
     def _release_tight(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
         p = rows.n_features
         S = _joint_sensitivity(ledger.relation, rows.feature_bound, rows.target_bound, rows.coordinate_bound)
-        sigma = gaussian_sigma(self.epsilon, self.delta, sensitivity=S)
+        sigma = gaussian_sigma(*ledger.left(), sensitivity=S)
 
         gram, x_unit, y_unit = rows.whole_gram(most_apart=_MOST_APART)
         unit = min(x_unit, y_unit)
@@ -82,7 +82,8 @@ class _SSP(PrivateLearner):
 
     def _release_published(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
         B, Y = rows.feature_bound, rows.target_bound
-        multiplier = math.sqrt(math.log(1.25 / self.delta)) / self.epsilon
+        epsilon, delta = ledger.left()
+        multiplier = math.sqrt(math.log(1.25 / delta)) / epsilon
         G, h = release_apart(
             rows, rows.whole_gram(), multiplier * B**2, multiplier * B * Y, ledger=ledger, randomness=randomness
         )

@@ -51,7 +51,8 @@ class AdaptiveBudget:
     nine tenths of its price, hence epsilon² = 4/9 (sensitivity/sigma)².
 
     >>> from marginalia.synthesis.aim import AIM
-    >>> budget = AdaptiveBudget.start(AIM(epsilon=1.0, rounds=3), n_attributes=2, n_singles=2)
+    >>> ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
+    >>> budget = AdaptiveBudget.start(AIM(epsilon=1.0, rounds=3), ledger, n_attributes=2, n_singles=2)
     >>> budget.next_round()
     >>> f"{budget.used_share:.0%} used, last round: {budget.last}"
     '100% used, last round: True'
@@ -66,13 +67,14 @@ class AdaptiveBudget:
     last: bool = False  # this round spends all that is left
 
     @classmethod
-    def start(cls, aim: AdaptiveSynthesizer, n_attributes: int, n_singles: int) -> AdaptiveBudget:
-        """Return the budget after the one-way marginals."""
+    def start(cls, aim: AdaptiveSynthesizer, ledger: Ledger, n_attributes: int, n_singles: int) -> AdaptiveBudget:
+        """Return the budget after the one-way marginals, of what is left in the ledger."""
+        epsilon, delta = ledger.left()
         rounds = aim.rounds if aim.rounds is not None else _ROUNDS_PER_ATTRIBUTE * n_attributes
         if aim.calibration == "published":
-            prices, sensitivity = Prices.of(aim.epsilon, aim.delta, "zcdp"), 1.0
+            prices, sensitivity = Prices.of(epsilon, delta, "zcdp"), 1.0
         else:
-            prices = cheapest(aim.epsilon, aim.delta, lambda prices: _ratio(prices, prices.total / rounds))
+            prices = cheapest(epsilon, delta, lambda prices: _ratio(prices, prices.total / rounds))
             sensitivity = Relation(aim.relation).marginal_l2
         ratio = _ratio(prices, prices.total / rounds)
         half = prices.affordable(prices.gaussian, 0.5 * prices.total / n_singles)  # one-way marginals get no more
@@ -147,7 +149,7 @@ class AdaptiveRun(ABC):
         self.workload = Workload.parse(method.workload, table.domain, max_cells=method.max_cells)
         self.weights = self.workload.closure()  # of every candidate's score
         self.one_ways = [q for q in self.weights if len(q) == 1]
-        self.budget = AdaptiveBudget.start(method, len(table.domain), len(self.one_ways))
+        self.budget = AdaptiveBudget.start(method, ledger, len(table.domain), len(self.one_ways))
         # Under the published constants the score is divided by the add/remove sensitivity.
         self._sharpening = ledger.relation.marginal_l1 if method.calibration == "published" else 1.0
         self.measured: list[Measurement] = []

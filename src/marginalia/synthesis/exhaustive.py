@@ -91,8 +91,7 @@ class Exhaustive(Synthesizer):
         queries = list(_up_to(domain, self.order))
         published = self.calibration == "published"
         sigma = gaussian_sigma(
-            self.epsilon,
-            self.delta,
+            *ledger.left(),
             sensitivity=ledger.relation.marginal_l2,
             releases=max(1, len(domain) - 1) ** self.order if published else len(queries),
             method="classical" if published else "tight",

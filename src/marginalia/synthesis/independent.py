@@ -47,7 +47,7 @@ class Independent(ModelSynthesizer):
     def _release(self, table: Table, ledger: Ledger, randomness: Randomness) -> None:
         one_ways = [(a,) for a in table.domain.names]
         sensitivity = ledger.relation.marginal_l2
-        sigma = gaussian_sigma(self.epsilon, self.delta, sensitivity=sensitivity, releases=len(one_ways))
+        sigma = gaussian_sigma(*ledger.left(), sensitivity=sensitivity, releases=len(one_ways))
         measured = measure_all(table, one_ways, sigma, ledger, randomness)
         self.model_ = estimate(table.domain, measured, total=number_of_records(table, ledger, measured))
         self.n_rows_ = table.n_rows if ledger.relation is Relation.REPLACE_ONE else round(self.model_.total)

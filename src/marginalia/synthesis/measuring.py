@@ -71,5 +71,5 @@ class WorkloadSynthesizer(Synthesizer):
         marginals = Workload.parse(self.workload, table.domain).names(table.domain)
         method = "tight" if self.calibration == "tight" else "classical"
         S, K = ledger.relation.marginal_l2, len(marginals)
-        sigma = gaussian_sigma(self.epsilon, self.delta, sensitivity=S, releases=K, method=method)
+        sigma = gaussian_sigma(*ledger.left(), sensitivity=S, releases=K, method=method)
         return measure_all(table, marginals, sigma, ledger, randomness)

@@ -102,7 +102,7 @@ class MST(ModelSynthesizer):
         charged = Relation.ADD_REMOVE if self.calibration == "published" else ledger.relation
         names = table.domain.names
         d = len(names)
-        scales = self._scales(d)
+        scales = self._scales(d, ledger)
         sigma = charged.marginal_l2 / scales.one_way
         measured = measure_all(table, [(a,) for a in names], sigma, ledger, randomness)
         noisy = {m.attributes[0]: np.asarray(m.values) for m in measured}
@@ -123,15 +123,15 @@ class MST(ModelSynthesizer):
         self.model_ = estimate(compressed.domain, [*one_ways, *pairs], total=total)
         self.n_rows_ = table.n_rows if ledger.relation is Relation.REPLACE_ONE else round(total)
 
-    def _scales(self, d: int) -> Scales:
+    def _scales(self, d: int, ledger: Ledger) -> Scales:
         """Return the scales of d attributes, in the currency that buys less noise; the published ones in zCDP."""
 
         def scales(prices: Prices) -> Scales:
             return Scales.of(d, prices.affordable(lambda x: Scales.of(d, x).price(d, prices), prices.total))
 
         if self.calibration == "published":
-            return scales(Prices.of(self.epsilon, self.delta, "zcdp"))
-        return scales(cheapest(self.epsilon, self.delta, lambda prices: scales(prices).one_way))
+            return scales(Prices.of(*ledger.left(), "zcdp"))
+        return scales(cheapest(*ledger.left(), lambda prices: scales(prices).one_way))
 
     def _adjusted(self, name: str, y: Array, total: float) -> Array:
         """Return the compressed counts with sum `total`: what is missing is shared in proportion to the variances."""

@@ -30,6 +30,7 @@ from marginalia.learning.private_tuning import tuning_rate
 from marginalia.learning.rows import Rows, shrink_rows
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gdp_mu
+from marginalia.privacy.events import Event, GaussianEvent, RandomStoppingEvent
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.stopping import random_stopping_mu
@@ -122,7 +123,7 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
         n, d = X.shape
         if self.delta >= 1 / n:
             raise InputError(f"delta is {self.delta:g}: need less than 1/n = {1 / n:.3g}")
-        margins = constants.margins(n, self.epsilon)
+        margins = constants.margins(n, ledger.left()[0])
         trainer = Trainer(
             signed_rows=X * rows.y[:, None],
             candidates=make_candidates(margins, n, d, constants, randomness.generator),
@@ -144,15 +145,23 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
             penalty = population_penalty(trainer.dimensions, n, beta=trainer.beta)
         by_iter = published or n >= N_FOR_ITER if self.selection == "auto" else self.selection == "iter"
         if by_iter or G == 1:
+            epsilon, delta = ledger.left()
             if self.calibration == "published":
-                mu = self.epsilon / (2 * math.sqrt(-2 * math.log(self.delta)))
+                mu = epsilon / (2 * math.sqrt(-2 * math.log(delta)))
             else:
-                mu = gdp_mu(self.epsilon, self.delta)
+                mu = gdp_mu(epsilon, delta)
             winner, self.scores_ = iterate(trainer, mu, penalty=penalty, ledger=ledger, randomness=randomness)
             self.gammas_ = np.array([candidate.gamma for candidate in trainer.candidates])
             return winner
         r = published_tuning_rate(G, n) if published else tuning_rate(G, MISS)
-        mu = random_stopping_mu(self.epsilon, self.delta, r=r, method=self.calibration)
+
+        def run(epsilon: float, delta: float) -> float:
+            return random_stopping_mu(epsilon, delta, r=r, method=self.calibration)
+
+        def plan(epsilon: float, delta: float) -> list[Event]:
+            return [RandomStoppingEvent(GaussianEvent(1.0, 1 / run(epsilon, delta)), r)]
+
+        mu = run(*ledger.left(plan))
         self.gammas_ = self.scores_ = None
         return private_tuning(trainer, mu, r, penalty=penalty, ledger=ledger, randomness=randomness)
 

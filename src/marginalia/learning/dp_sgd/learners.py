@@ -15,11 +15,12 @@ from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearRegressor, parameters
 from marginalia.learning.dp_sgd.descent import Batches, Run, descend
 from marginalia.learning.dp_sgd.opacus import descend_by_opacus
-from marginalia.learning.dp_sgd.selection import best_of_random_runs
+from marginalia.learning.dp_sgd.selection import best_of_random_runs, planned_runs
 from marginalia.learning.private import BudgetedLearner
 from marginalia.learning.rows import Rows
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import poisson_gaussian_noise_multiplier
+from marginalia.privacy.events import Event, PoissonGaussianEvent
 from marginalia.privacy.ledger import Ledger, PublicInput
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
@@ -73,7 +74,7 @@ class _DPSGD(BudgetedLearner):
             assert ledger is not None
             n = self.n_public or len(X)
             return best_of_random_runs(
-                X, rows.y, self.task, self.epsilon, self.delta, n=n, ledger=ledger, randomness=randomness
+                X, rows.y, self.task, *ledger.left(planned_runs), n=n, ledger=ledger, randomness=randomness
             )
         batches, steps = self._schedule(len(X))
         noise = 0.0 if ledger is None else self._noise_multiplier(batches, steps, len(X), ledger)
@@ -95,10 +96,16 @@ class _DPSGD(BudgetedLearner):
         return Batches(size / n, size), self.steps or max(1, math.floor(self.epochs * n / size))
 
     def _noise_multiplier(self, batches: Batches, steps: int, n: int, ledger: Ledger) -> float:
-        if self.calibration == "published":
-            of_mean = self.clip * math.sqrt(16 * steps * -math.log(self.delta)) / ((self.n_public or n) * self.epsilon)
-            return of_mean * batches.size / self.clip
-        return poisson_gaussian_noise_multiplier(self.epsilon, self.delta, batches.rate, steps, ledger.relation)
+        def multiplier(epsilon: float, delta: float) -> float:
+            if self.calibration == "published":
+                of_mean = self.clip * math.sqrt(16 * steps * -math.log(delta)) / ((self.n_public or n) * epsilon)
+                return of_mean * batches.size / self.clip
+            return poisson_gaussian_noise_multiplier(epsilon, delta, batches.rate, steps, ledger.relation)
+
+        def run(epsilon: float, delta: float) -> list[Event]:
+            return [PoissonGaussianEvent(batches.rate, multiplier(epsilon, delta), steps)]
+
+        return multiplier(*ledger.left(run))
 
     def _design(self, rows: Rows) -> NDArray[np.float64]:
         X = rows.X

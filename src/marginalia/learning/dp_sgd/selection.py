@@ -17,7 +17,13 @@ from marginalia.learning.dp_sgd.descent import Batches, Run, descend
 from marginalia.learning.private_tuning import draw_runs, split_budget, tuning_rate
 from marginalia.learning.rows import Integers
 from marginalia.learning.solvers import Array
-from marginalia.privacy.events import CompositionEvent, GaussianEvent, PoissonGaussianEvent
+from marginalia.privacy.events import (
+    CompositionEvent,
+    Event,
+    GaussianEvent,
+    PoissonGaussianEvent,
+    RandomStoppingEvent,
+)
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian
 from marginalia.privacy.randomness import Randomness
@@ -68,6 +74,16 @@ def best_of_random_runs(
         randomness=randomness,
     )
     return np.asarray(w[:, int(np.argmin(losses))], dtype=np.float64)
+
+
+def planned_runs(epsilon: float, delta: float) -> list[Event]:
+    """Return what `best_of_random_runs` books, but for the parts of a run.
+
+    >>> round(planned_runs(1.0, 1e-5)[0].r, 3)
+    0.05
+    """
+    r = tuning_rate(len(CANDIDATES), MISS)
+    return [RandomStoppingEvent(GaussianEvent(1.0, 1 / random_stopping_mu(epsilon, delta, r=r)), r)]
 
 
 def _losses(scores: Array, y: Array, task: TaskName) -> Integers:

@@ -134,13 +134,14 @@ class ChebyshevMomentMatching(Synthesizer):
     def _release(self, table: Table, ledger: Ledger, randomness: Randomness) -> None:
         _check_columns(table.domain)
         self.n_rows_ = table.n_rows  # public under replace_one
+        epsilon, delta = ledger.left()
         axes, self.m_requested_ = choose_axes(
-            table.domain.sizes, n=table.n_rows, epsilon=self.epsilon, delta=self.delta,
+            table.domain.sizes, n=table.n_rows, epsilon=epsilon, delta=delta,
             k=self.k, m=self.m, c=self.c, mode=self.mode, max_cells=self.max_cells,
         )  # fmt: skip
         points = np.stack([code_values(a.size)[table.column(a.name)] for a in table.domain], axis=1)
         density = release_density(
-            points, axes, k=self.k, epsilon=self.epsilon, delta=self.delta, ledger=ledger, randomness=randomness,
+            points, axes, k=self.k, epsilon=epsilon, delta=delta, ledger=ledger, randomness=randomness,
             calibration=self.calibration, tolerance=self.tolerance, max_iterations=int(self.max_iterations),
         )  # fmt: skip
         self.axes_, self.weights_ = density.axes, density.q

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from marginalia.data.table import Table
 from marginalia.errors import InputError, unknown_name
 from marginalia.privacy import checks
+from marginalia.privacy.events import LaplaceEvent
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian, laplace
 from marginalia.privacy.randomness import Randomness
@@ -212,9 +213,15 @@ class ReducedSpaceLP(Synthesizer):
         """Release the averages: (averages, their noise scale, number of rows)."""
         relation = ledger.relation
         if self.noise == "laplace":
-            scale = laplace_scale(family, self.epsilon, relation=relation, calibration=self.calibration)
+
+            def scale_of(epsilon: float) -> float:
+                return laplace_scale(family, epsilon, relation=relation, calibration=self.calibration)
+
+            moved = family.l1_sensitivity(relation)
+            epsilon, _ = ledger.left(lambda epsilon, delta: [LaplaceEvent(moved, scale_of(epsilon))])
+            scale = scale_of(epsilon)
         else:
-            scale = gaussian_sigma(family, self.epsilon, self.delta, relation=relation)
+            scale = gaussian_sigma(family, *ledger.left(), relation=relation)
 
         def release(sums: Callable[[], NDArray[np.int64]]) -> Array:
             common: dict[str, Any] = {
