@@ -1,0 +1,102 @@
+"""Categories above a threshold: what one record alone can show, and the law of what is shown."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom, norm
+
+from marginalia.errors import InputError, PrivacyError
+from marginalia.privacy.calibration import gdp_delta
+from marginalia.privacy.events import CompositionEvent
+from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.mechanisms.partition import frequent_categories, threshold
+from marginalia.privacy.randomness import Randomness
+
+ALARM = 1e-6  # of each statistical test here
+
+
+def shown(counts, *, sigma, failure, seed=0, relation="add_remove"):
+    return frequent_categories(
+        lambda: counts, sigma=sigma, failure=failure, ledger=Ledger(relation), randomness=Randomness(seed)
+    )
+
+
+@pytest.mark.parametrize("failure", [1e-2, 1e-3])
+@pytest.mark.parametrize("sigma", [0.3, 7.0])
+def test_a_category_of_one_record_is_shown_with_the_stated_probability(sigma, failure):
+    """100,000 lone categories in one release: a count of noise alone. False alarm 1e-6 a side."""
+    n = 100_000
+    got = len(shown({f"{i:06}": 1 for i in range(n)}, sigma=sigma, failure=failure))
+    assert binom.ppf(ALARM, n, failure) <= got <= binom.ppf(1 - ALARM, n, failure)
+
+
+def test_the_threshold_covers_what_is_rounded():
+    for sigma in (1e-3, 1.0, 1e6):
+        for failure in (1e-2, 1e-6, 1e-12):
+            widest, step = sigma * (1 + 2.0**-28), sigma * 2.0**-28
+            assert norm.sf((threshold(sigma, failure) - 1 - step) / widest) <= failure
+
+
+def test_frequent_ones_are_shown_with_their_noisy_counts_in_alphabetical_order():
+    found = shown({"b": 900, "a": 500, "": 700, "rare": 2}, sigma=5.0, failure=1e-6)
+    assert list(found) == ["", "a", "b"]
+    assert found["b"] == pytest.approx(900, abs=40)
+    assert shown({}, sigma=5.0, failure=1e-6) == {}
+    assert shown({"a": 0}, sigma=1.0, failure=1e-2) == {}
+
+
+@pytest.mark.parametrize(("relation", "sensitivity"), [("add_remove", 1.0), ("replace_one", math.sqrt(2))])
+def test_both_costs_are_booked_before_anything_is_counted(relation, sensitivity):
+    ledger = Ledger(relation, epsilon=1.0, delta=1e-5)
+
+    def never():
+        raise AssertionError("rows were read")
+
+    with pytest.raises(PrivacyError, match="refused"):
+        frequent_categories(never, sigma=8.0, failure=2e-5, ledger=ledger, randomness=Randomness(0))
+    assert ledger.events == ()
+    frequent_categories(lambda: {"a": 3}, sigma=8.0, failure=1e-7, ledger=ledger, randomness=Randomness(0), label="x")
+    (event,) = ledger.events
+    assert isinstance(event, CompositionEvent)
+    noise, failing = event.events
+    assert (noise.sensitivity, noise.sigma, failing.probability) == (sensitivity, 8.0, 1e-7)
+    assert ledger.arithmetic == "exact"
+
+
+@pytest.mark.parametrize(("failure", "sigma"), [(0.02, 1.0), (0.0, 1.0), (1e-6, 0.0)])
+def test_parameters_are_checked(failure, sigma):
+    with pytest.raises(InputError):
+        shown({"a": 1}, sigma=sigma, failure=failure)
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "relation"),
+    [
+        ({"a": 4}, {"a": 5}, "add_remove"),
+        ({"a": 4}, {"a": 4, "b": 1}, "add_remove"),
+        ({"a": 4, "b": 1}, {"a": 4, "c": 1}, "replace_one"),
+        ({"a": 4, "b": 4}, {"a": 5, "b": 3}, "replace_one"),
+        ({"a": 5}, {"a": 4, "b": 1}, "replace_one"),
+    ],
+)
+def test_neighbours_are_told_apart_no_better_than_booked(one, two, relation):
+    """The best of 12 events at epsilon .5 and 1, on 4,000 releases of each. False alarm 1e-6 by Hoeffding's bound."""
+    n, sigma, failure = 4000, 2.0, 0.01
+    draw = Randomness(5)
+
+    def release(counts):
+        budget = {"sigma": sigma, "failure": failure, "ledger": Ledger(relation), "randomness": draw}
+        return frequent_categories(lambda: counts, **budget)
+
+    first, second = ([release(counts) for _ in range(n)] for counts in (one, two))
+    events = [lambda r, k=k: k in r for k in "abc"] + [lambda r, k=k: k not in r for k in "abc"]
+    events += [lambda r, k=k, c=c: r.get(k, -9.0) > c for k in "ab" for c in (6.0, 7.5, 9.0)]
+    mu = (1 if relation == "add_remove" else math.sqrt(2)) / sigma
+    slack = math.sqrt(math.log(len(events) * 4 / ALARM) / (2 * n))
+    for event in events:
+        p, q = (np.mean([event(r) for r in side]) for side in (first, second))
+        for epsilon in (0.5, 1.0):
+            delta = gdp_delta(mu, epsilon) + failure
+            assert p - math.exp(epsilon) * q <= delta + (1 + math.exp(epsilon)) * slack
+            assert q - math.exp(epsilon) * p <= delta + (1 + math.exp(epsilon)) * slack
