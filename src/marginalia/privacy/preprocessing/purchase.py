@@ -1,0 +1,213 @@
+"""Buy the labels and edges that a schema leaves open, in the ledger of the method that comes next."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.data import values
+from marginalia.data.attribute import Attribute
+from marginalia.data.coding import RawColumn
+from marginalia.data.domain import Domain
+from marginalia.data.domain_file import Purchase
+from marginalia.data.table import Table
+from marginalia.data.table_schema import Schema
+from marginalia.errors import InputError, PrivacyError
+from marginalia.privacy import checks
+from marginalia.privacy.calibration import gdp_mu
+from marginalia.privacy.ledger import Ledger, PublicInput
+from marginalia.privacy.mechanisms.partition import frequent_categories
+from marginalia.privacy.preprocessing.bins import RULES, without_empty
+from marginalia.privacy.preprocessing.density import density, releases
+from marginalia.privacy.randomness import Randomness
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PREPROCESSING_SHARE = 0.1
+ROUNDS = {"adaptive": 2, "quantile": 2, "uniform": 1}  # of dividing cells, after the first
+DAYS = (values.day(datetime.date.min), values.day(datetime.date.max))
+OTHER = "other"  # what categories below the threshold are called
+
+
+def preprocess(
+    frame: pd.DataFrame,
+    schema: Schema,
+    *,
+    ledger: Ledger,
+    randomness: Randomness,
+    preprocessing_share: float = PREPROCESSING_SHARE,
+) -> tuple[Domain, Table]:
+    """Buy what `schema` leaves open from the private rows, and code them by the domain that this gives.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The private rows, in original values.
+    schema : Schema
+    ledger : Ledger
+        With a budget; charged for every purchase. What it has `left` is for the method that comes next.
+    randomness : Randomness
+    preprocessing_share : float, default 0.1
+        Share of the budget, in (0, 1), that the purchases have together: of mu², the squared Gaussian-DP parameter,
+        and of delta where categories are bought. 0.1 of mu² leaves about 0.95 of epsilon.
+
+    Returns
+    -------
+    Domain
+        Its source is ``released`` where anything was bought.
+    Table
+
+    Raises
+    ------
+    InputError
+        A column is missing, or holds what its type cannot be.
+    PrivacyError
+        The ledger has no budget left, or its delta is 0.
+
+    Notes
+    -----
+    Every column bought gets an equal part of the share, and so does every release for one column, and the delta of
+    every column of categories: what a column would need is not known before. Values beyond the edges count to the
+    outer bins, categories below the threshold are coded as ``other``, and gaps have a code of their own in every
+    column bought, whether it has any or not: all else would tell about single rows.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> schema = Schema.from_dict({"attributes": [
+    ...     {"name": "age", "type": "integer", "edges": {"private": "quantile", "bins": 4}},
+    ...     {"name": "ward", "type": "string", "labels": "private"},
+    ... ]})
+    >>> frame = pd.DataFrame({"age": range(20, 80), "ward": ["A", "B"] * 30})
+    >>> frame = pd.concat([frame] * 100)
+    >>> ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
+    >>> domain, table = preprocess(frame, schema, ledger=ledger, randomness=Randomness(0))
+    >>> domain["age"].n_values, domain["ward"].labels, domain.source
+    (4, ('A', 'B'), 'released')
+    >>> round(ledger.left()[0], 2)
+    0.93
+    """
+    share = checks.open_unit("preprocessing_share", preprocessing_share)
+    if absent := [p.name for p in schema.purchases if p.name not in frame.columns]:
+        raise InputError(f"column '{absent[0]}' of the domain is missing in the table")
+    bought: dict[str, Attribute] = {}
+    if schema.purchases:
+        epsilon, delta = ledger.left()
+        if delta == 0:
+            raise PrivacyError("labels and edges are bought with Gaussian noise: delta has to be above 0")
+        columns = len(schema.purchases)
+        of_labels = sum(p.fact == "labels" for p in schema.purchases)
+        failure = share * delta / of_labels if of_labels else 0.0
+        mu = math.sqrt(share / columns) * gdp_mu(epsilon, delta * (1 - share) if of_labels else delta)
+        for purchase in schema.purchases:
+            column: pd.Series = frame[purchase.name]
+            if purchase.fact == "labels":
+                bought[purchase.name] = buy_labels(
+                    column, purchase, mu=mu, failure=failure, ledger=ledger, randomness=randomness
+                )
+            else:
+                bought[purchase.name] = buy_edges(column, purchase, mu=mu, ledger=ledger, randomness=randomness)
+    domain = schema.domain(bought)
+    return domain, Table.from_frame(frame, domain)
+
+
+def buy_edges(column: pd.Series, purchase: Purchase, *, mu: float, ledger: Ledger, randomness: Randomness) -> Attribute:
+    """Buy the bins of one column of numbers or dates; all releases together are mu-GDP.
+
+    >>> import pandas as pd
+    >>> ages, wanted = pd.Series(range(20, 80)).repeat(50), Purchase("age", "edges", "uniform", 3, type="integer")
+    >>> buy_edges(ages, wanted, mu=1.0, ledger=Ledger("add_remove"), randomness=Randomness(0)).edges
+    (20.0, 40.0, 60.0, 80.0)
+    """
+    rule = purchase.rule or "adaptive"
+    whole = purchase.type in ("integer", "date")
+    number_of = releases(ROUNDS[rule], purchase.bounds)
+    found = density(
+        functools.cache(lambda: numbers(column, purchase)), whole=whole, rounds=ROUNDS[rule],
+        worth=0.5 / purchase.bins, sigma=ledger.relation.marginal_l2 * math.sqrt(number_of) / mu,
+        ledger=ledger, randomness=randomness, bounds=purchase.bounds,
+        limits=DAYS if purchase.type == "date" else None, label=purchase.name,
+    )  # fmt: skip
+    if purchase.bounds is not None:
+        ledger.public_inputs += (PublicInput(f"bounds of {purchase.name}", list(purchase.bounds), "declared"),)
+    open_ended = replace(purchase, bottom=True, top=True, missing=purchase.missing or (), kind="numeric")
+    edges = RULES[rule](found, purchase.bins, whole)
+    if whole:
+        edges = without_empty(edges, open_ended.attribute(edges=(-(2.0**53), 2.0**53)).mark_values)
+    return open_ended.attribute(edges=edges.tolist())
+
+
+def buy_labels(
+    column: pd.Series, purchase: Purchase, *, mu: float, failure: float, ledger: Ledger, randomness: Randomness
+) -> Attribute:
+    """Buy the categories of one column; the counts are mu-GDP, one record's own value shows with `failure` at most.
+
+    Numbers and dates are categories by their text, and the column is then one of strings: only these have an `other`.
+
+    >>> import pandas as pd
+    >>> wards, wanted = pd.Series(["A"] * 90 + ["B"] * 80 + ["C"]), Purchase("ward", "labels", type="string")
+    >>> budget = {"mu": 0.5, "failure": 1e-6, "ledger": Ledger("add_remove"), "randomness": Randomness(0)}
+    >>> buy_labels(wards, wanted, **budget).texts
+    ('A', 'B', 'other', 'missing')
+    """
+    marks = purchase.missing or ()
+    shown = frequent_categories(
+        lambda: category_counts(column, purchase), sigma=ledger.relation.marginal_l2 / mu, failure=failure,
+        ledger=ledger, randomness=randomness, label=purchase.name,
+    )  # fmt: skip
+    other = purchase.other or OTHER
+    while other in marks:
+        other += "_"
+    labels = [label for label in shown if label != other and "\0" not in label]
+    if not labels:  # an attribute needs one; this one then stays empty
+        labels, other = [other], f"{other}_"
+    return replace(purchase, missing=marks, type="string").attribute(labels=labels, other=other)
+
+
+def numbers(column: pd.Series, purchase: Purchase) -> NDArray[np.float64]:
+    """Return a raw column as numbers (dates: days since 1970-01-01), NaN where missing; anything else is refused.
+
+    >>> import pandas as pd
+    >>> numbers(pd.Series(["3", " ", "?"]), Purchase("age", "edges", type="integer", missing=("?",)))
+    array([ 3., nan, nan])
+    """
+    raw = RawColumn.of(column, purchase.name)
+    read: Callable[[object], float] = values.day if purchase.type == "date" else values.number
+    found = np.full(len(raw.distinct) + 1, np.nan)
+    for i, value in enumerate(np.asarray(raw.distinct).tolist()):
+        if values.text(value) in (purchase.missing or ()):
+            continue
+        try:
+            found[i] = read(value)
+        except ValueError as error:
+            row = int(np.argmax(raw.which == i))
+            raise InputError(
+                f"column '{purchase.name}', row {row}: {values.shown(value)} {error}; correct it, or give it under "
+                "`missing` (rows count from 0)"
+            ) from None
+    return found[raw.which]
+
+
+def category_counts(column: pd.Series, purchase: Purchase) -> dict[str, int]:
+    """Return how often each category occurs, by its text; missing values are none.
+
+    >>> import pandas as pd
+    >>> category_counts(pd.Series(["a", 1.0, "?", "1", None]), Purchase("x", "labels", type="string", missing=("?",)))
+    {'a': 1, '1': 2}
+    """
+    raw = RawColumn.of(column, purchase.name)
+    each = np.bincount(raw.which[raw.which >= 0], minlength=len(raw.distinct))
+    counts: dict[str, int] = {}
+    for value, count in zip(np.asarray(raw.distinct, dtype=object).tolist(), each.tolist(), strict=True):
+        label = values.text(value)
+        if count and label not in (purchase.missing or ()):
+            counts[label] = counts.get(label, 0) + count
+    return counts

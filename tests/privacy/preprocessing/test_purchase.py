@@ -1,0 +1,182 @@
+"""Buying a domain: what is booked, what is written into it, and what single rows can never change."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from marginalia.data.domain import Domain
+from marginalia.data.table_schema import Schema
+from marginalia.errors import InputError, PrivacyError
+from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
+from marginalia.privacy.certificate import Certificate
+from marginalia.privacy.events import FailureEvent, leaves
+from marginalia.privacy.examination import examine
+from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE, preprocess
+from marginalia.privacy.randomness import Randomness
+from marginalia.synthesis.mst import MST
+
+RNG = np.random.default_rng(3)
+N = 6000
+
+
+def clinic(n=N):
+    return pd.DataFrame(
+        {
+            "age": RNG.integers(0, 96, n),
+            "weight": np.where(RNG.random(n) < 0.05, np.nan, RNG.normal(70, 15, n)),
+            "ward": RNG.choice(["surgery", "medicine", "intensive", "rehab"], n, p=[0.5, 0.3, 0.15, 0.05]),
+            "seen": pd.to_datetime("2015-01-01") + pd.to_timedelta(RNG.integers(0, 2000, n), unit="D"),
+            "ill": RNG.random(n) < 0.3,
+            "name": [f"patient {i}" for i in range(n)],
+        }
+    )
+
+
+FRAME = clinic()
+
+
+def schema(**changes):
+    columns = {
+        "age": {"type": "integer", "edges": {"private": "adaptive", "bins": 8}},
+        "weight": {"type": "number", "edges": {"private": "quantile", "bins": 6}, "missing": ["?"]},
+        "ward": {"type": "string", "labels": "private"},
+        "seen": {"type": "date", "edges": {"private": "uniform", "bins": 5}},
+        "ill": {"type": "boolean"},
+    }
+    columns = {**columns, **changes}
+    return Schema.from_dict({"attributes": [{"name": n, **c} for n, c in columns.items()], "ignored": ["name"]})
+
+
+def bought(frame=FRAME, *, relation="add_remove", epsilon=2.0, seed=0, share=0.2, **changes):
+    ledger = Ledger(relation, epsilon=epsilon, delta=1e-5)
+    domain, table = preprocess(
+        frame, schema(**changes), ledger=ledger, randomness=Randomness(seed), preprocessing_share=share
+    )
+    return domain, table, ledger
+
+
+def test_a_raw_table_gets_a_domain():
+    domain, table, _ = bought()
+    assert domain.source == "released"
+    assert domain["age"].edges[0] in range(5)
+    assert domain["age"].edges[-1] in range(90, 101)
+    assert domain["age"].n_values == 8
+    assert domain["weight"].missing_code == 6
+    assert domain["ward"].texts[-3:] == ("surgery", "other", "missing")
+    assert {"surgery", "medicine", "intensive"} <= set(domain["ward"].labels)
+    assert domain["seen"].type == "date"
+    assert table.n_rows == N
+    assert table.counts(["weight"])[-1] == FRAME["weight"].isna().sum()
+    again = Domain.from_dict(domain.to_dict())
+    assert again == domain
+    back = table.to_frame(original=True, random_state=0)
+    assert abs(back["age"].astype(float).mean() - FRAME["age"].mean()) < 2
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("share", [0.05, 0.5])
+def test_the_share_is_what_is_spent(relation, share):
+    """mu² of all Gaussian releases is the share of the budget's, the failure the share of delta."""
+    _, _, ledger = bought(relation=relation, share=share)
+    failing = sum(n * e.probability for e, n in leaves(ledger.events) if isinstance(e, FailureEvent))
+    squares = sum(
+        n * (e.sensitivity / e.sigma) ** 2 for e, n in leaves(ledger.events) if not isinstance(e, FailureEvent)
+    )
+    assert failing == pytest.approx(share * 1e-5)
+    total = gdp_mu(2.0, 1e-5 * (1 - share)) ** 2
+    assert squares == pytest.approx(share * total)
+    epsilon, delta = ledger.left()
+    assert delta == pytest.approx(1e-5 * (1 - share))
+    best = gdp_epsilon(math.sqrt((1 - share) * total), delta)  # if the next method were known to use Gaussian DP
+    assert (1 - 0.2 * share) * best < epsilon <= best
+
+
+def test_one_certificate_for_bins_and_model():
+    _, table, ledger = bought(epsilon=1.0, share=PREPROCESSING_SHARE)
+    model = MST(epsilon=1.0, random_state=0)
+    model.domain_ = table.domain
+    model._release(table, ledger, Randomness(0))
+    ledger.close()
+    assert ledger.certified
+    assert 0.98 < ledger.epsilon_spent <= 1 + 1e-9
+    found = examine(Certificate({**ledger.summary(), "parameters": {}}))
+    assert found.problems == ()
+    assert found.confirmed_at <= 1.001
+
+
+def test_public_bounds_cost_no_round_and_are_public_inputs():
+    wanted = {"type": "integer", "edges": {"private": "adaptive", "bins": 8, "bounds": [0, 120]}}
+    domain, _, ledger = bought(age=wanted)
+    assert (domain["age"].edges[0], domain["age"].edges[-1]) == (0, 120)
+    assert len([e for e in ledger.events if e.label.startswith("age")]) == 2
+    assert [(p.name, p.value, p.source) for p in ledger.public_inputs] == [("bounds of age", [0.0, 120.0], "declared")]
+
+
+def test_nothing_to_buy_costs_nothing():
+    ledger = Ledger("add_remove", epsilon=1.0, delta=0.0)
+    whole = Schema.from_dict({"attributes": [{"name": "ill", "type": "boolean"}]})
+    domain, table = preprocess(FRAME[["ill"]], whole, ledger=ledger, randomness=Randomness(0))
+    assert ledger.events == ()
+    assert domain.source == "declared"
+    assert table.n_rows == N
+
+
+@pytest.mark.parametrize(
+    ("row", "column"),
+    [
+        (1e15, "age"), (-3, "age"), (None, "age"), ("", "ward"), ("a name that nobody else has", "ward"),
+        (math.inf, "weight"), ("?", "weight"), (-1e308, "weight"), (None, "ward"), ("nul \0 byte", "ward"),
+        ("other", "ward"),
+    ],
+)  # fmt: skip
+def test_no_single_row_stops_a_purchase(row, column):
+    """A refusal would be a release that nobody booked."""
+    if row == math.inf:
+        pytest.skip("infinity is no number, as in every raw table")
+    frame = FRAME.astype(object)
+    frame.loc[0, column] = row
+    domain, table, _ = bought(frame)
+    assert table.n_rows == N
+    assert "a name that nobody else has" not in (domain["ward"].labels or ())
+
+
+def test_columns_that_hold_nothing():
+    frame = FRAME.assign(age=None, weight="?", ward="", seen=None)
+    domain, table, _ = bought(frame)
+    for name in ("age", "weight", "ward", "seen"):
+        assert (table.column(name) == domain[name].missing_code).all()
+
+
+def test_marks_of_missing_values_have_no_bin():
+    frame = FRAME.assign(age=np.where(RNG.random(N) < 0.3, 999, FRAME["age"]))
+    wanted = {"type": "integer", "edges": {"private": "adaptive", "bins": 8}, "missing": ["999"]}
+    domain, table, _ = bought(frame, age=wanted)
+    assert domain["age"].edges[-1] < 130
+    assert table.counts(["age"])[-1] == (frame["age"] == 999).sum()
+
+
+def test_numbers_may_be_categories():
+    frame = FRAME.assign(ward=RNG.choice([4720, 10, 5], N))
+    domain, table, _ = bought(frame, ward={"type": "integer", "labels": "private"})
+    assert domain["ward"].labels == ("10", "4720", "5")
+    assert table.counts(["ward"])[-2:].tolist() == [0, 0]
+
+
+def test_what_is_wrong_is_one_line():
+    with pytest.raises(InputError, match="column 'age' of the domain is missing"):
+        bought(FRAME.drop(columns=["age"]))
+    with pytest.raises(InputError, match=r"column 'age', row 2: 'x' is not a number"):
+        bought(FRAME.astype(object).assign(age=[1, 2, "x", *[4] * (N - 3)]))
+    with pytest.raises(InputError, match="preprocessing_share is 1"):
+        bought(share=1.0)
+    pure = Ledger("add_remove", epsilon=1.0, delta=0.0)
+    with pytest.raises(PrivacyError, match="delta has to be above 0"):
+        preprocess(FRAME, schema(), ledger=pure, randomness=Randomness(0))
+
+
+def test_the_same_seed_buys_the_same():
+    assert bought()[0] == bought()[0]
+    assert bought()[0] != bought(seed=1)[0]
