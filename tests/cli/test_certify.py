@@ -78,7 +78,11 @@ def test_a_published_calibration_that_overspends_is_not_certified(call):
 
 def test_unreadable_input(call, tmp_path):
     call("fit", "--method", "ols", *DATA, "--target", "b", "--out", "m.json")
-    for file, problem in (("m.json", "without privacy"), ("t.csv", "is no certificate"), ("none", "cannot read certificate none")):
+    for file, problem in (
+        ("m.json", "without privacy"),
+        ("t.csv", "is no certificate"),
+        ("none", "cannot read certificate none"),
+    ):
         code, out, err = call("certify", file)
         assert (code, out) == (2, "")
         assert problem in err

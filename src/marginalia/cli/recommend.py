@@ -62,9 +62,9 @@ def _number_of_rows(path: Path) -> int:
         except (OSError, ValueError) as error:
             raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
     else:
-        from marginalia.data.table import read_frame
+        from marginalia.data.reading import read_raw
 
-        n = len(read_frame(path, usecols=[0]))
+        n = len(read_raw(path))
     if not n:
         raise InputError(f"{path}: the table has no rows")
     return n

@@ -250,7 +250,7 @@ def check_rows(n_rows: object, n_columns: int) -> None:
     """
     if isinstance(n_rows, bool) or not isinstance(n_rows, int | np.integer) or n_rows < 0:
         raise InputError(f"n_rows must be a non-negative integer, not {n_rows!r}")
-    what = f"a table of {short(n_rows)} rows and {n_columns} columns"
+    what = f"a table of {short(int(n_rows))} rows and {n_columns} columns"
     check_cost(what, _BYTES_A_VALUE * int(n_rows) * n_columns, mend="ask for fewer rows")
 
 

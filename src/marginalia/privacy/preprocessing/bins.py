@@ -40,8 +40,8 @@ def quantile(density: Density, bins: int, whole: bool) -> Array:
         inner = np.rint(inner)
     heavy = density.counts >= below[-1] / bins
     inside = heavy[np.clip(np.searchsorted(density.edges, inner, side="right") - 1, 0, heavy.size - 1)]
-    sides = np.unique(np.concatenate([density.edges[:-1][heavy], density.edges[1:][heavy]])) if inside.any() else []
-    edges = np.unique(np.concatenate([density.edges[[0, -1]], inner, sides]))
+    sides = [density.edges[:-1][heavy], density.edges[1:][heavy]] if inside.any() else []
+    edges = np.unique(np.concatenate([density.edges[[0, -1]], inner, *sides]))
     return edges if edges.size <= bins + 1 else _fewest_lost(density, edges, bins)
 
 
