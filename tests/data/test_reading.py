@@ -79,7 +79,9 @@ def test_cells_stay_text(tmp_path):
         (b"", "the file is empty"),
         (b"\n \n", "the file is empty"),
         (b"a,b\n1,2\n3\n", r"row 1: 1 cell, the header has 2 \(rows count from 0"),
-        (b"a,b\n1,2\n3,4,5\n", "row 1: 3 cells, the header has 2"),
+        (b"a,b\n1,2\n\n3,4,5\n", "row 1: 3 cells, the header has 2"),
+        (b'a,b\n1,"2"\n\n3,4,5\n', "row 1: 3 cells, the header has 2"),
+        (b"a,b\n1," + b"x" * 2**25 + b"\n", "not a CSV table .*straddl"),
         (b"a,b\n1,2\n3,\x00\n", "line 3: a NUL byte"),
         ("a,b\n1,\n2,caf\xe9\n".encode("latin-1"), r"line 3: byte 0xe9 is not UTF-8 \(Latin-1: '\xe9'\)"),
         ("a,b\n1,2\n".encode("utf-16"), "byte 0xff is not UTF-8|NUL byte"),
@@ -90,7 +92,7 @@ def test_cells_stay_text(tmp_path):
         (b",a,b\n0,1,2\n", "column 1 of 3 has no name in the header"),
         (b'a,b\n1,"2\n3,4\n', "not a CSV table"),
         (b'a,b\n1,"2"x\n', "not a CSV table"),
-        (b"a,b\n1," + b"x" * 200_000 + b"\n", "not a CSV table .*field"),
+        (b'a,b\n1,"' + b"x" * 200_000 + b'"\n', "not a CSV table .*field"),
     ],
 )
 def test_what_is_no_table_is_one_clear_line(tmp_path, content, said):

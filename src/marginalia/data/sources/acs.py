@@ -14,9 +14,9 @@ from typing import Any
 
 import pandas as pd
 
-from marginalia.data.discretize import Files, loader
 from marginalia.data.packages import BROKEN, LARGEST_BYTES
 from marginalia.data.schema import Entry
+from marginalia.data.sources.discretize import Files, loader
 from marginalia.errors import InputError
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from marginalia.data.discretize import Files, loader
 from marginalia.data.schema import Entry
+from marginalia.data.sources.discretize import Files, loader
 from marginalia.errors import InputError
 
 _COLUMNS = [

@@ -6,8 +6,8 @@ import io
 
 import pandas as pd
 
-from marginalia.data.discretize import Files, loader
 from marginalia.data.schema import Entry
+from marginalia.data.sources.discretize import Files, loader
 from marginalia.errors import InputError
 
 

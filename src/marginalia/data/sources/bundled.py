@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from marginalia.data.discretize import Files, loader
 from marginalia.data.schema import Entry
+from marginalia.data.sources.discretize import Files, loader
 
 
 def read(entry: Entry, files: Files) -> pd.DataFrame:
