@@ -27,8 +27,10 @@ CONFIG = {
     "datasets": ["diabetes"],
     "epsilons": [1],
     "trials": 2,
-    "methods": ["ols", "ada_ssp", "independent", own("follows_a_null_pointer"), own("stays_in_lapack")],
-    "timeout_seconds": TIMEOUT,
+    "experiments": {
+        "ending": {"methods": ["ols", "ada_ssp", "independent", own("follows_a_null_pointer")]},
+        "hanging": {"methods": [own("stays_in_lapack")], "timeout_seconds": TIMEOUT},
+    },
     "results_dir": "results",
 }
 EDITED = {**CONFIG, "epsilons": [0.5, 1]}
