@@ -50,9 +50,9 @@ def run_isolated(
     Raises
     ------
     InputError
-        As `run_method`.
+        As `run_method`; and when libraries and data alone need more than the memory of a fit.
     WorkerError
-        The process failed outside of any fit, twice where it was killed.
+        The process failed outside of any fit, twice where it did not say why.
     """
     places = {name: str(Path(place).absolute()) for name, place in (("data", data), ("store", store), ("out", out))}
     job = {"settings": settings, "seed": seed, **places}
@@ -75,6 +75,8 @@ def run_isolated(
             again = doubtful and worker.status != "timeout" and repeated != worker.step
             if again:
                 repeated = worker.step
+            elif not in_a_fit and worker.status == "memory":
+                raise InputError(f"libraries and data alone need more than {block['memory_mb']} MB; raise memory_mb")
             elif not in_a_fit:
                 raise WorkerError(f"the process of this job failed outside of any fit: {worker.message}")
             if in_a_fit:
