@@ -13,7 +13,8 @@ SOURCE = ROOT / "src" / "marginalia"
 PICTURE = Path(__file__).with_suffix(".svg")
 # From the ground up; a module imports only from floors below its own, and from its own package.
 FLOORS = (
-    ("errors", "kernels", "memory", "threads"),
+    ("errors",),
+    ("kernels", "memory", "threads"),
     ("data",),
     ("privacy",),
     ("marginals",),
@@ -25,6 +26,7 @@ FLOORS = (
     ("planning",),
     ("cli",),
 )
+GROUND = 2  # floors that are drawn as one, below all others
 _IN_TEXT = re.compile(r"marginalia(?:\.[a-z_][a-z0-9_]*)+")
 
 
@@ -91,8 +93,8 @@ def arrows() -> dict[str, set[str]]:
     known = modules()
     towards: dict[str, set[str]] = {}
     for module, path in known.items():
-        if floor_of(module):
-            there = {name.split(".")[1] for name in imports(path, known) if floor_of(name)}
+        if floor_of(module) >= GROUND:
+            there = {name.split(".")[1] for name in imports(path, known) if floor_of(name) >= GROUND}
             towards.setdefault(module.split(".")[1], set()).update(there - {module.split(".")[1]})
     return towards
 
@@ -103,7 +105,7 @@ WIDTH, ROW, GAP, LANE, PORT = 680, 76, 14, 26, 7
 
 def picture() -> str:
     """Return the picture: a row for each floor, and to its right where its package's imports go."""
-    floors = [parts[0] for parts in FLOORS[1:]][::-1]
+    floors = [parts[0] for parts in FLOORS[GROUND:]][::-1]
     towards = arrows()
     top = {name: GAP + i * (ROW + GAP) for i, name in enumerate(floors)}
     lanes = {name: WIDTH + (len(floors) - i) * LANE for i, name in enumerate(floors)}
