@@ -86,8 +86,8 @@ class Certificate:
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise InputError(f"{path} is no certificate, model or synthesizer")
         if found.get("version") != FORMAT_VERSION:
-            said = f"version {found.get('version')!r} of the format, this marginalia reads version {FORMAT_VERSION}"
-            raise InputError(f"{path} holds a certificate of {said}")
+            said = f"its version is {found.get('version')!r}, this marginalia reads {FORMAT_VERSION}"
+            raise InputError(f"{path} is no certificate of this version: {said}")
         if not isinstance(found.get("parameters"), dict):
             raise InputError(f"{path}: 'parameters' of the certificate is not an object of names and values")
         certificate = cls(found, others)

@@ -5,7 +5,7 @@ from typing import NoReturn, SupportsFloat
 
 from marginalia.errors import InputError
 
-LEAST_EPSILON = 1e-6
+LEAST_EPSILON = 1e-5
 LARGEST_DELTA = 0.01
 
 

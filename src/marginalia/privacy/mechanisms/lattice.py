@@ -52,7 +52,8 @@ class Lattice:
             widened *= 1 + norm * step / sensitivity
         steps = math.ceil(widened * (1 + 2.0**-50))  # the factor: rounding of the products above
         if steps > _MOST_STEPS:
-            raise InputError(f"the noise scale {scale:g} is more than 2^29 times the sensitivity {sensitivity:g}")
+            beyond = f"the noise scale {scale:g} is more than 2^29 times the sensitivity {sensitivity:g}"
+            raise InputError(f"{beyond}; take a larger epsilon or delta")
         return cls(step, steps, unit)
 
     def noisy(self, value: NDArray[np.int64], noise: NDArray[np.int64]) -> NDArray[np.float64]:
