@@ -37,7 +37,7 @@ def check_cost(what: str, n_bytes: float, seconds: float = 0.0, *, mend: str) ->
     >>> check_cost("a table of 10 rows", 80, mend="take fewer rows")
     >>> check_cost("a table of 1e15 rows", 8e15, mend="take fewer rows")
     Traceback (most recent call last):
-    marginalia.errors.InputError: a table of 1e15 rows needs 7,629,394,531 MB of memory, ... are free; take fewer rows
+    marginalia.errors.InputError: a table of 1e15 rows needs 7,629,394,532 MB of memory, ... are free; take fewer rows
     """
     free = free_bytes()
     if n_bytes > _SHARE * free:
