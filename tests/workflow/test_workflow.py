@@ -134,8 +134,8 @@ def test_without_mirror_and_network_embedded_tables_stand_in(tmp_path):
     ("config", "said"),
     [
         ({"epsilons": [0]}, "config: epsilons.0: input should be greater than 0 (got 0"),
-        ({"delta": 1.0}, "delta: input should be less than 1"),
-        ({"methods": ["objpert"]}, "unknown method 'objpert'; did you mean"),
+        ({"delta": 1.0}, "delta: input should be less than or equal to 0.01"),
+        ({"methods": ["objpert"]}, "unknown method 'objpert'; known: "),
         ({"datasets": ["adulte"]}, "unknown data set 'adulte'; did you mean 'adult'?"),
         ({"dataset": ["adult"]}, "unknown key in config 'dataset'; did you mean 'datasets'?"),
     ],
