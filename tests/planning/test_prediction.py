@@ -122,6 +122,7 @@ def test_losses_have_bounds_and_reach_is_known(record, records):
     assert near.low < near.loss < near.high
     assert near.inside
     assert near.families == 4
+    assert not forecaster.predict(("aim", ""), record(0, rows=100, epsilon=20.0).setting).inside  # as much signal
     far = forecaster.predict(("aim", ""), record(0, rows=10_000_000).setting)
     assert not far.inside
     assert far.low == prediction.SMALLEST_LOSS

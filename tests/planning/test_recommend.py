@@ -67,7 +67,8 @@ def test_a_private_number_of_rows_is_said_first():
 def test_hopeless_budgets_are_said_to_be():
     text = " ".join(recommend(DOMAIN, "died", rows=50, epsilon=0.01, relation="replace_one").cautions)
     assert "every method may turn out no better than the trivial prediction" in text
-    assert "no benchmark is near this n and epsilon" in text
+    assert "no benchmark of models is near this n and epsilon" in text
+    assert "no benchmark of synthetic tables is near this n and epsilon" in text
 
 
 def test_methods_that_lose_all_are_said_to_be_no_better_than_trivial(record):
@@ -80,6 +81,10 @@ def test_methods_that_lose_all_are_said_to_be_no_better_than_trivial(record):
 
     assert "no method is predicted to beat the trivial prediction" in said(0.45)
     assert "trivial prediction" not in said(0.05)
+
+
+def test_near_the_benchmarks_nothing_is_said_of_extrapolation(advice):
+    assert not any("no benchmark of" in caution for caution in advice.cautions)
 
 
 def test_numbers_are_regressed_on_and_unordered_codes_are_not():

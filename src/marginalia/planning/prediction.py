@@ -26,7 +26,7 @@ PENALTY = 1.0  # of the squared distance of an arm's line from the mean line
 SIZE_PENALTY = 30.0  # of the mean line's squared slope in the size: with few tables it is hardly told from the tables
 WEIGHT = 4.0  # records that one arm on one family of tables counts as, however many there are
 COVERAGE = 0.8  # of the interval
-REACH = 2.0  # how far beyond the benchmarked signals a prediction is still one
+REACH = 2.0  # how far beyond the benchmarked signals and numbers of rows a prediction is still one
 FEWEST = 3  # families of tables
 
 
@@ -38,7 +38,7 @@ class Prediction:
     low: float
     high: float
     families: int  # of tables with a record of this arm
-    inside: bool  # whether the signal is among those benchmarked, up to `REACH`
+    inside: bool  # whether signal and rows are among those benchmarked, up to `REACH`
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +153,13 @@ class Forecaster:
         """Return the prediction for an arm in a setting; `knows` says whether it stands on records of the arm."""
         own = [one for one in self.records if (one.method, one.variant) == arm]
         low, high = _spread(self.records, self._truth - self._guesses)
-        signals = [one.setting.signal for one in own]
-        inside = bool(own) and min(signals) / REACH <= setting.signal <= max(signals) * REACH
+        inside = all(
+            bool(own) and min(known) / REACH <= value <= max(known) * REACH
+            for value, known in (
+                (setting.signal, [one.setting.signal for one in own]),
+                (setting.rows, [one.setting.rows for one in own]),
+            )
+        )
         losses = _losses(self._predict(arm, setting), low, high)
         return Prediction(*losses, len({one.family for one in own}), inside)
 

@@ -259,7 +259,7 @@ def _cautions(domain: Domain, target: str, models: Ranking | None, tables: Ranki
         )
     else:
         yield from _doubts(models)
-    yield _trust("synthetic tables", tables)
+    yield from _trust("synthetic tables", tables)
 
 
 def _doubts(models: Ranking) -> Iterator[str]:
@@ -270,13 +270,13 @@ def _doubts(models: Ranking) -> Iterator[str]:
         yield "no method is predicted to beat the trivial prediction at this epsilon"
     elif all(option.prediction.high >= models.trivial_loss for option in models.options):
         yield "every method may turn out no better than the trivial prediction: so far do all intervals reach"
-    if models.options and not any(option.prediction.inside for option in models.options):
-        yield "no benchmark is near this n and epsilon: the predictions are extrapolated"
-    yield _trust("models", models)
+    yield from _trust("models", models)
 
 
-def _trust(what: str, ranking: Ranking) -> str:
-    return (
+def _trust(what: str, ranking: Ranking) -> Iterator[str]:
+    if ranking.options and not any(option.prediction.inside for option in ranking.options):
+        yield f"no benchmark of {what} is near this n and epsilon: what is predicted of them is extrapolated"
+    yield (
         f"predictions for {what} stand on {ranking.families} benchmarked tables: for a table left out, half of them "
         f"were wrong by more than a factor of {ranking.held_out_factor:.2g}, and {ranking.held_out_coverage:.0%} of "
         f"the {COVERAGE:.0%} intervals held; the method ranked first lost at most {GOOD_CHOICE:g} times as much as the "
