@@ -3,7 +3,7 @@
 import fuzz
 import pytest
 
-from marginalia.cli import verbs
+from marginalia.data import checking
 
 
 def test_damaged_inputs_end_in_one_line_and_leave_every_file_as_it_was():
@@ -25,13 +25,12 @@ def test_the_fuzzer_sees_a_fault(fault, said, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "d.json").write_text('{"a": 2}')
     (tmp_path / "t.csv").write_text("a\n0\n")
-    read = verbs.read_domain
 
-    def faulty(path):
-        fault(path)
-        return read(path)
+    def faulty(table, domain):
+        fault(domain)
+        return []
 
     check = ["datasets", "check", "t.csv", "--domain", "d.json"]
     assert fuzz.broken_rule(check) == ""
-    monkeypatch.setattr(verbs, "read_domain", faulty)
+    monkeypatch.setattr(checking, "check", faulty)
     assert said in fuzz.broken_rule(check)

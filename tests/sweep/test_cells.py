@@ -94,6 +94,7 @@ def test_a_dropped_column_is_no_feature(tmp_path):
 
 FAILING = """
 class Failing:
+    ledger_ = None
     def __init__(self, *, epsilon=1.0, delta=1e-5, random_state=None, how="raise"):
         self.how = how
     def fit(self, table, target):

@@ -186,7 +186,7 @@ class TestBadInput:
         [
             ({"relation": "add_remove"}, "replace_one"),
             ({"variant": "practicle"}, "practical"),
-            ({"selection": "tune"}, "did you mean"),
+            ({"selection": "tune"}, "known: auto"),
             ({"output": "mean"}, "average"),
             ({"criterion": "x"}, "empirical"),
             ({"calibration": "exact"}, "tight"),
