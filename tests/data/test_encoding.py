@@ -229,3 +229,15 @@ def test_a_target_that_may_be_missing_is_refused():
     domain = Domain([Attribute("x", 2), Attribute("y", 3, labels=("no", "yes"), type="boolean", missing=())])
     with pytest.raises(InputError, match="target 'y' has a code for missing or other values"):
         Encoder(domain, "y")
+
+
+def test_dp_sgd_on_bare_codes_takes_indicators_of_missing_values():
+    """Its factors were one for an attribute: a column with gaps has two features."""
+    from marginalia.learning.dp_sgd.learners import DPSGDClassifier
+
+    domain = Domain([Attribute("a", 4, "numeric", edges=(0, 1, 2, 3), type="integer", missing=()), Attribute("y", 2)])
+    table = Table([[0, 0], [3, 1], [1, 0], [2, 1]] * 20, domain)
+    model = DPSGDClassifier(epsilon=math.inf, inputs="codes", steps=20, batch_size=80).fit(table, "y")
+    assert model.coef_.shape == (2,)
+    given = model._design(type("Rows", (), {"X": model.encoder_.transform(table)})())
+    assert given[:4, :2].tolist() == [[0, 0], [1, 1], [1, 0], [2, 0]]

@@ -62,9 +62,9 @@ class _DPSGD(BudgetedLearner):
         else:
             super().fit(X, y)
         if self.encoder_ is not None and self.inputs == "codes":
-            # code = (z + 1)(m - 1)/2 for the encoded feature z
-            half = _half_ranges(self.encoder_)
-            self.intercept_ += float(half @ self.coef_)
+            # code = (z + 1)(m - 1)/2 for the encoded feature z; an indicator of missing values is as it is
+            shift, half = _to_codes(self.encoder_)
+            self.intercept_ += float((half * shift) @ self.coef_)
             self.coef_ = half * self.coef_
         return self
 
@@ -110,7 +110,8 @@ class _DPSGD(BudgetedLearner):
     def _design(self, rows: Rows) -> NDArray[np.float64]:
         X = rows.X
         if self.encoder_ is not None and self.inputs == "codes":
-            X = (X + 1) * _half_ranges(self.encoder_)
+            shift, half = _to_codes(self.encoder_)
+            X = (X + shift) * half
         return np.column_stack([X, np.ones(len(X))]) if self.fit_intercept else X
 
     def _encoder(self, domain: Domain, target: str) -> Encoder:
@@ -222,5 +223,11 @@ class DPSGDRegressor(_DPSGD, LinearRegressor):
     """
 
 
-def _half_ranges(encoder: Encoder) -> NDArray[np.float64]:
-    return np.array([(encoder.domain[name].size - 1) / 2 for name in encoder.features])
+def _to_codes(encoder: Encoder) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return what to add to each feature, and to multiply it with then, to have the bare codes again."""
+    shift, half = [], []
+    for attribute in (encoder.domain[name] for name in encoder.features):
+        indicators = attribute.size - attribute.n_values
+        shift += [1.0, *[0.0] * indicators]
+        half += [(attribute.n_values - 1) / 2, *[1.0] * indicators]
+    return np.array(shift), np.array(half)
