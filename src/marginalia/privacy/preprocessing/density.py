@@ -132,7 +132,7 @@ def density(
         measured = count(finer, parts >= 0, "parts")
         edges, counts, variances = _merged(finer, parts, measured, counts, variances, sigma)
         if bounds is None:
-            edges, counts, variances = _trimmed(edges, counts, variances)
+            edges, counts, variances = _trimmed(edges, counts, variances, _threshold(sigma, counts.size))
     return Density(edges, np.maximum(counts, 0.0))
 
 
@@ -188,14 +188,15 @@ def _merged(
     return edges, new, spread
 
 
-def _trimmed(edges: Array, counts: Array, variances: Array) -> tuple[Array, Array, Array]:
-    """Leave out cells at either end as long as their noise could explain what they hold together."""
-    first = min(_empty(counts, variances), counts.size - 1)
-    last = counts.size - 1 - _empty(counts[:first:-1], variances[:first:-1])
+def _trimmed(edges: Array, counts: Array, variances: Array, least: float) -> tuple[Array, Array, Array]:
+    """Leave out cells at either end that together hold at most `least` values.
+
+    Not more, though the noise of many cells could explain it: what is left out is misplaced, and a wide outer bin with
+    few values does little harm.
+    """
+    first, last = 0, counts.size - 1
+    while first < last and counts[: first + 1].sum() <= least:
+        first += 1
+    while last > first and counts[last:].sum() <= least:
+        last -= 1
     return edges[first : last + 2], counts[first : last + 1], variances[first : last + 1]
-
-
-def _empty(counts: Array, variances: Array) -> int:
-    """Return how many cells from the first on hold no more together than their noise exceeds at FAILURE."""
-    full = np.cumsum(counts) > _threshold(1.0, max(1, counts.size)) * np.sqrt(np.cumsum(variances))
-    return int(np.argmax(full)) if full.any() else counts.size

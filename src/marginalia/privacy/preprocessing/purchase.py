@@ -124,8 +124,9 @@ def buy_edges(column: pd.Series, purchase: Purchase, *, mu: float, ledger: Ledge
 
     >>> import pandas as pd
     >>> ages, wanted = pd.Series(range(20, 80)).repeat(50), Purchase("age", "edges", "uniform", 3, type="integer")
-    >>> buy_edges(ages, wanted, mu=1.0, ledger=Ledger("add_remove"), randomness=Randomness(0)).edges
-    (20.0, 40.0, 60.0, 80.0)
+    >>> age = buy_edges(ages, wanted, mu=1.0, ledger=Ledger("add_remove"), randomness=Randomness(0))
+    >>> age.edges[0], age.texts
+    (20.0, ('0', '1', '2', 'missing'))
     """
     rule = purchase.rule or "adaptive"
     whole = purchase.type in ("integer", "date")
@@ -183,7 +184,7 @@ def numbers(column: pd.Series, purchase: Purchase) -> NDArray[np.float64]:
     read: Callable[[object], float] = values.day if purchase.type == "date" else values.number
     found = np.full(len(raw.distinct) + 1, np.nan)
     for i, value in enumerate(np.asarray(raw.distinct).tolist()):
-        if values.text(value) in (purchase.missing or ()):
+        if values.text(value) in ("", *(purchase.missing or ())):
             continue
         try:
             found[i] = read(value)
