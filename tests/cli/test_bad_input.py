@@ -91,6 +91,7 @@ ARGUMENTS = {
     "delta of 0": (replaced(FIT, delta="0"), "delta is 0"),
     "delta of nan": (replaced(FIT, delta="nan"), "delta is nan"),
     "epsilon of 1e-9": (replaced(FIT, epsilon="1e-9"), "epsilon is 1e-09: need at least 1e-05"),
+    "epsilon of 1e308": (replaced(FIT, epsilon="1e308"), "need at most 1e+12"),  # once an endless loop
     "epsilon of nan": (replaced(FIT, epsilon="nan"), "epsilon is nan: need a finite number above 0"),
     "epsilon of inf": (replaced(FIT, epsilon="inf"), "epsilon is inf: need a finite number above 0"),
     "epsilon of -1": (replaced(FIT, epsilon="-1"), "epsilon is -1.0: need a finite number above 0"),

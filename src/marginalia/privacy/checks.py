@@ -6,6 +6,7 @@ from typing import NoReturn, SupportsFloat
 from marginalia.errors import InputError
 
 LEAST_EPSILON = 1e-5
+LARGEST_EPSILON = 1e12  # far beyond, the conversions no longer end
 LARGEST_DELTA = 0.01
 
 
@@ -36,6 +37,8 @@ def _epsilon(epsilon: SupportsFloat) -> float:
     if 0 < positive("epsilon", epsilon) < LEAST_EPSILON:
         need = f"at least {LEAST_EPSILON:g}"
         _refuse("epsilon", epsilon, f"{need}, below which rounding in the accountant is larger than the budget")
+    if float(epsilon) > LARGEST_EPSILON:
+        _refuse("epsilon", epsilon, f"at most {LARGEST_EPSILON:g}, which is no privacy already")
     return float(epsilon)
 
 
