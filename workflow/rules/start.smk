@@ -18,7 +18,11 @@ from marginalia.sweep.config import read_content, run_together
 os.environ.update(kernels.variables())  # Snakemake itself may have loaded NumPy
 
 try:
-    for file in workflow.configfiles:  # Snakemake keeps the last of two keys of the same name without a word
+    for (
+        file
+    ) in (
+        workflow.configfiles
+    ):  # Snakemake keeps the last of two keys of the same name without a word
         read_content(file)
     CONFIGS = run_together(config)
 except InputError as error:
