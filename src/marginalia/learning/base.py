@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +22,16 @@ from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.learning.cost import check_fit
 from marginalia.learning.rows import ArrayRows, Rows, TableRows, within_bounds
+from marginalia.learning.units import class_labels, features_of, in_units
+from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.preprocessing.frames import Public, coded, is_frame, kind_of, public_domain
+from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE
 from marginalia.threads import one_blas_thread
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    Given = Table | pd.DataFrame | ArrayLike
 
 Seed = int | np.random.SeedSequence | None
 _C = TypeVar("_C")
@@ -48,8 +57,10 @@ def parameters(cls: type[_C]) -> type[_C]:
 class LinearLearner(BaseEstimator, ABC):
     """A model whose score of a row is ``x . coef_ + intercept_``.
 
-    Rows come as a `Table` (encoded from its public domain) or as an array. A model fitted on a table accepts tables
-    for prediction and arrays already encoded by `encoder_`; one fitted on arrays accepts arrays.
+    Rows come as a `Table` (encoded from its public domain), as a data frame with the name of its target and its
+    domain, or as an array. A model fitted on a table accepts tables for prediction and arrays already encoded by
+    `encoder_`; one fitted on a data frame accepts raw data frames besides, with or without the target column, and
+    predicts for these in the target's own units; one fitted on arrays accepts arrays.
 
     >>> from marginalia.learning.public import OLSRegressor
     >>> issubclass(OLSRegressor, LinearLearner), OLSRegressor.task
@@ -64,6 +75,35 @@ class LinearLearner(BaseEstimator, ABC):
     intercept_: float = field(init=False)  # 0 unless the learner fits one
     encoder_: Encoder | None = field(init=False)  # how tables become features; None after a fit on arrays
     n_features_in_: int = field(init=False)  # columns of the encoded design matrix
+    from_frame_: bool = field(init=False, default=False)  # whether it was fitted on a raw data frame
+
+    def _coded(
+        self,
+        X: Given,
+        y: object,
+        domain: Public | None,
+        *,
+        ledger: Ledger | None = None,
+        preprocessing_share: float = PREPROCESSING_SHARE,
+    ) -> Table | ArrayLike:
+        """Return a data frame that comes with the name of its target as a table; all else as it is."""
+        self._forget()
+        if not isinstance(y, str) or isinstance(X, Table) or (domain is None and not hasattr(X, "columns")):
+            if domain is not None:
+                raise InputError("domain is that of a data frame with a target name: fit(df, 'target', domain=...)")
+            return X
+        if not is_frame(X):
+            raise InputError(f"{type(self).__name__}.fit needs a Table or a pandas DataFrame, not {kind_of(X)}")
+        self.from_frame_ = True
+        return coded(
+            X, public_domain(domain), ledger=ledger, random_state=getattr(self, "random_state", None),
+            preprocessing_share=preprocessing_share,
+        )  # fmt: skip
+
+    def _forget(self) -> None:
+        """Drop the last fit: a failed refit must not pass for a fitted model."""
+        for fitted in ("coef_", "ledger_", "from_frame_"):
+            self.__dict__.pop(fitted, None)
 
     def _table_rows(self, table: Table, target: object) -> TableRows:
         """Encode a table, after checking that it can be learnt from."""
@@ -98,21 +138,26 @@ class LinearLearner(BaseEstimator, ABC):
         return within_bounds(features, self._array_target(values), **bounds)
 
     def _rows(self, X: Table | ArrayLike, y: object) -> Rows:
-        for fitted in ("coef_", "ledger_"):  # a failed refit must not pass for a fitted model
-            self.__dict__.pop(fitted, None)
         return self._table_rows(X, y) if isinstance(X, Table) else self._array_rows(X, y)
 
-    def _features(self, X: Table | ArrayLike) -> NDArray[np.float64]:
+    def _is_raw(self, X: object) -> bool:
+        return self.from_frame_ and is_frame(X)
+
+    def _features(self, X: Given) -> NDArray[np.float64]:
         """Return the design matrix to predict from."""
         if not hasattr(self, "coef_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit first")
+        if self.from_frame_ and self.encoder_ is not None and hasattr(X, "columns"):
+            if not is_frame(X):
+                raise InputError(f"predict from a pandas DataFrame, not {kind_of(X)}")
+            X = features_of(X, self.encoder_)
         if not isinstance(X, Table):
             return self._validated(X)
         if self.encoder_ is None:
             raise InputError(f"this {type(self).__name__} was fitted on arrays; predict from an array")
         return self.encoder_.transform(X)
 
-    def _scores(self, X: Table | ArrayLike) -> NDArray[np.float64]:
+    def _scores(self, X: Given) -> NDArray[np.float64]:
         features = self._features(X)
         with one_blas_thread():
             return np.asarray(features @ self.coef_ + self.intercept_, dtype=np.float64)
@@ -149,13 +194,19 @@ class LinearRegressor(RegressorMixin, LinearLearner):
 
     task = "linear"
 
-    def predict(self, X: Table | ArrayLike) -> NDArray[np.float64]:
+    def predict(self, X: Given) -> NDArray[Any]:
         """Return predictions, shape (n,).
 
-        After a fit on a table these are in the scaled units of the target, where its codes span [-1, 1]; a target
-        column in `X` is ignored.
+        For arrays and tables these are in the scaled units of the target, where its codes span [-1, 1]; a target column
+        in `X` is ignored. For a raw data frame, after a fit on one, in the target's own units: labels that are numbers,
+        or the middle of bins; between codes by linear interpolation, beyond the outer ones their values (dates to the
+        day). Where labels are no numbers it is the code.
         """
-        return self._scores(X)
+        scores = self._scores(X)
+        if not self._is_raw(X):
+            return scores
+        assert self.encoder_ is not None
+        return in_units(scores, self.encoder_.domain[self.encoder_.target])
 
     def _array_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
         return y.astype(np.float64)
@@ -172,20 +223,21 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
 
     task = "logistic"
     target_bound = 1.0  # labels are -1 and +1
-    # The codes 0 and 1 after a fit on a table: its domain decides. After a fit on arrays the sorted labels that occur,
-    # a public input of the certificate: a y of one class, or of three, is refused, which tells that it is so.
+    # The codes 0 and 1 after a fit on a table, the labels of the domain after one on a data frame: the domain decides.
+    # After a fit on arrays the sorted labels that occur, a public input of the certificate: a y of one class, or of
+    # three, is refused, which tells that it is so.
     classes_: NDArray[Any]
 
-    def decision_function(self, X: Table | ArrayLike) -> NDArray[np.float64]:
+    def decision_function(self, X: Given) -> NDArray[np.float64]:
         """Return scores, shape (n,); positive means ``classes_[1]``."""
         return self._scores(X)
 
-    def predict_proba(self, X: Table | ArrayLike) -> NDArray[np.float64]:
+    def predict_proba(self, X: Given) -> NDArray[np.float64]:
         """Return the logistic function of the scores for both classes, shape (n, 2)."""
         scores = self._scores(X)
         return np.column_stack([expit(-scores), expit(scores)])
 
-    def predict(self, X: Table | ArrayLike) -> NDArray[Any]:
+    def predict(self, X: Given) -> NDArray[Any]:
         """Return the predicted class of every row, shape (n,)."""
         positive = self._scores(X) > 0
         return self.classes_[positive.astype(int)]
@@ -205,7 +257,8 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
 
     def _check_target(self, rows: TableRows) -> None:
         _ = rows.y  # refuses a target that has not exactly two codes
-        self.classes_ = np.arange(2)
+        target = rows.encoder.domain[rows.encoder.target]
+        self.classes_ = class_labels(target) if self.from_frame_ else np.arange(2)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.encoding import Encoder, ztz
 from marginalia.data.table import Table
+from marginalia.data.table_schema import Schema
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearLearner, LinearRegressor, Seed, parameters, poor_score
 from marginalia.learning.chebyshev import logistic_scale
@@ -20,7 +21,12 @@ from marginalia.learning.rows import ArrayRows, TableRows
 from marginalia.learning.solvers import least_squares, nearest_semidefinite
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.preprocessing.frames import Public, is_frame, public_domain
+from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE
 from marginalia.threads import one_blas_thread
+
+if TYPE_CHECKING:
+    from marginalia.learning.base import Given
 
 # Multiple of the noise's typical spectral norm, for tables that no single distribution has: at 1, as in `SSPRegressor`,
 # the least that typically makes up for the noise.
@@ -53,16 +59,28 @@ class _DDSSP(LinearLearner):
     n_bins: int = 16
     random_state: Seed = None
 
-    def fit(self, X: Table | ArrayLike, y: object) -> Self:
+    def fit(
+        self,
+        X: Given,
+        y: object,
+        *,
+        domain: Public | None = None,
+        preprocessing_share: float = PREPROCESSING_SHARE,
+    ) -> Self:
         """Fit `marginals` unless it is fitted, and solve for the coefficients.
 
         Parameters
         ----------
-        X : Table or array-like of shape (n, p)
+        X : Table, DataFrame or array-like of shape (n, p)
             With fitted `marginals` only the domain of a table is used, never its rows; it may have fewer attributes
             than the source.
         y : str or array-like of shape (n,)
-            The target's name with a table, its values with an array.
+            The target's name with a table or a raw data frame, its values with an array.
+        domain : Domain, Schema, dict or path of a domain file, optional
+            Of a raw data frame; default: that of fitted `marginals`. Labels and edges that a schema leaves open are
+            bought in the ledger of `marginals`.
+        preprocessing_share : float, default 0.1
+            Share of the budget for these purchases; see `preprocess`.
 
         Returns
         -------
@@ -75,13 +93,22 @@ class _DDSSP(LinearLearner):
             distribution although it does not state their noise.
         """
         self._check_parameters()
-        rows = self._rows(X, y)
+        source = None
+        if isinstance(y, str) and is_frame(X):
+            if domain is None:
+                domain = getattr(self.marginals, "domain_", None)
+            if isinstance(public := public_domain(domain), Schema):
+                if hasattr(self.marginals, "ledger_"):
+                    raise InputError("the marginals are fitted already, and buy nothing more: leave out domain")
+                source = self._unfitted_source().fit(X, domain=public, preprocessing_share=preprocessing_share)
+                domain = source.domain_
+        rows = self._rows(self._coded(X, y, domain), y)
         if isinstance(rows, TableRows):
             table, encoder, unit = rows.table, rows.encoder, 1.0
         else:
             table, unit = self._binned(rows), rows.target_bound / rows.feature_bound
             encoder = Encoder(table.domain, "y")
-        self.marginals_ = self._fitted_source(table)
+        self.marginals_ = source or self._fitted_source(table)
         self.ledger_ = self.marginals_.ledger_
         with one_blas_thread():
             self.coef_ = unit * self._solve(encoder)
@@ -108,17 +135,21 @@ class _DDSSP(LinearLearner):
     def __sklearn_tags__(self) -> Any:
         return poor_score(super().__sklearn_tags__())
 
-    def _fitted_source(self, table: Table) -> Any:
-        source = self.marginals
+    def _unfitted_source(self) -> Any:
+        source: Any = self.marginals
         if source is None:
             from marginalia.synthesis.gaussian_marginals import GaussianMarginals  # numba takes 0.2 s to load
 
             source = GaussianMarginals(epsilon=1.0)
+        source = clone(source, safe=False)  # scikit-learn's rule: fit never changes a parameter
+        if self.random_state is not None:
+            source.set_params(random_state=self.random_state)
+        return source
+
+    def _fitted_source(self, table: Table) -> Any:
+        source: Any = self.marginals
         if not hasattr(source, "ledger_"):
-            source = clone(source, safe=False)  # scikit-learn's rule: fit never changes a parameter
-            if self.random_state is not None:
-                source.set_params(random_state=self.random_state)
-            return source.fit(table)
+            return self._unfitted_source().fit(table)
         for attribute in table.domain:
             known = source.domain_[attribute.name].size if attribute.name in source.domain_ else None
             if known != attribute.size:

@@ -18,6 +18,7 @@ from marginalia.learning.adaptive_margin import classifier as adaptive_margin
 from marginalia.learning.base import LinearClassifier, LinearLearner
 from marginalia.learning.dp_sgd import learners as dp_sgd
 from marginalia.learning.private import BudgetedLearner
+from marginalia.learning.units import class_labels
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.ledger import Ledger
 
@@ -63,14 +64,16 @@ def save_model(model: LinearLearner, path: str | os.PathLike[str]) -> None:
         "coef": [float(c) for c in model.coef_],
         "intercept": float(model.intercept_),
         "certificate": Certificate.of(model).content if hasattr(model, "ledger_") else None,
+        **({"frame": True} if model.from_frame_ else {}),
     }
     write_text(path, json.dumps(content, indent=1) + "\n")
 
 
-def load_model(path: str | os.PathLike[str]) -> LinearLearner:
+def load_model(path: str | os.PathLike[str], *, original: bool | None = None) -> LinearLearner:
     """Read a model written by `save_model`; InputError where the file is missing or is no such model.
 
-    The verdict of its ledger is computed from the events in the file; see `Ledger.from_summary`.
+    The verdict of its ledger is computed from the events in the file; see `Ledger.from_summary`. With `original` it
+    predicts from raw data frames in the target's own units, by its domain; default: if it was fitted on one.
 
     >>> load_model("nowhere.json")
     Traceback (most recent call last):
@@ -94,8 +97,9 @@ def load_model(path: str | os.PathLike[str]) -> LinearLearner:
         raise InputError(f"{path} is no model that `marginalia fit --out` wrote ({why})") from None
     model.encoder_, model.n_features_in_ = encoder, encoder.n_features
     model.coef_, model.intercept_ = coef, intercept
+    model.from_frame_ = content.get("frame") is True if original is None else original
     if isinstance(model, LinearClassifier):
-        model.classes_ = np.arange(2)
+        model.classes_ = class_labels(encoder.domain[encoder.target]) if model.from_frame_ else np.arange(2)
     if ledger is not None:
         model.ledger_ = ledger
     return model

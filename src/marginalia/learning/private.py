@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import field
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from marginalia.data.table import Table
 from marginalia.errors import InputError, unknown_name
 from marginalia.learning.base import LinearClassifier, LinearLearner, Seed, parameters, poor_score
 from marginalia.learning.rows import Rows, TableRows
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger, PublicInput
+from marginalia.privacy.preprocessing.frames import Public
+from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.threads import one_blas_thread
+
+if TYPE_CHECKING:
+    from marginalia.learning.base import Given
 
 
 @parameters
@@ -53,6 +57,20 @@ class BudgetedLearner(LinearLearner):
     >>> model = SSPRegressor(epsilon=1.0, random_state=0).fit([[0.5], [-0.5]], [1.0, -1.0])
     >>> model.ledger_.certified, round(model.ledger_.epsilon_spent, 6)
     (True, 1.0)
+
+    A data frame with its public domain; predictions are in the units of the target:
+
+    >>> import pandas as pd
+    >>> domain = {"attributes": [
+    ...     {"name": "age", "type": "integer", "edges": [0, 30, 60, 90]},
+    ...     {"name": "smoker", "type": "string", "labels": ["no", "yes"]},
+    ...     {"name": "pay", "type": "number", "edges": [0, 20, 40, 60]},
+    ... ]}
+    >>> frame = pd.DataFrame({"age": [20, 40, 70], "smoker": ["no", "yes", "no"], "pay": [10.0, 30.0, 50.0]})
+    >>> frame = pd.concat([frame] * 2000)
+    >>> model = SSPRegressor(epsilon=1.0, random_state=0).fit(frame, "pay", domain=domain)
+    >>> model.predict(frame[["age", "smoker"]].head(3)).round()
+    array([10., 30., 50.])
     """
 
     CALIBRATIONS: ClassVar[tuple[str, ...]] = ("tight", "published")
@@ -64,14 +82,25 @@ class BudgetedLearner(LinearLearner):
     random_state: Seed = None
     ledger_: Ledger = field(init=False)
 
-    def fit(self, X: Table | ArrayLike, y: object) -> Self:
+    def fit(
+        self,
+        X: Given,
+        y: object,
+        *,
+        domain: Public | None = None,
+        preprocessing_share: float = PREPROCESSING_SHARE,
+    ) -> Self:
         """Learn under (epsilon, delta)-differential privacy.
 
         Parameters
         ----------
-        X : Table or array-like of shape (n, p)
+        X : Table, DataFrame or array-like of shape (n, p)
         y : str or array-like of shape (n,)
-            The target's name with a table, its values with an array.
+            The target's name with a table or a raw data frame, its values with an array.
+        domain : Domain, Schema, dict or path of a domain file, optional
+            Of a raw data frame. Labels and edges that a schema leaves open are bought in the ledger of this fit.
+        preprocessing_share : float, default 0.1
+            Share of the budget for these purchases; see `preprocess`.
 
         Returns
         -------
@@ -88,11 +117,12 @@ class BudgetedLearner(LinearLearner):
         """
         self._check_parameters()
         randomness = Randomness(self.random_state)
-        rows = self._rows(X, y)
         ledger = Ledger(
             Relation(self.relation), epsilon=self.epsilon, delta=self.delta, calibration=self.calibration,
-            scope=self._scope(), public_inputs=self._public_inputs(rows),
+            scope=self._scope(),
         )  # fmt: skip
+        rows = self._rows(self._coded(X, y, domain, ledger=ledger, preprocessing_share=preprocessing_share), y)
+        ledger.public_inputs = (*self._public_inputs(rows), *ledger.public_inputs)
         with one_blas_thread():
             weights = self._release(rows, ledger, randomness)
         ledger.close()

@@ -4,37 +4,49 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight
 
-from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearLearner, LinearRegressor, parameters
 from marginalia.learning.rows import Rows
 from marginalia.learning.solvers import Array, least_squares, minimise_logistic
+from marginalia.privacy.preprocessing.frames import Public
 from marginalia.threads import one_blas_thread
+
+if TYPE_CHECKING:
+    from marginalia.learning.base import Given
 
 
 class _Public(LinearLearner, ABC):
-    def fit(self, X: Table | ArrayLike, y: object, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to a table and its target's name, or to arrays (with labels of two classes for a classifier).
+    def fit(
+        self,
+        X: Given,
+        y: object,
+        sample_weight: ArrayLike | None = None,
+        *,
+        domain: Public | None = None,
+    ) -> Self:
+        """Fit to a table or data frame and its target's name, or to arrays (of two classes for a classifier).
 
         Parameters
         ----------
-        X : Table or array-like of shape (n, p)
+        X : Table, DataFrame or array-like of shape (n, p)
         y : str or array-like of shape (n,)
         sample_weight : array-like of shape (n,), optional
             Non-negative.
+        domain : Domain, dict or path of a domain file, optional
+            Of a raw data frame.
 
         Returns
         -------
         self
         """
-        rows = self._rows(X, y)
+        rows = self._rows(self._coded(X, y, domain), y)
         weights = None if sample_weight is None else _checked_weights(sample_weight, rows)
         with one_blas_thread():
             self._learn(rows, weights)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from marginalia.data.table import Table
 from marginalia.learning.base import LinearClassifier, LinearLearner, LinearRegressor, poor_score
+from marginalia.privacy.preprocessing.frames import Public
+
+if TYPE_CHECKING:
+    from marginalia.learning.base import Given
 
 
 class _Trivial(LinearLearner):
     SQUARES = False
 
-    def fit(self, X: Table | ArrayLike, y: object) -> Self:
+    def fit(self, X: Given, y: object, *, domain: Public | None = None) -> Self:
         """Check the data, learn nothing from them."""
-        self._rows(X, y)
+        self._rows(self._coded(X, y, domain), y)
         self.coef_, self.intercept_ = np.zeros(self.n_features_in_), 0.0
         return self
 

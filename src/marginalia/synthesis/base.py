@@ -9,7 +9,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,14 @@ from marginalia.memory import check_cost, short
 from marginalia.privacy import checks
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.ledger import Ledger, PublicInput
+from marginalia.privacy.preprocessing.frames import Public, coded, is_frame, kind_of, public_domain
+from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.threads import one_blas_thread
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FORMAT = "marginalia-synthesizer"
 FORMAT_VERSION = 2
@@ -63,6 +68,8 @@ class Synthesizer(BaseEstimator, ABC):
         Public number of rows (``replace_one``) or the private estimate of it (``add_remove``).
     ledger_ : Ledger
         What the fit spent.
+    from_frame_ : bool
+        Whether it was fitted on a data frame; then `sample` returns one.
 
     Examples
     --------
@@ -71,6 +78,17 @@ class Synthesizer(BaseEstimator, ABC):
     >>> model = Independent(epsilon=2.0, random_state=0).fit(table)
     >>> model.ledger_.certified, model.sample(4).codes.shape
     (True, (4, 2))
+
+    A data frame and its public domain, in place of the table:
+
+    >>> import pandas as pd
+    >>> domain = {"attributes": [{"name": "ward", "type": "string", "labels": ["A", "B"]}]}
+    >>> model = Independent(random_state=0).fit(pd.DataFrame({"ward": ["A", "B", "B"] * 50}), domain=domain)
+    >>> model.sample(3)
+      ward
+    0    B
+    1    B
+    2    B
     """
 
     RELATIONS: ClassVar[tuple[str, ...]] = ("add_remove", "replace_one")
@@ -86,29 +104,62 @@ class Synthesizer(BaseEstimator, ABC):
     domain_: Domain = field(init=False)
     n_rows_: int = field(init=False)
     ledger_: Ledger = field(init=False)
+    from_frame_: bool = field(init=False, default=False)
 
-    def fit(self, table: Table, y: None = None) -> Self:
-        """Release `table` under (epsilon, delta)-differential privacy and return self; `y` is there for scikit-learn.
+    def fit(
+        self,
+        table: Table | pd.DataFrame,
+        y: None = None,
+        *,
+        domain: Public | None = None,
+        preprocessing_share: float = PREPROCESSING_SHARE,
+    ) -> Self:
+        """Release `table` under (epsilon, delta)-differential privacy.
+
+        Parameters
+        ----------
+        table : Table or DataFrame
+        y : None
+            There for scikit-learn.
+        domain : Domain, Schema, dict or path of a domain file, optional
+            Of a data frame. Labels and edges that a schema leaves open are bought in the ledger of this fit.
+        preprocessing_share : float, default 0.1
+            Share of the budget for these purchases; see `preprocess`.
+
+        Returns
+        -------
+        self
 
         Raises
         ------
         InputError
-            A parameter is invalid or the method does not support it.
+            A parameter is invalid or the method does not support it; a value of the data frame has no code.
         PrivacyError
             A release would spend more than (epsilon, delta); it is not made.
         """
         self._check_parameters()
-        if not isinstance(table, Table):
-            raise InputError(f"{type(self).__name__}.fit needs a marginalia.data.Table, not {type(table).__name__}")
+        if hasattr(self, "ledger_"):
+            del self.ledger_  # a failed refit must not pass for a fitted model
+        self.from_frame_ = not isinstance(table, Table)
+        ledger = Ledger(
+            Relation(self.relation), epsilon=self.epsilon, delta=self.delta, calibration=self.calibration,
+            scope=self._scope(),
+        )  # fmt: skip
+        if isinstance(table, Table):
+            if domain is not None:
+                raise InputError("a Table has its domain: leave out domain, or give a data frame")
+        elif is_frame(table):
+            table = coded(
+                table, public_domain(domain), ledger=ledger, random_state=self.random_state,
+                preprocessing_share=preprocessing_share,
+            )  # fmt: skip
+        else:
+            name = type(self).__name__
+            raise InputError(f"{name}.fit needs a marginalia.data.Table or a pandas DataFrame, not {kind_of(table)}")
         if not len(table.domain):
             raise InputError("the table has no columns; nothing can be released")
         self._check_cost(table.domain)
-        ledger = Ledger(
-            Relation(self.relation), epsilon=self.epsilon, delta=self.delta, calibration=self.calibration,
-            scope=self._scope(), public_inputs=self._public_inputs(table),
-        )  # fmt: skip
-        if hasattr(self, "ledger_"):
-            del self.ledger_  # a failed refit must not pass for a fitted model
+        ledger.public_inputs = (*self._public_inputs(table), *ledger.public_inputs)
         self.domain_ = table.domain
         # One BLAS thread: on small tables threads cost more than they give, and they change the last bits.
         with one_blas_thread():
@@ -117,13 +168,23 @@ class Synthesizer(BaseEstimator, ABC):
         self.ledger_ = ledger
         return self
 
-    def sample(self, n_rows: int | None = None) -> Table:
-        """Draw a synthetic table of `n_rows` rows (default: `n_rows_`); the same `random_state` draws the same rows."""
+    def sample(self, n_rows: int | None = None) -> Any:
+        """Draw `n_rows` synthetic rows (default: `n_rows_`); the same `random_state` draws the same rows.
+
+        Returns
+        -------
+        Table, or DataFrame
+            As the fit was given. A data frame holds original values, of the types that the domain says; inside a bin
+            they are drawn as `original_values` says, from a stream of their own.
+        """
         self._check_fitted()
         count = self.n_rows_ if n_rows is None else n_rows
         check_rows(count, len(self.domain_))
         with one_blas_thread():
-            return self._sample(int(count), Randomness(self.random_state, "sample").generator)
+            table = self._sample(int(count), Randomness(self.random_state, "sample").generator)
+        if not self.from_frame_:
+            return table
+        return table.to_frame(original=True, random_state=Randomness(self.random_state, "values").generator)
 
     @abstractmethod
     def marginal(self, attributes: Sequence[str]) -> Array:
@@ -152,7 +213,7 @@ class Synthesizer(BaseEstimator, ABC):
         header = {
             "format": FORMAT, "version": FORMAT_VERSION, "class": type(self).__name__, "params": params,
             "domain": self.domain_.to_dict(), "n_rows": int(self.n_rows_),
-            "certificate": Certificate.of(self).content,
+            "certificate": Certificate.of(self).content, **({"frame": True} if self.from_frame_ else {}),
         }  # fmt: skip
         text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
         with atomic_path(path) as temporary, open(temporary, "wb") as file:
@@ -180,6 +241,7 @@ class Synthesizer(BaseEstimator, ABC):
             model.domain_ = Domain.from_dict(header["domain"])
             check_rows(header["n_rows"], len(model.domain_))
             model.n_rows_ = header["n_rows"]
+            model.from_frame_ = header.get("frame") is True
             model._restore(state)
             model.ledger_ = Ledger.from_summary(header["certificate"])
         except InputError as error:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from marginalia.data.domain import Domain
 from marginalia.data.encoding import Encoder
-from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearRegressor, parameters
 from marginalia.learning.dp_sgd.descent import Batches, Run, descend
@@ -22,9 +21,14 @@ from marginalia.privacy import checks
 from marginalia.privacy.calibration import poisson_gaussian_noise_multiplier
 from marginalia.privacy.events import Event, PoissonGaussianEvent
 from marginalia.privacy.ledger import Ledger, PublicInput
+from marginalia.privacy.preprocessing.frames import Public
+from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.threads import one_blas_thread
+
+if TYPE_CHECKING:
+    from marginalia.learning.base import Given
 
 BATCH_SIZE = 256
 
@@ -48,7 +52,14 @@ class _DPSGD(BudgetedLearner):
     selection: Literal["fixed", "random_stopping"] = "fixed"
     backend: Literal["closed_form", "opacus"] = "closed_form"
 
-    def fit(self, X: Table | ArrayLike, y: object) -> Self:
+    def fit(
+        self,
+        X: Given,
+        y: object,
+        *,
+        domain: Public | None = None,
+        preprocessing_share: float = PREPROCESSING_SHARE,
+    ) -> Self:
         """Learn under (epsilon, delta)-differential privacy; see `BudgetedLearner.fit`.
 
         With ``epsilon=math.inf`` there is no noise, no privacy, and no `ledger_`.
@@ -56,11 +67,11 @@ class _DPSGD(BudgetedLearner):
         if self.epsilon == math.inf:
             self._check_parameters()
             randomness = Randomness(self.random_state)
-            rows = self._rows(X, y)
+            rows = self._rows(self._coded(X, y, domain), y)
             with one_blas_thread():
                 self._keep(self._release(rows, None, randomness))
         else:
-            super().fit(X, y)
+            super().fit(X, y, domain=domain, preprocessing_share=preprocessing_share)
         if self.encoder_ is not None and self.inputs == "codes":
             # code = (z + 1)(m - 1)/2 for the encoded feature z; an indicator of missing values is as it is
             shift, half = _to_codes(self.encoder_)

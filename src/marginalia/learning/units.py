@@ -1,0 +1,110 @@
+"""From a model's codes and scaled scores back to the units of its target."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.data import values
+from marginalia.data.attribute import Attribute
+from marginalia.data.encoding import Encoder
+from marginalia.data.table import Table
+from marginalia.privacy.preprocessing.frames import named
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def features_of(frame: pd.DataFrame, encoder: Encoder) -> Table:
+    """Return the feature columns of a data frame as codes; the target may be missing, and is not looked at.
+
+    Raises
+    ------
+    InputError
+        A feature is missing, a column is unknown, or a value has no code; see `Table.from_frame`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from marginalia.data.domain import Domain
+    >>> encoder = Encoder(Domain.from_sizes({"age": 8, "ill": 2}), "ill")
+    >>> features_of(pd.DataFrame({"age": [7], "ill": ["unknown"]}), encoder).codes
+    array([[7]], dtype=int16)
+    """
+    frame = named(frame)
+    return Table.from_frame(
+        frame.drop(columns=encoder.target, errors="ignore"), encoder.domain.project(encoder.features),
+        where="data frame",
+    )  # fmt: skip
+
+
+def code_values(attribute: Attribute) -> NDArray[np.float64]:
+    """Return the number that each code stands for, shape (n_values,).
+
+    The middle of a bin (of integers and dates: of its whole numbers; an open bin counts as it stands), a label that is
+    a number, a date as days since 1970-01-01; the code itself where labels are no numbers.
+
+    >>> code_values(Attribute("age", 2, "numeric", edges=(0, 18, 65), type="integer"))
+    array([ 8.5, 41. ])
+    >>> code_values(Attribute("pay", 3, labels=("low", "1", "2"), type="string"))
+    array([0., 1., 2.])
+    """
+    if attribute.edges is not None:
+        low, high = np.array(attribute.edges[:-1]), np.array(attribute.edges[1:])
+        if attribute.type in ("integer", "date"):
+            low, high = np.ceil(low), np.ceil(high) - 1
+        return np.asarray((low + high) / 2, dtype=np.float64)
+    if attribute.type in ("integer", "number", "date"):
+        return np.array(attribute.label_values, dtype=np.float64)
+    try:
+        found = [values.number(label) for label in attribute.labels or ()] if attribute.type == "string" else []
+    except ValueError:
+        found = []
+    return np.array(found) if found else np.arange(attribute.n_values, dtype=np.float64)
+
+
+def in_units(scores: NDArray[np.float64], attribute: Attribute) -> NDArray[Any]:
+    """Return scaled scores, where the codes span [-1, 1], in the units of the target, shape (n,).
+
+    Codes stand for `code_values`; between codes is linear interpolation, beyond the outer ones their values.
+
+    Returns
+    -------
+    ndarray of float64, or of datetime64[s] (whole days) for a date
+
+    Examples
+    --------
+    >>> in_units(np.array([-1.0, 0.0, 5.0]), Attribute("age", 2, "numeric", edges=(0, 20, 60), type="number"))
+    array([10., 25., 40.])
+    """
+    codes = (scores + 1) / 2 * (attribute.n_values - 1)
+    numbers = np.interp(codes, np.arange(attribute.n_values), code_values(attribute))
+    if attribute.type == "date":
+        return np.round(numbers).astype(np.int64).astype("datetime64[D]").astype("datetime64[s]")
+    return np.asarray(numbers, dtype=np.float64)
+
+
+def class_labels(attribute: Attribute) -> NDArray[Any]:
+    """Return the original label of each code, shape (n_values,): what a data frame holds; a bin as its interval.
+
+    >>> class_labels(Attribute("ill", 2, labels=("no", "yes"), type="boolean"))
+    array([False,  True])
+    >>> class_labels(Attribute("pay", 2, edges=(0, 50, 90), type="number"))
+    array(['[0, 50)', '[50, 90)'], dtype='<U8')
+    """
+    if attribute.holds_codes:
+        return np.arange(attribute.n_values)
+    if attribute.edges is not None:
+        if attribute.labels is not None:
+            return np.array(attribute.labels)
+        ends = [values.iso(e) if attribute.type == "date" else f"{e:.12g}" for e in attribute.edges]
+        return np.array([f"[{a}, {b})" for a, b in zip(ends, ends[1:], strict=False)])
+    if attribute.type == "boolean":
+        return np.array([False, True])
+    if attribute.type == "date":
+        return np.array(attribute.label_values, dtype="datetime64[D]").astype("datetime64[s]")
+    if attribute.type in ("integer", "number"):
+        return np.array(attribute.label_values, dtype=np.int64 if attribute.type == "integer" else np.float64)
+    return np.array(attribute.labels)
