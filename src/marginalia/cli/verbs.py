@@ -222,7 +222,7 @@ def synthesize(
 @app.command()
 def evaluate(
     data: Data,
-    domain: DomainFile,
+    domain: Annotated[Path | None, typer.Option("--domain", help="Domain JSON or YAML; default: the model's.")] = None,
     model: Annotated[Path | None, typer.Option("--model", help="Model written by `fit --out`.")] = None,
     synthetic: Annotated[Path | None, typer.Option("--synthetic", help="Synthetic table to compare.")] = None,
     as_json: Json = False,
@@ -231,23 +231,25 @@ def evaluate(
 
     These numbers are computed from the rows without noise: they are for you, not for release.
 
-    Example: marginalia evaluate --model model.json --data test.csv --domain d.json
+    Example: marginalia evaluate --model model.json --data test.csv
     """
     from marginalia.sweep import metrics
 
     if (model is None) == (synthetic is None):
         raise InputError("give either --model or --synthetic")
-    frame = read_domain(domain)
-    table = read_table(data, frame)
     if model is not None:
         from marginalia.learning.files import load_model
 
         fitted = load_model(model)
         encoder = fitted.encoder_
         assert encoder is not None  # a saved model was fitted on a table
+        table = read_table(data, encoder.domain if domain is None else read_domain(domain))
         values = metrics.scores(fitted, table, target=encoder.target, task=fitted.task, one_hot=encoder.one_hot)
     else:
         assert synthetic is not None
+        if domain is None:
+            raise InputError("a synthetic table has no domain of its own: give --domain")
+        table = read_table(data, frame := read_domain(domain))
         made = read_table(synthetic, frame).project(table.domain.names)
         values = {"marginal_error": metrics.marginal_error(made, table)}
     show(as_json, values, [f"{name}: {value:.6g}" for name, value in values.items()])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -100,7 +101,7 @@ def class_labels(attribute: Attribute) -> NDArray[Any]:
         if attribute.labels is not None:
             return np.array(attribute.labels)
         ends = [values.iso(e) if attribute.type == "date" else f"{e:.12g}" for e in attribute.edges]
-        return np.array([f"[{a}, {b})" for a, b in zip(ends, ends[1:], strict=False)])
+        return np.array([f"[{a}, {b})" for a, b in pairwise(ends)])
     if attribute.type == "boolean":
         return np.array([False, True])
     if attribute.type == "date":

@@ -1,0 +1,64 @@
+"""The verb that predicts from raw rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from marginalia.cli.app import Json, app, check_out, show
+from marginalia.errors import InputError
+
+
+@app.command()
+def predict(
+    model: Annotated[Path, typer.Option("--model", help="Model written by `fit --out`.")],
+    data: Annotated[Path, typer.Option("--data", help="CSV or Parquet file; the target column may be missing.")],
+    out: Annotated[Path | None, typer.Option("--out", help="CSV or Parquet file to write.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Predict the target of each row of a file, in the target's own units; for classes with their probabilities.
+
+    The model holds the domain by which the file is read. Without --out the predictions are printed.
+
+    Example: marginalia predict --model model.json --data new.csv --out predictions.csv
+    """
+    from marginalia.data.files import atomic_path
+    from marginalia.data.reading import read_raw
+    from marginalia.learning.base import LinearClassifier
+    from marginalia.learning.files import load_model
+
+    if out is not None:
+        check_out(out, (".csv", ".parquet"), (model, data))
+    fitted = load_model(model, original=True)
+    rows = read_raw(data)
+    encoder = fitted.encoder_
+    assert encoder is not None  # a saved model was fitted on a table
+    try:
+        found: Any = fitted.predict(rows)
+        shares = fitted.predict_proba(rows) if isinstance(fitted, LinearClassifier) else None
+    except InputError as error:
+        raise InputError(f"{data}: {str(error).removeprefix('data frame: ')}") from None
+    import pandas as pd
+
+    predictions = pd.DataFrame({encoder.target: found})
+    if shares is not None:
+        assert isinstance(fitted, LinearClassifier)
+        for j, label in enumerate(fitted.classes_):
+            predictions[f"probability of {label}"] = shares[:, j]
+    if out is None and not as_json:
+        print(predictions.to_csv(index=False, lineterminator="\n", date_format="%Y-%m-%d"), end="")
+        return
+    content: dict[str, Any] = {"target": encoder.target, "rows": len(predictions)}
+    if out is None:
+        content["predictions"] = json.loads(predictions.to_json(orient="records", date_format="iso", date_unit="s"))
+    else:
+        with atomic_path(out) as temporary:
+            if out.suffix == ".csv":
+                predictions.to_csv(temporary, index=False, lineterminator="\n", date_format="%Y-%m-%d")
+            else:
+                predictions.to_parquet(temporary, index=False)
+        content["out"] = str(out)
+    show(as_json, content, [f"{out}: {len(predictions)} rows"])

@@ -1,0 +1,127 @@
+"""`marginalia predict`, and `evaluate` on raw files: units, files, refusals."""
+
+import json
+from io import StringIO
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from marginalia.data.domain import Domain
+from marginalia.learning.files import save_model
+from marginalia.learning.public import OLSRegressor
+
+DOMAIN = Domain.from_dict(
+    {
+        "attributes": [
+            {"name": "age", "type": "integer", "edges": [0, 30, 60, 90], "top": True, "missing": ["?"]},
+            {"name": "ward", "type": "string", "labels": ["a", "b", "c"]},
+            {"name": "left", "type": "date", "edges": ["2020-01-01", "2021-01-01", "2022-01-01"]},
+            {"name": "pay", "type": "number", "edges": [0, 10, 20, 60]},
+            {"name": "ill", "type": "string", "labels": ["no", "yes"]},
+        ],
+        "ignored": ["id"],
+    }
+)
+
+
+@pytest.fixture
+def folder(call, tmp_path, monkeypatch):
+    """A raw table and its domain, with two models that the command line has fitted."""
+    monkeypatch.chdir(tmp_path)
+    DOMAIN.to_json("d.json")
+    rng = np.random.default_rng(0)
+    age = rng.integers(0, 95, 3000)
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 700, 3000), "D")
+    frame = pd.DataFrame(
+        {
+            "id": range(3000),
+            "age": age.astype(str),
+            "ward": rng.choice(list("abc"), 3000),
+            "left": days.strftime("%d.%m.%Y"),
+            "pay": np.minimum(age * 0.6, 59).round(2),
+            "ill": np.where(age > 50, "yes", "no"),
+        }
+    )
+    frame.loc[5, "age"] = "?"
+    frame.to_csv("t.csv", index=False)
+    for target in ("pay", "ill", "left"):
+        options = ("--target", target, "--epsilon", 5, "--seed", 0, "--out", f"{target}.json")
+        assert call("fit", "--method", "ssp", "--data", "t.csv", "--domain", "d.json", *options)[0] == 0
+    return frame
+
+
+def test_predictions_are_in_the_units_of_the_target(folder, call):
+    folder.drop(columns=["ill"]).to_csv("new.csv", index=False)
+    code, out, err = call("predict", "--model", "ill.json", "--data", "new.csv")
+    assert (code, err) == (0, "")
+    found = pd.read_csv(StringIO(out))
+    assert list(found.columns) == ["ill", "probability of no", "probability of yes"]
+    assert (found["ill"] == folder["ill"]).mean() > 0.8
+    assert np.allclose(found["probability of no"] + found["probability of yes"], 1)
+    assert ((found["probability of yes"] > 0.5) == (found["ill"] == "yes")).all()
+    code, out, _ = call("predict", "--model", "pay.json", "--data", "t.csv", "--out", "p.csv")
+    assert (code, out) == (0, "p.csv: 3000 rows\n")
+    pay = pd.read_csv("p.csv")["pay"]
+    assert pay.between(5, 40).all()
+    assert np.corrcoef(pay, folder["pay"])[0, 1] > 0.7
+    assert call("predict", "--model", "pay.json", "--data", "t.csv", "--out", "p.parquet")[0] == 0
+    assert np.allclose(pd.read_parquet("p.parquet")["pay"], pay)
+
+
+def test_dates_and_json(folder, call):
+    code, out, _ = call("predict", "--model", "left.json", "--data", "t.csv", "--json")
+    found = json.loads(out)
+    assert (code, found["target"], found["rows"]) == (0, "left", 3000)
+    assert found["predictions"][0]["left"].startswith("202")
+    assert call("predict", "--model", "left.json", "--data", "t.csv")[1].splitlines()[1].startswith("202")
+
+
+def test_evaluate_reads_raw_files_by_the_model(folder, call):
+    code, out, _ = call("evaluate", "--model", "ill.json", "--data", "t.csv", "--json")
+    assert (code, json.loads(out)["accuracy"] > 0.8) == (0, True)
+    assert call("evaluate", "--model", "ill.json", "--data", "t.csv", "--domain", "d.json", "--json")[1] == out
+    code, out, _ = call("evaluate", "--model", "pay.json", "--data", "t.csv")
+    assert (code, out.startswith("mse: 0.")) == (0, True)
+    assert call("synthesize", "--method", "independent", "--data", "t.csv", "--domain", "d.json", "--epsilon", 1,
+                "--seed", 0, "--out", "s.csv")[0] == 0  # fmt: skip
+    assert call("evaluate", "--synthetic", "s.csv", "--data", "t.csv", "--domain", "d.json")[0] == 0
+    code, _, err = call("evaluate", "--synthetic", "s.csv", "--data", "t.csv")
+    assert (code, err.count("\n"), "--domain" in err) == (2, 1, True)
+
+
+def test_evaluate_of_a_model_of_a_frame_is_in_the_same_scale(folder, call):
+    frame = pd.read_csv("t.csv", dtype=str)
+    from marginalia.data.table import Table
+
+    for name, model in (
+        ("frame.json", OLSRegressor().fit(frame, "pay", domain=DOMAIN)),
+        ("table.json", OLSRegressor().fit(Table.from_frame(frame, DOMAIN), "pay")),
+    ):
+        save_model(model, name)
+    said = [call("evaluate", "--model", name, "--data", "t.csv")[1] for name in ("frame.json", "table.json")]
+    assert said[0] == said[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--out", "t.csv"), "would be overwritten"),
+        (("--out", "pay.json"), "the ending must be"),
+        (("--out", "p.txt"), "the ending must be"),
+        (("--data", "none.csv"), "none.csv"),
+        (("--data", "bad.csv", "--out", "p.csv"), "bad.csv: column 'ward', row 1: 'z' is not among the labels"),
+        (("--data", "less.csv"), "less.csv: column 'ward' of the domain is missing"),
+        (("--model", "d.json"), "d.json is not a model file"),
+    ],
+)
+def test_refusals_are_one_line_and_write_nothing(folder, call, tmp_path, options, said):
+    folder.head(3).assign(ward=["a", "z", "b"]).to_csv("bad.csv", index=False)
+    folder.head(3).drop(columns="ward").to_csv("less.csv", index=False)
+    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    given = {"--model": "pay.json", "--data": "t.csv", **dict(zip(options[::2], options[1::2], strict=True))}
+    code, out, err = call("predict", *(word for pair in given.items() for word in pair))
+    assert (code, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
