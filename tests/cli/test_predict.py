@@ -16,7 +16,7 @@ DOMAIN = Domain.from_dict(
         "attributes": [
             {"name": "age", "type": "integer", "edges": [0, 30, 60, 90], "top": True, "missing": ["?"]},
             {"name": "ward", "type": "string", "labels": ["a", "b", "c"]},
-            {"name": "left", "type": "date", "edges": ["2020-01-01", "2021-01-01", "2022-01-01"]},
+            {"name": "left", "type": "date", "edges": ["2020-01-01", "2020-07-01", "2021-01-01", "2022-01-01"]},
             {"name": "pay", "type": "number", "edges": [0, 10, 20, 60]},
             {"name": "ill", "type": "string", "labels": ["no", "yes"]},
         ],

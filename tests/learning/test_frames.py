@@ -3,6 +3,7 @@
 import json
 import sys
 import types
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -236,3 +237,19 @@ def test_frames_of_encoded_columns_stay_what_they_were():
     assert model.predict(X).shape == (1000,)
     assert model.feature_names_in_.tolist() == ["u", "v"]
     assert isinstance(sys.modules["pandas"], types.ModuleType)
+
+
+def test_rows_far_outside_their_bound_are_warned_of_once():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 20))
+    y = X[:, 0]
+    with pytest.warns(UserWarning, match="feature_bound is 1 and most rows") as said:
+        SSPRegressor(random_state=0).fit(X, y)
+    assert len(said) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SSPRegressor(feature_bound=4.0, random_state=0).fit(X, y)
+        OLSRegressor().fit(X, y)
+        few = X / 20
+        few[:150] *= 1e6  # many rows, but fewer than half
+        SSPRegressor(random_state=0).fit(few, y)

@@ -15,6 +15,7 @@ from marginalia.data.domain_file import Purchase, as_dict, parse
 from marginalia.data.files import read_content, write_text
 from marginalia.errors import InputError, unknown_name
 
+_SHOWN = 20  # attributes in the short form
 Source = Literal["documented", "declared", "released", "inferred"]
 
 
@@ -102,7 +103,9 @@ class Domain:
         return hash((self.attributes, self.structural_zeros))
 
     def __repr__(self) -> str:
-        inside = ", ".join(f"{a.name}={a.size}" for a in self.attributes)
+        inside = ", ".join(f"{a.name}={a.size}" for a in self.attributes[:_SHOWN])
+        if len(self) > _SHOWN:
+            inside += f", ... {len(self)} attributes in all"
         return f"Domain({inside}; {self.source})"
 
     def index(self, name: str) -> int:

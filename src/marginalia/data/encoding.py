@@ -70,6 +70,8 @@ class Encoder:
     ('region=1', 'region=2', 'smoker')
     >>> encoder.transform(Table([[2, 0, 1]], domain))
     array([[ 0.,  1., -1.]])
+    >>> encoder
+    Encoder('ill' from 3 features of 2 attributes, one-hot: region; norm bound 1.414)
     """
 
     def __init__(self, domain: Domain, target: str, *, one_hot: Iterable[str] | None = None) -> None:
@@ -104,6 +106,11 @@ class Encoder:
         self.n_features = len(self.feature_names)
         longest = (np.square(self.matrices[name]).sum(axis=0).max() for name in self.features)
         self.norm_bound = math.sqrt(sum(longest))
+
+    def __repr__(self) -> str:
+        blocks = f", one-hot: {', '.join(sorted(self.one_hot - {self.target}))}" if self.one_hot - {self.target} else ""
+        said = f"{self.n_features} features of {len(self.features)} attributes{blocks}"
+        return f"Encoder('{self.target}' from {said}; norm bound {self.norm_bound:.4g})"
 
     def transform(self, table: Table) -> NDArray[np.float64]:
         """Return X; columns are matched by name, other columns of `table` are ignored.

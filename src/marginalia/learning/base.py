@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     Given = Table | pd.DataFrame | ArrayLike
 
+FAR = 2.0  # times its bound: the length of the median row from which a fit on arrays warns
 Seed = int | np.random.SeedSequence | None
 _C = TypeVar("_C")
 
@@ -76,6 +78,13 @@ class LinearLearner(BaseEstimator, ABC):
     encoder_: Encoder | None = field(init=False)  # how tables become features; None after a fit on arrays
     n_features_in_: int = field(init=False)  # columns of the encoded design matrix
     from_frame_: bool = field(init=False, default=False)  # whether it was fitted on a raw data frame
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        said = super().__repr__(N_CHAR_MAX)
+        if not hasattr(self, "coef_"):
+            return said
+        rows = f"arrays, {self.n_features_in_} features" if self.encoder_ is None else repr(self.encoder_)
+        return f"{said}\n  fitted on {rows}\n  {getattr(self, 'ledger_', 'not private')}"
 
     def _coded(
         self,
@@ -135,7 +144,17 @@ class LinearLearner(BaseEstimator, ABC):
             raise InputError("a target name needs a Table; with arrays, y holds one value for every row")
         features, values = self._validated(X, y)
         self.encoder_ = None
-        return within_bounds(features, self._array_target(values), **bounds)
+        target = self._array_target(values)
+        # Of the median row, which no single row moves far, and without a number: a log of it shows little.
+        if np.median(np.linalg.norm(features, axis=1)) > FAR * bounds["feature_bound"]:
+            warnings.warn(
+                f"feature_bound is {bounds['feature_bound']:g} and most rows are more than {FAR:g} times as long: they "
+                "are shrunk to it, which may leave little to learn from; scale the features by public bounds, or raise "
+                "feature_bound to a public one (this is said of private rows: keep it to yourself)",
+                UserWarning,
+                stacklevel=5,
+            )
+        return within_bounds(features, target, **bounds)
 
     def _rows(self, X: Table | ArrayLike, y: object) -> Rows:
         return self._table_rows(X, y) if isinstance(X, Table) else self._array_rows(X, y)

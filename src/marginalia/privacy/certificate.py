@@ -59,6 +59,13 @@ class Certificate:
         head = {"format": FORMAT, "version": FORMAT_VERSION, "software": f"marginalia {__version__}"}
         return cls({**head, "method": type(model).__name__, "parameters": _parameters(model), **ledger.summary()})
 
+    def __repr__(self) -> str:
+        try:
+            said = repr(self.ledger)
+        except InputError as error:
+            said = str(error)
+        return f"Certificate({self.content.get('method')}: {said})"
+
     @property
     def ledger(self) -> Ledger:
         """The ledger, rebuilt from the events; see `Ledger.from_summary`."""

@@ -7,6 +7,7 @@ sampler) or in real arithmetic only (``ideal``: floating point, or a minimiser t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeAlias, get_args
@@ -216,6 +217,18 @@ def parts(event: Event) -> dict[Event, int]:
         key = replace(leaf, label="") if leaf.label else leaf
         counts[key] = counts.get(key, 0) + count
     return counts
+
+
+def counted(charged: Mapping[Event, int]) -> str:
+    """Say how many releases of each kind there are.
+
+    >>> counted(parts(CompositionEvent((LaplaceEvent(1.0, 2.0), LaplaceEvent(1.0, 3.0), GaussianEvent(1.0, 3.0)))))
+    '2 Laplace, 1 Gaussian'
+    """
+    kinds: Counter[str] = Counter()
+    for event, count in charged.items():
+        kinds[type(event).__name__.removesuffix("Event")] += count
+    return ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "no release yet"
 
 
 def arithmetics(event: Event) -> set[str]:

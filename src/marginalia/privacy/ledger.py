@@ -129,6 +129,14 @@ class Ledger:
         self._closed = False
         self._stored: Mapping[str, Any] | None = None  # what the file this was read from says of itself
 
+    def __repr__(self) -> str:
+        cost = "no budget"
+        if self._budget is not None:
+            cost = f"epsilon {self.epsilon_spent if self._events else 0:.4g} of {self._budget[0]:g}"
+            cost += f" spent at delta {self._budget[1]:g}"
+        said = "certified" if self.certified else self.message
+        return f"Ledger({self.relation}: {cost}; {events.counted(self._counts)}; {said})"
+
     @property
     def events(self) -> tuple[Event, ...]:
         """Everything recorded so far."""

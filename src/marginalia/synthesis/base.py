@@ -106,6 +106,13 @@ class Synthesizer(BaseEstimator, ABC):
     ledger_: Ledger = field(init=False)
     from_frame_: bool = field(init=False, default=False)
 
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        said = super().__repr__(N_CHAR_MAX)
+        if not hasattr(self, "ledger_"):
+            return said
+        rows = "a data frame" if self.from_frame_ else "a Table"
+        return f"{said}\n  fitted on {rows}, {self.n_rows_} rows (public or noisy)\n  {self.domain_}\n  {self.ledger_}"
+
     def fit(
         self,
         table: Table | pd.DataFrame,
