@@ -145,15 +145,7 @@ class LinearLearner(BaseEstimator, ABC):
         features, values = self._validated(X, y)
         self.encoder_ = None
         target = self._array_target(values)
-        # Of the median row, which no single row moves far, and without a number: a log of it shows little.
-        if np.median(np.linalg.norm(features, axis=1)) > FAR * bounds["feature_bound"]:
-            warnings.warn(
-                f"feature_bound is {bounds['feature_bound']:g} and most rows are more than {FAR:g} times as long: they "
-                "are shrunk to it, which may leave little to learn from; scale the features by public bounds, or raise "
-                "feature_bound to a public one (this is said of private rows: keep it to yourself)",
-                UserWarning,
-                stacklevel=5,
-            )
+        _warn_of_long_rows(features, bounds["feature_bound"])
         return within_bounds(features, target, **bounds)
 
     def _rows(self, X: Table | ArrayLike, y: object) -> Rows:
@@ -283,6 +275,22 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
+
+
+def _warn_of_long_rows(features: NDArray[np.float64], bound: float) -> None:
+    """Warn where the median row, which no single row moves far, is far beyond its bound; without a number."""
+    if bound == math.inf:
+        return
+    with np.errstate(over="ignore"):
+        lengths = np.linalg.norm(features, axis=1)
+    if np.median(lengths) > FAR * bound:
+        warnings.warn(
+            f"feature_bound is {bound:g} and most rows are more than {FAR:g} times as long: they are shrunk to it, "
+            "which may leave little to learn from; scale the features by public bounds, or raise feature_bound to a "
+            "public one (this is said of private rows: keep it to yourself)",
+            UserWarning,
+            stacklevel=6,
+        )
 
 
 def poor_score(tags: Any) -> Any:

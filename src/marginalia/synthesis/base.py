@@ -88,7 +88,7 @@ class Synthesizer(BaseEstimator, ABC):
       ward
     0    B
     1    B
-    2    B
+    2    A
     """
 
     RELATIONS: ClassVar[tuple[str, ...]] = ("add_remove", "replace_one")

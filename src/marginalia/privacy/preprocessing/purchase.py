@@ -183,8 +183,9 @@ def numbers(column: pd.Series, purchase: Purchase) -> NDArray[np.float64]:
     raw = RawColumn.of(column, purchase.name)
     read: Callable[[object], float] = values.day if purchase.type == "date" else values.number
     found = np.full(len(raw.distinct) + 1, np.nan)
+    occurs = np.bincount(raw.which[raw.which >= 0], minlength=len(raw.distinct))  # empty cells are no values
     for i, value in enumerate(np.asarray(raw.distinct).tolist()):
-        if values.text(value) in ("", *(purchase.missing or ())):
+        if not occurs[i] or values.text(value) in ("", *(purchase.missing or ())):
             continue
         try:
             found[i] = read(value)
