@@ -156,6 +156,14 @@ class Encoder:
         matrices = self.matrices if unit is None else {j: np.trunc(A / unit) for j, A in self.matrices.items()}
         return _remember(table, key, lambda: ztz(table.counts, matrices, one_way=lambda j: table.counts([j])))
 
+    def class_matrices(self) -> dict[str, NDArray[np.float64]]:
+        """Return A_j of every feature, then the target's one-hot matrix, shape (m, m): Z'Z is then of [X, Y].
+
+        >>> Encoder(Domain.from_sizes({"age": 2, "ward": 3}), "ward").class_matrices()["ward"].shape
+        (3, 3)
+        """
+        return {**self.matrices, self.target: np.eye(self.domain[self.target].size)}
+
     def _design(self, table: Table) -> NDArray[np.float64]:
         X = np.empty((table.n_rows, self.n_features), order="F")  # X'v and Xv run twice as fast on columns
         start = 0

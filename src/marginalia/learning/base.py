@@ -171,7 +171,7 @@ class LinearLearner(BaseEstimator, ABC):
     def _scores(self, X: Given) -> NDArray[np.float64]:
         features = self._features(X)
         with one_blas_thread():
-            return np.asarray(features @ self.coef_ + self.intercept_, dtype=np.float64)
+            return np.asarray(features @ self.coef_.T + self.intercept_, dtype=np.float64)
 
     def _validated(self, X: ArrayLike, y: object = "no_validation") -> Any:
         """Run scikit-learn's array checks, with one-line messages."""
@@ -224,7 +224,10 @@ class LinearRegressor(RegressorMixin, LinearLearner):
 
 
 class LinearClassifier(ClassifierMixin, LinearLearner):
-    """A linear learner of two classes.
+    """A linear learner of two classes, or of more where the method gets all from one release (one against the rest).
+
+    Of k > 2 classes `coef_` has shape (k, n_features): the model of each class against the others, and the class with
+    the largest score is predicted.
 
     >>> from marginalia.learning.public import LogisticClassifier
     >>> model = LogisticClassifier().fit([[1.0], [2.0], [-1.0]], ["yes", "yes", "no"])
@@ -233,6 +236,7 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
     """
 
     task = "logistic"
+    MULTI_CLASS: ClassVar[bool] = False  # whether one release serves the models of more than two classes
     target_bound = 1.0  # labels are -1 and +1
     # The codes 0 and 1 after a fit on a table, the labels of the domain after one on a data frame: the domain decides.
     # After a fit on arrays the sorted labels that occur, a public input of the certificate: a y of one class, or of
@@ -240,18 +244,24 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
     classes_: NDArray[Any]
 
     def decision_function(self, X: Given) -> NDArray[np.float64]:
-        """Return scores, shape (n,); positive means ``classes_[1]``."""
+        """Return scores, shape (n,); positive means ``classes_[1]``. Of k > 2 classes: one each, shape (n, k)."""
         return self._scores(X)
 
     def predict_proba(self, X: Given) -> NDArray[np.float64]:
-        """Return the logistic function of the scores for both classes, shape (n, 2)."""
+        """Return the logistic function of the scores for both classes, shape (n, 2).
+
+        Of k > 2 classes: that of each class's own score, divided by their sum, shape (n, k).
+        """
         scores = self._scores(X)
+        if scores.ndim == 2:
+            shares = np.maximum(expit(scores), np.finfo(np.float64).tiny)
+            return np.asarray(shares / shares.sum(axis=1, keepdims=True), dtype=np.float64)
         return np.column_stack([expit(-scores), expit(scores)])
 
     def predict(self, X: Given) -> NDArray[Any]:
         """Return the predicted class of every row, shape (n,)."""
-        positive = self._scores(X) > 0
-        return self.classes_[positive.astype(int)]
+        scores = self._scores(X)
+        return self.classes_[scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)]
 
     def _array_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
         check_classification_targets(y)
@@ -267,9 +277,14 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
         return np.where(codes == 1, 1.0, -1.0)
 
     def _check_target(self, rows: TableRows) -> None:
-        _ = rows.y  # refuses a target that has not exactly two codes
         target = rows.encoder.domain[rows.encoder.target]
-        self.classes_ = class_labels(target) if self.from_frame_ else np.arange(2)
+        if target.size > 2 and not self.MULTI_CLASS:
+            raise InputError(
+                f"target '{target.name}' has {target.size} codes; a classifier needs exactly 2, but for SSPClassifier "
+                f"(tight) and DDSSPClassifier, of which one release serves all classes; {type(self).__name__} would "
+                "have to split its budget"
+            )
+        self.classes_ = class_labels(target) if self.from_frame_ else np.arange(target.size)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

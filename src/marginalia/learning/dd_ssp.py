@@ -19,6 +19,7 @@ from marginalia.learning.base import LinearClassifier, LinearLearner, LinearRegr
 from marginalia.learning.chebyshev import logistic_scale
 from marginalia.learning.rows import ArrayRows, TableRows
 from marginalia.learning.solvers import least_squares, nearest_semidefinite
+from marginalia.learning.statistics import one_against_rest
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.preprocessing.frames import Public, is_frame, public_domain
@@ -118,19 +119,25 @@ class _DDSSP(LinearLearner):
     def _solve(self, encoder: Encoder) -> NDArray[np.float64]:
         """Return the least-squares coefficients of the encoded target."""
         p = encoder.n_features
-        statistics = ztz(self.marginals_.marginal, encoder.matrices)
+        many = self.task == "logistic" and encoder.domain[encoder.target].size > 2
+        statistics = ztz(self.marginals_.marginal, encoder.class_matrices() if many else encoder.matrices)
+
+        def solved(ridge: float = 0.0) -> NDArray[np.float64]:
+            XX, XY = statistics[:p, :p], statistics[:p, p:]
+            return one_against_rest(XX, XY, ridge=ridge) if many else least_squares(XX, XY[:, 0], ridge=ridge)
+
         sigma = getattr(self.marginals_, "noise_sigma_", None)
         if sigma is not None:
             statistics = nearest_semidefinite(statistics)
             kappa = _marginal_noise_norm(encoder.domain, encoder.target, encoder.one_hot)
-            return least_squares(statistics[:p, :p], statistics[:p, p], ridge=RIDGE * kappa * sigma)
+            return solved(RIDGE * kappa * sigma)
         smallest, trace = np.linalg.eigvalsh(statistics)[0], np.trace(statistics)
         if smallest < -1e-8 * abs(trace):
             raise InputError(
                 f"the marginals of {type(self.marginals_).__name__} belong to no single distribution (Z'Z has the "
                 f"eigenvalue {smallest:.3g}); a source of raw noisy tables must state their noise as noise_sigma_"
             )
-        return least_squares(statistics[:p, :p], statistics[:p, p])
+        return solved()
 
     def __sklearn_tags__(self) -> Any:
         return poor_score(super().__sklearn_tags__())
@@ -247,6 +254,7 @@ class DDSSPClassifier(_DDSSP, LinearClassifier):
     The log-likelihood is replaced by the quadratic through it at three Chebyshev nodes on [-6, 6], whose maximiser is
     a positive multiple of least squares on -1/+1 labels, whatever the interval: the interval matters for
     probabilities, not for ranking or classes. Solved in closed form (the authors run L-BFGS, which stops early).
+    Of k > 2 classes (tables only) each gets a model against the rest: all are post-processing of the one release.
 
     Parameters
     ----------
@@ -270,6 +278,8 @@ class DDSSPClassifier(_DDSSP, LinearClassifier):
     >>> model.predict([[0.1]])
     array(['yes'], dtype='<U3')
     """
+
+    MULTI_CLASS = True
 
     code_scale: bool = False
 

@@ -61,7 +61,7 @@ def save_model(model: LinearLearner, path: str | os.PathLike[str]) -> None:
         "target": encoder.target,
         "one_hot": sorted(encoder.one_hot),
         "features": list(encoder.feature_names),
-        "coef": [float(c) for c in model.coef_],
+        "coef": np.asarray(model.coef_, np.float64).tolist(),
         "intercept": float(model.intercept_),
         "certificate": Certificate.of(model).content if hasattr(model, "ledger_") else None,
         **({"frame": True} if model.from_frame_ else {}),
@@ -84,7 +84,9 @@ def load_model(path: str | os.PathLike[str], *, original: bool | None = None) ->
         cls = _classes()[content["class"]]
         encoder = Encoder(Domain.from_dict(content["domain"]), content["target"], one_hot=content["one_hot"])
         coef, intercept = np.array(content["coef"], np.float64), float(content["intercept"])
-        if coef.shape != (encoder.n_features,) or not np.isfinite([*coef, intercept]).all():
+        codes = encoder.domain[encoder.target].size
+        many = (codes,) if codes > 2 and issubclass(cls, LinearClassifier) else ()
+        if coef.shape != (*many, encoder.n_features) or not np.isfinite([*coef.flat, intercept]).all():
             raise InputError(f"it needs {encoder.n_features} finite coefficients and an intercept")
         model: LinearLearner = cls(**content["params"])
         if isinstance(model, BudgetedLearner):
@@ -99,7 +101,7 @@ def load_model(path: str | os.PathLike[str], *, original: bool | None = None) ->
     model.coef_, model.intercept_ = coef, intercept
     model.from_frame_ = content.get("frame") is True if original is None else original
     if isinstance(model, LinearClassifier):
-        model.classes_ = class_labels(encoder.domain[encoder.target]) if model.from_frame_ else np.arange(2)
+        model.classes_ = class_labels(encoder.domain[encoder.target]) if model.from_frame_ else np.arange(codes)
     if ledger is not None:
         model.ledger_ = ledger
     return model

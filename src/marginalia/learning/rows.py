@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data.encoding import Encoder, TaskName
+from marginalia.data.encoding import Encoder, TaskName, ztz
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.learning.solvers import Array
@@ -74,6 +74,13 @@ class TableRows:
         """Return Z'Z of the rounded rows in whole numbers, and the units of X and y; see `ArrayRows.whole_gram`."""
         unit = public_unit(self.table.n_rows, self.coordinate_bound)
         return self.encoder.gram(self.table, unit).astype(np.int64), unit, unit
+
+    def whole_class_gram(self) -> tuple[Integers, float]:
+        """Return Z'Z of [X, Y], Y the target one-hot, of the rounded rows in whole numbers, and the unit of Z."""
+        unit = public_unit(self.table.n_rows, self.coordinate_bound)
+        matrices = {name: np.trunc(A / unit) for name, A in self.encoder.class_matrices().items()}
+        table = self.table
+        return ztz(table.counts, matrices, one_way=lambda name: table.counts([name])).astype(np.int64), unit
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearRegressor, parameters
 from marginalia.learning.chebyshev import logistic_scale
 from marginalia.learning.private import PrivateLearner
-from marginalia.learning.rows import Rows
+from marginalia.learning.rows import Rows, TableRows
 from marginalia.learning.solvers import Array, least_squares
-from marginalia.learning.statistics import mirrored, release_apart
+from marginalia.learning.statistics import mirrored, one_against_rest, release_apart
 from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian
@@ -127,6 +128,11 @@ class SSPRegressor(_SSP, LinearRegressor):
 class SSPClassifier(_SSP, LinearClassifier):
     """Least squares on -1/+1 labels from noisy sufficient statistics; see `SSPRegressor`.
 
+    Of k > 2 classes (tables, ``calibration="tight"``) one release of X'X and X'Y gives the models of all, each against
+    the rest: Y is one-hot, so a record adds x to one column of X'Y, which then moves as far as the X'y of two classes
+    does, and the noise is that of two. X'y of a class against the rest, with labels -1 and +1, is twice its column less
+    the sum of all columns.
+
     The coefficients carry the factor that makes least squares the minimiser of the quadratic logistic loss of
     `DDSSPClassifier`, so `predict_proba` gives probabilities; ranking and classes do not depend on it.
 
@@ -142,5 +148,25 @@ class SSPClassifier(_SSP, LinearClassifier):
     array(['yes'], dtype='<U3')
     """
 
+    MULTI_CLASS = True
+
     def _release(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
+        if isinstance(rows, TableRows) and len(self.classes_) > 2:
+            if self.calibration != "tight":
+                raise InputError(f"calibration '{self.calibration}' is for two classes, here are {len(self.classes_)}")
+            return logistic_scale() * self._release_classes(rows, ledger, randomness)
         return logistic_scale() * super()._release(rows, ledger, randomness)
+
+    def _release_classes(self, rows: TableRows, ledger: Ledger, randomness: Randomness) -> Array:
+        """Return the least-squares coefficients of each class against the rest, shape (k, p)."""
+        p, B = rows.n_features, rows.feature_bound
+        # With y one-hot, y.y' is 0 or 1, as |y| = 1: the bound for one target in [-1, 1] holds.
+        S = _joint_sensitivity(ledger.relation, B, 1.0, rows.coordinate_bound)
+        sigma = gaussian_sigma(*ledger.left(), sensitivity=S)
+        gram, unit = rows.whole_class_gram()
+        upper = np.triu(gram)[:p]  # each entry once; the entries set to 0 tell nothing
+        noisy = gaussian(
+            upper, unit=unit**2, sensitivity=S, sigma=sigma, ledger=ledger, randomness=randomness, label="X'X, X'Y"
+        )
+        XX, XY = mirrored(noisy[:, :p]), noisy[:, p:]
+        return one_against_rest(XX, XY, ridge=self.RIDGE * _noise_norm(p) * sigma)

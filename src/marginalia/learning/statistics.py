@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from marginalia.learning.rows import Integers, Rows
-from marginalia.learning.solvers import Array
+from marginalia.learning.solvers import Array, least_squares
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian
 from marginalia.privacy.randomness import Randomness
@@ -53,6 +53,20 @@ def release_apart(
     release = partial(gaussian, ledger=ledger, randomness=randomness)
     noisy = mirrored(release(gram[:p, :p], unit=x_unit**2, sensitivity=xx, sigma=sigma_xx, label="X'X"))
     return noisy, release(gram[:p, p], unit=x_unit * y_unit, sensitivity=xy, sigma=sigma_xy, label="X'y")
+
+
+def one_against_rest(XX: Array, XY: Array, *, ridge: float = 0.0) -> Array:
+    """Return least-squares coefficients of each class against the rest (labels -1 and +1), shape (k, p).
+
+    `XX` is X'X, of shape (p, p), and `XY` X'Y, of shape (p, k), with Y one-hot.
+
+    >>> one_against_rest(np.array([[4.0]]), np.array([[3.0, -1.0, 0.0]]))
+    array([[ 1. ],
+           [-1. ],
+           [-0.5]])
+    """
+    targets = 2 * XY - XY.sum(axis=1, keepdims=True)
+    return np.array([least_squares(XX, target, ridge=ridge) for target in targets.T])
 
 
 def mirrored(square: Array) -> Array:
