@@ -304,7 +304,7 @@ def _warn_of_long_rows(features: NDArray[np.float64], bound: float) -> None:
             "which may leave little to learn from; scale the features by public bounds, or raise feature_bound to a "
             "public one (this is said of private rows: keep it to yourself)",
             UserWarning,
-            stacklevel=6,
+            stacklevel=5,
         )
 
 
