@@ -132,7 +132,7 @@ def test_a_frame_without_rows_is_a_table_without_rows():
 def test_bins_are_bought_of_columns_with_gaps_as_files_have_them():
     """An empty text is no value, and a category that does not occur is none either."""
     frame = frame_of()
-    text = frame["age"].astype(str).replace("<NA>", " ").to_numpy(dtype=object)
-    frame["age"] = pd.Categorical(text, categories=[*np.unique(text), "x"])
+    text = [" " if value is pd.NA else str(value) for value in frame["age"]]
+    frame["age"] = pd.Categorical(text, categories=[*sorted(set(text)), "x"])
     model = Independent(epsilon=5.0, random_state=0).fit(frame, domain=BOUGHT)
     assert model.domain_["age"].edges is not None
