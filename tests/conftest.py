@@ -1,4 +1,5 @@
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -6,6 +7,11 @@ import hypothesis
 import pytest
 
 import marginalia  # noqa: F401  (first: it chooses the kernels before NumPy is loaded)
+
+# A run in the background ignores these, and so would the processes that tests start and stop.
+for number in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 # Shared machines are slow at times, and a test that fails must fail again: no deadline, fixed examples.
 # A step of .ci/run explores instead, with a seed that it prints.

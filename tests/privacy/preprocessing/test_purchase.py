@@ -128,14 +128,12 @@ def test_nothing_to_buy_costs_nothing():
     ("row", "column"),
     [
         (1e15, "age"), (-3, "age"), (None, "age"), ("", "ward"), ("a name that nobody else has", "ward"),
-        (math.inf, "weight"), ("?", "weight"), (-1e308, "weight"), (None, "ward"), ("nul \0 byte", "ward"),
+        ("?", "weight"), (-1e308, "weight"), (None, "ward"), ("nul \0 byte", "ward"),
         ("other", "ward"),
     ],
 )  # fmt: skip
 def test_no_single_row_stops_a_purchase(row, column):
     """A refusal would be a release that nobody booked."""
-    if row == math.inf:
-        pytest.skip("infinity is no number, as in every raw table")
     frame = FRAME.astype(object)
     frame.loc[0, column] = row
     domain, table, _ = bought(frame)
