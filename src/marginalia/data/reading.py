@@ -6,13 +6,14 @@ import csv
 import gzip
 import io
 import os
+import sys
 import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from marginalia.errors import InputError
 
@@ -83,6 +84,40 @@ def read_raw(path: str | os.PathLike[str]) -> pd.DataFrame:
         return _table(path, content)
     except csv.Error as error:
         raise InputError(f"{path}: not a CSV table ({error})") from None
+
+
+def is_frame(given: object) -> TypeGuard[pd.DataFrame]:
+    """Whether this is a data frame of pandas.
+
+    >>> is_frame([[1, 2]])
+    False
+    """
+    pandas = sys.modules.get("pandas")  # whoever has a frame has imported it
+    return pandas is not None and isinstance(given, pandas.DataFrame)
+
+
+def kind_of(given: object) -> str:
+    """Return what a message calls a thing that is no data frame of pandas.
+
+    >>> import numpy as np
+    >>> kind_of([]), kind_of(np.array([1]))
+    ('list', 'numpy ndarray')
+    """
+    cls = type(given)
+    package = cls.__module__.partition(".")[0]
+    return cls.__name__ if package == "builtins" else f"{package} {cls.__name__}"
+
+
+def named(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame whose column names are text; duplicate names are refused.
+
+    >>> import pandas as pd
+    >>> named(pd.DataFrame({0: [1], "a": [2]})).columns.tolist()
+    ['0', 'a']
+    """
+    names = [str(name) for name in frame.columns]
+    check_header(names, "data frame")
+    return frame.set_axis(names, axis=1)
 
 
 def check_header(names: list[str], where: str) -> None:

@@ -10,6 +10,7 @@ from marginalia.data.attribute import Attribute
 from marginalia.data.domain import Domain, Source
 from marginalia.data.domain_file import Content, Purchase, parse
 from marginalia.data.files import read_content
+from marginalia.data.reading import kind_of
 from marginalia.errors import InputError
 
 
@@ -77,3 +78,42 @@ class Schema:
         attributes = [bought[c.name] if isinstance(c, Purchase) else c for c in self.columns]
         zeros_ = self._content.structural_zeros
         return Domain(attributes, source=source, structural_zeros=zeros_, ignored=self.ignored)
+
+
+Public = Domain | Schema | Mapping[str, Any] | str | os.PathLike[str]
+"""What a fit takes as the domain of a data frame."""
+
+
+def public_domain(given: Public | None) -> Domain | Schema:
+    """Return the domain of a data frame, or a schema if some of its facts are left to be bought.
+
+    Parameters
+    ----------
+    given : Domain, Schema, dict or path
+        A dict holds what a domain file holds; see `Domain.from_dict`.
+
+    Raises
+    ------
+    InputError
+        It is none of these, or the file is wrong.
+
+    Examples
+    --------
+    >>> public_domain({"age": 8})
+    Domain(age=8; declared)
+    """
+    if given is None:
+        raise InputError("a data frame needs its public domain: fit(..., domain=...), a Domain or a domain file")
+    if isinstance(given, Domain):
+        return given
+    if isinstance(given, Mapping):
+        schema = Schema.from_dict(given)
+    elif isinstance(given, str | os.PathLike):
+        schema = Schema.read(given)
+    elif isinstance(given, Schema):
+        schema = given
+    else:
+        raise InputError(
+            f"domain is a Domain, a Schema, a dict or the path of a domain file, not a {kind_of(given)} object"
+        )
+    return schema if schema.purchases else schema.domain()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
@@ -19,14 +19,13 @@ from sklearn.utils.validation import validate_data
 
 from marginalia.data.domain import Domain
 from marginalia.data.encoding import Encoder, TaskName
+from marginalia.data.reading import is_frame, kind_of, named
 from marginalia.data.table import Table
+from marginalia.data.table_schema import Public, Schema, public_domain
 from marginalia.errors import InputError
 from marginalia.learning.cost import check_fit
 from marginalia.learning.rows import ArrayRows, Rows, TableRows, within_bounds
 from marginalia.learning.units import class_labels, features_of, in_units
-from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.preprocessing.frames import Public, coded, is_frame, kind_of, public_domain
-from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE
 from marginalia.threads import one_blas_thread
 
 if TYPE_CHECKING:
@@ -91,11 +90,12 @@ class LinearLearner(BaseEstimator, ABC):
         X: Given,
         y: object,
         domain: Public | None,
-        *,
-        ledger: Ledger | None = None,
-        preprocessing_share: float = PREPROCESSING_SHARE,
+        buy: Callable[[pd.DataFrame, Schema], Table] | None = None,
     ) -> Table | ArrayLike:
-        """Return a data frame that comes with the name of its target as a table; all else as it is."""
+        """Return a data frame that comes with the name of its target as a table; all else as it is.
+
+        `buy` makes the table where labels or edges are still to be bought; None: nothing can be bought.
+        """
         self._forget()
         if not isinstance(y, str) or isinstance(X, Table) or (domain is None and not hasattr(X, "columns")):
             if domain is not None:
@@ -104,10 +104,15 @@ class LinearLearner(BaseEstimator, ABC):
         if not is_frame(X):
             raise InputError(f"{type(self).__name__}.fit needs a Table or a pandas DataFrame, not {kind_of(X)}")
         self.from_frame_ = True
-        return coded(
-            X, public_domain(domain), ledger=ledger, random_state=getattr(self, "random_state", None),
-            preprocessing_share=preprocessing_share,
-        )  # fmt: skip
+        public, frame = public_domain(domain), named(X)
+        if isinstance(public, Domain):
+            return Table.from_frame(frame, public, where="data frame")
+        if buy is None:
+            fact = f"the {public.purchases[0].fact} of '{public.purchases[0].name}'"
+            raise InputError(
+                f"{fact} are to be bought, and this fit has no ledger to buy them in; give them in the domain"
+            )
+        return buy(frame, public)
 
     def _forget(self) -> None:
         """Drop the last fit: a failed refit must not pass for a fitted model."""

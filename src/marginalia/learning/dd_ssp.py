@@ -12,8 +12,9 @@ from sklearn.base import clone
 
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.encoding import Encoder, ztz
+from marginalia.data.reading import is_frame
 from marginalia.data.table import Table
-from marginalia.data.table_schema import Schema
+from marginalia.data.table_schema import Public, Schema, public_domain
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearLearner, LinearRegressor, Seed, parameters, poor_score
 from marginalia.learning.chebyshev import logistic_scale
@@ -22,7 +23,6 @@ from marginalia.learning.solvers import least_squares, nearest_semidefinite
 from marginalia.learning.statistics import one_against_rest
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.preprocessing.frames import Public, is_frame, public_domain
 from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE
 from marginalia.threads import one_blas_thread
 

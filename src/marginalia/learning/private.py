@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from marginalia.data.table_schema import Public, Schema
 from marginalia.errors import InputError, unknown_name
 from marginalia.learning.base import LinearClassifier, LinearLearner, Seed, parameters, poor_score
 from marginalia.learning.rows import Rows, TableRows
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger, PublicInput
-from marginalia.privacy.preprocessing.frames import Public
-from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE
+from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE, preprocess
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.threads import one_blas_thread
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from marginalia.data.table import Table
     from marginalia.learning.base import Given
 
 
@@ -121,7 +124,14 @@ class BudgetedLearner(LinearLearner):
             Relation(self.relation), epsilon=self.epsilon, delta=self.delta, calibration=self.calibration,
             scope=self._scope(),
         )  # fmt: skip
-        rows = self._rows(self._coded(X, y, domain, ledger=ledger, preprocessing_share=preprocessing_share), y)
+
+        def buy(frame: pd.DataFrame, schema: Schema) -> Table:
+            streams = Randomness(self.random_state, "preprocessing")
+            return preprocess(
+                frame, schema, ledger=ledger, randomness=streams, preprocessing_share=preprocessing_share
+            )[1]
+
+        rows = self._rows(self._coded(X, y, domain, buy), y)
         ledger.public_inputs = (*self._public_inputs(rows), *ledger.public_inputs)
         with one_blas_thread():
             weights = self._release(rows, ledger, randomness)

@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight
 
+from marginalia.data.table_schema import Public
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearLearner, LinearRegressor, parameters
 from marginalia.learning.rows import Rows
 from marginalia.learning.solvers import Array, least_squares, minimise_logistic
-from marginalia.privacy.preprocessing.frames import Public
 from marginalia.threads import one_blas_thread
 
 if TYPE_CHECKING:

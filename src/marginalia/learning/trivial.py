@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from marginalia.data.table_schema import Public
 from marginalia.learning.base import LinearClassifier, LinearLearner, LinearRegressor, poor_score
-from marginalia.privacy.preprocessing.frames import Public
 
 if TYPE_CHECKING:
     from marginalia.learning.base import Given

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from marginalia.data import values
 from marginalia.data.attribute import Attribute
 from marginalia.data.encoding import Encoder
+from marginalia.data.reading import named
 from marginalia.data.table import Table
-from marginalia.privacy.preprocessing.frames import named
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,14 +17,15 @@ from sklearn.base import BaseEstimator
 
 from marginalia.data.domain import Domain
 from marginalia.data.files import atomic_path
+from marginalia.data.reading import is_frame, kind_of, named
 from marginalia.data.table import Table
+from marginalia.data.table_schema import Public, public_domain
 from marginalia.errors import InputError, unknown_name
 from marginalia.memory import check_cost, short
 from marginalia.privacy import checks
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.ledger import Ledger, PublicInput
-from marginalia.privacy.preprocessing.frames import Public, coded, is_frame, kind_of, public_domain
-from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE
+from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE, preprocess
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.threads import one_blas_thread
@@ -156,10 +157,14 @@ class Synthesizer(BaseEstimator, ABC):
             if domain is not None:
                 raise InputError("a Table has its domain: leave out domain, or give a data frame")
         elif is_frame(table):
-            table = coded(
-                table, public_domain(domain), ledger=ledger, random_state=self.random_state,
-                preprocessing_share=preprocessing_share,
-            )  # fmt: skip
+            public, frame = public_domain(domain), named(table)
+            if isinstance(public, Domain):
+                table = Table.from_frame(frame, public, where="data frame")
+            else:
+                streams = Randomness(self.random_state, "preprocessing")
+                _, table = preprocess(
+                    frame, public, ledger=ledger, randomness=streams, preprocessing_share=preprocessing_share
+                )
         else:
             name = type(self).__name__
             raise InputError(f"{name}.fit needs a marginalia.data.Table or a pandas DataFrame, not {kind_of(table)}")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from marginalia.data.domain import Domain
 from marginalia.data.encoding import Encoder
+from marginalia.data.table_schema import Public
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearRegressor, parameters
 from marginalia.learning.dp_sgd.descent import Batches, Run, descend
@@ -21,7 +22,6 @@ from marginalia.privacy import checks
 from marginalia.privacy.calibration import poisson_gaussian_noise_multiplier
 from marginalia.privacy.events import Event, PoissonGaussianEvent
 from marginalia.privacy.ledger import Ledger, PublicInput
-from marginalia.privacy.preprocessing.frames import Public
 from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
