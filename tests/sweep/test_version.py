@@ -28,25 +28,27 @@ def of_methods():
 
 @pytest.fixture
 def changed_by(copy, monkeypatch):
-    """Return a function that says which versions an edit of one file of the library changes."""
+    """Return a function that says which versions edits of files of the library change, all at once."""
     monkeypatch.setattr(version, "ROOT", copy)
 
     def forget():
         for cached in CACHES:
             cached.cache_clear()
 
-    def changed_by(place, old, new, versions=of_methods):
+    def changed_by(*edits, versions=of_methods):
         forget()
         before = versions()
-        path = copy / place
-        text = path.read_text(encoding="utf-8")
-        assert old in text
+        texts = {place: (copy / place).read_text(encoding="utf-8") for place, _, _ in edits}
         try:
-            path.write_text(text.replace(old, new, 1), encoding="utf-8")
+            for place, old, new in edits:
+                text = (copy / place).read_text(encoding="utf-8")
+                assert old in text
+                (copy / place).write_text(text.replace(old, new, 1), encoding="utf-8")
             forget()
             after = versions()
         finally:
-            path.write_text(text, encoding="utf-8")
+            for place, text in texts.items():
+                (copy / place).write_text(text, encoding="utf-8")
         return {name for name in before if before[name] != after[name]}
 
     yield changed_by
@@ -54,13 +56,13 @@ def changed_by(copy, monkeypatch):
 
 
 def test_a_method_reruns_itself_alone(changed_by):
-    assert changed_by("learning/pate.py", "import numpy as np\n", "import numpy as np\n\nMORE = 1\n") == {"pate"}
+    assert changed_by(("learning/pate.py", "import numpy as np\n", "import numpy as np\n\nMORE = 1\n")) == {"pate"}
 
 
 def test_a_synthesizer_reruns_itself_and_what_stands_on_it(changed_by):
-    changed = changed_by("synthesis/independent.py", "\n\nclass Ind", "\n\nMORE = 1\n\n\nclass Ind")
+    changed = changed_by(("synthesis/independent.py", "\n\nclass Ind", "\n\nMORE = 1\n\n\nclass Ind"))
     assert changed == {"independent"}
-    changed = changed_by("synthesis/aim.py", "import numpy as np\n", "import numpy as np\n\nMORE = 1\n")
+    changed = changed_by(("synthesis/aim.py", "import numpy as np\n", "import numpy as np\n\nMORE = 1\n"))
     assert {"aim", "dd_ssp", "aim_synth"} <= changed
     assert not changed & {"ssp", "mst", "chebyshev", "ols"}
 
@@ -76,22 +78,26 @@ def test_only_what_is_private_depends_on_the_mechanisms():
 
 
 def test_words_and_looks_rerun_nothing(changed_by):
-    assert not changed_by("learning/ssp.py", '"""', '"""Once upon a time. ')
-    assert not changed_by("learning/ssp.py", "import numpy as np\n", "import numpy as np  # arrays\n")
-    assert not changed_by("sweep/methods.py", 'label="PATE"', 'label="Teachers"')
+    assert not changed_by(("learning/ssp.py", '"""', '"""Once upon a time. '))
+    assert not changed_by(("learning/ssp.py", "import numpy as np\n", "import numpy as np  # arrays\n"))
+    assert not changed_by(("sweep/methods.py", 'label="PATE"', 'label="Teachers"'))
 
 
 def test_a_caption_reruns_neither_parts_nor_tables_nor_figure(changed_by):
-    for name, card in CARDS.items():
+    def versions():
+        return {
+            f"{name} {part.__name__}": version.version_of(part)
+            for name, card in CARDS.items()
+            for part in (card.run, card.tables, card.figure)
+        }
+
+    edits = []
+    for card in CARDS.values():
         place = f"{card.run.__module__.removeprefix('marginalia.').replace('.', '/')}.py"
-        parts = (card.run, card.tables, card.figure)
-
-        def versions(parts=parts):
-            return {part.__name__: version.version_of(part) for part in parts}
-
         text = (version.ROOT / place).read_text(encoding="utf-8")
         words = next(card.caption[:n] for n in (30, 20, 12, 6) if f'"{card.caption[:n]}' in text)
-        assert not changed_by(place, f'"{words}', f'"More. {words}', versions), name
+        edits.append((place, f'"{words}', f'"More. {words}'))
+    assert not changed_by(*edits, versions=versions)
 
 
 def test_a_reader_reruns_its_data_sets_alone(changed_by):
@@ -99,8 +105,13 @@ def test_a_reader_reruns_its_data_sets_alone(changed_by):
         roots = {name: f"marginalia.data.sources.{name}" for name in ("adult", "compas")}
         return {name: version.version_of("marginalia.sweep.jobs:prepare_dataset", root) for name, root in roots.items()}
 
-    assert changed_by("data/sources/compas.py", "from __future__", "MORE = 1\nfrom __future__", versions) == {"compas"}
-    assert changed_by("data/schema.py", "from __future__", "MORE = 1\nfrom __future__", versions) == {"adult", "compas"}
+    assert changed_by(
+        ("data/sources/compas.py", "from __future__", "MORE = 1\nfrom __future__"), versions=versions
+    ) == {"compas"}
+    assert changed_by(("data/schema.py", "from __future__", "MORE = 1\nfrom __future__"), versions=versions) == {
+        "adult",
+        "compas",
+    }
 
 
 def test_what_a_users_file_imports_counts(changed_by, tmp_path):
@@ -111,8 +122,10 @@ def test_what_a_users_file_imports_counts(changed_by, tmp_path):
     def versions():
         return {"mine": version.version_of(str(path))}
 
-    assert changed_by("privacy/calibration.py", "import math\n", "import math\n\nMORE = 1\n", versions) == {"mine"}
-    assert not changed_by("learning/pate.py", "import numpy", "MORE = 1\nimport numpy", versions)
+    assert changed_by(("privacy/calibration.py", "import math\n", "import math\n\nMORE = 1\n"), versions=versions) == {
+        "mine"
+    }
+    assert not changed_by(("learning/pate.py", "import numpy", "MORE = 1\nimport numpy"), versions=versions)
 
 
 def used_inside():

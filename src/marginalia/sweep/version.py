@@ -153,8 +153,14 @@ def _bound(node: ast.stmt) -> Iterator[str]:
         yield node.name
     elif isinstance(node, ast.Import | ast.ImportFrom):
         yield from (alias.asname or alias.name.split(".")[0] for alias in node.names)
-    else:
-        yield from (n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    else:  # of an assignment what stands on its left: a comprehension on the right binds nothing here
+        places: list[ast.AST] = [node]
+        if isinstance(node, ast.Assign):
+            places = list(node.targets)
+        elif isinstance(node, ast.AnnAssign):
+            places = [node.target]
+        names = (n for place in places for n in ast.walk(place) if isinstance(n, ast.Name))
+        yield from (name.id for name in names if isinstance(name.ctx, ast.Store))
 
 
 def _imports(tree: ast.AST) -> Iterator[str]:
