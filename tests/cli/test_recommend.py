@@ -43,6 +43,14 @@ def test_a_public_number_of_rows_takes_the_place_of_the_table(call):
     assert any(option["method"] == "dp_sgd" for option in found["models"]["options"])
 
 
+def test_own_methods_of_a_configuration_are_looked_at(call, tmp_path):
+    own = "{ id: mine, file: mine.py, class: Mine, tasks: [logistic], limits: { values: boolean } }"
+    (tmp_path / "c.yaml").write_text(f"methods: [{own}]\n")
+    code, out, err = call("recommend", "t.csv", *OPTIONS, "--configfile", "c.yaml", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["models"]["refused"]["mine"] == "two-valued columns only, unlike 'age'"
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

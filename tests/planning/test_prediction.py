@@ -130,6 +130,13 @@ def test_losses_have_bounds_and_reach_is_known(record, records):
     assert not forecaster.knows(("aim", "x"))
 
 
+def test_an_arm_on_two_tables_is_not_predicted(record, records):
+    forecaster = Forecaster("", [*records, *(record(0.5, family=f, method="mixture") for f in "ab")])
+    assert forecaster.few == {("mixture", ""): 2}
+    assert not forecaster.knows(("mixture", ""))
+    assert {one.record.method for one in forecaster.held_out} == {"aim", "mst"}
+
+
 def test_two_tables_are_too_few(record):
     with pytest.raises(InputError, match="benchmarked on 2 tables; a prediction needs 3"):
         Forecaster("", [record(0.1, family=f) for f in "ab"])

@@ -1,13 +1,16 @@
 """Rankings, refusals and cautions."""
 
 import json
+import re
 
 import pytest
 
 from marginalia.data.domain import Attribute, Domain
 from marginalia.errors import InputError
 from marginalia.planning.attack import of_budget
-from marginalia.planning.recommend import ALL_GAUSSIAN, recommend
+from marginalia.planning.benchmarks import SMALLEST_LOSS
+from marginalia.planning.recommend import recommend
+from marginalia.sweep.choices import MethodChoice, arms_of, own_method
 from marginalia.sweep.methods import BUILT_IN
 
 DOMAIN = Domain(
@@ -67,8 +70,8 @@ def test_a_private_number_of_rows_is_said_first():
 def test_hopeless_budgets_are_said_to_be():
     text = " ".join(recommend(DOMAIN, "died", rows=50, epsilon=0.01, relation="replace_one").cautions)
     assert "every method may turn out no better than the trivial prediction" in text
-    assert "no benchmark of models is near this n and epsilon" in text
-    assert "no benchmark of synthetic tables is near this n and epsilon" in text
+    assert "no benchmark of models is near this table and budget" in text
+    assert "no benchmark of synthetic tables is near this table and budget" in text
 
 
 def test_methods_that_lose_all_are_said_to_be_no_better_than_trivial(record):
@@ -76,11 +79,68 @@ def test_methods_that_lose_all_are_said_to_be_no_better_than_trivial(record):
     tables = [record(0.1, family=f, method=m) for f in "abc" for m in ("aim", "mst")]
 
     def said(loss):
-        models = [record(loss, family=f, method=m, task="logistic") for f in "abc" for m in ("ssp", "dp_sgd")]
+        facts = {"task": "logistic", "rows": 20_000, "width": 7}
+        models = [record(loss, family=f, method=m, **facts) for f in "abc" for m in ("ssp", "dp_sgd")]
         return " ".join(recommend(DOMAIN, "died", **ASKED, records=[*tables, *models]).cautions)
 
     assert "no method is predicted to beat the trivial prediction" in said(0.45)
     assert "trivial prediction" not in said(0.05)
+
+
+@pytest.mark.parametrize(("target", "worst"), [("died", 0.5), ("days", None)])
+@pytest.mark.parametrize("change", [{"rows": 50}, {"epsilon": 1e-3}, {"rows": 10_000_000}, {"epsilon": 100.0}])
+def test_intervals_are_open_beyond_the_benchmarks(target, worst, change):
+    found = recommend(DOMAIN, target, **{**ASKED, **change}).to_dict()
+    for ranking, most in (("models", worst), ("tables", 1.0)):
+        for option in found[ranking]["options"]:
+            guess = option["prediction"]
+            assert most is None or SMALLEST_LOSS <= guess["loss"] <= most
+            if not guess["inside"]:
+                assert guess["low"] == SMALLEST_LOSS or guess["high"] == most
+
+
+def test_more_columns_than_were_benchmarked_are_said():
+    wide = Domain(
+        [Attribute(f"c{i}", 10, "numeric" if i % 2 else "categorical") for i in range(299)] + [DOMAIN["died"]]
+    )
+    found = recommend(wide, "died", **ASKED)
+    assert sum("is near this table and budget" in caution for caution in found.cautions) == 2
+    assert all(option.prediction.high == 1 for option in found.tables.options)
+    few = {o.method: o.seconds_range for o in recommend(DOMAIN, "died", **ASKED).tables.options}
+    many = {o.method: o.seconds_range for o in found.tables.options}
+    assert many["aim"][0] > few["aim"][0]
+    assert many["aim"][1] / many["aim"][0] > few["aim"][1] / few["aim"][0]
+
+
+def test_what_is_said_to_run_a_method_runs_it(advice):
+    """Its configuration, or its command's method and source, stand for an arm."""
+    for option in [*advice.models.options, *recommend(DOMAIN, "days", **ASKED).models.options]:
+        if found := re.search(r"\{ id: (\w+), variant: (\w+) \}", option.how):
+            assert [arm.variant for arm in arms_of(MethodChoice(id=found[1], variant=found[2]))] == [option.variant]
+        else:
+            command = re.fullmatch(
+                r"marginalia (?:fit|synthesize) --method (\w+)(?: --source (\w+))?(?:, then .*)?", option.how
+            )
+            assert list(arms_of(MethodChoice(id=command[1], source=command[2])))
+
+
+def test_what_was_hardly_benchmarked_is_not_ranked(record):
+    smooth = DOMAIN.project(["age", "days", "died"])
+    found = recommend(smooth, "died", **ASKED)
+    assert found.models.refused["chebyshev"] == "fits, but was benchmarked on 2 of 3 tables that a prediction needs"
+    assert "only its noisy answers" in found.tables.refused["gaussian_marginals"]
+    assert not {"chebyshev", "gaussian_marginals"} & {option.method for option in found.tables.options}
+
+
+def test_own_methods_declare_their_limits():
+    def reason(**limits):
+        choice = MethodChoice(id="mine", file="mine.py", tasks=("logistic",), limits=limits, **{"class": "Mine"})
+        own = {**BUILT_IN, "mine": own_method(choice)}
+        return recommend(DOMAIN, "died", registry=own, **ASKED).models.refused["mine"]
+
+    assert reason() == "fits, but was not benchmarked"
+    assert reason(columns=3) == "up to 3 columns, not 4"
+    assert "unlike 'ward'" in reason(values="ordered")
 
 
 def test_near_the_benchmarks_nothing_is_said_of_extrapolation(advice):
@@ -114,7 +174,7 @@ def test_more_budget_predicts_less_loss(advice):
 def test_the_attack_is_that_of_the_budget(advice):
     assert advice.attack == of_budget(1.0, 1e-5)
     assert advice.gaussian_attack.success < advice.attack.success
-    assert set(ALL_GAUSSIAN) <= set(BUILT_IN)
+    assert set(advice.gaussian) == {m.id for m in BUILT_IN.values() if m.gaussian}
 
 
 def test_the_advice_is_json(advice):

@@ -59,6 +59,8 @@ def test_epsilons_are_sorted_and_unique():
         ({"results_dir": ""}, "results_dir"),
         ({"trials": 0}, "trials"),
         ({"test_fraction": 1.5}, "test_fraction"),
+        ({"methods": [{"id": "ssp", "limits": {"columns": 3}}]}, "'limits' are those of an own method"),
+        ({"methods": [{"id": "m", "file": "m.py", "class": "M", "limits": {"colums": 3}}]}, "did you mean 'columns'"),
     ],
 )
 def test_bad_configuration_is_one_clear_line(content, said):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -32,6 +33,9 @@ def recommend(
     ] = None,
     delta: DeltaOption = 1e-5,
     relation: Relation = "add_remove",
+    configfile: Annotated[
+        Path | None, typer.Option("--configfile", help="Configuration whose own methods are looked at too.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Rank the methods that fit a domain and a target by predicted loss; say what epsilon allows an attacker.
@@ -42,13 +46,19 @@ def recommend(
     Example: marginalia recommend t.csv --domain d.yaml --target income --epsilon 1
     """
     from marginalia.planning.recommend import recommend as advise
+    from marginalia.sweep import config
+    from marginalia.sweep.choices import own_method
+    from marginalia.sweep.methods import BUILT_IN
 
     public = read_domain(domain)
     if table is None and rows is None:
         raise InputError("give a table, or a public number of rows with --rows")
     n = rows or _number_of_rows(Path(str(table)))
     budget = {"epsilon": epsilon, "delta": delta, "relation": relation}
-    found = advise(public, target, rows=n, public_rows=rows is not None, **budget)  # type: ignore[arg-type]
+    blocks = config.read(configfile).blocks() if configfile is not None else ()
+    own = {choice.id: own_method(choice) for block in blocks for choice in block.methods if choice.file}
+    registry = {**BUILT_IN, **own}
+    found = advise(public, target, rows=n, public_rows=rows is not None, registry=registry, **budget)  # type: ignore[arg-type]
     show(as_json, found.to_dict(), _lines(found))
 
 
@@ -71,8 +81,6 @@ def _number_of_rows(path: Path) -> int:
 
 
 def _lines(found: Advice) -> Iterator[str]:
-    from marginalia.planning.recommend import ALL_GAUSSIAN
-
     here = (found.models or found.tables).setting
     features = f", {here.width:,} features" if here.width else ""
     yield (
@@ -81,7 +89,7 @@ def _lines(found: Advice) -> Iterator[str]:
     )
     yield from (f"! {caution}" for caution in found.cautions)
     yield f"epsilon: an attacker who knows all but whether one person is in the table {found.attack.words()};"
-    yield f"         where all noise is Gaussian ({', '.join(ALL_GAUSSIAN)}): {found.gaussian_attack.words()}"
+    yield f"         where all noise is Gaussian ({', '.join(found.gaussian)}): {found.gaussian_attack.words()}"
     if found.models is not None:
         yield ""
         yield f"models of {found.target}; lost: {_LOST[here.task]}"
@@ -92,14 +100,17 @@ def _lines(found: Advice) -> Iterator[str]:
 
 
 def _table(ranking: Ranking) -> Iterator[str]:
+    from marginalia.planning.benchmarks import SMALLEST_LOSS
+
     lines = [["", "method", "lost", "80% interval", "CPU s", "MB", "why"]]
     for place, option in enumerate(ranking.options, start=1):
         guess = option.prediction
-        interval = f"{_shown(guess.low)} to {_shown(guess.high)}"
+        interval = f"{'0' if guess.low <= SMALLEST_LOSS else _shown(guess.low)} to {_shown(guess.high)}"
         cost = (f"{option.seconds:.2g}", f"{option.peak_mb:.0f}")
-        lines.append([str(place), option.name, _shown(guess.loss), interval, *cost, option.why])
+        loss = f"under {SMALLEST_LOSS:g}" if guess.loss <= SMALLEST_LOSS else _shown(guess.loss)  # are not told apart
+        lines.append([str(place), option.name, loss, interval, *cost, option.why])
     widths = [max(map(len, column)) for column in list(zip(*lines, strict=True))[:-1]]
-    for *cells, last in lines:
+    for *cells, last in lines if ranking.options else ():
         yield "  ".join([*(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)), last])
     if ranking.options:
         yield f"the first: {ranking.options[0].how}"
@@ -108,4 +119,6 @@ def _table(ranking: Ranking) -> Iterator[str]:
 
 
 def _shown(loss: float) -> str:
-    return "over 10" if loss > 10 else f"{loss:.3f}" if loss < 0.0995 else f"{loss:.2f}"
+    if loss > 10:
+        return "any" if math.isinf(loss) else "over 10"
+    return f"{loss:.3f}" if loss < 0.0995 else f"{loss:.2f}"

@@ -16,7 +16,7 @@ FALSE_POSITIVES = 0.01  # at which the rate of true positives is told
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """The best that any membership attack can do.
+    """The best that any membership attack can do, where member and not are equally likely before it.
 
     Attributes
     ----------
@@ -32,8 +32,8 @@ class Attack:
     def words(self) -> str:
         """Return both numbers as half a sentence."""
         return (
-            f"is right at most {self.success:.1%} of the time (a coin: 50%), and finds at most "
-            f"{self.true_positives:.1%} of the members if it accuses {FALSE_POSITIVES:.0%} of the others"
+            f"is right at most {self.success:.1%} of the time (a coin: 50%; both answers equally likely before) and "
+            f"finds at most {self.true_positives:.1%} of the members if it accuses {FALSE_POSITIVES:.0%} of the others"
         )
 
 

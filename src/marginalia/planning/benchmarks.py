@@ -31,6 +31,7 @@ from marginalia.privacy.ledger import TOLERANCE
 from marginalia.privacy.relation import Relation
 from marginalia.reporting.tables import rows_of
 from marginalia.sweep.method import NON_PRIVATE
+from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.protocols import tasks_of
 
 FILE = Path(__file__).with_name("benchmarks.csv")
@@ -146,6 +147,12 @@ def read(path: Path = FILE) -> list[Record]:
     return [Record(**fact, setting=one) for fact, one in zip(facts, settings, strict=True)]
 
 
+@cache
+def shapes() -> dict[str, tuple[int, int]]:
+    """Return the numbers of rows (that were fitted on) and of columns of every benchmarked data set."""
+    return {one.dataset: (one.setting.rows, one.setting.columns) for one in read()}
+
+
 def frame_of(records: Sequence[Record]) -> pd.DataFrame:
     """Return records as a data frame, one column a fact."""
     rows = [{**one.setting._asdict(), **{k: v for k, v in one._asdict().items() if k != "setting"}} for one in records]
@@ -179,6 +186,8 @@ def _of_run(folder: Path) -> Iterator[Record]:
         table = pd.read_csv(folder / "tables" / f"{metric}.csv", keep_default_na=False, na_values={"mean": ""})
         public = table[table["calibration"] == NON_PRIVATE].set_index("method")
         private = table[(table["calibration"] == "tight") & (table["k"] == table["n_trials"])]
+        if not task:  # what rows would lose is not known of them
+            private = private[~private["method"].isin([m.id for m in BUILT_IN.values() if m.raw_answers])]
         # one that was not certified at what was asked for is not a record of that budget
         for row in rows_of(private[private["epsilon_spent"] <= private["epsilon"] * (1 + TOLERANCE)]):
             if np.isnan(row.mean):

@@ -7,6 +7,7 @@ is predicted for a table is judged on tables left out, with all other codings of
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -26,19 +27,27 @@ PENALTY = 1.0  # of the squared distance of an arm's line from the mean line
 SIZE_PENALTY = 30.0  # of the mean line's squared slope in the size: with few tables it is hardly told from the tables
 WEIGHT = 4.0  # records that one arm on one family of tables counts as, however many there are
 COVERAGE = 0.8  # of the interval
-REACH = 2.0  # how far beyond the benchmarked signals and numbers of rows a prediction is still one
-FEWEST = 3  # families of tables
+REACH = 2.0  # how far beyond what was benchmarked a prediction is still one
+FEWEST = 3  # families of tables, of all records and of those of an arm
+# Losses that no method is above: an AUC is at least a coin's, shares differ by all at most; squared errors can be any.
+WORST = {"linear": math.inf, "logistic": 0.5, "": 1.0}
+# What makes a loss grow (1) or fall (-1), and must have been benchmarked; `Lines` have the first two only.
+_FACTS: tuple[tuple[str, int], ...] = (("signal", -1), ("size", 1), ("rows", -1), ("columns", 1))
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A predicted loss (see `Record.loss`) and the interval that should hold the true one in `COVERAGE` of cases."""
+    """A predicted loss (see `Record.loss`) and the interval that should hold the true one in `COVERAGE` of cases.
+
+    Beyond what was benchmarked the errors on other tables say nothing; there the interval is open: on a table that is
+    harder (less signal, more columns) up to the worst there is, on one that is easier down to the smallest loss.
+    """
 
     loss: float
     low: float
     high: float
     families: int  # of tables with a record of this arm
-    inside: bool  # whether signal and rows are among those benchmarked, up to `REACH`
+    inside: bool  # whether all `_FACTS` are among those benchmarked, up to `REACH`
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +126,11 @@ class Forecaster:
     ------
     InputError
         Too few tables were benchmarked.
+
+    Attributes
+    ----------
+    few : dict of (str, str) to int
+        Arms that were benchmarked on fewer than `FEWEST` tables, and on how many; nothing is predicted of them.
     """
 
     def __init__(
@@ -128,6 +142,9 @@ class Forecaster:
         if len(self.families) < FEWEST:
             kind = f"{task} models" if task else "synthetic tables"
             raise InputError(f"{kind} were benchmarked on {len(self.families)} tables; a prediction needs {FEWEST}")
+        tables = Counter(arm for arm, _ in {((one.method, one.variant), one.family) for one in self.records})
+        self.few = {arm: n for arm, n in tables.items() if n < FEWEST}
+        self.records = [one for one in self.records if (one.method, one.variant) not in self.few]
         self._truth = np.log10([one.loss for one in self.records])
         self._guesses = _left_out(self.records, fit)
 
@@ -151,30 +168,22 @@ class Forecaster:
 
     def predict(self, arm: Arm, setting: Setting) -> Prediction:
         """Return the prediction for an arm in a setting; `knows` says whether it stands on records of the arm."""
-        own = [one for one in self.records if (one.method, one.variant) == arm]
-        low, high = _spread(self.records, self._truth - self._guesses)
-        inside = all(
-            bool(own) and min(known) / REACH <= value <= max(known) * REACH
-            for value, known in (
-                (setting.signal, [one.setting.signal for one in own]),
-                (setting.rows, [one.setting.rows for one in own]),
-            )
-        )
-        losses = _losses(self._predict(arm, setting), low, high)
-        return Prediction(*losses, len({one.family for one in own}), inside)
+        spread = _spread(self.records, self._truth - self._guesses)
+        return _prediction(self._predict(arm, setting), spread, setting, _of(arm, self.records))
 
     @cached_property
     def held_out(self) -> list[HeldOut]:
         """Every record with what is predicted for it; its interval too without any record of its family."""
-        spreads = {}
+        pairs: dict[int, HeldOut] = {}
         for family in self.families:
             others = [one for one in self.records if one.family != family]
-            truth = np.log10([one.loss for one in others])
-            spreads[family] = _spread(others, truth - _left_out(others, self._fit))
-        return [
-            HeldOut(record, *_losses(guess, *spreads[record.family]))
-            for record, guess in zip(self.records, self._guesses, strict=True)
-        ]
+            spread = _spread(others, np.log10([one.loss for one in others]) - _left_out(others, self._fit))
+            for i, one in enumerate(self.records):
+                if one.family == family:
+                    own = _of((one.method, one.variant), others)
+                    found = _prediction(self._guesses[i], spread, one.setting, own)
+                    pairs[i] = HeldOut(one, found.loss, found.low, found.high)
+        return [pairs[i] for i in range(len(self.records))]
 
     def coverage(self) -> float:
         """Return the share of records whose loss lies in its held-out interval."""
@@ -211,7 +220,25 @@ def _spread(records: Sequence[Record], errors: Array) -> tuple[float, float]:
     return float(wider * low), float(wider * high)
 
 
-def _losses(guess: float, low: float, high: float) -> tuple[float, float, float]:
-    """Return prediction and interval as losses, none below the smallest."""
-    bounded = [float(max(10**value, SMALLEST_LOSS)) for value in (guess, guess + low, guess + high)]
-    return bounded[0], bounded[1], bounded[2]
+def _of(arm: Arm, records: Sequence[Record]) -> list[Record]:
+    return [one for one in records if (one.method, one.variant) == arm]
+
+
+def _prediction(guess: float, spread: tuple[float, float], setting: Setting, own: Sequence[Record]) -> Prediction:
+    """Return what the logarithm of a loss and the spread of errors come to, given the records of the same arm."""
+    beyond = {
+        _beyond(getattr(setting, name), [getattr(one.setting, name) for one in own]) * sign for name, sign in _FACTS
+    }
+    worst = WORST[setting.task]
+    loss, low, high = (
+        float(np.clip(10**value, SMALLEST_LOSS, worst)) for value in (guess, *(guess + s for s in spread))
+    )
+    return Prediction(
+        loss, SMALLEST_LOSS if -1 in beyond else low, worst if 1 in beyond else high, len({one.family for one in own}),
+        beyond == {0},
+    )  # fmt: skip
+
+
+def _beyond(value: float, known: Sequence[float]) -> int:
+    """Return 1 for more than was benchmarked, -1 for less, 0 for neither."""
+    return int(value > max(known) * REACH) - int(value < min(known) / REACH) if known else 1

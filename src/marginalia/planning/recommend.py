@@ -5,6 +5,7 @@ No private row is read: everything follows from the domain, a number of rows, an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -15,15 +16,12 @@ from marginalia.planning.attack import Attack, of_budget, of_gaussian
 from marginalia.planning.benchmarks import Record, Setting, read, setting
 from marginalia.planning.costs import Costs, Estimate
 from marginalia.planning.limits import why_not
-from marginalia.planning.prediction import COVERAGE, Forecaster, Prediction
+from marginalia.planning.prediction import COVERAGE, FEWEST, Forecaster, Prediction
 from marginalia.privacy import checks
 from marginalia.privacy.relation import Relation
 from marginalia.reporting.style import arm_name
-from marginalia.sweep.method import Arm
+from marginalia.sweep.method import Arm, Method
 from marginalia.sweep.methods import BUILT_IN
-
-# All their noise is Gaussian, and calibrated exactly: less is left to an attacker than epsilon and delta allow.
-ALL_GAUSSIAN = ("ssp", "ada_ssp", "pate", "chebyshev", "gaussian_marginals", "independent")
 
 GOOD_CHOICE = 1.5
 
@@ -106,6 +104,8 @@ class Advice:
         The unfavourable, to be read first.
     attack, gaussian_attack : Attack
         What (epsilon, delta) allows, and what it allows where all noise is Gaussian.
+    gaussian : list of str
+        The methods whose noise is.
     """
 
     target: str
@@ -114,9 +114,10 @@ class Advice:
     cautions: list[str]
     attack: Attack
     gaussian_attack: Attack
+    gaussian: list[str]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it in plain JSON types."""
+        """Return all of it in plain JSON types; the upper end of an interval that has none is None."""
         return asdict(self) | {name: _plain(getattr(self, name)) for name in ("models", "tables")}
 
 
@@ -130,6 +131,7 @@ def recommend(
     relation: str = "add_remove",
     public_rows: bool = False,
     records: Sequence[Record] | None = None,
+    registry: Mapping[str, Method] = BUILT_IN,
 ) -> Advice:
     """Return which methods fit, and what they are predicted to lose.
 
@@ -145,6 +147,8 @@ def recommend(
         Whether `rows` is public; under ``replace_one`` it is.
     records : sequence of Record, optional
         Default: those that come with the library.
+    registry : mapping of str to Method, optional
+        Default: the built-in methods.
 
     Raises
     ------
@@ -163,24 +167,31 @@ def recommend(
     public = public_rows or relation == Relation.REPLACE_ONE
     budget: dict[str, Any] = {"rows": rows, "relation": str(relation), "epsilon": float(epsilon), "delta": delta}
     task = "logistic" if size == 2 else "" if domain[target].kind == "categorical" else "linear"
-    tables = _ranking(setting(domain, **budget), domain, known, public)
-    models = _ranking(setting(domain, task=task, target=target, **budget), domain, known, public) if task else None
+    tables = _ranking(setting(domain, **budget), domain, known, public, registry)
+    here = setting(domain, task=task, target=target, **budget)
+    models = _ranking(here, domain, known, public, registry) if task else None
     cautions = list(_cautions(domain, target, models, tables, public))
-    return Advice(target, models, tables, cautions, of_budget(epsilon, delta), of_gaussian(epsilon, delta))
+    gaussian = [method.id for method in registry.values() if method.gaussian]
+    return Advice(target, models, tables, cautions, of_budget(epsilon, delta), of_gaussian(epsilon, delta), gaussian)
 
 
-def _ranking(here: Setting, domain: Domain, records: Sequence[Record], public: bool) -> Ranking:
+def _ranking(
+    here: Setting, domain: Domain, records: Sequence[Record], public: bool, registry: Mapping[str, Method]
+) -> Ranking:
     forecaster, costs = Forecaster(here.task, records), Costs()
     options: list[Option] = []
     refused: dict[str, str] = {}
-    for arm in _arms(here.task, forecaster):
-        if reason := why_not(arm, here, domain, public_rows=public):
+    for arm in _arms(here.task, forecaster, registry):
+        key = arm.method, arm.variant
+        if reason := why_not(arm, here, domain, public_rows=public, registry=registry):
             refused.setdefault(arm.method, reason)
-        elif not forecaster.knows((arm.method, arm.variant)):
-            refused.setdefault(arm.method, "fits, but was not benchmarked")
+        elif forecaster.knows(key):
+            options.append(_option(arm, registry[arm.method], here, forecaster.predict(key, here), costs))
+        elif not here.task and registry[arm.method].raw_answers:
+            refused[arm.method] = "fits, but its rows were not benchmarked, only its noisy answers"
         else:
-            prediction = forecaster.predict((arm.method, arm.variant), here)
-            options.append(_option(arm, here, prediction, costs))
+            few = f"fits, but was benchmarked on {forecaster.few.get(key)} of {FEWEST} tables that a prediction needs"
+            refused.setdefault(arm.method, few if key in forecaster.few else "fits, but was not benchmarked")
     options.sort(key=lambda option: (option.prediction.loss, option.seconds))
     regrets = forecaster.regrets()
     good = sum(regret <= GOOD_CHOICE for regret in regrets) / len(regrets)
@@ -190,9 +201,9 @@ def _ranking(here: Setting, domain: Domain, records: Sequence[Record], public: b
     )  # fmt: skip
 
 
-def _arms(task: str, forecaster: Forecaster) -> Iterator[Arm]:
+def _arms(task: str, forecaster: Forecaster, registry: Mapping[str, Method]) -> Iterator[Arm]:
     """Yield the calibrated arms for a task: of each method those with records, else the first."""
-    for method in BUILT_IN.values():
+    for method in registry.values():
         if not any(arm.is_private for arm in method.arms) or (not task and method.kind != "synthesizer"):
             continue
         tight = [
@@ -200,6 +211,7 @@ def _arms(task: str, forecaster: Forecaster) -> Iterator[Arm]:
         ]
         able = [arm for arm in tight if not task or task in arm.tasks] or tight[:1]
         benchmarked = {one.variant for one in forecaster.records if one.method == method.id}
+        benchmarked |= {variant for name, variant in forecaster.few if name == method.id}
         others = sorted(benchmarked - {arm.variant for arm in able})
         source = method.kind == "downstream"
         named = [Arm(method.id, variant=v, tasks=(task,) if task else (), source=v if source else "") for v in others]
@@ -207,15 +219,16 @@ def _arms(task: str, forecaster: Forecaster) -> Iterator[Arm]:
         yield from found or able[:1]
 
 
-def _option(arm: Arm, here: Setting, prediction: Prediction, costs: Costs) -> Option:
-    parts = [costs.fit(arm, task=here.task, dataset="", epsilon=here.epsilon)]
+def _option(arm: Arm, method: Method, here: Setting, prediction: Prediction, costs: Costs) -> Option:
+    table: dict[str, Any] = {"dataset": "", "epsilon": here.epsilon, "shape": (here.rows, here.columns)}
+    parts = [costs.fit(arm, task=here.task, **table)]
     if arm.source:
-        parts.append(costs.fit(Arm(arm.source), dataset="", epsilon=here.epsilon))
+        parts.append(costs.fit(Arm(arm.source), **table))
     low, high = (sum(part.range[side] for part in parts) for side in (0, 1))
     seconds = sum(part.seconds for part in parts)
     return Option(
         arm.method, arm.variant, arm_name(arm.method, arm.variant), prediction, seconds, (low, high), _peak(parts),
-        _how(arm), _why(arm, prediction),
+        _how(arm, method), _why(method, prediction),
     )  # fmt: skip
 
 
@@ -223,8 +236,7 @@ def _peak(parts: Iterable[Estimate]) -> float:
     return max(part.peak_mb for part in parts)
 
 
-def _how(arm: Arm) -> str:
-    method = BUILT_IN[arm.method]
+def _how(arm: Arm, method: Method) -> str:
     if not arm.tasks:
         return f"marginalia synthesize --method {arm.method}"
     if method.kind == "synthesizer":
@@ -236,11 +248,9 @@ def _how(arm: Arm) -> str:
     return f"marginalia fit --method {arm.method}"
 
 
-def _why(arm: Arm, prediction: Prediction) -> str:
-    measured = f"measured on {prediction.families} table{'s' if prediction.families != 1 else ''}"
-    far = "" if prediction.inside else ", none of them near this n and epsilon"
-    raw = " (its noisy answers, not its rows)" if arm.method == "gaussian_marginals" and not arm.tasks else ""
-    return f"{BUILT_IN[arm.method].about}{raw}; {measured}{far}"
+def _why(method: Method, prediction: Prediction) -> str:
+    far = "" if prediction.inside else ", none of them near this one and its budget"
+    return f"{method.about}; measured on {prediction.families} tables{far}"
 
 
 def _cautions(domain: Domain, target: str, models: Ranking | None, tables: Ranking, public: bool) -> Iterator[str]:
@@ -275,7 +285,10 @@ def _doubts(models: Ranking) -> Iterator[str]:
 
 def _trust(what: str, ranking: Ranking) -> Iterator[str]:
     if ranking.options and not any(option.prediction.inside for option in ranking.options):
-        yield f"no benchmark of {what} is near this n and epsilon: what is predicted of them is extrapolated"
+        yield f"no benchmark of {what} is near this table and budget: what is predicted of them is extrapolated"
+    elif ranking.options and not ranking.options[0].prediction.inside:
+        first = ranking.options[0].name
+        yield f"no benchmark of {first} is near this table and budget: that it is first of the {what} is extrapolated"
     yield (
         f"predictions for {what} stand on {ranking.families} benchmarked tables: for a table left out, half of them "
         f"were wrong by more than a factor of {ranking.held_out_factor:.2g}, and {ranking.held_out_coverage:.0%} of "
@@ -287,4 +300,8 @@ def _trust(what: str, ranking: Ranking) -> Iterator[str]:
 def _plain(ranking: Ranking | None) -> Mapping[str, Any] | None:
     if ranking is None:
         return None
-    return asdict(ranking) | {"setting": ranking.setting._asdict()}
+    plain = asdict(ranking) | {"setting": ranking.setting._asdict()}
+    for option in plain["options"]:
+        if math.isinf(option["prediction"]["high"]):  # not a number of JSON
+            option["prediction"]["high"] = None
+    return plain

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from marginalia.errors import InputError, unknown_name
-from marginalia.sweep.method import NON_PRIVATE, Arm, Method, class_from_file, tupled
+from marginalia.sweep.method import NON_PRIVATE, Arm, Kind, Limits, Method, class_from_file, tupled
 from marginalia.sweep.methods import BUILT_IN, method
 
 # What a fit is given by the sweep; a configuration has its own keys for these.
@@ -44,11 +44,14 @@ class MethodChoice(Strict):
     tasks: tuple[Literal["linear", "logistic"], ...] = Field(
         (), description="tasks your own learner does; leave out for a synthesizer"
     )
+    limits: Limits | None = Field(None, description="what your own method refuses, for `recommend`")
 
     @model_validator(mode="after")
     def _file_needs_class(self) -> MethodChoice:
         if (self.file is None) != (self.class_name is None):
             raise ValueError("'file' and 'class' of an own method must be given together")
+        if self.limits is not None and self.file is None:
+            raise ValueError("'limits' are those of an own method, with 'file' and 'class'")
         return self
 
 
@@ -59,7 +62,9 @@ def own_method(choice: MethodChoice) -> Method:
     path = f"{choice.file}:{choice.class_name}"
     arm = Arm(choice.id, choice.calibration or "tight", choice.variant or "", choice.tasks, parameters=_frozen(choice))
     classes = dict.fromkeys(choice.tasks or ("",), path)
-    return Method(choice.id, "learner" if choice.tasks else "synthesizer", classes, (arm,), about=path, cost="slow")
+    kind: Kind = "learner" if choice.tasks else "synthesizer"
+    limits = choice.limits or Limits()
+    return Method(choice.id, kind, classes, (arm,), about=path, cost="slow", limits=limits)
 
 
 def method_from_file(choice: MethodChoice) -> Method:

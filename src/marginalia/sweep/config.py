@@ -6,6 +6,7 @@ import math
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -15,6 +16,7 @@ from marginalia.data import files
 from marginalia.errors import InputError, unknown_name
 from marginalia.privacy import checks
 from marginalia.sweep.choices import MethodChoice, Name, Strict
+from marginalia.sweep.method import Limits
 from marginalia.sweep.methods import DEFAULT
 
 M = TypeVar("M", bound=BaseModel)
@@ -200,7 +202,7 @@ def _one_line(error: ValidationError, model: type[BaseModel], where: str) -> Inp
     first = error.errors()[0]
     # Union branches repeat in the location as type names; only keys and positions help the reader.
     place = [str(p) for p in first["loc"] if isinstance(p, int) or (p in content_keys(model))]
-    if first["type"] == "extra_forbidden":
+    if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         key = str(first["loc"][-1])
         return unknown_name(f"key in {where}", key, content_keys(model))
     message = first["msg"].removeprefix("Value error, ")
@@ -211,8 +213,10 @@ def _one_line(error: ValidationError, model: type[BaseModel], where: str) -> Inp
 
 def content_keys(model: type[BaseModel]) -> set[str]:
     """Return every key that may stand in a file for `model`, at any depth."""
-    models = (model, MethodChoice) if issubclass(model, Settings) else (model,)
-    return {field.alias or name for one in models for name, field in one.model_fields.items()}
+    own = issubclass(model, Settings)
+    models = (model, MethodChoice) if own else (model,)
+    keys = {field.alias or name for one in models for name, field in one.model_fields.items()}
+    return keys | {field.name for field in fields(Limits)} if own else keys
 
 
 if __name__ == "__main__":  # writes the schema that editors read: python -m marginalia.sweep.config > FILE

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, ConfigDict, Field
 
 from marginalia.errors import InputError, unknown_name
 
@@ -63,6 +63,33 @@ class Arm:
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """What a method cannot be fitted to, as far as public facts tell it.
+
+    Attributes
+    ----------
+    columns : int or None
+        The most that a table may have.
+    values : {"any", "ordered", "boolean"}
+        What its columns may hold: ``ordered`` numbers, ordinals or two codes; ``boolean`` two codes.
+    public_rows : bool
+        Whether it needs a public number of rows n.
+    small_delta : bool
+        Whether delta must be below 1/n.
+    all_pairs : bool
+        Whether it holds the tables of all pairs of columns at once.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    columns: Annotated[int, Field(ge=1)] | None = None
+    values: Literal["any", "ordered", "boolean"] = "any"
+    public_rows: bool = False
+    small_delta: bool = False
+    all_pairs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Method:
     """The record of a method: everything that planner, legends, rankings, tables and tests read of it.
 
@@ -96,6 +123,11 @@ class Method:
         ``slow``: jobs of its own, one for each epsilon where it has many fits.
     default : bool
         Whether it runs where a configuration names no methods: on any table, under either relation, within minutes.
+    limits : Limits
+    gaussian : bool
+        Whether all noise of its ``tight`` arms is Gaussian, and is that of the exact trade-off for the budget.
+    raw_answers : bool
+        Whether its answers to marginals are noisy tables that rows drawn from it do not follow.
     """
 
     id: str
@@ -114,6 +146,9 @@ class Method:
     pure: bool = False
     cost: Literal["cheap", "slow"] = "cheap"
     default: bool = False
+    limits: Limits = Limits()
+    gaussian: bool = False
+    raw_answers: bool = False
 
     def load(self, task: str = "") -> type:
         """Import and return the class for `task`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from marginalia.errors import unknown_name
-from marginalia.sweep.method import NON_PRIVATE, Arm, Method
+from marginalia.sweep.method import NON_PRIVATE, Arm, Limits, Method
 
 _BOTH = ("linear", "logistic")
 _LINEAR, _LOGISTIC = ("linear",), ("logistic",)
@@ -80,7 +80,7 @@ BUILT_IN: dict[str, Method] = {
             (Arm("ssp", "tight", tasks=_BOTH),),
             named=(Arm("ssp", "published", tasks=_BOTH),),
             about="sufficient-statistic perturbation, one Gaussian release calibrated exactly",
-            label="SSP", colour="#D55E00", marker="s", default=True,
+            label="SSP", colour="#D55E00", marker="s", default=True, gaussian=True,
         ),
         Method(
             "ada_ssp", "learner",
@@ -93,7 +93,7 @@ BUILT_IN: dict[str, Method] = {
             about="AdaSSP (Wang 2018), with the constants of the DD-SSP paper and of its code",
             label="AdaSSP", colour="#E69F00", marker="^",
             variants={"paper_constants": ("paper’s constants", 0), "code_constants": ("code’s constants", 1)},
-            default=True,
+            default=True, gaussian=True,
         ),
         Method(
             "objective_perturbation", "learner",
@@ -140,7 +140,7 @@ BUILT_IN: dict[str, Method] = {
                 "private_selection": ("private selection", 1),
             },
             constants={("published", "excess_risk"): _EXCESS_RISK_DP_SGD},
-            default=True,
+            default=True, limits=Limits(public_rows=True),
         ),
         Method(
             "adaptive_margin", "learner",
@@ -151,10 +151,11 @@ BUILT_IN: dict[str, Method] = {
                 Arm("adaptive_margin", "published", "published", _LOGISTIC),
                 Arm("adaptive_margin", "tight", "fixed", _LOGISTIC),
             ),
+            named=(Arm("adaptive_margin", "tight", "derived", _LOGISTIC, parameters=(("max_steps", 1000),)),),
             about="halfspaces for a grid of margins, one chosen privately (Wang, Zhu, Wang)",
             label="Adaptive margin", colour="#6A3D9A", marker="H",
             variants={"published": ("published", 0), "practical": ("practical", 1), "derived": ("derived", 2)},
-            relations=("replace_one",),
+            relations=("replace_one",), limits=Limits(small_delta=True),
         ),
         Method(
             "pate", "learner",
@@ -163,7 +164,7 @@ BUILT_IN: dict[str, Method] = {
             about="private aggregation of teacher ensembles (Papernot et al. 2017, 2018)",
             label="PATE", colour="#8C510A", marker=(6, 1, 0),
             constants={("published", ""): _EXCESS_RISK_PATE},
-            relations=("replace_one",),
+            relations=("replace_one",), gaussian=True,
         ),
         Method(
             "dd_ssp", "downstream",
@@ -220,7 +221,7 @@ BUILT_IN: dict[str, Method] = {
             {"": "marginalia.synthesis.independent:Independent"},
             (Arm("independent"),),
             about="one-way marginals only",
-            label="Independent", colour="#999933", marker="<", default=True,
+            label="Independent", colour="#999933", marker="<", default=True, gaussian=True,
         ),
         Method(
             "gaussian_marginals", "synthesizer",
@@ -228,6 +229,7 @@ BUILT_IN: dict[str, Method] = {
             (Arm("gaussian_marginals"),),
             about="Gaussian noise on every pair",
             label="Gaussian marginals", colour="#CC6677", marker=">", default=True,
+            limits=Limits(all_pairs=True), gaussian=True, raw_answers=True,
         ),
         Method(
             "chebyshev", "synthesizer",
@@ -236,7 +238,7 @@ BUILT_IN: dict[str, Method] = {
             about="Chebyshev moments (Ding, He, Zhu); up to four numeric, ordinal or two-valued columns",
             label="Chebyshev", colour="#AA4499", marker="*",
             variants=_TRAINED_ON_ROWS,
-            relations=("replace_one",),
+            relations=("replace_one",), limits=Limits(columns=4, values="ordered"), gaussian=True,
         ),
         Method(
             "reduced_space", "synthesizer",
@@ -261,7 +263,7 @@ BUILT_IN: dict[str, Method] = {
             variants=_TRAINED_ON_ROWS,
             # The paper's Algorithm 1; and our own fit, which has neither its functions, its points nor its objective.
             names={"published": "Reduced-space LP", "tight": "Max-entropy parities"},
-            relations=("replace_one", "add_remove"), pure=True,
+            relations=("replace_one", "add_remove"), pure=True, limits=Limits(values="boolean"),
         ),
     )
 }  # fmt: skip
