@@ -32,7 +32,7 @@ def people(n, seed, *, learnable=True):
 
 def test_good_synthetic_rows_serve_as_well_as_real_ones():
     found = downstream(people(2000, 0), people(2000, 1), "y")
-    good, real, nothing = (found.values[name]["auc"] for name in ("synthetic rows", "real rows", "nothing"))
+    good, real, nothing = (found.values[name]["auc"] for name in ("synthetic rows", "real rows", "target alone"))
     assert (found.task, found.train_rows, found.test_rows) == ("logistic", 1600, 400)
     assert nothing == 0.5
     assert real > 0.85
@@ -55,14 +55,27 @@ def test_the_regression_is_least_squares_on_the_synthetic_rows():
     found = downstream(real, made, "z", seed=4)
     assert found.task == "linear"
     assert found.values["synthetic rows"]["mse"] == pytest.approx(expected)
-    assert found.values["nothing"]["mse"] == pytest.approx(np.mean((test.column("z") / 2 - 1) ** 2))
+    train = random_split(real, seed=4, test_fraction=0.2).train
+    constant = train.column("z").mean() / 2 - 1
+    expected = np.mean((test.column("z") / 2 - 1 - constant) ** 2)
+    assert found.values["target alone"]["mse"] == pytest.approx(expected)
 
 
 def test_more_classes_are_told_apart():
     found = downstream(people(1500, 5), people(1500, 6), "w")
     assert found.task == "classes"
     assert found.values["synthetic rows"]["accuracy"] > 0.8
-    assert found.values["nothing"]["accuracy"] < 0.45
+    assert found.values["target alone"]["accuracy"] < 0.45
+
+
+@pytest.mark.parametrize("share", [0.7, 0.3])
+def test_the_target_alone_is_its_most_frequent_class(share):
+    rng = np.random.default_rng(0)
+    codes = people(1000, 12).codes.copy()
+    codes[:, DOMAIN.index("y")] = rng.random(1000) < share
+    found = downstream(Table(codes, DOMAIN), people(500, 13), "y").values["target alone"]
+    assert found["auc"] == 0.5
+    assert found["accuracy"] == pytest.approx(0.7, abs=0.1)
 
 
 def test_rows_of_one_class_make_no_model():
@@ -72,7 +85,7 @@ def test_rows_of_one_class_make_no_model():
     found = downstream(people(500, 8), Table(codes, DOMAIN), "w")
     assert "one class only" in found.why
     assert found.why.startswith("synthetic rows:")
-    assert set(found.values) == {"real rows", "nothing"}
+    assert set(found.values) == {"real rows", "target alone"}
 
 
 def test_the_auc_is_of_the_test_rows():

@@ -142,10 +142,10 @@ def _rows_table(quality: Quality) -> page.HtmlTable:
 
 def _downstream_table(found: Downstream) -> page.HtmlTable:
     names = list(dict.fromkeys(name for values in found.values.values() for name in values))
-    nothing = "nothing: predicts the most frequent class" if found.task == "classes" else "nothing: predicts 0"
+    constant = f"target alone: always the {'mean' if found.task == 'linear' else 'most frequent class'} of real rows"
     rows = [
         [
-            page.Cell(nothing if trained == "nothing" else trained),
+            page.Cell(constant if trained == "target alone" else trained),
             *(page.Cell(f"{values[n]:.4g}", values[n]) if n in values else page.Cell("") for n in names),
         ]
         for trained, values in found.values.items()
