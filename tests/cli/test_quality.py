@@ -43,8 +43,10 @@ def test_the_certificate_is_found_beside_the_table(call):
     assert json.loads(out)["certificate"] == {"confirmed": True, "epsilon": 1.0, "delta": 1e-5, "problems": []}
 
 
-@pytest.mark.parametrize("name", ["t.csv", "./s.parquet", "d.json"])
+@pytest.mark.parametrize("name", ["t.csv", "./s.parquet", "d.json", "s.parquet.certificate.json", "link.html"])
 def test_no_file_that_is_read_is_written(call, tmp_path, name):
+    (tmp_path / "s.parquet.certificate.json").write_text("{}")
+    (tmp_path / "link.html").hardlink_to(tmp_path / "t.csv")
     before = (tmp_path / name).read_bytes()
     code, out, err = call("quality", "t.csv", "s.parquet", "--domain", "d.json", "--out", name)
     assert (code, out) == (2, "")

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from marginalia.cli.app import DomainFile, Json, app, read_domain, read_table, show
-from marginalia.errors import InputError
+from marginalia.cli.app import DomainFile, Json, app, check_out, read_domain, read_table, show
 
 if TYPE_CHECKING:
     from marginalia.reporting.quality.quality import Quality
@@ -32,8 +31,8 @@ def quality(
     """
     from marginalia.reporting.quality.quality import measure
 
-    if out is not None and out.resolve() in (real.resolve(), synthetic.resolve(), domain.resolve()):
-        raise InputError(f"--out {out} is one of the files that are read; choose another")
+    if out is not None:
+        check_out(out, (".html", ".htm"), (real, synthetic, domain))
     public = read_domain(domain)
     rows, made = read_table(real, public), read_table(synthetic, public)
     found = measure(rows, made, target=target, synthetic_path=synthetic)

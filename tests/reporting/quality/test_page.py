@@ -53,7 +53,8 @@ def test_the_page_is_whole_and_says_that_it_is_private(made):
     identifiers = [a["id"] for _, a in page.elements if "id" in a]
     assert len(set(identifiers)) == len(identifiers)
     assert {a["href"] for a in page.all("a")} <= {f"#{name}" for name in identifiers}
-    assert "PRIVATE" in text
+    assert "<title>PRIVATE" in text
+    assert "<strong>PRIVATE</strong>" in text.partition("<nav")[2].partition("</nav>")[0]  # stays in sight
     assert "not for release" in text
     assert all(image["alt"] for image in page.all("img"))
     assert len(page.all("img")) == 4 + 1 + 6  # columns, the map of all pairs, the worst
@@ -119,6 +120,9 @@ def test_codes_are_named_by_label_bin_or_number():
     assert code_names(age)[:2] == ["0 to 5", "5 to 10"]
     assert code_names(ward)[0] == "surgery"
     assert code_names(died) == ["0", "1"]
+    assert code_names(Attribute("died", 3, type="boolean", missing=())) == ["False", "True", "missing"]
+    open_ended = Attribute("age", 3, "numeric", edges=(18, 30, 65, 90), type="integer", bottom=True, top=True)
+    assert code_names(open_ended) == ["below 30", "30 to 65", "65 and above"]
     assert _tick_names(age, [0, 13]) == ["0", "65"]
     assert _tick_names(ward, [0, 2]) == ["surgery", "a very long n…"]
     pay = Attribute("pay", 3, "numeric", edges=(0.0, 12345.678, 1234567890, 1e12))

@@ -21,7 +21,7 @@ from marginalia.reporting.style import RC, SINGLE_COLUMN
 REAL, SYNTHETIC = "#8a8a8a", COLOURS[0]
 _BARS = 12  # codes that get a bar with a name; of a column with more and without order, the most frequent do
 _STEPS = 200  # of an outline; more codes are joined
-_LETTERS = 22  # of a name on an axis
+_LETTERS = 24  # of a name on an axis: two dates and what is between them
 _TICKS = 7
 _CARD = 2.9  # inches, shown at the width of a phone or a third of a desk
 _LEGEND = 0.3
@@ -33,28 +33,24 @@ def code_names(attribute: Attribute) -> list[str]:
 
     >>> code_names(Attribute("age", 2, "numeric", edges=(0, 30, 65)))
     ['0 to 30', '30 to 65']
+    >>> code_names(Attribute("age", 2, "numeric", edges=(0, 30, 65), type="integer", top=True))
+    ['0 to 30', '30 and above']
     """
-    extra = [text for text in (_other(attribute), "missing" if _has_missing(attribute) else None) if text is not None]
-    if attribute.labels is not None:
-        known = list(attribute.labels)
-    elif attribute.edges is not None:
+    names, n = list(attribute.texts), attribute.n_values
+    if attribute.edges is not None and attribute.labels is None:
         ends = [_edge(attribute, edge) for edge in attribute.edges]
-        known = [f"{a} to {b}" for a, b in pairwise(ends)]
-    else:
-        known = [str(code) for code in range(attribute.size - len(extra))]
-    return [*known, *extra]
-
-
-def _other(attribute: Attribute) -> str | None:
-    return getattr(attribute, "other", None)
-
-
-def _has_missing(attribute: Attribute) -> bool:
-    return getattr(attribute, "missing", None) is not None
+        names[:n] = [f"{a} to {b}" for a, b in pairwise(ends)]
+        if attribute.top:
+            names[n - 1] = f"{ends[-2]} and above"
+        if attribute.bottom:
+            names[0] = f"below {ends[1]}" if n > 1 or not attribute.top else "any"
+    elif attribute.type == "boolean":
+        names[:n] = ["False", "True"]
+    return names
 
 
 def _edge(attribute: Attribute, edge: float) -> str:
-    if getattr(attribute, "type", None) == "date":
+    if attribute.type == "date":
         return str(np.datetime64(int(edge), "D"))
     return f"{edge:.10g}"
 
@@ -95,8 +91,8 @@ def _bars(attribute: Attribute, shares: Sequence[NDArray[np.float64]]) -> Figure
 
 def _steps(attribute: Attribute, shares: Sequence[NDArray[np.float64]]) -> Figure:
     """Draw outlines over the codes in their order; those of other and missing values stand apart on the right."""
-    extra = (_other(attribute) is not None) + _has_missing(attribute)
-    n = attribute.size - extra
+    n = attribute.n_values
+    extra = attribute.size - n
     figure = Figure(figsize=(_CARD, 1.4 + _LEGEND), layout="constrained")
     axes = figure.add_subplot()
     first = np.arange(0, n, -(-n // _STEPS))  # code of each step
@@ -171,7 +167,7 @@ def _tick_names(attribute: Attribute, codes: Sequence[int]) -> list[str]:
     names = code_names(attribute)
     if attribute.edges is not None and attribute.labels is None:
         begins = [_rounded(attribute, edge) for edge in attribute.edges[:-1]]
-        names[: len(begins)] = begins
+        names[attribute.bottom : len(begins)] = begins[attribute.bottom :]
     return [_short(names[code], 14) for code in codes]
 
 
