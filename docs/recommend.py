@@ -7,6 +7,7 @@ the picture and the page beside this file are written.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -75,6 +76,18 @@ MODELS: dict[str, Callable[[Sequence[Record]], Callable[[Arm, Setting], float]]]
 }
 
 
+def binomial_interval(share: float, n: int) -> tuple[float, float]:
+    """Return the exact 95 % interval of a probability, from a share of `n` (Clopper and Pearson 1934)."""
+    from scipy.special import betaincinv
+
+    if not n:
+        return math.nan, math.nan
+    found = share * n
+    low = betaincinv(found, n - found + 1, 0.025) if found > 0 else 0.0
+    high = betaincinv(found + 1, n - found, 0.975) if found < n else 1.0
+    return float(low), float(high)
+
+
 def calibration(records: Sequence[Record]) -> pd.DataFrame:
     """Return one row for each purpose and model: its errors on tables left out."""
     rows = []
@@ -82,10 +95,15 @@ def calibration(records: Sequence[Record]) -> pd.DataFrame:
         for name, fit in MODELS.items():
             found = Forecaster(task, records, fit=fit)
             regrets = np.array(found.regrets())
+            near = [one for one in found.held_out if one.inside]
+            share = math.nan if (held := found.coverage()) is None else held
+            least, most = binomial_interval(share, len({one.record.family for one in near}))
             rows.append(
                 {
                     "for": purpose, "model": name, "tables": len(found.families), "records": len(found.records),
-                    "median_factor": 10**found.error, "intervals_held": found.coverage(),
+                    "median_factor": 10**found.error, "near": len(near) / len(found.records),
+                    "intervals_held": share, "held_least": least, "held_most": most,
+                    "high_over_low": float(np.median([one.high / one.low for one in near])) if near else math.nan,
                     "settings": len(regrets), "first_choice_median": float(np.median(regrets)),
                     "first_choice_good": float(np.mean(regrets <= GOOD_CHOICE)),
                 }
@@ -101,16 +119,18 @@ def by_table(records: Sequence[Record]) -> pd.DataFrame:
         for family in sorted({one.record.family for one in held}):
             mine = [one for one in held if one.record.family == family]
             ratios = np.array([one.predicted / one.record.loss for one in mine])
-            inside = [one.low <= one.record.loss <= one.high for one in mine]
+            inside = [one.low <= one.record.loss <= one.high for one in mine if one.inside]
             rows.append(
                 {
                     "for": purpose, "table": family, "records": len(mine),
                     "predicted_over_measured": float(10 ** np.median(np.log10(ratios))),
                     "median_factor": float(10 ** np.median(np.abs(np.log10(ratios)))),
-                    "intervals_held": float(np.mean(inside)),
+                    "near": len(inside) / len(mine), "intervals_held": float(np.mean(inside)) if inside else math.nan,
                 }
             )  # fmt: skip
-    return pd.DataFrame(rows)
+    worst_first = {"by": "median_factor", "ascending": False, "kind": "stable"}
+    parts = [part.sort_values(**worst_first) for _, part in pd.DataFrame(rows).groupby("for", sort=False)]
+    return pd.concat(parts, ignore_index=True)
 
 
 def draw(records: Sequence[Record], path: Path) -> None:
@@ -129,8 +149,11 @@ def draw(records: Sequence[Record], path: Path) -> None:
                     mew=0.4, marker=look["marker"], color=look["color"], label=family,
                 )  # fmt: skip
             ends = np.array([benchmarks.SMALLEST_LOSS * 0.8, max(one.record.loss for one in held) * 1.3])
-            low, high = (np.median([getattr(one, side) / one.predicted for one in held]) for side in ("low", "high"))
-            ax.fill_between(ends, ends * low, ends * high, color="#000000", alpha=0.08, lw=0)
+            if near := [one for one in held if one.inside]:  # none is, for regression
+                low, high = (
+                    np.median([getattr(one, side) / one.predicted for one in near]) for side in ("low", "high")
+                )
+                ax.fill_between(ends, ends / high, ends / low, color="#000000", alpha=0.08, lw=0)
             ax.plot(ends, ends, color="#333333", lw=0.8)
             ax.set(xscale="log", yscale="log", xlim=ends, ylim=ends, title=purpose)
             ax.set_xlabel(f"measured {LOSSES[task]}")

@@ -76,7 +76,7 @@ def test_error_coverage_and_choice_by_hand(records):
     held = forecaster.held_out
     errors = [abs(np.log10(one.record.loss / one.predicted)) for one in held]
     assert forecaster.error == pytest.approx(np.median(errors))
-    assert forecaster.coverage() == np.mean([one.low <= one.record.loss <= one.high for one in held])
+    assert forecaster.coverage() == np.mean([one.low <= one.record.loss <= one.high for one in held if one.inside])
     regrets = []
     for family, rows in itertools.product(FAMILIES, (1000, 3000, 10_000)):
         pair = [one for one in held if (one.record.family, one.record.setting.rows) == (family, rows)]
@@ -109,10 +109,10 @@ def test_more_rows_and_more_budget_never_cost(task):
 
 @pytest.mark.parametrize("task", ["linear", "logistic", ""])
 def test_the_records_that_come_with_the_library_predict_tables_left_out(task):
-    """Half of the predictions within a factor of 6 at worst, three intervals in five hold, the choice is seldom bad."""
+    """Half of the predictions within a factor of 6 at worst, the intervals hold, the choice is seldom bad."""
     forecaster = Forecaster(task)
     assert forecaster.error < {"linear": 0.8, "logistic": 0.4, "": 0.2}[task]
-    assert forecaster.coverage() > 0.6
+    assert forecaster.coverage() > 0.8
     assert np.median(forecaster.regrets()) < 1.3
 
 

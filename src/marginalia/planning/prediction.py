@@ -58,6 +58,7 @@ class HeldOut:
     predicted: float
     low: float
     high: float
+    inside: bool
 
 
 class Lines:
@@ -182,12 +183,13 @@ class Forecaster:
                 if one.family == family:
                     own = _of((one.method, one.variant), others)
                     found = _prediction(self._guesses[i], spread, one.setting, own)
-                    pairs[i] = HeldOut(one, found.loss, found.low, found.high)
+                    pairs[i] = HeldOut(one, found.loss, found.low, found.high, found.inside)
         return [pairs[i] for i in range(len(self.records))]
 
-    def coverage(self) -> float:
-        """Return the share of records whose loss lies in its held-out interval."""
-        return float(np.mean([one.low <= one.record.loss <= one.high for one in self.held_out]))
+    def coverage(self) -> float | None:
+        """Return the share of held-out intervals that hold the loss, of those without an open end; None: all have."""
+        closed = [one.low <= one.record.loss <= one.high for one in self.held_out if one.inside]
+        return float(np.mean(closed)) if closed else None
 
     def regrets(self) -> list[float]:
         """Return, for each held-out setting, the loss of the arm with the least predicted one over the least loss."""

@@ -14,7 +14,7 @@ from marginalia.data.domain import Domain
 from marginalia.errors import InputError
 from marginalia.planning.attack import Attack, of_budget, of_gaussian
 from marginalia.planning.benchmarks import Record, Setting, read, setting
-from marginalia.planning.costs import Costs, Estimate
+from marginalia.planning.costs import FACTORS, Costs, Estimate
 from marginalia.planning.limits import why_not
 from marginalia.planning.prediction import COVERAGE, FEWEST, Forecaster, Prediction
 from marginalia.privacy import checks
@@ -39,6 +39,8 @@ class Option:
     seconds, peak_mb : float
         Of one fit, with the synthesizer that it stands on.
     seconds_range : (float, float)
+    costs : str
+        What seconds and memory stand on: a key of `marginalia.planning.costs.FACTORS`.
     how : str
         The command or the lines of a configuration that run it.
     why : str
@@ -52,6 +54,7 @@ class Option:
     seconds: float
     seconds_range: tuple[float, float]
     peak_mb: float
+    costs: str
     how: str
     why: str
 
@@ -68,8 +71,8 @@ class Ranking:
         Methods that do not fit, and why in a few words.
     held_out_factor : float
         Half of the predictions for tables left out were wrong by more than this factor.
-    held_out_coverage : float
-        Share of the intervals that held for tables left out.
+    held_out_coverage : float or None
+        Share of the intervals that held for tables left out, of those without an open end; None where all have one.
     held_out_choice : float
         Share of the settings left out in which the method ranked first lost at most `GOOD_CHOICE` times as much as the
         best one.
@@ -83,7 +86,7 @@ class Ranking:
     options: list[Option]
     refused: dict[str, str]
     held_out_factor: float
-    held_out_coverage: float
+    held_out_coverage: float | None
     held_out_choice: float
     families: int
     trivial_loss: float
@@ -228,7 +231,7 @@ def _option(arm: Arm, method: Method, here: Setting, prediction: Prediction, cos
     seconds = sum(part.seconds for part in parts)
     return Option(
         arm.method, arm.variant, arm_name(arm.method, arm.variant), prediction, seconds, (low, high), _peak(parts),
-        _how(arm, method), _why(method, prediction),
+        max((part.basis for part in parts), key=list(FACTORS).index), _how(arm, method), _why(method, prediction),
     )  # fmt: skip
 
 
@@ -270,6 +273,8 @@ def _cautions(domain: Domain, target: str, models: Ranking | None, tables: Ranki
     else:
         yield from _doubts(models)
     yield from _trust("synthetic tables", tables)
+    if all(option.costs == "guess" for option in tables.options):
+        yield "no benchmark has about as many rows and columns: seconds and memory are guesses, more likely too low"
 
 
 def _doubts(models: Ranking) -> Iterator[str]:
@@ -289,11 +294,16 @@ def _trust(what: str, ranking: Ranking) -> Iterator[str]:
     elif ranking.options and not ranking.options[0].prediction.inside:
         first = ranking.options[0].name
         yield f"no benchmark of {first} is near this table and budget: that it is first of the {what} is extrapolated"
+    held = ranking.held_out_coverage
+    intervals = (
+        f"no {COVERAGE:.0%} interval could be tested"
+        if held is None
+        else f"{held:.0%} of the {COVERAGE:.0%} intervals held"
+    )
     yield (
         f"predictions for {what} stand on {ranking.families} benchmarked tables: for a table left out, half of them "
-        f"were wrong by more than a factor of {ranking.held_out_factor:.2g}, and {ranking.held_out_coverage:.0%} of "
-        f"the {COVERAGE:.0%} intervals held; the method ranked first lost at most {GOOD_CHOICE:g} times as much as the "
-        f"best one in {ranking.held_out_choice:.0%} of the settings"
+        f"were wrong by more than a factor of {ranking.held_out_factor:.2g}, and {intervals}; the method ranked first "
+        f"lost at most {GOOD_CHOICE:g} times as much as the best one in {ranking.held_out_choice:.0%} of the settings"
     )
 
 
