@@ -35,17 +35,20 @@ def test_numbers_and_page(call, tmp_path):
     assert found["downstream"] is None
 
 
-def test_the_certificate_is_found_beside_the_table(call):
+def test_the_certificate_is_found_beside_the_table_and_stays(call, tmp_path):
     options = ("--data", "t.csv", "--domain", "d.json", "--epsilon", 1)
     assert call("synthesize", "--method", "independent", *options, "--out", "made.csv")[0] == 0
     code, out, _ = call("quality", "t.csv", "made.csv", "--domain", "d.json", "--json")
     assert code == 0
     assert json.loads(out)["certificate"] == {"confirmed": True, "epsilon": 1.0, "delta": 1e-5, "problems": []}
+    proof = tmp_path / "made.csv.certificate.json"
+    before = proof.read_bytes()
+    assert call("quality", "t.csv", "made.csv", "--domain", "d.json", "--out", proof.name)[0] == 2
+    assert proof.read_bytes() == before
 
 
-@pytest.mark.parametrize("name", ["t.csv", "./s.parquet", "d.json", "s.parquet.certificate.json", "link.html"])
+@pytest.mark.parametrize("name", ["t.csv", "./s.parquet", "d.json", "link.html"])
 def test_no_file_that_is_read_is_written(call, tmp_path, name):
-    (tmp_path / "s.parquet.certificate.json").write_text("{}")
     (tmp_path / "link.html").hardlink_to(tmp_path / "t.csv")
     before = (tmp_path / name).read_bytes()
     code, out, err = call("quality", "t.csv", "s.parquet", "--domain", "d.json", "--out", name)
