@@ -1,17 +1,25 @@
 """The page about own data: its commands run in its order, and print what stands there."""
 
+import os
 import re
+import runpy
 import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from marginalia.data.datasets import load
 from marginalia.data.schema import parse_entry
 from marginalia.sweep import config
 
-PAGE = Path(__file__).parents[2] / "docs" / "own-data.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "own-data.md"
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), flags=re.M | re.S)
+QUICK, EXTRAS = (text.splitlines() for language, text in BLOCKS if language == "sh")
 
 
 @pytest.fixture
@@ -40,11 +48,73 @@ def test_the_page_runs_as_it_is_printed(folder, call):
                 (folder / "config.yaml").write_text(block)
             else:
                 assert block in domain.read_text()
-        else:
+        elif language != "sh":
             assert (folder / "synthetic.csv").read_text() == text
     (entry,) = config.read("config.yaml").datasets
     dataset = load(parse_entry(entry.pop("name"), entry, folder=folder))
     assert dataset.table.n_rows == 400
+
+
+@pytest.fixture
+def examples(folder):
+    """The repository as far as the six commands need it, with the clinic's table."""
+    shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("*.csv", "*.json", "*.html"))
+    (folder / "examples" / "clinic.domain.yaml").unlink(missing_ok=True)
+    for name in ("Snakefile", "config.yaml", "workflow", "profiles"):
+        (folder / name).symlink_to(ROOT / name)
+    runpy.run_path("examples/clinic.py", run_name="__main__")
+    return folder / "examples"
+
+
+def check_release(examples):
+    """Hold what the commands wrote against the domain and the real table, as a user reads them."""
+    from marginalia.data.checking import check
+
+    real = pd.read_csv(examples / "clinic.csv", keep_default_na=False)
+    assert real.shape == (10_000, 12)
+    synthetic = pd.read_csv(examples / "synthetic.csv", keep_default_na=False)
+    assert list(synthetic.columns) == list(real.columns[1:])
+    assert check(examples / "synthetic.csv", examples / "clinic.yaml") == []
+    assert abs(len(synthetic) - len(real)) < 300  # of Gaussian noise with a deviation of about 50
+    assert {"?", "m", "f"} == set(synthetic["sex"])
+    predicted = pd.read_csv(examples / "predictions.csv")["length_of_stay"]
+    assert predicted.corr(real["length_of_stay"]) > 0.5  # in days; .65 without privacy
+    assert predicted.between(1, 30).all()
+
+
+def test_the_six_commands_run_as_they_are_printed(examples, call):
+    """All but the sweep, of which this is the plan; a slow test runs that too."""
+    assert len(QUICK) == 6
+    for command in [*QUICK[:-1], *EXTRAS]:
+        assert call(*shlex.split(command.removeprefix("marginalia ")))[0] == 0, command
+    check_release(examples)
+    sweep = QUICK[-1].removeprefix("snakemake ")
+    code, out, _ = call("plan", *shlex.split(sweep), "--json")
+    assert code == 0
+    assert '"methods"' in out
+    assert call("certify", examples / "synthetic.csv.certificate.json")[0] == 0
+
+
+@pytest.mark.slow
+def test_the_six_commands_run_in_a_shell(examples):
+    """With the sweep; within ten minutes on two cores."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    script = "\n".join(["set -e", *QUICK])
+    done = subprocess.run(
+        ["bash", "-c", script],
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    check_release(examples)
+    results = examples.parent / "results" / "clinic"
+    assert (results / "report.html").stat().st_size > 100_000
+    assert pd.read_csv(results / "tables" / "failures.csv").empty
+    aucs = pd.read_csv(results / "tables" / "auc.csv")
+    assert "naive_bayes" in set(aucs["method"])
 
 
 def test_the_page_names_every_key():

@@ -30,7 +30,7 @@ def audit(
     Under each relation and calibration. Exit 0: nothing was found; for a file of your own that is written down beside
     it (FILE.py.audit.json), and its results no longer read "declared by its author". Exit 1: something was found.
 
-    Example: marginalia audit my_method.py:OutputPerturbation
+    Example: marginalia audit my_method.py:NaiveBayes
     """
     from marginalia.sweep.audit import command
 

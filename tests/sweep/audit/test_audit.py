@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import math
-import re
 from pathlib import Path
 from unittest.mock import patch
 
@@ -77,6 +76,14 @@ def test_the_number_of_runs_is_the_one_that_is_charged(times):
 
 PRIVATE = [name for name, method in REGISTRY.items() if method.arms[0].is_private]
 
+ONLY_REPLACE_ONE = """
+    def fit(self, table):
+        if self.relation != "replace_one":
+            from marginalia.errors import InputError
+            raise InputError("a proof for replace_one only")
+        return super().fit(table)
+"""
+
 
 def test_all_private_methods_are_audited():
     assert set(BUILT_IN) - set(PRIVATE) == {"ols", "logistic", "trivial"}
@@ -131,14 +138,11 @@ def test_a_file_of_ones_own_is_audited_and_recorded(tmp_path):
     assert len(content["audits"]) == 2
 
 
-def test_the_method_of_the_documentation_keeps_its_certificate(tmp_path):
-    """It refuses add/remove, which is no finding; it cannot bound y of arrays, which is said."""
-    page = (Path(__file__).parents[3] / "docs" / "own-method.md").read_text(encoding="utf-8")
-    path = tmp_path / "my_method.py"
-    path.write_text(re.search(r"```python\n(.*?)```", page, flags=re.S)[1])
-    (report,) = audits(str(path), 12)
+def test_a_relation_that_a_file_refuses_is_no_finding(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(f"{Path(toys.__file__).read_text()}\n\nclass OnlyReplaceOne(Sound):{ONLY_REPLACE_ONE}")
+    (report,) = audits(f"{path}:OnlyReplaceOne", QUICK)
     assert (report.relation, report.findings) == ("replace_one", ())
-    assert any("arrays" in why for why in report.refused)
 
 
 def test_a_method_that_cannot_be_fitted_is_found(tmp_path):
