@@ -73,8 +73,68 @@ def test_columns_that_are_left_out_have_a_reason(name, values, reason):
     assert re.search(reason, column.note)
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        [f"{k} cm" for k in range(150, 190)],
+        [f"${k},500" for k in range(40)],
+        [f"{k} 000" for k in range(1, 41)],
+        [f"{k}.5%" for k in range(40)],
+        [f"{k}.5" if k % 3 else f"({k}.5)" for k in range(1, 41)],
+        [f"{k:,}.50 €".replace(",", " ") for k in range(900, 1200)],
+    ],
+)
+def test_numbers_that_a_person_reads_are_left_out_with_that_reason(values):
+    """They would become fifty labels, or count as free text."""
+    column = drafted(values * 5)
+    assert column.attribute is None
+    assert "more than their digits" in column.note
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [f"10.0.0.{k}" for k in range(40)],
+        [f"{k:04d}" for k in range(40)],
+        [f"A{k}" for k in range(40)],
+        ["5 mg", "10 mg"] * 20,
+        [f"{k}{'abcdefg'[k % 7]}" for k in range(40)],
+    ],
+)
+def test_codes_with_digits_stay_texts(values):
+    assert drafted(values * 5).attribute.type == "string"
+
+
+def test_years_of_two_digits_are_named():
+    assert "two digits" in drafted([f"{k % 28 + 1:02d}.0{k % 9 + 1}.23" for k in range(120)]).note
+
+
+@pytest.mark.parametrize(
+    ("values", "far"),
+    [
+        ([*range(18, 81), -999], "-999"),
+        ([5.0, 10.0, 20.0, 9999.0] * 20, "9999"),
+        ([*range(18, 81), -1], None),
+        ([*range(100)], None),
+        ([0, 1, -1] * 20, None),
+    ],
+)
+def test_a_number_that_may_mark_missing_values_is_named(values, far):
+    """With -999 among the ages all of them would fall into one bin."""
+    note = drafted(values * 2).note
+    assert note.startswith(f"{far} lies far") if far else note == ""
+
+
 def test_salaries_that_all_differ_are_no_identifier():
     assert drafted(RNG.permutation(10**6)[:40], "salary").attribute.edges is not None
+
+
+def test_a_draft_of_small_numbers_can_be_read(tmp_path):
+    """YAML takes 1e-08 for a text."""
+    columns = draft(pd.DataFrame({"x": np.arange(60) * 3e-9}))
+    (tmp_path / "d.yaml").write_text(as_yaml(columns, "t.csv", 60))
+    assert "e-0" in (tmp_path / "d.yaml").read_text()
+    assert Domain.from_yaml(tmp_path / "d.yaml")["x"] == columns[0].attribute
 
 
 def test_a_few_odd_cells_do_not_make_a_number_a_text():

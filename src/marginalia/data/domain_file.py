@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
@@ -16,6 +17,7 @@ Rule = Literal["adaptive", "quantile", "uniform"]
 
 _KEYS = ("attributes", "source", "structural_zeros", "ignored")
 _ZEROS_NEED = "'structural_zeros' needs 'attributes' (names) and 'cells' (lists of codes)"
+_EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 _COLUMN_KEYS = tuple(f.name for f in fields(Attribute))
 
 
@@ -201,6 +203,8 @@ def _edges(raw: Any, here: str, of_type: Any) -> tuple[float, ...]:
             if of_type == "date":
                 edges.append(float(values.day(value)))
                 continue
+            if isinstance(value, str) and _EXPONENT.fullmatch(value):  # YAML 1.1 takes 1e-7 for a text
+                value = float(value)
             if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
                 raise ValueError
             edges.append(float(value))

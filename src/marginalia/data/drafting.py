@@ -7,6 +7,7 @@ import json
 import math
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -31,9 +32,15 @@ BINS = 16  # aimed at
 MOST = 0.9  # share of the values that decides for a type, or against a text
 COVERED = 0.5  # share of the rows that the labels of an open set must cover
 ENOUGH = 20  # rows, from which on values that all differ are an identifier
-IDENTIFIER = re.compile(r"(^|[\W_])(id|uuid|guid|key|nr|no|number|index)$|^(id|uuid|guid|unnamed)", re.IGNORECASE)
+IDENTIFIER = re.compile(
+    r"(^|[\W_])(id|uuid|guid|key|nr|no|number|index)$|^(id|uuid|guid|unnamed)", re.IGNORECASE
+)
 
 
+# Texts that are numbers or dates to a person; each with the part that they must share, and what to do about it.
+_AMOUNT = re.compile(r"([$€£¥]?) ?[-+(]?(?:\d{1,3}(?:[,.' ]\d{3})+|\d+)(?:[.,]\d+)?\)? ?(%|[$€£¥°µ]?[A-Za-z]{0,5})")
+_SHORT_DATE = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d{2}")
+_MARK_LIKE = frozenset({-1.0, *(sign * (10.0**k - 1) for k in range(1, 6) for sign in (1, -1))})  # 9, -99, 999, ..
 _LEADING_ZERO = re.compile(r"0\d+")
 _PLAIN = re.compile("[A-Za-z_][A-Za-z0-9_-]*")
 _YAML_WORDS = frozenset({"y", "n", "yes", "no", "true", "false", "on", "off", "null"})
@@ -153,6 +160,8 @@ def _readable(read: Callable[[Any], float], nearly: str, distinct: NDArray[Any],
 
 def _of_strings(name: str, here: list[str], weights: NDArray[np.integer], facts: dict[str, Any]) -> Drafted:
     n = int(weights.sum())
+    if len(here) > FEW and (reason := _numbers_in_disguise(here, weights)):
+        return Drafted(name, None, reason)
     if len(here) >= MOST * n and n >= ENOUGH:
         return Drafted(name, None, f"{len(here)} different texts in {n} rows: an identifier, or free text")
     kept = sorted(range(len(here)), key=lambda i: (-weights[i], here[i]))[:MANY]
@@ -165,21 +174,41 @@ def _of_strings(name: str, here: list[str], weights: NDArray[np.integer], facts:
     return Drafted(name, Attribute(name, len(labels) + (len(here) > MANY) + (facts["missing"] is not None), **facts))
 
 
+def _numbers_in_disguise(here: list[str], weights: NDArray[np.integer]) -> str:
+    """Return what makes most texts no numbers or dates for us, though they are to a person; empty if they are not."""
+    short = np.array([bool(_SHORT_DATE.fullmatch(t)) for t in here])
+    if weights[short].sum() >= MOST * weights.sum():
+        return f"dates whose year has two digits ({values.shown(here[int(short.argmax())])}); write them year-month-day"
+    signs: Counter[tuple[str, ...]] = Counter()
+    for written, weight in zip(here, weights.tolist(), strict=True):
+        if found := _AMOUNT.fullmatch(written):
+            signs[found.groups()] += weight
+    odd = [t for t in here if not t.replace(".", "").isdecimal()]
+    if not odd or not signs or signs.most_common(1)[0][1] < MOST * weights.sum():
+        return ""
+    return f"numbers with more than their digits ({values.shown(odd[0])}); write the number alone"
+
+
 def _of_numbers(name: str, numbers: NDArray[np.float64], n: int, facts: dict[str, Any]) -> Drafted:
     low, high, kind = float(numbers.min()), float(numbers.max()), facts["type"]
-    distinct = np.unique(numbers).size
-    if kind == "integer" and distinct == n >= ENOUGH and (IDENTIFIER.search(name) or high - low == n - 1):
+    apart = np.unique(numbers)
+    distinct = apart.size
+    note = ""
+    for mark, rest in ((low, apart[1:]), (high, apart[:-1])):
+        if mark in _MARK_LIKE and distinct > 2 and abs(mark - rest).min() > max(2.0, rest[-1] - rest[0]):
+            note = f"{values.text(mark)} lies far from all other values; if it marks missing values, list it there"
+    if kind == "integer" and numbers.size == n >= ENOUGH and (IDENTIFIER.search(name) or high - low == n - 1):
         return Drafted(name, None, f"{n} different whole numbers in {n} rows: an identifier")
     if low == high or (kind != "date" and distinct <= FEW and n >= 5 * distinct):
         small = kind == "integer" and high - low < FEW
         shown = np.arange(low, high + 1) if small else np.unique(numbers)
         labels = tuple(values.iso(v) if kind == "date" else values.text(float(v)) for v in shown)
         facts |= {"labels": labels, "kind": "ordinal", "inferred": (*facts["inferred"], "labels")}
-        return Drafted(name, Attribute(name, len(labels) + (facts["missing"] is not None), **facts))
+        return Drafted(name, Attribute(name, len(labels) + (facts["missing"] is not None), **facts), note)
     edges = _date_edges(low, high) if kind == "date" else _number_edges(low, high, whole=kind == "integer")
     facts |= {"edges": edges, "kind": "numeric", "bottom": True, "top": True}
     facts["inferred"] = (*facts["inferred"], "edges")
-    return Drafted(name, Attribute(name, len(edges) - 1 + (facts["missing"] is not None), **facts))
+    return Drafted(name, Attribute(name, len(edges) - 1 + (facts["missing"] is not None), **facts), note)
 
 
 def _number_edges(low: float, high: float, *, whole: bool) -> tuple[float, ...]:
