@@ -177,3 +177,9 @@ def test_a_schema_becomes_a_domain_when_its_facts_are_bought(tmp_path):
     assert domain.source == "inferred"  # the type of ward still is
     domain.to_json(tmp_path / "bought.json")
     assert Domain.from_json(tmp_path / "bought.json") == domain
+
+
+def test_codes_are_called_what_the_file_says():
+    assert Attribute("ill", 3, type="boolean", missing=()).texts == ("False", "True", "missing")
+    assert Attribute("ill", 2, labels=("no", "yes"), type="boolean").texts == ("no", "yes")
+    assert Attribute("ill", 2).texts == ("0", "1")

@@ -123,8 +123,8 @@ class Attribute:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What each code is called: its label, or the code itself; then ``other`` and ``missing``."""
-        known = self.labels or tuple(str(code) for code in range(self.n_values))
+        """What each code is called: its label, False or True, or the code itself; then ``other`` and ``missing``."""
+        known = self.labels or (BOOLEANS if self.type == "boolean" else tuple(map(str, range(self.n_values))))
         other = () if self.other is None else (self.other,)
         return (*known, *other, *(() if self.missing is None else ("missing",)))
 

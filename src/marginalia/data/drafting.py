@@ -32,9 +32,7 @@ BINS = 16  # aimed at
 MOST = 0.9  # share of the values that decides for a type, or against a text
 COVERED = 0.5  # share of the rows that the labels of an open set must cover
 ENOUGH = 20  # rows, from which on values that all differ are an identifier
-IDENTIFIER = re.compile(
-    r"(^|[\W_])(id|uuid|guid|key|nr|no|number|index)$|^(id|uuid|guid|unnamed)", re.IGNORECASE
-)
+IDENTIFIER = re.compile(r"(^|[\W_])(id|uuid|guid|key|nr|no|number|index)$|^(id|uuid|guid|unnamed)", re.IGNORECASE)
 
 
 # Texts that are numbers or dates to a person; each with the part that they must share, and what to do about it.
