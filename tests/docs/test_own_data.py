@@ -67,7 +67,11 @@ def examples(folder):
 
 
 def check_release(examples):
-    """Hold what the commands wrote against the domain and the real table, as a user reads them."""
+    """Hold what the commands wrote against the domain and the real table, as a user reads them.
+
+    The noise has no seed. The number of rows has a deviation of 9, and the correlation one of .009 about .62 (without
+    privacy it is .67): each bound is ten deviations away.
+    """
     from marginalia.data.checking import check
 
     real = pd.read_csv(examples / "clinic.csv", keep_default_na=False)
@@ -75,10 +79,10 @@ def check_release(examples):
     synthetic = pd.read_csv(examples / "synthetic.csv", keep_default_na=False)
     assert list(synthetic.columns) == list(real.columns[1:])
     assert check(examples / "synthetic.csv", examples / "clinic.yaml") == []
-    assert abs(len(synthetic) - len(real)) < 300  # of Gaussian noise with a deviation of about 50
+    assert abs(len(synthetic) - len(real)) < 100
     assert {"?", "m", "f"} == set(synthetic["sex"])
     predicted = pd.read_csv(examples / "predictions.csv")["length_of_stay"]
-    assert predicted.corr(real["length_of_stay"]) > 0.5  # in days; .65 without privacy
+    assert predicted.corr(real["length_of_stay"]) > 0.53  # in days
     assert predicted.between(1, 30).all()
 
 
