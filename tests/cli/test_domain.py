@@ -84,6 +84,13 @@ def test_a_file_that_cannot_be_drafted_is_one_line(tmp_path, call, text, said):
     assert [p.name for p in tmp_path.iterdir()] == ["t.csv"]
 
 
+def test_a_file_without_a_header_line_is_noticed(tmp_path, call):
+    (tmp_path / "t.csv").write_text("34,yes\n" * 30)
+    code, out, _ = call("domain", "init", tmp_path / "t.csv")
+    assert code == 0
+    assert "look at: the header ('34' is a number" in out
+
+
 def test_help_has_an_example(call):
     code, out, _ = call("domain", "init", "--help")
     assert code == 0

@@ -33,6 +33,7 @@ TABLE = (["a", "b c"], [["1", "x"], ["2", ""]])
         'a, "b c"\n1, "x"\n2, ""\n',
         "\ufeffa,b c\n1,x\n2,\n",
         "a,b c\r\n1,x\r\n2,\r\n",
+        "sep=;\r\na;b c\r\n1;x\r\n2;\r\n",
         "a,b c\n\n1,x\n\n\n2,\n\n",
     ],
 )
@@ -62,6 +63,16 @@ def test_packed_files(tmp_path, monkeypatch):
         read_raw(tmp_path / "t.zip")
 
 
+def test_workbooks_are_called_so(tmp_path):
+    with zipfile.ZipFile(tmp_path / "new.xlsx", "w") as archive:
+        for name in ("[Content_Types].xml", "xl/workbook.xml"):
+            archive.writestr(name, "<x/>")
+    (tmp_path / "old.xls").write_bytes(b"\xd0\xcf\x11\xe0" + bytes(100))
+    for path in tmp_path.iterdir():
+        with pytest.raises(InputError, match="an Excel workbook; save the sheet as CSV in UTF-8"):
+            read_raw(path)
+
+
 def test_one_column_and_many_columns(tmp_path):
     assert read(tmp_path, 'a\nx\n""\ny\n') == (["a"], [["x"], [""], ["y"]])
     names = [f"c{j}" for j in range(200)]
@@ -84,7 +95,7 @@ def test_cells_stay_text(tmp_path):
         (b"a,b\n1," + b"x" * 2**25 + b"\n", "not a CSV table .*straddl"),
         (b"a,b\n1,2\n3,\x00\n", "line 3: a NUL byte"),
         ("a,b\n1,\n2,caf\xe9\n".encode("latin-1"), r"line 3: byte 0xe9 is not UTF-8 \(Latin-1: '\xe9'\)"),
-        ("a,b\n1,2\n".encode("utf-16"), "byte 0xff is not UTF-8|NUL byte"),
+        ("a,b\n1,2\n".encode("utf-16"), "the file is UTF-16; save it as UTF-8"),
         (b"\x1f\x8b\x08", "the packed file is damaged"),
         (b"PK\x03\x04", "the packed file is damaged"),
         (b"a,b,a\n1,2,3\n", "column 'a' stands twice in the header"),
@@ -93,6 +104,7 @@ def test_cells_stay_text(tmp_path):
         (b'a,b\n1,"2\n3,4\n', "not a CSV table"),
         (b'a,b\n1,"2"x\n', "not a CSV table"),
         (b'a,b\n1,"' + b"x" * 200_000 + b'"\n', "not a CSV table .*field"),
+        ("Stays of 2024\n\na,b\n1,2\n", "row 0: 2 cells, the header has 1 .*; remove lines above the header"),
     ],
 )
 def test_what_is_no_table_is_one_clear_line(tmp_path, content, said):

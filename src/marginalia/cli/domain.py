@@ -46,6 +46,8 @@ def init(
     known = [column.attribute for column in columns if column.attribute is not None]
     ignored = {column.name: column.note for column in columns if column.attribute is None}
     notes = {column.name: column.note for column in columns if column.attribute is not None and column.note}
+    if numbers := [name for name in frame.columns if name.replace(".", "", 1).isdecimal()]:
+        notes["the header"] = f"'{numbers[0]}' is a number: without a header line the first row would be taken for it"
     facts = sum(len(attribute.inferred) for attribute in known)
     content = {"out": str(target), "rows": len(frame), "attributes": [as_dict(attribute) for attribute in known]}
     lines = [

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
 import os
+import re
 import sys
 import zipfile
 import zlib
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 SEPARATORS = (",", ";", "\t", "|")
 _CHUNK = 65536  # rows
 _SAMPLE = 200  # rows to find the separator with
+_SEPARATOR_LINE = re.compile(r"\Asep=[,;\t|]\r?\n")  # for Excel; the separator is found without it
+_WORKBOOK = "an Excel workbook; save the sheet as CSV in UTF-8"
 LARGEST = 2**32  # bytes that a packed file may unpack to
 
 
@@ -143,11 +147,15 @@ def _decoded(path: str | os.PathLike[str]) -> str:
     if not raw.strip():
         raise InputError(f"{path}: the file is empty; a table needs a header line")
     raw = _unpacked(path, raw)
+    if raw.startswith(b"\xd0\xcf\x11\xe0"):
+        raise InputError(f"{path}: {_WORKBOOK}")
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise InputError(f"{path}: the file is UTF-16; save it as UTF-8")
     if (at := raw.find(b"\0")) >= 0:
         line = raw.count(b"\n", 0, at) + 1
         raise InputError(f"{path}, line {line}: a NUL byte; this is no text file in UTF-8")
     try:
-        return raw.decode("utf-8-sig")
+        return _SEPARATOR_LINE.sub("", raw.decode("utf-8-sig"), count=1)
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         byte = raw[error.start]
@@ -164,7 +172,9 @@ def _unpacked(path: str | os.PathLike[str], raw: bytes) -> bytes:
                 content = file.read(LARGEST + 1)
         elif raw.startswith(b"PK"):
             with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-                if len(names := archive.namelist()) != 1:
+                if "xl/workbook.xml" in (names := archive.namelist()):
+                    raise InputError(f"{path}: {_WORKBOOK}")
+                if len(names) != 1:
                     raise InputError(f"{path}: a zip with {len(names)} files; unpack it and name the table")
                 with archive.open(names[0]) as file:
                     content = file.read(LARGEST + 1)
@@ -275,4 +285,5 @@ def _quoted_columns(path: str | os.PathLike[str], content: str, separator: str, 
 
 def _uneven(path: str | os.PathLike[str], row: int, cells: int, width: int) -> InputError:
     many = f"{cells} cell{'s' if cells > 1 else ''}, the header has {width} (rows count from 0, without the header)"
-    return InputError(f"{path}, row {row}: {many}; quote cells that hold the separator")
+    mend = "remove lines above the header" if width == 1 else "quote cells that hold the separator"
+    return InputError(f"{path}, row {row}: {many}; {mend}")
