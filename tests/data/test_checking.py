@@ -81,15 +81,16 @@ def test_missing_files_are_problems_too(tmp_path):
     assert "cannot read domain" in check(write(tmp_path, "a\n0\n"), tmp_path / "none.json")[0]
 
 
-def test_what_is_to_be_bought_is_checked_for_its_type(tmp_path):
+def test_what_is_to_be_bought_is_named_and_so_is_what_cannot_be_read(tmp_path):
     (tmp_path / "d.yaml").write_text(
         "attributes:\n"
         "- {name: age, type: integer, edges: {private: adaptive}}\n"
         "- {name: ward, type: string, labels: private, missing: ['?']}\n"
     )
-    assert check(write(tmp_path, "age,ward\n5,a\n-3,?\n"), tmp_path / "d.yaml") == []
-    problems = check(write(tmp_path, "age,ward\n5,a\nx,b\n,c\n"), tmp_path / "d.yaml")
-    assert [line.split(";")[0] for line in problems] == [
-        "column 'age': 1 of 3 rows: 'x' in row 1 is not a number",
-        "column 'age': 1 of 3 rows: an empty cell in row 2 has no code",
+    notes = []
+    assert check(write(tmp_path, "age,ward\n5,a\n-3,?\nx,\n,b\ninf,c\n"), tmp_path / "d.yaml", notes=notes) == []
+    assert notes == [
+        "to be bought with part of epsilon: the edges of 'age' (adaptive, at most 16 bins, bounds too)",
+        "to be bought with part of epsilon: the labels of 'ward'",
+        "column 'age': 1 of 5 rows: 'x' in row 2 is not a number; it counts as missing",
     ]

@@ -162,6 +162,7 @@ def test_a_schema_becomes_a_domain_when_its_facts_are_bought(tmp_path):
         "- {name: ill, type: boolean}\n"
     )
     schema = Schema.read(path)
+    assert Schema.from_dict(schema.to_dict()).columns == schema.columns
     age, born, ward = schema.purchases
     assert (age.rule, age.bins, age.bounds, born.bounds) == ("quantile", 4, (0, 120), (0, 2))
     assert (ward.fact, ward.inferred) == ("labels", ("type",))
@@ -170,10 +171,10 @@ def test_a_schema_becomes_a_domain_when_its_facts_are_bought(tmp_path):
     bought = [
         age.attribute(edges=(0, 9, 99)),
         born.attribute(edges=(0, 2)),
-        ward.attribute(labels=["a"], other="other"),
+        ward.attribute(labels=["a"]),
     ]
     domain = schema.domain({a.name: a for a in bought})
-    assert (domain.names, domain.sizes, domain.ignored) == (("age", "born", "ward", "ill"), (3, 1, 2, 2), ("id",))
+    assert (domain.names, domain.sizes, domain.ignored) == (("age", "born", "ward", "ill"), (3, 2, 3, 2), ("id",))
     assert domain.source == "inferred"  # the type of ward still is
     domain.to_json(tmp_path / "bought.json")
     assert Domain.from_json(tmp_path / "bought.json") == domain

@@ -53,6 +53,9 @@ class Attribute:
         what is written. None: missing values are refused.
     inferred : tuple of {"type", "labels", "edges", "missing"}
         Facts that were read off the private rows.
+    lenient : bool
+        Every value has a code: one that cannot be read counts as missing, an infinite one to the outer bin. So it is
+        with what was bought: a refusal would tell about a row. It needs `missing`, and open outer bins or `other`.
 
     Raises
     ------
@@ -78,6 +81,7 @@ class Attribute:
     other: str | None = None
     missing: tuple[str, ...] | None = None
     inferred: tuple[Fact, ...] = ()
+    lenient: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -227,7 +231,8 @@ class Attribute:
 
     def _check_type(self) -> None:
         if self.type is None:
-            if self.other is not None or self.missing is not None or self.bottom or self.top or self.inferred:
+            given = self.other is not None or self.missing is not None or self.inferred
+            if given or self.bottom or self.top or self.lenient:
                 raise self._wrong(f"needs a type: {', '.join(get_args(Type))}")
             return
         if self.type == "boolean" and self.n_values != 2:
@@ -242,6 +247,8 @@ class Attribute:
                     f"'other' is written as {self.other!r}, which is a label or a mark; choose another text"
                 )
             _check_texts(self, "text of 'other'", (self.other,))
+        if self.lenient and (self.missing is None or not (self.other is not None or (self.bottom and self.top))):
+            raise self._wrong("lenient needs 'missing', and 'bottom' and 'top', or 'other'")
         _check_texts(self, "mark of missing values", self.missing or ())
 
 

@@ -3,33 +3,43 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from marginalia.data import values
 from marginalia.data.attribute import Attribute
-from marginalia.data.coding import check_not_ambiguous, codes_of, zero_faults
+from marginalia.data.coding import Codes, check_not_ambiguous, codes_of, zero_faults
 from marginalia.data.domain import Domain
-from marginalia.data.domain_file import Purchase
 from marginalia.data.reading import read_raw
 from marginalia.data.table_schema import Schema
 from marginalia.errors import InputError
 
+if TYPE_CHECKING:
+    import pandas as pd
 
-def check(file: str | os.PathLike[str], domain: Domain | str | os.PathLike[str]) -> list[str]:
+
+def check(
+    file: str | os.PathLike[str], domain: Domain | str | os.PathLike[str], *, notes: list[str] | None = None
+) -> list[str]:
     """Return one line for every problem of `file` (CSV with a header line, or Parquet); none means that it loads.
 
-    Of a domain file with facts that are to be bought, the rest is checked, and that the values are of their type.
+    Of a domain file with facts that are to be bought the rest is checked: what stands in these columns is no problem.
+    What will be bought, and which of its cells cannot be read and so count as missing, is added to `notes`.
     Problems are columns that are missing or unknown; per column and reason the number of rows whose value has no code,
     with the first such row (rows count from 0, without the header); and rows that are structural zeros.
 
     >>> check("no/such/file.csv", Domain.from_sizes({"age": 8}))
     ['cannot read no/such/file.csv: No such file or directory']
     """
+    notes = [] if notes is None else notes
     try:
         if not isinstance(domain, Domain):
             schema = Schema.read(domain)
-            domain = schema.domain({purchase.name: _stand_in(purchase) for purchase in schema.purchases})
+            domain = schema.stand_in()
+            notes += [f"to be bought with part of epsilon: {purchase}" for purchase in schema.purchases]
         frame = read_raw(file)
     except InputError as error:
         return [str(error)]
@@ -54,11 +64,16 @@ def check(file: str | os.PathLike[str], domain: Domain | str | os.PathLike[str])
             problems.append(str(error))
             continue
         problems += [fault.count_line(len(frame)) for fault in faults]
+        if attribute.lenient:
+            notes += _unread(frame[attribute.name], attribute, codes[:, j])
     return problems + [fault.count_line(len(frame)) for fault in zero_faults(codes, whole)]
 
 
-def _stand_in(purchase: Purchase) -> Attribute:
-    """Return an attribute that every value of the column's type fits."""
-    if purchase.type == "string":
-        return purchase.attribute(labels=("(one)",), other="(any other)")
-    return replace(purchase, bottom=True, top=True).attribute(edges=(-1e9, 1e9))
+def _unread(raw: pd.Series[Any], attribute: Attribute, codes: Codes) -> Iterator[str]:
+    """Yield which values of a column that is to be bought count as missing because they cannot be read."""
+    _, faults = codes_of(raw, replace(attribute, lenient=False))
+    for fault in faults:
+        rows = fault.rows[codes[fault.rows] == attribute.missing_code]
+        if rows.size:
+            value = values.shown(raw.iloc[int(rows[0])])
+            yield replace(fault, mend="it counts as missing", value=value, rows=rows).count_line(codes.size)

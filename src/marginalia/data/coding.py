@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,8 +63,11 @@ class RawColumn:
     distinct: NDArray[Any]  # float64, or objects
 
     @classmethod
-    def of(cls, raw: pd.Series[Any], name: str = "values") -> RawColumn:
-        """Return the column of a data frame; text loses its outer spaces, and empty text is no value."""
+    def of(cls, raw: pd.Series[Any], name: str = "values", *, lenient: bool = False) -> RawColumn:
+        """Return the column of a data frame; text loses its outer spaces, and empty text is no value.
+
+        Cells that hold several values (lists) are refused, or `lenient` no values.
+        """
         import pandas as pd
 
         if isinstance(raw.dtype, pd.CategoricalDtype):
@@ -72,6 +76,8 @@ class RawColumn:
             try:
                 which, distinct = pd.factorize(raw)
             except TypeError:  # lists and other things without a hash
+                if lenient:
+                    return cls.of(raw.map(lambda v: v if isinstance(v, Hashable) else None), name)
                 kind = type(next(v for v in raw if getattr(v, "__hash__", None) is None)).__name__
                 raise InputError(f"column '{name}' holds values of type {kind}; give each cell one value") from None
         if pd.api.types.is_integer_dtype(distinct.dtype) or pd.api.types.is_float_dtype(distinct.dtype):
@@ -89,9 +95,11 @@ def codes_of(raw: pd.Series[Any], attribute: Attribute) -> tuple[Codes, list[Fau
     >>> codes_of(pd.Series(["medicine", "?", None]), ward)
     (array([1, 2, 2]), [])
     """
-    column = RawColumn.of(raw, attribute.name)
+    column = RawColumn.of(raw, attribute.name, lenient=attribute.lenient)
     of_distinct, reasons = _distinct_codes(column.distinct, attribute)
     missing = attribute.missing_code
+    if attribute.lenient:
+        of_distinct[of_distinct < 0] = missing
     of_each = np.append(of_distinct, -1 if missing is None else missing)
     codes = of_each[column.which]
     bad = np.flatnonzero(codes < 0)
@@ -105,6 +113,20 @@ def codes_of(raw: pd.Series[Any], attribute: Attribute) -> tuple[Codes, list[Fau
         value = "an empty cell" if first < 0 else values.shown(column.distinct[first])
         faults.append(Fault(attribute.name, *reason, value, rows))
     return codes, faults
+
+
+def numbers_of(raw: pd.Series[Any], attribute: Attribute) -> NDArray[np.float64]:
+    """Return a raw column as numbers (dates: days since 1970-01-01), NaN where its value counts as missing.
+
+    >>> import pandas as pd
+    >>> age = Attribute("age", 2, edges=(0, 9), type="number", bottom=True, top=True, missing=("?",), lenient=True)
+    >>> numbers_of(pd.Series(["3", " ", "?", "x", "-inf"]), age)
+    array([  3.,  nan,  nan,  nan, -inf])
+    """
+    column = RawColumn.of(raw, attribute.name, lenient=attribute.lenient)
+    numbers, _ = _numbers(column.distinct, attribute)
+    numbers = np.where(_marked(column.distinct, numbers, attribute), np.nan, numbers)
+    return np.append(numbers, np.nan)[column.which]
 
 
 def check_not_ambiguous(attribute: Attribute, where: str) -> None:
@@ -180,11 +202,11 @@ def _distinct_codes(distinct: NDArray[Any], attribute: Attribute) -> tuple[Codes
     if attribute.type in ("integer", "number", "date"):
         numbers, reasons = _numbers(distinct, attribute)
         codes = _number_codes(numbers, attribute)
-        marks = np.isin(numbers, list(attribute.mark_values))
         outside = _outside(attribute) if (codes < 0).any() else _EMPTY
         reasons = {**{int(i): outside for i in np.flatnonzero(codes < 0)}, **reasons}
     else:
         read = {"string": _label_code, "boolean": _boolean_code}.get(str(attribute.type), _own_code)
+        numbers = np.full(len(distinct), np.nan)
         codes, reasons = np.full(len(distinct), -1, dtype=np.int64), {}
         for i, value in enumerate(distinct.tolist()):
             found = read(value, attribute)
@@ -192,12 +214,17 @@ def _distinct_codes(distinct: NDArray[Any], attribute: Attribute) -> tuple[Codes
                 codes[i] = found
             else:
                 reasons[i] = found
-        marks = np.zeros(len(distinct), dtype=bool)
     if attribute.missing:
-        if distinct.dtype == object or not attribute.mark_values:
-            marks |= np.array([values.text(v) in attribute.missing for v in distinct.tolist()], dtype=bool)
-        codes[marks] = attribute.size - 1
+        codes[_marked(distinct, numbers, attribute)] = attribute.size - 1
     return codes, reasons
+
+
+def _marked(distinct: NDArray[Any], numbers: NDArray[np.float64], attribute: Attribute) -> NDArray[np.bool_]:
+    """Return which distinct values are marks of missing ones."""
+    marks = np.isin(numbers, list(attribute.mark_values))
+    if attribute.missing and (distinct.dtype == object or not attribute.mark_values):
+        marks |= np.array([values.text(v) in attribute.missing for v in distinct.tolist()], dtype=bool)
+    return marks
 
 
 def _own_code(value: Any, attribute: Attribute) -> int | Reason:
@@ -238,16 +265,19 @@ def _numbers(distinct: NDArray[Any], attribute: Attribute) -> tuple[NDArray[np.f
     reasons: dict[int, Reason] = {}
     if distinct.dtype == np.float64 and attribute.type != "date":
         numbers = distinct
-        reasons = {int(i): ("is not a number", _CORRECT) for i in np.flatnonzero(~np.isfinite(numbers))}
+        unread = np.isnan(numbers) if attribute.lenient else ~np.isfinite(numbers)
+        reasons = {int(i): ("is not a number", _CORRECT) for i in np.flatnonzero(unread)}
     else:
-        read = values.day if attribute.type == "date" else values.number
+        read: Callable[[Any], float] = partial(values.number, infinite=attribute.lenient)
+        if attribute.type == "date":
+            read = values.day
         numbers = np.full(len(distinct), np.nan)
         for i, value in enumerate(distinct.tolist()):
             try:
                 numbers[i] = read(value)
             except ValueError as error:
                 reasons[i] = str(error), _CORRECT
-    if attribute.type == "integer":
+    if attribute.type == "integer" and not attribute.lenient:
         fractions = np.flatnonzero(np.isfinite(numbers) & (numbers != np.floor(numbers)))
         reasons |= {int(i): ("is not a whole number", f"{_CORRECT}; type: number reads it") for i in fractions}
     unreadable = list(reasons)

@@ -15,6 +15,9 @@ from marginalia.errors import InputError, unknown_name
 
 Rule = Literal["adaptive", "quantile", "uniform"]
 
+OTHER = "other"
+WIDE = 2.0**53  # beyond which double precision does not tell whole numbers apart
+
 _KEYS = ("attributes", "source", "structural_zeros", "ignored")
 _ZEROS_NEED = "'structural_zeros' needs 'attributes' (names) and 'cells' (lists of codes)"
 _EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
@@ -39,9 +42,9 @@ class Purchase:
 
     Examples
     --------
-    >>> column = Purchase("age", "edges", rule="adaptive", bins=4, type="integer", missing=())
-    >>> column.attribute(edges=(0, 18, 65)).size
-    3
+    >>> column = Purchase("age", "edges", rule="adaptive", bins=4, type="integer")
+    >>> column.attribute(edges=(0, 18, 65)).texts
+    ('0', '1', 'missing')
     """
 
     name: str
@@ -57,17 +60,40 @@ class Purchase:
     missing: tuple[str, ...] | None = None
     inferred: tuple[Fact, ...] = ()
 
-    def attribute(
-        self, *, labels: Sequence[str] | None = None, edges: Sequence[float] | None = None, other: str | None = None
-    ) -> Attribute:
-        """Return the column with the labels or edges that were bought, and `other` where these need it."""
-        other = other or self.other
-        known = len(labels) if labels is not None else len(edges or ()) - 1
-        return Attribute(
-            self.name, known + (other is not None) + (self.missing is not None), self.kind,
-            None if labels is None else tuple(labels), None if edges is None else tuple(map(float, edges)),
-            self.type, self.bottom, self.top, other, self.missing, self.inferred,
-        )  # fmt: skip
+    def attribute(self, *, labels: Sequence[str] | None = None, edges: Sequence[float] | None = None) -> Attribute:
+        """Return the column with the labels or edges that were bought; every value has a code then.
+
+        Values beyond the edges count to the outer bins, other labels to `other`, and gaps have a code whether there are
+        any or not: all else would tell about single rows. Numbers and dates that are categories are so by their text,
+        and the column is then one of strings: only these have an `other`.
+        """
+        facts: dict[str, Any] = {"missing": self.missing or (), "inferred": self.inferred, "lenient": True}
+        if edges is not None:
+            known = tuple(map(float, edges))
+            return Attribute(
+                self.name, len(known), "numeric", edges=known, type=self.type, bottom=True, top=True, **facts
+            )
+        other = self.other or OTHER
+        while other in facts["missing"]:
+            other += "_"
+        known_labels = tuple(label for label in labels or () if label != other)
+        if not known_labels:  # an attribute needs one; this one then stays empty
+            known_labels, other = (other,), f"{other}_"
+        return Attribute(self.name, len(known_labels) + 2, self.kind, known_labels, type="string", other=other, **facts)
+
+    def stand_in(self) -> Attribute:
+        """Return an attribute that every value fits, as it will with the one that is bought.
+
+        >>> Purchase("ward", "labels", type="string").stand_in().texts
+        ('(none)', 'other', 'missing')
+        """
+        return self.attribute(labels=("(none)",)) if self.fact == "labels" else self.attribute(edges=(-WIDE, WIDE))
+
+    def __str__(self) -> str:
+        if self.fact == "labels":
+            return f"the labels of '{self.name}'"
+        ends = "bounds too" if self.bounds is None else "inside public bounds"
+        return f"the edges of '{self.name}' ({self.rule}, at most {self.bins} bins, {ends})"
 
 
 @dataclass(frozen=True)
@@ -125,6 +151,27 @@ def as_dict(attribute: Attribute) -> dict[str, Any]:
     return content
 
 
+def purchase_as_dict(purchase: Purchase) -> dict[str, Any]:
+    """Return the keys of a column that is to be bought, as a file has them.
+
+    >>> purchase_as_dict(Purchase("ward", "labels", type="string"))
+    {'name': 'ward', 'kind': 'categorical', 'type': 'string', 'labels': 'private'}
+    """
+    of_date = purchase.type == "date"
+    content: dict[str, Any] = {"name": purchase.name, "kind": purchase.kind, "type": purchase.type}
+    if purchase.fact == "labels":
+        content["labels"] = "private"
+    else:
+        content["edges"] = {"private": purchase.rule, "bins": purchase.bins}
+        if purchase.bounds is not None:
+            content["edges"]["bounds"] = [values.iso(b) if of_date else b for b in purchase.bounds]
+    for key in ("bottom", "top", "other", "missing", "inferred"):
+        value = getattr(purchase, key)
+        if value is not None and value is not False and (value or key == "missing"):
+            content[key] = list(value) if isinstance(value, tuple) else value
+    return content
+
+
 def _located(where: str, make: Any, *arguments: Any) -> Any:
     try:
         return make(*arguments)
@@ -147,6 +194,7 @@ def _column(item: Any) -> Attribute | Purchase:
         "other": _other(item.get("other"), here),
         "missing": None if item.get("missing") is None else _texts(item["missing"], f"{here}: 'missing'"),
         "inferred": _texts(item.get("inferred") or (), f"{here}: 'inferred'"),
+        "lenient": _flag(item, "lenient", here),
     }
     for key in ("kind", "type"):
         if not isinstance({"kind": kind, **facts}[key], str | None):
@@ -172,6 +220,7 @@ def _purchase(name: str, here: str, item: Mapping[str, Any], kind: Any, facts: d
     if "size" in item:
         raise InputError(f"{here}: leave 'size' out; it follows from what is bought")
     fact = "edges" if item.get("labels") is None else "labels"
+    del facts["lenient"]  # it will be
     facts["inferred"] = tuple(known for known in facts["inferred"] if known != fact)  # it will be bought
     if fact == "labels":
         if item["labels"] != "private" or item.get("edges") is not None:
@@ -242,7 +291,7 @@ def _flag(item: Mapping[str, Any], key: str, here: str) -> bool:
 def _other(raw: Any, here: str) -> str | None:
     if raw is None or raw is False:
         return None
-    return "other" if raw is True else _text(raw, f"{here}: 'other'")
+    return OTHER if raw is True else _text(raw, f"{here}: 'other'")
 
 
 def _zeros(item: Any, where: str) -> StructuralZeros:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
 
 from marginalia.data.attribute import Attribute
 from marginalia.data.domain import Domain, Source
-from marginalia.data.domain_file import Content, Purchase, parse
+from marginalia.data.domain_file import Content, Purchase, as_dict, parse, purchase_as_dict
 from marginalia.data.files import read_content
 from marginalia.data.reading import kind_of
+from marginalia.data.table import Table
 from marginalia.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Schema:
@@ -38,10 +43,14 @@ class Schema:
     >>> [column.name for column in schema.purchases]
     ['age']
     >>> schema.domain({"age": schema.purchases[0].attribute(edges=(0, 18, 65, 120))})
-    Domain(age=3, ill=2; released)
+    Domain(age=4, ill=2; released)
     """
 
     def __init__(self, content: Content) -> None:
+        bought = {c.name for c in content.columns if isinstance(c, Purchase)}
+        for zeros in content.structural_zeros:
+            if both := bought & set(zeros.attributes):
+                raise InputError(f"structural zeros cannot name '{min(both)}': its codes are known after the purchase")
         self.columns = content.columns
         self.purchases = tuple(c for c in content.columns if isinstance(c, Purchase))
         self.ignored = content.ignored
@@ -50,7 +59,10 @@ class Schema:
     @classmethod
     def from_dict(cls, content: Any, *, where: str = "domain") -> Schema:
         """Build a schema from the content of a domain file; see `Domain.from_dict`."""
-        return cls(parse(content, where=where))
+        try:
+            return cls(parse(content, where=where))
+        except InputError as error:
+            raise InputError(str(error) if str(error).startswith(where) else f"{where}: {error}") from None
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Schema:
@@ -65,20 +77,63 @@ class Schema:
         Raises
         ------
         InputError
-            A purchase has not been made; or structural zeros name one: its codes were not known.
+            A purchase has not been made.
         """
         bought = bought or {}
         if open_ := [c.name for c in self.purchases if c.name not in bought]:
             raise InputError(f"attribute '{open_[0]}' is not bought yet")
-        names = {c.name for c in self.purchases}
-        for zeros in self._content.structural_zeros:
-            if both := names & set(zeros.attributes):
-                raise InputError(f"structural zeros cannot name '{min(both)}': its codes are known after the purchase")
         source: Source = "released" if bought else self._content.source
         attributes = [bought[c.name] if isinstance(c, Purchase) else c for c in self.columns]
         zeros_ = self._content.structural_zeros
         return Domain(attributes, source=source, structural_zeros=zeros_, ignored=self.ignored)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns, in order."""
+        return tuple(column.name for column in self.columns)
+
+    def stand_in(self) -> Domain:
+        """Return the domain with a stand-in for each column that is to be bought: any value has a code in it."""
+        return self.domain({purchase.name: purchase.stand_in() for purchase in self.purchases})
+
+    def check(self, frame: pd.DataFrame, where: str = "table") -> None:
+        """Hold a raw table against all that is public: columns, values of those that are not bought, structural zeros.
+
+        Raises
+        ------
+        InputError
+            See `Table.from_frame`. Whatever stands in a column that is to be bought is no error.
+        """
+        bought = {purchase.name for purchase in self.purchases}
+        if absent := [name for name in self.names if name in bought and name not in frame.columns]:
+            raise InputError(f"{where}: column '{absent[0]}' of the domain is missing")
+        Table.from_frame(frame, self._without(bought), where=where)
+
+    def _without(self, bought: Iterable[str]) -> Domain:
+        """Return the domain of the columns that are known, by which tables with the others can be read."""
+        known = [column for column in self.columns if isinstance(column, Attribute)]
+        return Domain(
+            known, structural_zeros=self._content.structural_zeros, ignored=(*self.ignored, *bought),
+        )  # fmt: skip
+
+    def project(self, names: Iterable[str]) -> Schema:
+        """Return the schema of some columns, in its own order, with the structural zeros that fit inside."""
+        kept = set(names)
+        zeros = tuple(z for z in self._content.structural_zeros if set(z.attributes) <= kept)
+        columns = tuple(column for column in self.columns if column.name in kept)
+        return Schema(replace(self._content, columns=columns, structural_zeros=zeros))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the content of a domain file that says the same."""
+        content: dict[str, Any] = {
+            "attributes": [purchase_as_dict(c) if isinstance(c, Purchase) else as_dict(c) for c in self.columns],
+            "source": self._content.source,
+        }
+        if self._content.structural_zeros:
+            content["structural_zeros"] = [asdict(zeros) for zeros in self._content.structural_zeros]
+        if self.ignored:
+            content["ignored"] = list(self.ignored)
+        return content
 
 Public = Domain | Schema | Mapping[str, Any] | str | os.PathLike[str]
 """What a fit takes as the domain of a data frame."""

@@ -31,8 +31,8 @@ def text(value: Any) -> str:
     return str(value).strip()
 
 
-def number(value: Any) -> float:
-    """Return a raw value as a finite number; ValueError says why it is none.
+def number(value: Any, *, infinite: bool = False) -> float:
+    """Return a raw value as a finite number, or an infinite one if that is allowed; ValueError says why it is none.
 
     >>> number(" 1.5e3 ")
     1500.0
@@ -42,9 +42,12 @@ def number(value: Any) -> float:
     """
     try:
         result = float(value)
+    except OverflowError:
+        result = math.inf if value > 0 else -math.inf
     except (TypeError, ValueError):
         result = math.nan
-    if isinstance(value, bool) or not math.isfinite(result) or (isinstance(value, str) and "_" in value):
+    readable = math.isfinite(result) or (infinite and math.isinf(result))
+    if isinstance(value, bool) or not readable or (isinstance(value, str) and "_" in value):
         if isinstance(value, str) and _WITH_COMMA.match(value.strip()):
             raise ValueError("has a comma: numbers are read with a decimal point and without separators of thousands")
         raise ValueError("is not a number")

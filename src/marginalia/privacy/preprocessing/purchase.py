@@ -5,8 +5,6 @@ from __future__ import annotations
 import datetime
 import functools
 import math
-from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,12 +12,12 @@ from numpy.typing import NDArray
 
 from marginalia.data import values
 from marginalia.data.attribute import Attribute
-from marginalia.data.coding import RawColumn
+from marginalia.data.coding import RawColumn, numbers_of
 from marginalia.data.domain import Domain
 from marginalia.data.domain_file import Purchase
 from marginalia.data.table import Table
 from marginalia.data.table_schema import Schema
-from marginalia.errors import InputError, PrivacyError
+from marginalia.errors import PrivacyError
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger, PublicInput
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
 PREPROCESSING_SHARE = 0.1
 ROUNDS = {"adaptive": 2, "quantile": 2, "uniform": 1}  # of dividing cells, after the first
 DAYS = (values.day(datetime.date.min), values.day(datetime.date.max))
-OTHER = "other"  # what categories below the threshold are called
 
 
 def preprocess(
@@ -68,16 +65,15 @@ def preprocess(
     Raises
     ------
     InputError
-        A column is missing, or holds what its type cannot be.
+        A column is missing or unknown, or a value of a column that is not bought has no code: said before anything is
+        bought. Whatever stands in a column that is bought has a code; see `Purchase.attribute`.
     PrivacyError
         The ledger has no budget left, or its delta is 0.
 
     Notes
     -----
     Every column bought gets an equal part of the share, and so does every release for one column, and the delta of
-    every column of categories: what a column would need is not known before. Values beyond the edges count to the
-    outer bins, categories below the threshold are coded as ``other``, and gaps have a code of their own in every
-    column bought, whether it has any or not: all else would tell about single rows.
+    every column of categories: what a column would need is not known before.
 
     Examples
     --------
@@ -96,8 +92,7 @@ def preprocess(
     0.93
     """
     share = checks.open_unit("preprocessing_share", preprocessing_share)
-    if absent := [p.name for p in schema.purchases if p.name not in frame.columns]:
-        raise InputError(f"column '{absent[0]}' of the domain is missing in the table")
+    schema.check(frame)
     bought: dict[str, Attribute] = {}
     if schema.purchases:
         epsilon, delta = ledger.left()
@@ -139,11 +134,10 @@ def buy_edges(column: pd.Series, purchase: Purchase, *, mu: float, ledger: Ledge
     )  # fmt: skip
     if purchase.bounds is not None:
         ledger.public_inputs += (PublicInput(f"bounds of {purchase.name}", list(purchase.bounds), "declared"),)
-    open_ended = replace(purchase, bottom=True, top=True, missing=purchase.missing or (), kind="numeric")
     edges = RULES[rule](found, purchase.bins, whole)
     if whole:
-        edges = without_empty(edges, open_ended.attribute(edges=(-(2.0**53), 2.0**53)).mark_values)
-    return open_ended.attribute(edges=edges.tolist())
+        edges = without_empty(edges, purchase.stand_in().mark_values)
+    return purchase.attribute(edges=edges.tolist())
 
 
 def buy_labels(
@@ -151,51 +145,27 @@ def buy_labels(
 ) -> Attribute:
     """Buy the categories of one column; the counts are mu-GDP, one record's own value shows with `failure` at most.
 
-    Numbers and dates are categories by their text, and the column is then one of strings: only these have an `other`.
-
     >>> import pandas as pd
     >>> wards, wanted = pd.Series(["A"] * 90 + ["B"] * 80 + ["C"]), Purchase("ward", "labels", type="string")
     >>> budget = {"mu": 0.5, "failure": 1e-6, "ledger": Ledger("add_remove"), "randomness": Randomness(0)}
     >>> buy_labels(wards, wanted, **budget).texts
     ('A', 'B', 'other', 'missing')
     """
-    marks = purchase.missing or ()
     shown = frequent_categories(
         lambda: category_counts(column, purchase), sigma=ledger.relation.marginal_l2 / mu, failure=failure,
         ledger=ledger, randomness=randomness, label=purchase.name,
     )  # fmt: skip
-    other = purchase.other or OTHER
-    while other in marks:
-        other += "_"
-    labels = [label for label in shown if label != other and "\0" not in label]
-    if not labels:  # an attribute needs one; this one then stays empty
-        labels, other = [other], f"{other}_"
-    return replace(purchase, missing=marks, type="string").attribute(labels=labels, other=other)
+    return purchase.attribute(labels=[label for label in shown if "\0" not in label])
 
 
 def numbers(column: pd.Series, purchase: Purchase) -> NDArray[np.float64]:
-    """Return a raw column as numbers (dates: days since 1970-01-01), NaN where missing; anything else is refused.
+    """Return a raw column as numbers (dates: days since 1970-01-01), NaN where it is missing or cannot be read.
 
     >>> import pandas as pd
-    >>> numbers(pd.Series(["3", " ", "?"]), Purchase("age", "edges", type="integer", missing=("?",)))
-    array([ 3., nan, nan])
+    >>> numbers(pd.Series(["3", " ", "?", "x"]), Purchase("age", "edges", type="integer", missing=("?",)))
+    array([ 3., nan, nan, nan])
     """
-    raw = RawColumn.of(column, purchase.name)
-    read: Callable[[object], float] = values.day if purchase.type == "date" else values.number
-    found = np.full(len(raw.distinct) + 1, np.nan)
-    occurs = np.bincount(raw.which[raw.which >= 0], minlength=len(raw.distinct))  # empty cells are no values
-    for i, value in enumerate(np.asarray(raw.distinct).tolist()):
-        if not occurs[i] or values.text(value) in ("", *(purchase.missing or ())):
-            continue
-        try:
-            found[i] = read(value)
-        except ValueError as error:
-            row = int(np.argmax(raw.which == i))
-            raise InputError(
-                f"column '{purchase.name}', row {row}: {values.shown(value)} {error}; correct it, or give it under "
-                "`missing` (rows count from 0)"
-            ) from None
-    return found[raw.which]
+    return numbers_of(column, purchase.stand_in())
 
 
 def category_counts(column: pd.Series, purchase: Purchase) -> dict[str, int]:
@@ -205,7 +175,7 @@ def category_counts(column: pd.Series, purchase: Purchase) -> dict[str, int]:
     >>> category_counts(pd.Series(["a", 1.0, "?", "1", None]), Purchase("x", "labels", type="string", missing=("?",)))
     {'a': 1, '1': 2}
     """
-    raw = RawColumn.of(column, purchase.name)
+    raw = RawColumn.of(column, purchase.name, lenient=True)
     each = np.bincount(raw.which[raw.which >= 0], minlength=len(raw.distinct))
     counts: dict[str, int] = {}
     for value, count in zip(np.asarray(raw.distinct, dtype=object).tolist(), each.tolist(), strict=True):
