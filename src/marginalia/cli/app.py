@@ -17,6 +17,7 @@ from marginalia.errors import InputError
 if TYPE_CHECKING:
     from marginalia.data.domain import Domain
     from marginalia.data.table import Table
+    from marginalia.data.table_schema import RawTable
 
 PLAIN: dict[str, Any] = {"rich_markup_mode": None, "no_args_is_help": True, "pretty_exceptions_enable": False}
 PLAIN["context_settings"] = {"help_option_names": ["-h", "--help"]}
@@ -93,12 +94,30 @@ def read_domain(path: Path) -> Domain:
     from marginalia.data.domain import Domain
 
     domain = Domain.from_yaml(path)
+    _warn_of_inferred(path, domain)
+    return domain
+
+
+def _warn_of_inferred(path: Path, domain: Domain) -> None:
     if domain.source == "inferred":
         facts = [f"{' and '.join(a.inferred)} of '{a.name}'" for a in domain if a.inferred]
         some = "; ".join(facts[:3]) + (f"; and {len(facts) - 3} more" if len(facts) > 3 else "")
         what = f"read off the private rows ({some or 'source: inferred'})"
         print(f"marginalia: warning: {path}: {what}; no certificate covers that", file=sys.stderr)
-    return domain
+
+
+def read_rows(path: Path, domain: Path, share: float | None) -> Table | RawTable:
+    """Read a table that has rows by its domain file, which may leave facts to be bought with a share of the budget."""
+    from marginalia.data.table_schema import RawTable, Schema
+
+    schema = Schema.read(domain)
+    if not schema.purchases:
+        return read_table(path, read_domain(domain))
+    _warn_of_inferred(domain, schema.stand_in())
+    table = RawTable.read(path, schema, share=share)
+    if not len(table):
+        raise InputError(f"{path}: the table has no rows")
+    return table
 
 
 def read_table(path: Path, domain: Domain) -> Table:

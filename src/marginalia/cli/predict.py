@@ -41,12 +41,18 @@ def predict(
         shares = fitted.predict_proba(rows) if isinstance(fitted, LinearClassifier) else None
     except InputError as error:
         raise InputError(f"{data}: {str(error).removeprefix('data frame: ')}") from None
+    import numpy as np
     import pandas as pd
 
+    target = encoder.domain[encoder.target]
     predictions = pd.DataFrame({encoder.target: found})
     if shares is not None:
         assert isinstance(fitted, LinearClassifier)
-        for j, label in enumerate(fitted.classes_):
+        labels = fitted.classes_
+        if target.type == "boolean" and target.labels is not None:  # as the file writes them
+            labels = np.array(target.labels)
+            predictions[encoder.target] = labels[found.astype(int)]
+        for j, label in enumerate(labels):
             predictions[f"probability of {label}"] = shares[:, j]
     if out is None and not as_json:
         print(predictions.to_csv(index=False, lineterminator="\n", date_format="%Y-%m-%d"), end="")

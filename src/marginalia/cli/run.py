@@ -14,6 +14,7 @@ from marginalia.cli import (  # noqa: F401  (they register their verbs)
     audit,
     certify,
     domain,
+    fit,
     predict,
     quality,
     recommend,

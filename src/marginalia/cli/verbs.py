@@ -3,36 +3,14 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from marginalia import __version__
-from marginalia.cli.app import (
-    Calibration,
-    Data,
-    DeltaOption,
-    DomainFile,
-    EpsilonOption,
-    Json,
-    Relation,
-    SeedOption,
-    app,
-    check_out,
-    datasets,
-    methods,
-    progress,
-    read_domain,
-    read_table,
-    show,
-)
-from marginalia.errors import InputError, unknown_name
-
-if TYPE_CHECKING:
-    from marginalia.privacy.ledger import Ledger
-    from marginalia.sweep.fits import Budget
+from marginalia.cli.app import Data, DomainFile, Json, app, datasets, methods, read_domain, read_table, show
+from marginalia.errors import InputError
 
 
 @app.callback(invoke_without_command=True)
@@ -99,13 +77,16 @@ def check(
 ) -> None:
     """Check a table of your own against its domain; every problem is one line, exit 2 if there is any.
 
+    Of a domain that leaves labels or edges to be bought it says which, and what of their columns cannot be read.
+
     Example: marginalia datasets check mine.csv --domain mine.yaml
     """
     from marginalia.data.checking import check as find_problems
 
-    problems = find_problems(file, domain)
-    content = {"file": str(file), "ok": not problems, "problems": problems}
-    show(as_json, content, [] if problems else [f"{file}: ok"])
+    notes: list[str] = []
+    problems = find_problems(file, domain, notes=notes)
+    content = {"file": str(file), "ok": not problems, "problems": problems, "notes": notes}
+    show(as_json, content, [*notes, *([] if problems else [f"{file}: ok"])])
     for problem in problems:
         print(f"marginalia: {problem}", file=sys.stderr)
     if problems:
@@ -127,96 +108,6 @@ def list_methods(as_json: Json = False) -> None:
         settings = f"[{', '.join(m.calibrations)}; {', '.join(m.relations)}]"
         lines.append(f"{m.id:<23} {verb:<11} {', '.join(sorted(tasks)):<17} {m.about} {settings}")
     show(as_json, [m.facts() for m in BUILT_IN.values()], lines)
-
-
-@app.command()
-def fit(
-    method: Annotated[str, typer.Option("--method", help="Learner id, e.g. ada_ssp.")],
-    data: Data,
-    domain: DomainFile,
-    target: Annotated[str, typer.Option("--target", help="Column to predict.")],
-    epsilon: EpsilonOption,
-    delta: DeltaOption = 1e-5,
-    seed: SeedOption = None,
-    relation: Relation = "add_remove",
-    calibration: Calibration = None,
-    n_public: Annotated[
-        int | None, typer.Option("--n-public", min=1, help="Documented number of rows; dp_sgd, add_remove.")
-    ] = None,
-    source: Annotated[str | None, typer.Option("--source", help="Synthesizer behind dd_ssp; default: aim.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Write the model (JSON).")] = None,
-    as_json: Json = False,
-) -> None:
-    """Learn a linear model of one column and print its certificate.
-
-    Example: marginalia fit --method ada_ssp --data t.csv --domain d.json --target income --epsilon 1
-    """
-    from marginalia.sweep.fits import Budget
-    from marginalia.sweep.single import fit_learner
-
-    if out is not None:
-        check_out(out, (".json",), (data, domain))
-    budget = Budget(*_budget(epsilon, delta), _relation(relation), seed, n_public)
-    table = read_table(data, read_domain(domain))
-    with progress(f"fitting {method}", quiet=as_json):
-        model = fit_learner(method, table, target, budget, calibration=calibration, source=source)
-    if hasattr(model, "ledger_"):
-        _say_what_is_left_open(budget, len(table))
-    if out is not None:
-        from marginalia.learning.files import save_model
-
-        save_model(model, out)
-    ledger = getattr(model, "ledger_", None)
-    coefficients = dict(zip(model.encoder_.feature_names, map(float, model.coef_), strict=True))
-    content = {"method": method, "target": target, "coefficients": coefficients, **_certificate(ledger, delta)}
-    lines = [f"{name:<40} {value: .6g}" for name, value in coefficients.items()]
-    show(as_json, content, [*lines, _certificate_line(ledger, delta), *([f"model: {out}"] if out else [])])
-
-
-@app.command()
-def synthesize(
-    method: Annotated[str, typer.Option("--method", help="Synthesizer id, e.g. aim.")],
-    data: Data,
-    domain: DomainFile,
-    epsilon: EpsilonOption,
-    out: Annotated[Path, typer.Option("--out", help="CSV or Parquet file to write.")],
-    delta: DeltaOption = 1e-5,
-    seed: SeedOption = None,
-    relation: Relation = "add_remove",
-    rows: Annotated[
-        int | None, typer.Option("--rows", min=1, help="Number of rows; default: the released estimate.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Release a synthetic table and print its certificate.
-
-    Example: marginalia synthesize --method aim --data t.csv --domain d.json --epsilon 1 --out synthetic.csv
-    """
-    from marginalia.privacy.certificate import ENDING, Certificate
-    from marginalia.privacy.randomness import Randomness
-    from marginalia.sweep.fits import Budget
-    from marginalia.sweep.single import fit_synthesizer
-    from marginalia.synthesis.base import check_rows
-
-    proof = Path(f"{out}{ENDING}")
-    check_out(out, (".csv", ".parquet"), (data, domain))
-    check_out(proof, (".json",), (data, domain))
-    budget = Budget(*_budget(epsilon, delta), _relation(relation), seed)
-    frame = read_domain(domain)
-    if rows is not None:
-        check_rows(rows, len(frame))
-    table = read_table(data, frame)
-    with progress(f"fitting {method}", quiet=as_json):
-        model = fit_synthesizer(method, table, budget)
-        sample = model.sample(rows)
-        # Values inside bins: from the model's own seed, by a stream that neither its noise nor its rows are drawn from.
-        stream = Randomness(seed, "values").generator
-        (sample.to_csv if out.suffix == ".csv" else sample.to_parquet)(out, random_state=stream)
-        Certificate.of(model).write(proof)
-    _say_what_is_left_open(budget, len(table))
-    content = {"method": method, "rows": len(sample), "out": str(out), **_certificate(model.ledger_, delta)}
-    lines = [f"{out}: {len(sample)} rows", _certificate_line(model.ledger_, delta), f"written beside it: {proof}"]
-    show(as_json, content, lines)
 
 
 @app.command()
@@ -297,53 +188,3 @@ def _plan_lines(facts: dict[str, Any]) -> list[str]:
         f"wall hours {facts['wall_hours']:.2f} on {facts['cores']} idle cores",
         f"memory     {facts['peak_mb_of_a_job']} MB for the largest job, at most {facts['peak_mb']} MB on all cores",
     ]
-
-
-def _budget(epsilon: float, delta: float) -> tuple[float, float]:
-    """Return the budget, after refusing one that protects nobody or that no accountant can keep."""
-    from marginalia.privacy import checks
-
-    return checks.budget(epsilon, delta, pure=True)  # whether a method is pure it says itself
-
-
-def _say_what_is_left_open(budget: Budget, n_rows: int) -> None:
-    """Say on stderr what a budget does not protect; the number of rows counts only where it is public."""
-    n = n_rows if budget.relation == "replace_one" else budget.n_public
-    if n and budget.delta * n >= 1:
-        warnings.warn(
-            f"delta {budget.delta:g} is not below 1 in the {n} rows: it allows a release that shows records as they "
-            f"are; take --delta {0.1 / n:.0e} or less",
-            stacklevel=2,
-        )
-    if budget.epsilon > 20:
-        warnings.warn(f"epsilon {budget.epsilon:g} protects nobody: 1 is usual, 10 is much", stacklevel=2)
-
-
-def _relation(name: str) -> str:
-    from marginalia.privacy.relation import Relation
-
-    if name not in tuple(Relation):
-        raise unknown_name("relation", name, Relation)
-    return name
-
-
-def _certificate(ledger: Ledger | None, delta: float) -> dict[str, Any]:
-    if ledger is None:
-        return {"epsilon_spent": None, "certified": False, "message": "not private"}
-    return {
-        "epsilon_spent": ledger.epsilon(delta) if ledger.events else None,
-        "delta": delta,
-        "relation": str(ledger.relation),
-        "certified": ledger.certified,
-        "message": ledger.message,
-        "ledger": ledger.summary(),
-    }
-
-
-def _certificate_line(ledger: Ledger | None, delta: float) -> str:
-    if ledger is None:
-        return "certificate: none, this method is not private"
-    if not ledger.certified:
-        return f"certificate: refused. {ledger.message}"
-    scope = f", {ledger.message}" if ledger.message else ""
-    return f"certificate: ({ledger.epsilon(delta):.6g}, {delta:g})-DP, {ledger.relation}{scope}"

@@ -99,7 +99,7 @@ def codes_of(raw: pd.Series[Any], attribute: Attribute) -> tuple[Codes, list[Fau
     of_distinct, reasons = _distinct_codes(column.distinct, attribute)
     missing = attribute.missing_code
     if attribute.lenient:
-        of_distinct[of_distinct < 0] = missing
+        of_distinct[of_distinct < 0] = attribute.size - 1
     of_each = np.append(of_distinct, -1 if missing is None else missing)
     codes = of_each[column.which]
     bad = np.flatnonzero(codes < 0)

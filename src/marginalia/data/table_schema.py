@@ -1,22 +1,25 @@
-"""A domain of which some labels or edges are still to be bought from the private rows."""
+"""A domain of which some labels or edges are still to be bought from the private rows; and such rows."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
 
 from marginalia.data.attribute import Attribute
 from marginalia.data.domain import Domain, Source
 from marginalia.data.domain_file import Content, Purchase, as_dict, parse, purchase_as_dict
 from marginalia.data.files import read_content
-from marginalia.data.reading import kind_of
+from marginalia.data.reading import kind_of, read_raw
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import ArrayLike
 
 
 class Schema:
@@ -134,6 +137,89 @@ class Schema:
         if self.ignored:
             content["ignored"] = list(self.ignored)
         return content
+
+
+@dataclass(frozen=True, eq=False)
+class RawTable:
+    """Rows in original values, with a `Schema` that leaves labels or edges to be bought; immutable.
+
+    A fit takes it in place of a `Table`, buys what is open in its own ledger, and goes on with codes.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The columns of the schema and no others; see `of`.
+    schema : Schema
+    share : float, optional
+        Of the budget, for the purchases; default: see `marginalia.privacy.preprocessing.purchase.preprocess`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> schema = Schema.from_dict({"attributes": [{"name": "ward", "type": "string", "labels": "private"}]})
+    >>> raw = RawTable.of(pd.DataFrame({"ward": ["a", "b"]}), schema)
+    >>> raw.take([1, 1]).n_rows, raw.names
+    (2, ('ward',))
+    """
+
+    frame: pd.DataFrame
+    schema: Schema
+    share: float | None = None
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, schema: Schema, *, share: float | None = None, where: str = "table") -> Self:
+        """Return the rows of a data frame, after holding them against all that is public; see `Schema.check`."""
+        schema.check(frame, where)
+        kept = [str(name) in schema.names for name in frame.columns]
+        return cls(frame.loc[:, kept].reset_index(drop=True), schema, share)
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str], schema: Schema, *, share: float | None = None) -> Self:
+        """Read a CSV or Parquet file; see `of`."""
+        return cls.of(read_raw(path), schema, share=share, where=str(path))
+
+    @property
+    def n_rows(self) -> int:
+        """Number of records."""
+        return len(self.frame)
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def __repr__(self) -> str:
+        return f"RawTable({self.n_rows} rows, {len(self.schema.purchases)} of {len(self.names)} columns to be bought)"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns, in the order of the rows."""
+        return tuple(map(str, self.frame.columns))
+
+    def take(self, rows: ArrayLike | slice) -> RawTable:
+        """Return the rows of a slice, or at the given positions."""
+        chosen = rows if isinstance(rows, slice) else np.asarray(rows)
+        return RawTable(self.frame.iloc[chosen].reset_index(drop=True), self.schema, self.share)
+
+    def append(self, other: RawTable) -> RawTable:
+        """Return the rows of this table followed by those of `other`, which has the same schema."""
+        import pandas as pd
+
+        def plain(frame: pd.DataFrame) -> pd.DataFrame:  # categories of two files are not the same
+            return frame.astype({name: object for name, of in frame.dtypes.items() if str(of) == "category"})
+
+        both = pd.concat([plain(self.frame), plain(other.frame)[list(self.frame.columns)]], ignore_index=True)
+        return RawTable(both, self.schema, self.share)
+
+    def project(self, names: Iterable[str]) -> Table | RawTable:
+        """Return some columns, in the order given; as a `Table` where nothing of them is to be bought."""
+        names = list(names)
+        schema = self.schema.project(names)
+        chosen = self.frame[names]
+        return RawTable(chosen, schema, self.share) if schema.purchases else Table.from_frame(chosen, schema.domain())
+
+    def coded(self, domain: Domain) -> Table:
+        """Return the rows as codes of a domain that has been bought, for these rows or others."""
+        return Table.from_frame(self.frame, domain)
+
 
 Public = Domain | Schema | Mapping[str, Any] | str | os.PathLike[str]
 """What a fit takes as the domain of a data frame."""

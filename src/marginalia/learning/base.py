@@ -21,7 +21,7 @@ from marginalia.data.domain import Domain
 from marginalia.data.encoding import Encoder, TaskName
 from marginalia.data.reading import is_frame, kind_of, named
 from marginalia.data.table import Table
-from marginalia.data.table_schema import Public, Schema, public_domain
+from marginalia.data.table_schema import Public, RawTable, Schema, public_domain
 from marginalia.errors import InputError
 from marginalia.learning.cost import check_fit
 from marginalia.learning.rows import ArrayRows, Rows, TableRows, within_bounds
@@ -31,7 +31,7 @@ from marginalia.threads import one_blas_thread
 if TYPE_CHECKING:
     import pandas as pd
 
-    Given = Table | pd.DataFrame | ArrayLike
+    Given = Table | RawTable | pd.DataFrame | ArrayLike
 
 FAR = 2.0  # times its bound: the length of the median row from which a fit on arrays warns
 Seed = int | np.random.SeedSequence | None
@@ -90,13 +90,17 @@ class LinearLearner(BaseEstimator, ABC):
         X: Given,
         y: object,
         domain: Public | None,
-        buy: Callable[[pd.DataFrame, Schema], Table] | None = None,
+        buy: Callable[[RawTable], Table] | None = None,
     ) -> Table | ArrayLike:
         """Return a data frame that comes with the name of its target as a table; all else as it is.
 
         `buy` makes the table where labels or edges are still to be bought; None: nothing can be bought.
         """
         self._forget()
+        if isinstance(X, RawTable):
+            if domain is not None:
+                raise InputError("a RawTable has its schema: leave out domain, or give a data frame")
+            return self._bought(X, y, buy)
         if not isinstance(y, str) or isinstance(X, Table) or (domain is None and not hasattr(X, "columns")):
             if domain is not None:
                 raise InputError("domain is that of a data frame with a target name: fit(df, 'target', domain=...)")
@@ -107,12 +111,29 @@ class LinearLearner(BaseEstimator, ABC):
         public, frame = public_domain(domain), named(X)
         if isinstance(public, Domain):
             return Table.from_frame(frame, public, where="data frame")
+        return self._bought(RawTable(frame, public), y, buy)
+
+    def _bought(self, raw: RawTable, target: object, buy: Callable[[RawTable], Table] | None) -> Table:
+        """Return raw rows as a table, after all that is public of their target has been checked."""
+        self._check_schema(raw.schema, target)
         if buy is None:
-            fact = f"the {public.purchases[0].fact} of '{public.purchases[0].name}'"
+            fact = f"the {raw.schema.purchases[0].fact} of '{raw.schema.purchases[0].name}'"
             raise InputError(
                 f"{fact} are to be bought, and this fit has no ledger to buy them in; give them in the domain"
             )
-        return buy(frame, public)
+        return buy(raw)
+
+    def _check_schema(self, schema: Schema, target: object) -> None:
+        """Refuse, before anything is bought, a target that cannot be learnt."""
+        if not isinstance(target, str):
+            raise InputError("with a RawTable, y is the name of the target column: fit(table, 'target')")
+        for purchase in schema.purchases:
+            if purchase.name == target:
+                raise InputError(
+                    f"target '{target}': its {purchase.fact} are to be bought, but what a model predicts must be "
+                    "public; give them in the domain"
+                )
+        self._check_classes(self._encoder(schema.stand_in(), target))
 
     def _forget(self) -> None:
         """Drop the last fit: a failed refit must not pass for a fitted model."""
@@ -131,8 +152,8 @@ class LinearLearner(BaseEstimator, ABC):
         encoder = self._encoder(table.domain, target)
         if not table.n_rows:
             raise InputError("the table has no rows; nothing can be learnt from it")
+        self._check_classes(encoder)
         rows = TableRows(table, encoder, self.task)
-        self._check_target(rows)
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit on arrays
         self.encoder_ = encoder
         self.n_features_in_ = encoder.n_features
@@ -167,6 +188,8 @@ class LinearLearner(BaseEstimator, ABC):
             if not is_frame(X):
                 raise InputError(f"predict from a pandas DataFrame, not {kind_of(X)}")
             X = features_of(X, self.encoder_)
+        if isinstance(X, RawTable):
+            raise InputError("predict from a Table: raw.coded(model.encoder_.domain)")
         if not isinstance(X, Table):
             return self._validated(X)
         if self.encoder_ is None:
@@ -196,7 +219,7 @@ class LinearLearner(BaseEstimator, ABC):
     def _array_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
         """Turn the checked `y` of an array fit into numbers."""
 
-    def _check_target(self, rows: TableRows) -> None:
+    def _check_classes(self, encoder: Encoder) -> None:
         """Refuse a target column that the task cannot use."""
 
 
@@ -281,8 +304,8 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
         self.classes_ = classes
         return np.where(codes == 1, 1.0, -1.0)
 
-    def _check_target(self, rows: TableRows) -> None:
-        target = rows.encoder.domain[rows.encoder.target]
+    def _check_classes(self, encoder: Encoder) -> None:
+        target = encoder.domain[encoder.target]
         if target.size > 2 and not self.MULTI_CLASS:
             raise InputError(
                 f"target '{target.name}' has {target.size} codes; a classifier needs exactly 2, but for SSPClassifier "

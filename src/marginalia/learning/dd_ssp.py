@@ -14,7 +14,7 @@ from marginalia.data.domain import Attribute, Domain
 from marginalia.data.encoding import Encoder, ztz
 from marginalia.data.reading import is_frame
 from marginalia.data.table import Table
-from marginalia.data.table_schema import Public, Schema, public_domain
+from marginalia.data.table_schema import Public, RawTable, Schema, public_domain
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearLearner, LinearRegressor, Seed, parameters, poor_score
 from marginalia.learning.chebyshev import logistic_scale
@@ -95,12 +95,18 @@ class _DDSSP(LinearLearner):
         """
         self._check_parameters()
         source = None
-        if isinstance(y, str) and is_frame(X):
+        if isinstance(X, RawTable):
+            self._check_schema(X.schema, y)
+            fitted: Any = self.marginals
+            source = fitted if hasattr(fitted, "ledger_") else self._unfitted_source().fit(X)
+            X = X.coded(source.domain_.project(X.names))
+        elif isinstance(y, str) and is_frame(X):
             if domain is None:
                 domain = getattr(self.marginals, "domain_", None)
             if isinstance(public := public_domain(domain), Schema):
                 if hasattr(self.marginals, "ledger_"):
                     raise InputError("the marginals are fitted already, and buy nothing more: leave out domain")
+                self._check_schema(public, y)
                 source = self._unfitted_source().fit(X, domain=public, preprocessing_share=preprocessing_share)
                 domain = source.domain_
         rows = self._rows(self._coded(X, y, domain), y)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data.table_schema import Public, Schema
+from marginalia.data.table_schema import Public, RawTable
 from marginalia.errors import InputError, unknown_name
 from marginalia.learning.base import LinearClassifier, LinearLearner, Seed, parameters, poor_score
 from marginalia.learning.rows import Rows, TableRows
@@ -21,8 +21,6 @@ from marginalia.privacy.relation import Relation
 from marginalia.threads import one_blas_thread
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from marginalia.data.table import Table
     from marginalia.learning.base import Given
 
@@ -125,11 +123,10 @@ class BudgetedLearner(LinearLearner):
             scope=self._scope(),
         )  # fmt: skip
 
-        def buy(frame: pd.DataFrame, schema: Schema) -> Table:
+        def buy(raw: RawTable) -> Table:
             streams = Randomness(self.random_state, "preprocessing")
-            return preprocess(
-                frame, schema, ledger=ledger, randomness=streams, preprocessing_share=preprocessing_share
-            )[1]
+            share = preprocessing_share if raw.share is None else raw.share
+            return preprocess(raw.frame, raw.schema, ledger=ledger, randomness=streams, preprocessing_share=share)[1]
 
         rows = self._rows(self._coded(X, y, domain, buy), y)
         ledger.public_inputs = (*self._public_inputs(rows), *ledger.public_inputs)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from marginalia.data.table import Table
+from marginalia.data.table_schema import RawTable
 from marginalia.privacy.relation import Relation
 from marginalia.sweep.method import Arm, Method
 from marginalia.sweep.protocols import Task
@@ -36,7 +37,12 @@ class Budget:
 
 
 def fit(
-    arm: Arm, registry: Mapping[str, Method], budget: Budget, train: Table, task: Task | None = None, source: Any = None
+    arm: Arm,
+    registry: Mapping[str, Method],
+    budget: Budget,
+    train: Table | RawTable,
+    task: Task | None = None,
+    source: Any = None,
 ) -> Any:
     """Return the fitted model of an arm, with its ledger in ``ledger_`` if it is private.
 
@@ -45,7 +51,7 @@ def fit(
     arm : Arm
     registry : mapping of method id to Method
     budget : Budget
-    train : Table
+    train : Table or RawTable
         With the columns that the task may use, target included.
     task : Task or None
         None for a synthesizer.
@@ -60,7 +66,7 @@ def fit(
     if not arm.learner:
         cls: Any = registry[arm.method].load(task.task)
         return cls(marginals=source, one_hot=task.one_hot).fit(train, task.target)
-    rows = source.set_params(random_state=budget.random_state).sample().project(train.domain.names)
+    rows = source.set_params(random_state=budget.random_state).sample().project(train.names)
     public: Any = registry[arm.learner].load(task.task)
     model = public(one_hot=task.one_hot).fit(rows, task.target)
     model.ledger_ = source.ledger_

@@ -107,7 +107,7 @@ def marginal_error(
 
 
 def scores(model: Any, table: Table, *, target: str, task: str, one_hot: Iterable[str] | None) -> dict[str, float]:
-    """Return the metrics of `task` for predictions of `model` on the rows of `table`.
+    """Return the metrics of `task` for predictions of `model` on the rows of `table`; of many classes the accuracy.
 
     Parameters
     ----------
@@ -120,6 +120,9 @@ def scores(model: Any, table: Table, *, target: str, task: str, one_hot: Iterabl
     one_hot : iterable of str or None
         As the model was fitted with.
     """
+    if task == "logistic" and table.domain[target].size > 2:
+        classes = np.asarray(model.decision_function(table), float).argmax(axis=1)
+        return {"accuracy": float(np.mean(classes == table.column(target)))}
     encoder = Encoder(table.domain, target, one_hot=one_hot)
     if task == "linear":
         return {"mse": mean_squared_error(encoder.target_values(table), model.predict(table))}

@@ -19,7 +19,7 @@ from marginalia.data.domain import Domain
 from marginalia.data.files import atomic_path
 from marginalia.data.reading import is_frame, kind_of, named
 from marginalia.data.table import Table
-from marginalia.data.table_schema import Public, public_domain
+from marginalia.data.table_schema import Public, RawTable, public_domain
 from marginalia.errors import InputError, unknown_name
 from marginalia.memory import check_cost, short
 from marginalia.privacy import checks
@@ -116,7 +116,7 @@ class Synthesizer(BaseEstimator, ABC):
 
     def fit(
         self,
-        table: Table | pd.DataFrame,
+        table: Table | RawTable | pd.DataFrame,
         y: None = None,
         *,
         domain: Public | None = None,
@@ -126,7 +126,7 @@ class Synthesizer(BaseEstimator, ABC):
 
         Parameters
         ----------
-        table : Table or DataFrame
+        table : Table, RawTable or DataFrame
         y : None
             There for scikit-learn.
         domain : Domain, Schema, dict or path of a domain file, optional
@@ -148,12 +148,12 @@ class Synthesizer(BaseEstimator, ABC):
         self._check_parameters()
         if hasattr(self, "ledger_"):
             del self.ledger_  # a failed refit must not pass for a fitted model
-        self.from_frame_ = not isinstance(table, Table)
+        self.from_frame_ = is_frame(table)
         ledger = Ledger(
             Relation(self.relation), epsilon=self.epsilon, delta=self.delta, calibration=self.calibration,
             scope=self._scope(),
         )  # fmt: skip
-        if isinstance(table, Table):
+        if isinstance(table, Table | RawTable):
             if domain is not None:
                 raise InputError("a Table has its domain: leave out domain, or give a data frame")
         elif is_frame(table):
@@ -161,13 +161,16 @@ class Synthesizer(BaseEstimator, ABC):
             if isinstance(public, Domain):
                 table = Table.from_frame(frame, public, where="data frame")
             else:
-                streams = Randomness(self.random_state, "preprocessing")
-                _, table = preprocess(
-                    frame, public, ledger=ledger, randomness=streams, preprocessing_share=preprocessing_share
-                )
+                table = RawTable(frame, public)
         else:
             name = type(self).__name__
             raise InputError(f"{name}.fit needs a marginalia.data.Table or a pandas DataFrame, not {kind_of(table)}")
+        if isinstance(table, RawTable):
+            streams = Randomness(self.random_state, "preprocessing")
+            share = preprocessing_share if table.share is None else table.share
+            _, table = preprocess(
+                table.frame, table.schema, ledger=ledger, randomness=streams, preprocessing_share=share
+            )
         if not len(table.domain):
             raise InputError("the table has no columns; nothing can be released")
         self._check_cost(table.domain)

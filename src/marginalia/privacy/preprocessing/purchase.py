@@ -153,7 +153,7 @@ def buy_labels(
     """
     shown = frequent_categories(
         lambda: category_counts(column, purchase), sigma=ledger.relation.marginal_l2 / mu, failure=failure,
-        ledger=ledger, randomness=randomness, label=purchase.name,
+        ledger=ledger, randomness=randomness, label=f"{purchase.name}: labels",
     )  # fmt: skip
     return purchase.attribute(labels=[label for label in shown if "\0" not in label])
 

@@ -1,0 +1,216 @@
+"""The verbs that spend a budget on a table: a model of one column, or synthetic rows."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from marginalia.cli.app import (
+    Calibration,
+    Data,
+    DeltaOption,
+    DomainFile,
+    EpsilonOption,
+    Json,
+    Relation,
+    SeedOption,
+    app,
+    check_out,
+    progress,
+    read_rows,
+    show,
+)
+from marginalia.errors import unknown_name
+
+if TYPE_CHECKING:
+    from marginalia.data.domain import Domain
+    from marginalia.data.table import Table
+    from marginalia.data.table_schema import RawTable
+    from marginalia.privacy.ledger import Ledger
+    from marginalia.sweep.fits import Budget
+
+Share = Annotated[
+    float | None,
+    typer.Option("--preprocessing-share", help="Of the budget, for labels and edges that are bought; default: 0.1."),
+]
+
+
+@app.command()
+def fit(
+    method: Annotated[str, typer.Option("--method", help="Learner id, e.g. ada_ssp.")],
+    data: Data,
+    domain: DomainFile,
+    target: Annotated[str, typer.Option("--target", help="Column to predict.")],
+    epsilon: EpsilonOption,
+    delta: DeltaOption = 1e-5,
+    seed: SeedOption = None,
+    relation: Relation = "add_remove",
+    calibration: Calibration = None,
+    n_public: Annotated[
+        int | None, typer.Option("--n-public", min=1, help="Documented number of rows; dp_sgd, add_remove.")
+    ] = None,
+    source: Annotated[str | None, typer.Option("--source", help="Synthesizer behind dd_ssp; default: aim.")] = None,
+    preprocessing_share: Share = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Write the model (JSON).")] = None,
+    as_json: Json = False,
+) -> None:
+    """Learn a linear model of one column and print its certificate.
+
+    A column of two values, or of labels without an order, is classified, any other is regressed on. Labels and edges
+    that the domain leaves open are bought with a share of the budget.
+
+    Example: marginalia fit --method ada_ssp --data t.csv --domain d.json --target income --epsilon 1
+    """
+    from marginalia.sweep.fits import Budget
+    from marginalia.sweep.single import fit_learner
+
+    if out is not None:
+        check_out(out, (".json",), (data, domain))
+    budget = Budget(*_budget(epsilon, delta), _relation(relation), seed, n_public)
+    table = read_rows(data, domain, preprocessing_share)
+    with progress(f"fitting {method}", quiet=as_json):
+        model = fit_learner(method, table, target, budget, calibration=calibration, source=source)
+    if hasattr(model, "ledger_"):
+        _say_what_is_left_open(budget, len(table))
+    if out is not None:
+        from marginalia.learning.files import save_model
+
+        save_model(model, out)
+    ledger = getattr(model, "ledger_", None)
+    coefficients = _coefficients(model)
+    bought = _bought(table, model.encoder_.domain)
+    content = {"method": method, "target": target, "task": model.task, "coefficients": coefficients, "bought": bought}
+    lines = [f"{name:<40} {value: .6g}" for name, value in coefficients.items()]
+    lines += [f"bought: {line}" for line in bought] + [_certificate_line(ledger, delta)]
+    show(as_json, {**content, **_certificate(ledger, delta)}, [*lines, *([f"model: {out}"] if out else [])])
+
+
+@app.command()
+def synthesize(
+    method: Annotated[str, typer.Option("--method", help="Synthesizer id, e.g. aim.")],
+    data: Data,
+    domain: DomainFile,
+    epsilon: EpsilonOption,
+    out: Annotated[Path, typer.Option("--out", help="CSV or Parquet file to write.")],
+    delta: DeltaOption = 1e-5,
+    seed: SeedOption = None,
+    relation: Relation = "add_remove",
+    rows: Annotated[
+        int | None, typer.Option("--rows", min=1, help="Number of rows; default: the released estimate.")
+    ] = None,
+    preprocessing_share: Share = None,
+    as_json: Json = False,
+) -> None:
+    """Release a synthetic table and print its certificate.
+
+    Labels and edges that the domain leaves open are bought with a share of the budget.
+
+    Example: marginalia synthesize --method aim --data t.csv --domain d.json --epsilon 1 --out synthetic.csv
+    """
+    from marginalia.privacy.certificate import ENDING, Certificate
+    from marginalia.privacy.randomness import Randomness
+    from marginalia.sweep.fits import Budget
+    from marginalia.sweep.single import fit_synthesizer
+    from marginalia.synthesis.base import check_rows
+
+    proof = Path(f"{out}{ENDING}")
+    check_out(out, (".csv", ".parquet"), (data, domain))
+    check_out(proof, (".json",), (data, domain))
+    budget = Budget(*_budget(epsilon, delta), _relation(relation), seed)
+    table = read_rows(data, domain, preprocessing_share)
+    if rows is not None:
+        check_rows(rows, len(table.names))
+    with progress(f"fitting {method}", quiet=as_json):
+        model = fit_synthesizer(method, table, budget)
+        sample = model.sample(rows)
+        # Values inside bins: from the model's own seed, by a stream that neither its noise nor its rows are drawn from.
+        stream = Randomness(seed, "values").generator
+        (sample.to_csv if out.suffix == ".csv" else sample.to_parquet)(out, random_state=stream)
+        Certificate.of(model).write(proof)
+    _say_what_is_left_open(budget, len(table))
+    bought = _bought(table, model.domain_)
+    content = {"method": method, "rows": len(sample), "out": str(out), "bought": bought}
+    lines = [f"{out}: {len(sample)} rows", *(f"bought: {line}" for line in bought)]
+    lines += [_certificate_line(model.ledger_, delta), f"written beside it: {proof}"]
+    show(as_json, {**content, **_certificate(model.ledger_, delta)}, lines)
+
+
+def _coefficients(model: Any) -> dict[str, float]:
+    """Return the coefficients by feature; of more than two classes by class and feature."""
+    from marginalia.learning.units import class_labels
+
+    names = model.encoder_.feature_names
+    if model.coef_.ndim == 1:
+        return dict(zip(names, map(float, model.coef_), strict=True))
+    labels = class_labels(model.encoder_.domain[model.encoder_.target])
+    each = zip(labels, model.coef_, strict=True)
+    return {f"{label}: {n}": float(v) for label, row in each for n, v in zip(names, row, strict=True)}
+
+
+def _bought(table: Table | RawTable, domain: Domain) -> list[str]:
+    """Return a line for each column whose labels or edges the fit has bought."""
+    from marginalia.data.table_schema import RawTable
+    from marginalia.data.values import iso
+
+    lines = []
+    for purchase in table.schema.purchases if isinstance(table, RawTable) else ():
+        attribute = domain[purchase.name]
+        if attribute.edges is None:
+            lines.append(f"{attribute.name}: {attribute.n_values} labels")
+            continue
+        first, last = (iso(e) if attribute.type == "date" else f"{e:g}" for e in attribute.edges[:: attribute.n_values])
+        lines.append(f"{attribute.name}: {attribute.n_values} bins from {first} to {last}")
+    return lines
+
+
+def _budget(epsilon: float, delta: float) -> tuple[float, float]:
+    """Return the budget, after refusing one that protects nobody or that no accountant can keep."""
+    from marginalia.privacy import checks
+
+    return checks.budget(epsilon, delta, pure=True)  # whether a method is pure it says itself
+
+
+def _say_what_is_left_open(budget: Budget, n_rows: int) -> None:
+    """Say on stderr what a budget does not protect; the number of rows counts only where it is public."""
+    n = n_rows if budget.relation == "replace_one" else budget.n_public
+    if n and budget.delta * n >= 1:
+        warnings.warn(
+            f"delta {budget.delta:g} is not below 1 in the {n} rows: it allows a release that shows records as they "
+            f"are; take --delta {0.1 / n:.0e} or less",
+            stacklevel=2,
+        )
+    if budget.epsilon > 20:
+        warnings.warn(f"epsilon {budget.epsilon:g} protects nobody: 1 is usual, 10 is much", stacklevel=2)
+
+
+def _relation(name: str) -> str:
+    from marginalia.privacy.relation import Relation
+
+    if name not in tuple(Relation):
+        raise unknown_name("relation", name, Relation)
+    return name
+
+
+def _certificate(ledger: Ledger | None, delta: float) -> dict[str, Any]:
+    if ledger is None:
+        return {"epsilon_spent": None, "certified": False, "message": "not private"}
+    return {
+        "epsilon_spent": ledger.epsilon(delta) if ledger.events else None,
+        "delta": delta,
+        "relation": str(ledger.relation),
+        "certified": ledger.certified,
+        "message": ledger.message,
+        "ledger": ledger.summary(),
+    }
+
+
+def _certificate_line(ledger: Ledger | None, delta: float) -> str:
+    if ledger is None:
+        return "certificate: none, this method is not private"
+    if not ledger.certified:
+        return f"certificate: refused. {ledger.message}"
+    scope = f", {ledger.message}" if ledger.message else ""
+    return f"certificate: ({ledger.epsilon(delta):.6g}, {delta:g})-DP, {ledger.relation}{scope}"
