@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -127,6 +127,23 @@ def numbers_of(raw: pd.Series[Any], attribute: Attribute) -> NDArray[np.float64]
     numbers, _ = _numbers(column.distinct, attribute)
     numbers = np.where(_marked(column.distinct, numbers, attribute), np.nan, numbers)
     return np.append(numbers, np.nan)[column.which]
+
+
+def category_counts(raw: pd.Series[Any], marks: Collection[str] = ()) -> dict[str, int]:
+    """Return how often each value of a raw column occurs, by its text; missing values are none.
+
+    >>> import pandas as pd
+    >>> category_counts(pd.Series(["a", 1.0, "?", "1", None]), ["?"])
+    {'a': 1, '1': 2}
+    """
+    column = RawColumn.of(raw, lenient=True)
+    each = np.bincount(column.which[column.which >= 0], minlength=len(column.distinct))
+    counts: dict[str, int] = {}
+    for value, count in zip(np.asarray(column.distinct, dtype=object).tolist(), each.tolist(), strict=True):
+        label = values.text(value)
+        if count and label not in marks:
+            counts[label] = counts.get(label, 0) + count
+    return counts
 
 
 def check_not_ambiguous(attribute: Attribute, where: str) -> None:

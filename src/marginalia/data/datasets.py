@@ -9,7 +9,7 @@ from importlib import import_module
 from marginalia.data import catalog
 from marginalia.data.download import answers, fetch, find_local, from_package
 from marginalia.data.schema import Entry, TaskSpec
-from marginalia.data.table import Table
+from marginalia.data.table_schema import RawTable, Rows
 from marginalia.errors import InputError, unknown_name
 
 
@@ -22,9 +22,9 @@ class Dataset:
     """
 
     name: str
-    table: Table  # all rows; where the split is released, all rows of the training file
+    table: Rows  # all rows; where the split is released, all rows of the training file
     tasks: dict[str, TaskSpec]  # "linear" and / or "logistic"
-    released_test: Table | None  # the test rows that the authors published
+    released_test: Rows | None  # the test rows that the authors published
     entry: Entry
 
 
@@ -108,7 +108,8 @@ def resolve_auto(wanted: Iterable[str] = catalog.AUTO) -> Resolution:
     return Resolution(available or catalog.STAND_INS, missing, stand_ins=not available)
 
 
-def _check_table(entry: Entry, table: Table) -> None:
+def _check_table(entry: Entry, table: Rows) -> None:
+    domain = table.schema.stand_in() if isinstance(table, RawTable) else table.domain
     if table.n_rows == 0:
         raise InputError(f"data set '{entry.name}' has no rows")
     if entry.rows is not None and table.n_rows != entry.rows:
@@ -116,15 +117,21 @@ def _check_table(entry: Entry, table: Table) -> None:
     named = {f"column in task '{task}'": (spec.target, *spec.drop) for task, spec in entry.tasks.items()}
     for what, columns in {**named, "one-hot attribute": entry.one_hot or ()}.items():
         for column in columns:
-            if column not in table.domain:
-                raise unknown_name(f"{what} of data set '{entry.name}'", column, table.domain.names)
+            if column not in domain:
+                raise unknown_name(f"{what} of data set '{entry.name}'", column, domain.names)
+    bought = {p.name: p.fact for p in table.schema.purchases} if isinstance(table, RawTable) else {}
     for target in (task.target for task in entry.tasks.values()):
-        if table.domain[target].size > table.domain[target].n_values:
+        if target in bought:
+            raise InputError(
+                f"data set '{entry.name}': the {bought[target]} of target '{target}' are to be bought, but errors are "
+                "compared in its units, which must be public: give them in the domain"
+            )
+        if domain[target].size > domain[target].n_values:
             raise InputError(
                 f"data set '{entry.name}': target '{target}' has a code for missing or other values, which cannot "
                 "be learnt; leave out rows without a target, and `missing` and `other` of it in the domain"
             )
-    if (spec := entry.tasks.get("logistic")) and (size := table.domain[spec.target].size) != 2:
+    if (spec := entry.tasks.get("logistic")) and (size := domain[spec.target].size) != 2:
         raise InputError(
             f"data set '{entry.name}': target '{spec.target}' of the logistic task has {size} codes, needs 2"
         )

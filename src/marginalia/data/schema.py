@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_serializer, model_validator
 
 from marginalia.data.attribute import Attribute, Kind
 from marginalia.data.domain import Source
@@ -207,6 +207,27 @@ class Entry(Strict):
     n_public: int | None = Field(default=None, ge=1)  # a public number to take for `rows` where the true one is private
     train_limit: int | None = None  # of a released split only the first rows are trained on
     options: dict[str, Any] = Field(default_factory=dict)
+    domain: dict[str, Any] | None = None  # what a domain file says; own `attributes` with a type are put here
+    preprocessing_share: float | None = Field(default=None, gt=0, lt=1)  # of each run's budget, for what is bought
+
+    @model_validator(mode="before")
+    @classmethod
+    def _typed_attributes(cls, content: Any) -> Any:
+        """Read inline attributes as those of a domain file, where one of them has a key that only these have."""
+        if not isinstance(content, Mapping) or content.get("source", "coded") != "coded":
+            return content
+        items = [item for item in content.get("attributes") or () if isinstance(item, Mapping)]
+        if not any("type" in item for item in items):
+            return content
+        if content.get("domain") is not None or "domain" in (content.get("files") or ()):
+            raise ValueError("give the domain once: under attributes, domain, or files: domain")
+        return {**content, "attributes": (), "domain": {"attributes": content["attributes"]}}
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: Any) -> dict[str, Any]:
+        """Leave out what is not set of the newest keys: an entry without them is the same entry as before."""
+        unset = {key for key in ("domain", "preprocessing_share") if getattr(self, key) is None}
+        return {key: value for key, value in handler(self).items() if key not in unset}
 
     @field_validator("source")
     @classmethod
@@ -237,7 +258,7 @@ class Entry(Strict):
         if self.source == "coded":
             if not {"table"} <= set(self.files) and not {"train", "test"} <= set(self.files):
                 raise ValueError("files: give 'table', or 'train' and 'test'")
-            if "domain" not in self.files and not self.attributes:
+            if "domain" not in self.files and not self.attributes and self.domain is None:
                 raise ValueError("files: give 'domain' (a JSON or YAML file), or list the attributes here")
         return self
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from marginalia.data.table import Table
+from marginalia.data.table_schema import RawTable
 from marginalia.errors import InputError
 
+R = TypeVar("R", Table, RawTable)
 
-@dataclass(frozen=True, slots=True)
-class Split:
+
+@dataclass(frozen=True)
+class Split(Generic[R]):
     """Training and test rows of one table; what `random_split` returns.
 
     >>> from marginalia.data.domain import Domain
@@ -20,8 +24,8 @@ class Split:
     1
     """
 
-    train: Table
-    test: Table
+    train: R
+    test: R
 
 
 def number_of_test_rows(n: int, test_fraction: float) -> int:
@@ -36,13 +40,13 @@ def number_of_test_rows(n: int, test_fraction: float) -> int:
 
 
 def random_split(
-    table: Table,
+    table: R,
     *,
     seed: int | np.random.SeedSequence,
     test_size: int | None = None,
     test_fraction: float | None = None,
     train_limit: int | None = None,
-) -> Split:
+) -> Split[R]:
     """Split uniformly at random, as `seed` and the number of rows decide: the last rows of a permutation are for tests.
 
     Give either `test_size`, a number of rows, or `test_fraction`, a share in (0, 1) that is rounded up. At most

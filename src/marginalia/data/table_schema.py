@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from marginalia.data.attribute import Attribute
+from marginalia.data.attribute import Attribute, Kind
 from marginalia.data.domain import Domain, Source
 from marginalia.data.domain_file import Content, Purchase, as_dict, parse, purchase_as_dict
 from marginalia.data.files import read_content
@@ -126,6 +129,11 @@ class Schema:
         columns = tuple(column for column in self.columns if column.name in kept)
         return Schema(replace(self._content, columns=columns, structural_zeros=zeros))
 
+    def of_kinds(self, kinds: Mapping[str, Kind]) -> Schema:
+        """Return the schema with other kinds for some columns."""
+        columns = tuple(replace(column, kind=kinds.get(column.name, column.kind)) for column in self.columns)
+        return Schema(replace(self._content, columns=columns))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the content of a domain file that says the same."""
         content: dict[str, Any] = {
@@ -209,16 +217,34 @@ class RawTable:
         both = pd.concat([plain(self.frame), plain(other.frame)[list(self.frame.columns)]], ignore_index=True)
         return RawTable(both, self.schema, self.share)
 
-    def project(self, names: Iterable[str]) -> Table | RawTable:
+    def project(self, names: Iterable[str]) -> Rows:
         """Return some columns, in the order given; as a `Table` where nothing of them is to be bought."""
         names = list(names)
         schema = self.schema.project(names)
         chosen = self.frame[names]
         return RawTable(chosen, schema, self.share) if schema.purchases else Table.from_frame(chosen, schema.domain())
 
+    @property
+    def known(self) -> Table:
+        """The columns that are not to be bought."""
+        bought = {purchase.name for purchase in self.schema.purchases}
+        rest = self.project([name for name in self.names if name not in bought])
+        assert isinstance(rest, Table)
+        return rest
+
     def coded(self, domain: Domain) -> Table:
         """Return the rows as codes of a domain that has been bought, for these rows or others."""
         return Table.from_frame(self.frame, domain)
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of the rows, and of what is publicly known of them."""
+        public = json.dumps([self.schema.to_dict(), self.share], sort_keys=True)
+        return hashlib.sha256(f"{public}\0{self.frame.to_csv(index=False)}".encode()).hexdigest()
+
+
+Rows = Table | RawTable
+"""What a fit takes."""
 
 
 Public = Domain | Schema | Mapping[str, Any] | str | os.PathLike[str]

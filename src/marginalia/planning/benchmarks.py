@@ -25,6 +25,7 @@ from marginalia.data.domain import Domain
 from marginalia.data.files import write_text
 from marginalia.data.schema import Entry
 from marginalia.data.splits import number_of_test_rows
+from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import TOLERANCE
@@ -241,6 +242,7 @@ def _catalogued(dataset: str, task: str, split: str, test_fraction: float) -> Se
 def _loaded(dataset: str) -> tuple[int, int, Domain, Entry]:
     """Return the numbers of rows and of released test rows, the domain and the entry; not the rows themselves."""
     found = load(dataset)
+    assert isinstance(found.table, Table)  # those of the catalogue have a public domain
     test = found.released_test.n_rows if found.released_test is not None else 0
     return found.table.n_rows, test, found.table.domain, found.entry
 

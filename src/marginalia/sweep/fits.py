@@ -9,6 +9,7 @@ from typing import Any
 
 from marginalia.data.table import Table
 from marginalia.data.table_schema import RawTable
+from marginalia.errors import InputError
 from marginalia.privacy.relation import Relation
 from marginalia.sweep.method import Arm, Method
 from marginalia.sweep.protocols import Task
@@ -60,6 +61,11 @@ def fit(
     """
     if not arm.source or task is None:
         model = _build(registry[arm.method], arm, budget, task)
+        if isinstance(train, RawTable) and not _can_buy(type(model)):
+            raise InputError(
+                f"method '{arm.method}' takes codes, and its data leave labels or edges to be bought: derive its class "
+                "from marginalia's Synthesizer or PrivateLearner, whose fit buys them, or give them in the domain"
+            )
         return model.fit(train) if task is None else model.fit(train, task.target)
     if source is None:
         source = fit(registry[arm.source].arms[0], registry, budget, train)
@@ -71,6 +77,11 @@ def fit(
     model = public(one_hot=task.one_hot).fit(rows, task.target)
     model.ledger_ = source.ledger_
     return model
+
+
+def _can_buy(cls: type) -> bool:
+    """Whether the `fit` of a class is one of the library's, which buy what is left open."""
+    return next(c for c in cls.__mro__ if "fit" in vars(c)).__module__.startswith("marginalia.")
 
 
 def _build(method: Method, arm: Arm, budget: Budget, task: Task | None) -> Any:

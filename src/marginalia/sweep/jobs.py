@@ -11,6 +11,8 @@ from typing import Any
 from marginalia.data.catalog import describe
 from marginalia.data.datasets import load
 from marginalia.data.schema import Entry
+from marginalia.data.table import Table
+from marginalia.data.table_schema import RawTable, Rows
 from marginalia.errors import InputError
 from marginalia.sweep.cells import Cell, CellStore
 from marginalia.sweep.method import Arm, Method
@@ -53,12 +55,17 @@ def prepare_dataset(content: Mapping[str, Any], out: str | os.PathLike[str]) -> 
     entry = Entry.model_validate(content)
     loaded = load(entry)
     facts = {k: v for k, v in describe(entry).items() if k not in ("name", "tasks", "attributes")}
-    facts |= {"rows": loaded.table.n_rows, "domain_source": loaded.table.domain.source}
+    table, raw = _parts(loaded.table)
+    test, raw_test = (None, None) if loaded.released_test is None else _parts(loaded.released_test)
+    facts |= {"rows": table.n_rows, "domain_source": table.domain.source if raw is None else "released"}
     public = entry.rows or entry.n_public, entry.test_rows
-    prepared = Prepared(
-        entry.name, loaded.table, tasks_of(entry), loaded.released_test, entry.train_limit, facts, *public
-    )
+    prepared = Prepared(entry.name, table, tasks_of(entry), test, entry.train_limit, facts, *public, raw, raw_test)
     prepared.save(out)
+
+
+def _parts(rows: Rows) -> tuple[Table, RawTable | None]:
+    """Return the columns with a public domain, and raw rows if there are others."""
+    return (rows.known, rows) if isinstance(rows, RawTable) else (rows, None)
 
 
 def run_method(

@@ -8,14 +8,23 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from marginalia.data.coding import category_counts, numbers_of
+from marginalia.data.domain import Domain
+from marginalia.data.domain_file import WIDE
 from marginalia.data.encoding import Encoder
 from marginalia.data.table import Table
+from marginalia.data.table_schema import RawTable
 from marginalia.errors import InputError
+from marginalia.sweep.seeds import seed_sequence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike, NDArray
+
+
+REFERENCE_BINS = 16
+MOST_CATEGORIES = 50
 
 
 class HasMarginals(Protocol):
@@ -104,6 +113,38 @@ def marginal_error(
     if not queries:
         raise InputError("marginal error needs at least two attributes")
     return float(np.mean([total_variation(answer(q), table.counts(q)) for q in queries]))
+
+
+def reference_domain(raw: RawTable) -> Domain:
+    """Return a domain in which rows are compared where each fit has bought its own; no private release.
+
+    Bins of equal count, and the most frequent categories, read off the very rows: what fits without privacy are given,
+    and what tables of different domains are measured in.
+    """
+    found, shares = {}, np.linspace(0, 1, REFERENCE_BINS + 1)
+    for purchase in raw.schema.purchases:
+        column = raw.frame[purchase.name]
+        if purchase.fact == "labels":
+            counts = category_counts(column, purchase.missing or ())
+            often = sorted(counts, key=lambda label: (-counts[label], label))[:MOST_CATEGORIES]
+            found[purchase.name] = purchase.attribute(labels=sorted(often))
+            continue
+        numbers = numbers_of(column, purchase.stand_in())
+        numbers = numbers[np.isfinite(numbers) & (np.abs(numbers) < WIDE / 2)]
+        edges = np.unique(np.quantile(numbers if numbers.size else [0.0], shares, method="inverted_cdf"))
+        if purchase.type != "number":
+            edges = np.unique(np.floor(edges))
+        edges = np.append(edges[:-1] if edges.size > 1 else edges, edges[-1] + 1)  # the largest value is inside
+        found[purchase.name] = purchase.attribute(edges=edges.tolist())
+    domain = raw.schema.domain(found)
+    return Domain(domain, source="inferred", ignored=domain.ignored)
+
+
+def table_error(made: Table, raw: RawTable) -> float:
+    """Return the `marginal_error` of synthetic rows beside raw ones, in original values on the `reference_domain`."""
+    domain = reference_domain(raw)
+    shown = made.to_frame(original=True, random_state=seed_sequence(0, "table_error"))  # no stream that made rows
+    return marginal_error(Table.from_frame(shown, domain).project(raw.names), raw.coded(domain))
 
 
 def scores(model: Any, table: Table, *, target: str, task: str, one_hot: Iterable[str] | None) -> dict[str, float]:

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from marginalia.data import catalog
 from marginalia.data.domain import Domain
-from marginalia.data.files import write_text
+from marginalia.data.files import atomic_path, write_text
+from marginalia.data.reading import read_frame
 from marginalia.data.splits import number_of_test_rows, random_split
 from marginalia.data.table import Table
+from marginalia.data.table_schema import RawTable, Rows, Schema
 from marginalia.errors import InputError
 from marginalia.sweep.seeds import seed_sequence
 
@@ -76,6 +78,8 @@ class Prepared:
         Publicly documented number of rows of `table`; None: it is private.
     n_public_test : int or None
         The same of `test`.
+    raw, raw_test : RawTable or None
+        Of data with labels or edges that each run buys: all columns of `table` and `test`, which have the others.
     """
 
     name: str
@@ -86,6 +90,13 @@ class Prepared:
     facts: dict[str, Any] = field(default_factory=dict)
     n_public: int | None = None
     n_public_test: int | None = None
+    raw: RawTable | None = None
+    raw_test: RawTable | None = None
+
+    @property
+    def rows(self) -> Rows:
+        """All rows, as fits get them."""
+        return self.table if self.raw is None else self.raw
 
     @cached_property
     def digest(self) -> str:
@@ -94,12 +105,14 @@ class Prepared:
         for part in (self.table, self.test):
             if part is not None:
                 digest.update(part.codes.tobytes(order="C") + b"\0")
-        content = {
+        content: dict[str, Any] = {
             "domain": self.table.domain.to_dict(),
             "tasks": [asdict(t) for t in self.tasks],
             "train_limit": self.train_limit,
             "n_public": (self.n_public, self.n_public_test),
         }
+        if self.raw is not None:
+            content["raw"] = [part.digest for part in (self.raw, self.raw_test) if part is not None]
         digest.update(json.dumps(content, sort_keys=True).encode())
         return digest.hexdigest()
 
@@ -139,6 +152,12 @@ class Prepared:
             "n_public": self.n_public,
             "n_public_test": self.n_public_test,
         }
+        if self.raw is not None:
+            content |= {"schema": self.raw.schema.to_dict(), "preprocessing_share": self.raw.share}
+            for name, part in (("raw", self.raw), ("raw_test", self.raw_test)):
+                if part is not None:
+                    with atomic_path(root / f"{name}.parquet") as temporary:
+                        part.frame.to_parquet(temporary, index=False)
         write_text(root / "dataset.json", json.dumps(content, indent=1, sort_keys=True) + "\n")
 
     @classmethod
@@ -157,13 +176,18 @@ class Prepared:
         test = Table.read(root / "test.parquet", domain=domain, original=False) if content["has_test"] else None
         table = Table.read(root / "table.parquet", domain=domain, original=False)
         public = content["n_public"], content["n_public_test"]
-        return cls(content["name"], table, tasks, test, content["train_limit"], content["facts"], *public)
+        raw: list[RawTable | None] = [None, None]
+        if "schema" in content:
+            schema, share = Schema.from_dict(content["schema"]), content["preprocessing_share"]
+            for i, name in enumerate(["raw", *(["raw_test"] if content["has_test"] else [])]):
+                raw[i] = RawTable(read_frame(root / f"{name}.parquet", parquet=True), schema, share)
+        return cls(content["name"], table, tasks, test, content["train_limit"], content["facts"], *public, *raw)
 
 
 def split_rows(
     data: Prepared, protocol: str, experiment: str, trial: int, test_fraction: float, root_seed: int
-) -> tuple[Table, Table]:
-    """Return the (training, test) rows of one trial.
+) -> tuple[Any, Any]:
+    """Return the (training, test) rows of one trial: tables, or raw ones where each run buys their domain.
 
     ``strict``: a new random split each trial, made before anything private is run; a released split is
     joined first, so that the test rows vary too. ``as_published``: the papers' released split where there
@@ -180,9 +204,12 @@ def split_rows(
     root_seed : int
     """
     if data.split_kind(protocol) == "released":
-        assert data.test is not None
-        return data.table.take(slice(data.train_limit)), data.test
-    rows = data.table if data.test is None else data.table.append(data.test)
+        test = data.test if data.raw is None else data.raw_test
+        assert test is not None
+        return data.rows.take(slice(data.train_limit)), test
+    rows: Any = data.rows
+    if data.test is not None:
+        rows = rows.append(data.test if data.raw is None else data.raw_test)
     which = trial if protocol == "strict" else 0
     seed = seed_sequence(root_seed, experiment, data.name, which)
     split = random_split(rows, test_fraction=test_fraction, seed=seed, train_limit=data.train_limit)

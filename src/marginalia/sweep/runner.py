@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marginalia.data.table import Table
+from marginalia.data.table_schema import RawTable, Rows
+from marginalia.errors import InputError
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.ledger import Ledger
 from marginalia.sweep import metrics
@@ -98,7 +100,7 @@ class Runner:
         self.sources = sources
         self.store = store
         self._catalogued = data.is_catalogued  # now: what it imports is no part of the first fit's time
-        self._rows: tuple[Any, dict[Any, tuple[Table, Table]]] | None = None
+        self._rows: tuple[Any, dict[Any, tuple[Rows, Rows]]] | None = None
         self._searches: dict[Cell, TunedOnTest] = {}
         self._settled: set[Cell] = set()
 
@@ -196,18 +198,33 @@ class Runner:
         if task is None:
             train, _ = self._split(cell)
             model = self._fit_synthesizer(cell, train)
-            return {"marginal_error": metrics.marginal_error(model, train)}, self._certified(cell, model)
-        train, test = self._split(cell, task.columns(self.data.table.domain.names))
+            if isinstance(train, RawTable):  # each fit has bins of its own: rows are compared, and not marginals
+                error = metrics.table_error(model.sample(train.n_rows), train)
+            else:
+                error = metrics.marginal_error(model, train)
+            return {"marginal_error": error}, self._certified(cell, model)
+        train, test = self._split(cell, task.columns(self.data.rows.names))
+        if isinstance(train, RawTable) and not cell.arm.is_private:
+            domain = metrics.reference_domain(train)
+            train, test = train.coded(domain), test.coded(domain)  # type: ignore[union-attr]
         if cell.arm.tuned_on_test:
+            if isinstance(train, RawTable):
+                raise InputError(
+                    "this variant chooses its settings on test rows, and does so by a public domain only; give the "
+                    "labels and edges that are left to be bought, or take another variant"
+                )
+            assert isinstance(test, Table)
             tuned = self._tuned(cell, task, train, test)
             model, proof = tuned.fit(cell, train, self._seed(cell)), (tuned.epsilon_charged, tuned.message)
         else:
             source = self._source(cell) if cell.arm.source else None
             model = self._fit(cell, train, task, source)
             proof = self._certified(cell, model, source) if cell.arm.is_private else (math.inf, "")
+        if isinstance(test, RawTable):
+            test = test.coded(model.encoder_.domain)  # what this run has bought
         return metrics.scores(model, test, target=task.target, task=task.task, one_hot=task.one_hot), proof
 
-    def _fit(self, cell: Cell, train: Table, task: Task | None = None, source: Any = None) -> Any:
+    def _fit(self, cell: Cell, train: Rows, task: Task | None = None, source: Any = None) -> Any:
         own = os.getpid()
         model = fit(cell.arm, self.registry, self._budget(cell), train, task, source)
         if os.getpid() != own:
@@ -250,7 +267,7 @@ class Runner:
         """Return the seed of the cell's noise; None for a user's own data, which only the system's noise protects."""
         return cell.seed if self._catalogued else None
 
-    def _split(self, cell: Cell, columns: tuple[str, ...] | None = None) -> tuple[Table, Table]:
+    def _split(self, cell: Cell, columns: tuple[str, ...] | None = None) -> tuple[Rows, Rows]:
         """Return training and test rows of the cell's trial.
 
         The tables of the trial at hand are kept: what learners compute from a table once, its encoding and
@@ -278,7 +295,7 @@ class Runner:
             self._searches[key] = search(key, task, train, test, self._seed(key))
         return self._searches[key]
 
-    def _fit_synthesizer(self, cell: Cell, train: Table) -> Any:
+    def _fit_synthesizer(self, cell: Cell, train: Rows) -> Any:
         model = self._fit(cell, train)
         if hasattr(model, "save"):
             with self.store.writing():

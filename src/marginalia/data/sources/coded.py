@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from marginalia.data.attribute import Kind
 from marginalia.data.domain import Domain
 from marginalia.data.schema import Entry
 from marginalia.data.table import Table
+from marginalia.data.table_schema import RawTable, Rows, Schema
 from marginalia.errors import unknown_name
 
 
-def load(entry: Entry, files: dict[str, Path]) -> Table | tuple[Table, Table]:
+def load(entry: Entry, files: dict[str, Path]) -> Rows | tuple[Rows, Rows]:
     r"""Return the table, or (train, test) where the split is released; columns keep the file's order.
 
     >>> from tempfile import NamedTemporaryFile
@@ -23,25 +23,37 @@ def load(entry: Entry, files: dict[str, Path]) -> Table | tuple[Table, Table]:
     ...     load(parse_entry("own", own), {"table": Path(file.name)}).column("y")
     array([0, 1], dtype=int16)
     """
-    domain = _domain(entry, files)
+    public = _public(entry, files)
+
+    def read(role: str) -> Rows:
+        if isinstance(public, Schema):
+            return RawTable.read(files[role], public, share=entry.preprocessing_share)
+        return Table.read(files[role], domain=public)
+
     if "table" in files:
-        return Table.read(files["table"], domain=domain)
-    train, test = Table.read(files["train"], domain=domain), Table.read(files["test"], domain=domain)
-    return train, test.project(train.domain.names)
+        return read("table")
+    train, test = read("train"), read("test")
+    return train, test.project(train.names)
 
 
-def _domain(entry: Entry, files: dict[str, Path]) -> Domain:
-    """Return the domain from its file or from the entry's attributes, with the kinds that the entry names.
+def _public(entry: Entry, files: dict[str, Path]) -> Domain | Schema:
+    """Return the domain from its file or from the entry, with the kinds that the entry names; a schema if it is open.
 
     Plain size files say nothing about kinds; the entry's word goes before the file's.
     """
-    if "domain" not in files:
+    if "domain" not in files and entry.domain is None:
         return Domain([c.attribute() for c in entry.attributes], source=entry.domain_source or "declared")
-    domain = Domain.from_yaml(files["domain"])
+    if "domain" in files:
+        schema = Schema.read(files["domain"])
+    else:
+        schema = Schema.from_dict(entry.domain, where=f"data set '{entry.name}'")
     kinds: dict[str, Kind] = {name: kind for kind, group in entry.kinds.items() for name in group}
     for name in kinds:
-        if name not in domain:
-            raise unknown_name(f"attribute under 'kinds' of data set '{entry.name}'", name, domain.names)
-    attributes = [replace(a, kind=kinds.get(a.name, a.kind)) for a in domain]
+        if name not in schema.names:
+            raise unknown_name(f"attribute under 'kinds' of data set '{entry.name}'", name, schema.names)
+    schema = schema.of_kinds(kinds)
+    if schema.purchases:
+        return schema
+    domain = schema.domain()
     source = entry.domain_source or domain.source
-    return Domain(attributes, source=source, structural_zeros=domain.structural_zeros, ignored=domain.ignored)
+    return Domain(domain, source=source, structural_zeros=domain.structural_zeros, ignored=domain.ignored)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from marginalia.data import values
 from marginalia.data.attribute import Attribute
-from marginalia.data.coding import RawColumn, numbers_of
+from marginalia.data.coding import category_counts, numbers_of
 from marginalia.data.domain import Domain
 from marginalia.data.domain_file import Purchase
 from marginalia.data.table import Table
@@ -152,8 +152,8 @@ def buy_labels(
     ('A', 'B', 'other', 'missing')
     """
     shown = frequent_categories(
-        lambda: category_counts(column, purchase), sigma=ledger.relation.marginal_l2 / mu, failure=failure,
-        ledger=ledger, randomness=randomness, label=f"{purchase.name}: labels",
+        lambda: category_counts(column, purchase.missing or ()), sigma=ledger.relation.marginal_l2 / mu,
+        failure=failure, ledger=ledger, randomness=randomness, label=f"{purchase.name}: labels",
     )  # fmt: skip
     return purchase.attribute(labels=[label for label in shown if "\0" not in label])
 
@@ -166,20 +166,3 @@ def numbers(column: pd.Series, purchase: Purchase) -> NDArray[np.float64]:
     array([ 3., nan, nan, nan])
     """
     return numbers_of(column, purchase.stand_in())
-
-
-def category_counts(column: pd.Series, purchase: Purchase) -> dict[str, int]:
-    """Return how often each category occurs, by its text; missing values are none.
-
-    >>> import pandas as pd
-    >>> category_counts(pd.Series(["a", 1.0, "?", "1", None]), Purchase("x", "labels", type="string", missing=("?",)))
-    {'a': 1, '1': 2}
-    """
-    raw = RawColumn.of(column, purchase.name, lenient=True)
-    each = np.bincount(raw.which[raw.which >= 0], minlength=len(raw.distinct))
-    counts: dict[str, int] = {}
-    for value, count in zip(np.asarray(raw.distinct, dtype=object).tolist(), each.tolist(), strict=True):
-        label = values.text(value)
-        if count and label not in (purchase.missing or ()):
-            counts[label] = counts.get(label, 0) + count
-    return counts
