@@ -1,5 +1,6 @@
 """Files as people have them: separators, encodings, quotes, gaps; and what no table is."""
 
+import contextlib
 import gzip
 import zipfile
 
@@ -121,3 +122,16 @@ def test_parquet_as_it_is(tmp_path):
     with pytest.raises(InputError, match="not a Parquet file") as error:
         read_raw(tmp_path / "bad.parquet")
     assert "\n" not in str(error.value)
+
+
+def test_a_flipped_bit_in_a_parquet_file_is_one_line(tmp_path):
+    """Of 12,424 flips 390 ended in a traceback: KeyError, TypeError or ArrowNotImplementedError. Here some of each."""
+    path = tmp_path / "t.parquet"
+    pd.DataFrame({"a": [1, 2]}, dtype="int32").to_parquet(path)
+    whole = path.read_bytes()
+    flips = [(at, bit) for at in range(len(whole) - 100, len(whole) - 60) for bit in range(8)]  # the types
+    flips += [(at, 2) for at in range(700, len(whole) - 100, 5)]  # what pandas has noted
+    for at, bit in flips:
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ (1 << bit)]) + whole[at + 1 :])
+        with contextlib.suppress(InputError):
+            read_raw(path)

@@ -47,7 +47,7 @@ def read_frame(path: str | os.PathLike[str], *, parquet: bool = False, **options
         return (pd.read_parquet if parquet else pd.read_csv)(path, **options)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or str(error).splitlines()[0]}") from None
-    except ValueError as error:
+    except (ValueError, NotImplementedError, LookupError, TypeError) as error:  # Arrow's own errors are some of these
         kind = "Parquet file" if parquet else "CSV table with a header line"
         raise InputError(f"{path}: not a {kind} ({str(error).strip().splitlines()[0]})") from None
 
