@@ -1,15 +1,21 @@
 """Raw values to codes and back: every kind of attribute, every way of writing a value, every bad cell by its row."""
 
 import datetime
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from marginalia.data import values
 from marginalia.data.attribute import Attribute, StructuralZeros
+from marginalia.data.coding import RawColumn
 from marginalia.data.domain import Domain
+from marginalia.data.reading import read_raw
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 
@@ -237,3 +243,40 @@ def test_two_hundred_thousand_rows_are_read_in_a_second_or_two(tmp_path):
     table = Table.read(tmp_path / "t.csv", domain=Domain(strings + numbers))
     assert table.n_rows == n
     assert time.process_time() - started < 5
+
+
+LARGE = 2**53 + 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "one"),
+    [
+        ([1, 1.0, 2, "a"], True),
+        ([0, "a"], False),
+        ([Decimal("1.00"), Decimal("2.50")], 1),
+        ([1, "a"], Decimal("1.0")),
+        ([LARGE, 3], "a"),
+        ([LARGE, -(2**63), 3], True),
+        ([LARGE, 3], [1]),
+        ([0.5, 1.0], "a"),
+        ([True, False], "a"),
+        ([True, False], 1),
+        (["1", "2"], 1),
+        ([datetime.date(2020, 1, 1)], pd.Timestamp("2020-01-01")),
+    ],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_what_a_cell_says_does_not_depend_on_another_row(rows, one, first):
+    """Python's 1 == True == Decimal("1.0") and the rounding of a column's dtype must not carry over."""
+    more = [one, *rows] if first else [*rows, one]
+    alone, together = (RawColumn.of(pd.Series(cells), lenient=True) for cells in (rows, more))
+    there = slice(1, None) if first else slice(len(rows))
+    texts = [[values.text(column.distinct[i]) for i in column.which] for column in (alone, together)]
+    assert texts[0] == texts[1][there]
+
+
+def test_a_gap_in_a_parquet_column_rounds_no_other_row(tmp_path):
+    for cells in ([LARGE, 3], [LARGE, 3, None]):
+        pq.write_table(pa.table({"a": cells}), tmp_path / "t.parquet")
+        column = RawColumn.of(read_raw(tmp_path / "t.parquet")["a"])
+        assert [values.text(v) for v in column.distinct.tolist()] == [str(LARGE), "3"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,9 @@ Reason = tuple[str, str]  # what is wrong with a value, and how to mend it
 ROWS = "(rows count from 0)"
 _EMPTY = ("has no code", "give missing values one by `missing: []`, or drop these rows")
 _CORRECT = "correct the file, or the domain"
+_EXACT = 2**53  # whole numbers up to it are doubles
+# Columns of objects in which equal ones have the same text; infer_dtype's names.
+_OF_ONE_KIND = ("string", "boolean", "integer", "mixed-integer-float", "datetime", "datetime64", "date", "empty")
 
 
 @dataclass(frozen=True)
@@ -74,17 +77,47 @@ class RawColumn:
             which, distinct = raw.cat.codes.to_numpy(), raw.cat.categories
         else:
             try:
-                which, distinct = pd.factorize(raw)
+                if raw.dtype == object and pd.api.types.infer_dtype(raw, skipna=True) not in _OF_ONE_KIND:
+                    which, distinct = _factorized(raw)
+                else:
+                    which, distinct = pd.factorize(raw)
             except TypeError:  # lists and other things without a hash
                 if lenient:
-                    return cls.of(raw.map(lambda v: v if isinstance(v, Hashable) else None), name)
-                kind = type(next(v for v in raw if getattr(v, "__hash__", None) is None)).__name__
+                    return cls.of(raw.where(raw.map(_has_hash).astype(bool), None), name)
+                kind = type(next(v for v in raw if not _has_hash(v))).__name__
                 raise InputError(f"column '{name}' holds values of type {kind}; give each cell one value") from None
-        if pd.api.types.is_integer_dtype(distinct.dtype) or pd.api.types.is_float_dtype(distinct.dtype):
+        whole = pd.api.types.is_integer_dtype(distinct.dtype)
+        if whole and len(distinct) and max(-int(distinct.min()), int(distinct.max())) > _EXACT:
+            distinct = distinct.astype(object)  # doubles do not tell these apart, and another kind of column would
+        elif whole or pd.api.types.is_float_dtype(distinct.dtype):
             return cls(which.astype(np.int64), np.asarray(distinct, dtype=np.float64))
         known = np.asarray(distinct.astype(object))
         empty = np.array([isinstance(v, str) and not v.strip() for v in known], dtype=bool)
         return cls(np.where(np.append(empty, True)[which], -1, which).astype(np.int64), known)
+
+
+def _factorized(raw: pd.Series[Any]) -> tuple[NDArray[np.int64], pd.Index[Any]]:
+    """Factorize objects of several kinds: True, 1 and Decimal("1.0") are equal, and the first would stand for all.
+
+    One row would then change what all others say.
+    """
+    import pandas as pd
+
+    def key(value: object) -> str:
+        hash(value)
+        return f"{type(value).__name__} {value}"
+
+    which, _ = pd.factorize(raw.map(key, na_action="ignore"))
+    firsts = np.unique(which, return_index=True)[1][int((which < 0).any()) :]
+    return which, pd.Index(raw.to_numpy()[firsts], dtype=object)
+
+
+def _has_hash(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 def codes_of(raw: pd.Series[Any], attribute: Attribute) -> tuple[Codes, list[Fault]]:

@@ -79,7 +79,8 @@ def read_raw(path: str | os.PathLike[str]) -> pd.DataFrame:
     0  30  surgery
     """
     if Path(path).suffix == ".parquet":
-        frame = read_frame(path, parquet=True)
+        # Not as doubles, which would round large numbers because a row has a gap.
+        frame = read_frame(path, parquet=True, to_pandas_kwargs={"integer_object_nulls": True})
         frame.columns = [str(name) for name in frame.columns]
         check_header(list(frame.columns), str(path))
         return frame
