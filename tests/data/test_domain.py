@@ -151,6 +151,15 @@ def test_a_domain_with_an_inferred_fact_is_inferred():
     assert Domain([attribute], source="documented").source == "inferred"
 
 
+@pytest.mark.parametrize(
+    ("said", "source"), [("declared", "released"), ("documented", "released"), ("inferred", "inferred")]
+)
+def test_a_purchase_does_not_cover_what_was_inferred_beside_it(said, source):
+    ward = {"name": "ward", "type": "string", "labels": "private"}
+    schema = Schema.from_dict({"source": said, "attributes": [ward, {"name": "ill", "type": "boolean"}]})
+    assert schema.domain({"ward": schema.purchases[0].attribute(labels=["a"])}).source == source
+
+
 def test_a_schema_becomes_a_domain_when_its_facts_are_bought(tmp_path):
     path = tmp_path / "d.yaml"
     path.write_text(

@@ -78,7 +78,7 @@ class Schema:
     def domain(self, bought: Mapping[str, Attribute] | None = None) -> Domain:
         """Return the domain with the attributes that were bought, by name, in place of the purchases.
 
-        Its source is ``released`` where anything was bought, else that of the file.
+        Its source is ``released`` where anything was bought, else that of the file; ``inferred`` stays.
 
         Raises
         ------
@@ -88,7 +88,9 @@ class Schema:
         bought = bought or {}
         if open_ := [c.name for c in self.purchases if c.name not in bought]:
             raise InputError(f"attribute '{open_[0]}' is not bought yet")
-        source: Source = "released" if bought else self._content.source
+        source: Source = self._content.source
+        if bought and source != "inferred":  # what was read off the rows stays so, whatever else is bought
+            source = "released"
         attributes = [bought[c.name] if isinstance(c, Purchase) else c for c in self.columns]
         zeros_ = self._content.structural_zeros
         return Domain(attributes, source=source, structural_zeros=zeros_, ignored=self.ignored)
