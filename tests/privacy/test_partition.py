@@ -100,3 +100,11 @@ def test_neighbours_are_told_apart_no_better_than_booked(one, two, relation):
             delta = gdp_delta(mu, epsilon) + failure
             assert p - math.exp(epsilon) * q <= delta + (1 + math.exp(epsilon)) * slack
             assert q - math.exp(epsilon) * p <= delta + (1 + math.exp(epsilon)) * slack
+
+
+def test_noise_that_rounds_counts_is_refused_whatever_the_rows_hold():
+    """It was widened by the number of categories, which is private, and more than the threshold has room for."""
+    shown({f"{i}": 1 for i in range(5000)}, sigma=2.0**29.99, failure=1e-6)
+    for n in (0, 1, 5000):
+        with pytest.raises(InputError, match="need less than 2\\^30"):
+            shown({f"{i}": 1 for i in range(n)}, sigma=2.0**30.01, failure=1e-6)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -65,7 +64,7 @@ def frequent_categories(
     Raises
     ------
     InputError
-        A parameter is out of range.
+        A parameter is out of range; sigma is 2^30 or more.
     PrivacyError
         The ledger has no budget left for this.
 
@@ -93,10 +92,12 @@ def frequent_categories(
     sensitivity = ledger.relation.marginal_l2
     noise = GaussianEvent(sensitivity, sigma, label, arithmetic="exact")
     shown = FailureEvent(failure, label, arithmetic="exact")
+    lattice = Lattice.of(sigma, unit=1.0, sensitivity=sensitivity, norm=1.0)
+    if lattice.step > 1:  # counts would be rounded, and the noise widened for it: beyond the threshold's margin
+        raise InputError(f"sigma is {sigma:g}: need less than 2^30, above which no category could ever be shown")
     ledger.append(CompositionEvent((noise, shown), label=label), randomness.kind)
     exact = {category: int(count) for category, count in sorted(counts().items()) if count > 0}
     values = np.fromiter(exact.values(), np.int64, len(exact))
-    lattice = Lattice.of(sigma, unit=1.0, sensitivity=sensitivity, norm=math.sqrt(max(1, len(exact))))
 
     def draw() -> dict[str, float]:
         noisy = lattice.noisy(values, randomness.noise.discrete_gaussian(lattice.scale, values.size))
