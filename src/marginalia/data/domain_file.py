@@ -81,6 +81,11 @@ class Purchase:
             known_labels, other = (other,), f"{other}_"
         return Attribute(self.name, len(known_labels) + 2, self.kind, known_labels, type="string", other=other, **facts)
 
+    @property
+    def free(self) -> bool:
+        """Whether its edges follow from public bounds alone, and no row is read for them."""
+        return self.rule == "uniform" and self.bounds is not None
+
     def stand_in(self) -> Attribute:
         """Return an attribute that every value fits, as it will with the one that is bought.
 
@@ -240,7 +245,12 @@ def _purchase(name: str, here: str, item: Mapping[str, Any], kind: Any, facts: d
     bounds = None if wanted.get("bounds") is None else _edges(wanted["bounds"], here, facts["type"])
     if bounds is not None and (len(bounds) != 2 or not bounds[0] < bounds[1]):
         raise InputError(f"{here}: bounds are two numbers (or dates), the lower first")
-    return Purchase(name, "edges", rule, bins, bounds, kind, **facts)
+    if bounds is not None and facts["type"] == "integer" and not all(map(float.is_integer, bounds)):
+        raise InputError(f"{here}: bounds of integers are whole numbers")
+    purchase = Purchase(name, "edges", rule, bins, bounds, kind, **facts)
+    if bounds is not None:
+        purchase.attribute(edges=bounds)  # refuses what no bins can lie between
+    return purchase
 
 
 def _edges(raw: Any, here: str, of_type: Any) -> tuple[float, ...]:

@@ -89,7 +89,7 @@ class Schema:
         if open_ := [c.name for c in self.purchases if c.name not in bought]:
             raise InputError(f"attribute '{open_[0]}' is not bought yet")
         source: Source = self._content.source
-        if bought and source != "inferred":  # what was read off the rows stays so, whatever else is bought
+        if source != "inferred" and not all(c.free for c in self.purchases):  # what was read off the rows stays so
             source = "released"
         attributes = [bought[c.name] if isinstance(c, Purchase) else c for c in self.columns]
         zeros_ = self._content.structural_zeros

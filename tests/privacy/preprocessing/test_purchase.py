@@ -116,6 +116,31 @@ def test_public_bounds_cost_no_round_and_are_public_inputs():
     assert [(p.name, p.value, p.source) for p in ledger.public_inputs] == [("bounds of age", [0.0, 120.0], "declared")]
 
 
+def test_even_bins_inside_public_bounds_cost_nothing():
+    wanted = {"type": "integer", "edges": {"private": "uniform", "bins": 4, "bounds": [0, 120]}}
+    domain, _, ledger = bought(age=wanted)
+    assert domain["age"].edges == (0, 30, 60, 90, 120)
+    assert not [e for e in ledger.events if e.label.startswith("age")]
+    squares = math.fsum(n * (e.sensitivity / e.sigma) ** 2 for e, n in leaves(ledger.events) if hasattr(e, "sigma"))
+    assert squares == pytest.approx(0.2 * gdp_mu(2.0, 1e-5 * 0.8) ** 2)  # all of the share is for the others
+    pure = Ledger("add_remove", epsilon=1.0, delta=0.0)
+    alone = Schema.from_dict({"attributes": [{"name": "age", **wanted}]})
+    domain, _ = preprocess(FRAME[["age"]], alone, ledger=pure, randomness=Randomness(0))
+    assert (pure.events, domain.source) == ((), "declared")
+    assert pure.public_inputs[0].name == "bounds of age"
+
+
+@pytest.mark.parametrize(
+    ("of_type", "bounds"),
+    [("integer", [0.1, 0.4]), ("integer", [0.6, 1.4]), ("integer", [0, 2**60]), ("number", [-1e308, 1e308])],
+)
+def test_bounds_that_no_bins_lie_between_are_refused_beforehand(of_type, bounds):
+    with pytest.raises(InputError, match="'x'"):
+        Schema.from_dict(
+            {"attributes": [{"name": "x", "type": of_type, "edges": {"private": "quantile", "bounds": bounds}}]}
+        )
+
+
 def test_nothing_to_buy_costs_nothing():
     ledger = Ledger("add_remove", epsilon=1.0, delta=0.0)
     whole = Schema.from_dict({"attributes": [{"name": "ill", "type": "boolean"}]})
@@ -160,7 +185,7 @@ def test_marks_of_missing_values_have_no_bin():
 def test_numbers_may_be_categories():
     frame = FRAME.assign(ward=RNG.choice([4720, 10, 5], N))
     domain, table, _ = bought(frame, ward={"type": "integer", "labels": "private"})
-    assert domain["ward"].labels == ("10", "4720", "5")
+    assert domain["ward"].labels == ("5", "10", "4720")  # by value: an ordinal attribute is one number in a model
     assert table.counts(["ward"])[-2:].tolist() == [0, 0]
 
 

@@ -23,7 +23,7 @@ def uniform(density: Density, bins: int, whole: bool) -> Array:
     array([0., 2., 4., 6., 8.])
     """
     edges = np.linspace(density.edges[0], density.edges[-1], bins + 1)
-    return np.unique(np.rint(edges)) if whole else edges
+    return np.unique(np.rint(edges) if whole else edges)  # in a very narrow range some are the same
 
 
 def quantile(density: Density, bins: int, whole: bool) -> Array:

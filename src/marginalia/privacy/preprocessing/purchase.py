@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import functools
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +24,7 @@ from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger, PublicInput
 from marginalia.privacy.mechanisms.partition import frequent_categories
 from marginalia.privacy.preprocessing.bins import RULES, without_empty
-from marginalia.privacy.preprocessing.density import density, releases
+from marginalia.privacy.preprocessing.density import Density, density, releases
 from marginalia.privacy.randomness import Randomness
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ def preprocess(
     Notes
     -----
     Every column bought gets an equal part of the share, and so does every release for one column, and the delta of
-    every column of categories: what a column would need is not known before.
+    every column of categories: what a column would need is not known before. Bins of equal width inside public bounds
+    cost nothing.
 
     Examples
     --------
@@ -94,28 +96,30 @@ def preprocess(
     share = checks.open_unit("preprocessing_share", preprocessing_share)
     schema.check(frame)
     bought: dict[str, Attribute] = {}
-    if schema.purchases:
+    mu = failure = 0.0
+    if columns := sum(not p.free for p in schema.purchases):
         epsilon, delta = ledger.left()
         if delta == 0:
             raise PrivacyError("labels and edges are bought with Gaussian noise: delta has to be above 0")
-        columns = len(schema.purchases)
         of_labels = sum(p.fact == "labels" for p in schema.purchases)
         failure = share * delta / of_labels if of_labels else 0.0
         mu = math.sqrt(share / columns) * gdp_mu(epsilon, delta * (1 - share) if of_labels else delta)
-        for purchase in schema.purchases:
-            column: pd.Series = frame[purchase.name]
-            if purchase.fact == "labels":
-                bought[purchase.name] = buy_labels(
-                    column, purchase, mu=mu, failure=failure, ledger=ledger, randomness=randomness
-                )
-            else:
-                bought[purchase.name] = buy_edges(column, purchase, mu=mu, ledger=ledger, randomness=randomness)
+    for purchase in schema.purchases:
+        column: pd.Series = frame[purchase.name]
+        if purchase.fact == "labels":
+            bought[purchase.name] = buy_labels(
+                column, purchase, mu=mu, failure=failure, ledger=ledger, randomness=randomness
+            )
+        else:
+            bought[purchase.name] = buy_edges(column, purchase, mu=mu, ledger=ledger, randomness=randomness)
     domain = schema.domain(bought)
     return domain, Table.from_frame(frame, domain)
 
 
 def buy_edges(column: pd.Series, purchase: Purchase, *, mu: float, ledger: Ledger, randomness: Randomness) -> Attribute:
     """Buy the bins of one column of numbers or dates; all releases together are mu-GDP.
+
+    Bins of equal width inside public bounds read no row and cost nothing.
 
     >>> import pandas as pd
     >>> ages, wanted = pd.Series(range(20, 80)).repeat(50), Purchase("age", "edges", "uniform", 3, type="integer")
@@ -125,13 +129,16 @@ def buy_edges(column: pd.Series, purchase: Purchase, *, mu: float, ledger: Ledge
     """
     rule = purchase.rule or "adaptive"
     whole = purchase.type in ("integer", "date")
-    number_of = releases(ROUNDS[rule], purchase.bounds)
-    found = density(
-        functools.cache(lambda: numbers(column, purchase)), whole=whole, rounds=ROUNDS[rule],
-        worth=0.5 / purchase.bins, sigma=ledger.relation.marginal_l2 * math.sqrt(number_of) / mu,
-        ledger=ledger, randomness=randomness, bounds=purchase.bounds,
-        limits=DAYS if purchase.type == "date" else None, label=purchase.name,
-    )  # fmt: skip
+    if purchase.free:
+        found = Density(np.array(purchase.bounds), np.zeros(1))
+    else:
+        number_of = releases(ROUNDS[rule], purchase.bounds)
+        found = density(
+            functools.cache(lambda: numbers(column, purchase)), whole=whole, rounds=ROUNDS[rule],
+            worth=0.5 / purchase.bins, sigma=ledger.relation.marginal_l2 * math.sqrt(number_of) / mu,
+            ledger=ledger, randomness=randomness, bounds=purchase.bounds,
+            limits=DAYS if purchase.type == "date" else None, label=purchase.name,
+        )  # fmt: skip
     if purchase.bounds is not None:
         ledger.public_inputs += (PublicInput(f"bounds of {purchase.name}", list(purchase.bounds), "declared"),)
     edges = RULES[rule](found, purchase.bins, whole)
@@ -155,7 +162,18 @@ def buy_labels(
         lambda: category_counts(column, purchase.missing or ()), sigma=ledger.relation.marginal_l2 / mu,
         failure=failure, ledger=ledger, randomness=randomness, label=f"{purchase.name}: labels",
     )  # fmt: skip
-    return purchase.attribute(labels=[label for label in shown if "\0" not in label])
+    labels = [label for label in shown if "\0" not in label]
+    if purchase.type in ("integer", "number", "date"):
+        labels.sort(key=functools.partial(_order, values.day if purchase.type == "date" else values.number))
+    return purchase.attribute(labels=labels)
+
+
+def _order(read: Callable[[str], float], label: str) -> float:
+    """Return the place of a label among others: its value; what cannot be read comes last."""
+    try:
+        return read(label)
+    except ValueError:
+        return math.inf
 
 
 def numbers(column: pd.Series, purchase: Purchase) -> NDArray[np.float64]:
