@@ -275,6 +275,13 @@ def test_what_a_cell_says_does_not_depend_on_another_row(rows, one, first):
     assert texts[0] == texts[1][there]
 
 
+def test_a_truth_value_of_numpy_is_no_number_either():
+    """It is equal to Python's, and in a column the first of the two stands for both."""
+    for value in (True, np.True_):
+        with pytest.raises(ValueError, match="is not a number"):
+            values.number(value)
+
+
 def test_a_gap_in_a_parquet_column_rounds_no_other_row(tmp_path):
     for cells in ([LARGE, 3], [LARGE, 3, None]):
         pq.write_table(pa.table({"a": cells}), tmp_path / "t.parquet")

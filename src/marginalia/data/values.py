@@ -7,6 +7,8 @@ import math
 import re
 from typing import Any
 
+import numpy as np
+
 EPOCH = datetime.date(1970, 1, 1).toordinal()
 _MONTHS = (
     "january", "february", "march", "april", "may", "june",
@@ -47,7 +49,7 @@ def number(value: Any, *, infinite: bool = False) -> float:
     except (TypeError, ValueError):
         result = math.nan
     readable = math.isfinite(result) or (infinite and math.isinf(result))
-    if isinstance(value, bool) or not readable or (isinstance(value, str) and "_" in value):
+    if isinstance(value, bool | np.bool_) or not readable or (isinstance(value, str) and "_" in value):
         if isinstance(value, str) and _WITH_COMMA.match(value.strip()):
             raise ValueError("has a comma: numbers are read with a decimal point and without separators of thousands")
         raise ValueError("is not a number")
