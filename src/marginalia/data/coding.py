@@ -83,8 +83,8 @@ class RawColumn:
                     which, distinct = pd.factorize(raw)
             except TypeError:  # lists and other things without a hash
                 if lenient:
-                    return cls.of(raw.where(raw.map(_has_hash).astype(bool), None), name)
-                kind = type(next(v for v in raw if not _has_hash(v))).__name__
+                    return cls.of(raw.where(raw.map(values.has_hash).astype(bool), None), name)
+                kind = type(next(v for v in raw if not values.has_hash(v))).__name__
                 raise InputError(f"column '{name}' holds values of type {kind}; give each cell one value") from None
         whole = pd.api.types.is_integer_dtype(distinct.dtype)
         if whole and len(distinct) and max(-int(distinct.min()), int(distinct.max())) > _EXACT:
@@ -110,14 +110,6 @@ def _factorized(raw: pd.Series[Any]) -> tuple[NDArray[np.int64], pd.Index[Any]]:
     which, _ = pd.factorize(raw.map(key, na_action="ignore"))
     firsts = np.unique(which, return_index=True)[1][int((which < 0).any()) :]
     return which, pd.Index(raw.to_numpy()[firsts], dtype=object)
-
-
-def _has_hash(value: object) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
 
 
 def codes_of(raw: pd.Series[Any], attribute: Attribute) -> tuple[Codes, list[Fault]]:

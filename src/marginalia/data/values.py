@@ -33,6 +33,19 @@ def text(value: Any) -> str:
     return str(value).strip()
 
 
+def has_hash(value: object) -> bool:
+    """Whether a raw value is one value: lists have no hash, nor tuples with lists inside.
+
+    >>> has_hash((1, 2)), has_hash(([1], 2))
+    (True, False)
+    """
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
 def number(value: Any, *, infinite: bool = False) -> float:
     """Return a raw value as a finite number, or an infinite one if that is allowed; ValueError says why it is none.
 
