@@ -103,5 +103,6 @@ def frequent_categories(
         noisy = lattice.noisy(values, randomness.noise.discrete_gaussian(lattice.scale, values.size))
         return {category: count for category, count in zip(exact, noisy.tolist(), strict=True) if count >= least}
 
-    found: dict[str, float] = released(Asked("partition", label, sensitivity, sigma, 1.0, ()), lambda: values, draw)
+    asked = Asked("partition", label, sensitivity, sigma, 1.0, (), least)
+    found: dict[str, float] = released(asked, lambda: exact, draw)
     return found

@@ -17,12 +17,13 @@ class Asked:
     'gaussian'
     """
 
-    mechanism: str  # gaussian, laplace, exponential or objective
+    mechanism: str  # gaussian, laplace, exponential, objective or partition
     label: str
     sensitivity: float  # L2, L1, of a score, or the bound of a row, under the ledger's relation
     scale: float  # sigma, Laplace scale, epsilon of a selection, or sigma of the linear term
     unit: float  # of the whole numbers that were released; of one nat for a selection
     shape: tuple[int, ...]  # of the release; the number of candidates of a selection
+    threshold: float = 0.0  # of a partition: the noisy count from which on a category is shown
 
 
 Exact = Callable[[], Any]
@@ -39,7 +40,7 @@ def released(asked: Asked, exact: Exact, draw: Callable[[], Any]) -> Any:
     asked : Asked
     exact : callable
         The whole numbers, in units of ``asked.unit``, that noise is added to; the exponents of all candidates of a
-        selection. Private: for an audit on tables that are not.
+        selection; the counts of a partition by category. Private: for an audit on tables that are not.
     draw : callable
         Draws the release.
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data.table import Table
+from marginalia.data.table_schema import RawTable
 from marginalia.errors import InputError
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.samplers import BitSource
@@ -38,6 +39,7 @@ def kept(model: Any, made: Made, given: tuple[Any, ...], *, own: bool) -> list[F
         Whether the class is a user's: the variables of its module are looked at too.
     """
     private = _private_arrays(made)
+    given = (*given, *(g.frame for g in given if isinstance(g, RawTable)))
     shared = [a for a in _arrays_of(given) if a.nbytes]
     found: dict[str, Finding] = {}
     for path, value in _reachable(model, own=own):
@@ -85,7 +87,7 @@ def _private_arrays(made: Made) -> dict[bytes, str]:
     """Return arrays that nobody may keep, by their bytes: columns, counts and sums of squares that are not trivial."""
     arrays: list[tuple[str, NDArray[Any]]] = []
     if made.frame.domain is not None:
-        table = made.table
+        table = made.coded
         arrays += [("the rows", table.codes.ravel()), ("the rows", table.codes.T.ravel())]
         names = table.domain.names
         arrays += [(f"the column '{a}'", table.column(a)) for a in names]

@@ -32,10 +32,24 @@ def noise_of(steps: Sequence[Step]) -> dict[str, Array]:
     """Return the noise of recorded releases in units of its scale, for each kind of additive mechanism."""
     noise: dict[str, list[Array]] = {"gaussian": [], "laplace": []}
     for step in steps:
-        if step.exact is not None and step.asked.mechanism in noise:
+        if isinstance(step.exact, np.ndarray) and step.asked.mechanism in noise:
             drawn = np.asarray(step.released, dtype=np.float64) - step.exact * step.asked.unit
             noise[step.asked.mechanism].append(np.ravel(drawn) / step.asked.scale)
+        elif step.asked.mechanism == "partition" and isinstance(step.exact, dict):
+            noise["gaussian"].append(_shown_noise(step.asked, step.exact, step.released))
     return {kind: np.concatenate(parts) for kind, parts in noise.items() if parts}
+
+
+def _shown_noise(asked: Asked, exact: dict[str, int], shown: dict[str, float]) -> Array:
+    """Return the noise of categories that are shown, in units of its scale: cut at the threshold, and stretched back.
+
+    Noise above a value c is normal above c; by its quantiles there it becomes a whole normal law again. A value without
+    any noise stays one.
+    """
+    counts = np.array([exact.get(name, 0) for name in shown], dtype=np.float64)
+    z = (np.array(list(shown.values())) - counts) / asked.scale
+    above = stats.norm.sf((asked.threshold - counts) / asked.scale)
+    return np.where(z == 0, 0.0, stats.norm.isf(np.clip(stats.norm.sf(z) / above, 0.0, 1.0)))
 
 
 def noise_findings(noise: dict[str, Array]) -> Iterator[Finding]:

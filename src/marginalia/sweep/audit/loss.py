@@ -169,7 +169,7 @@ def _mu_squared(pair: Pair) -> float:
     return sum(
         (change(asked, a, b) / asked.scale) ** 2
         for asked, a, b in zip(pair.asked, pair.first, pair.second, strict=True)
-        if asked.mechanism == "gaussian"
+        if asked.mechanism in ("gaussian", "partition")
     )
 
 
@@ -189,6 +189,10 @@ def unbooked(asked: Sequence[Asked], ledger: Ledger, runs: Sequence[int]) -> lis
         ]  # fmt: skip
     spent, charged = Counter[str](), Counter[str]()
     for a in asked:
+        if a.mechanism == "partition":  # counts of what both neighbours have, and what one alone may show
+            spent["gaussian"] += (a.sensitivity / a.scale) ** 2  # type: ignore[assignment]
+            spent["failure"] += float(ndtr((1 - a.threshold) / a.scale))  # type: ignore[assignment]
+            continue
         cost = a.scale if a.mechanism == "exponential" else a.sensitivity / a.scale
         spent[a.mechanism] += cost**2 if a.mechanism in ("gaussian", "objective") else cost  # type: ignore[assignment]
     for event, count in leaves(ledger.events):
@@ -216,6 +220,8 @@ def _charges(event: Event, ledger: Ledger, runs: int) -> list[tuple[str, float]]
             return [("laplace", fields.sensitivity / fields.scale)]
         case "ExponentialEvent":
             return [("exponential", fields.epsilon)]
+        case "FailureEvent":
+            return [("failure", fields.probability)]
         case "ObjectivePerturbationEvent":
             return [("objective", (fields.bound / fields.sigma) ** 2)]
         case "RandomStoppingEvent":

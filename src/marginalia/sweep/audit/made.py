@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from marginalia.data.domain import Attribute, Domain, StructuralZeros
 from marginalia.data.table import Table
+from marginalia.data.table_schema import RawTable, Rows, Schema
 
 Generator = np.random.Generator
+SHARE = 0.5  # of the budget, for what is bought: on a hundred rows less would buy nothing
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class Frame:
         Arrays only.
     target_bound : float
         Arrays only; the bound of rows' norms is 1.
+    schema : Schema or None
+        What fits are told of the domain, whose labels are the raw values; the rest they buy.
     """
 
     name: str
@@ -39,6 +43,7 @@ class Frame:
     one_hot: tuple[str, ...] | None = None
     n_features: int = 0
     target_bound: float = 1.0
+    schema: Schema | None = None
 
     def target(self, task: str) -> str:
         """Return the target of a task; empty for a synthesizer, and for arrays."""
@@ -65,10 +70,17 @@ class Made:
         return self.frame.domain.names if self.frame.domain is not None else ()
 
     @cached_property
-    def table(self) -> Table:
-        """The table."""
+    def coded(self) -> Table:
+        """The table as codes."""
         assert self.frame.domain is not None
         return Table(self.codes.reshape(-1, len(self.frame.domain)), self.frame.domain)
+
+    @cached_property
+    def table(self) -> Rows:
+        """The table, as fits get it."""
+        if self.frame.schema is None:
+            return self.coded
+        return RawTable(self.coded.to_frame(original=True), self.frame.schema, SHARE)
 
     @cached_property
     def arrays(self) -> tuple[NDArray[np.float64], NDArray[Any]]:
@@ -106,6 +118,28 @@ def _numeric(name: str, size: int) -> Attribute:
 
 
 _TARGETS = (("linear", "b"), ("logistic", "y"))
+BOUGHT = Frame(
+    "bought",
+    Domain(
+        [
+            Attribute("a", 6, "ordinal", labels=("-40", "0", "3", "7", "30", "500"), type="integer"),
+            Attribute("c", 4, labels=("p", "q", "r", "s"), type="string"),
+            Attribute("b", 4, "ordinal", labels=("1", "2", "3", "4"), type="integer"),
+            Attribute("y", 2, labels=("no", "yes"), type="string"),
+        ]
+    ),
+    _TARGETS,
+    schema=Schema.from_dict(
+        {
+            "attributes": [
+                {"name": "a", "type": "integer", "edges": {"private": "quantile", "bins": 4}},
+                {"name": "c", "type": "string", "labels": "private"},
+                {"name": "b", "type": "integer", "kind": "ordinal", "labels": [1, 2, 3, 4]},
+                {"name": "y", "type": "string", "labels": ["no", "yes"]},
+            ]
+        }
+    ),
+)
 MIXED = Frame(
     "mixed",
     Domain([Attribute("a", 2), _numeric("b", 4), Attribute("c", 3), Attribute("y", 2)]),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,13 +91,22 @@ class Group:
         ]
 
 
-def change(asked: Asked, a: np.ndarray, b: np.ndarray) -> float:
+def aligned(a: Any, b: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return two exact values as arrays; counts by category have 0 where a table has none of it."""
+    if not isinstance(a, dict):
+        return a, b
+    names = sorted({*a, *b})
+    return tuple(np.array([counts.get(name, 0) for name in names], dtype=np.int64) for counts in (a, b))  # type: ignore[return-value]
+
+
+def change(asked: Asked, a: Any, b: Any) -> float:
     """Return how far two exact values are apart, in the units and the norm of the release's sensitivity.
 
     Of a selection: the largest move of an exponent, in nats.
     """
+    a, b = aligned(a, b)
     moved = np.abs(a.astype(np.float64) - b.astype(np.float64)).ravel() * asked.unit
-    if asked.mechanism == "gaussian":
+    if asked.mechanism in ("gaussian", "partition"):
         return float(np.linalg.norm(moved))
     return float(moved.sum() if asked.mechanism == "laplace" else moved.max(initial=0.0))
 
@@ -192,11 +202,12 @@ def _unrelated(
 
 
 def _pair(relation: Relation, a: Played, b: Played) -> Pair:
-    steps = [
-        (s.asked, s.exact, t.exact)
+    both = [
+        (s.asked, *aligned(s.exact, t.exact))
         for s, t in zip(a.tape.steps, b.tape.steps, strict=False)
-        if s.exact is not None and t.exact is not None and s.exact.shape == t.exact.shape
+        if s.exact is not None and t.exact is not None
     ]
+    steps = [(asked, first, second) for asked, first, second in both if first.shape == second.shape]
     return Pair(relation, [s[0] for s in steps], [s[1] for s in steps], [s[2] for s in steps])
 
 

@@ -34,7 +34,7 @@ class Step:
     """One release: what was asked, the exact value where it was evaluated, and what was released."""
 
     asked: Asked
-    exact: NDArray[np.int64] | None
+    exact: NDArray[np.int64] | dict[str, int] | None  # of a partition by category
     released: Any
 
 
@@ -82,7 +82,10 @@ class Tape:
             value = self.forced[at].released
             if not self.exact or asked.mechanism == "objective":
                 draw()  # for what drawing leaves behind
-        evaluated = np.array(exact(), dtype=np.int64) if self.exact and asked.mechanism != "objective" else None
+        evaluated: Any = None
+        if self.exact and asked.mechanism != "objective":
+            found = exact()
+            evaluated = dict(found) if asked.mechanism == "partition" else np.array(found, dtype=np.int64)
         value = np.array(value) if isinstance(value, np.ndarray) else value
         self.steps.append(Step(asked, evaluated, value))
         if self.most is not None and len(self.steps) >= self.most:

@@ -22,7 +22,7 @@ def tilt(asked: Asked, theta: Array, made: Made) -> Array:
     """
     if made.frame.domain is not None:
         encoder = Encoder(made.frame.domain, made.frame.target(made.task), one_hot=made.frame.one_hot)
-        X, y = encoder.transform(made.table), encoder.target_values(made.table, "logistic")
+        X, y = encoder.transform(made.coded), encoder.target_values(made.coded, "logistic")
     else:
         X, y = made.arrays
         X = shrink_rows(X, asked.sensitivity)
