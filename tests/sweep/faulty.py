@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import mmap
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -33,7 +34,14 @@ FAULTS = {
     "leaves_a_thread": ("ok", ""),
     "leaves_a_process": ("ok", ""),
     "forks": ("ok", ""),
+    "forks_and_the_copy_raises": ("ok", ""),
+    "forks_when_it_answers": ("ok", ""),
+    "answers_nothing_known": ("failed", "InputError: a marginal holds NaN or infinity"),
+    "answers_in_another_shape": ("failed", "InputError: a marginal has shape (4,) instead of (3, 4)"),
     "closes_its_output": ("ok", ""),
+    "opens_too_many_files": ("failed", "after the fit: cannot write"),
+    "gives_up_its_rights": ("failed", "after the fit: cannot write"),
+    "breaks_the_clock": ("failed", "after the fit: TypeError"),
     # What follows takes its process along, and stands together: the first fit of a process is not tried again.
     "ends_its_process": ("failed", "the fit ended its process with exit code 3"),
     "follows_a_null_pointer": ("failed", "the process of the fit died: SIGSEGV (Segmentation fault)"),
@@ -41,7 +49,7 @@ FAULTS = {
     "aborts": ("failed", "the process of the fit died: SIGABRT (Aborted)"),
     "interrupts_itself": ("failed", "the process of the fit died: SIGINT (Interrupt)"),
     "kills_itself": ("failed", "the process of the fit died: SIGKILL (Killed)"),
-    "closes_all_files": ("failed", "the fit cut the connection of its process to the sweep"),
+    "closes_all_files": ("ok", ""),
     "grows_where_no_limit_holds": ("memory", "needed more than 700 MB (memory_mb)"),
     "has_a_child_that_grows": ("memory", "needed more than 700 MB (memory_mb)"),
     "sleeps": ("timeout", "took longer than 2 s"),
@@ -68,7 +76,20 @@ class Faulty:
         raise NotImplementedError
 
     def marginal(self, attributes):
-        return np.ones([self.domain[name].size for name in attributes])
+        counts = np.ones([self.domain[name].size for name in attributes])
+        return ANSWERS.get(self.how, lambda same: same)(counts)
+
+
+def with_a_copy(counts):
+    os.fork()
+    return counts
+
+
+ANSWERS = {
+    "forks_when_it_answers": with_a_copy,
+    "answers_nothing_known": lambda counts: counts * np.nan,
+    "answers_in_another_shape": lambda counts: counts[0],
+}
 
 
 def does_well():
@@ -239,7 +260,7 @@ def writes_to_every_file():
     """Writes rubbish to every open file descriptor, that of the sweep too."""
     for number in range(3, 50):
         with contextlib.suppress(OSError):
-            os.write(number, b"not for you\n[1, 2]\n")
+            os.write(number, b'not for you\n[1, 2]\n["done", null, 0]\n["fit", 1, "two"]\n"abc"\nand no end of line')
 
 
 def moves_away():
@@ -267,6 +288,44 @@ def leaves_a_thread():
 def forks():
     """Forks, and both copies return."""
     os.fork()
+
+
+def forks_and_the_copy_raises():
+    """Forks, and the copy raises an exception."""
+    if os.fork() == 0:
+        raise ValueError("of the copy")
+
+
+def forks_when_it_answers():
+    """Forks when it is asked for a marginal, six times: 64 processes."""
+
+
+def answers_nothing_known():
+    """Answers with NaN."""
+
+
+def answers_in_another_shape():
+    """Answers with an array of another shape."""
+
+
+def opens_too_many_files():
+    """Leaves so many files open that no other can be opened."""
+    with contextlib.suppress(OSError):
+        while True:
+            LEFT_OPEN.append(os.open(os.devnull, os.O_RDONLY))
+
+
+LEFT_OPEN = []
+
+
+def gives_up_its_rights():
+    """Lets its process write no file that is longer than nothing."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+
+def breaks_the_clock():
+    """Puts a function of its own in the place of one of the standard library's."""
+    time.process_time = lambda: "noon"
 
 
 def leaves_a_process(told):

@@ -19,7 +19,7 @@ from marginalia.sweep.method import Arm, Method
 from marginalia.sweep.plan import Job
 from marginalia.sweep.protocols import Prepared, tasks_of
 from marginalia.sweep.records import ResultRecord, write_records
-from marginalia.sweep.runner import Outcome, Runner
+from marginalia.sweep.runner import Outcome, Runner, version_of_arm
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,14 @@ class Follower:
         How many steps earlier attempts at this job have been through.
     verdict : Outcome or None
         How the step after those ended, if it ended the attempt.
+    again : bool
+        Whether that step is tried once more.
     """
 
     tell: Callable[[str, int], None] = lambda phase, step: None
     settled: int = 0
     verdict: Outcome | None = None
+    again: bool = False
 
 
 def prepare_dataset(content: Mapping[str, Any], out: str | os.PathLike[str]) -> None:
@@ -105,11 +108,13 @@ def run_method(
     for step in steps[: follower.settled]:
         runner.settle(step)
     if follower.verdict:
-        runner.fail(steps[follower.settled], follower.verdict)
-    begun = follower.settled + (follower.verdict is not None)
+        runner.fail(steps[follower.settled], follower.verdict, final=not follower.again)
+    begun = follower.settled + (follower.verdict is not None and not follower.again)
     if begun < len(steps):
         follower.tell("load", begun)
         load_libraries(job.registry, job.arms)
+        for arm in (*job.arms, *job.sources):
+            version_of_arm(arm, job.registry)  # now: to read all code takes longer than a small fit
     wanted = set(cells)
     records, certificates = [], []
     for number, step in enumerate(steps):

@@ -108,7 +108,12 @@ def marginal_error(
     workload : iterable of attribute tuples, optional
         Default: all pairs of attributes.
     """
-    answer = answers.counts if isinstance(answers, Table) else answers.marginal
+
+    def answer(q: Sequence[str]) -> NDArray[np.float64]:
+        if isinstance(answers, Table):
+            return answers.counts(q)
+        return _numbers(answers.marginal(q), tuple(table.domain[name].size for name in q), "a marginal")
+
     queries = list(combinations(table.domain.names, 2)) if workload is None else list(workload)
     if not queries:
         raise InputError("marginal error needs at least two attributes")
@@ -166,10 +171,21 @@ def scores(model: Any, table: Table, *, target: str, task: str, one_hot: Iterabl
         return {"accuracy": float(np.mean(classes == table.column(target)))}
     encoder = Encoder(table.domain, target, one_hot=one_hot)
     if task == "linear":
-        return {"mse": mean_squared_error(encoder.target_values(table), model.predict(table))}
+        prediction = _numbers(model.predict(table), (table.n_rows,), "the prediction")
+        return {"mse": mean_squared_error(encoder.target_values(table), prediction)}
     y = encoder.target_values(table, "logistic")
-    score = np.asarray(model.decision_function(table), float)
+    score = _numbers(model.decision_function(table), y.shape, "the score")
     values = {"auc": roc_auc(y, score), "accuracy": accuracy_of_margin(y, score)}
     if hasattr(model, "predict_proba"):
-        values["risk"] = log_loss(y, np.asarray(model.predict_proba(table), float)[:, 1])
+        values["risk"] = log_loss(y, _numbers(model.predict_proba(table), (y.size, 2), "the probability")[:, 1])
     return values
+
+
+def _numbers(answer: ArrayLike, shape: tuple[int, ...], what: str) -> NDArray[np.float64]:
+    """Return what a model answers, maybe a user's own: another shape would be broadcast to a meaningless number."""
+    array = np.asarray(answer, float)
+    if array.shape != shape:
+        raise InputError(f"{what} has shape {array.shape} instead of {shape}")
+    if not np.isfinite(array).all():
+        raise InputError(f"{what} holds NaN or infinity")
+    return array

@@ -103,6 +103,7 @@ class Runner:
         self._rows: tuple[Any, dict[Any, tuple[Rows, Rows]]] | None = None
         self._searches: dict[Cell, TunedOnTest] = {}
         self._settled: set[Cell] = set()
+        self._process = os.getpid()
 
     def run(self, cell: Cell) -> list[ResultRecord]:
         """Return the rows of one cell; a failure becomes rows that say so, never an exception.
@@ -120,9 +121,16 @@ class Runner:
             self._settle(cell, known)
         return self._declared(cell, known)
 
-    def fail(self, cell: Cell, outcome: Outcome) -> None:
-        """Store how a cell ended that could not say so itself."""
-        self._settle(cell, self._rows_of(cell, outcome))
+    def fail(self, cell: Cell, outcome: Outcome, *, final: bool = True) -> None:
+        """Store how a cell ended that could not say so itself; it is run again if that is not `final`.
+
+        A process that dies after the rows were stored takes nothing from them.
+        """
+        known = self.store.rows(self._key(cell))
+        if not (known and all(r.status == "ok" for r in known)):
+            self.store.put(self._key(cell), self._rows_of(cell, outcome))
+        if final:
+            self.settle(cell)
 
     def settle(self, cell: Cell) -> None:
         """Take the stored rows of a cell as they are, failed ones too."""
@@ -159,6 +167,7 @@ class Runner:
                 outcome.status, outcome.message = "memory", _said(error, "") or "out of memory"
             except BaseException as error:  # one broken cell must not stop a sweep of thousands, nor may `sys.exit`
                 outcome.status, outcome.message = "failed", _said(error, f"{type(error).__name__}: ")
+        self._end_copy()
         outcome.cost = cost
         return self._rows_of(cell, outcome)
 
@@ -225,11 +234,14 @@ class Runner:
         return metrics.scores(model, test, target=task.target, task=task.task, one_hot=task.one_hot), proof
 
     def _fit(self, cell: Cell, train: Rows, task: Task | None = None, source: Any = None) -> Any:
-        own = os.getpid()
         model = fit(cell.arm, self.registry, self._budget(cell), train, task, source)
-        if os.getpid() != own:
-            os._exit(0)  # the fit forked, and this is the copy: one of the two goes on
+        self._end_copy()
         return model
+
+    def _end_copy(self) -> None:
+        """End this process if the fit forked, and this is the copy: one of the two goes on."""
+        if os.getpid() != self._process:
+            os._exit(0)
 
     def _certified(self, cell: Cell, model: Any, source: Any = None) -> tuple[float, str]:
         """Store the certificate of a fit and return what it comes to: epsilon, and why it is not one, if so.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import secrets
 import select
 import signal
 import subprocess
@@ -29,7 +30,8 @@ from marginalia.sweep.isolation.worker import CUT
 LOOK_SECONDS = 0.05  # between two looks at the worker's memory
 FAMILY_SECONDS = 1.0  # between two looks at the processes that it has started
 END_SECONDS = 5.0  # that a worker has to end, once it has told everything
-ENDED = ("done", "error", "broken")
+LONGEST_LINE = 1 << 20  # characters that a worker tells at once
+ENDS = ("done", "error", "broken")
 _ADOPT = 36  # PR_SET_CHILD_SUBREAPER of Linux: what a dead worker leaves behind becomes a child of this process
 
 
@@ -57,22 +59,21 @@ def run_isolated(
     places = {name: str(Path(place).absolute()) for name, place in (("data", data), ("store", store), ("out", out))}
     job = {"settings": settings, "seed": seed, **places}
     block = settings["experiment"]
-    attempt: dict[str, Any] = {"settled": 0, "verdict": None}
+    attempt: dict[str, Any] = {"settled": 0, "verdict": None, "again": False}
     repeated: Any = ""
     with _asked_to_end(), _adopting():
         while True:
             with Worker({"job": job, **attempt}, block["timeout_seconds"], block["memory_mb"]) as worker:
                 worker.follow()
-            if worker.phase == "done":
+            if worker.end == "done":
                 return
-            if worker.phase == "error":
-                raise InputError(worker.step)
-            if worker.phase == "broken":
-                raise WorkerError(worker.step)
+            # What fails after a fit has begun may be its doing: it takes away files, memory, rights of its process.
+            if worker.end and worker.phase != "fit":
+                raise (InputError if worker.end == "error" else WorkerError)(worker.message)
             in_a_fit = worker.phase in ("load", "fit")
             # An earlier fit of the process may have done the harm, or somebody from outside: once more, in a new one.
-            doubtful = worker.fits > 1 or worker.killed or not in_a_fit
-            again = doubtful and worker.status != "timeout" and repeated != worker.step
+            doubtful = worker.fits > 1 or worker.killed or worker.end or not in_a_fit
+            again = bool(doubtful) and worker.status != "timeout" and repeated != worker.step
             if again:
                 repeated = worker.step
             elif not in_a_fit and worker.status == "memory":
@@ -81,8 +82,10 @@ def run_isolated(
                 raise WorkerError(f"the process of this job failed outside of any fit: {worker.message}")
             if in_a_fit:
                 cost = {"seconds": worker.seconds, "peak_mb": worker.peak_mb}
-                verdict = {"status": worker.status, "message": worker.message, "cost": cost}
-                attempt = {"settled": worker.step, "verdict": None if again else verdict}
+                message = f"after the fit: {worker.message}" if worker.end else worker.message
+                verdict = {"status": worker.status, "message": message, "cost": cost}
+                # Stored also where the fit is tried again: a disk that is full ends the job, and is no fault of a fit.
+                attempt = {"settled": worker.step, "verdict": verdict, "again": again}
 
 
 @dataclass
@@ -98,10 +101,11 @@ class Worker:
     memory_mb : int
         Memory of the process and of those that it starts, in MB (2**20 bytes).
     phase : str
-        What it is at: ``start``, ``load``, ``fit`` or ``write``; or how it ended by itself: ``done``, ``error`` (the
-        user can mend it) or ``broken``.
-    step : int or str
-        Which fit; of ``error`` and ``broken`` the message.
+        What it is at: ``start``, ``load``, ``fit`` or ``write``.
+    step : int
+        Which fit.
+    end : str
+        How it ended by itself: ``done``, ``error`` (the user can mend it) or ``broken``; empty if it did not.
     fits : int
         How many it has begun.
     status, message : str
@@ -116,7 +120,8 @@ class Worker:
     timeout_seconds: float | None
     memory_mb: int
     phase: str = "start"
-    step: Any = None
+    step: int = 0
+    end: str = ""
     fits: int = 0
     status: str = "failed"
     message: str = ""
@@ -125,6 +130,7 @@ class Worker:
     peak_mb: float = 0.0
     _begun: float = 0.0
     _cpu_before: float = 0.0
+    _word: str = ""
     _unread: bytes = b""
     _others: set[psutil.Process] = field(default_factory=set)
 
@@ -132,7 +138,8 @@ class Worker:
         self._others = set(psutil.Process().children(recursive=True))
         self._out_of_memory_before = _out_of_memory_kills()
         self._channel, theirs = os.pipe()
-        request = {"channel": theirs, "supervisor": os.getpid(), "memory_mb": self.memory_mb, **self.request}
+        self._word = secrets.token_hex()
+        own = {"channel": theirs, "word": self._word, "supervisor": os.getpid(), "memory_mb": self.memory_mb}
         # -P: what lies in the working folder is nothing to import; -u: the log shows what was printed before a death.
         command = [sys.executable, "-P", "-u", "-m", "marginalia.sweep.isolation.worker"]
         log = _log_file()
@@ -143,7 +150,7 @@ class Worker:
         self._seen = psutil.Process(self._process.pid)
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):  # it has died already, and `follow` finds that out
-            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.write(json.dumps({**own, **self.request}).encode() + b"\n")
             self._process.stdin.flush()  # left open: its end is our end
         return self
 
@@ -161,7 +168,11 @@ class Worker:
             ready, _, _ = select.select([self._channel], [], [], LOOK_SECONDS)
             told = not ready or self._listen()
             now = time.monotonic()
-            if not told or self.phase in ENDED or not self._look(with_family=now >= next_family):
+            if self.end:
+                with suppress(subprocess.TimeoutExpired):
+                    self._process.wait(END_SECONDS)
+                return
+            if not told or not self._look(with_family=now >= next_family):
                 self._wait()
                 return
             if now >= next_family:
@@ -177,11 +188,17 @@ class Worker:
         """Read what the worker tells; return whether it can go on telling."""
         received = os.read(self._channel, 1 << 16)
         *lines, self._unread = (self._unread + received).split(b"\n")
+        self._unread = self._unread[-LONGEST_LINE:]
         for line in lines:
+            word, _, said = line.partition(b" ")
             try:
-                self.phase, self.step, self._cpu_before = json.loads(line)
-            except (ValueError, TypeError):
+                phase, step, cpu = json.loads(said) if word == self._word.encode() else ()
+            except ValueError:
                 continue  # a fit wrote to the pipe
+            if phase in ENDS:
+                self.end, self.message = phase, step
+                continue
+            self.phase, self.step, self._cpu_before = phase, step, cpu
             self._begun = time.monotonic()
             self.fits += self.phase == "fit"
             self.seconds = self.peak_mb = 0.0

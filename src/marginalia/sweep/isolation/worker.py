@@ -38,7 +38,8 @@ def main() -> None:
         if phase == "fit":
             _limit_memory(request["memory_mb"])
         try:
-            os.write(channel, f"{json.dumps([phase, step, time.process_time()])}\n".encode())
+            # A line of its own with a word that nobody else knows: a fit may have written to the pipe.
+            os.write(channel, f"\n{request['word']} {json.dumps([phase, step, time.process_time()])}\n".encode())
         except OSError:
             os._exit(CUT)  # a fit closed what it did not open
 
@@ -62,7 +63,7 @@ def _run(request: dict[str, Any], tell: Any) -> None:
     from marginalia.sweep.runner import Outcome
 
     verdict = request["verdict"] and Outcome(**{**request["verdict"], "cost": Cost(**request["verdict"]["cost"])})
-    run_method(**request["job"], follower=Follower(tell, request["settled"], verdict))
+    run_method(**request["job"], follower=Follower(tell, request["settled"], verdict, request["again"]))
 
 
 def _end_with(supervisor: int) -> None:
