@@ -260,17 +260,19 @@ def test_output_closed_early_is_no_traceback(folder):
     assert done.stderr == "marginalia: cannot write the output: No space left on device\n"
 
 
-def test_ctrl_c_ends_in_one_line_and_leaves_nothing(folder):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
+def test_a_signal_to_end_is_one_line_and_leaves_nothing(folder, number):
+    """While the table is being written: Ctrl-C, `kill`, a closed terminal."""
     before = files()
-    words = replaced(SYNTHESIZE, method="aim")
-    code = "import os, signal, threading; threading.Timer(0, os.kill, (os.getpid(), signal.SIGINT)).start()"
+    words = replaced(SYNTHESIZE, method="independent")
+    code = f"import os, threading; threading.Timer(0, os.kill, (os.getpid(), {int(number)})).start()"
     script = (
-        f"import sys, time\nfrom marginalia import cli\nfrom marginalia.sweep import single\n"
-        f"def slow(*a):\n    {code}\n    time.sleep(20)\n"
-        f"single.fit_synthesizer = slow\nsys.argv = {['marginalia', *words]!r}\ncli.main()\n"
+        f"import sys, time\nfrom marginalia import cli\nfrom pandas import DataFrame\n"
+        f"def slow(*a, **b):\n    {code}\n    time.sleep(20)\n"
+        f"DataFrame.to_csv = slow\nsys.argv = {['marginalia', *words]!r}\ncli.main()\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 128 + signal.SIGINT
+    assert done.returncode == 128 + number
     assert done.stderr == "marginalia: stopped\n"
     assert files() == before
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 import warnings
+from contextlib import suppress
 from typing import NoReturn
 
 import typer
@@ -32,6 +34,10 @@ USAGE_ERROR: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c._
 def main() -> None:
     """Run the command line; bad input ends in one line on stderr and exit code 2."""
     warnings.showwarning = _note
+    for number in (signal.SIGTERM, signal.SIGHUP):  # `kill`, a closed terminal: as Ctrl-C, nothing half-written stays
+        with suppress(ValueError):  # not the main thread
+            if signal.getsignal(number) == signal.SIG_DFL:
+                signal.signal(number, lambda number, _: _fail("stopped", 128 + number))
     try:
         # click's own usage errors span several lines; here every error is one.
         code = typer.main.get_command(app).main(standalone_mode=False)

@@ -111,7 +111,7 @@ def marginal_error(
 
     def answer(q: Sequence[str]) -> NDArray[np.float64]:
         if isinstance(answers, Table):
-            return answers.counts(q)
+            return answers.counts(q).astype(float)
         return _numbers(answers.marginal(q), tuple(table.domain[name].size for name in q), "a marginal")
 
     queries = list(combinations(table.domain.names, 2)) if workload is None else list(workload)

@@ -191,18 +191,20 @@ class Worker:
         self._unread = self._unread[-LONGEST_LINE:]
         for line in lines:
             word, _, said = line.partition(b" ")
-            try:
-                phase, step, cpu = json.loads(said) if word == self._word.encode() else ()
-            except ValueError:
+            if word != self._word.encode():
                 continue  # a fit wrote to the pipe
-            if phase in ENDS:
-                self.end, self.message = phase, step
-                continue
-            self.phase, self.step, self._cpu_before = phase, step, cpu
-            self._begun = time.monotonic()
-            self.fits += self.phase == "fit"
-            self.seconds = self.peak_mb = 0.0
+            with suppress(ValueError):  # or has changed how others write
+                self._hear(*json.loads(said))
         return bool(received)
+
+    def _hear(self, phase: str, step: Any, cpu: float) -> None:
+        if phase in ENDS:
+            self.end, self.message = phase, step
+            return
+        self.phase, self.step, self._cpu_before = phase, step, cpu
+        self._begun = time.monotonic()
+        self.fits += phase == "fit"
+        self.seconds = self.peak_mb = 0.0
 
     def _look(self, *, with_family: bool) -> bool:
         """Note what the worker has used; return whether it lives."""
