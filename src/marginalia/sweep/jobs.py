@@ -16,10 +16,11 @@ from marginalia.data.table_schema import RawTable, Rows
 from marginalia.errors import InputError
 from marginalia.sweep.cells import Cell, CellStore
 from marginalia.sweep.method import Arm, Method
+from marginalia.sweep.outcome import Outcome
 from marginalia.sweep.plan import Job
 from marginalia.sweep.protocols import Prepared, tasks_of
 from marginalia.sweep.records import ResultRecord, write_records
-from marginalia.sweep.runner import Outcome, Runner, version_of_arm
+from marginalia.sweep.runner import Runner, version_of_arm
 
 
 @dataclass(frozen=True)

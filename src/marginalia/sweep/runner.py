@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,8 +21,8 @@ from marginalia.privacy.ledger import Ledger
 from marginalia.sweep import metrics
 from marginalia.sweep.cells import Cell, CellStore, StoreError
 from marginalia.sweep.fits import Budget, fit
-from marginalia.sweep.limits import Cost, measured
 from marginalia.sweep.method import Arm, Method
+from marginalia.sweep.outcome import Outcome, measured, said
 from marginalia.sweep.protocols import Prepared, Task, split_rows
 from marginalia.sweep.records import RUN, ResultRecord, RunCertificate, certificate, declaration, is_claimed
 from marginalia.sweep.version import version_of
@@ -31,33 +31,8 @@ if TYPE_CHECKING:
     from marginalia.sweep.tuning_on_test import TunedOnTest
 
 
-LONGEST_MESSAGE = 1000  # characters of what an error says that are kept
-
-
 class SourceFailedError(Exception):
     """The synthesizer that a cell post-processes could not be fitted."""
-
-
-@dataclass
-class Outcome:
-    """How a fit ended.
-
-    Attributes
-    ----------
-    status, message : str
-        As in `ResultRecord`.
-    cost : Cost
-    values : dict of metric to float
-        Empty unless the status is ``ok``.
-    spent : float
-        Epsilon by the ledger; NaN unless the status is ``ok``.
-    """
-
-    status: str = "ok"
-    message: str = ""
-    cost: Cost = field(default_factory=Cost)
-    values: dict[str, float] = field(default_factory=dict)
-    spent: float = math.nan
 
 
 def version_of_arm(arm: Arm, registry: Mapping[str, Method]) -> str:
@@ -164,9 +139,9 @@ class Runner:
             except (KeyboardInterrupt, StoreError):
                 raise
             except MemoryError as error:
-                outcome.status, outcome.message = "memory", _said(error, "") or "out of memory"
+                outcome.status, outcome.message = "memory", said(error, "") or "out of memory"
             except BaseException as error:  # one broken cell must not stop a sweep of thousands, nor may `sys.exit`
-                outcome.status, outcome.message = "failed", _said(error, f"{type(error).__name__}: ")
+                outcome.status, outcome.message = "failed", said(error, f"{type(error).__name__}: ")
         self._end_copy()
         outcome.cost = cost
         return self._rows_of(cell, outcome)
@@ -346,13 +321,3 @@ def _as_before() -> Iterator[None]:
             os.environ.clear()
             os.environ.update(environment)
         sys.stdout, sys.stderr = streams
-
-
-def _said(error: BaseException, before: str) -> str:
-    """Return the first line of what an error says, which may be anything, as text that a file can hold."""
-    try:
-        text = str(error)
-    except BaseException as another:  # its own code runs here
-        text = f"(its text raises {type(another).__name__})"
-    line = next(iter(f"{before}{text}"[: 2 * LONGEST_MESSAGE].splitlines()), "")
-    return line[:LONGEST_MESSAGE].encode("utf-8", "backslashreplace").decode()

@@ -59,8 +59,7 @@ def main() -> None:
 def _run(request: dict[str, Any], tell: Any) -> None:
     # Imported now: a supervisor that is killed meanwhile takes this process with it.
     from marginalia.sweep.jobs import Follower, run_method
-    from marginalia.sweep.limits import Cost
-    from marginalia.sweep.runner import Outcome
+    from marginalia.sweep.outcome import Cost, Outcome
 
     verdict = request["verdict"] and Outcome(**{**request["verdict"], "cost": Cost(**request["verdict"]["cost"])})
     run_method(**request["job"], follower=Follower(tell, request["settled"], verdict, request["again"]))

@@ -1,13 +1,16 @@
-"""Measure what a piece of work costs."""
+"""How a fit ended, what it said, and what it cost."""
 
 from __future__ import annotations
 
+import math
 import resource
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+LONGEST_MESSAGE = 1000  # characters of what an error says that are kept
 
 
 @dataclass(slots=True)
@@ -16,6 +19,28 @@ class Cost:
 
     seconds: float = 0.0
     peak_mb: float = 0.0
+
+
+@dataclass
+class Outcome:
+    """How a fit ended.
+
+    Attributes
+    ----------
+    status, message : str
+        As in `ResultRecord`.
+    cost : Cost
+    values : dict of metric to float
+        Empty unless the status is ``ok``.
+    spent : float
+        Epsilon by the ledger; NaN unless the status is ``ok``.
+    """
+
+    status: str = "ok"
+    message: str = ""
+    cost: Cost = field(default_factory=Cost)
+    values: dict[str, float] = field(default_factory=dict)
+    spent: float = math.nan
 
 
 @contextmanager
@@ -33,6 +58,16 @@ def measured() -> Iterator[Cost]:
     finally:
         cost.seconds = time.process_time() - start
         cost.peak_mb = _peak_mb()
+
+
+def said(error: BaseException, before: str) -> str:
+    """Return the first line of what an error says, which may be anything, as text that a file can hold."""
+    try:
+        text = str(error)
+    except BaseException as another:  # its own code runs here
+        text = f"(its text raises {type(another).__name__})"
+    line = next(iter(f"{before}{text}"[: 2 * LONGEST_MESSAGE].splitlines()), "")
+    return line[:LONGEST_MESSAGE].encode("utf-8", "backslashreplace").decode()
 
 
 def _reset_peak() -> None:
