@@ -34,7 +34,8 @@ def test_every_test_that_the_page_names_is_there():
 
 
 def test_every_row_names_its_test_and_loses_nothing():
-    rows = [line.split("|")[1:-1] for line in PAGE.splitlines() if line.startswith("| ") and "rows lost" not in line]
+    faults = PAGE.split("## What it costs")[0]
+    rows = [line.split("|")[1:-1] for line in faults.splitlines() if line.startswith("| ") and "rows lost" not in line]
     assert len(rows) > 50
     for row in rows:
         assert row[-2].strip() == "0", row
