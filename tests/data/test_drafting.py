@@ -14,6 +14,7 @@ from marginalia.data.checking import check
 from marginalia.data.domain import Domain
 from marginalia.data.drafting import as_yaml, draft
 from marginalia.data.reading import read_raw
+from marginalia.data.table import Table
 from marginalia.errors import InputError
 
 RNG = np.random.default_rng(0)
@@ -61,7 +62,7 @@ def test_columns_are_what_they_look_like(values, facts):
         ("patient_id", RNG.permutation(10**6)[:40], "an identifier"),
         ("x", [None] * 30, "no values"),
         ("zip", [f"0{k}" for k in range(1000, 1040)], "an identifier"),
-        ("x", ["05/02/2024", "13/02/2024", "06/07/2024"] * 9, r"read in two ways \(row 0: '05/02/2024'\)"),
+        ("x", ["05/02/2024", "03/02/2024", "06/07/2024"] * 9, r"read in two ways \(row 0: '05/02/2024'\)"),
         ("x", ["?"] * 30, "no values"),
         ("x", [f"t{k // 2}" for k in range(400)], "free text"),
         ("x", [float(2**60 + 2**20 * k) for k in range(40)], "2\\^53"),
@@ -186,3 +187,36 @@ def test_the_draft_says_what_each_inferred_fact_means_and_how_it_is_bought():
     for line in ("#   confirm", "#   edit", "#   buy", "# edges: {private: adaptive, bins: 16}", "# labels: private"):
         assert line in text
     assert yaml.safe_load(text)["source"] == "declared"
+
+
+@pytest.mark.parametrize(
+    ("dates", "found"),
+    [
+        (["13/04/2024", "03/04/2024"], "%d/%m/%Y"),
+        (["04-13-2024", "03-04-2024"], "%m-%d-%Y"),
+        (["31.12.2024", "03.04.2024"], "%d.%m.%Y"),
+        (["2024-12-31", "2024-04-03"], None),
+        (["2024/12/31", "2024/04/03"], "%Y/%m/%d"),
+    ],
+)
+def test_a_format_is_proposed_where_all_dates_fit_one(dates, found):
+    [seen] = draft(pd.DataFrame({"seen": dates * 20}))
+    assert (seen.attribute.type, seen.attribute.format) == ("date", found)
+    text = as_yaml([seen], "t.csv", 40)
+    domain = Domain.from_dict(yaml.safe_load(text))
+    assert domain["seen"] == seen.attribute
+    table = Table.from_frame(pd.DataFrame({"seen": dates}), domain)
+    assert table.codes[0, 0] > table.codes[1, 0]
+
+
+@pytest.mark.parametrize(
+    ("dates", "said"),
+    [
+        (["03/04/2024", "05/06/2024"], 'with type: date and format: "%d/%m/%Y" or "%m/%d/%Y"'),
+        (["03/04/2024", "13/06/2024", "06/13/2024"], "written in several; write them year-month-day"),
+    ],
+)
+def test_dates_that_can_be_read_in_two_ways_are_left_to_the_user(dates, said):
+    [seen] = draft(pd.DataFrame({"seen": dates * 20}))
+    assert seen.attribute is None
+    assert said in seen.note

@@ -17,6 +17,7 @@ from marginalia.data.coding import RawColumn
 from marginalia.data.domain import Domain
 from marginalia.data.reading import read_raw
 from marginalia.data.table import Table
+from marginalia.data.table_schema import Schema
 from marginalia.errors import InputError
 
 FREE_TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=6)
@@ -287,3 +288,32 @@ def test_a_gap_in_a_parquet_column_rounds_no_other_row(tmp_path):
         pq.write_table(pa.table({"a": cells}), tmp_path / "t.parquet")
         column = RawColumn.of(read_raw(tmp_path / "t.parquet")["a"])
         assert [values.text(v) for v in column.distinct.tolist()] == [str(LARGE), "3"]
+
+
+def test_dates_are_read_and_written_by_their_format(tmp_path):
+    edges = [{"name": "seen", "type": "date", "format": "%d/%m/%Y", "edges": ["2024-03-01", "2024-04-04", "2024-04-05"],
+              "missing": ["01/01/1900"]}]  # fmt: skip
+    domain = Domain.from_dict({"attributes": edges})
+    assert Domain.from_dict(domain.to_dict()) == domain
+    path = tmp_path / "t.csv"
+    path.write_text('seen\n03/03/2024\n04/04/2024\n01/01/1900\n""\n')
+    table = Table.read(path, domain=domain)
+    assert table.column("seen").tolist() == [0, 1, 2, 2]
+    table.to_csv(tmp_path / "made.csv", random_state=0)
+    made = (tmp_path / "made.csv").read_text().split()
+    assert made[2:] == ["04/04/2024", "01/01/1900", "01/01/1900"]
+    assert made[1].endswith(("/03/2024", "/04/2024"))
+    assert Table.read(tmp_path / "made.csv", domain=domain) == table
+    path.write_text("seen\n2024-03-04\n")
+    with pytest.raises(InputError, match="row 0: '2024-03-04' is not a date of format %d/%m/%Y"):
+        Table.read(path, domain=domain)
+    for wrong, said in (("%d/%m", "gives no day, month and year"), ("x", "gives no day"), (5, "gives no day")):
+        with pytest.raises(InputError, match=said):
+            Domain.from_dict({"attributes": [{**edges[0], "format": wrong}]})
+    with pytest.raises(InputError, match="'format' is for dates"):
+        Domain.from_dict({"attributes": [{"name": "a", "type": "string", "labels": ["x"], "format": "%d"}]})
+    bought = Schema.from_dict(
+        {"attributes": [{**edges[0], "edges": {"private": "uniform", "bounds": ["2024-01-01", "2024-12-31"]}}]}
+    )
+    assert bought.stand_in()["seen"].format == "%d/%m/%Y"
+    assert Schema.from_dict(bought.to_dict()).columns == bought.columns

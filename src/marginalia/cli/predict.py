@@ -54,8 +54,9 @@ def predict(
             predictions[encoder.target] = labels[found.astype(int)]
         for j, label in enumerate(labels):
             predictions[f"probability of {label}"] = shares[:, j]
+    written = target.format or "%Y-%m-%d"
     if out is None and not as_json:
-        print(predictions.to_csv(index=False, lineterminator="\n", date_format="%Y-%m-%d"), end="")
+        print(predictions.to_csv(index=False, lineterminator="\n", date_format=written), end="")
         return
     content: dict[str, Any] = {"target": encoder.target, "rows": len(predictions)}
     if out is None:
@@ -63,7 +64,7 @@ def predict(
     else:
         with atomic_path(out) as temporary:
             if out.suffix == ".csv":
-                predictions.to_csv(temporary, index=False, lineterminator="\n", date_format="%Y-%m-%d")
+                predictions.to_csv(temporary, index=False, lineterminator="\n", date_format=written)
             else:
                 predictions.to_parquet(temporary, index=False)
         content["out"] = str(out)

@@ -56,6 +56,9 @@ class Attribute:
     lenient : bool
         Every value has a code: one that cannot be read counts as missing, an infinite one to the outer bin. So it is
         with what was bought: a refusal would tell about a row. It needs `missing`, and open outer bins or `other`.
+    format : str, optional
+        How dates are written in files, as `strptime` reads it: ``"%d/%m/%Y"``. None: any way that can be meant one way
+        only; they are written year-month-day. Edges and labels are ISO dates either way.
 
     Raises
     ------
@@ -82,6 +85,7 @@ class Attribute:
     missing: tuple[str, ...] | None = None
     inferred: tuple[Fact, ...] = ()
     lenient: bool = False
+    format: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -169,7 +173,7 @@ class Attribute:
     def _read(self, written: str) -> Any:
         """Return a label or a mark as a value of the column's type; ValueError if it is none."""
         if self.type == "date":
-            return values.day(written)
+            return values.day(written, self.format, iso_first=True)
         if self.type not in ("integer", "number"):
             return written
         value = values.number(written)
@@ -230,6 +234,13 @@ class Attribute:
                 raise self._wrong(f"the bin from {a:g} to {b:g} holds no whole number (its right end does not count)")
 
     def _check_type(self) -> None:
+        if self.format is not None:
+            if self.type != "date":
+                raise self._wrong("'format' is for dates")
+            if not values.is_date_format(self.format):
+                raise self._wrong(
+                    f"format {values.shown(self.format)} gives no day, month and year; such as '%d/%m/%Y'"
+                )
         if self.type is None:
             given = self.other is not None or self.missing is not None or self.inferred
             if given or self.bottom or self.top or self.lenient:

@@ -312,7 +312,7 @@ def _numbers(distinct: NDArray[Any], attribute: Attribute) -> tuple[NDArray[np.f
     else:
         read: Callable[[Any], float] = partial(values.number, infinite=attribute.lenient)
         if attribute.type == "date":
-            read = values.day
+            read = partial(values.day, format=attribute.format)
         numbers = np.full(len(distinct), np.nan)
         for i, value in enumerate(distinct.tolist()):
             try:

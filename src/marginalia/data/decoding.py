@@ -77,7 +77,10 @@ def as_text(column: pd.Series[Any], attribute: Attribute) -> pd.Series[Any]:
         return column
     gone = column.isna()
     if attribute.type == "date":
-        column = pd.Series(np.datetime_as_string(column.to_numpy().astype("datetime64[D]")), dtype=object)
+        if attribute.format is not None:
+            column = column.dt.strftime(attribute.format).astype(object)
+        else:
+            column = pd.Series(np.datetime_as_string(column.to_numpy().astype("datetime64[D]")), dtype=object)
     elif attribute.type == "boolean":
         labels = np.array(attribute.labels or BOOLEANS, dtype=object)
         column = pd.Series(labels[column.fillna(False).to_numpy(dtype=bool).astype(int)], dtype=object)

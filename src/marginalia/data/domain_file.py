@@ -59,6 +59,7 @@ class Purchase:
     other: str | None = None
     missing: tuple[str, ...] | None = None
     inferred: tuple[Fact, ...] = ()
+    format: str | None = None
 
     def attribute(self, *, labels: Sequence[str] | None = None, edges: Sequence[float] | None = None) -> Attribute:
         """Return the column with the labels or edges that were bought; every value has a code then.
@@ -71,7 +72,15 @@ class Purchase:
         if edges is not None:
             known = tuple(map(float, edges))
             return Attribute(
-                self.name, len(known), "numeric", edges=known, type=self.type, bottom=True, top=True, **facts
+                self.name,
+                len(known),
+                "numeric",
+                edges=known,
+                type=self.type,
+                bottom=True,
+                top=True,
+                format=self.format,
+                **facts,
             )
         other = self.other or OTHER
         while other in facts["missing"]:
@@ -170,7 +179,7 @@ def purchase_as_dict(purchase: Purchase) -> dict[str, Any]:
         content["edges"] = {"private": purchase.rule, "bins": purchase.bins}
         if purchase.bounds is not None:
             content["edges"]["bounds"] = [values.iso(b) if of_date else b for b in purchase.bounds]
-    for key in ("bottom", "top", "other", "missing", "inferred"):
+    for key in ("bottom", "top", "other", "missing", "inferred", "format"):
         value = getattr(purchase, key)
         if value is not None and value is not False and (value or key == "missing"):
             content[key] = list(value) if isinstance(value, tuple) else value
@@ -200,6 +209,7 @@ def _column(item: Any) -> Attribute | Purchase:
         "missing": None if item.get("missing") is None else _texts(item["missing"], f"{here}: 'missing'"),
         "inferred": _texts(item.get("inferred") or (), f"{here}: 'inferred'"),
         "lenient": _flag(item, "lenient", here),
+        "format": None if item.get("format") is None else _text(item["format"], f"{here}: 'format'"),
     }
     for key in ("kind", "type"):
         if not isinstance({"kind": kind, **facts}[key], str | None):

@@ -32,6 +32,7 @@ BINS = 16  # aimed at
 MOST = 0.9  # share of the values that decides for a type, or against a text
 COVERED = 0.5  # share of the rows that the labels of an open set must cover
 ENOUGH = 20  # rows, from which on values that all differ are an identifier
+FORMATS = ("%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d.%m.%Y", "%Y/%m/%d")  # beside ISO
 IDENTIFIER = re.compile(r"(^|[\W_])(id|uuid|guid|key|nr|no|number|index)$|^(id|uuid|guid|unnamed)", re.IGNORECASE)
 
 
@@ -85,14 +86,14 @@ def _column(name: str, column: RawColumn) -> Drafted:
     counts = np.bincount(column.which[column.which >= 0], minlength=len(column.distinct))
     texts = [values.text(v) for v in column.distinct.tolist()]
     try:
-        kind, marks, found = _type_of(name, column, texts, counts)
+        kind, marks, found, form = _type_of(name, column, texts, counts)
     except _UnclearError as error:
         return Drafted(name, None, str(error))
     known = [i for i, t in enumerate(texts) if t not in marks and counts[i]]
     if not known:
         return Drafted(name, None, "no values")
     gaps = bool(marks) or bool((column.which < 0).any())
-    facts: dict[str, Any] = {"type": kind, "missing": marks if gaps else None}
+    facts: dict[str, Any] = {"type": kind, "missing": marks if gaps else None, "format": form}
     facts["inferred"] = ("type", "missing") if gaps else ("type",)
     here, weights = [texts[i] for i in known], counts[known]
     if kind == "boolean":
@@ -118,13 +119,13 @@ def _column(name: str, column: RawColumn) -> Drafted:
 
 def _type_of(
     name: str, column: RawColumn, texts: Sequence[str], counts: NDArray[np.integer]
-) -> tuple[Type, tuple[str, ...], dict[int, float]]:
-    """Return the type that most values have, the marks of missing values, and the numbers (or days) by position."""
+) -> tuple[Type, tuple[str, ...], dict[int, float], str | None]:
+    """Return the type that most values have, marks of missing values, numbers (or days) by position, a date format."""
     marks = tuple(t for t in NUMBER_MARKS if t in texts)
     rest = [i for i, t in enumerate(texts) if t not in marks and counts[i]]
     total = int(counts[rest].sum())
     if {texts[i].lower() for i in rest} == {"false", "true"}:
-        return "boolean", marks, {}
+        return "boolean", marks, {}, None
     numbers, commas = _readable(values.number, "comma", column.distinct, rest)
     codes = any(_LEADING_ZERO.fullmatch(t) for t in texts)  # a postcode is no number
     if rest and not codes and counts[[*numbers, *commas]].sum() >= MOST * total:
@@ -133,15 +134,31 @@ def _type_of(
             cell = values.shown(column.distinct[column.which[row]])
             raise InputError(f"column '{name}', row {row}: {cell} {next(iter(commas.values()))} {ROWS}")
         whole = all(number.is_integer() for number in numbers.values())
-        return ("integer" if whole else "number"), marks, numbers
+        return ("integer" if whole else "number"), marks, numbers, None
     dates, unclear = _readable(values.day, "may be", column.distinct, rest)
     if rest and counts[[*dates, *unclear]].sum() >= MOST * total:
-        if unclear:
+        both = [*dates, *unclear]
+        fitting = [f for f in FORMATS if all(_fits(texts[i], f) for i in both)]
+        if unclear and len(fitting) != 1:
             row = int(np.argmax(np.isin(column.which, list(unclear))))
             cell = values.shown(column.distinct[column.which[row]])
-            raise _UnclearError(f"dates that can be read in two ways (row {row}: {cell}); write them year-month-day")
-        return "date", marks, dates
-    return "string", tuple(t for t in marks if t in MARKS), {}
+            ways = f"dates that can be read in two ways (row {row}: {cell})"
+            if not fitting:
+                raise _UnclearError(f"{ways} and are written in several; write them year-month-day")
+            choice = " or ".join(f'"{f}"' for f in fitting)
+            raise _UnclearError(f"{ways}; to use it, put it under attributes with type: date and format: {choice}")
+        if len(fitting) == 1:
+            return "date", marks, {i: float(values.day(texts[i], fitting[0])) for i in both}, fitting[0]
+        return "date", marks, dates, None
+    return "string", tuple(t for t in marks if t in MARKS), {}, None
+
+
+def _fits(written: str, form: str) -> bool:
+    try:
+        values.day(written, form)
+    except ValueError:
+        return False
+    return True
 
 
 def _readable(read: Callable[[Any], float], nearly: str, distinct: NDArray[Any], which: list[int]) -> Any:
@@ -279,7 +296,7 @@ def _entry(column: Drafted) -> Iterator[str]:
         yield f"    # {_one_line(column.note)}"
     if column.attribute.type in ("integer", "number"):
         content["labels"] = [float(label) for label in content.get("labels", ())]
-    for key in ("type", "kind", "labels", "edges", "bottom", "top", "other", "missing", "inferred"):
+    for key in ("type", "format", "kind", "labels", "edges", "bottom", "top", "other", "missing", "inferred"):
         if content.get(key) or (key == "missing" and key in content):
             yield f"    {key}: {_scalar(content[key])}"
     if column.attribute.edges is not None:

@@ -69,20 +69,27 @@ def number(value: Any, *, infinite: bool = False) -> float:
     return result
 
 
-def day(value: Any) -> int:
+def day(value: Any, format: str | None = None, *, iso_first: bool = False) -> int:
     """Return the day of a raw value, counted from 1970-01-01; ValueError says why it has none.
+
+    With a `format` text is read by `strptime`, and in no other way (but as an ISO date, with `iso_first`).
 
     Dates and date-times are read as ISO 8601, year first, with the month's English name, day.month.year with points,
     and day/month/year or month/day/year with slashes or hyphens where only one of the two is a date. A time is dropped.
 
-    >>> day("1970-01-03"), day("Jan 3, 1970"), day("13/01/1970")
-    (2, 2, 12)
+    >>> day("1970-01-03"), day("Jan 3, 1970"), day("13/01/1970"), day("03/01/1970", "%d/%m/%Y")
+    (2, 2, 12, 2)
     >>> day("03/04/1970")
     Traceback (most recent call last):
-    ValueError: may be 3 April or 4 March: write dates as year-month-day
+    ValueError: may be 3 April or 4 March: say by `format` which, or write dates as year-month-day
     """
     if isinstance(value, datetime.date):  # and its subclasses, pandas' Timestamp among them
         return value.toordinal() - EPOCH
+    if format is not None and not (iso_first and _is_iso(text(value))):
+        try:
+            return datetime.datetime.strptime(text(value), format).date().toordinal() - EPOCH
+        except ValueError:
+            raise ValueError(f"is not a date of format {format}") from None
     written = _TIME.sub("", text(value))
     try:
         return datetime.date.fromisoformat(written).toordinal() - EPOCH
@@ -93,6 +100,27 @@ def day(value: Any) -> int:
         return datetime.date(year, month, day_).toordinal() - EPOCH
     except ValueError as error:
         raise ValueError(str(error) if "may be" in str(error) else "is not a date") from None
+
+
+def is_date_format(format: str) -> bool:
+    """Whether dates can be written by a format and read again.
+
+    >>> is_date_format("%d/%m/%Y"), is_date_format("%d/%m")
+    (True, False)
+    """
+    days = datetime.date(2004, 3, 5), datetime.date(1987, 12, 31), datetime.date(2016, 11, 10)
+    try:
+        return all(day(d.strftime(format), format) == d.toordinal() - EPOCH for d in days)
+    except ValueError:
+        return False
+
+
+def _is_iso(written: str) -> bool:
+    try:
+        datetime.date.fromisoformat(written)
+    except ValueError:
+        return False
+    return True
 
 
 def iso(days: float) -> str:
@@ -128,7 +156,7 @@ def _year_month_day(written: str) -> tuple[int, int, int]:
         if second > 12 or first == second:
             return year, first, second
         one, other = (f"{d} {_MONTHS[m - 1].title()}" for d, m in ((first, second), (second, first)) if m)
-        raise ValueError(f"may be {one} or {other}: write dates as year-month-day")
+        raise ValueError(f"may be {one} or {other}: say by `format` which, or write dates as year-month-day")
     raise ValueError
 
 
