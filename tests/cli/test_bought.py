@@ -74,6 +74,9 @@ def test_synthetic_rows_hold_original_values_of_bought_columns(call, folder):
     labels = proven("s.csv.certificate.json")
     assert {"age: bounds", "age: parts", "ward: labels", "pay: cells", "seen: bounds"} <= set(labels)
     assert labels.index("ward: labels") < labels.index("ill")
+    code, out, err = call("evaluate", "--synthetic", "s.csv", *USED, "--json")
+    assert (code, err) == (0, "")
+    assert 0 < json.loads(out)["marginal_error"] < 0.3
     assert "a village of one" not in Path("s.csv").read_text() + Path("s.csv.certificate.json").read_text()
 
 
