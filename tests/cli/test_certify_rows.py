@@ -2,11 +2,13 @@
 
 import dataclasses
 import json
+import shutil
 
 import numpy as np
 import pytest
 
 from marginalia.data import Attribute, Domain, Table
+from marginalia.reporting.verification.rows import gather
 from marginalia.sweep.config import parse
 from marginalia.sweep.jobs import run_method
 from marginalia.sweep.plan import plan
@@ -90,6 +92,18 @@ def test_a_folder_is_all_its_record_files(call, results):
         if one["confirmed"]:
             assert one["recomputed"] <= one["epsilon"] * (1 + 1e-9)
             assert one["recomputed_by_second"] <= one["epsilon"] * 1.001
+
+
+def test_what_a_results_folder_gathers_says_what_its_records_say(call, results, tmp_path):
+    said = call("certify", results)
+    gather(tmp_path / "rows.parquet", sorted((results / "records").rglob("*.parquet")), {})
+    assert call("certify", tmp_path / "rows.parquet")[:2] == call("certify", tmp_path)[:2]
+    assert sorted(call("certify", tmp_path)[1].splitlines()) == sorted(said[1].splitlines())
+    shutil.copy(tmp_path / "rows.parquet", results)  # the runs are the same, and count once
+    try:
+        assert call("certify", results) == said
+    finally:
+        (results / "rows.parquet").unlink()
 
 
 def test_rows_as_they_were_are_confirmed(call, learners, tmp_path):

@@ -14,6 +14,7 @@ from marginalia.errors import InputError
 
 if TYPE_CHECKING:
     from marginalia.reporting.certificates import Checked
+    from marginalia.sweep.records import RunCertificate
 
 
 @app.command()
@@ -58,11 +59,10 @@ def _certify_one(file: Path, as_json: bool) -> bool:
 def _certify_rows(path: Path, as_json: bool) -> bool:
     """Certify one file of records, or all below a folder."""
     from marginalia.reporting.certificates import check
-    from marginalia.sweep.records import read_certificates, read_records
 
     files = _record_files(path) if path.is_dir() else [path]
     # file by file: two results folders may hold runs of the same name
-    found = [one for file in files for one in check(read_records([file]), read_certificates([file]))]
+    found = [one for file in files for one in check(*_runs(file))]
     if not found:
         raise InputError(f"{path} holds no successful run with privacy: it has no certificates")
     good = sum(one.confirmed for one in found)
@@ -80,16 +80,33 @@ def _certify_rows(path: Path, as_json: bool) -> bool:
     return good == len(found)
 
 
-def _record_files(folder: Path) -> list[Path]:
-    """Return the files below a folder that hold result rows; other Parquet files are left alone."""
+def _runs(file: Path) -> tuple[Any, list[RunCertificate]]:
+    """Return the rows and certificates of a job's records, or of the file in which a results folder gathers them."""
     import pyarrow.parquet as pq
 
+    from marginalia.reporting.verification import rows
+    from marginalia.sweep.records import read_certificates, read_records
+
+    records = read_records([file])
+    if "certificate" not in pq.read_schema(file).names:
+        return records, read_certificates([file])
+    gathered = rows.read(file)
+    return gathered.records, gathered.certificates
+
+
+def _record_files(folder: Path) -> list[Path]:
+    """Return the files below a folder that hold result rows, each run once; other Parquet files are left alone."""
+    import pyarrow.parquet as pq
+
+    from marginalia.reporting.verification.rows import FILE
     from marginalia.sweep.records import COLUMNS
 
     try:
         files = [f for f in sorted(folder.rglob("*.parquet")) if set(COLUMNS) <= set(pq.read_schema(f).names)]
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read the records in {folder}: {str(error).splitlines()[0]}") from None
+    jobs = [f for f in files if f.name != FILE]
+    files = [f for f in files if f in jobs or not any(job.is_relative_to(f.parent) for job in jobs)]
     if not files:
         raise InputError(f"{folder} holds no result rows (Parquet): give the folder of a sweep's results")
     return files
