@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -16,6 +17,9 @@ from marginalia.privacy.randomness import Randomness
 Array = NDArray[np.float64]
 
 FAILURE = 0.01  # probability that some empty cell of a round passes for an occupied one
+FALSE_BOUND = 1e-4  # the same for the bounds of a column: one that is wrong by far makes all cells too wide
+TAIL = 2.0  # standard deviations of noise from which on thin ends belong to the values
+WIDTHS = (1, 2, 4, 8)  # cells that are tested together
 MOST_DIVIDED = 64  # cells a round
 
 
@@ -56,13 +60,14 @@ def density(
     randomness: Randomness,
     bounds: tuple[float, float] | None = None,
     limits: tuple[float, float] | None = None,
+    tails: bool = True,
     label: str = "",
 ) -> Density:
     """Release where values lie: rounds of Gaussian histograms, each of which divides the full cells of the one before.
 
     The first round counts on a grid of powers of two (or divides the public bounds); each of `rounds` more divides
-    every cell that holds enough, and the outermost ones, into 16 and counts these parts. Nearly empty cells at either
-    end are left out.
+    every cell that holds enough, and the outermost ones that hold anything, into 16 and counts all cells again. Nearly
+    empty cells at either end are left out.
 
     Parameters
     ----------
@@ -81,6 +86,9 @@ def density(
         Public bounds: no round is spent on finding them.
     limits : tuple of float, optional
         The least and the largest value of the type, between which bounds are looked for.
+    tails : bool, default True
+        Whether bounds reach beyond what surely holds values, to where a thin tail may end: that costs little where
+        bins follow counts. Else thin ends are left out, for the sake of bins of equal width.
 
     Returns
     -------
@@ -93,10 +101,13 @@ def density(
     cell is worth dividing, the fullest one is divided all the same.
 
     Bounds from a logarithmic histogram: Karwa & Vadhan (2018), Algorithm 1; Wilson et al. (2020), section 5.1.1, as we
-    do on powers of two of both signs. With probability 1 - FAILURE no empty cell of the first round counts as occupied
-    (a threshold of normal quantiles, by the union bound); a cell of twice that many values is overlooked with at most
-    the same probability. Dividing only what holds much: PrivTree (Zhang, Xiao & Xie 2016), there with Laplace noise at
-    any depth and fan-out 2; at a fixed depth a round of Gaussian noise costs less (see docs/preprocessing.md).
+    do on powers of two of both signs. With probability 1 - FALSE_BOUND no empty stretch of the first round counts as
+    occupied (a threshold of normal quantiles, by the union bound). A value beyond the bounds is misplaced, while an
+    empty cell within them does little harm: so bounds grow over neighbouring cells that hold more than noise likely
+    would. Every cell is counted in every round: a cell that is not divided gets a better count for nothing.
+
+    Dividing only what holds much: PrivTree (Zhang, Xiao & Xie 2016), there with Laplace noise at any depth and fan-out
+    2; at a fixed depth a round of Gaussian noise costs less (see docs/preprocessing.md).
 
     Examples
     --------
@@ -106,66 +117,83 @@ def density(
     ...     randomness=Randomness(0),
     ... )
     >>> found.edges[[0, -1]], found.edges.size
-    (array([20., 60.]), 27)
+    (array([17., 60.]), 30)
     """
 
-    def count(edges: Array, cells: NDArray[np.bool_], name: str) -> Array:
+    def count(edges: Array, name: str) -> Array:
         return gaussian(
-            lambda: histogram(values(), edges)[cells], sensitivity=ledger.relation.marginal_l2, sigma=sigma,
+            lambda: histogram(values(), edges), sensitivity=ledger.relation.marginal_l2, sigma=sigma,
             ledger=ledger, randomness=randomness, label=f"{label}: {name}",
         )  # fmt: skip
 
     edges = number_line(whole, limits) if bounds is None else divided(*bounds, whole)
-    counts = count(edges, np.ones(edges.size - 1, dtype=np.bool_), "bounds" if bounds is None else "cells")
+    counts = count(edges, "bounds" if bounds is None else "cells")
     if bounds is None:
-        occupied = counts > _threshold(sigma, counts.size)
-        if occupied.any():
-            edges, counts = without_dust(*_between(edges, counts, occupied))
+        first, last = _bounds(edges, counts, sigma, tails)
+        if last >= first:
+            edges, counts = without_dust(edges[first : last + 2], counts[first : last + 1])
         else:  # nothing is known
             edges, counts = np.array([0.0, 1.0]), np.zeros(1)
     variances = np.full(counts.size, sigma**2)
     for _ in range(rounds - (bounds is not None)):
         counts = np.maximum(counts, 0.0)
-        least = np.full(counts.size, max(_threshold(sigma, counts.size), worth * float(counts.sum())))
-        least[[0, -1]] = _threshold(sigma, counts.size)  # where values begin and end matters however few they are
+        noise = _threshold(sigma, counts.size)
+        least = np.full(counts.size, max(noise, worth * float(counts.sum())))
+        held = np.flatnonzero(counts > noise)
+        least[held[[0, -1]] if held.size else 0] = noise  # where values begin and end matters however few they are
         finer, parts = _divided(edges, counts, least, whole)
-        measured = count(finer, parts >= 0, "parts")
-        edges, counts, variances = _merged(finer, parts, measured, counts, variances, sigma)
+        edges, counts, variances = _merged(finer, parts, count(finer, "parts"), counts, variances, sigma)
         if bounds is None:
-            edges, counts, variances = _trimmed(edges, counts, variances, _threshold(sigma, counts.size))
+            dust = TAIL * sigma if tails else _threshold(sigma, counts.size)
+            edges, counts, variances = _trimmed(edges, counts, variances, dust)
     return Density(edges, np.maximum(counts, 0.0))
 
 
-def _threshold(sigma: float, cells: int) -> float:
-    """Return what the noise of so many empty cells exceeds anywhere with probability at most FAILURE."""
+def _threshold(sigma: float, cells: int, failure: float = FAILURE) -> float:
+    """Return what the noise of so many empty cells exceeds anywhere with probability at most `failure`."""
     from scipy.special import ndtri  # here, since scipy is slow to load
 
-    return -sigma * float(ndtri(FAILURE / cells))
+    return -sigma * float(ndtri(failure / cells))
 
 
-def _between(edges: Array, counts: Array, occupied: NDArray[np.bool_]) -> tuple[Array, Array]:
-    held = np.flatnonzero(occupied)
-    first, last = held[0], held[-1]
-    return edges[first : last + 2], counts[first : last + 1]
+def _bounds(edges: Array, counts: Array, sigma: float, tails: bool) -> tuple[int, int]:
+    """Return the first and the last cell between which values lie; (0, -1) where nothing is known."""
+    below, cells = np.concatenate([[0.0], np.cumsum(counts)]), counts.size
+
+    def held(left: int, width: int, least: float) -> bool:
+        inside = left >= 0 and left + width <= cells
+        return inside and float(below[left + width] - below[left]) > math.sqrt(width) * least
+
+    surely = _threshold(sigma, len(WIDTHS) * cells, FALSE_BOUND)
+    for width in WIDTHS:  # the narrowest in which values show
+        found = [i for i in range(cells - width + 1) if held(i, width, surely)]
+        if found:
+            break
+    else:
+        return 0, -1
+    first, last = found[0], found[-1] + width - 1
+    if tails:
+        while more := next((w for w in WIDTHS if held(last + 1, w, TAIL * sigma)), 0):
+            last += more
+        while more := next((w for w in WIDTHS if held(first - w, w, TAIL * sigma)), 0):
+            first -= more
+    return first, last
 
 
 def _divided(edges: Array, counts: Array, least: Array, whole: bool) -> tuple[Array, NDArray[np.intp]]:
-    """Return finer edges, and for each cell between them the old cell that it is a part of, or -1 if that is whole.
+    """Return finer edges, and for each cell between them the old cell that it is a part of.
 
-    Divided are the cells with more than `least` values, the fullest if none has; where no cell can be divided, all
-    count as parts of themselves.
+    Divided are the cells with more than `least` values, the fullest if none has.
     """
     inner = [divided(a, b, whole)[1:-1] for a, b in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)]
     can = np.array([one.size > 0 for one in inner])
-    if not can.any():
-        return edges, np.arange(counts.size)
     order = np.argsort(np.where(can, -counts, np.inf), kind="stable")[:MOST_DIVIDED]
     chosen = [int(i) for i in order if can[i] and counts[i] > least[i]] or [int(order[0])]
     pieces, parts = [], []
     for i, left in enumerate(edges[:-1].tolist()):
         new = inner[i] if i in chosen else np.empty(0)
         pieces += [np.array([left]), new]
-        parts += [i if i in chosen else -1] * (new.size + 1)
+        parts += [i] * (new.size + 1)
     return np.concatenate([*pieces, edges[-1:]]), np.array(parts)
 
 
@@ -174,18 +202,14 @@ def _merged(
 ) -> tuple[Array, Array, Array]:
     """Return the cells with their counts: those of parts adjusted to what was known of the cell that they divide.
 
-    The difference is shared evenly, by inverse variance (Hay, Rastogi, Miklau & Suciu 2010, one step down the tree).
+    The difference is shared evenly, by inverse variance (Hay, Rastogi, Miklau & Suciu 2010, one step down the tree);
+    a cell counted again as a whole has the weighted mean of its counts.
     """
-    new, spread = np.empty(parts.size), np.full(parts.size, sigma**2)
-    new[parts >= 0] = measured
-    whole = np.flatnonzero(parts < 0)
-    undivided = np.setdiff1d(np.arange(counts.size), parts[parts >= 0])
-    new[whole], spread[whole] = counts[undivided], variances[undivided]
-    for i in np.unique(parts[parts >= 0]):
-        own = np.flatnonzero(parts == i)
-        noise = own.size * sigma**2
-        new[own] += (counts[i] - new[own].sum()) / own.size * noise / (noise + variances[i])
-    return edges, new, spread
+    size = np.bincount(parts)
+    noise = size * sigma**2
+    gap = (counts - np.bincount(parts, measured)) / size * noise / (noise + variances)
+    again = 1 / (1 / variances + 1 / sigma**2)
+    return edges, measured + gap[parts], np.where(size == 1, again, sigma**2)[parts]
 
 
 def _trimmed(edges: Array, counts: Array, variances: Array, least: float) -> tuple[Array, Array, Array]:

@@ -137,7 +137,7 @@ def buy_edges(column: pd.Series, purchase: Purchase, *, mu: float, ledger: Ledge
             functools.cache(lambda: numbers(column, purchase)), whole=whole, rounds=ROUNDS[rule],
             worth=0.5 / purchase.bins, sigma=ledger.relation.marginal_l2 * math.sqrt(number_of) / mu,
             ledger=ledger, randomness=randomness, bounds=purchase.bounds,
-            limits=DAYS if purchase.type == "date" else None, label=purchase.name,
+            limits=DAYS if purchase.type == "date" else None, tails=rule != "uniform", label=purchase.name,
         )  # fmt: skip
     if purchase.bounds is not None:
         ledger.public_inputs += (PublicInput(f"bounds of {purchase.name}", list(purchase.bounds), "declared"),)
