@@ -125,6 +125,13 @@ def test_a_thin_tail_is_not_cut_off():
     assert np.mean(beyond) < 0.1
 
 
+def test_bounds_do_not_run_away_from_the_values():
+    """Standard normal values, 40 purchases: noise that passes for a tail widens bounds by two powers of two at most."""
+    values = np.random.default_rng(0).standard_normal(8000)
+    runs = [found(values, whole=False, sigma=50.0, seed=seed)[0] for seed in range(40)]
+    assert max(np.abs(run.edges).max() for run in runs) <= 16
+
+
 def test_cells_that_are_not_divided_are_counted_again():
     """One value beside cells that are divided, counted three times with noise 30, in 200 runs. False alarm 1e-6."""
     from scipy.stats import chi2

@@ -18,8 +18,10 @@ Array = NDArray[np.float64]
 
 FAILURE = 0.01  # probability that some empty cell of a round passes for an occupied one
 FALSE_BOUND = 1e-4  # the same for the bounds of a column: one that is wrong by far makes all cells too wide
-TAIL = 2.0  # standard deviations of noise from which on thin ends belong to the values
-WIDTHS = (1, 2, 4, 8)  # cells that are tested together
+# Standard deviations of noise from which on thin ends belong to the values, and so do this many cells beyond the bounds
+# together: the further they reach, the worse is a false alarm.
+TAIL = 2.0
+TAILS = {1: TAIL, 2: 2.5, 4: 3.0, 8: 3.5}
 MOST_DIVIDED = 64  # cells a round
 
 
@@ -164,8 +166,8 @@ def _bounds(edges: Array, counts: Array, sigma: float, tails: bool) -> tuple[int
         inside = left >= 0 and left + width <= cells
         return inside and float(below[left + width] - below[left]) > math.sqrt(width) * least
 
-    surely = _threshold(sigma, len(WIDTHS) * cells, FALSE_BOUND)
-    for width in WIDTHS:  # the narrowest in which values show
+    surely = _threshold(sigma, len(TAILS) * cells, FALSE_BOUND)
+    for width in TAILS:  # the narrowest in which values show
         found = [i for i in range(cells - width + 1) if held(i, width, surely)]
         if found:
             break
@@ -173,9 +175,9 @@ def _bounds(edges: Array, counts: Array, sigma: float, tails: bool) -> tuple[int
         return 0, -1
     first, last = found[0], found[-1] + width - 1
     if tails:
-        while more := next((w for w in WIDTHS if held(last + 1, w, TAIL * sigma)), 0):
+        while more := next((w for w in TAILS if held(last + 1, w, TAILS[w] * sigma)), 0):
             last += more
-        while more := next((w for w in WIDTHS if held(first - w, w, TAIL * sigma)), 0):
+        while more := next((w for w in TAILS if held(first - w, w, TAILS[w] * sigma)), 0):
             first -= more
     return first, last
 
