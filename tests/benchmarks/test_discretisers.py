@@ -28,13 +28,13 @@ def results(tmp_path, monkeypatch):
 
 
 def test_one_command_makes_every_row_once_and_goes_on_where_it_stopped(results):
-    discretisers.main(["run", "race", "--seeds", "1"])
+    runs = list(discretisers.planned(["race"], 1))
+    discretisers.run_all(results, runs[:3], {})
     first = results.read_text()
-    discretisers.main(["run", "race", "peers", "--seeds", "2"])  # no Python for the peers: they are left out
+    discretisers.main(["run", "race", "peers", "--seeds", "1"])  # no Python for the peers: they are left out
     assert results.read_text().startswith(first)
     with results.open(newline="") as file:
-        runs = [discretisers.Run.of(row) for row in csv.DictReader(file)]
-    assert runs == list(discretisers.planned(["race"], 2))
+        assert [discretisers.Run.of(row) for row in csv.DictReader(file)] == runs
     (results.parent / "preprocessing.md").write_text(
         f"before\n{discretiser_report.BEGIN}old{discretiser_report.END}\nafter\n"
     )
