@@ -157,10 +157,11 @@ def draw(race: pd.DataFrame, stem: Path) -> None:
                                 fillstyle=fill, linewidth=0.8, markersize=3.5,
                             )  # fmt: skip
                 if metric == "marginals":
-                    ax.set_xscale("log")
-                    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-                    ax.xaxis.set_major_formatter("{x:g}")
-                    ax.xaxis.set_minor_formatter(NullFormatter())
+                    if ax.dataLim.xmax > 2 * ax.dataLim.xmin:
+                        ax.set_xscale("log")
+                        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+                        ax.xaxis.set_major_formatter("{x:g}")
+                        ax.xaxis.set_minor_formatter(NullFormatter())
                     ax.set_title(title)
                     ax.margins(x=0.1)
                 else:
