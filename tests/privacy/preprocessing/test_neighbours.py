@@ -50,7 +50,7 @@ def bought(cells, wanted, tape=None):
 
     def hook(ask, values, draw):
         asked.append(ask)
-        exact.append(np.array(values()))
+        exact.append(values())
         out.append(draw() if tape is None else next(given))
         return out[-1]
 
@@ -76,4 +76,4 @@ def test_one_odd_row_moves_counts_by_one_and_no_other_row(name, wanted):
                 if told[0][0].mechanism == "gaussian":
                     assert np.abs(after - before).sum() <= 1
                 else:  # one category more, or one count
-                    assert abs(after.sum() - before.sum()) <= 1
+                    assert sum(abs(after.get(c, 0) - before.get(c, 0)) for c in {*after, *before}) <= 1
