@@ -136,6 +136,11 @@ class Attribute:
         other = () if self.other is None else (self.other,)
         return (*known, *other, *(() if self.missing is None else ("missing",)))
 
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The texts that files may hold: labels, `other` and the marks of missing values."""
+        return (*(self.labels or ()), *(() if self.other is None else (self.other,)), *(self.missing or ()))
+
     @cached_property
     def label_values(self) -> tuple[Any, ...]:
         """The labels as values of the column's type: numbers, days since 1970-01-01, Booleans, or text."""
@@ -203,9 +208,23 @@ class Attribute:
         if len(set(known)) != len(known):
             twice = self.labels[[i for i, v in enumerate(known) if known.count(v) > 1][1]]
             raise self._wrong(f"label {values.shown(twice)} is the same value as one before it")
-        numbers = {value for value in known if not isinstance(value, str)}
-        if set(self.missing or ()) & set(self.labels) or self.mark_values & numbers:
+        if self.type == "integer" and max(map(abs, known)) >= _LARGEST_WHOLE:
+            raise self._wrong("whole numbers from 2^53 on are not told apart; as labels they need type: string")
+
+    def _check_marks(self) -> None:
+        """No mark is a value: neither a label, nor what files or data frames may hold in its place."""
+        _check_texts(self, "mark of missing values", self.missing or ())
+        texts = {*(self.labels or ()), *(BOOLEANS if self.type == "boolean" else ())}
+        both = [mark for mark in self.missing or () if mark in texts or (self.type == "code" and self._is_code(mark))]
+        if both or (self.edges is None and self.mark_values & set(self.label_values)):
             raise self._wrong("a mark of missing values is a label too; keep it in one of the two")
+
+    def _is_code(self, written: str) -> bool:
+        try:
+            number = values.number(written)
+        except ValueError:
+            return False
+        return number.is_integer() and 0 <= number < self.n_values
 
     def _check_edges(self) -> None:
         if self.edges is None:
@@ -222,6 +241,12 @@ class Attribute:
             raise self._wrong(f"edges are for integers, numbers and dates, not for type {self.type}")
         if self.type in ("integer", "date"):
             self._check_whole_bins()
+        for a, b in zip(self.edges, self.edges[1:], strict=False):
+            first = a
+            while first in self.mark_values:
+                first = math.nextafter(first, math.inf)
+            if first >= b:
+                raise self._wrong(f"the bin from {a!r} to {b!r} holds no number but marks of missing values")
 
     def _check_whole_bins(self) -> None:
         """Every bin holds a whole number that is no mark of missing values: what can be written back."""
@@ -260,7 +285,7 @@ class Attribute:
             _check_texts(self, "text of 'other'", (self.other,))
         if self.lenient and (self.missing is None or not (self.other is not None or (self.bottom and self.top))):
             raise self._wrong("lenient needs 'missing', and 'bottom' and 'top', or 'other'")
-        _check_texts(self, "mark of missing values", self.missing or ())
+        self._check_marks()
 
 
 def _check_texts(attribute: Attribute, what: str, texts: Iterable[str]) -> None:

@@ -290,12 +290,14 @@ def _label_code(value: Any, attribute: Attribute) -> int | Reason:
 
 
 def _boolean_code(value: Any, attribute: Attribute) -> int | Reason:
+    if isinstance(value, bool | np.bool_):
+        return int(value)
     labels = attribute.labels or BOOLEANS
     written = values.text(value)
     if written in labels:
         return labels.index(written)
     for code, label in enumerate(labels):
-        if written.lower() == label.lower() or (isinstance(value, bool) and value == bool(code)):
+        if written.lower() == label.lower():
             return code
     if written in ("0", "1") and (attribute.labels is None or not isinstance(value, str)):
         return int(written)

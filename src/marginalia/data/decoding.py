@@ -111,9 +111,10 @@ def _numbers_between(
 ) -> NDArray[np.float64]:
     drawn = low + rng.random(low.shape) * (high - low)
     digits = (2 - np.floor(np.log10(high - low))).astype(int)
+    wide = high - low > 100 * np.spacing(np.maximum(abs(low), abs(high)))  # of fewer doubles none is round
     rounded = drawn.copy()
-    for d in np.unique(digits):
+    for d in np.unique(digits[wide]):
         if -300 < d < 23:  # beyond, rounding itself over- or underflows
-            rounded[digits == d] = np.round(drawn[digits == d], d) + 0.0  # no -0.0
-    # Rounding can leave the bin at its ends: to the end that belongs to it.
-    return np.where((rounded < low) | (rounded >= high), low, rounded)
+            rounded[wide & (digits == d)] = np.round(drawn[wide & (digits == d)], d)
+    # Rounding can leave the bin at its ends: to the end that belongs to it. No -0.0.
+    return np.where((rounded < low) | (rounded >= high), low, rounded) + 0.0
