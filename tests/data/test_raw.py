@@ -108,6 +108,26 @@ def column(raw, **facts):
 
 
 @pytest.mark.parametrize(
+    ("names", "facts"),
+    [
+        (["x"], {"type": "string", "labels": ("a\rb", "c"), "missing": ()}),  # a row ends there, for some
+        (["x;y;z", "w"], {"type": "string", "labels": ("a;b;c", "d"), "missing": ("e",)}),
+        (["sep=;"], {"type": "string", "labels": ("a", "b"), "other": "c"}),
+        (["\ufeffx", "y"], {"type": "string", "labels": ("a", "b"), "other": "c"}),
+        (["x"], {"type": "boolean", "labels": ("True", "None"), "missing": ()}),
+    ],
+)
+def test_odd_columns_read_back_as_the_same_codes(tmp_path, names, facts):
+    table = Table(
+        [[0] * len(names), [1] * len(names), [2] * len(names)], Domain(Attribute(n, 3, **facts) for n in names)
+    )
+    table.to_csv(tmp_path / "t.csv", random_state=0)
+    table.to_parquet(tmp_path / "t.parquet", random_state=0)
+    assert Table.read(tmp_path / "t.csv", domain=table.domain) == table
+    assert Table.read(tmp_path / "t.parquet", domain=table.domain) == table
+
+
+@pytest.mark.parametrize(
     ("raw", "facts", "codes"),
     [
         (["a", " b ", "c"], {"type": "string", "labels": "abc"}, [0, 1, 2]),

@@ -12,10 +12,10 @@ import sys
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from marginalia.errors import InputError
 
@@ -30,6 +30,7 @@ SEPARATORS = (",", ";", "\t", "|")
 _CHUNK = 65536  # rows
 _SAMPLE = 200  # rows to find the separator with
 _SEPARATOR_LINE = re.compile(r"\Asep=[,;\t|]\r?\n")  # for Excel; the separator is found without it
+_UNCLEAR = re.compile(r"[;\t|\r\ufeff]")  # in the name of a column
 _WORKBOOK = "an Excel workbook; save the sheet as CSV in UTF-8"
 LARGEST = 2**32  # bytes that a packed file may unpack to
 
@@ -138,6 +139,18 @@ def check_header(names: list[str], where: str) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise InputError(f"{where}: column '{twice[0]}' stands twice in the header; rename or remove one")
+
+
+def csv_quoting(names: Iterable[str], texts: Iterable[str]) -> Literal[0, 2]:
+    r"""Return how a CSV file quotes, for pandas, so that `read_raw` finds its separator and the ends of its rows.
+
+    Python's csv module leaves a lone carriage return without quotes.
+
+    >>> csv_quoting(["a"], ["b c"]) == csv.QUOTE_MINIMAL, csv_quoting(["a"], ["b\rc"]) == csv.QUOTE_NONNUMERIC
+    (True, True)
+    """
+    unclear = _UNCLEAR.search("\n".join(names)) or any("\r" in text for text in texts)
+    return csv.QUOTE_NONNUMERIC if unclear else csv.QUOTE_MINIMAL
 
 
 def _decoded(path: str | os.PathLike[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from marginalia.data.coding import ROWS, check_not_ambiguous, codes_of, zero_fau
 from marginalia.data.decoding import as_text, original_values
 from marginalia.data.domain import Domain
 from marginalia.data.files import atomic_path
-from marginalia.data.reading import check_header, read_raw
+from marginalia.data.reading import check_header, csv_quoting, read_raw
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
@@ -231,8 +232,9 @@ class Table:
         frame = self.to_frame(original=original, random_state=random_state)
         for attribute in self.domain if original else ():
             frame[attribute.name] = as_text(frame[attribute.name], attribute)
+        quoting = csv_quoting(self.names, chain.from_iterable(a.written for a in self.domain))
         with atomic_path(path) as temporary:
-            frame.to_csv(temporary, index=False, lineterminator="\n")
+            frame.to_csv(temporary, index=False, lineterminator="\n", quoting=quoting)
 
     def to_parquet(
         self,
