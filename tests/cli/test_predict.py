@@ -2,6 +2,7 @@
 
 import json
 from io import StringIO
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -67,6 +68,8 @@ def test_predictions_are_in_the_units_of_the_target(folder, call):
     assert np.corrcoef(pay, folder["pay"])[0, 1] > 0.7
     assert call("predict", "--model", "pay.json", "--data", "t.csv", "--out", "p.parquet")[0] == 0
     assert np.allclose(pd.read_parquet("p.parquet")["pay"], pay)
+    cells = set(Path("p.csv").read_text().split()[1:])
+    assert max(map(len, cells)) <= 7  # six digits mean something, sixteen do not
 
 
 def test_dates_and_json(folder, call):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from marginalia.cli.app import Json, app, check_out, show
 from marginalia.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
 
 
 @app.command()
@@ -26,9 +30,10 @@ def predict(
     Example: marginalia predict --model model.json --data new.csv --out predictions.csv
     """
     from marginalia.data.files import atomic_path
-    from marginalia.data.reading import read_raw
+    from marginalia.data.reading import csv_quoting, read_raw
     from marginalia.learning.base import LinearClassifier
     from marginalia.learning.files import load_model
+    from marginalia.learning.units import code_values
 
     if out is not None:
         check_out(out, (".csv", ".parquet"), (model, data))
@@ -45,6 +50,8 @@ def predict(
     import pandas as pd
 
     target = encoder.domain[encoder.target]
+    if found.dtype == np.float64 and shares is None:
+        found = _rounded(found, np.ptp(code_values(target)))
     predictions = pd.DataFrame({encoder.target: found})
     if shares is not None:
         assert isinstance(fitted, LinearClassifier)
@@ -53,19 +60,32 @@ def predict(
             labels = np.array(target.labels)
             predictions[encoder.target] = labels[found.astype(int)]
         for j, label in enumerate(labels):
-            predictions[f"probability of {label}"] = shares[:, j]
-    written = target.format or "%Y-%m-%d"
+            predictions[f"probability of {label}"] = _rounded(shares[:, j], shares[:, j])
+    write_csv = partial(
+        predictions.to_csv, index=False, lineterminator="\n", date_format=target.format or "%Y-%m-%d",
+        quoting=csv_quoting(predictions.columns, target.written),
+    )  # fmt: skip
     if out is None and not as_json:
-        print(predictions.to_csv(index=False, lineterminator="\n", date_format=written), end="")
+        print(write_csv(), end="")
         return
     content: dict[str, Any] = {"target": encoder.target, "rows": len(predictions)}
     if out is None:
-        content["predictions"] = json.loads(predictions.to_json(orient="records", date_format="iso", date_unit="s"))
+        content["predictions"] = json.loads(
+            predictions.to_json(orient="records", date_format="iso", date_unit="s", double_precision=15)
+        )
     else:
         with atomic_path(out) as temporary:
             if out.suffix == ".csv":
-                predictions.to_csv(temporary, index=False, lineterminator="\n", date_format=written)
+                write_csv(temporary)
             else:
                 predictions.to_parquet(temporary, index=False)
         content["out"] = str(out)
     show(as_json, content, [f"{out}: {len(predictions)} rows"])
+
+
+def _rounded(numbers: NDArray[Any], size: ArrayLike) -> NDArray[Any]:
+    """Round to six significant digits of `size`: more mean nothing in what a noisy model says."""
+    import numpy as np
+
+    scale = 10.0 ** (5 - np.floor(np.log10(np.clip(size, 1e-290, 1e290))))
+    return np.asarray(np.round(numbers * scale) / scale)
