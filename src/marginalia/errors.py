@@ -6,10 +6,33 @@ from collections.abc import Iterable
 _NEAR = 0.6  # share of letters in common from which a name is taken for a misspelling
 _LONGEST = 60  # letters of a name that are compared and shown
 _SHOWN = 20  # names that are listed
+_LINE = 1000  # letters of a message
+
+
+def printable(line: str) -> str:
+    r"""Return a line as a terminal may show it: names and values of a file can hold line breaks and escape sequences.
+
+    >>> printable("a\x1b[31mb\nc")
+    'a [31mb c'
+    """
+    line = "".join(c if c.isprintable() else " " for c in line[: _LINE + 1])
+    return line if len(line) <= _LINE else f"{line[:_LINE]}..."
+
+
+def one_line(message: object) -> str:
+    r"""Return a message as one line of printable characters.
+
+    >>> one_line("a\n b")
+    'a b'
+    """
+    return " ".join(printable(str(message)).split())
 
 
 class InputError(ValueError):
     """Something the user gave is wrong; the message is one line: what, where, and how to mend it."""
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(one_line(message))
 
 
 class PrivacyError(RuntimeError):

@@ -1,10 +1,16 @@
 """From a raw CSV file to a checked domain, a synthetic table in original values and a model."""
 
+import csv
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+
+from marginalia.data.domain import Domain
+from marginalia.data.table import Table
+from marginalia.errors import InputError
 
 
 @pytest.fixture
@@ -95,3 +101,26 @@ def test_help_has_an_example(call):
     code, out, _ = call("domain", "init", "--help")
     assert code == 0
     assert "Example: marginalia domain init clinic.csv" in " ".join(out.split())
+
+
+def test_names_and_values_of_a_file_break_no_line(call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name, value = "odd\n\x1b[31mname\u202e", "v\r\x07" + "x" * 5000
+    frame = pd.DataFrame({name: ["a", "b"] * 50, "z" * 5000: [value, "c"] * 50})
+    frame.to_csv("t.csv", index=False, quoting=csv.QUOTE_ALL)
+    facts = [{"name": n, "type": "string", "labels": ["a", "c"], "inferred": ["labels"]} for n in frame]
+    Path("d.json").write_text(json.dumps({"attributes": facts}))
+    fit = ("fit", "--method", "ssp", "--data", "t.csv", "--domain", "d.json", "--target", name, "--epsilon", 1)
+    for arguments, lines in (
+        (("domain", "init", "t.csv"), 2),
+        (("datasets", "check", "t.csv", "--domain", "d.json"), 2),
+        (("datasets", "check", "t.csv", "--domain", "d.json", "--json"), None),
+        (fit, 2),
+    ):
+        _, out, err = call(*arguments)
+        said = (out + err).splitlines()
+        assert lines in (None, len(said)), said
+        assert all(line.isprintable() and (len(line) < 1100 or lines is None) for line in said)
+    with pytest.raises(InputError) as caught:
+        Table.read("t.csv", domain=Domain.from_json("d.json"))
+    assert str(caught.value).isprintable()

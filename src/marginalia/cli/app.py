@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from marginalia.errors import InputError
+from marginalia.errors import InputError, one_line, printable
 
 if TYPE_CHECKING:
     from marginalia.data.domain import Domain
@@ -103,7 +103,7 @@ def _warn_of_inferred(path: Path, domain: Domain) -> None:
         facts = [f"{' and '.join(a.inferred)} of '{a.name}'" for a in domain if a.inferred]
         some = "; ".join(facts[:3]) + (f"; and {len(facts) - 3} more" if len(facts) > 3 else "")
         what = f"read off the private rows ({some or 'source: inferred'})"
-        print(f"marginalia: warning: {path}: {what}; no certificate covers that", file=sys.stderr)
+        print(one_line(f"marginalia: warning: {path}: {what}; no certificate covers that"), file=sys.stderr)
 
 
 def read_rows(path: Path, domain: Path, share: float | None) -> Table | RawTable:
@@ -133,4 +133,4 @@ def read_table(path: Path, domain: Domain) -> Table:
 def show(as_json: bool, content: object, lines: Iterable[str]) -> None:
     """Print `content` as JSON, or `lines`."""
     for line in [json.dumps(content, indent=1, default=str)] if as_json else lines:
-        print(line)
+        print(line if as_json else printable(line))

@@ -24,7 +24,7 @@ from marginalia.cli import (  # noqa: F401  (they register their verbs)
     verify,
 )
 from marginalia.cli.app import app
-from marginalia.errors import InputError, PrivacyError
+from marginalia.errors import InputError, PrivacyError, one_line
 
 STOPPED = 130  # the code of a process that Ctrl-C ends
 # typer carries its own copy of click, whose base error it does not export.
@@ -74,13 +74,12 @@ def main() -> None:
 
 def _fail(message: str, code: int = 2) -> NoReturn:
     """End with `message` as one line of printable characters."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in message).split())
-    print(f"marginalia: {line if len(line) <= 1000 else f'{line[:1000]}...'}", file=sys.stderr)
+    print(f"marginalia: {one_line(message)}", file=sys.stderr)
     sys.exit(code)
 
 
 def _note(message: Warning | str, *_: object, **__: object) -> None:
-    print(f"marginalia: warning: {' '.join(str(message).split())}", file=sys.stderr)
+    print(f"marginalia: warning: {one_line(message)}", file=sys.stderr)
 
 
 def _end_by_closed_pipe() -> NoReturn:

@@ -10,7 +10,7 @@ import typer
 
 from marginalia import __version__
 from marginalia.cli.app import Data, DomainFile, Json, app, datasets, methods, read_domain, read_rows, read_table, show
-from marginalia.errors import InputError
+from marginalia.errors import InputError, one_line
 
 
 @app.callback(invoke_without_command=True)
@@ -66,7 +66,7 @@ def describe(name: Annotated[str, typer.Argument(help="Data-set id.")], as_json:
     from marginalia.data import catalog
 
     facts = catalog.describe(name)
-    show(as_json, facts, [yaml.safe_dump(facts, sort_keys=False, allow_unicode=True, width=100).rstrip("\n")])
+    show(as_json, facts, yaml.safe_dump(facts, sort_keys=False, allow_unicode=True, width=100).splitlines())
 
 
 @datasets.command()
@@ -88,7 +88,7 @@ def check(
     content = {"file": str(file), "ok": not problems, "problems": problems, "notes": notes}
     show(as_json, content, [*notes, *([] if problems else [f"{file}: ok"])])
     for problem in problems:
-        print(f"marginalia: {problem}", file=sys.stderr)
+        print(f"marginalia: {one_line(problem)}", file=sys.stderr)
     if problems:
         raise typer.Exit(2)
 

@@ -19,7 +19,7 @@ from marginalia.data import values
 from marginalia.data.attribute import BOOLEANS, Attribute, Type
 from marginalia.data.coding import ROWS, RawColumn
 from marginalia.data.domain_file import as_dict
-from marginalia.errors import InputError
+from marginalia.errors import InputError, one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -275,10 +275,10 @@ def as_yaml(columns: Sequence[Drafted], file: str, n_rows: int) -> str:
     >>> print(as_yaml([Drafted("id", None, "an identifier")], "t.csv", 3).splitlines()[-2])
       - id  # an identifier
     """
-    lines = [HEAD.format(file=_one_line(file), rows=n_rows, columns=len(columns)), "source: declared"]
+    lines = [HEAD.format(file=one_line(file), rows=n_rows, columns=len(columns)), "source: declared"]
     if any(c.attribute is None for c in columns):
         lines += ["ignored:  # columns that are not read", *(
-            f"  - {_scalar(c.name)}  # {_one_line(c.note)}" for c in columns if c.attribute is None
+            f"  - {_scalar(c.name)}  # {one_line(c.note)}" for c in columns if c.attribute is None
         )]  # fmt: skip
     lines.append("attributes:")
     for column in columns:
@@ -293,7 +293,7 @@ def _entry(column: Drafted) -> Iterator[str]:
     del content["size"]
     yield f"  - name: {_scalar(content.pop('name'))}"
     if column.note:
-        yield f"    # {_one_line(column.note)}"
+        yield f"    # {one_line(column.note)}"
     if column.attribute.type in ("integer", "number"):
         content["labels"] = [float(label) for label in content.get("labels", ())]
     for key in ("type", "format", "kind", "labels", "edges", "bottom", "top", "other", "missing", "inferred"):
@@ -319,7 +319,3 @@ def _scalar(value: Any) -> str:
         return json.dumps(value)
     inside = (c if c.isprintable() and c not in '"\\' else f"\\U{ord(c):08x}" for c in value)
     return f'"{"".join(inside)}"'
-
-
-def _one_line(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
