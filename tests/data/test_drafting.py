@@ -220,3 +220,8 @@ def test_dates_that_can_be_read_in_two_ways_are_left_to_the_user(dates, said):
     [seen] = draft(pd.DataFrame({"seen": dates * 20}))
     assert seen.attribute is None
     assert said in seen.note
+
+
+def test_numbers_that_doubles_do_not_tell_apart_are_left_out():
+    [drafted] = draft(pd.DataFrame({"account": [2**53 + 1] * 30 + [2**53 + 2] * 30}))
+    assert (drafted.attribute, drafted.note[:27]) == (None, "whole numbers of 2^53 and m")

@@ -138,6 +138,7 @@ def test_odd_columns_read_back_as_the_same_codes(tmp_path, names, facts):
         ([7, 10, -1], {"type": "integer", "labels": ("7", "10"), "missing": ("-1",)}, [0, 1, 2]),
         ([7.0, np.nan], {"type": "integer", "labels": ("7", "10"), "missing": ()}, [0, 2]),
         (["-3", "18", "99"], {"type": "integer", "edges": (0, 18, 65), "bottom": True, "top": True}, [0, 1, 1]),
+        (np.float32([0.1, 0.3]), {"type": "number", "labels": (".1", ".3")}, [0, 1]),
         ([0.3, 0.1, 0.2], {"type": "number", "edges": (0.1, 0.2, 0.3), "top": True}, [1, 0, 1]),
         (["0.3", "0.1", ".2"], {"type": "number", "edges": (0.1, 0.2, 0.3), "top": True}, [1, 0, 1]),
         ([True, False], {"type": "boolean"}, [1, 0]),
@@ -164,6 +165,11 @@ def test_every_way_of_writing_a_value(raw, facts, codes):
     ("raw", "facts", "said"),
     [
         (["a", "b", "x"], {"type": "string", "labels": "ab"}, "row 2: 'x' is not among the labels a, b; "),
+        (
+            np.array(["1970-01-02", "82269-12-28"], dtype="datetime64[s]"),
+            {"type": "date", "edges": (0, 9)},
+            "row 1: '82269-12-28 00:00:00' is a date outside the years 1 to 9999",
+        ),
         (["a", None], {"type": "string", "labels": "ab"}, "row 1: an empty cell has no code; .*missing"),
         (["1", "1,5"], {"type": "number", "edges": (0, 9)}, "row 1: '1,5' has a comma: .*decimal point"),
         (["1,234,567"], {"type": "integer", "edges": (0, 9)}, "row 0: '1,234,567' has a comma"),

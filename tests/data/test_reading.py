@@ -5,6 +5,8 @@ import gzip
 import zipfile
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from marginalia.data import reading
@@ -135,3 +137,8 @@ def test_a_flipped_bit_in_a_parquet_file_is_one_line(tmp_path):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ (1 << bit)]) + whole[at + 1 :])
         with contextlib.suppress(InputError):
             read_raw(path)
+
+
+def test_a_parquet_date_that_python_has_none_for_is_read(tmp_path):
+    pq.write_table(pa.table({"born": pa.array([0, -800_000], pa.date32())}), tmp_path / "t.parquet")
+    assert read_raw(tmp_path / "t.parquet")["born"].astype(str).tolist() == ["1970-01-01", "-221-09-04"]

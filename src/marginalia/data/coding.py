@@ -90,7 +90,8 @@ class RawColumn:
         if whole and len(distinct) and max(-int(distinct.min()), int(distinct.max())) > _EXACT:
             distinct = distinct.astype(object)  # doubles do not tell these apart, and another kind of column would
         elif whole or pd.api.types.is_float_dtype(distinct.dtype):
-            return cls(which.astype(np.int64), np.asarray(distinct, dtype=np.float64))
+            single = distinct.dtype == np.float32  # .1 stands for .1, as in a text, and not for .100000001
+            return cls(which.astype(np.int64), np.asarray(distinct, str if single else None).astype(np.float64))
         known = np.asarray(distinct.astype(object))
         empty = np.array([isinstance(v, str) and not v.strip() for v in known], dtype=bool)
         return cls(np.where(np.append(empty, True)[which], -1, which).astype(np.int64), known)
@@ -282,11 +283,12 @@ def _own_code(value: Any, attribute: Attribute) -> int | Reason:
 def _label_code(value: Any, attribute: Attribute) -> int | Reason:
     positions = attribute.positions
     code = positions.get(values.text(value), positions.get(str(value).strip(), attribute.other_code))
-    if code is not None:
-        return code
-    some = ", ".join((attribute.labels or ())[:8])
-    more = ", ..." if attribute.n_values > 8 else ""
-    return f"is not among the labels {some[:200]}{more}", f"{_CORRECT}; `other: true` gives unknown values a code"
+    return _no_label(attribute, "; `other: true` gives unknown values a code") if code is None else code
+
+
+def _no_label(attribute: Attribute, more: str = "") -> Reason:
+    some = ", ".join((attribute.labels or ())[:8])[:200]
+    return f"is not among the labels {some}{', ...' if attribute.n_values > 8 else ''}", f"{_CORRECT}{more}"
 
 
 def _boolean_code(value: Any, attribute: Attribute) -> int | Reason:
@@ -339,10 +341,9 @@ def _number_codes(numbers: NDArray[np.float64], attribute: Attribute) -> Codes:
 
 def _outside(attribute: Attribute) -> Reason:
     if attribute.edges is None:
-        some = ", ".join((attribute.labels or ())[:8])
-        return f"is not among the labels {some[:200]}{', ...' if attribute.n_values > 8 else ''}", _CORRECT
-    ends = attribute.edges[0], attribute.edges[-1]
-    first, last = map(values.iso, ends) if attribute.type == "date" else (f"{end:g}" for end in ends)
+        return _no_label(attribute)
+    show = values.iso if attribute.type == "date" else "{:g}".format
+    first, last = show(attribute.edges[0]), show(attribute.edges[-1])
     return (
         f"is outside the bins from {first} to {last} (left-closed)",
         f"{_CORRECT}; `bottom: true`, `top: true` open the outer bins",

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from marginalia.data import values
 from marginalia.data.attribute import BOOLEANS, Attribute, Type
 from marginalia.data.coding import ROWS, RawColumn
-from marginalia.data.domain_file import as_dict
+from marginalia.data.domain_file import WIDE, as_dict
 from marginalia.errors import InputError, one_line
 
 if TYPE_CHECKING:
@@ -214,6 +214,10 @@ def _of_numbers(name: str, numbers: NDArray[np.float64], n: int, facts: dict[str
             note = f"{values.text(mark)} lies far from all other values; if it marks missing values, list it there"
     if kind == "integer" and numbers.size == n >= ENOUGH and (IDENTIFIER.search(name) or high - low == n - 1):
         return Drafted(name, None, f"{n} different whole numbers in {n} rows: an identifier")
+    if kind == "integer" and max(-low, high) >= WIDE:
+        return Drafted(
+            name, None, "whole numbers of 2^53 and more are not told apart; type: string, if they are categories"
+        )
     if low == high or (kind != "date" and distinct <= FEW and n >= 5 * distinct):
         small = kind == "integer" and high - low < FEW
         shown = np.arange(low, high + 1) if small else np.unique(numbers)

@@ -81,7 +81,13 @@ def read_raw(path: str | os.PathLike[str]) -> pd.DataFrame:
     """
     if Path(path).suffix == ".parquet":
         # Not as doubles, which would round large numbers because a row has a gap.
-        frame = read_frame(path, parquet=True, to_pandas_kwargs={"integer_object_nulls": True})
+        options = {"integer_object_nulls": True}
+        try:
+            frame = read_frame(path, parquet=True, to_pandas_kwargs=options)
+        except InputError as error:
+            if "out of range" not in str(error):
+                raise
+            frame = read_frame(path, parquet=True, to_pandas_kwargs={**options, "date_as_object": False})
         frame.columns = [str(name) for name in frame.columns]
         check_header(list(frame.columns), str(path))
         return frame

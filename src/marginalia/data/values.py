@@ -84,7 +84,10 @@ def day(value: Any, format: str | None = None, *, iso_first: bool = False) -> in
     ValueError: may be 3 April or 4 March: say by `format` which, or write dates as year-month-day
     """
     if isinstance(value, datetime.date):  # and its subclasses, pandas' Timestamp among them
-        return value.toordinal() - EPOCH
+        try:
+            return value.toordinal() - EPOCH
+        except NotImplementedError:  # pandas' own beyond the years of Python
+            raise ValueError("is a date outside the years 1 to 9999") from None
     if format is not None and not (iso_first and _is_iso(text(value))):
         try:
             return datetime.datetime.strptime(text(value), format).date().toordinal() - EPOCH
