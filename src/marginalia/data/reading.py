@@ -207,18 +207,17 @@ def _unpacked(path: str | os.PathLike[str], raw: bytes) -> bytes:
     return content
 
 
-def _rows(content: str, separator: str) -> Any:
-    # newline="": the csv module finds the ends of rows itself, quoted line breaks stay in their cells.
-    lines = io.StringIO(content, newline="")
+def _rows(lines: io.StringIO, separator: str) -> Any:
+    lines.seek(0)
     return csv.reader(lines, delimiter=separator, skipinitialspace=separator != "\t", strict=True)
 
 
-def _separator(content: str) -> str:
+def _separator(lines: io.StringIO) -> str:
     """Return the separator that cuts the first rows into as many cells as the header, and into most of them."""
     best, most = ",", (0.0, 1)
     for separator in SEPARATORS:
         try:
-            rows = [row for row in islice(_rows(content, separator), _SAMPLE) if row]
+            rows = [row for row in islice(_rows(lines, separator), _SAMPLE) if row]
         except csv.Error:
             continue
         width = len(rows[0]) if rows else 0
@@ -232,17 +231,25 @@ def _table(path: str | os.PathLike[str], content: str) -> pd.DataFrame:
     import numpy as np
     import pandas as pd
 
-    separator = _separator(content)
-    header: list[str] = next((row for row in _rows(content, separator) if row), [])
+    # newline="": the csv module finds the ends of rows itself, quoted line breaks stay in their cells.
+    lines = io.StringIO(content, newline="")
+    separator = _separator(lines)
+    header: list[str] = next((row for row in _rows(lines, separator) if row), [])
     names = [name.strip() for name in header]
     check_header(names, str(path))
     # Arrow reads ten times as fast; but it takes a quote that is never closed, or stands after a space, for text.
-    read = _quoted_columns if '"' in content else _plain_columns
+    if '"' in content:
+        read = _quoted_columns(path, lines, separator, len(names))
+    else:
+        read = _plain_columns(path, content, separator, len(names))
     columns = {}
-    for name, (which, cells) in zip(names, read(path, content, separator, len(names)), strict=True):
-        again: dict[str, int] = {}
-        merged = np.array([again.setdefault(cell.strip(), len(again)) for cell in cells], np.int32)
-        columns[name] = pd.Categorical.from_codes(merged[which], categories=pd.Index(again, dtype=object))
+    for name, (which, cells) in zip(names, read, strict=True):
+        trimmed = [cell.strip() for cell in cells]
+        again = dict.fromkeys(trimmed)
+        if len(again) < len(trimmed):
+            positions = {cell: i for i, cell in enumerate(again)}
+            which = np.array([positions[cell] for cell in trimmed], np.int32)[which]
+        columns[name] = pd.Categorical.from_codes(which, categories=pd.Index(again, dtype=object))
     return pd.DataFrame(columns)
 
 
@@ -282,11 +289,11 @@ def _plain_columns(path: str | os.PathLike[str], content: str, separator: str, w
         yield coded.indices.to_numpy(), coded.dictionary.to_pylist()
 
 
-def _quoted_columns(path: str | os.PathLike[str], content: str, separator: str, width: int) -> Iterator[Column]:
+def _quoted_columns(path: str | os.PathLike[str], lines: io.StringIO, separator: str, width: int) -> Iterator[Column]:
     """Yield the same of a file with quotes."""
     import numpy as np
 
-    reader = _rows(content, separator)
+    reader = _rows(lines, separator)
     next(row for row in reader if row)
     seen: list[dict[str, int]] = [{} for _ in range(width)]
     parts: list[list[Any]] = [[] for _ in range(width)]
