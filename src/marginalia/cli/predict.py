@@ -87,5 +87,6 @@ def _rounded(numbers: NDArray[Any], size: ArrayLike) -> NDArray[Any]:
     """Round to six significant digits of `size`: more mean nothing in what a noisy model says."""
     import numpy as np
 
-    scale = 10.0 ** (5 - np.floor(np.log10(np.clip(size, 1e-290, 1e290))))
-    return np.asarray(np.round(numbers * scale) / scale)
+    digits = 5 - np.floor(np.log10(np.clip(size, 1e-290, 1e290)))
+    small, large = 10.0 ** np.maximum(digits, 0), 10.0 ** np.maximum(-digits, 0)  # both exact, as 10 ** -5 is not
+    return np.asarray(np.round(numbers * small / large) / small * large)
