@@ -70,6 +70,7 @@ def test_structural_zeros_name_each_attribute_once(tmp_path):
         ("labels: ['a '], type: string", "empty or has a space at its ends"),
         ("labels: [a], type: string, missing: [a]", "a mark of missing values is a label too"),
         ("labels: [1], type: integer, missing: ['1.0']", "a mark of missing values is a label too"),
+        ("edges: [1920-01-01, 1990-01-01], type: date, format: '%d.%m.%y'", "tells not all years .* apart"),
         ("size: 3, type: code, missing: ['0']", "a mark of missing values is a label too"),
         ("type: boolean, missing: ['False']", "a mark of missing values is a label too"),
         ("labels: [ja, nein], type: boolean, missing: ['True']", "a mark of missing values is a label too"),

@@ -266,6 +266,13 @@ class Attribute:
                 raise self._wrong(
                     f"format {values.shown(self.format)} gives no day, month and year; such as '%d/%m/%Y'"
                 )
+            ends = (
+                self.label_values if self.edges is None else (math.ceil(self.edges[0]), math.ceil(self.edges[-1]) - 1)
+            )
+            if not self.lenient and not values.is_date_format(self.format, ends):
+                raise self._wrong(
+                    f"format {values.shown(self.format)} tells not all years of its labels or edges apart"
+                )
         if self.type is None:
             given = self.other is not None or self.missing is not None or self.inferred
             if given or self.bottom or self.top or self.lenient:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -105,15 +106,14 @@ def day(value: Any, format: str | None = None, *, iso_first: bool = False) -> in
         raise ValueError(str(error) if "may be" in str(error) else "is not a date") from None
 
 
-def is_date_format(format: str) -> bool:
-    """Whether dates can be written by a format and read again.
+def is_date_format(format: str, days: Iterable[int] = (12482, 6573, 17115)) -> bool:
+    """Whether dates, by their days since 1970-01-01, can be written by a format and read again.
 
-    >>> is_date_format("%d/%m/%Y"), is_date_format("%d/%m")
-    (True, False)
+    >>> is_date_format("%d/%m/%Y"), is_date_format("%d/%m"), is_date_format("%d/%m/%y", [-1000])
+    (True, False, False)
     """
-    days = datetime.date(2004, 3, 5), datetime.date(1987, 12, 31), datetime.date(2016, 11, 10)
     try:
-        return all(day(d.strftime(format), format) == d.toordinal() - EPOCH for d in days)
+        return all(day(datetime.date.fromordinal(d + EPOCH).strftime(format), format) == d for d in days)
     except ValueError:
         return False
 
