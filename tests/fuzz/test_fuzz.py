@@ -26,7 +26,7 @@ def test_the_fuzzer_sees_a_fault(fault, said, monkeypatch, tmp_path):
     (tmp_path / "d.json").write_text('{"a": 2}')
     (tmp_path / "t.csv").write_text("a\n0\n")
 
-    def faulty(table, domain):
+    def faulty(table, domain, **_):
         fault(domain)
         return []
 
