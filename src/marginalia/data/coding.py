@@ -245,8 +245,9 @@ def _distinct_codes(distinct: NDArray[Any], attribute: Attribute) -> tuple[Codes
     if attribute.type in ("integer", "number", "date"):
         numbers, reasons = _numbers(distinct, attribute)
         codes = _number_codes(numbers, attribute)
-        outside = _outside(attribute) if (codes < 0).any() else _EMPTY
-        reasons = {**{int(i): outside for i in np.flatnonzero(codes < 0)}, **reasons}
+        beyond = [i for i in np.flatnonzero(codes < 0).tolist() if i not in reasons]
+        if beyond:
+            reasons |= dict.fromkeys(beyond, _outside(attribute))
     else:
         read = {"string": _label_code, "boolean": _boolean_code}.get(str(attribute.type), _own_code)
         numbers = np.full(len(distinct), np.nan)
