@@ -80,4 +80,6 @@ def _megabytes(n_bytes: float) -> str:
 
 
 def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return "about a minute"
     return f"about {seconds / 60:.0f} minutes" if seconds < 7200 else f"about {seconds / 3600:,.0f} hours"

@@ -243,7 +243,7 @@ def test_wide_columns_are_refused_before_the_fit_and_not_after_hours(call, folde
     assert "hours" in err
     assert time.monotonic() - begun < 30
     words = replaced(SYNTHESIZE, data="wide.csv", domain="wide.json", method="gaussian_marginals")
-    refused(call, words, "GaussianMarginals on 1 marginals of 400,000,000 cells")
+    refused(call, words, "GaussianMarginals with a tree of pairs of 400,000,000 cells")
 
 
 def test_output_closed_early_is_no_traceback(folder):

@@ -73,6 +73,10 @@ def test_synthetic_rows_hold_original_values_of_bought_columns(call, folder):
     assert abs(pd.to_numeric(made["age"]).mean() - 54) < 4
     labels = proven("s.csv.certificate.json")
     assert {"age: bounds", "age: parts", "ward: labels", "pay: cells", "seen: bounds"} <= set(labels)
+    words = ("--domain", "d.yaml", "--target", "ill", "--out", "q.html", "--json")  # on bins of the real rows
+    code, out, err = call("quality", "t.csv", "s.csv", *words)
+    assert (code, err) == (0, "")
+    assert json.loads(out)["k_marginal_score"] > 700
     assert labels.index("ward: labels") < labels.index("ill")
     code, out, err = call("evaluate", "--synthetic", "s.csv", *USED, "--json")
     assert (code, err) == (0, "")

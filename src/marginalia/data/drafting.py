@@ -113,7 +113,11 @@ def _column(name: str, column: RawColumn) -> Drafted:
         row = int(np.argmax(np.isin(column.which, unread)))
         many = int(counts[unread].sum())
         note = f"{many} cells are no {kind} (first: {values.shown(column.distinct[column.which[row]])} in row {row}): "
-        return Drafted(name, drafted.attribute, f"{note}correct the file, or list them as marks under missing")
+        return Drafted(
+            name,
+            drafted.attribute,
+            f"{note}correct the file, list them as marks under missing, or make it strings (type, labels)",
+        )
     return drafted
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -279,13 +280,16 @@ def _beside(event: Event, mu: float, relation: Relation, delta: float, *, at_mos
     return upper * step
 
 
+@lru_cache(maxsize=256)
 def _profile_on_grid(event: Event, relation: Relation, step: float, up: int, down: int) -> NDArray[np.float64]:
-    """Return the profile at -down, .., up steps."""
+    """Return the profile at -down, .., up steps, remembered: seconds, and every trial of a sweep asks for the same."""
     half = max(up, down)
     right = np.array([_profile(event, relation, k * step) for k in range(half + 1)])
     x = np.arange(half, 0, -1) * step
     left = 1 - np.exp(-x) * (1 - right[:0:-1])
-    return np.concatenate([left[half - down :], right[: up + 1]])
+    profile = np.concatenate([left[half - down :], right[: up + 1]])
+    profile.setflags(write=False)
+    return profile
 
 
 def _profile(event: Event, relation: Relation, epsilon: float) -> float:

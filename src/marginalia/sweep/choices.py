@@ -74,12 +74,11 @@ def method_from_file(choice: MethodChoice) -> Method:
         cls = class_from_file(Path(str(choice.file)), str(choice.class_name))
     except SystemExit as error:
         raise InputError(f"method file {choice.file} cannot be imported: it calls sys.exit({error.code!r})") from None
-    needed = ("fit", "predict") if choice.tasks else ("fit", "sample", "marginal")
-    for name in needed:
+    answers = {"linear": "predict", "logistic": "decision_function"}
+    for name in ("fit", *(answers[task] for task in choice.tasks)) if choice.tasks else ("fit", "sample", "marginal"):
         if not callable(getattr(cls, name, None)):
-            raise InputError(
-                f"{choice.file}: class {choice.class_name} has no method {name}(), which every such method needs"
-            )
+            what = f"learner of {' and '.join(choice.tasks)} tasks" if choice.tasks else "synthesizer"
+            raise InputError(f"{choice.file}: class {choice.class_name} has no method {name}(), which a {what} needs")
     known = set(inspect.signature(cls).parameters)
     for name in ("epsilon", "delta", "random_state"):
         if name not in known:

@@ -9,15 +9,19 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.cluster.hierarchy import DisjointSet
 
+from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.marginals.estimation import Measurement, estimate
 from marginalia.marginals.model import GraphicalModel
+from marginalia.memory import check_cost, short
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.synthesis.base import Array, State
 from marginalia.synthesis.measuring import WorkloadSynthesizer, number_of_records
+
+_BYTES_A_CELL = 190  # of the tree that rows are drawn from, measured
 
 
 class GaussianMarginals(WorkloadSynthesizer):
@@ -68,6 +72,15 @@ class GaussianMarginals(WorkloadSynthesizer):
         self.measurements_ = self._measure_workload(table, ledger, randomness)
         public = ledger.relation is Relation.REPLACE_ONE
         self.n_rows_ = table.n_rows if public else round(number_of_records(table, ledger, self.measurements_))
+
+    def _check_cost(self, domain: Domain) -> None:
+        largest = max(domain.sizes)
+        cells = largest * (sum(domain.sizes) - largest)  # at most, of any tree
+        check_cost(
+            f"{type(self).__name__} with a tree of pairs of {short(cells)} cells", _BYTES_A_CELL * cells,
+            mend="give columns with many codes fewer of them",
+        )  # fmt: skip
+        super()._check_cost(domain)
 
     def marginal(self, attributes: Sequence[str]) -> Array:
         """Return noisy counts: the table measured on these attributes, or the best mean of sums of measured tables.
