@@ -11,9 +11,10 @@ import numpy as np
 
 from marginalia.data import values
 from marginalia.data.attribute import Attribute
-from marginalia.data.coding import Codes, check_not_ambiguous, codes_of, zero_faults
+from marginalia.data.coding import Codes, check_not_ambiguous, codes_of
 from marginalia.data.domain import Domain
 from marginalia.data.reading import read_raw
+from marginalia.data.table import zero_faults
 from marginalia.data.table_schema import Schema
 from marginalia.errors import InputError
 

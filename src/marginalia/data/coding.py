@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,13 +17,12 @@ from marginalia.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalia.data.domain import Domain
 
 Codes = NDArray[np.int64]
 Reason = tuple[str, str]  # what is wrong with a value, and how to mend it
 ROWS = "(rows count from 0)"
 _EMPTY = ("has no code", "give missing values one by `missing: []`, or drop these rows")
-_CORRECT = "correct the file, or the domain"
+CORRECT = "correct the file, or the domain"
 _EXACT = 2**53  # whole numbers up to it are doubles
 # Columns of objects in which equal ones have the same text; infer_dtype's names.
 _OF_ONE_KIND = ("string", "boolean", "integer", "mixed-integer-float", "datetime", "datetime64", "date", "empty")
@@ -197,29 +196,6 @@ def check_not_ambiguous(attribute: Attribute, where: str) -> None:
     )
 
 
-def zero_faults(codes: NDArray[np.integer], domain: Domain) -> Iterator[Fault]:
-    """Yield, for each set of structural zeros of a domain, the rows that lie in them.
-
-    >>> from marginalia.data.attribute import StructuralZeros
-    >>> from marginalia.data.domain import Domain
-    >>> zeros = [StructuralZeros(("age", "ward"), ((0, 2),))]
-    >>> domain = Domain(Domain.from_sizes({"age": 2, "ward": 3}), structural_zeros=zeros)
-    >>> next(zero_faults(np.array([[1, 2], [0, 2]]), domain)).line()
-    "column 'age', row 1: age=0 with ward=2 is a structural zero of the domain; correct the file, or ..."
-    """
-    import pandas as pd
-
-    for zeros in domain.structural_zeros:
-        columns = [codes[:, domain.index(name)] for name in zeros.attributes]
-        if not zeros.cells or not len(codes):
-            continue
-        rows = np.flatnonzero(pd.MultiIndex.from_arrays(columns).isin(zeros.cells))
-        if rows.size:
-            pairs = zip(zeros.attributes, columns, strict=True)
-            cell = " with ".join(f"{name}={domain[name].texts[column[rows[0]]]}" for name, column in pairs)
-            yield Fault(zeros.attributes[0], "is a structural zero of the domain", _CORRECT, cell, rows)
-
-
 def bin_codes(
     numbers: ArrayLike, edges: Sequence[float], *, bottom: bool = False, top: bool = False
 ) -> NDArray[np.int64]:
@@ -278,7 +254,7 @@ def _own_code(value: Any, attribute: Attribute) -> int | Reason:
         return "is not an integer code", "say by `type` what the column holds, or replace its values by codes"
     if not code.is_integer():
         return "is a fraction and not an integer code", "say by `type` what the column holds"
-    return int(code) if 0 <= code < attribute.size else (f"is outside the codes 0..{attribute.size - 1}", _CORRECT)
+    return int(code) if 0 <= code < attribute.size else (f"is outside the codes 0..{attribute.size - 1}", CORRECT)
 
 
 def _label_code(value: Any, attribute: Attribute) -> int | Reason:
@@ -289,7 +265,7 @@ def _label_code(value: Any, attribute: Attribute) -> int | Reason:
 
 def _no_label(attribute: Attribute, more: str = "") -> Reason:
     some = ", ".join((attribute.labels or ())[:8])[:200]
-    return f"is not among the labels {some}{', ...' if attribute.n_values > 8 else ''}", f"{_CORRECT}{more}"
+    return f"is not among the labels {some}{', ...' if attribute.n_values > 8 else ''}", f"{CORRECT}{more}"
 
 
 def _boolean_code(value: Any, attribute: Attribute) -> int | Reason:
@@ -304,7 +280,7 @@ def _boolean_code(value: Any, attribute: Attribute) -> int | Reason:
             return code
     if written in ("0", "1") and (attribute.labels is None or not isinstance(value, str)):
         return int(written)
-    return f"is neither {labels[0]} nor {labels[1]}", _CORRECT
+    return f"is neither {labels[0]} nor {labels[1]}", CORRECT
 
 
 def _numbers(distinct: NDArray[Any], attribute: Attribute) -> tuple[NDArray[np.float64], dict[int, Reason]]:
@@ -313,7 +289,7 @@ def _numbers(distinct: NDArray[Any], attribute: Attribute) -> tuple[NDArray[np.f
     if distinct.dtype == np.float64 and attribute.type != "date":
         numbers = distinct
         unread = np.isnan(numbers) if attribute.lenient else ~np.isfinite(numbers)
-        reasons = {int(i): ("is not a number", _CORRECT) for i in np.flatnonzero(unread)}
+        reasons = {int(i): ("is not a number", CORRECT) for i in np.flatnonzero(unread)}
     else:
         read: Callable[[Any], float] = partial(values.number, infinite=attribute.lenient)
         if attribute.type == "date":
@@ -323,10 +299,10 @@ def _numbers(distinct: NDArray[Any], attribute: Attribute) -> tuple[NDArray[np.f
             try:
                 numbers[i] = read(value)
             except ValueError as error:
-                reasons[i] = str(error), _CORRECT
+                reasons[i] = str(error), CORRECT
     if attribute.type == "integer" and not attribute.lenient:
         fractions = np.flatnonzero(np.isfinite(numbers) & (numbers != np.floor(numbers)))
-        reasons |= {int(i): ("is not a whole number", f"{_CORRECT}; type: number reads it") for i in fractions}
+        reasons |= {int(i): ("is not a whole number", f"{CORRECT}; type: number reads it") for i in fractions}
     unreadable = list(reasons)
     numbers = numbers.copy() if unreadable else numbers
     numbers[unreadable] = np.nan
@@ -347,5 +323,5 @@ def _outside(attribute: Attribute) -> Reason:
     first, last = show(attribute.edges[0]), show(attribute.edges[-1])
     return (
         f"is outside the bins from {first} to {last} (left-closed)",
-        f"{_CORRECT}; `bottom: true`, `top: true` open the outer bins",
+        f"{CORRECT}; `bottom: true`, `top: true` open the outer bins",
     )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from marginalia.data.attribute import Attribute
-from marginalia.data.coding import ROWS, check_not_ambiguous, codes_of, zero_faults
+from marginalia.data.coding import CORRECT, ROWS, Fault, check_not_ambiguous, codes_of
 from marginalia.data.decoding import as_text, original_values
 from marginalia.data.domain import Domain
 from marginalia.data.files import atomic_path
@@ -274,3 +274,26 @@ def _checked_column(values: NDArray[Any], name: str, size: int) -> NDArray[Any]:
         row = int(bad_rows[0])
         raise InputError(f"column '{name}', row {row}: code {int(values[row])} is outside 0..{size - 1} {ROWS}")
     return values
+
+
+def zero_faults(codes: NDArray[np.integer], domain: Domain) -> Iterator[Fault]:
+    """Yield, for each set of structural zeros of a domain, the rows that lie in them.
+
+    >>> from marginalia.data.attribute import StructuralZeros
+    >>> from marginalia.data.domain import Domain
+    >>> zeros = [StructuralZeros(("age", "ward"), ((0, 2),))]
+    >>> domain = Domain(Domain.from_sizes({"age": 2, "ward": 3}), structural_zeros=zeros)
+    >>> next(zero_faults(np.array([[1, 2], [0, 2]]), domain)).line()
+    "column 'age', row 1: age=0 with ward=2 is a structural zero of the domain; correct the file, or ..."
+    """
+    import pandas as pd
+
+    for zeros in domain.structural_zeros:
+        columns = [codes[:, domain.index(name)] for name in zeros.attributes]
+        if not zeros.cells or not len(codes):
+            continue
+        rows = np.flatnonzero(pd.MultiIndex.from_arrays(columns).isin(zeros.cells))
+        if rows.size:
+            pairs = zip(zeros.attributes, columns, strict=True)
+            cell = " with ".join(f"{name}={domain[name].texts[column[rows[0]]]}" for name, column in pairs)
+            yield Fault(zeros.attributes[0], "is a structural zero of the domain", CORRECT, cell, rows)
