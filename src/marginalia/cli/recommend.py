@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -59,7 +60,9 @@ def recommend(
     own = {choice.id: own_method(choice) for block in blocks for choice in block.methods if choice.file}
     registry = {**BUILT_IN, **own}
     found = advise(public, target, rows=n, public_rows=rows is not None, registry=registry, **budget)  # type: ignore[arg-type]
-    show(as_json, found.to_dict(), _lines(found))
+    options = ["--data", str(table or "TABLE"), "--domain", str(domain), "--epsilon", f"{epsilon:g}"]
+    options += ["--delta", f"{delta:g}", "--relation", relation]
+    show(as_json, found.to_dict(), _lines(found, options))
 
 
 def _number_of_rows(path: Path) -> int:
@@ -80,7 +83,7 @@ def _number_of_rows(path: Path) -> int:
     return n
 
 
-def _lines(found: Advice) -> Iterator[str]:
+def _lines(found: Advice, options: list[str]) -> Iterator[str]:
     here = (found.models or found.tables).setting
     features = f", {here.width:,} features" if here.width else ""
     yield (
@@ -93,13 +96,13 @@ def _lines(found: Advice) -> Iterator[str]:
     if found.models is not None:
         yield ""
         yield f"models of {found.target}; lost: {_LOST[here.task]}"
-        yield from _table(found.models)
+        yield from _table(found.models, [*options, "--target", found.target])
     yield ""
     yield "synthetic tables; lost: the mean marginal error of all pairs (SDNist's score: 1000 times one minus it)"
-    yield from _table(found.tables)
+    yield from _table(found.tables, [*options, "--out", "synthetic.csv"])
 
 
-def _table(ranking: Ranking) -> Iterator[str]:
+def _table(ranking: Ranking, options: list[str]) -> Iterator[str]:
     from marginalia.planning.benchmarks import SMALLEST_LOSS
 
     lines = [["", "method", "lost", "80% interval", "CPU s", "MB", "why"]]
@@ -113,7 +116,9 @@ def _table(ranking: Ranking) -> Iterator[str]:
     for *cells, last in lines if ranking.options else ():
         yield "  ".join([*(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)), last])
     if ranking.options:
-        yield f"the first: {ranking.options[0].how}"
+        how = ranking.options[0].how
+        whole = how.startswith("marginalia ") and ", then " not in how
+        yield f"the first: {how} {shlex.join(options)}" if whole else f"the first: {how}"
     if ranking.refused:
         yield "not here: " + "; ".join(f"{name}: {reason}" for name, reason in ranking.refused.items())
 
