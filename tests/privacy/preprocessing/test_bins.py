@@ -41,6 +41,7 @@ def test_uniform_bins_are_equal():
 def test_quantile_bins_hold_equal_counts():
     assert quantile(of(10, 10, 10, 10, edges=[0, 1, 2, 10, 11]), 4, False).tolist() == [0, 1, 2, 10, 11]
     assert quantile(of(30, 10, edges=[0, 3, 4]), 4, False).tolist() == [0, 1, 2, 3, 4]
+    assert quantile(of(1e-308, edges=[0, 2]), 2, False).tolist() == [0, 1, 2]  # a slope of counts would be infinite
 
 
 def test_a_value_that_many_rows_share_has_a_bin_of_its_own():

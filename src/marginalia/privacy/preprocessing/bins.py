@@ -35,7 +35,7 @@ def quantile(density: Density, bins: int, whole: bool) -> Array:
     array([0., 1., 9.])
     """
     below = np.concatenate([[0.0], np.cumsum(density.counts)])
-    inner = np.interp(np.arange(1, bins) / bins * below[-1], below, density.edges)
+    inner = np.interp(np.arange(1, bins) / bins, below / (below[-1] or 1.0), density.edges)
     if whole:
         inner = np.rint(inner)
     heavy = density.counts >= below[-1] / bins
