@@ -150,6 +150,14 @@ def test_numbers_with_commas_are_refused_with_their_row(values):
         drafted(values)
 
 
+@pytest.mark.parametrize(
+    "dates", [("0125-01-01", "2000-01-01"), ("0001-01-01", "9999-12-31"), ("9999-12-31",), ("9999-12-01", "9999-12-31")]
+)
+def test_dates_at_the_ends_of_the_calendar_have_codes(dates):
+    attribute = drafted([*dates] * 20).attribute
+    assert Table.from_frame(pd.DataFrame({"x": dates}), Domain([attribute])).n_rows == len(dates)
+
+
 CELLS = st.one_of(
     st.integers(-(10**6), 10**6).map(str),
     st.floats(allow_nan=False, allow_infinity=False).map(repr),

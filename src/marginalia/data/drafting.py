@@ -246,17 +246,19 @@ def _number_edges(low: float, high: float, *, whole: bool) -> tuple[float, ...]:
 
 
 def _date_edges(low: float, high: float) -> tuple[float, ...]:
-    """Return at most `BINS` bins that begin with years, with months, or days apart."""
+    """Return at most `BINS` bins that begin with years, with months, or days apart; of the years 1 to 9999."""
     start, end = (datetime.date.fromordinal(int(d) + values.EPOCH) for d in (low, high))
     months = (end.year - start.year) * 12 + end.month - start.month + 1
     if months < 3:
         step = max(1, math.ceil((high - low + 1) / BINS))
-        return tuple(float(low + k * step) for k in range(int((high - low) // step) + 2))
+        most = datetime.date.max.toordinal() - values.EPOCH
+        days = {min(low + k * step, most) for k in range(int((high - low) // step) + 2)}
+        return tuple(sorted(days if len(days) > 1 else {low - 1, low}))
     step = next(m for m in (1, 2, 3, 6, *(12 * k for k in range(1, 1000))) if months <= m * (BINS - 1))
     first = (start.year * 12 + start.month - 1) // step
     last = (end.year * 12 + end.month - 1) // step + 1
-    return tuple(float(datetime.date(k * step // 12, k * step % 12 + 1, 1).toordinal() - values.EPOCH)
-                 for k in range(first, last + 1))  # fmt: skip
+    firsts = sorted({min(max(k * step, 12), 9999 * 12 + 11) for k in range(first, last + 1)})
+    return tuple(float(datetime.date(m // 12, m % 12 + 1, 1).toordinal() - values.EPOCH) for m in firsts)
 
 
 HEAD = """\
