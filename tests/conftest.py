@@ -55,14 +55,5 @@ def call(capsys, monkeypatch):
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the whole workflow: files are dealt out to two processes in this order, and it takes longest."""
-    items.sort(key=lambda item: item.path.parent.name != "workflow")
-
-
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Fail the session where a test was skipped although MARGINALIA_NO_SKIPS says that all must run."""
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    skipped = len(reporter.stats.get("skipped", [])) if reporter else 0
-    if skipped and os.environ.get("MARGINALIA_NO_SKIPS") == "1" and exitstatus == 0:
-        reporter.write_line(f"{skipped} tests were skipped, and MARGINALIA_NO_SKIPS=1 forbids it", red=True)
-        session.exitstatus = 1
+    """Begin with what takes longest: files are dealt out to two processes in this order, and none shall end alone."""
+    items.sort(key=lambda item: (item.path.parent.name != "workflow", item.path.name != "test_isolation.py"))
