@@ -214,6 +214,7 @@ def test_no_process_stays_when_the_job_is_ended(tmp_path, number):
     assert not (tmp_path / "a.parquet").exists()
 
 
+@pytest.mark.slow
 def test_a_job_killed_at_any_place_goes_on_where_it_stopped(tmp_path):
     """Supervisor and worker die without a word, twice; the third run makes the rows of a run that nobody disturbed."""
     job = job_of(*METHODS, trials=3)
@@ -236,6 +237,7 @@ def test_a_job_killed_at_any_place_goes_on_where_it_stopped(tmp_path):
     assert {path: path.stat().st_mtime_ns for path in before} == before  # read, and not run again
 
 
+@pytest.mark.slow
 def test_a_full_disk_ends_the_job_in_one_line_and_a_later_run_goes_on(tmp_path):
     """Files of more than a few bytes cannot be written; what could be stored is complete."""
     job = job_of("ssp", "ols", trials=2)
@@ -273,6 +275,7 @@ def test_only_the_machines_errors_end_a_job(tmp_path):
     assert type(caught.value) is InputError
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [".json", ".certificate.json"])
 def test_a_stored_file_that_is_cut_off_is_made_again(tmp_path, ending):
     job = job_of("ssp")
