@@ -14,7 +14,10 @@ import pytest
 from learning_helpers import make_table
 from replays import assert_booked, assert_moves, assert_same, change, record, replay
 
+from marginalia.data.attribute import Attribute
+from marginalia.data.domain import Domain
 from marginalia.data.encoding import Encoder
+from marginalia.data.table import Table
 from marginalia.errors import InputError, PrivacyError
 from marginalia.learning import ssp
 from marginalia.learning.ada_ssp import AdaSSPRegressor
@@ -131,6 +134,35 @@ def test_only_releases_show(name, relation):
             assert_moves(one, two)
     for number, rows in enumerate(unrelated(name, relation)):  # other Poisson samples too: they are secret
         assert_same(first, replay(fit(*rows), first, evaluate=False, secret=number + 1))
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_only_releases_show_of_more_than_two_classes(relation):
+    domain = Domain([Attribute("a", 3), Attribute("b", 4, "numeric"), Attribute("y", 3)])
+
+    def fit(codes):
+        make = SSPClassifier(epsilon=1.0, relation=relation, random_state=3)
+        return lambda: make.fit(Table(codes, domain), "y")
+
+    def rows(n, seed):
+        return np.column_stack([np.random.default_rng(seed).integers(0, size, n) for size in domain.sizes])
+
+    codes = rows(N, 0)
+    first = record(fit(codes))
+    assert first.model.coef_.shape[0] == 3
+    assert_booked(first, 0)
+    assert first.model.ledger_.certified
+    others = [codes[:-1]]
+    if relation == "replace_one":
+        worst = itertools.product((0, 2), (0, 3), range(3))
+        others = [np.vstack([codes[:-1], cells]) for cells in worst]
+    star = [replay(fit(one), first) for one in (codes, *others)]
+    for i, one in enumerate(star):
+        assert_same(first, one)
+        for two in star[i + 1 :]:
+            assert_moves(one, two)
+    for seed, n in ((1, N), (2, N)) if relation == "replace_one" else ((1, 30), (2, 130)):
+        assert_same(first, replay(fit(rows(n, seed)), first, evaluate=False, secret=seed))
 
 
 @pytest.mark.parametrize("name", ["ssp", "ada_ssp", "dp_sgd", "objective_perturbation", "adaptive_margin", "pate"])
