@@ -9,7 +9,7 @@ import pytest
 
 from marginalia.data.datasets import load
 from marginalia.data.domain import Attribute, Domain
-from marginalia.data.encoding import Encoder
+from marginalia.data.encoding import Encoder, widths
 from marginalia.errors import InputError
 from marginalia.planning import benchmarks
 from marginalia.planning.benchmarks import frame_of, gather, read, setting
@@ -36,11 +36,12 @@ def test_the_width_is_that_of_the_encoder(name):
         domain = found.table.domain
         one = setting(domain, task=task, target=spec.target, rows=9, relation="add_remove", epsilon=1.0, delta=1e-5)
         assert one.width == Encoder(domain, spec.target).n_features
-    mixed = Domain([Attribute("a", 4), Attribute("b", 7, "ordinal"), Attribute("c", 2), Attribute("d", 1)])
+    gaps = Attribute("e", 4, "numeric", edges=(0, 1, 2, 3), type="number", missing=())  # a number and an indicator
+    mixed = Domain([Attribute("a", 4), Attribute("b", 7, "ordinal"), Attribute("c", 2), Attribute("d", 1), gaps])
     for target in ("a", "b", "c"):
         for one_hot in (None, (), ("b",), ("a", "c")):
             expected = Encoder(mixed, target, one_hot=one_hot).n_features
-            assert benchmarks._width(mixed.drop(target), one_hot) == expected
+            assert sum(widths(mixed.drop(target), one_hot).values()) == expected
 
 
 def test_losses_of_the_three_tasks(record):

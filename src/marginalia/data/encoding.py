@@ -89,12 +89,9 @@ class Encoder:
         self.features = tuple(name for name in domain.names if name != target)
         if not self.features:
             raise InputError(f"the domain holds only the target '{target}'; a model needs at least one feature")
-        if one_hot is None:
-            self.one_hot = frozenset(a.name for a in domain if a.kind == "categorical" and a.size > 2)
-        else:
-            self.one_hot = frozenset(one_hot)
-            for name in sorted(self.one_hot - set(domain.names)):
-                raise unknown_name("one-hot attribute", name, domain.names)
+        self.one_hot = one_hot_blocks(domain) if one_hot is None else frozenset(one_hot)
+        for name in sorted(self.one_hot - set(domain.names)):
+            raise unknown_name("one-hot attribute", name, domain.names)
         self.matrices: dict[str, NDArray[np.float64]] = {
             name: np.eye(domain[name].size)[1:] if name in self.one_hot else _numeric_matrix(domain[name])
             for name in self.features
@@ -183,6 +180,25 @@ class Encoder:
             ours, theirs = self.domain[name].size, table.domain[name].size
             if ours != theirs:
                 raise InputError(f"attribute '{name}' has {theirs} codes in the table, {ours} in the encoder's domain")
+
+
+def one_hot_blocks(domain: Domain) -> frozenset[str]:
+    """Return the attributes that become one-hot blocks where nothing else is asked for.
+
+    >>> sorted(one_hot_blocks(Domain.from_sizes({"region": 3, "smoker": 2})))
+    ['region']
+    """
+    return frozenset(a.name for a in domain if a.kind == "categorical" and a.size > 2)
+
+
+def widths(domain: Domain, one_hot: Iterable[str] | None = None) -> dict[str, int]:
+    """Return how many columns an `Encoder` makes of each attribute, without its matrices: there may be many codes.
+
+    >>> widths(Domain.from_sizes({"region": 3, "smoker": 2}))
+    {'region': 2, 'smoker': 1}
+    """
+    blocks = one_hot_blocks(domain) if one_hot is None else frozenset(one_hot)
+    return {a.name: a.size - 1 if a.name in blocks else 1 + a.size - a.n_values for a in domain}
 
 
 def ztz(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from marginalia.data.domain import Domain
+from marginalia.data.encoding import widths
 from marginalia.memory import check_cost, short
 
 _SQUARES = 8  # matrices of the size of Z'Z that a learner holds at once
@@ -43,17 +44,15 @@ def check_fit(
     marginalia.errors.InputError: SSPRegressor with 999,999 features needs ... MB of memory and about ... hours, ...
     """
     # An iterator is left to the encoder, which reads it once.
-    blocks = set(one_hot) if isinstance(one_hot, Collection) else {
-        a.name for a in domain if a.kind == "categorical" and a.size > 2
-    }  # fmt: skip
-    widths = {a.name: (a.size - 1 if a.name in blocks else 1) for a in domain if a.name != target}
-    p = sum(widths.values())
-    encoder = sum(width * domain[column].size for column, width in widths.items())
+    made = widths(domain, one_hot if isinstance(one_hot, Collection) else None)
+    columns = {name: width for name, width in made.items() if name != target}
+    p = sum(columns.values())
+    encoder = sum(width * domain[name].size for name, width in columns.items())
     largest, second, *_ = [*sorted(domain.sizes, reverse=True), 1, 1]
     numbers, operations = encoder + n_rows * p, 0
     if squares:
         numbers += 2 * encoder + 3 * largest * second + _SQUARES * p**2
-        operations = _FACTORISATIONS * p**3 + 4 * sum(w**2 * domain[column].size for column, w in widths.items())
+        operations = _FACTORISATIONS * p**3 + 4 * sum(w**2 * domain[name].size for name, w in columns.items())
     check_cost(
         f"{name} with {short(p)} features", 8 * numbers, operations / _OPERATIONS_A_SECOND,
         mend="give columns with many codes fewer of them, or encode them as numbers (kind: ordinal)",

@@ -22,6 +22,7 @@ import pandas as pd
 
 from marginalia.data.datasets import load
 from marginalia.data.domain import Domain
+from marginalia.data.encoding import widths
 from marginalia.data.files import write_text
 from marginalia.data.schema import Entry
 from marginalia.data.splits import number_of_test_rows
@@ -127,16 +128,10 @@ def _setting(
         rows=rows,
         columns=len(domain),
         codes=sum(domain.sizes),
-        width=_width(domain.drop(target), one_hot) if task else 0,
+        width=sum(widths(domain.drop(target), one_hot).values()) if task else 0,
         pair_cells=fmean(pairs) if pairs else float(domain.n_cells()),
         **budget,
     )
-
-
-def _width(features: Domain, one_hot: Sequence[str] | None) -> int:
-    """Return the number of feature columns that `Encoder` makes, without its matrices: a column may have many codes."""
-    hot = [a.name for a in features if a.kind == "categorical" and a.size > 2] if one_hot is None else one_hot
-    return sum(a.size - 1 if a.name in hot else 1 for a in features)
 
 
 def read(path: Path = FILE) -> list[Record]:
