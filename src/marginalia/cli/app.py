@@ -120,6 +120,19 @@ def read_rows(path: Path, domain: Path, share: float | None) -> Table | RawTable
     return table
 
 
+def read_real_rows(path: Path, domain: Path) -> Table:
+    """Read rows that others are measured against.
+
+    What a fit would have to buy is read off the rows themselves: the measure is private anyway, and bins that were
+    bought would flatter coarse ones.
+    """
+    from marginalia.data.table_schema import RawTable
+    from marginalia.sweep.metrics import reference_domain
+
+    rows = read_rows(path, domain, None)
+    return rows.coded(reference_domain(rows)) if isinstance(rows, RawTable) else rows
+
+
 def read_table(path: Path, domain: Domain) -> Table:
     """Read a table that has rows."""
     from marginalia.data.table import Table

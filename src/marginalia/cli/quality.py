@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from marginalia.cli.app import DomainFile, Json, app, check_out, read_rows, read_table, show
+from marginalia.cli.app import DomainFile, Json, app, check_out, read_real_rows, read_table, show
 
 if TYPE_CHECKING:
-    from marginalia.data.table import Table
     from marginalia.reporting.quality.quality import Quality
 
 
@@ -34,7 +33,7 @@ def quality(
 
     if out is not None:
         check_out(out, (".html", ".htm"), (real, synthetic, domain))
-    rows = _real_rows(real, domain)
+    rows = read_real_rows(real, domain)
     made = read_table(synthetic, rows.domain)
     found = measure(rows, made, target=target, synthetic_path=synthetic)
     if out is not None:
@@ -42,15 +41,6 @@ def quality(
 
         write_quality(out, found, real_name=real.name, synthetic_name=synthetic.name)
     show(as_json, found.to_dict(), [*_lines(found), *([f"page: {out}"] if out else [])])
-
-
-def _real_rows(path: Path, domain: Path) -> Table:
-    """Read the real rows; what a fit would have to buy is read off them, as the page is private anyway."""
-    from marginalia.data.table_schema import RawTable
-    from marginalia.sweep.metrics import reference_domain
-
-    rows = read_rows(path, domain, None)
-    return rows.coded(reference_domain(rows)) if isinstance(rows, RawTable) else rows
 
 
 def _lines(found: Quality) -> Iterator[str]:

@@ -9,7 +9,18 @@ from typing import Annotated, Any
 import typer
 
 from marginalia import __version__
-from marginalia.cli.app import Data, DomainFile, Json, app, datasets, methods, read_domain, read_rows, read_table, show
+from marginalia.cli.app import (
+    Data,
+    DomainFile,
+    Json,
+    app,
+    datasets,
+    methods,
+    read_domain,
+    read_real_rows,
+    read_table,
+    show,
+)
 from marginalia.errors import InputError, one_line
 
 
@@ -124,7 +135,6 @@ def evaluate(
 
     Example: marginalia evaluate --model model.json --data test.csv
     """
-    from marginalia.data.table_schema import RawTable
     from marginalia.sweep import metrics
 
     if (model is None) == (synthetic is None):
@@ -141,11 +151,8 @@ def evaluate(
         assert synthetic is not None
         if domain is None:
             raise InputError("a synthetic table has no domain of its own: give --domain")
-        rows = read_rows(data, domain, None)
-        # Where the domain was bought, bins of the rows themselves: those that were bought would flatter coarse ones.
-        frame = metrics.reference_domain(rows) if isinstance(rows, RawTable) else rows.domain
-        table = rows.coded(frame) if isinstance(rows, RawTable) else rows
-        made = read_table(synthetic, frame).project(table.names)
+        table = read_real_rows(data, domain)
+        made = read_table(synthetic, table.domain).project(table.names)
         values = {"marginal_error": metrics.marginal_error(made, table)}
     show(as_json, values, [f"{name}: {value:.6g}" for name, value in values.items()])
 

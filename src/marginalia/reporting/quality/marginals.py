@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from marginalia.data.table import Table
 from marginalia.errors import InputError
+from marginalia.sweep.metrics import total_variation
 
 FRACTIONS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # those of SDNist
 _MOST_CELLS = 2**18  # of a marginal that is held as a whole; of a larger one only the cells that have rows are
@@ -91,8 +92,7 @@ def columns(real: Table, synthetic: Table) -> list[ColumnQuality]:
     found = []
     for name in real.domain.names:
         one, other = real.counts([name]), synthetic.counts([name])
-        error = 0.5 * float(np.abs(one / one.sum() - other / other.sum()).sum())
-        found.append(ColumnQuality(name, error, one, other))
+        found.append(ColumnQuality(name, total_variation(one, other), one, other))
     return found
 
 
@@ -123,16 +123,11 @@ def marginals(real: Table, synthetic: Table, *, k: int = 2, seed: int = 0) -> Ma
     for names in combinations(real.domain.names, k):
         made, *counts = _counts([synthetic, *parts], names)
         *samples, whole = np.cumsum(counts, axis=0)
-        shares = whole / len(real)
-        errors[names] = _distance(made / len(synthetic), shares)
-        sums += [_distance(sample / stop, shares) for sample, stop in zip(samples, stops, strict=True)]
+        errors[names] = total_variation(made, whole)
+        sums += [total_variation(sample, whole) for sample in samples]
     scores = 1000 * (1 - sums / len(errors))
     ranked = dict(sorted(errors.items(), key=lambda item: -item[1]))
     return MarginalQuality(ranked, dict(zip(FRACTIONS, map(float, scores), strict=False)))
-
-
-def _distance(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
-    return 0.5 * float(np.abs(left - right).sum())
 
 
 def _counts(tables: Sequence[Table], names: Sequence[str]) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data.table import Table
+from marginalia.data.table import Table, zero_faults
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,5 @@ def _keys(table: Table) -> NDArray[np.uint64]:
 
 def impossible(table: Table) -> int:
     """Return the number of rows that lie in a structural zero of the domain."""
-    bad = np.zeros(len(table), dtype=bool)
-    for zeros in table.domain.structural_zeros:
-        codes = table.project(zeros.attributes).codes
-        for cell in zeros.cells:
-            bad |= (codes == np.asarray(cell)).all(axis=1)
-    return int(bad.sum())
+    faults = zero_faults(table.codes, table.domain)
+    return len(set().union(*(fault.rows.tolist() for fault in faults)))
