@@ -87,9 +87,12 @@ def _runs(file: Path) -> tuple[Any, list[RunCertificate]]:
     from marginalia.reporting.verification import rows
     from marginalia.sweep.records import read_certificates, read_records
 
-    records = read_records([file])
-    if "certificate" not in pq.read_schema(file).names:
-        return records, read_certificates([file])
+    try:
+        is_gathered = "certificate" in pq.read_schema(file).names
+    except (OSError, ValueError):
+        is_gathered = False  # what is wrong is said below
+    if not is_gathered:
+        return read_records([file]), read_certificates([file])
     gathered = rows.read(file)
     return gathered.records, gathered.certificates
 
@@ -106,7 +109,7 @@ def _record_files(folder: Path) -> list[Path]:
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read the records in {folder}: {str(error).splitlines()[0]}") from None
     jobs = [f for f in files if f.name != FILE]
-    files = [f for f in files if f in jobs or not any(job.is_relative_to(f.parent) for job in jobs)]
+    files = [f for f in files if f.name != FILE or not any(job.is_relative_to(f.parent) for job in jobs)]
     if not files:
         raise InputError(f"{folder} holds no result rows (Parquet): give the folder of a sweep's results")
     return files

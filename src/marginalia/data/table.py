@@ -199,11 +199,6 @@ class Table:
         """Read a CSV file; see `read`."""
         return cls.read(path, domain=domain)
 
-    @classmethod
-    def from_parquet(cls, path: str | os.PathLike[str], *, domain: Domain) -> Table:
-        """Read a Parquet file; see `read`."""
-        return cls.read(path, domain=domain)
-
     def to_frame(self, *, original: bool = False, random_state: Randomness = None) -> pd.DataFrame:
         """Return the codes as a data frame, or the original values where the attribute has a `type`.
 
