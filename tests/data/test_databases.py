@@ -162,6 +162,7 @@ METHODS = {
     "mst": ["synthesize"],
     "gaussian_marginals": ["synthesize"],
     "residual_planner": ["synthesize"],
+    "swift": ["synthesize"],
     "aim_residual": ["synthesize"],
     "independent": ["synthesize"],
     "ssp": ["fit", "--target", "income"],

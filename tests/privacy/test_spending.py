@@ -44,6 +44,7 @@ from marginalia.synthesis.private_pgm import PrivatePGM
 from marginalia.synthesis.reduced_space.synthesizer import ReducedSpaceLP
 from marginalia.synthesis.residual.aim import ResidualAIM
 from marginalia.synthesis.residual.planner import ResidualPlanner
+from marginalia.synthesis.swift.synthesizer import SWIFT
 
 DELTA = 1e-5
 
@@ -200,6 +201,7 @@ METHODS = {
     "gaussian_marginals": (GaussianMarginals, {}),
     "residual_planner": (ResidualPlanner, {}),
     "aim_residual": (ResidualAIM, {"rounds": 5}),
+    "swift": (SWIFT, {}),
     "private_pgm": (PrivatePGM, {"workload": CHAIN}),
     "exhaustive": (Exhaustive, {"relation": "replace_one"}),
     "chebyshev": (ChebyshevMomentMatching, {"relation": "replace_one"}),

@@ -33,7 +33,16 @@ def test_no_two_private_methods_share_a_colour_or_a_marker():
 @pytest.mark.parametrize("vision", VISION)
 def test_methods_of_one_figure_are_told_apart_by_any_eye(vision):
     learners = ["ssp", "ada_ssp", "objective_perturbation", "dp_sgd", "dd_ssp", "aim_synth", "mst"]
-    synthesizers = ["aim", "mst", "mixture", "independent", "gaussian_marginals", "residual_planner", "aim_residual"]
+    synthesizers = [
+        "aim",
+        "mst",
+        "mixture",
+        "independent",
+        "gaussian_marginals",
+        "residual_planner",
+        "aim_residual",
+        "swift",
+    ]
     for group in (learners, synthesizers):
         for a, b in combinations(group, 2):
             distance = np.linalg.norm(lab(METHODS[a].colour, vision) - lab(METHODS[b].colour, vision))

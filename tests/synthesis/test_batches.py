@@ -22,6 +22,7 @@ from marginalia.synthesis.private_pgm import PrivatePGM
 from marginalia.synthesis.reduced_space.synthesizer import ReducedSpaceLP
 from marginalia.synthesis.residual.aim import ResidualAIM
 from marginalia.synthesis.residual.planner import ResidualPlanner
+from marginalia.synthesis.swift.synthesizer import SWIFT
 
 DOMAIN = Domain.from_dict(
     {
@@ -60,7 +61,7 @@ def fitted(cls, table):
     "cls",
     [
         AIM, MixtureInference, MST, Independent, GaussianMarginals, PrivatePGM,
-        ResidualPlanner, ResidualAIM, Exhaustive, ChebyshevMomentMatching, ReducedSpaceLP,
+        ResidualPlanner, ResidualAIM, SWIFT, Exhaustive, ChebyshevMomentMatching, ReducedSpaceLP,
     ],
 )  # fmt: skip
 def test_every_synthesizer_rounds_once_for_all_batches(cls, table):

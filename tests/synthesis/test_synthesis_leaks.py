@@ -27,6 +27,7 @@ from marginalia.synthesis.private_pgm import PrivatePGM
 from marginalia.synthesis.reduced_space.synthesizer import ReducedSpaceLP
 from marginalia.synthesis.residual.aim import ResidualAIM
 from marginalia.synthesis.residual.planner import ResidualPlanner
+from marginalia.synthesis.swift.synthesizer import SWIFT
 
 MIXED = Domain([Attribute("a", 2), Attribute("b", 4, "numeric"), Attribute("c", 6)])
 BOOLEAN = Domain.from_sizes({"a": 2, "b": 2, "c": 2})
@@ -47,6 +48,8 @@ MAKE = {
     "residual_nonnegative": (MIXED, lambda **given: ResidualPlanner(estimate="nonnegative", **given)),
     "aim_residual": (MIXED, lambda **given: ResidualAIM(rounds=12, workload=WEIGHTS, **given)),
     "aim_residual_sharp": (MIXED, lambda **given: ResidualAIM(workload=3, **{**given, "epsilon": 8.0})),
+    "swift": (MIXED, lambda **given: SWIFT(workload=WEIGHTS, **given)),
+    "swift_threes": (MIXED, lambda **given: SWIFT(workload=3, **{**given, "epsilon": 8.0})),
     "private_pgm": (MIXED, lambda **given: PrivatePGM(workload=[("a", "b"), ("b", "c")], **given)),
     "reduced_space": (BOOLEAN, ReducedSpaceLP),
     "reduced_space_gaussian": (BOOLEAN, lambda **given: ReducedSpaceLP(noise="gaussian", delta=1e-5, **given)),

@@ -199,6 +199,13 @@ BUILT_IN: dict[str, Method] = {
             label="AIM", colour="#332288", marker="h", cost="slow", default=True,
         ),
         Method(
+            "swift", "synthesizer",
+            {"": "marginalia.synthesis.swift.synthesizer:SWIFT"},
+            (Arm("swift"),),
+            about="one selection, a tree of cliques, one measurement of what pays in it (google/dpsynth 2026)",
+            label="SWIFT", colour="#DDCC77", marker=(3, 1, 0), cost="slow", gaussian=True,
+        ),
+        Method(
             "mst", "synthesizer",
             {"": "marginalia.synthesis.mst:MST"},
             (Arm("mst"), *_trained_on_rows_of("mst")),

@@ -11,10 +11,12 @@ from marginalia.synthesis.private_pgm import PrivatePGM
 from marginalia.synthesis.reduced_space import ReducedSpaceLP
 from marginalia.synthesis.residual.aim import ResidualAIM
 from marginalia.synthesis.residual.planner import ResidualPlanner
+from marginalia.synthesis.swift.synthesizer import SWIFT
 
 __all__ = [
     "AIM",
     "MST",
+    "SWIFT",
     "ChebyshevMomentMatching",
     "Exhaustive",
     "GaussianMarginals",

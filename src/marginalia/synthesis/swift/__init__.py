@@ -1,0 +1,1 @@
+"""SWIFT: all marginals chosen at once, within a tree of cliques, and measured at once."""

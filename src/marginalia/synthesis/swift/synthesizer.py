@@ -1,0 +1,184 @@
+"""SWIFT, the one-shot relative of AIM, after the description and the open source of google/dpsynth (2026)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from marginalia.data.counting.source import CountSource
+from marginalia.data.domain import Domain
+from marginalia.marginals.elimination import Clique
+from marginalia.marginals.estimation import estimate
+from marginalia.marginals.model import GraphicalModel
+from marginalia.marginals.workload import Workload, WorkloadLike
+from marginalia.memory import check_cost
+from marginalia.privacy import checks
+from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.mechanisms.additive import gaussian
+from marginalia.privacy.prices import Prices
+from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.relation import Relation
+from marginalia.synthesis.base import Array, State
+from marginalia.synthesis.measuring import measure_all, number_of_records
+from marginalia.synthesis.modelled import ModelSynthesizer
+from marginalia.synthesis.swift.tree import grow_tree
+
+_SELECTION = 0.1  # share of the budget
+_ONE_WAYS = 1 / 16  # the same, for all one-way marginals together: AIM's share at its 16 rounds an attribute
+_UNIT = 2.0**-16  # records: expected counts are rounded to it
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class SWIFT(ModelSynthesizer):
+    """Look at the errors of all candidates once, choose a tree of cliques, measure what pays in it, fit once.
+
+    The one-way marginals are measured; the L1 distance of every larger candidate from their product is released with
+    Gaussian noise; a junction tree is grown around the pairs of large errors (`grow_tree`); the candidates inside its
+    cliques that reduce the expected error most are measured, each with the noise that serves all best (`allocate`).
+
+    Privacy: Gaussian releases alone, exact in Gaussian DP. The distances are sums of whole numbers: the model's counts,
+    which are public, are rounded to a public unit, so that one record moves each by 1 (``add_remove``) or 2 at most.
+
+    Parameters
+    ----------
+    epsilon : float, default 1.0
+    delta : float, default 1e-5
+    workload : int, iterable or mapping, default 2
+        As for `AIM`.
+    max_model_mb : float, default 80
+        Largest junction tree, counted as for `AIM`.
+    max_cells : float, default 1e6
+        Larger marginals of a workload given by its order are left out; named ones are refused.
+    relation : {"add_remove", "replace_one"}, default "add_remove"
+    calibration : {"tight"}, default "tight"
+    random_state : int, numpy.random.SeedSequence or None, default None
+
+    Attributes
+    ----------
+    model_ : GraphicalModel
+    tree_ : list of tuple of str
+        Cliques of the junction tree.
+    measured_ : dict of tuple of str to float
+        Chosen marginals and the standard deviation of their noise.
+
+    Notes
+    -----
+    The size of the whole junction tree is bounded, as AIM's is, and not that of each clique.
+
+    Examples
+    --------
+    >>> from marginalia.data.domain import Domain
+    >>> from marginalia.data.table import Table
+    >>> table = Table([[0, 0, 1], [1, 2, 0], [1, 1, 0]] * 500, Domain.from_sizes({"a": 2, "b": 3, "c": 2}))
+    >>> swift = SWIFT(epsilon=1.0, random_state=0).fit(table)
+    >>> swift.ledger_.certified, swift.tree_, sorted(swift.measured_)
+    (True, [('a', 'b', 'c')], [('a', 'b'), ('a', 'c'), ('b', 'c')])
+    """
+
+    CALIBRATIONS: ClassVar[tuple[str, ...]] = ("tight",)
+
+    workload: WorkloadLike = 2
+    max_model_mb: float = 80
+    max_cells: float = 1e6
+    tree_: list[tuple[str, ...]] = field(init=False)
+    measured_: dict[tuple[str, ...], float] = field(init=False)
+
+    def _check_cost(self, domain: Domain) -> None:
+        super()._check_cost(domain)
+        for name in ("max_model_mb", "max_cells"):
+            if getattr(self, name) != math.inf:
+                checks.positive(name, getattr(self, name))
+        largest = min(self.max_model_mb * 2**20, 8 * domain.n_cells())
+        check_cost(f"SWIFT with max_model_mb={self.max_model_mb:g}", largest, mend="lower max_model_mb")
+
+    def _release(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
+        domain, names = table.domain, table.domain.names
+        weights = Workload.parse(self.workload, domain, max_cells=self.max_cells).closure()
+        larger = {q: tuple(names[a] for a in q) for q in weights if len(q) > 1}
+        singles = [(names[q[0]],) for q in weights if len(q) == 1]
+        budget, sensitivity = Prices.of(*ledger.left(), "gdp").total, ledger.relation.marginal_l2
+        price = (_ONE_WAYS if larger else 1.0) * budget / len(singles)
+        measured = measure_all(table, singles, sensitivity / math.sqrt(price), ledger, randomness)
+        total = number_of_records(table, ledger, measured)
+        self.tree_, self.measured_ = [(name,) for name in names], {}
+        if larger:
+            model = estimate(domain, measured, total=total)
+            errors = _released_errors(table, model, larger, _SELECTION * budget, ledger, randomness)
+            top = max(weights.values())  # weights of at most 1: penalties on cells are in records
+            gains = {q: weights[q] / top * error for q, error in errors.items()}
+            zeros = [tuple(sorted(domain.index(a) for a in z.attributes)) for z in domain.structural_zeros]
+            tree = grow_tree(gains, domain.sizes, max_cells=self.max_model_mb * 2**17, start=zeros)
+            self.tree_ = [tuple(names[a] for a in c) for c in tree.cliques]
+            noise = {
+                q: math.sqrt(2 / math.pi) * sensitivity * weights[q] / top * domain.n_cells(larger[q]) for q in gains
+            }
+            held = {q: (gains[q], noise[q]) for q in gains if tree.holds(q)}
+            left = (1 - _SELECTION - _ONE_WAYS) * budget
+            for q, price in allocate(held, left).items():
+                self.measured_[larger[q]] = sensitivity / math.sqrt(price)
+                measured += measure_all(table, [larger[q]], self.measured_[larger[q]], ledger, randomness)
+            total = number_of_records(table, ledger, measured)
+        self.model_ = estimate(domain, measured, total=total)
+        self.n_rows_ = table.n_rows if ledger.relation is Relation.REPLACE_ONE else round(total)
+
+    def _state(self) -> State:
+        chosen = {"tree": self.tree_, "measured": list(self.measured_.items())}
+        return {**super()._state(), "chosen": np.frombuffer(json.dumps(chosen).encode(), np.uint8)}
+
+    def _restore(self, state: State) -> None:
+        super()._restore({k: v for k, v in state.items() if k != "chosen"})
+        chosen = json.loads(state["chosen"].tobytes())
+        self.tree_ = [tuple(c) for c in chosen["tree"]]
+        self.measured_ = {tuple(q): sigma for q, sigma in chosen["measured"]}
+
+
+def allocate(candidates: Mapping[Clique, tuple[float, float]], budget: float) -> dict[Clique, float]:
+    """Return the candidates to measure and the part of `budget` that each gets.
+
+    With parts B_q a set S is worth Σ_S (gain_q - noise_q/√B_q). For a given S the best parts are proportional to
+    y_q = noise_q^(2/3), and it is worth Σ gain_q - (Σ y_q)^(3/2)/√B; of the sets that take the largest gain_q/y_q
+    first, the best is taken; one candidate at least, as nothing else is left to buy.
+
+    >>> parts = allocate({(0, 1): (100.0, 1.0), (0, 2): (90.0, 8.0), (1, 2): (-3.0, 1.0)}, 0.5)
+    >>> {q: round(part, 6) for q, part in parts.items()}
+    {(0, 1): 0.1, (0, 2): 0.4}
+    """
+    y = {q: noise ** (2 / 3) for q, (_, noise) in candidates.items()}
+    order = sorted(candidates, key=lambda q: -candidates[q][0] / y[q])
+    gains = np.cumsum([candidates[q][0] for q in order])
+    worth = gains - np.cumsum([y[q] for q in order]) ** 1.5 / math.sqrt(budget)
+    chosen = order[: int(np.argmax(worth)) + 1] if len(order) else []
+    whole = math.fsum(y[q] for q in chosen)
+    return {q: budget * y[q] / whole for q in chosen}
+
+
+def _released_errors(
+    table: CountSource,
+    model: GraphicalModel,
+    marginals: Mapping[Clique, tuple[str, ...]],
+    price: float,
+    ledger: Ledger,
+    randomness: Randomness,
+) -> dict[Clique, float]:
+    """Release the L1 distances of `marginals` from the model, all at once."""
+    model.expect(marginals)
+    table.expect(marginals.values())
+
+    def distances() -> Array:
+        out = np.empty(len(marginals), np.int64)
+        for i, (q, names) in enumerate(marginals.items()):
+            expected = np.rint(model.probabilities(q) * (model.total / _UNIT)).astype(np.int64)
+            out[i] = np.abs(round(1 / _UNIT) * np.asarray(table.counts(names), np.int64) - expected).sum()
+        return out
+
+    sensitivity = ledger.relation.marginal_l1 * math.sqrt(len(marginals))
+    noisy = gaussian(
+        distances, sensitivity=sensitivity, sigma=sensitivity / math.sqrt(price), ledger=ledger,
+        randomness=randomness, unit=_UNIT, label="errors of the one-way model",
+    )  # fmt: skip
+    return dict(zip(marginals, noisy.tolist(), strict=True))
