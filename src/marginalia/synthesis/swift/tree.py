@@ -65,22 +65,35 @@ class CliqueTree:
             return True
         if not self._parts.connected(a, b):
             return self._join(a, b)
-        ways = [
-            (self._more(i, x), i, x)
-            for x, y in ((a, b), (b, a))
-            for i in self._holders[y]
-            if self._next[i] & self._holders[x]
-        ]
-        if not ways:
+        path = self._path(a, b)
+        plans = [[(i, a) for i in path[1 : k + 1]] + [(i, b) for i in path[k:-1]] for k in range(len(path))]
+        plan = min(plans, key=self._more)
+        if self.cells + self._more(plan) > self._max_cells:
             return False
-        more, i, x = min(ways)
-        if self.cells + more > self._max_cells:
-            return False
-        self.cells += self._cells(self._members[i]) * (self._sizes[x] - 1)
-        self._members[i].add(x)
-        self._holders[x].add(i)
-        self._absorb(i)
+        self.cells += self._more(plan)
+        for i, x in plan:
+            self._members[i].add(x)
+            self._holders[x].add(i)
+        for i in path:
+            if i in self._members:
+                self._absorb(i)
         return True
+
+    def _path(self, a: int, b: int) -> list[int]:
+        """Return the cliques between those that hold a and those that hold b, with the last one of either."""
+        came: dict[int, int] = {}
+        now = sorted(self._holders[a])
+        seen = set(now)
+        while not (found := self._holders[b].intersection(now)):
+            later = [(j, i) for i in now for j in self._next[i] if j not in seen]
+            came.update(later)
+            now = [j for j, _ in later]
+            seen.update(now)
+        (end,) = found
+        path = [end]
+        while path[-1] in came:
+            path.append(came[path[-1]])
+        return path[::-1]
 
     def _join(self, a: int, b: int) -> bool:
         lone = [x for x in (a, b) if any(len(self._members[i]) == 1 for i in self._holders[x])]
@@ -98,11 +111,10 @@ class CliqueTree:
         self._absorb(new)
         return True
 
-    def _more(self, i: int, x: int) -> float:
-        """Return how many cells clique i costs more with x, less those of the neighbours that it swallows then."""
-        wider = self._members[i] | {x}
-        swallowed = (self._members[j] for j in self._next[i] if self._members[j] <= wider)
-        return self._cells(wider) - self._cells(self._members[i]) - sum(map(self._cells, swallowed))
+    def _more(self, plan: Sequence[tuple[int, int]]) -> float:
+        """Return how many cells more it takes to add attributes to cliques, before any clique is dropped."""
+        wider = {i: math.prod(self._sizes[x] for k, x in plan if k == i) for i, _ in plan}
+        return sum(self._cells(self._members[i]) * (times - 1) for i, times in wider.items())
 
     def _absorb(self, i: int) -> None:
         """Drop the neighbours that lie inside clique i; their other neighbours become its own."""
