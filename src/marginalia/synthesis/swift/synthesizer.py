@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from marginalia.data.counting.source import CountSource
 from marginalia.data.domain import Domain
@@ -23,7 +24,7 @@ from marginalia.privacy.mechanisms.additive import gaussian
 from marginalia.privacy.prices import Prices
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
-from marginalia.synthesis.base import Array, State
+from marginalia.synthesis.base import State
 from marginalia.synthesis.measuring import measure_all, number_of_records
 from marginalia.synthesis.modelled import ModelSynthesizer
 from marginalia.synthesis.swift.tree import grow_tree
@@ -50,8 +51,9 @@ class SWIFT(ModelSynthesizer):
     delta : float, default 1e-5
     workload : int, iterable or mapping, default 2
         As for `AIM`.
-    max_model_mb : float, default 80
-        Largest junction tree, counted as for `AIM`.
+    max_model_mb : float, default 8
+        Largest junction tree, counted as for `AIM`. Ten times as much took ten times as long on Adult, for no smaller
+        error.
     max_cells : float, default 1e6
         Larger marginals of a workload given by its order are left out; named ones are refused.
     relation : {"add_remove", "replace_one"}, default "add_remove"
@@ -68,7 +70,9 @@ class SWIFT(ModelSynthesizer):
 
     Notes
     -----
-    The size of the whole junction tree is bounded, as AIM's is, and not that of each clique.
+    Differences from google/dpsynth: the size of the whole junction tree is bounded, as AIM's is, and not that of each
+    clique; and a pair of one component that no two neighbouring cliques hold widens all cliques between them, which
+    on a table of 40 columns takes the error from .0098 to .0058.
 
     Examples
     --------
@@ -83,7 +87,7 @@ class SWIFT(ModelSynthesizer):
     CALIBRATIONS: ClassVar[tuple[str, ...]] = ("tight",)
 
     workload: WorkloadLike = 2
-    max_model_mb: float = 80
+    max_model_mb: float = 8
     max_cells: float = 1e6
     tree_: list[tuple[str, ...]] = field(init=False)
     measured_: dict[tuple[str, ...], float] = field(init=False)
@@ -169,7 +173,7 @@ def _released_errors(
     model.expect(marginals)
     table.expect(marginals.values())
 
-    def distances() -> Array:
+    def distances() -> NDArray[np.int64]:
         out = np.empty(len(marginals), np.int64)
         for i, (q, names) in enumerate(marginals.items()):
             expected = np.rint(model.probabilities(q) * (model.total / _UNIT)).astype(np.int64)
