@@ -81,7 +81,7 @@ def arm_look(method: str, variant: str, calibration: str, variants: Sequence[str
     look = look_of(method)
     unknown = [v for v in sorted(set(variants)) if v and v not in look.variants]
     _, place = look.variants.get(variant, ("", 1 + unknown.index(variant) if variant in unknown else 0))
-    if calibration == "published":
+    if calibration in ("published", "claimed"):
         return ArmLook(look.colour, look.marker, "none", _DASHED[place % len(_DASHED)])
     return ArmLook(look.colour, look.marker, _FILLS[place % len(_FILLS)], _SOLID[place % len(_SOLID)])
 
@@ -98,6 +98,6 @@ def arm_name(method: str, variant: str = "", calibration: str = "", tell_calibra
     if variant and (look.kind == "downstream" or variant in ("ols", "logistic")):
         word = "on" if look.kind == "downstream" else "+"
         name, variant_name = f"{name} {word} {variant_name}", ""
-    if not named and (calibration in ("published", "corrected") or (calibration == "tight" and tell_calibration)):
+    if not named and (calibration in ("published", "corrected", "claimed") or (calibration == "tight" and tell_calibration)):
         name += f" {calibration}"
     return f"{name}, {variant_name}" if variant_name and variant_name != calibration else name

@@ -14,12 +14,14 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from marginalia.errors import InputError, unknown_name
 from marginalia.sweep.method import NON_PRIVATE, Arm, Kind, Limits, Method, class_from_file, tupled
 from marginalia.sweep.methods import BUILT_IN, method
+from marginalia.sweep.peers.record import PREFIX, is_peer, record
 
 # What a fit is given by the sweep; a configuration has its own keys for these.
 GIVEN = ("epsilon", "delta", "relation", "calibration", "random_state", "one_hot", "n_public")
 # Of files and folders too: so without '/', and not '..'.
 NAME = r"^[A-Za-z0-9_@-][A-Za-z0-9_.@-]*$"
 Name = Annotated[str, Field(pattern=NAME, max_length=100)]
+MethodName = Annotated[str, Field(pattern=rf"^({PREFIX}[A-Za-z0-9_-]+/)?{NAME[1:]}", max_length=100)]
 
 
 class Strict(BaseModel):
@@ -31,7 +33,7 @@ class Strict(BaseModel):
 class MethodChoice(Strict):
     """One entry of ``methods``: a built-in method, some of its arms, or a class in your own file."""
 
-    id: Name = Field(description="method id; of your own choosing with `file`")
+    id: MethodName = Field(description="method id; of your own choosing with `file`; peer/<library>/<method> of others")
     calibration: str | None = Field(None, description="keep only the arms with this calibration")
     variant: str | None = Field(None, description="keep only this variant, or name a new one with `parameters`")
     source: str | None = Field(None, description="for dd_ssp: the synthesizer to stand on, any of them")
@@ -50,6 +52,8 @@ class MethodChoice(Strict):
     def _file_needs_class(self) -> MethodChoice:
         if (self.file is None) != (self.class_name is None):
             raise ValueError("'file' and 'class' of an own method must be given together")
+        if self.file is not None and is_peer(self.id):
+            raise ValueError("an id that begins with peer/ is that of another library; choose another")
         if self.limits is not None and self.file is None:
             raise ValueError("'limits' are those of an own method, with 'file' and 'class'")
         return self
@@ -103,6 +107,8 @@ def select(choices: Sequence[MethodChoice]) -> tuple[dict[str, Method], tuple[Ar
             registry[choice.id] = method_from_file(choice)
             arms.extend(registry[choice.id].arms)
         else:
+            if is_peer(choice.id):
+                registry[choice.id] = record(choice.id)
             arms.extend(arms_of(choice, registry))
     for arm in list(arms):
         if arm.source and not any(a.method == arm.source and not a.source for a in arms):

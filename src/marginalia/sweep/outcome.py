@@ -43,6 +43,14 @@ class Outcome:
     spent: float = math.nan
 
 
+_elsewhere: list[Cost] = []
+
+
+def spent_elsewhere(seconds: float, peak_mb: float) -> None:
+    """Add what a process that was started for the work at hand took to the `measured` cost."""
+    _elsewhere.append(Cost(seconds, peak_mb))
+
+
 @contextmanager
 def measured() -> Iterator[Cost]:
     """Yield a `Cost` that holds what the body took.
@@ -51,13 +59,14 @@ def measured() -> Iterator[Cost]:
     the peak of the process so far.
     """
     cost = Cost()
+    _elsewhere.clear()
     _reset_peak()
     start = time.process_time()
     try:
         yield cost
     finally:
-        cost.seconds = time.process_time() - start
-        cost.peak_mb = _peak_mb()
+        cost.seconds = time.process_time() - start + sum(other.seconds for other in _elsewhere)
+        cost.peak_mb = max(_peak_mb(), *(other.peak_mb for other in _elsewhere), 0.0)
 
 
 def said(error: BaseException, before: str) -> str:

@@ -25,6 +25,7 @@ from marginalia.sweep.choices import (
 from marginalia.sweep.config import Config, Experiment, epsilon_text
 from marginalia.sweep.method import Arm, Method
 from marginalia.sweep.methods import BUILT_IN
+from marginalia.sweep.peers.record import libraries, records
 from marginalia.sweep.protocols import Task
 from marginalia.sweep.runner import metrics_of, version_of_arm
 
@@ -67,7 +68,9 @@ class Job:
     @property
     def registry(self) -> Mapping[str, Method]:
         """The methods that the job's arms are of."""
-        return BUILT_IN if self.file is None else {**BUILT_IN, self.file.id: own_method(self.file)}
+        if self.file is not None:
+            return {**BUILT_IN, self.file.id: own_method(self.file)}
+        return {**BUILT_IN, **records(self.arms)} if libraries(self.arms) else BUILT_IN
 
     def settings(self) -> dict[str, Any]:
         """Return all that the job's cells depend on, JSON-able: an edit of it reruns the job."""
@@ -212,7 +215,7 @@ def _check_arms(block: Experiment, registry: Mapping[str, Method], arms: Iterabl
 
 
 def _group(method: Method, arm: Arm) -> str:
-    return method.id if method.cost == "slow" or arm.tuned_on_test else GROUPS[method.kind]
+    return method.id.replace("/", "_") if method.cost == "slow" or arm.tuned_on_test else GROUPS[method.kind]
 
 
 @cache

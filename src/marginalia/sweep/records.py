@@ -14,6 +14,7 @@ from marginalia.data.files import atomic_path
 from marginalia.errors import InputError, PrivacyError
 from marginalia.privacy.ledger import TOLERANCE, Ledger
 from marginalia.sweep.method import NON_PRIVATE, Method
+from marginalia.sweep.peers.record import Claim
 from marginalia.sweep.version import audited
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class ResultRecord:
     task, target : str
         Empty for a synthesizer's own rows (marginal error).
     method, variant, calibration, relation : str
-        ``calibration`` is ``published``, ``tight``, ``corrected`` or ``none``.
+        ``calibration`` is ``published``, ``tight``, ``corrected``, ``claimed`` (a peer's word) or ``none``.
     epsilon, delta : float
         What was asked for; infinity and 0 for methods without privacy.
     epsilon_spent : float
@@ -214,6 +215,8 @@ def certificate(model: Any, delta: float, *, epsilon: float | None = None) -> tu
         Why every row is not certified to be protected, else empty.
     """
     ledger = getattr(model, "ledger_", None)
+    if type(ledger) is Claim:
+        return math.inf, ledger.message
     if type(ledger) is not Ledger:
         return math.inf, "declared by its author: the ledger is not marginalia's"
     if not ledger.events:

@@ -24,6 +24,7 @@ from marginalia.sweep.counted.prepared import CountedData
 from marginalia.sweep.fits import Budget, fit
 from marginalia.sweep.method import Arm, Method
 from marginalia.sweep.outcome import Outcome, measured, said
+from marginalia.sweep.peers.record import is_peer, sources
 from marginalia.sweep.protocols import Prepared, Task, split_rows
 from marginalia.sweep.records import RUN, ResultRecord, RunCertificate, certificate, declaration, is_claimed
 from marginalia.sweep.version import version_of
@@ -47,6 +48,8 @@ def version_of_arm(arm: Arm, registry: Mapping[str, Method]) -> str:
     }  # fmt: skip
     for name in filter(None, (arm.method, arm.source, arm.learner)):
         roots |= {path.rpartition(":")[0] for path in registry[name].classes.values()}
+        if is_peer(name):
+            roots |= sources(name)
     if arm.tuned_on_test:
         roots.add("marginalia.sweep.tuning_on_test")
     return version_of(*roots)

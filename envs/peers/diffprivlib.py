@@ -1,0 +1,30 @@
+"""Adapter for diffprivlib: logistic and linear regression (pure epsilon) on the encoded rows."""
+
+import numpy as np
+from diffprivlib.models import LinearRegression, LogisticRegression
+
+DISTRIBUTION = "diffprivlib"
+METHODS = {
+    "logistic": {"tasks": ["logistic"], "relations": ["replace_one"], "about": "logistic regression of diffprivlib"},
+    "linear": {"tasks": ["linear"], "relations": ["replace_one"], "about": "linear regression of diffprivlib"},
+}
+
+
+def fit(request):
+    """Return the fitted model; the bounds are those of the public encoding."""
+    if request.method == "logistic":
+        model = LogisticRegression(
+            epsilon=request.epsilon, data_norm=request.norm, C=1.0, fit_intercept=False, random_state=request.seed,
+            **request.parameters,
+        )  # fmt: skip
+    else:  # features and target are encoded in [-1, 1]
+        model = LinearRegression(
+            epsilon=request.epsilon, bounds_X=(-1.0, 1.0), bounds_y=(-1.0, 1.0), fit_intercept=False,
+            random_state=request.seed, **request.parameters,
+        )  # fmt: skip
+    return model.fit(request.X, request.y)
+
+
+def predict(model, X):
+    """Return scores or predictions."""
+    return model.decision_function(X) if hasattr(model, "decision_function") else np.ravel(model.predict(X))

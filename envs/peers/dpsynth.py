@@ -1,0 +1,14 @@
+"""Adapter for dpsynth, which cannot be installed here: it is in no index; see UNAVAILABLE."""
+
+METHODS = {
+    "aim": {"tasks": [], "relations": ["add_remove"], "about": "AIM of dpsynth"},
+    "mst": {"tasks": [], "relations": ["add_remove"], "about": "MST of dpsynth"},
+    "swift": {"tasks": [], "relations": ["add_remove"], "about": "SWIFT of dpsynth"},
+}
+# Read by envs/install_peer.py, which makes no environment then: every fit becomes a row with this message.
+UNAVAILABLE = "dpsynth needs Python 3.12 or later and two packages that are in no index, only in git repositories"
+
+
+def fit(request):
+    """Say why there is nothing to run."""
+    raise ImportError(UNAVAILABLE)

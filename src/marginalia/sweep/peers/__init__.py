@@ -1,0 +1,1 @@
+"""Other libraries' methods, each run out of process in an environment of its own."""

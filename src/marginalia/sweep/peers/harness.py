@@ -1,0 +1,88 @@
+"""Run by the Python of a peer's environment: ``python harness.py ADAPTER.py FOLDER``. It must not import marginalia.
+
+FOLDER holds ``request.json``, ``domain.json`` and ``rows.parquet``; an adapter's ``fit(request)`` gets them as one
+object. What it returns is written there: synthetic codes as ``synthetic.parquet``, a learner as ``model.pickle``, what
+the fit took as ``answer.json``. With the step ``predict``, ``predict(model, X)`` of the adapter gives ``scores.parquet``.
+"""
+
+import importlib.metadata
+import importlib.util
+import json
+import pickle
+import resource
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+
+def main():
+    """Do one step."""
+    adapter, folder = load(sys.argv[1]), Path(sys.argv[2])
+    request = SimpleNamespace(**json.loads((folder / "request.json").read_text()))
+    request.domain = json.loads((folder / "domain.json").read_text())
+    columns = read(folder / "rows.parquet")
+    if request.step == "predict":
+        model = pickle.loads((folder / "model.pickle").read_bytes())
+        scores = np.asarray(adapter.predict(model, matrix(columns)), dtype=float)
+        pq.write_table(pa.table({"score": scores}), folder / "scores.parquet")
+        return
+    if request.task:
+        request.y = columns.pop("y")
+        request.X = matrix(columns)
+    else:
+        request.columns = columns
+    cpu = seconds()
+    made = adapter.fit(request)
+    answer = {"seconds": seconds() - cpu, "peak_mb": peak_mb(), "version": version(adapter)}
+    if request.task:
+        (folder / "model.pickle").write_bytes(pickle.dumps(made))
+    else:
+        pq.write_table(pa.table({str(name): np.asarray(made[name]) for name in made}), folder / "synthetic.parquet")
+    (folder / "answer.json").write_text(json.dumps(answer))
+
+
+def load(path):
+    """Import the adapter under a name of its own, which what is pickled may refer to."""
+    spec = importlib.util.spec_from_file_location("peer_adapter", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["peer_adapter"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def read(path):
+    """Return the columns of a Parquet file, which are rows of the user's: it goes once it is read."""
+    table = pq.read_table(path)
+    path.unlink()
+    return {name: table.column(name).to_numpy() for name in table.column_names}
+
+
+def matrix(columns):
+    """Return columns side by side."""
+    return np.column_stack(list(columns.values())).astype(float)
+
+
+def seconds():
+    """CPU seconds of this process and of those that it has waited for."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def peak_mb():
+    """Largest resident memory of this process."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def version(adapter):
+    """Return the installed version of the library, empty if the adapter names no distribution."""
+    name = getattr(adapter, "DISTRIBUTION", "")
+    return importlib.metadata.version(name) if name else ""
+
+
+if __name__ == "__main__":
+    main()
