@@ -9,6 +9,7 @@ from marginalia.papers import registry
 from marginalia.planning.resources import cost_of_shard, memory_of
 from marginalia.sweep import resolve
 from marginalia.sweep.counted.rows import files_behind, shards_of, splits_of
+from marginalia.sweep.peers.record import libraries, locked
 from marginalia.sweep.records import HEADLINES
 from marginalia.sweep.version import version_of
 
@@ -60,6 +61,10 @@ def records_of(job):
 
 def source_records(wildcards):
     return [records_of(job) for job in SWEEP.plan.needed_by(job_of(wildcards))]
+
+
+def peer_environments(wildcards):
+    return [f"{RESULTS}/peers/{name}.json" for name in libraries(job_of(wildcards).arms)]
 
 
 def parts_of(name):

@@ -3,6 +3,7 @@ rule methods:
     input:
         data=f"{RESULTS}/data/{{dataset}}/dataset.json",
         sources=source_records,
+        peers=peer_environments,
     output:
         f"{RESULTS}/records/{{experiment}}/{{dataset}}/{{group}}/{{batch}}.parquet",
     log:

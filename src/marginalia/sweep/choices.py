@@ -21,7 +21,7 @@ GIVEN = ("epsilon", "delta", "relation", "calibration", "random_state", "one_hot
 # Of files and folders too: so without '/', and not '..'.
 NAME = r"^[A-Za-z0-9_@-][A-Za-z0-9_.@-]*$"
 Name = Annotated[str, Field(pattern=NAME, max_length=100)]
-MethodName = Annotated[str, Field(pattern=rf"^({PREFIX}[A-Za-z0-9_-]+/)?{NAME[1:]}", max_length=100)]
+MethodName = Annotated[str, Field(pattern=rf"^({PREFIX}[A-Za-z0-9_/-]*)?{NAME[1:]}", max_length=100)]
 
 
 class Strict(BaseModel):

@@ -19,6 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+NO_MEMORY = 71  # exit code of a fit that could not allocate what it needs, known to `models` too
+
 
 def main():
     """Do one step."""
@@ -85,4 +87,8 @@ def version(adapter):
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except MemoryError as error:
+        print(error, file=sys.stderr)
+        sys.exit(NO_MEMORY)

@@ -29,6 +29,7 @@ from marginalia.sweep.outcome import spent_elsewhere
 from marginalia.sweep.peers.record import Claim, adapter, facts_of, python_of
 
 HARNESS = Path(__file__).with_name("harness.py")
+NO_MEMORY = 71  # as in the harness
 _FOLDER = "marginalia-peer-"
 _LONGEST = 300  # characters of a peer's last words
 
@@ -183,6 +184,8 @@ def run(library: str, folder: Path, columns: Mapping[str, Any], domain: Domain, 
 
     Raises
     ------
+    MemoryError
+        It could not allocate what it needs.
     PeerError
         It ended with an exit code or a signal: with its last words.
     """
@@ -203,6 +206,8 @@ def run(library: str, folder: Path, columns: Mapping[str, Any], domain: Domain, 
     if code:
         spent_elsewhere(usage.ru_utime + usage.ru_stime, 0.0)
         lines = (folder / "log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        if code == NO_MEMORY:
+            raise MemoryError(f"peer '{library}': {lines[-1][:_LONGEST] if lines else 'out of memory'}")
         how = f"exit code {code}" if code > 0 else f"signal {-code}"
         raise PeerError(f"peer '{library}' ended with {how}: {lines[-1][:_LONGEST] if lines else 'it said nothing'}")
     return usage

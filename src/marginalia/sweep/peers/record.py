@@ -109,10 +109,14 @@ def facts_of(library: str, method: str) -> dict[str, Any]:
 
 def sources(name: str) -> set[str]:
     """Return what the numbers of a peer depend on beside this library, for `version_of`: adapter and locked packages."""
-    path = adapter(_parts(name)[0])
-    lock = path.with_suffix(".txt")
-    locked = lock.read_bytes() if lock.exists() else b""
-    return {str(path), f"={hashlib.sha256(locked).hexdigest()}"}
+    library = _parts(name)[0]
+    return {str(adapter(library)), f"={locked(library)}"}
+
+
+def locked(library: str) -> str:
+    """Return a hash of the packages that a peer runs with; an edit of the lock file makes the environment anew."""
+    lock = adapter(library).with_suffix(".txt")
+    return hashlib.sha256(lock.read_bytes() if lock.exists() else b"").hexdigest()
 
 
 def adapter(library: str) -> Path:
@@ -146,6 +150,6 @@ def python_of(library: str) -> str:
 
 def _parts(name: str) -> tuple[str, str]:
     parts = name.split("/")
-    if len(parts) != 3 or not all(parts):
+    if len(parts) != 3 or not all(parts):  # two of these become names of files
         raise InputError(f"method '{name}': a peer is named peer/<library>/<method>")
     return parts[1], parts[2]

@@ -1,0 +1,155 @@
+"""Other libraries' methods: the contract, on a made-up one that needs no environment of its own."""
+
+import json
+import math
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from marginalia.data import Attribute, Domain, Table
+from marginalia.errors import InputError
+from marginalia.sweep.config import parse
+from marginalia.sweep.isolation.supervisor import run_isolated
+from marginalia.sweep.peers.record import record
+from marginalia.sweep.plan import Job, plan
+from marginalia.sweep.protocols import Prepared, Task
+from marginalia.sweep.records import verdicts
+from marginalia.sweep.runner import version_of_arm
+
+TINY = Path(__file__).with_name("tiny_peer.py")
+ROOT = Path(__file__).resolve().parents[2]
+TASKS = (Task("linear", "c"), Task("logistic", "y", drop=("b",)))
+WRONG = {
+    "crash": ("failed", "PeerError: peer 'tiny' ended with signal 6"),
+    "raise": ("failed", "PeerError: peer 'tiny' ended with exit code 1: ValueError: epsilon is too odd"),
+    "wrong_columns": ("failed", "InputError: peer 'tiny' made other columns: without ['a'], with ['another']"),
+    "wrong_codes": ("failed", "InputError: peer 'tiny': "),
+    "no_rows": ("failed", "InputError: peer 'tiny' made no rows"),
+    "missing_output": ("failed", "PeerError: peer 'tiny' ended without an answer"),
+}
+
+
+@pytest.fixture
+def peers(tmp_path, monkeypatch):
+    """A working folder with the made-up peer, whose environment is the one of the tests."""
+    (tmp_path / "envs" / "peers").mkdir(parents=True)
+    shutil.copy(TINY, tmp_path / "envs" / "peers" / "tiny.py")
+    environment(tmp_path, "tiny", python=sys.executable)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def environment(folder, name, *, python="", problem=""):
+    home = folder / ".peers" / name
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "environment.json").write_text(json.dumps({"python": python, "problem": problem}))
+
+
+def jobs_of(*methods, **content):
+    config = parse({"datasets": ["adult"], "trials": 1, "epsilons": [1], "methods": methods, **content})
+    return plan(config, {b.name: {"adult": TASKS} for b in config.blocks()}).jobs
+
+
+def run(job, folder):
+    if not (folder / "data").exists():
+        rng = np.random.default_rng(0)
+        domain = Domain([Attribute("a", 3), Attribute("b", 4), Attribute("c", 5, "numeric"), Attribute("y", 2)])
+        a, b = rng.integers(0, 3, 200), rng.integers(0, 4, 200)
+        codes = np.column_stack([a, b, np.clip(a + b // 2, 0, 4), (a + b > 2).astype(int)])
+        Prepared("adult", Table(codes, domain), TASKS, n_public=200).save(folder / "data")
+    out = folder / "out.parquet"
+    run_isolated(job.settings(), data=folder / "data", seed=3, store=folder / "cells", out=out)
+    return pd.read_parquet(out)
+
+
+def test_a_peer_is_a_method_with_its_rows_and_what_is_trained_on_them(peers):
+    (job,) = jobs_of("peer/tiny/uniform").values()
+    assert job.group == "peer_tiny_uniform"  # a folder of its own
+    assert Job.from_settings(json.loads(json.dumps(job.settings()))).arms == job.arms
+    rows = run(job, peers)
+    assert sorted(rows["metric"]) == ["accuracy", "auc", "marginal_error", "mse", "risk"]
+    assert set(rows["status"]) == {"ok"}
+    assert set(rows["calibration"]) == {"claimed"}
+    assert np.isinf(rows["epsilon_spent"]).all()
+    assert rows["message"].str.startswith("declared by tiny: its epsilon is its own claim").all()
+    assert set(verdicts(rows)) == {"declared"}  # what the tables say: not certified
+    error = rows.loc[rows["metric"] == "marginal_error"].iloc[0]
+    assert 0 < error["value"] < 1
+    assert error["peak_mb"] > 10
+    again = run(job, peers)  # from the store: the same seed, the same rows
+    pd.testing.assert_frame_equal(rows, again)
+
+
+@pytest.mark.parametrize(("name", "metric", "relation"), [("mean", "mse", "add_remove"), ("weights", "auc", "replace_one")])
+def test_a_learner_gets_encoded_rows_and_predicts_held_out_ones(peers, name, metric, relation):
+    (job,) = jobs_of(f"peer/tiny/{name}", relation=relation).values()
+    rows = run(job, peers)
+    assert set(rows["status"]) == {"ok"}
+    value = rows.set_index("metric")["value"][metric]
+    assert value > 0.8 if metric == "auc" else 0 < value < 1
+
+
+def test_each_fault_is_one_row_that_says_so(peers):
+    jobs = jobs_of(*(f"peer/tiny/{name}" for name in WRONG))
+    for job in jobs.values():
+        rows = run(job, peers).query("metric == 'marginal_error'")
+        (row,) = rows.itertuples()
+        status, message = WRONG[row.method.split("/")[2]]
+        assert row.status == status
+        assert row.message.startswith(message)
+        assert math.isnan(row.value)
+
+
+@pytest.mark.parametrize(("name", "status"), [("hang", "timeout"), ("grow", "memory")])
+def test_a_peer_that_hangs_or_grows_is_ended(peers, name, status):
+    (job,) = jobs_of({"id": f"peer/tiny/{name}", "calibration": "claimed"}, timeout_seconds=4, memory_mb=400).values()
+    rows = run(Job.from_settings({**job.settings(), "arms": job.settings()["arms"][:1]}), peers)
+    assert list(rows["status"]) == [status]
+
+
+def test_without_an_environment_the_row_says_why(peers):
+    (job,) = jobs_of("peer/tiny/uniform").values()
+    environment(peers, "tiny", problem="needs another Python")
+    assert run(job, peers)["message"].str.contains("peer 'tiny' is not installed: needs another Python").all()
+    shutil.rmtree(peers / ".peers")
+    assert run(job, peers)["message"].str.contains("run `python3 envs/install_peer.py tiny`").all()
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("peer/tinny/uniform", "did you mean 'tiny'"),
+        ("peer/tiny/uniforme", "did you mean 'uniform'"),
+        ("peer/tiny", "a peer is named peer/<library>/<method>"),
+        ("peer/tiny/weights", "has no proof for add_remove"),
+    ],
+)
+def test_a_wrong_name_is_one_line(peers, name, said):
+    with pytest.raises(InputError, match=said):
+        jobs_of(name)
+
+
+def test_numbers_depend_on_adapter_and_lock_file(peers):
+    def version():
+        chosen = record("peer/tiny/uniform")
+        return version_of_arm(chosen.arms[0], {chosen.id: chosen})
+
+    before = version()
+    (peers / "envs" / "peers" / "tiny.txt").write_text("numpy==1\n")
+    assert version() != before
+
+
+def test_every_adapter_of_the_repository_can_be_read_and_is_short():
+    adapters = sorted((ROOT / "envs" / "peers").glob("*.py"))
+    assert [path.stem for path in adapters] == ["diffprivlib", "dpmm", "dpsynth", "mbi", "smartnoise"]
+    for path in adapters:
+        text = path.read_text(encoding="utf-8")
+        assert len(text.splitlines()) <= 60
+        assert "import marginalia" not in text
+        lock = path.with_suffix(".txt")
+        assert lock.exists() != ("UNAVAILABLE" in text)
+        assert not lock.exists() or "--hash=sha256:" in lock.read_text(encoding="utf-8")
