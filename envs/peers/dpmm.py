@@ -20,6 +20,5 @@ def fit(request):
         epsilon=request.epsilon, delta=request.delta, n_jobs=1, disable_processing=True, **request.parameters
     )
     random = np.random.RandomState(request.seed)
-    domain = {name: {"categories": list(range(size))} for name, size in request.sizes.items()}
-    model.fit(frame, domain=domain, random_state=random)
+    model.fit(frame, domain=request.sizes, random_state=random)
     return model.generate(n_records=request.rows, random_state=random)

@@ -84,7 +84,9 @@ def test_a_peer_is_a_method_with_its_rows_and_what_is_trained_on_them(peers):
     pd.testing.assert_frame_equal(rows, again)
 
 
-@pytest.mark.parametrize(("name", "metric", "relation"), [("mean", "mse", "add_remove"), ("weights", "auc", "replace_one")])
+@pytest.mark.parametrize(
+    ("name", "metric", "relation"), [("mean", "mse", "add_remove"), ("weights", "auc", "replace_one")]
+)
 def test_a_learner_gets_encoded_rows_and_predicts_held_out_ones(peers, name, metric, relation):
     (job,) = jobs_of(f"peer/tiny/{name}", relation=relation).values()
     rows = run(job, peers)
