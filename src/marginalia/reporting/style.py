@@ -98,6 +98,7 @@ def arm_name(method: str, variant: str = "", calibration: str = "", tell_calibra
     if variant and (look.kind == "downstream" or variant in ("ols", "logistic")):
         word = "on" if look.kind == "downstream" else "+"
         name, variant_name = f"{name} {word} {variant_name}", ""
-    if not named and (calibration in ("published", "corrected", "claimed") or (calibration == "tight" and tell_calibration)):
+    told = ("published", "corrected", "claimed", *(["tight"] if tell_calibration else []))
+    if not named and calibration in told:
         name += f" {calibration}"
     return f"{name}, {variant_name}" if variant_name and variant_name != calibration else name

@@ -108,7 +108,7 @@ def facts_of(library: str, method: str) -> dict[str, Any]:
 
 
 def sources(name: str) -> set[str]:
-    """Return what the numbers of a peer depend on beside this library, for `version_of`: adapter and locked packages."""
+    """Return what the numbers of a peer depend on besides, for `version_of`: its adapter and locked packages."""
     library = _parts(name)[0]
     return {str(adapter(library)), f"={locked(library)}"}
 
