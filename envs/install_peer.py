@@ -65,13 +65,15 @@ def install(name: str, home: Path) -> str:
         shutil.rmtree(home)
     venv.create(home, with_pip=False, symlinks=True)
     python = str((home / "bin" / "python").absolute())
-    run("--python", python, "--no-deps", "--require-hashes", "--requirement", str(lock))
+    uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", python]
+    run([*uv, "--no-deps", "--require-hashes", "--requirement", str(lock)])
     asked = ADAPTERS / f"{name}.in"
     for extra in re.findall(r"^# also: (\S+)$", asked.read_text() if asked.exists() else "", flags=re.M):
-        try:
-            run("--python", python, "--no-deps", extra)
+        pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", extra]
+        try:  # as envs/install.py does: uv does not look where pip finds CPU builds
+            run(pip)
         except RuntimeError:
-            run("--python", python, "--no-deps", extra, "--index-url", CPU_WHEELS)
+            run([*pip, "--index-url", CPU_WHEELS])
     return python
 
 
@@ -83,12 +85,11 @@ def unavailable(adapter: Path) -> str:
     return ""
 
 
-def run(*arguments: str) -> None:
-    """Install with uv, which the main environment has or an earlier step put there."""
-    command = [sys.executable, "-m", "uv", "pip", "install", "--quiet", *arguments]
+def run(command: list[str]) -> None:
+    """Run an installer of the main environment; what it says of a failure is the error."""
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        raise RuntimeError(done.stderr.strip() or f"uv ended with exit code {done.returncode}")
+        raise RuntimeError(done.stderr.strip() or f"{command[2]} ended with exit code {done.returncode}")
 
 
 if __name__ == "__main__":

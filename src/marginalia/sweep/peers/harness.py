@@ -2,7 +2,7 @@
 
 FOLDER holds ``request.json``, ``domain.json`` and ``rows.parquet``; an adapter's ``fit(request)`` gets them as one
 object. What it returns is written there: synthetic codes as ``synthetic.parquet``, a learner as ``model.pickle``, what
-the fit took as ``answer.json``. With the step ``predict``, the adapter's ``predict(model, X)`` gives ``scores.parquet``.
+the fit took as ``answer.json``. At the step ``predict`` the adapter's ``predict(model, X)`` gives ``scores.parquet``.
 """
 
 import importlib.metadata
