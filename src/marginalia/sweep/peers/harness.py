@@ -14,6 +14,7 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,7 @@ import pyarrow.parquet as pq
 NO_MEMORY = 71  # exit code of a fit that could not allocate what it needs, known to `models` too
 
 
-def main():
+def main() -> None:
     """Do one step."""
     adapter, folder = load(sys.argv[1]), Path(sys.argv[2])
     request = SimpleNamespace(**json.loads((folder / "request.json").read_text()))
@@ -48,39 +49,41 @@ def main():
     (folder / "answer.json").write_text(json.dumps(answer))
 
 
-def load(path):
+def load(path: str) -> Any:
     """Import the adapter under a name of its own, which what is pickled may refer to."""
     spec = importlib.util.spec_from_file_location("peer_adapter", path)
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["peer_adapter"] = module
     spec.loader.exec_module(module)
     return module
 
 
-def read(path):
+def read(path: Path) -> dict[str, Any]:
     """Return the columns of a Parquet file, which are rows of the user's: it goes once it is read."""
     table = pq.read_table(path)
     path.unlink()
     return {name: table.column(name).to_numpy() for name in table.column_names}
 
 
-def matrix(columns):
+def matrix(columns: dict[str, Any]) -> Any:
     """Return columns side by side."""
     return np.column_stack(list(columns.values())).astype(float)
 
 
-def seconds():
+def seconds() -> float:
     """CPU seconds of this process and of those that it has waited for."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
-def peak_mb():
+def peak_mb() -> float:
     """Largest resident memory of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
 
 
-def version(adapter):
+def version(adapter: Any) -> str:
     """Return the installed version of the library, empty if the adapter names no distribution."""
     name = getattr(adapter, "DISTRIBUTION", "")
     return importlib.metadata.version(name) if name else ""
