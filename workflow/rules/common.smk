@@ -64,7 +64,9 @@ def source_records(wildcards):
 
 
 def peer_environments(wildcards):
-    return [f"{RESULTS}/peers/{name}.json" for name in libraries(job_of(wildcards).arms)]
+    return [
+        f"{RESULTS}/peers/{name}.json" for name in libraries(job_of(wildcards).arms)
+    ]
 
 
 def parts_of(name):
