@@ -51,5 +51,4 @@ def fit(request):
         if abs(answer(best) - before).sum() <= np.sqrt(2 / np.pi) * sigma * before.size:
             sigma, epsilon = sigma / 2, epsilon * 2
     np.random.seed(request.seed)  # noqa: NPY002 (rows are drawn from the global state)
-    made = model.synthetic_data(request.rows)
-    return {name: np.asarray(made.project((name,)).to_dict()[name]) for name in names}
+    return {name: np.asarray(codes) for name, codes in model.synthetic_data(request.rows).to_dict().items()}
