@@ -130,6 +130,7 @@ class Worker:
     peak_mb: float = 0.0
     _begun: float = 0.0
     _cpu_before: float = 0.0
+    _elsewhere: float = 0.0  # CPU seconds of the processes that it has started and that live
     _word: str = ""
     _unread: bytes = b""
     _others: set[psutil.Process] = field(default_factory=set)
@@ -204,7 +205,7 @@ class Worker:
         self.phase, self.step, self._cpu_before = phase, step, cpu
         self._begun = time.monotonic()
         self.fits += phase == "fit"
-        self.seconds = self.peak_mb = 0.0
+        self.seconds = self.peak_mb = self._elsewhere = 0.0
 
     def _look(self, *, with_family: bool) -> bool:
         """Note what the worker has used; return whether it lives."""
@@ -216,9 +217,10 @@ class Worker:
                 memory = self._seen.memory_info().rss
             if with_family and (family := self._seen.children(recursive=True)):
                 memory = sum(map(_own_share, (self._seen, *family)))
+                self._elsewhere = sum(map(_cpu_of, family))
         except psutil.NoSuchProcess:
             return False
-        self.seconds = max(0.0, used.user + used.system - self._cpu_before)
+        self.seconds = max(0.0, used.user + used.system - self._cpu_before) + self._elsewhere
         self.peak_mb = max(self.peak_mb, memory / 2**20)
         return True
 
@@ -253,6 +255,15 @@ class Worker:
                 with suppress(psutil.Error):
                     process.kill()
             psutil.wait_procs(left, timeout=0.1)
+
+
+def _cpu_of(process: psutil.Process) -> float:
+    """Return the CPU seconds of a process."""
+    try:
+        used = process.cpu_times()
+        return float(used.user + used.system)
+    except psutil.Error:
+        return 0.0
 
 
 def _own_share(process: psutil.Process) -> int:
