@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,36 @@ from marginalia.privacy.relation import Relation
 from marginalia.synthesis.measuring import measure_all, number_of_records
 from marginalia.synthesis.modelled import ModelSynthesizer
 
-_SHARPNESS = 2 / 3  # epsilon of a selection over sensitivity/sigma of its measurement: in zCDP, a tenth of the price
-_ROUNDS_PER_ATTRIBUTE = 16
+
+@dataclass(frozen=True, kw_only=True)
+class Constants:
+    """The numbers that Algorithm 2 fixes; the defaults are the paper's. `benchmarks/aim_constants.py` varies them.
+
+    Attributes
+    ----------
+    rounds_per_attribute : float
+        The starting price of a round is one over this and the number of attributes, of the budget.
+    sharpness : float
+        Epsilon of a selection over sensitivity/sigma of its measurement; 2/3: in zCDP, a tenth of the price.
+    one_way : float
+        Sensitivity/sigma of the one-way marginals over that of a round.
+    anneal_at : float
+        The noise falls when the model moved no more than so many times the noise would explain.
+    anneal_by : float
+        What the noise is divided by then.
+    model_growth : float
+        The share of the largest model that is allowed is the used share of the budget to this power.
+
+    >>> Constants(rounds_per_attribute=4).anneal_by
+    2.0
+    """
+
+    rounds_per_attribute: float = 16
+    sharpness: float = 2 / 3
+    one_way: float = 1.0
+    anneal_at: float = 1.0
+    anneal_by: float = 2.0
+    model_growth: float = 1.0
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -37,6 +65,8 @@ class AdaptiveSynthesizer(ModelSynthesizer):
     >>> isinstance(AIM(epsilon=1.0, rounds=20), AdaptiveSynthesizer)
     True
     """
+
+    CONSTANTS: ClassVar[Constants] = Constants()
 
     workload: WorkloadLike = 2
     max_cells: float = 1e6
@@ -64,23 +94,29 @@ class AdaptiveBudget:
     epsilon: float  # parameter of the next selection
     initial_sigma: float  # noise of the one-way marginals
     sensitivity: float  # that a marginal is charged at
+    constants: Constants
     last: bool = False  # this round spends all that is left
 
     @classmethod
     def start(cls, aim: AdaptiveSynthesizer, ledger: Ledger, n_attributes: int, n_singles: int) -> AdaptiveBudget:
         """Return the budget after the one-way marginals, of what is left in the ledger."""
         epsilon, delta = ledger.left()
-        rounds = aim.rounds if aim.rounds is not None else _ROUNDS_PER_ATTRIBUTE * n_attributes
+        constants = aim.CONSTANTS
+        rounds = aim.rounds if aim.rounds is not None else constants.rounds_per_attribute * n_attributes
+
+        def ratio_of(prices: Prices) -> float:
+            return _ratio(prices, prices.total / rounds, constants.sharpness)
+
         if aim.calibration == "published":
             prices, sensitivity = Prices.of(epsilon, delta, "zcdp"), 1.0
         else:
-            prices = cheapest(epsilon, delta, lambda prices: _ratio(prices, prices.total / rounds))
+            prices = cheapest(epsilon, delta, ratio_of)
             sensitivity = Relation(aim.relation).marginal_l2
-        ratio = _ratio(prices, prices.total / rounds)
+        ratio, sharpness = ratio_of(prices), constants.sharpness
         half = prices.affordable(prices.gaussian, 0.5 * prices.total / n_singles)  # one-way marginals get no more
-        initial = min(ratio, half)
+        initial = min(constants.one_way * ratio, half)
         used = n_singles * prices.gaussian(initial)
-        return cls(prices, used, sensitivity / ratio, _SHARPNESS * ratio, sensitivity / initial, sensitivity)
+        return cls(prices, used, sensitivity / ratio, sharpness * ratio, sensitivity / initial, sensitivity, constants)
 
     @property
     def used_share(self) -> float:
@@ -92,22 +128,23 @@ class AdaptiveBudget:
         left = self.prices.total - self.used
         if left < 2 * self._price():
             self.last = True
-            ratio = _ratio(self.prices, left)
-            self.sigma, self.epsilon = self.sensitivity / ratio, _SHARPNESS * ratio
+            sharpness = self.constants.sharpness
+            ratio = _ratio(self.prices, left, sharpness)
+            self.sigma, self.epsilon = self.sensitivity / ratio, sharpness * ratio
         self.used += self._price()
 
     def anneal(self) -> None:
         """Halve the noise and sharpen the selection: a round costs up to four times as much from now on."""
-        self.sigma /= 2
-        self.epsilon *= 2
+        self.sigma /= self.constants.anneal_by
+        self.epsilon *= self.constants.anneal_by
 
     def _price(self) -> float:
         return self.prices.gaussian(self.sensitivity / self.sigma) + self.prices.selection(self.epsilon)
 
 
-def _ratio(prices: Prices, price: float) -> float:
+def _ratio(prices: Prices, price: float, sharpness: float) -> float:
     """Return the sensitivity/sigma of a round's measurement, such that it and its selection cost `price`."""
-    return prices.affordable(lambda x: prices.gaussian(x) + prices.selection(_SHARPNESS * x), price)
+    return prices.affordable(lambda x: prices.gaussian(x) + prices.selection(sharpness * x), price)
 
 
 @dataclass
@@ -186,7 +223,8 @@ class AdaptiveRun(ABC):
                 noisy = self.measure(q, self.budget.sigma)
                 self.record(q, candidates, float(np.abs(before - noisy).sum()))
                 self.refit(q)
-                if not self.budget.last and np.abs(self.expected(q) - before).sum() <= self.noise * before.size:
+                still = self.budget.constants.anneal_at * self.noise * before.size
+                if not self.budget.last and np.abs(self.expected(q) - before).sum() <= still:
                     self.budget.anneal()  # the model moved no more than noise would explain
                 bar.update(round(100 * self.budget.used_share) - bar.n)
 

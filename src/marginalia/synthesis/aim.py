@@ -199,7 +199,7 @@ class _GraphicalRun(AdaptiveRun):
         self.scores = CandidateScores(self.table, self.weights)
 
     def candidates(self) -> list[Clique]:
-        limit = self._max_model_mb * self.budget.used_share
+        limit = self._max_model_mb * self.budget.used_share**self.budget.constants.model_growth
         if self._megabytes is None:
             self._megabytes = megabytes_with(self._cliques, list(self.weights), self.table.domain.sizes)
         return [q for q, mb in zip(self.weights, self._megabytes, strict=True) if mb <= limit or q in self._free]
