@@ -1,4 +1,9 @@
-"""Adapter for diffprivlib: logistic and linear regression (pure epsilon) on the encoded rows."""
+"""Adapter for diffprivlib: logistic and linear regression (pure epsilon) on the encoded rows.
+
+Replace one: sums differ by the width of their bounds (models/linear_regression.py:120), gradients by twice the norm
+(mechanisms/vector.py:157). Bounds are symmetric and rows of norm 1, where its noise is that of its papers: see
+docs/peers.md.
+"""
 
 import numpy as np
 from diffprivlib.models import LinearRegression, LogisticRegression
@@ -12,9 +17,11 @@ METHODS = {
 
 def fit(request):
     """Return the fitted model; the bounds are those of the public encoding."""
+    X = request.X
     if request.method == "logistic":
+        X = X / request.norm
         model = LogisticRegression(
-            epsilon=request.epsilon, data_norm=request.norm, C=1.0, fit_intercept=False, random_state=request.seed,
+            epsilon=request.epsilon, data_norm=1.0, C=1.0, fit_intercept=False, random_state=request.seed,
             **request.parameters,
         )  # fmt: skip
     else:  # features and target are encoded in [-1, 1]
@@ -22,7 +29,7 @@ def fit(request):
             epsilon=request.epsilon, bounds_X=(-1.0, 1.0), bounds_y=(-1.0, 1.0), fit_intercept=False,
             random_state=request.seed, **request.parameters,
         )  # fmt: skip
-    return model.fit(request.X, request.y)
+    return model.fit(X, request.y)
 
 
 def predict(model, X):

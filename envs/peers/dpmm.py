@@ -1,4 +1,8 @@
-"""Adapter for dpmm: AIM, MST and PrivBayes on coded columns, without its own preprocessing."""
+"""Adapter for dpmm: AIM, MST and PrivBayes on coded columns, without its own preprocessing.
+
+Add/remove: noise of sensitivity 1 (models/mst.py:119, models/aim.py:473). PrivBayes selects with a sensitivity for
+replaced rows and adds noise for removed ones (models/priv_bayes.py:138 and 222); see docs/peers.md.
+"""
 
 import numpy as np
 import pandas as pd
