@@ -10,6 +10,7 @@ import ast
 import fcntl
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -30,7 +31,7 @@ def main() -> int:
         fcntl.flock(lock, fcntl.LOCK_EX)  # configurations that are run together need it at the same time
         record = home / "environment.json"
         wanted = fingerprint(name)
-        made = json.loads(record.read_text()) if record.exists() else {}
+        made = read(record)
         if made.get("made_from") != wanted or made.get("problem"):
             made = {"python": "", "problem": "", "made_from": wanted}
             try:
@@ -38,11 +39,27 @@ def main() -> int:
             except (OSError, RuntimeError) as error:
                 made["problem"] = " ".join(str(error).split())[:500]
             home.mkdir(exist_ok=True)
-            record.write_text(json.dumps(made) + "\n")
+            write(record, made)
     print(f"{name}: {made['problem'] or made['python']}")
     for copy in sys.argv[2:]:
-        Path(copy).write_text(json.dumps(made) + "\n")
+        write(Path(copy), made)
     return 0
+
+
+def read(record: Path) -> dict[str, str]:
+    """Return what a record says; one that was cut short says nothing."""
+    try:
+        made = json.loads(record.read_text())
+    except (OSError, ValueError):
+        return {}
+    return made if isinstance(made, dict) else {}
+
+
+def write(record: Path, made: dict[str, str]) -> None:
+    """Write a record, whole or not at all."""
+    part = record.with_name(f".{record.name}.{os.getpid()}")
+    part.write_text(json.dumps(made) + "\n")
+    part.replace(record)
 
 
 def fingerprint(name: str) -> str:

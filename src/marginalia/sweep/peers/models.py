@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from threading import Thread
+from typing import IO, Any, ClassVar, Self, cast
 
 import numpy as np
 import psutil
@@ -32,6 +34,8 @@ HARNESS = Path(__file__).with_name("harness.py")
 NO_MEMORY = 71  # as in the harness
 _FOLDER = "marginalia-peer-"
 _LONGEST = 300  # characters of a peer's last words
+_TAIL = 1 << 16  # bytes of its output that are kept
+_LAST_WORDS = 1.0  # seconds that they may take to arrive
 
 
 class PeerError(RuntimeError):
@@ -195,22 +199,47 @@ def run(library: str, folder: Path, columns: Mapping[str, Any], domain: Domain, 
     (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
     # What leads our own Python to our libraries is nothing for another one; sets of text are in the same order again.
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
-    environment["PYTHONHASHSEED"] = "0"
+    environment |= {"PYTHONHASHSEED": "0", "TMPDIR": str(folder)}  # what it leaves there goes with the folder
     command = [python, "-s", "-P", str(HARNESS), str(adapter(library)), str(folder)]
-    with open(folder / "log", "wb") as log:
-        process = subprocess.Popen(
-            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-        )
-        _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = code = os.waitstatus_to_exitcode(status)
+    code, usage, said = _ended(command, folder, environment)
     if code:
         spent_elsewhere(usage.ru_utime + usage.ru_stime, 0.0)
-        lines = (folder / "log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        lines = said.strip().splitlines()
         if code == NO_MEMORY:
             raise MemoryError(f"peer '{library}': {lines[-1][:_LONGEST] if lines else 'out of memory'}")
         how = f"exit code {code}" if code > 0 else f"signal {-code}"
         raise PeerError(f"peer '{library}' ended with {how}: {lines[-1][:_LONGEST] if lines else 'it said nothing'}")
     return usage
+
+
+def _ended(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> tuple[int, Any, str]:
+    """Run a command; return its exit code, what it used, and the last of what it printed, however much that was.
+
+    What it has started ends with it, and it ends with this process' interest in it.
+    """
+    tail = bytearray()
+
+    def listen() -> None:
+        with suppress(OSError), stream:
+            while said := os.read(stream.fileno(), _TAIL):
+                tail.extend(said)
+                del tail[:-_TAIL]
+
+    process = subprocess.Popen(
+        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, process_group=0,
+    )  # fmt: skip
+    stream = cast(IO[bytes], process.stdout)
+    listener = Thread(target=listen, daemon=True)
+    listener.start()
+    try:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    finally:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    listener.join(_LAST_WORDS)  # a process that left the group may hold the other end
+    return process.returncode, usage, bytes(tail).decode("utf-8", errors="replace")
 
 
 @contextmanager
