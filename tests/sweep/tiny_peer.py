@@ -1,8 +1,11 @@
 """A made-up peer that needs no library: its methods do one thing wrong each, and two nothing."""
 
 import os
+import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -16,17 +19,23 @@ METHODS = {
     "wrong_codes": {"tasks": [], "relations": ["add_remove"]},
     "no_rows": {"tasks": [], "relations": ["add_remove"]},
     "missing_output": {"tasks": [], "relations": ["add_remove"]},
-    "mean": {"tasks": ["linear"], "relations": ["add_remove"]},
+    "garbage": {"tasks": [], "relations": ["add_remove"]},
+    "flood": {"tasks": [], "relations": ["add_remove"]},
+    "orphan": {"tasks": [], "relations": ["add_remove"]},
+    "litter": {"tasks": [], "relations": ["add_remove"]},
+    "mean": {"tasks": ["linear"], "relations": ["add_remove", "replace_one"]},
     "weights": {"tasks": ["logistic"], "relations": ["replace_one"]},
+    "few_scores": {"tasks": ["logistic"], "relations": ["add_remove"]},
+    "no_numbers": {"tasks": ["logistic"], "relations": ["add_remove"]},
 }
 
 
 def fit(request):
     """Return what the method of the request would."""
     assert "marginalia" not in sys.modules  # a peer has none of ours
-    if request.method in ("mean", "weights"):
+    if request.task:
         assert np.sqrt((request.X**2).sum(axis=1)).max() <= request.norm * (1 + 1e-9)
-        return {"task": request.task, "y": float(request.y.mean()), "w": request.X.T @ request.y}
+        return {"how": request.method, "y": float(request.y.mean()), "w": request.X.T @ request.y}
     rng = np.random.default_rng(request.seed)
     rows = {name: rng.integers(0, size, request.rows) for name, size in request.sizes.items()}
     if request.method == "crash":
@@ -47,9 +56,29 @@ def fit(request):
         rows = {name: column[:0] for name, column in rows.items()}
     elif request.method == "missing_output":
         os._exit(0)
+    elif request.method == "garbage":
+        Path("synthetic.parquet").write_bytes(b"PAR1" + rng.bytes(1000))
+        Path("answer.json").write_text('{"seconds": 1, "peak_mb": 1, "version": ""}')
+        os._exit(0)
+    elif request.method == "flood":
+        line = "x" * 1023 + "\n"
+        for _ in range(request.parameters["kilobytes"]):
+            sys.stdout.write(line)
+        raise ValueError("that was all")
+    elif request.method == "orphan":  # holds the output of its parent, and outlives it
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        Path(request.parameters["note"]).write_text(str(child.pid))
+    elif request.method == "litter":
+        Path("left").write_text("here")
+        Path(tempfile.mkdtemp(), "left").write_text("there")
+        Path(request.parameters["note"]).write_text(tempfile.gettempdir())
     return rows
 
 
 def predict(model, X):
     """Return the scores of a learner."""
-    return np.full(len(X), model["y"]) if model["task"] == "linear" else X @ model["w"]
+    if model["how"] == "few_scores":
+        return np.zeros(3)
+    if model["how"] == "no_numbers":
+        return np.full(len(X), np.nan)
+    return np.full(len(X), model["y"]) if model["how"] == "mean" else X @ model["w"]

@@ -166,9 +166,14 @@ class PeerLearner(Peer):
             columns = _numbered(self.encoder_.transform(_in_memory(table)))
             run(self.library, folder, columns, table.domain, {"step": "predict", "task": self.task})
             try:
-                return pq.read_table(folder / "scores.parquet").column("score").to_numpy()
+                scores = pq.read_table(folder / "scores.parquet").column("score").to_numpy()
             except (OSError, KeyError, pa.ArrowException):
                 raise PeerError(f"peer '{self.library}' wrote no scores") from None
+        if scores.shape != (table.n_rows,):
+            raise PeerError(f"peer '{self.library}' gave {len(scores)} scores for {table.n_rows} rows")
+        if not np.isfinite(scores).all():
+            raise PeerError(f"peer '{self.library}' gave scores that are no numbers")
+        return scores
 
     decision_function = predict
 
