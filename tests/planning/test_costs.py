@@ -98,6 +98,21 @@ def test_a_finished_run_is_gathered(tmp_path):
     assert rows["rule", "tables"].peak_mb == 400
 
 
+def test_a_fit_that_was_always_ended_at_its_limit_costs_what_it_had_used(tmp_path):
+    finished_run(tmp_path)
+    line = {"variant": "", "calibration": "tight", "task": "", "dataset": "adult", "epsilon": 1.0, "peak_mb": 50.0}
+    ends = [
+        ("aim", 0, "ok", 2.0),
+        ("aim", 1, "timeout", 60.0),
+        ("slow", 0, "timeout", 50.0),
+        ("slow", 1, "timeout", 70.0),
+    ]
+    rows = [line | dict(zip(("method", "trial", "status", "seconds"), end, strict=True)) for end in ends]
+    pd.DataFrame(rows).to_parquet(tmp_path / "rows.parquet")
+    found = {r.name: r.seconds for r in gather(tmp_path).itertuples() if r.kind == "fit"}
+    assert found == {"aim": 2.0, "slow": pytest.approx(60.0)}
+
+
 def test_the_file_keeps_what_a_new_run_does_not_hold(tmp_path, monkeypatch):
     finished_run(tmp_path)
     monkeypatch.setattr(costs, "FILE", tmp_path / "costs.csv")

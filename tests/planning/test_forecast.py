@@ -60,6 +60,8 @@ def test_fits_are_counted_by_task_budget_and_trial(repository):
     aim = next(j for j in plan.jobs if j.name == "results/methods/sweep/diabetes/aim/0.5")
     assert aim.seconds == pytest.approx(1.0 + 20 * 7.0)
     assert aim.needs == ("results/dataset/diabetes",)
+    limited = forecast([sweep.resolve({**CONFIG, "trials": 20, "timeout_seconds": 3}, cards())], costs)
+    assert next(j for j in limited.jobs if j.name == aim.name).seconds == pytest.approx(1.0 + 20 * 3.0)
     downstream = next(j for j in plan.jobs if j.name == "results/methods/sweep/diabetes/downstream/all")
     assert "results/methods/sweep/diabetes/aim/2" in downstream.needs
 

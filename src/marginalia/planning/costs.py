@@ -136,6 +136,7 @@ def gather(folder: Path) -> pd.DataFrame:
     """Return the measurements of a finished run, from its results folder: a row as `Measured` for each.
 
     Fits come from ``tables/timings.csv``, studies and rules from ``benchmarks/``, which published folders do not keep.
+    Of a fit that was always ended at its time limit, what it had used by then is the least that it costs.
     """
     try:
         facts = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
@@ -143,6 +144,7 @@ def gather(folder: Path) -> pd.DataFrame:
     except OSError as error:
         raise InputError(f"{folder} holds no finished run: {error.strerror} ({error.filename})") from None
     source = f"{folder.name}, code {facts['code']['version']}, {facts['machine'].get('processor', '')}"
+    timings = pd.concat([timings, _ended(folder, timings)])
     fits = timings.rename(columns={"method": "name"}).assign(kind="fit", source=source).fillna({"peak_mb": 0.0})
     root = folder / "benchmarks"
     files = {path: _kind_and_name(path.relative_to(root).parts) for path in sorted(root.rglob("*.tsv"))}
@@ -156,6 +158,19 @@ def gather(folder: Path) -> pd.DataFrame:
         others[column] = [round(value, digits) for value in others[column]]  # not pandas': it rounds halves otherwise
     others = others.assign(epsilon=math.inf, source=source)
     return pd.concat([fits, others], ignore_index=True)[list(Measured._fields)].fillna("")
+
+
+def _ended(folder: Path, timings: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean costs of the fits that took too long and are in none of the timings."""
+    keys = [column for column in timings.columns if column not in ("seconds", "seconds_max", "peak_mb", "k")]
+    if not (folder / "rows.parquet").exists():
+        return timings.head(0)
+    rows = pd.read_parquet(folder / "rows.parquet")
+    runs = rows[rows["status"] == "timeout"].groupby([*keys, "trial"], sort=False)[["seconds", "peak_mb"]].max()
+    means = runs.groupby(keys, sort=False).agg(
+        seconds=("seconds", "mean"), peak_mb=("peak_mb", "max"), k=("seconds", "size")
+    )
+    return means[~means.index.isin(timings.set_index(keys).index)].reset_index()
 
 
 def _kind_and_name(place: tuple[str, ...]) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import io
+import math
 import os
 from collections import Counter
 from collections.abc import Iterable
@@ -170,5 +171,6 @@ def _fits(job: Job, sweep: Sweep, costs: Costs) -> list[Estimate]:
     estimates = []
     for (arm, task, epsilon), n in alike.items():
         one = costs.fit(arm, task=task, dataset=job.dataset, epsilon=epsilon)
-        estimates.append(replace(one, seconds=one.seconds * n))
+        limit = job.experiment.timeout_seconds or math.inf  # then it is ended
+        estimates.append(replace(one, seconds=min(one.seconds, limit) * n))
     return estimates
