@@ -13,8 +13,11 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from marginalia.data.counting.source import CountSource
+from marginalia.marginals.cost import seconds_per_pass
 from marginalia.marginals.elimination import Clique
 from marginalia.marginals.estimation import Measurement
+from marginalia.marginals.fitting import FINAL, ROUND_QUICK, ROUND_TIGHT, FitSettings
+from marginalia.marginals.plan import Plan
 from marginalia.marginals.workload import Workload, WorkloadLike
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
@@ -24,6 +27,9 @@ from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.synthesis.measuring import measure_all, number_of_records
 from marginalia.synthesis.modelled import ModelSynthesizer
+
+_TIGHT_SECONDS = 0.05  # a round's tight fit may take this long, predicted; beyond, quick fits lose nothing
+_FINAL_SECONDS = 4.0  # the same for the last fit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +111,7 @@ class AdaptiveBudget:
         rounds = aim.rounds if aim.rounds is not None else constants.rounds_per_attribute * n_attributes
 
         def ratio_of(prices: Prices) -> float:
-            return _ratio(prices, prices.total / rounds, constants.sharpness)
+            return round_ratio(prices, prices.total / rounds, constants.sharpness)
 
         if aim.calibration == "published":
             prices, sensitivity = Prices.of(epsilon, delta, "zcdp"), 1.0
@@ -129,7 +135,7 @@ class AdaptiveBudget:
         if left < 2 * self._price():
             self.last = True
             sharpness = self.constants.sharpness
-            ratio = _ratio(self.prices, left, sharpness)
+            ratio = round_ratio(self.prices, left, sharpness)
             self.sigma, self.epsilon = self.sensitivity / ratio, sharpness * ratio
         self.used += self._price()
 
@@ -142,9 +148,23 @@ class AdaptiveBudget:
         return self.prices.gaussian(self.sensitivity / self.sigma) + self.prices.selection(self.epsilon)
 
 
-def _ratio(prices: Prices, price: float, sharpness: float) -> float:
-    """Return the sensitivity/sigma of a round's measurement, such that it and its selection cost `price`."""
+def round_ratio(prices: Prices, price: float, sharpness: float = Constants.sharpness) -> float:
+    """Return the sensitivity/sigma of a round's measurement, such that it and its selection cost `price`.
+
+    >>> round(round_ratio(Prices("zcdp", 1.0), 0.005 / 0.9), 9)
+    0.1
+    """
     return prices.affordable(lambda x: prices.gaussian(x) + prices.selection(sharpness * x), price)
+
+
+def fit_settings(plan: Plan, *, last: bool) -> FitSettings:
+    """Return how closely to fit after a round: tightly where passes are cheap, by the model's structure alone.
+
+    >>> fit_settings(Plan([(0, 1)], (2, 3)), last=False) == ROUND_TIGHT
+    True
+    """
+    tight, limit = (FINAL, _FINAL_SECONDS) if last else (ROUND_TIGHT, _TIGHT_SECONDS)
+    return tight if seconds_per_pass(plan) * tight.passes < limit else ROUND_QUICK
 
 
 @dataclass

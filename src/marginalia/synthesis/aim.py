@@ -13,10 +13,9 @@ import numpy as np
 from marginalia.data.counting.source import CountSource
 from marginalia.data.domain import Domain
 from marginalia.errors import InputError
-from marginalia.marginals.cost import seconds_per_pass
 from marginalia.marginals.elimination import Clique, megabytes_with
 from marginalia.marginals.estimation import estimate
-from marginalia.marginals.fitting import FINAL, ROUND_QUICK, ROUND_TIGHT, FitSettings
+from marginalia.marginals.fitting import ROUND_TIGHT, FitSettings
 from marginalia.marginals.model import GraphicalModel
 from marginalia.marginals.workload import Workload
 from marginalia.memory import check_cost
@@ -24,12 +23,9 @@ from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
-from marginalia.synthesis.adaptive import AdaptiveRun, AdaptiveSynthesizer, Round
+from marginalia.synthesis.adaptive import AdaptiveRun, AdaptiveSynthesizer, Round, fit_settings
 from marginalia.synthesis.aim_scores import CandidateScores
 from marginalia.synthesis.base import Array, State
-
-_TIGHT_SECONDS = 0.05  # a round's tight fit may take this long, predicted; beyond, quick fits lose nothing
-_FINAL_SECONDS = 4.0  # the same for the last fit
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -209,10 +205,8 @@ class _GraphicalRun(AdaptiveRun):
         return self.model.lone_probabilities(q) * self.model.total
 
     def refit(self, q: Clique) -> None:
-        # Fit tightly where passes are cheap; the choice depends on the model's structure only, which is public.
-        tight, limit = (FINAL, _FINAL_SECONDS) if self.budget.last else (ROUND_TIGHT, _TIGHT_SECONDS)
-        cheap = seconds_per_pass(self.model.plan) * tight.passes < limit
-        self.previous, self.model = self.model, self._fit(tight if cheap else ROUND_QUICK, self.model)
+        settings = fit_settings(self.model.plan, last=self.budget.last)
+        self.previous, self.model = self.model, self._fit(settings, self.model)
         self.previous.release_memory()
         if q not in self._free:
             self._cliques.append(q)
