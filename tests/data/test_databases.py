@@ -163,6 +163,8 @@ METHODS = {
     "gaussian_marginals": ["synthesize"],
     "residual_planner": ["synthesize"],
     "swift": ["synthesize"],
+    "mwem_pgm": ["synthesize"],
+    "privbayes": ["synthesize"],
     "aim_residual": ["synthesize"],
     "independent": ["synthesize"],
     "ssp": ["fit", "--target", "income"],

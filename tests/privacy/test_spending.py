@@ -40,7 +40,9 @@ from marginalia.synthesis.gaussian_marginals import GaussianMarginals
 from marginalia.synthesis.independent import Independent
 from marginalia.synthesis.mixture import MixtureInference
 from marginalia.synthesis.mst import MST
+from marginalia.synthesis.mwem import MWEM
 from marginalia.synthesis.private_pgm import PrivatePGM
+from marginalia.synthesis.privbayes import PrivBayes
 from marginalia.synthesis.reduced_space.synthesizer import ReducedSpaceLP
 from marginalia.synthesis.residual.aim import ResidualAIM
 from marginalia.synthesis.residual.planner import ResidualPlanner
@@ -202,6 +204,8 @@ METHODS = {
     "residual_planner": (ResidualPlanner, {}),
     "aim_residual": (ResidualAIM, {"rounds": 5}),
     "swift": (SWIFT, {}),
+    "mwem_pgm": (MWEM, {}),
+    "privbayes": (PrivBayes, {}),
     "private_pgm": (PrivatePGM, {"workload": CHAIN}),
     "exhaustive": (Exhaustive, {"relation": "replace_one"}),
     "chebyshev": (ChebyshevMomentMatching, {"relation": "replace_one"}),

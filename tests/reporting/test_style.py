@@ -42,6 +42,8 @@ def test_methods_of_one_figure_are_told_apart_by_any_eye(vision):
         "residual_planner",
         "aim_residual",
         "swift",
+        "mwem_pgm",
+        "privbayes",
     ]
     for group in (learners, synthesizers):
         for a, b in combinations(group, 2):

@@ -18,7 +18,9 @@ from marginalia.synthesis.gaussian_marginals import GaussianMarginals
 from marginalia.synthesis.independent import Independent
 from marginalia.synthesis.mixture import MixtureInference
 from marginalia.synthesis.mst import MST
+from marginalia.synthesis.mwem import MWEM
 from marginalia.synthesis.private_pgm import PrivatePGM
+from marginalia.synthesis.privbayes import PrivBayes
 from marginalia.synthesis.reduced_space.synthesizer import ReducedSpaceLP
 from marginalia.synthesis.residual.aim import ResidualAIM
 from marginalia.synthesis.residual.planner import ResidualPlanner
@@ -61,7 +63,7 @@ def fitted(cls, table):
     "cls",
     [
         AIM, MixtureInference, MST, Independent, GaussianMarginals, PrivatePGM,
-        ResidualPlanner, ResidualAIM, SWIFT, Exhaustive, ChebyshevMomentMatching, ReducedSpaceLP,
+        ResidualPlanner, ResidualAIM, SWIFT, MWEM, PrivBayes, Exhaustive, ChebyshevMomentMatching, ReducedSpaceLP,
     ],
 )  # fmt: skip
 def test_every_synthesizer_rounds_once_for_all_batches(cls, table):

@@ -206,6 +206,20 @@ BUILT_IN: dict[str, Method] = {
             label="SWIFT", colour="#DDCC77", marker=(3, 1, 0), cost="slow", gaussian=True,
         ),
         Method(
+            "mwem_pgm", "synthesizer",
+            {"": "marginalia.synthesis.mwem:MWEM"},
+            (Arm("mwem_pgm"),),
+            about="the workload's worst marginal, a few rounds (Hardt et al. 2012, McKenna et al. 2019)",
+            label="MWEM+PGM", colour="#8833EE", marker=(4, 1, 45), cost="slow",
+        ),
+        Method(
+            "privbayes", "synthesizer",
+            {"": "marginalia.synthesis.privbayes:PrivBayes"},
+            (Arm("privbayes"),),
+            about="a Bayesian network, and every column with its parents (Zhang et al. 2017)",
+            label="PrivBayes", colour="#99CC00", marker=(7, 1, 0), cost="slow",
+        ),
+        Method(
             "mst", "synthesizer",
             {"": "marginalia.synthesis.mst:MST"},
             (Arm("mst"), *_trained_on_rows_of("mst")),

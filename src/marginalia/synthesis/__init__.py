@@ -7,7 +7,9 @@ from marginalia.synthesis.gaussian_marginals import GaussianMarginals
 from marginalia.synthesis.independent import Independent
 from marginalia.synthesis.mixture import MixtureInference
 from marginalia.synthesis.mst import MST
+from marginalia.synthesis.mwem import MWEM
 from marginalia.synthesis.private_pgm import PrivatePGM
+from marginalia.synthesis.privbayes import PrivBayes
 from marginalia.synthesis.reduced_space import ReducedSpaceLP
 from marginalia.synthesis.residual.aim import ResidualAIM
 from marginalia.synthesis.residual.planner import ResidualPlanner
@@ -16,12 +18,14 @@ from marginalia.synthesis.swift.synthesizer import SWIFT
 __all__ = [
     "AIM",
     "MST",
+    "MWEM",
     "SWIFT",
     "ChebyshevMomentMatching",
     "Exhaustive",
     "GaussianMarginals",
     "Independent",
     "MixtureInference",
+    "PrivBayes",
     "PrivatePGM",
     "ReducedSpaceLP",
     "ResidualAIM",
