@@ -23,7 +23,7 @@ from marginalia.privacy.mechanisms.selection import lazy_exponential
 from marginalia.privacy.prices import cheapest
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
-from marginalia.synthesis.adaptive import SHARPNESS, AdaptiveSynthesizer, fit_settings, round_ratio
+from marginalia.synthesis.adaptive import AdaptiveSynthesizer, Constants, fit_settings, round_ratio
 from marginalia.synthesis.aim_scores import CandidateScores
 from marginalia.synthesis.base import State
 from marginalia.synthesis.measuring import measure_all, number_of_records
@@ -122,8 +122,8 @@ class MWEM(AdaptiveSynthesizer):
             scores.begin_round(model, 1.0)
             score = partial(_score_of, scores, candidates)
             winner = lazy_exponential(
-                scores.bounds(candidates), score, epsilon=SHARPNESS * ratio, sensitivity=sensitivity, ledger=ledger,
-                randomness=randomness, label=f"round {t}",
+                scores.bounds(candidates), score, epsilon=Constants.sharpness * ratio, sensitivity=sensitivity,
+                ledger=ledger, randomness=randomness, label=f"round {t}",
             )  # fmt: skip
             q = candidates[winner]
             measured += measure_all(table, [tuple(names[a] for a in q)], sigma, ledger, randomness)
