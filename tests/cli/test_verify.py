@@ -94,6 +94,26 @@ def verify(published, call, tmp_path, monkeypatch):
     return run
 
 
+def _without_scores(folder):
+    path = folder / "rows.parquet"
+    rows = pq.read_table(path)
+    pq.write_table(rows.filter(pa.compute.not_equal(rows["metric"], "k_marginal").fill_null(True)), path)
+
+
+def test_results_older_than_a_metric_need_not_have_it(verify):
+    """A folder without a single score is from before it was measured; one that has the table must have its rows."""
+
+    def older(folder):
+        _without_scores(folder)
+        (folder / "tables" / "k_marginal.csv").unlink()
+
+    code, out, _ = verify(change=older)
+    assert code == 0, out
+    code, out, err = verify(change=_without_scores)
+    assert code == 1
+    assert "k_marginal.csv: nothing in the rows makes this table" in out + err
+
+
 def test_one_file_holds_every_row_and_certificate(published):
     root, files, rows, _ = published
     found = read(root / "toy" / "rows.parquet")
@@ -113,7 +133,7 @@ def test_what_was_published_is_made_again(verify):
     assert (code, err) == (0, "")
     assert re.search(r"^toy c1: held \(3 of 3\): errors are small$", out, flags=re.M)
     # SSP's published constants spend more and say so: no certificate is claimed for them
-    assert re.search(r"^toy: 16 tables made again, 24 of 30 private runs certified, 0 differences$", out, flags=re.M)
+    assert re.search(r"^toy: 17 tables made again, 24 of 30 private runs certified, 0 differences$", out, flags=re.M)
     assert out.endswith("all as published\n")
 
 

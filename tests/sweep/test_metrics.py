@@ -11,6 +11,22 @@ from marginalia.sweep import metrics
 TABLE = Table([[0, 0, 1], [1, 2, 0], [1, 1, 1], [0, 2, 0]], Domain.from_sizes({"a": 2, "b": 3, "c": 2}))
 
 
+def test_the_k_marginal_score_is_of_rows_and_that_of_sdnist():
+    """By hand: (2 - mean L1) * 500 over all pairs of columns, on as many rows as there are."""
+    domain = Domain.from_sizes({"a": 2, "b": 2, "c": 2})
+    real = Table(np.array([[0, 0, 0], [0, 1, 0], [1, 0, 1], [1, 1, 1]]), domain)
+    made = Table(np.array([[0, 0, 0], [0, 0, 0], [1, 1, 1], [1, 1, 1]]), domain)
+
+    class Model:
+        def sample(self, n_rows):
+            assert n_rows == 4
+            return made
+
+    l1 = (1.0 + 0.0 + 1.0) / 3  # of (a, b): half of the rows lie in other cells; (a, c): none; (b, c): half
+    assert metrics.k_marginal(Model(), real) == pytest.approx((2 - l1) * 500)
+    assert metrics.k_marginal_score(0.0) == 1000
+
+
 @given(st.lists(st.tuples(st.booleans(), st.integers(-3, 3)), min_size=2, max_size=30))
 def test_auc_is_the_share_of_ordered_pairs(rows):
     y = np.array([1 if label else -1 for label, _ in rows])

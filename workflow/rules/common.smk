@@ -10,7 +10,7 @@ from marginalia.planning.resources import cost_of_shard, memory_of
 from marginalia.sweep import resolve
 from marginalia.sweep.counted.rows import files_behind, shards_of, splits_of
 from marginalia.sweep.peers.record import libraries, locked
-from marginalia.sweep.records import HEADLINES
+from marginalia.sweep.records import ADDED, HEADLINES
 from marginalia.sweep.version import version_of
 
 try:
@@ -26,6 +26,7 @@ STREAMED = [name for name, entry in SWEEP.entries.items() if entry.data is not N
 FIGURES = SWEEP.figures()  # name -> (experiment, table)
 # cards whose tables the comparisons also need
 COMPARISON_CARDS = registry.cards_needed(COMPARISONS.values(), SWEEP.studies)
+ADDED_METRICS = sorted(ADDED & SWEEP.metrics())
 COMPARISON_FIGURES = [name for name, c in COMPARISONS.items() if c.figure]
 
 

@@ -24,7 +24,7 @@ from marginalia.reporting.tables import ARM, HIGHER_IS_BETTER, lacks_certificate
 Width = Literal["double", "single"]
 METRIC_NAMES = {
     "mse": "test MSE", "auc": "test AUC", "accuracy": "test accuracy", "risk": "test log-loss",
-    "marginal_error": "marginal error",
+    "marginal_error": "marginal error", "k_marginal": "k-marginal score",
 }  # fmt: skip
 METRIC_TITLES = {metric: name[0].upper() + name[1:] for metric, name in METRIC_NAMES.items()}
 # No date and no version of the writer, so that the same figure is the same file.

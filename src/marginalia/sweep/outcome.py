@@ -69,6 +69,16 @@ def measured() -> Iterator[Cost]:
         cost.peak_mb = max(_peak_mb(), *(other.peak_mb for other in _elsewhere), 0.0)
 
 
+@contextmanager
+def uncounted() -> Iterator[None]:
+    """Leave the CPU seconds of the body, a measurement and no part of the fit, out of the `measured` cost."""
+    start = time.process_time()
+    try:
+        yield
+    finally:
+        spent_elsewhere(start - time.process_time(), 0.0)
+
+
 def said(error: BaseException, before: str) -> str:
     """Return the first line of what an error says, which may be anything, as text that a file can hold."""
     try:

@@ -20,7 +20,8 @@ from marginalia.sweep.version import audited
 if TYPE_CHECKING:
     import pandas as pd
 
-METRICS = ("mse", "auc", "accuracy", "risk", "marginal_error")
+METRICS = ("mse", "auc", "accuracy", "risk", "marginal_error", "k_marginal")
+ADDED = frozenset({"k_marginal"})  # metrics that no row has where results are older
 HEADLINES = ("mse", "auc", "marginal_error")  # those with a figure, and tables for readers
 
 
@@ -43,7 +44,7 @@ class ResultRecord:
     split : str
         ``random`` (a new split a trial) or ``released``.
     metric : str
-        One of ``mse auc accuracy risk marginal_error``.
+        One of `METRICS`.
     value : float
         NaN for a failed run.
     seconds : float

@@ -18,7 +18,7 @@ from marginalia.errors import InputError, unknown_name
 from marginalia.sweep.choices import NAME
 from marginalia.sweep.config import Config, parse
 from marginalia.sweep.counted.rows import opened
-from marginalia.sweep.plan import Plan, plan
+from marginalia.sweep.plan import Job, Plan, plan
 from marginalia.sweep.protocols import Task, tasks_of
 from marginalia.sweep.records import HEADLINES
 
@@ -45,6 +45,11 @@ class Sweep:
     resolution: Resolution
     studies: dict[str, tuple[Any, dict[str, Any]]]
 
+    def metrics(self, jobs: Iterable[Job] | None = None) -> set[str]:
+        """Return what some jobs measure (default: all)."""
+        jobs = self.plan.jobs.values() if jobs is None else jobs
+        return {metric for job in jobs for metric in job.metrics(tasks_of(self.entries[job.dataset]))}
+
     def figures(self) -> dict[str, tuple[str, str]]:
         """Return every figure's name with its experiment and table.
 
@@ -55,7 +60,7 @@ class Sweep:
         blocks = self.config.blocks()
         for block in (block for block in blocks if block.figures):
             jobs = [job for job in self.plan.jobs.values() if job.experiment.name == block.name]
-            measured = {metric for job in jobs for metric in job.metrics(tasks_of(self.entries[job.dataset]))}
+            measured = self.metrics(jobs)
             tables = [metric for metric in HEADLINES if metric in measured]
             if any(arm.is_private for job in jobs for arm in job.arms):
                 tables.append("certificates")

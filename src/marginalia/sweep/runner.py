@@ -23,7 +23,7 @@ from marginalia.sweep.cells import Cell, CellStore, StoreError
 from marginalia.sweep.counted.prepared import CountedData
 from marginalia.sweep.fits import Budget, fit
 from marginalia.sweep.method import Arm, Method
-from marginalia.sweep.outcome import Outcome, measured, said
+from marginalia.sweep.outcome import Outcome, measured, said, uncounted
 from marginalia.sweep.peers.record import is_peer, sources
 from marginalia.sweep.protocols import Prepared, Task, split_rows
 from marginalia.sweep.records import RUN, ResultRecord, RunCertificate, certificate, declaration, is_claimed
@@ -188,9 +188,12 @@ class Runner:
             model = self._fit_synthesizer(cell, train)
             if isinstance(train, RawTable):  # each fit has bins of its own: rows are compared, and not marginals
                 error = metrics.table_error(model.sample(train.n_rows), train)
+                score = metrics.k_marginal_score(error)
             else:
                 error = metrics.marginal_error(model, train)
-            return {"marginal_error": error}, self._certified(cell, model)
+                with uncounted():
+                    score = metrics.k_marginal(model, train)
+            return {"marginal_error": error, "k_marginal": score}, self._certified(cell, model)
         train, test = self._split(cell, task.columns(self.data.names))
         if isinstance(train, RawTable) and not cell.arm.is_private:
             domain = metrics.reference_domain(train)
@@ -308,7 +311,7 @@ class Runner:
 def metrics_of(task: Task | None) -> tuple[str, ...]:
     """Return what is measured on a task, or of a synthesizer (None)."""
     if task is None:
-        return ("marginal_error",)
+        return ("marginal_error", "k_marginal")
     return ("mse",) if task.task == "linear" else ("auc", "accuracy", "risk")
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.sweep.metrics import total_variation
+from marginalia.sweep.metrics import k_marginal_score, total_variation
 
 FRACTIONS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # those of SDNist
 _MOST_CELLS = 2**18  # of a marginal that is held as a whole; of a larger one only the cells that have rows are
@@ -74,12 +74,8 @@ class MarginalQuality:
 
     @property
     def score(self) -> float:
-        """The k-marginal score of NIST: 1000 (1 - mean error), from 0 (no overlap) to 1000 (the same).
-
-        With k = 2 it is what SDNist reports (github.com/usnistgov/SDNist, sdnist/metrics/kmarginal.py, class
-        KMarginal: ``(2 - mean L1) * 500`` over all pairs of columns); earlier versions drew 50 or 100 pairs at random.
-        """
-        return 1000 * (1 - self.error)
+        """The k-marginal score of NIST, from 0 (no overlap) to 1000 (the same)."""
+        return k_marginal_score(self.error)
 
     @property
     def equivalent(self) -> float | None:

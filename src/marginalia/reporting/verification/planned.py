@@ -12,6 +12,7 @@ from marginalia.sweep.cells import Cell
 from marginalia.sweep.config import Config
 from marginalia.sweep.plan import plan
 from marginalia.sweep.protocols import tasks_of
+from marginalia.sweep.records import ADDED
 from marginalia.sweep.resolve import chosen_cards
 from marginalia.sweep.runner import metrics_of
 
@@ -74,11 +75,13 @@ def _planned(rows: Rows, config: Config) -> dict[Run, int]:
         }
         for block in config.blocks()
     }
+    missing = ADDED - set(rows.records["metric"])
     return {
         (*(value_of(cell, name) for name in KEY), metric): cell.seed
         for job in plan(config, chosen).jobs.values()
         for cell in job.cells(list(chosen[job.experiment.name][job.dataset]), config.seed)
         for metric in metrics_of(cell.task)
+        if metric not in missing
     }
 
 

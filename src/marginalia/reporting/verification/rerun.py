@@ -133,7 +133,11 @@ def _cell(rows: Rows, sweep: Sweep, key: str) -> list[Again]:
         found = {row.metric: row.value for row in runner.run(cell)}
     same_arm = rows_where(rows.records, **{name: run[name] for name in KEY[:-1]})
     trials = {name: rows.set_index("trial")["value"] for name, rows in same_arm.groupby("metric")}
-    return [_again(name, float(trials[name][run["trial"]]), value, trials[name]) for name, value in found.items()]
+    return [
+        _again(name, float(trials[name][run["trial"]]), value, trials[name])
+        for name, value in found.items()
+        if name in trials
+    ]
 
 
 def _planned(sweep: Sweep, run: Mapping[Any, Any]) -> tuple[Job, Cell]:

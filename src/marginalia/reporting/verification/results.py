@@ -12,12 +12,13 @@ from typing import Any
 import pandas as pd
 
 from marginalia.reporting import formats, tables
-from marginalia.sweep.records import HEADLINES, METRICS
+from marginalia.sweep.records import ADDED, HEADLINES, METRICS
 
 
 def write_sweep(records: pd.DataFrame, folder: Path) -> None:
     """Write the tables of a sweep: a metric each, certificates, failures and timings."""
-    frames = {metric: tables.aggregate(records, metric) for metric in METRICS}
+    there = set(records["metric"])
+    frames = {metric: tables.aggregate(records, metric) for metric in METRICS if metric in there or metric not in ADDED}
     frames |= {
         "certificates": tables.certificates(records),
         "failures": tables.failures(records),
