@@ -85,7 +85,7 @@ def test_a_peer_is_a_method_with_its_rows_and_what_is_trained_on_them(peers):
     assert job.group == "peer_tiny_uniform"  # a folder of its own
     assert Job.from_settings(json.loads(json.dumps(job.settings()))).arms == job.arms
     rows = run(job, peers)
-    assert sorted(rows["metric"]) == ["accuracy", "auc", "marginal_error", "mse", "risk"]
+    assert sorted(rows["metric"]) == ["accuracy", "auc", "k_marginal", "marginal_error", "mse", "risk"]
     assert set(rows["status"]) == {"ok"}
     assert set(rows["calibration"]) == {"claimed"}
     assert np.isinf(rows["epsilon_spent"]).all()
@@ -119,19 +119,32 @@ def test_each_fault_is_one_row_that_says_so(peers):
         assert math.isnan(row.value)
 
 
-@pytest.mark.parametrize(("name", "status", "seconds"), [("hang", "timeout", 2), ("grow", "memory", 60)])
-def test_a_peer_that_hangs_or_grows_is_ended(peers, name, status, seconds):
+@pytest.mark.parametrize(("name", "status", "limit"), [("hang", "timeout", 2), ("grow", "memory", 60)])
+def test_a_peer_that_hangs_or_grows_is_ended(peers, name, status, limit):
     method = {"id": f"peer/tiny/{name}", "calibration": "claimed"}
-    (job,) = jobs_of(method, timeout_seconds=seconds, memory_mb=400).values()
+    (job,) = jobs_of(method, timeout_seconds=limit, memory_mb=400).values()
     rows = run(fits_only(job), peers, apart=True)
-    assert list(rows["status"]) == [status]
+    assert list(rows["status"]) == [status] * 2
     assert name == "grow" or rows["seconds"].iloc[0] > 0.1  # of the peer's process, which is not the fit's own
+
+
+def test_a_peer_that_hangs_costs_its_time_once(peers):
+    """Neither another trial nor a larger epsilon is begun; the rows say why."""
+    hang = {"id": "peer/tiny/hang", "calibration": "claimed"}
+    (job,) = jobs_of(hang, timeout_seconds=1, trials=3, epsilons=[1, 2]).values()
+    rows = run(fits_only(job), peers, apart=True)
+    rows = rows[rows["metric"] == "k_marginal"]
+    assert set(rows["status"]) == {"timeout"}
+    ran = rows["message"] == "took longer than 1 s"
+    assert list(zip(rows["epsilon"][ran], rows["trial"][ran], strict=True)) == [(1, 0)]
+    assert set(rows["message"][~ran]) == {"not run: epsilon=1 trial=0 took longer than 1 s"}
+    assert (rows["seconds"][~ran] == 0).all()
 
 
 def test_of_a_flood_of_output_the_end_is_kept(peers):
     method = {"id": "peer/tiny/flood", "parameters": {"kilobytes": 50_000}}
     (job,) = jobs_of(method, memory_mb=1000).values()
-    (row,) = run(fits_only(job), peers).itertuples()
+    row = next(run(fits_only(job), peers).itertuples())
     assert row.message == "PeerError: peer 'tiny' ended with exit code 1: ValueError: that was all"
     assert row.peak_mb < 500
 
@@ -139,7 +152,7 @@ def test_of_a_flood_of_output_the_end_is_kept(peers):
 def test_what_a_peer_starts_and_leaves_goes_with_it(peers):
     methods = [{"id": f"peer/tiny/{name}", "parameters": {"note": str(peers / name)}} for name in ("orphan", "litter")]
     for job in jobs_of(*methods).values():
-        assert list(run(fits_only(job), peers)["status"]) == ["ok"]
+        assert set(run(fits_only(job), peers)["status"]) == {"ok"}
     with suppress(psutil.NoSuchProcess):
         assert psutil.Process(int((peers / "orphan").read_text())).status() == psutil.STATUS_ZOMBIE
     assert not Path((peers / "litter").read_text()).exists()

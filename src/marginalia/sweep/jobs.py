@@ -18,6 +18,7 @@ from marginalia.sweep.cells import Cell, CellStore
 from marginalia.sweep.counted.prepared import load_prepared
 from marginalia.sweep.method import Arm, Method
 from marginalia.sweep.outcome import Outcome
+from marginalia.sweep.peers.record import is_peer
 from marginalia.sweep.plan import Job
 from marginalia.sweep.protocols import Prepared, tasks_of
 from marginalia.sweep.records import ResultRecord, write_records
@@ -119,12 +120,17 @@ def run_method(
             version_of_arm(arm, job.registry)  # now: to read all code takes longer than a small fit
     wanted = set(cells)
     records, certificates = [], []
+    too_slow: list[tuple[Cell, str]] = []
     for number, step in enumerate(steps):
         if step not in wanted and runner.has_model(step):
             continue
         if number >= begun:
             follower.tell("fit", number)
+            if why := _hopeless(step, too_slow):
+                runner.fail(step, Outcome("timeout", why))
         rows = runner.run(step)
+        if rows[0].status == "timeout":
+            too_slow.append((step, rows[0].message))
         if number >= follower.settled:
             _log(f"[{number + 1}/{len(steps)}]", step, rows)
         if step in wanted:
@@ -138,6 +144,18 @@ def _steps(cells: Sequence[Cell], sources: Mapping[str, Arm]) -> list[Cell]:
     """Return the cells, each after the fit that it post-processes."""
     behind = [[cell.of_source(sources[cell.arm.source])] if cell.arm.source else [] for cell in cells]
     return list(dict.fromkeys(step for cell, first in zip(cells, behind, strict=True) for step in (*first, cell)))
+
+
+def _hopeless(step: Cell, too_slow: Iterable[tuple[Cell, str]]) -> str:
+    """Return why a fit of a peer is not begun, if so: at that epsilon or a smaller one it has taken too long before.
+
+    A peer that hangs costs its time once, and not once for each trial.
+    """
+    for earlier, message in too_slow:
+        same = is_peer(step.arm.method) and (earlier.arm, earlier.task) == (step.arm, step.task)
+        if same and earlier.epsilon <= step.epsilon and earlier != step:
+            return f"not run: epsilon={earlier.epsilon:g} trial={earlier.trial} {message}"
+    return ""
 
 
 def _log(place: str, step: Cell, rows: Sequence[ResultRecord]) -> None:
