@@ -15,6 +15,7 @@ from typing import Any
 
 from marginalia.sweep.method import Method
 from marginalia.sweep.methods import BUILT_IN
+from marginalia.sweep.peers.record import is_peer
 
 SINGLE_COLUMN = 3.4  # inches, the column of a two-column paper
 DOUBLE_COLUMN = 7.0
@@ -50,6 +51,11 @@ class ArmLook:
 _SPARE_COLOURS = ("#661100", "#6699CC", "#888888", "#5F7A00", "#B8336A", "#004D40")
 _SPARE_MARKERS: tuple[tuple[int, int, int], ...] = ((3, 0, 180), (5, 1, 0), (4, 0, 0), (7, 0, 0), (3, 1, 0), (8, 1, 0))
 
+# A library keeps its colour; a method of it has the marker of ours of that name, open.
+_PEER_COLOURS = ("#004D40", "#B8336A", "#5F7A00", "#6699CC", "#EE7733", "#7A5CFF")
+
+_NEAREST = {"logistic": "objective_perturbation", "linear": "ada_ssp"}
+
 _FILLS = ("full", "left", "bottom", "right", "top")
 _SOLID: tuple[Dash, ...] = ("-", (0, (7, 1.2, 1.2, 1.2)), (0, (3, 1, 1, 1, 1, 1)), (0, (10, 1.5)), (0, (1.2, 0.9)))
 _DASHED: tuple[Dash, ...] = ((0, (4, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (2.5, 3)), (0, (8, 3)))
@@ -61,10 +67,32 @@ def look_of(method: str) -> Method:
     """Return the record of a method; one that is not built in gets a spare look that depends on its id alone."""
     if method in BUILT_IN:
         return BUILT_IN[method]
+    if is_peer(method):
+        return _look_of_peer(method)
     place = hashlib.sha256(method.encode()).digest()[0]
     colour = _SPARE_COLOURS[place % len(_SPARE_COLOURS)]
     marker = _SPARE_MARKERS[place // len(_SPARE_COLOURS) % len(_SPARE_MARKERS)]
     return Method(method, "learner", {}, (), label=method.replace("_", " "), colour=colour, marker=marker)
+
+
+def _look_of_peer(method: str) -> Method:
+    _, library, name = method.split("/", 2)
+    ours = BUILT_IN.get(counterpart(method))
+    # Ours and the peer's may be of different names: a reader who looks for the peer's finds that.
+    label = ours.label if ours is not None and ours.id == name else name.replace("_", " ")
+    colour = _PEER_COLOURS[sum(library.encode()) % len(_PEER_COLOURS)]
+    marker = "o" if ours is None else ours.marker
+    return Method(method, "learner", {}, (), label=f"{library} {label}", colour=colour, marker=marker)
+
+
+def counterpart(method: str) -> str:
+    """Return our method that does what a peer's does: of the same name, or the nearest; empty if there is none.
+
+    >>> counterpart("peer/dpmm/mst"), counterpart("peer/diffprivlib/linear"), counterpart("peer/mine/thing")
+    ('mst', 'ada_ssp', '')
+    """
+    name = _NEAREST.get(method.rpartition("/")[2], method.rpartition("/")[2])
+    return name if name in BUILT_IN else ""
 
 
 def method_rank(method: str) -> tuple[int, str]:
@@ -98,7 +126,7 @@ def arm_name(method: str, variant: str = "", calibration: str = "", tell_calibra
     if variant and (look.kind == "downstream" or variant in ("ols", "logistic")):
         word = "on" if look.kind == "downstream" else "+"
         name, variant_name = f"{name} {word} {variant_name}", ""
-    told = ("published", "corrected", "claimed", *(["tight"] if tell_calibration else []))
+    told = ("published", "corrected", *(["tight"] if tell_calibration else []))  # of a peer its name says it
     if not named and calibration in told:
         name += f" {calibration}"
     return f"{name}, {variant_name}" if variant_name and variant_name != calibration else name

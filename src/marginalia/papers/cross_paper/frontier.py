@@ -40,14 +40,14 @@ def frontier(records: Frame) -> Frame:
 
     from marginalia.reporting.tables import ARM, NON_PRIVATE, is_certified, round_significant
 
-    spent = _seconds(records)
+    spent = release_seconds(records)
     tables = []
     for metric in HEADLINES:
         rows = named_aggregate(records, metric)
         if rows.empty:
             continue
         usable = (rows["calibration"] != NON_PRIVATE) & is_certified(rows) & (rows["k"] > 0)
-        rows = _with_utility(rows, metric)[usable].merge(
+        rows = with_utility(rows, metric)[usable].merge(
             spent, on=[*_PLACE, "task", "target", *ARM], how="left", validate="one_to_one"
         )
         rows = rows.assign(log_seconds=np.log(rows["seconds"].clip(lower=1e-4)))
@@ -76,7 +76,8 @@ def unbeaten(points: Frame) -> Any:
     return complete & ~(as_good & better & complete).any(axis=1)
 
 
-def _with_utility(rows: Frame, metric: str) -> Frame:
+def with_utility(rows: Frame, metric: str) -> Frame:
+    """Add ``utility`` to averages of a metric, as `frontier` has it."""
     import pandas as pd
 
     from marginalia.reporting.tables import HIGHER_IS_BETTER, NON_PRIVATE
@@ -100,7 +101,7 @@ def _with_utility(rows: Frame, metric: str) -> Frame:
     return rows.assign(utility=(rows["mean"] - low) / (high - low))
 
 
-def _seconds(records: Frame) -> Frame:
+def release_seconds(records: Frame) -> Frame:
     """Return mean CPU seconds of each release, the fit of its source included."""
     from marginalia.reporting.tables import ARM, timings
 
