@@ -109,6 +109,16 @@ def test_a_learner_gets_encoded_rows_and_predicts_held_out_ones(peers, name, met
     assert value > 0.8 if metric == "auc" else 0 < value < 1
 
 
+def test_a_learner_has_the_same_metrics_whether_it_succeeds_or_fails(peers):
+    """It gives scores and no probability; what is planned is what is held against the rows when they are verified."""
+    (job,) = jobs_of("peer/tiny/weights", relation="replace_one").values()
+    measured = set(run(job, peers)["metric"])
+    assert measured == job.metrics(TASKS) == {"auc", "accuracy"}
+    environment(peers, "tiny", problem="gone")
+    shutil.rmtree(peers / "cells")
+    assert set(run(job, peers)["metric"]) == measured
+
+
 def test_each_fault_is_one_row_that_says_so(peers):
     jobs = jobs_of(*(f"peer/tiny/{name}" for name in WRONG))
     for job in map(fits_only, jobs.values()):

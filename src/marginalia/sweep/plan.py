@@ -89,7 +89,7 @@ class Job:
 
     def metrics(self, tasks: Sequence[Task]) -> set[str]:
         """Return the metrics that the job's cells measure."""
-        return {m for arm in self.arms for task in _tasks_of(arm, tasks) for m in metrics_of(task)}
+        return {m for arm in self.arms for task in _tasks_of(arm, tasks) for m in metrics_of(task, arm)}
 
     def cells(self, tasks: Sequence[Task], root_seed: int) -> list[Cell]:
         """Return the job's cells, synthesizer fits first."""

@@ -151,7 +151,7 @@ class Runner:
         return self._rows_of(cell, outcome)
 
     def _rows_of(self, cell: Cell, outcome: Outcome) -> list[ResultRecord]:
-        names = tuple(outcome.values) if outcome.status == "ok" else metrics_of(cell.task)
+        names = tuple(outcome.values) if outcome.status == "ok" else metrics_of(cell.task, cell.arm)
         return [
             ResultRecord(
                 experiment=cell.experiment,
@@ -308,11 +308,14 @@ class Runner:
         return cls.load(path)
 
 
-def metrics_of(task: Task | None) -> tuple[str, ...]:
-    """Return what is measured on a task, or of a synthesizer (None)."""
+def metrics_of(task: Task | None, arm: Arm) -> tuple[str, ...]:
+    """Return what is measured of an arm on a task, or of a synthesizer (None)."""
     if task is None:
         return ("marginal_error", "k_marginal")
-    return ("mse",) if task.task == "linear" else ("auc", "accuracy", "risk")
+    if task.task == "linear":
+        return ("mse",)
+    scores_only = is_peer(arm.method) and not arm.source  # a peer's learner tells no probability
+    return ("auc", "accuracy") if scores_only else ("auc", "accuracy", "risk")
 
 
 @contextmanager

@@ -80,7 +80,7 @@ def _planned(rows: Rows, config: Config) -> dict[Run, int]:
         (*(value_of(cell, name) for name in KEY), metric): cell.seed
         for job in plan(config, chosen).jobs.values()
         for cell in job.cells(list(chosen[job.experiment.name][job.dataset]), config.seed)
-        for metric in metrics_of(cell.task)
+        for metric in metrics_of(cell.task, cell.arm)
         if metric not in missing
     }
 
