@@ -13,9 +13,9 @@ from marginalia.reporting.style import DOUBLE_COLUMN, method_rank
 
 AT = 1.0  # epsilon of the marks: the nearest there is
 COLUMNS = {  # neighbouring relation and measure of a column of panels, what its axis says, and its title
-    ("add_remove", "k_marginal"): ("k-marginal score", "rows"),
-    ("add_remove", "utility"): ("share kept of the gain", "prediction"),
-    ("replace_one", "utility"): ("share kept of the gain", "prediction, replace-one"),
+    ("add_remove", "k_marginal"): ("k-marginal score", "Rows"),
+    ("add_remove", "utility"): ("share kept of the gain", "Prediction"),
+    ("replace_one", "utility"): ("share kept of the gain", "Prediction, replace-one"),
 }
 _HEIGHT = 1.55  # inches of a panel
 _LOWEST = -0.5  # shares below are drawn at the edge
@@ -34,12 +34,13 @@ def figure(table: Frame) -> Figure:
 
     shown = table[table["seconds"].notna()]
     columns = [c for c in COLUMNS if c[1] in shown and rows_where(shown, relation=c[0])[c[1]].notna().any()]
-    datasets = list(dict.fromkeys(table["dataset"]))
+    count = shown.groupby("dataset", sort=False)["name"].nunique()
+    datasets = [str(name) for name in count.sort_values(ascending=False, kind="stable").index]
     limits = (shown["seconds"].min() / 1.6, shown["seconds"].max() * 1.6)
     arms = sorted(rows_of(shown.drop_duplicates("name")), key=lambda a: (a.peer, method_rank(a.method), a.variant))
     handles = [Line2D([], [], ls="", label=arm.name, **marker(arm)) for arm in arms]
     legend = 0.135 * int(np.ceil(len(handles) / _NAME)) + 0.1
-    height = _HEIGHT * len(datasets) + legend + 0.35
+    height = _HEIGHT * len(datasets) + legend + 0.5
     drawn = Figure(figsize=(DOUBLE_COLUMN, height))
     grid = drawn.subplots(len(datasets), max(len(columns), 1), squeeze=False)
     for line, dataset in zip(grid, datasets, strict=True):
@@ -51,13 +52,16 @@ def figure(table: Frame) -> Figure:
                 continue
             label, title = COLUMNS[relation, measure]
             _draw(axes, here, measure, limits)
-            axes.set_title(f"{catalog.title(dataset)}: {title}", loc="left", fontsize=7)
+            axes.set_title(catalog.title(dataset), loc="left", fontsize=7)
+            if dataset == datasets[0]:
+                axes.annotate(title, (0, 1), xytext=(0, 15), xycoords="axes fraction", textcoords="offset points",
+                              fontsize=7.5, fontweight="bold")  # fmt: skip
             axes.set_ylabel(label, labelpad=1.5)
             axes.set_xlabel("CPU seconds" if dataset == datasets[-1] else "")
     drawn.legend(handles=handles, loc="lower center", ncols=_NAME, frameon=False, handlelength=1.2, columnspacing=1.4,
                  labelspacing=0.32, borderaxespad=0.2)  # fmt: skip
     drawn.subplots_adjust(
-        left=0.5 / DOUBLE_COLUMN, right=1 - 0.08 / DOUBLE_COLUMN, top=1 - 0.2 / height,
+        left=0.5 / DOUBLE_COLUMN, right=1 - 0.08 / DOUBLE_COLUMN, top=1 - 0.36 / height,
         bottom=(legend + 0.42) / height, wspace=0.32, hspace=0.42 / (_HEIGHT - 0.42),
     )  # fmt: skip
     return drawn
