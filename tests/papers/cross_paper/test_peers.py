@@ -71,14 +71,14 @@ def test_peers_are_compared_on_the_same_splits(records):
 
 
 def test_what_a_peer_does_better_is_a_sentence(records):
-    told = list(better(records)["what a peer does better"])
+    told = list(better(records)["better"])
     (line,) = [
         one for one in told if one.startswith("Adult, k-marginal score: dpmm MST is better than MST (ε = 0.05: ")
     ]
     assert line.count("ε = ") == 5
     assert any(one.startswith("COMPAS, AUC: diffprivlib logistic is better than ObjPert") for one in told)
     none = records[~records["method"].str.startswith("peer/dpmm") & ~records["method"].str.startswith("peer/diff")]
-    assert list(better(none)["what a peer does better"]) == ["Nothing beyond two standard errors, in 0 comparisons."]
+    assert list(better(none)["better"]) == ["Nothing beyond two standard errors, in 0 comparisons."]
 
 
 def test_failures_are_told_once_with_their_message(records):

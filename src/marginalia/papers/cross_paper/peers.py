@@ -163,11 +163,11 @@ def better(records: Frame) -> Frame:
             whose = f"{ours}, the best of ours" if against == "the best of ours" else ours
             told = (f"ε = {c.epsilon:g}: {c.peer_mean:{form}} against {c.ours_mean:{form}}" for c in rows_of(cells))
             what = f"{catalog.title(dataset)}, {_UNITS[measure]}: {peer} is better than {whose} ({'; '.join(told)})"
-            sentences.append({"against": against, "what a peer does better": what})
+            sentences.append({"against": against, "better": what})
     if not sentences:
         what = f"Nothing beyond two standard errors, in {len(found)} comparisons."
-        sentences = [{"against": "", "what a peer does better": what}]
-    return pd.DataFrame(sentences).drop_duplicates("what a peer does better")
+        sentences = [{"against": "", "better": what}]
+    return pd.DataFrame(sentences).drop_duplicates("better")
 
 
 def counts(records: Frame) -> Frame:
