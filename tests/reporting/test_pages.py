@@ -35,6 +35,8 @@ def test_rows_are_chosen_by_value(folder):
     text = fill(page(" where=method:mst"), folder)
     assert "aim" not in text
     assert "| mst | 2 |" in text
+    nothing = fill(page(" where=method:none where=held:no columns=method,mean"), folder)
+    assert "| method | mean |\n| --- | --- |\n<!-- end -->" in nothing
 
 
 def test_a_value_with_a_space_is_named_with_an_underscore(tmp_path):

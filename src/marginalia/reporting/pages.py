@@ -52,7 +52,7 @@ def _csv_table(options: Sequence[str], root: Path) -> Iterator[list[str]]:
             column, _, wanted = value.partition(":")
             if frame[column].dtype == bool and wanted not in ("yes", "no"):
                 raise InputError(f"a page chooses rows of {name} by {value}; of a truth it shows yes or no")
-            frame = frame[[_shown(shown).replace(" ", "_") == wanted for shown in frame[column]]]
+            frame = frame[np.array([_shown(shown).replace(" ", "_") == wanted for shown in frame[column]], dtype=bool)]
         elif key == "digits":
             digits = int(value)
         else:

@@ -182,7 +182,8 @@ def counts(records: Frame) -> Frame:
         table[word] = found.assign(**{word: found["verdict"] == word}).groupby(
             ["peer", "measure", "against"], sort=False
         )[word].sum().to_numpy()  # fmt: skip
-    return table.assign(ratio=round_significant(table["ratio"], 3))
+    table = table.assign(ratio=round_significant(table["ratio"], 3))
+    return table.sort_values("peer", kind="stable", ignore_index=True)
 
 
 def failed(records: Frame) -> Frame:
