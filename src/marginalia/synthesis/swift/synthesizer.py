@@ -15,6 +15,7 @@ from marginalia.data.counting.source import CountSource
 from marginalia.data.domain import Domain
 from marginalia.marginals.elimination import Clique
 from marginalia.marginals.estimation import estimate
+from marginalia.marginals.fitting import FitSettings
 from marginalia.marginals.model import GraphicalModel
 from marginalia.marginals.workload import Workload, WorkloadLike
 from marginalia.memory import check_cost
@@ -27,10 +28,13 @@ from marginalia.privacy.relation import Relation
 from marginalia.synthesis.base import State
 from marginalia.synthesis.measuring import measure_all, number_of_records
 from marginalia.synthesis.modelled import ModelSynthesizer
-from marginalia.synthesis.swift.tree import grow_tree
+from marginalia.synthesis.swift.allocation import Allocation, allocate
+from marginalia.synthesis.swift.tree import CliqueTree, grow_trees
 
 _SELECTION = 0.1  # share of the budget
 _ONE_WAYS = 1 / 16  # the same, for all one-way marginals together: AIM's share at its 16 rounds an attribute
+# A fit that is stopped so early errs up to 8 % less than a tight one, which follows the noise, and takes a tenth.
+_FIT = FitSettings(t=10.0, gap=0.01, decrease=1e-3, passes=400)
 _UNIT = 2.0**-16  # records: expected counts are rounded to it
 
 
@@ -39,8 +43,9 @@ class SWIFT(ModelSynthesizer):
     """Look at the errors of all candidates once, choose a tree of cliques, measure what pays in it, fit once.
 
     The one-way marginals are measured; the L1 distance of every larger candidate from their product is released with
-    Gaussian noise; a junction tree is grown around the pairs of large errors (`grow_tree`); the candidates inside its
-    cliques that reduce the expected error most are measured, each with the noise that serves all best (`allocate`).
+    Gaussian noise; a junction tree is grown around the pairs of large errors (`grow_trees`); the candidates inside its
+    cliques that reduce the expected error most are measured, each with the noise that serves all best, and one-way
+    marginals again where much relies on them (`allocate`). Of several trees the one that is worth most is taken.
 
     Privacy: Gaussian releases alone, exact in Gaussian DP. The distances are sums of whole numbers: the model's counts,
     which are public, are rounded to a public unit, so that one record moves each by 1 (``add_remove``) or 2 at most.
@@ -51,9 +56,8 @@ class SWIFT(ModelSynthesizer):
     delta : float, default 1e-5
     workload : int, iterable or mapping, default 2
         As for `AIM`.
-    max_model_mb : float, default 8
-        Largest junction tree, counted as for `AIM`. Ten times as much took ten times as long on Adult, for no smaller
-        error.
+    max_model_mb : float, default 80
+        Largest junction tree, counted as for `AIM`.
     max_cells : float, default 1e6
         Larger marginals of a workload given by its order are left out; named ones are refused.
     relation : {"add_remove", "replace_one"}, default "add_remove"
@@ -87,7 +91,7 @@ class SWIFT(ModelSynthesizer):
     CALIBRATIONS: ClassVar[tuple[str, ...]] = ("tight",)
 
     workload: WorkloadLike = 2
-    max_model_mb: float = 8
+    max_model_mb: float = 80
     max_cells: float = 1e6
     tree_: list[tuple[str, ...]] = field(init=False)
     measured_: dict[tuple[str, ...], float] = field(init=False)
@@ -113,22 +117,40 @@ class SWIFT(ModelSynthesizer):
         if larger:
             model = estimate(domain, measured, total=total)
             errors = _released_errors(table, model, larger, _SELECTION * budget, ledger, randomness)
-            top = max(weights.values())  # weights of at most 1: penalties on cells are in records
-            gains = {q: weights[q] / top * error for q, error in errors.items()}
-            zeros = [tuple(sorted(domain.index(a) for a in z.attributes)) for z in domain.structural_zeros]
-            tree = grow_tree(gains, domain.sizes, max_cells=self.max_model_mb * 2**17, start=zeros)
+            tree, parts = self._plan(domain, weights, errors, (1 - _SELECTION - _ONE_WAYS) * budget, price, sensitivity)
             self.tree_ = [tuple(names[a] for a in c) for c in tree.cliques]
-            noise = {
-                q: math.sqrt(2 / math.pi) * sensitivity * weights[q] / top * domain.n_cells(larger[q]) for q in gains
-            }
-            held = {q: (gains[q], noise[q]) for q in gains if tree.holds(q)}
-            left = (1 - _SELECTION - _ONE_WAYS) * budget
-            for q, price in allocate(held, left).items():
-                self.measured_[larger[q]] = sensitivity / math.sqrt(price)
-                measured += measure_all(table, [larger[q]], self.measured_[larger[q]], ledger, randomness)
+            for q, part in parts.items():
+                marginal, sigma = tuple(names[a] for a in q), sensitivity / math.sqrt(part)
+                measured += measure_all(table, [marginal], sigma, ledger, randomness)
+                self.measured_[marginal] = sigma
             total = number_of_records(table, ledger, measured)
-        self.model_ = estimate(domain, measured, total=total)
+        self.model_ = estimate(domain, measured, total=total, settings=_FIT)
         self.n_rows_ = table.n_rows if ledger.relation is Relation.REPLACE_ONE else round(total)
+
+    def _plan(
+        self,
+        domain: Domain,
+        weights: Mapping[Clique, float],
+        errors: Mapping[Clique, float],
+        budget: float,
+        paid: float,
+        sensitivity: float,
+    ) -> tuple[CliqueTree, dict[Clique, float]]:
+        """Return the tree that is worth most, and what is bought in it; all of it follows from released numbers."""
+        top = max(weights[q] for q in errors)  # weights of at most 1: penalties on cells are in records
+        weights = {q: weight / top for q, weight in weights.items()}
+        cells = {q: domain.n_cells([domain.names[a] for a in q]) for q in weights}
+        zeros = [tuple(sorted(domain.index(a) for a in z.attributes)) for z in domain.structural_zeros]
+        unit = math.sqrt(2 / math.pi) * sensitivity
+        best: tuple[CliqueTree, Allocation] | None = None
+        gains = {q: weights[q] * error for q, error in errors.items()}
+        for tree in grow_trees(gains, domain.sizes, max_cells=self.max_model_mb * 2**17, start=zeros):
+            held = {q: error for q, error in errors.items() if tree.holds(q)}
+            bought = allocate(held, weights, cells, budget=budget, paid=paid, unit=unit)
+            if best is None or bought.value > best[1].value:
+                best = tree, bought
+        assert best is not None
+        return best[0], best[1].parts
 
     def _state(self) -> State:
         chosen = {"tree": self.tree_, "measured": list(self.measured_.items())}
@@ -139,26 +161,6 @@ class SWIFT(ModelSynthesizer):
         chosen = json.loads(state["chosen"].tobytes())
         self.tree_ = [tuple(c) for c in chosen["tree"]]
         self.measured_ = {tuple(q): sigma for q, sigma in chosen["measured"]}
-
-
-def allocate(candidates: Mapping[Clique, tuple[float, float]], budget: float) -> dict[Clique, float]:
-    """Return the candidates to measure and the part of `budget` that each gets.
-
-    With parts B_q a set S is worth Σ_S (gain_q - noise_q/√B_q). For a given S the best parts are proportional to
-    y_q = noise_q^(2/3), and it is worth Σ gain_q - (Σ y_q)^(3/2)/√B; of the sets that take the largest gain_q/y_q
-    first, the best is taken; one candidate at least, as nothing else is left to buy.
-
-    >>> parts = allocate({(0, 1): (100.0, 1.0), (0, 2): (90.0, 8.0), (1, 2): (-3.0, 1.0)}, 0.5)
-    >>> {q: round(part, 6) for q, part in parts.items()}
-    {(0, 1): 0.1, (0, 2): 0.4}
-    """
-    y = {q: noise ** (2 / 3) for q, (_, noise) in candidates.items()}
-    order = sorted(candidates, key=lambda q: -candidates[q][0] / y[q])
-    gains = np.cumsum([candidates[q][0] for q in order])
-    worth = gains - np.cumsum([y[q] for q in order]) ** 1.5 / math.sqrt(budget)
-    chosen = order[: int(np.argmax(worth)) + 1] if len(order) else []
-    whole = math.fsum(y[q] for q in chosen)
-    return {q: budget * y[q] / whole for q in chosen}
 
 
 def _released_errors(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from scipy.cluster.hierarchy import DisjointSet
 
@@ -135,10 +135,10 @@ class CliqueTree:
         return math.prod(float(self._sizes[a]) for a in clique)
 
 
-def grow_tree(
+def grow_trees(
     errors: Mapping[Clique, float], sizes: Sequence[int], *, max_cells: float, start: Iterable[Clique] = ()
-) -> CliqueTree:
-    """Return the tree that holds most error, of those that are grown under several penalties on cells.
+) -> Iterator[CliqueTree]:
+    """Yield a tree for each of several penalties on cells.
 
     Parameters
     ----------
@@ -154,21 +154,17 @@ def grow_tree(
 
     Examples
     --------
-    >>> grow_tree({(0, 1): 5.0, (1, 2): 9.0, (0, 2): 1.0}, (2, 3, 4), max_cells=18.0).cliques
+    >>> next(grow_trees({(0, 1): 5.0, (1, 2): 9.0, (0, 2): 1.0}, (2, 3, 4), max_cells=18.0)).cliques
     [(0, 1), (1, 2)]
     """
     start = list(start)
     cells = {q: math.prod(sizes[a] for a in q) for q in errors if len(q) == 2}
-    best, most = CliqueTree(start, sizes, max_cells=max_cells), -math.inf
     for penalty in PENALTIES:
         tree = CliqueTree(start, sizes, max_cells=max_cells)
-        left = sorted(cells, key=lambda q: penalty * cells[q] - errors[q])
+        left = sorted(cells, key=lambda q, penalty=penalty: penalty * cells[q] - errors[q])  # type: ignore[misc]
         while left:
             before = len(left)
             left = [q for q in left if not tree.add(*q)]
             if len(left) == before:
                 break
-        held = math.fsum(error for q, error in errors.items() if tree.holds(q))
-        if held > most:
-            best, most = tree, held
-    return best
+        yield tree
