@@ -123,6 +123,10 @@ def run_aim(domain, codes, header):
     def measure(q):
         return LinearMeasurement(answers[q] + rng.normal(0, sigma, answers[q].size), q, float(sigma))
 
+    # Compiled, it makes a program for every candidate in every round: most of the reference's time. Those of the fits
+    # are dropped now and then, or it ends at the limit of memory maps ("LLVM compilation error").
+    answer = jax.disable_jit()(lambda q: np.asarray(model.project(q).datavector()))
+
     singles = [q for q in scores if len(q) == 1]
     measurements = [measure(q) for q in singles]
     rho_used = len(singles) * 0.5 / sigma**2
@@ -144,11 +148,7 @@ def run_aim(domain, codes, header):
         ]
         value = np.array(
             [
-                scores[q]
-                * (
-                    np.abs(answers[q] - np.asarray(model.project(q).datavector())).sum()
-                    - np.sqrt(2 / np.pi) * sigma * answers[q].size
-                )
+                scores[q] * (np.abs(answers[q] - answer(q)).sum() - np.sqrt(2 / np.pi) * sigma * answers[q].size)
                 for q in candidates
             ]
         )
@@ -156,9 +156,11 @@ def run_aim(domain, codes, header):
         best = candidates[int(np.argmax(0.5 * epsilon / max(scores[q] for q in candidates) * value + noise))]
         select_cpu = clock.cpu
         measurements.append(measure(best))
-        before = np.asarray(model.project(best).datavector())
+        before = answer(best)
+        if len(measurements) % 16 == 0:
+            jax.clear_caches()
         model = estimator.estimate(domain, measurements, iters=1000, warm_start=model)
-        after = np.asarray(model.project(best).datavector())
+        after = answer(best)
         size = junction_tree.hypothetical_model_size(domain, list(model.cliques))
         log.append({"clique": best, "cpu": clock.cpu, "selected_cpu": select_cpu, "mb": size, "rho": rho_used})
         print(f"round {len(log)}: {best} {clock.cpu:.0f} CPU-s, {size:.3f} MB", file=sys.stderr, flush=True)
@@ -169,7 +171,7 @@ def run_aim(domain, codes, header):
     result = {"cpu": clock.cpu, "wall": clock.wall, "finished": bool(last), "rounds": log}
     errors = []
     for q in workload:
-        estimate = np.asarray(model.project(q).datavector())
+        estimate = answer(q)
         errors.append(0.5 * np.abs(answers[q] / answers[q].sum() - estimate / estimate.sum()).sum())
     return {**result, "workload_error": float(np.mean(errors))}
 
