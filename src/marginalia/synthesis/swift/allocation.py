@@ -61,10 +61,10 @@ def allocate(
 
     Examples
     --------
-    >>> cells = {(0,): 2, (1,): 4, (0, 1): 8}
+    >>> cells = {(0,): 2, (1,): 2, (2,): 40, (0, 1): 4}
     >>> bought = allocate({(0, 1): 90.0}, dict.fromkeys(cells, 1.0), cells, budget=0.5, paid=0.1, unit=1.0)
     >>> {q: round(part, 3) for q, part in bought.parts.items()}
-    {(0, 1): 0.436, (1,): 0.064}
+    {(0, 1): 0.106, (2,): 0.394}
     """
     power = 2 / 3
     y = {q: (weights[q] * unit * cells[q]) ** power for q in errors}
