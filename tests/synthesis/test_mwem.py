@@ -52,7 +52,7 @@ def test_every_round_costs_the_same_and_all_is_spent(relation, epsilon, delta):
 
 
 def test_scores_are_those_of_the_paper(monkeypatch):
-    """w (||M(D) - M(P)||_1 - cells) of every candidate, with P the model fitted to what was released before."""
+    """w (||M(D) - M(P)||_1 - cells) of every candidate, P fitted to what was released before; the largest w is 1."""
     table = chained(300)
     weights = {("a", "b"): 1.0, ("c", "d"): 2.0, ("a", "b", "c"): 0.5, ("d",): 1.0}
     seen, models = [], []
@@ -60,7 +60,7 @@ def test_scores_are_those_of_the_paper(monkeypatch):
     def select(bounds, score, *, sensitivity, **given):
         seen.append([score(i) for i in range(len(bounds))])
         assert np.all(np.asarray(bounds) >= np.array(seen[-1]) - 1e-9)
-        assert sensitivity == 2.0
+        assert sensitivity == 1.0
         return real(bounds, score, sensitivity=sensitivity, **given)
 
     def fit(*given, **named):
@@ -74,13 +74,23 @@ def test_scores_are_those_of_the_paper(monkeypatch):
     assert len(seen) == 4
     for scores, fitted in zip(seen, models, strict=False):
         expected = [
-            w * (np.abs(table.counts(q) - fitted.marginal(q)).sum() - table.domain.n_cells(q))
-            for q, w in weights.items()
+            w / 2.0 * (np.abs(table.counts(q) - fitted.marginal(q)).sum() - table.domain.n_cells(q))
+            for q, w in sorted(weights.items())
         ]
         np.testing.assert_allclose(scores, expected, rtol=1e-9, atol=1e-6)
     uniform = models[0].marginal(("a", "d"))
     np.testing.assert_allclose(uniform, uniform.mean())
     assert set(model.measured_) <= set(weights)
+
+
+def test_scores_do_not_depend_on_the_order_or_the_scale_of_the_weights():
+    table = chained(300)
+    weights = {("a", "b"): 1.0, ("d", "c"): 2.0, ("a", "c"): 0.5}
+    others = [{q: 2.0**-1060 * w for q, w in reversed(weights.items())}, {q: 2.0**1000 * w for q, w in weights.items()}]
+    one, *rest = (MWEM(workload=w, rounds=3, random_state=1).fit(table) for w in (weights, *others))
+    for other in rest:
+        assert other.measured_ == one.measured_
+        assert np.array_equal(other.marginal(("a", "d")), one.marginal(("a", "d")))
 
 
 @pytest.mark.parametrize("relation", list(Relation))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from replays import assert_moves, change, record, replay
 
 from marginalia.data.domain import Attribute, Domain, StructuralZeros
 from marginalia.data.table import Table
@@ -88,6 +89,22 @@ def test_no_neighbours_of_any_size_move_the_score_further(counts, data):
     two[data.draw(cells)] += 1
     assert abs(dependence(one) - dependence(counts)) <= SENSITIVITY[Relation.ADD_REMOVE] + 1e-9
     assert abs(dependence(one) - dependence(two)) <= SENSITIVITY[Relation.REPLACE_ONE] + 1e-9
+
+
+def test_selections_are_charged_for_a_record_apart_from_all_others():
+    """It moves the exponents by nearly all that is allowed, which half the sensitivity would not cover."""
+    codes = np.zeros((41, 3), int)
+    codes[-1] = 1
+    domain = Domain.from_sizes({"a": 2, "b": 2, "c": 2})
+
+    def fit(rows):
+        return lambda: PrivBayes(epsilon=8.0, usefulness=1e-3, random_state=0).fit(Table(rows, domain))
+
+    first = record(fit(codes))
+    one, two = replay(fit(codes), first), replay(fit(codes[:-1]), first)
+    assert_moves(one, two)
+    pairs = zip(one.releases, two.releases, strict=True)
+    assert max(change(*pair) for pair in pairs if pair[0].asked.mechanism == "exponential") > 0.9
 
 
 def network_rows(n=30_000, seed=0):

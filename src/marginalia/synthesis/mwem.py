@@ -97,8 +97,9 @@ class MWEM(AdaptiveSynthesizer):
     def _release(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
         domain, names = table.domain, table.domain.names
         workload = Workload.parse(self.workload, domain, max_cells=self.max_cells)
-        weights = dict(zip(workload.cliques, workload.weights, strict=True))
-        members = list(workload.cliques)
+        top = max(workload.weights)
+        weights = {q: w / top for q, w in sorted(zip(workload.cliques, workload.weights, strict=True))}
+        members = list(weights)
         cliques = [tuple(sorted(domain.index(a) for a in z.attributes)) for z in domain.structural_zeros]
         rounds = len(domain) if self.rounds is None else self.rounds
         self._candidates(cliques, members, domain, 1 / rounds)  # before anything is released
@@ -108,7 +109,7 @@ class MWEM(AdaptiveSynthesizer):
         share = (1 - (_COUNT if adds else 0.0)) / rounds
         prices = cheapest(*ledger.left(), lambda prices: round_ratio(prices, share * prices.total))
         ratio = round_ratio(prices, share * prices.total)
-        sigma, sensitivity = ledger.relation.marginal_l2 / ratio, max(weights.values()) * ledger.relation.marginal_l1
+        sigma, sensitivity = ledger.relation.marginal_l2 / ratio, ledger.relation.marginal_l1  # of weights up to 1
         count: list[Measurement] = []
         if adds:
             scale = prices.affordable(prices.gaussian, _COUNT * prices.total)
