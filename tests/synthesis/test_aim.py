@@ -8,8 +8,10 @@ from threadpoolctl import threadpool_limits
 from marginalia.data import Domain, StructuralZeros, Table
 from marginalia.errors import InputError
 from marginalia.marginals import Workload, megabytes_with
-from marginalia.privacy.calibration import zcdp_rho
+from marginalia.privacy.calibration import gdp_mu, zcdp_rho
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.prices import bounded_range_mu
+from marginalia.synthesis import aim as aim_module
 from marginalia.synthesis import aim_scores
 from marginalia.synthesis.adaptive import AdaptiveBudget
 from marginalia.synthesis.aim import AIM
@@ -65,8 +67,10 @@ def test_gaussian_dp_takes_less_noise_for_as_sharp_a_selection(epsilon, delta, r
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("rounds", [1, 2, 4, 9, 30, None])
-def test_the_budget_is_spent_and_never_overspent(relation, rounds):
-    aim = AIM(epsilon=1.0, relation=relation, rounds=rounds, max_model_mb=0.01, random_state=0).fit(table_of())
+@pytest.mark.parametrize("constants", ["paper", "tuned"])
+def test_the_budget_is_spent_and_never_overspent(relation, rounds, constants):
+    chosen = {"relation": relation, "rounds": rounds, "constants": constants}
+    aim = AIM(epsilon=1.0, max_model_mb=0.01, random_state=0, **chosen).fit(table_of())
     assert 1 - 1e-9 <= aim.ledger_.epsilon_spent <= 1
     assert aim.ledger_.certified
     assert aim.rounds_ <= max(1, rounds if rounds is not None else 80)
@@ -119,6 +123,37 @@ def test_noise_and_selection_follow_the_annealing_rule():
     assert ratios == {1.0, 2.0}
     # selection : measurement = 1 : 9 of the price in every round
     assert all(r.epsilon**2 / 8 == pytest.approx(0.5 / r.sigma**2 / 9) for r in aim.history_)
+
+
+def test_tuned_constants_start_and_fall_as_the_rule_says(monkeypatch):
+    """By another road: the first noise from what all rounds would cost, each fall from the models themselves."""
+    moves = []
+    refit = aim_module._GraphicalRun.refit
+
+    def watched(self, q):
+        before = self.model.lone_probabilities(q) * self.model.total
+        refit(self, q)
+        moves.append(float(np.abs(self.model.lone_probabilities(q) * self.model.total - before).sum()))
+
+    monkeypatch.setattr(aim_module._GraphicalRun, "refit", watched)
+    aim = AIM(epsilon=2.0, constants="tuned", random_state=0).fit(table_of())
+    sigma, mu = aim.history_[0].sigma, gdp_mu(2.0, 1e-5)
+    assert 8 * 5 * (1 / sigma**2 + bounded_range_mu(2 / 3 / sigma) ** 2) == pytest.approx(mu**2, rel=1e-9)
+    for r, move in zip(aim.history_[:-1], moves, strict=False):
+        assert r.sigma == pytest.approx(sigma)
+        assert r.epsilon == pytest.approx(2 / 3 / sigma)
+        if move <= math.sqrt(2 / math.pi) * sigma * r.cells:
+            sigma /= 1.2
+    assert len({r.sigma for r in aim.history_}) > 5
+    assert 1 - 1e-9 <= aim.ledger_.epsilon_spent / 2 <= 1
+    assert aim.ledger_.certified
+
+
+def test_published_calibration_has_the_papers_constants_only():
+    with pytest.raises(InputError, match="not 'tuned'"):
+        AIM(epsilon=1.0, calibration="published", constants="tuned").fit(table_of())
+    with pytest.raises(InputError, match="constants"):
+        AIM(epsilon=1.0, constants="tund").fit(table_of())
 
 
 def test_model_never_exceeds_the_size_its_budget_share_allows():

@@ -195,8 +195,11 @@ BUILT_IN: dict[str, Method] = {
             "aim", "synthesizer",
             {"": "marginalia.synthesis.aim:AIM"},
             (Arm("aim"),),
+            named=(Arm("aim", "tight", "tuned", parameters=(("constants", "tuned"),)),),
             about="adaptively chosen marginals and a graphical model of them (McKenna et al. 2022)",
-            label="AIM", colour="#332288", marker="h", cost="slow", default=True,
+            label="AIM", colour="#332288", marker="h",
+            variants={"tuned": ("tuned constants", 1)},
+            cost="slow", default=True,
         ),
         Method(
             "swift", "synthesizer",

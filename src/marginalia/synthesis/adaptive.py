@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,8 @@ _FINAL_SECONDS = 4.0  # the same for the last fit
 @dataclass(frozen=True, kw_only=True)
 class Constants:
     """The numbers that Algorithm 2 fixes; the defaults are the paper's. `benchmarks/aim_constants.py` varies them.
+
+    None of them enters the privacy proof: each round is charged for what it does, and the last takes what is left.
 
     Attributes
     ----------
@@ -72,11 +74,13 @@ class AdaptiveSynthesizer(ModelSynthesizer):
     True
     """
 
-    CONSTANTS: ClassVar[Constants] = Constants()
-
     workload: WorkloadLike = 2
     max_cells: float = 1e6
     rounds: int | None = None
+
+    @property
+    def _loop(self) -> Constants:
+        return Constants()
 
 
 @dataclass
@@ -107,7 +111,7 @@ class AdaptiveBudget:
     def start(cls, aim: AdaptiveSynthesizer, ledger: Ledger, n_attributes: int, n_singles: int) -> AdaptiveBudget:
         """Return the budget after the one-way marginals, of what is left in the ledger."""
         epsilon, delta = ledger.left()
-        constants = aim.CONSTANTS
+        constants = aim._loop
         rounds = aim.rounds if aim.rounds is not None else constants.rounds_per_attribute * n_attributes
 
         def ratio_of(prices: Prices) -> float:
@@ -140,7 +144,7 @@ class AdaptiveBudget:
         self.used += self._price()
 
     def anneal(self) -> None:
-        """Halve the noise and sharpen the selection: a round costs up to four times as much from now on."""
+        """Lower the noise and sharpen the selection: halved noise makes rounds cost up to four times as much."""
         self.sigma /= self.constants.anneal_by
         self.epsilon *= self.constants.anneal_by
 
