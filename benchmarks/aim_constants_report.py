@@ -184,7 +184,7 @@ def draw(held: Sequence[Line], outside: Sequence[Line], scores: Sequence[Score],
             right, (("auc", "AUC lost (hundredths)"), ("mse", "MSE added (%)")), strict=True
         ):
             _draw_losses(ax, scores, metric)
-            ax.set_ylabel(f"{label}, beside the direct method")
+            ax.set_ylabel(label)
         for kind in ("png", "svg"):
             with atomic_path(stem.with_suffix(f".{kind}")) as temporary:
                 figure.savefig(temporary, format=kind, metadata={"Date": None} if kind == "svg" else {"Software": None})
@@ -207,9 +207,9 @@ def _draw_gains(ax: mpl.axes.Axes, held: Sequence[Line], outside: Sequence[Line]
 
 def _draw_losses(ax: mpl.axes.Axes, scores: Sequence[Score], metric: str) -> None:
     for method, marker, line in (("dd_ssp", "o", "-"), ("aim_synth", "x", "--")):
-        for i, (origin, loss) in enumerate(losses(scores, metric, method).items()):
+        for origin, loss in losses(scores, metric, method).items():
             label = origin if method == "dd_ssp" else None
-            ax.plot(FACTORS, [loss[f] for f in FACTORS], line, marker=marker, color=_COLOURS[i], label=label)
+            ax.plot(FACTORS, [loss[f] for f in FACTORS], line, marker=marker, color=_COLOURS[origin], label=label)
     ax.axhline(0, color="black", linewidth=0.6)
     ax.set_xscale("log", base=2)
     ax.set_xticks(FACTORS, [str(f) for f in FACTORS])
@@ -218,4 +218,4 @@ def _draw_losses(ax: mpl.axes.Axes, scores: Sequence[Score], metric: str) -> Non
     ax.legend(frameon=False)
 
 
-_COLOURS = ("#332288", "#D55E00", "#009E73", "#CC79A7", "#56B4E9")
+_COLOURS = dict(zip(TARGET_ORIGINS, ("#332288", "#D55E00", "#009E73", "#CC79A7", "#56B4E9"), strict=True))

@@ -38,8 +38,8 @@ RESULT_FILE = RESULTS / "aim_target.csv"
 ORIGINS = {
     "compas": ("compas",),
     "law": ("law",),
-    "acs": ("acs_mobility@dd_ssp", "acs_income_lin@dd_ssp", "acs_employment@dd_ssp"),
     "taxi": ("nist_taxi@dd_ssp",),
+    "acs": ("acs_mobility@dd_ssp", "acs_income_lin@dd_ssp", "acs_employment@dd_ssp"),
     "adult": ("adult",),
 }
 EPSILONS = (0.1, 0.5, 2.0)
@@ -140,7 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not known:
             writer.writerow([f.name for f in fields(Score)])
         tables = [table for tables in ORIGINS.values() for table in tables]
-        for seed, name in itertools.product(seeds, tables):
+        for name, seed in itertools.product(tables, seeds):
             for task, epsilon, factor in itertools.product(tasks_of(load(name).entry), EPSILONS, (0, *FACTORS)):
                 if (name, task.task, epsilon, seed, factor) not in done:
                     writer.writerows(astuple(score) for score in run_one(name, task, epsilon, seed, factor))
