@@ -1,7 +1,7 @@
 """Adapter for mbi: the AIM loop of its ``mechanisms/aim.py`` (McKenna et al. 2022), on the interface of mbi 2.0.
 
-Add/remove, as that script: one row changes a marginal by 1. Two deviations favour it: pairs outside the cliques are
-answered without compiling a program for each, and compiled programs are dropped now and then, as memory fills up.
+Add/remove, as that script: one row changes a marginal by 1. Other than in that script pairs of any size are candidates
+(there: up to 10,000 cells), answered without compiling a program for each; compiled programs are dropped now and then.
 """
 
 import itertools

@@ -1,7 +1,7 @@
 """Adapter for smartnoise-synth: AIM and MST on coded columns, nothing spent on preprocessing.
 
 Add/remove: their Gaussian noise is that of sensitivity 1 (snsynth/utils.py:66, ``d_in=1.0``). The parameter
-``sampling: sample`` draws rows with the other sampler of mbi; the default one is at fault, see docs/peers.md.
+``sampling: sample`` draws rows with the other sampler of mbi: see docs/peers.md.
 """
 
 import functools
