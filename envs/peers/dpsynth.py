@@ -1,4 +1,4 @@
-"""Adapter for dpsynth, which cannot be installed here: it is in no index; see UNAVAILABLE."""
+"""Adapter for dpsynth, which cannot be installed here: see UNAVAILABLE."""
 
 METHODS = {
     "aim": {"tasks": [], "relations": ["add_remove"], "about": "AIM of dpsynth"},
@@ -6,7 +6,7 @@ METHODS = {
     "swift": {"tasks": [], "relations": ["add_remove"], "about": "SWIFT of dpsynth"},
 }
 # Read by envs/install_peer.py, which makes no environment then: every fit becomes a row with this message.
-UNAVAILABLE = "dpsynth needs Python 3.12 or later and two packages that are in no index, only in git repositories"
+UNAVAILABLE = "dpsynth is in no package index, needs Python 3.12 or 3.13, and takes mbi and dp_accounting from git"
 
 
 def fit(request):
