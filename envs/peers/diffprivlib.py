@@ -2,7 +2,7 @@
 
 Replace one: sums differ by the width of their bounds (models/linear_regression.py:120), gradients by twice the norm
 (mechanisms/vector.py:157). Bounds are symmetric and rows of norm 1, where its noise is that of its papers: see
-docs/peers.md.
+docs/peers.md. ``parameters`` go to the model; its penalty is for the rows of norm 1.
 """
 
 import numpy as np
@@ -17,18 +17,12 @@ METHODS = {
 
 def fit(request):
     """Return the fitted model; the bounds are those of the public encoding."""
-    X = request.X
+    X, parameters = request.X, {"fit_intercept": False, "random_state": request.seed, **request.parameters}
     if request.method == "logistic":
         X = X / request.norm
-        model = LogisticRegression(
-            epsilon=request.epsilon, data_norm=1.0, C=1.0, fit_intercept=False, random_state=request.seed,
-            **request.parameters,
-        )  # fmt: skip
+        model = LogisticRegression(epsilon=request.epsilon, data_norm=1.0, **parameters)
     else:  # features and target are encoded in [-1, 1]
-        model = LinearRegression(
-            epsilon=request.epsilon, bounds_X=(-1.0, 1.0), bounds_y=(-1.0, 1.0), fit_intercept=False,
-            random_state=request.seed, **request.parameters,
-        )  # fmt: skip
+        model = LinearRegression(epsilon=request.epsilon, bounds_X=(-1.0, 1.0), bounds_y=(-1.0, 1.0), **parameters)
     return model.fit(X, request.y)
 
 
