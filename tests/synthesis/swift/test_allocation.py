@@ -93,3 +93,15 @@ def test_attributes_of_measured_pairs_are_not_measured_again():
     weights = {q: len(q) / 2 for q in cells}
     parts = allocate({(0, 1): 1e4}, weights, cells, budget=1.0, paid=0.02, unit=1.0).parts
     assert set(parts) == {(0, 1), (2,)}
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (1, 1, 1, 5)])
+def test_columns_of_one_value_are_never_measured_with_a_negative_part(sizes):
+    """Their pairs tell more of them than they need, and what noise makes of their errors may choose them all."""
+    pairs = list(itertools.combinations(range(len(sizes)), 2))
+    cells = {q: math.prod(sizes[a] for a in q) for q in (*((a,) for a in range(len(sizes))), *pairs)}
+    weights = {q: len(q) / 2 for q in cells}
+    bought = allocate(dict.fromkeys(pairs, 50.0), weights, cells, budget=BUDGET, paid=PAID, unit=1.0)
+    assert set(bought.parts) >= set(pairs)
+    assert min(bought.parts.values()) > 0
+    assert sum(bought.parts.values()) == pytest.approx(BUDGET)

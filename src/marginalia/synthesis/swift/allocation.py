@@ -90,7 +90,7 @@ def allocate(
     y = {q: y[q] for q in order[:chosen]}
     for q, part in y.items():
         for a in q:
-            at_best[a] -= part * lone[a] / cells[q]
+            at_best[a] = max(0.0, at_best[a] - part * lone[a] / cells[q])
     return Allocation(best, _divide(y, at_best, budget, paid))
 
 
