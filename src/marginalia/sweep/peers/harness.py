@@ -25,10 +25,11 @@ NO_MEMORY = 71  # exit code of a fit that could not allocate what it needs, know
 
 def main() -> None:
     """Do one step."""
-    adapter, folder = load(sys.argv[1]), Path(sys.argv[2])
+    folder = Path(sys.argv[2])
+    columns = read(folder / "rows.parquet")  # at once: the adapter's libraries may take long to load, or be ended
+    adapter = load(sys.argv[1])
     request = SimpleNamespace(**json.loads((folder / "request.json").read_text()))
     request.domain = json.loads((folder / "domain.json").read_text())
-    columns = read(folder / "rows.parquet")
     if request.step == "predict":
         model = pickle.loads((folder / "model.pickle").read_bytes())
         scores = np.asarray(adapter.predict(model, matrix(columns)), dtype=float)
