@@ -154,7 +154,7 @@ def test_a_peer_that_hangs_costs_its_time_once(peers):
 def test_of_a_flood_of_output_the_end_is_kept(peers):
     method = {"id": "peer/tiny/flood", "parameters": {"kilobytes": 50_000}}
     (job,) = jobs_of(method, memory_mb=1000).values()
-    row = next(run(fits_only(job), peers).itertuples())
+    row = next(run(fits_only(job), peers, apart=True).itertuples())
     assert row.message == "PeerError: peer 'tiny' ended with exit code 1: ValueError: that was all"
     assert row.peak_mb < 500
 
