@@ -13,7 +13,7 @@ from marginalia.sweep.config import parse
 from marginalia.sweep.jobs import run_method
 from marginalia.sweep.plan import plan
 from marginalia.sweep.protocols import Prepared, Task
-from marginalia.sweep.records import ResultRecord, RunCertificate, read_certificates, read_records, write_records
+from marginalia.sweep.records import RUN, ResultRecord, RunCertificate, read_certificates, read_records, write_records
 
 TASKS = (Task("linear", "b"), Task("logistic", "y"))
 
@@ -129,6 +129,20 @@ def test_rows_that_disagree_with_their_certificate_are_findings(call, learners, 
     assert code == 1
     assert finding.removesuffix(" (2 of 6 runs)") in out
     assert out.splitlines()[-1].startswith("0 of 1") or "relation" in change
+
+
+def test_a_certificate_beside_a_claim_is_not_the_claims(call, learners, tmp_path):
+    """Of a peer's rows that were given those of another fit, with all that a certificate is held against."""
+
+    def given(ones):
+        at = RUN.index("calibration")
+        return [RunCertificate((*one.run[:at], "claimed", *one.run[at + 1 :]), one.content) for one in ones]
+
+    path = rewritten(tmp_path / "r.parquet", learners, lambda row: {"calibration": "claimed"}, given)
+    code, out, _ = call("certify", path)
+    assert code == 1
+    assert "whose epsilon is a claim" in out
+    assert out.splitlines()[-1] == "0 of 1 confirmed"
 
 
 def forged(**changes):

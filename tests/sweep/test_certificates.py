@@ -195,3 +195,5 @@ def test_verdicts():
     frame = pd.DataFrame({"message": messages, "status": "ok", "calibration": "tight"})
     frame.loc[5, "calibration"], frame.loc[6, "status"] = "none", "failed"
     assert records.verdicts(frame).tolist() == ["yes", "no", "declared", "part", "no", "", ""]
+    claimed = frame.assign(calibration="claimed")
+    assert records.verdicts(claimed).tolist() == [*["declared"] * 6, ""]  # whatever its rows say

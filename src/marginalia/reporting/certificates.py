@@ -17,6 +17,7 @@ from marginalia.privacy.ledger import FILE_TOLERANCE, TOLERANCE
 from marginalia.reporting.style import method_rank
 from marginalia.reporting.tables import ARM, NON_PRIVATE, rows_of
 from marginalia.sweep.methods import BUILT_IN
+from marginalia.sweep.peers.record import CLAIMED
 from marginalia.sweep.records import RUN, RunCertificate, is_claimed
 
 SETTING = ("experiment", "protocol", "dataset", *ARM, "epsilon")  # an arm at one epsilon, over tasks and trials
@@ -124,6 +125,8 @@ def disagreements(row: Any, certificate: Certificate) -> Iterator[str]:
     """
     ledger = certificate.ledger
     of = _methods(certificate)
+    if row.calibration == CLAIMED:
+        yield f"the row is of {row.method}, whose epsilon is a claim: no certificate is its own"
     if (known := _classes(row.method)) and not known & of:
         yield f"the row is of {row.method}, its certificate of {' and '.join(sorted(of)) or 'no method'}"
     epsilon, delta = ledger.budget or (math.inf, math.inf)

@@ -14,7 +14,7 @@ from marginalia.data.files import atomic_path
 from marginalia.errors import InputError, PrivacyError
 from marginalia.privacy.ledger import TOLERANCE, Ledger
 from marginalia.sweep.method import NON_PRIVATE, Method
-from marginalia.sweep.peers.record import Claim
+from marginalia.sweep.peers.record import CLAIMED, Claim
 from marginalia.sweep.version import audited
 
 if TYPE_CHECKING:
@@ -251,7 +251,8 @@ def verdicts(rows: pd.DataFrame) -> pd.Series:
     those with a certificate for every row.
     """
     silent = (rows["calibration"] == NON_PRIVATE) | (rows["status"] != "ok")
-    return rows["message"].map(_verdict).astype(object).mask(silent, "")
+    found = rows["message"].map(_verdict).astype(object)
+    return found.mask(rows["calibration"] == CLAIMED, "declared").mask(silent, "")  # a peer's, whatever its rows say
 
 
 def is_claimed(message: str) -> bool:
