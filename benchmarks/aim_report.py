@@ -76,7 +76,7 @@ def headlines(rows: Sequence[Row]) -> list[str]:
         sides = {r.implementation: r for r in rows if r.case == case}
         if len(sides) == 2:
             ours, theirs = sides.pop(OURS), next(iter(r for i, r in sides.items() if i != OURS))
-            kind = "extrapolated" if is_extrapolated(theirs) else "measured"
+            kind = "extrapolated" if is_extrapolated(theirs) else "whole run"
             line = (
                 f"`{case}`: {ours.cpu_seconds:.3g} CPU-s against {theirs.cpu_seconds:,.0f} ({kind}), "
                 f"{theirs.cpu_seconds / ours.cpu_seconds:,.0f} times less; error {ours.quality:.4f}"
