@@ -164,13 +164,18 @@ def _merge(domain: Domain, measurements: Sequence[Measurement]) -> list[_Target]
     return [targets[c] for c in sorted(targets)]
 
 
-def _zero_cliques(domain: Domain) -> list[Clique]:
+def zero_cliques(domain: Domain) -> list[Clique]:
+    """Return the cliques that every model of a domain holds: the attributes of each of its structural zeros.
+
+    >>> zero_cliques(Domain.from_sizes({"a": 2, "b": 3}))
+    []
+    """
     return [tuple(sorted(domain.index(a) for a in z.attributes)) for z in domain.structural_zeros if z.cells]
 
 
 def _plan(blocks: list[Clique], domain: Domain, warm_start: GraphicalModel | None) -> Plan:
     """Return the plan of these blocks: that of `warm_start` where it has the same ones."""
-    zeros = _zero_cliques(domain)
+    zeros = zero_cliques(domain)
     if warm_start is not None:
         known = warm_start.plan
         if (known.blocks, known.extra, known.sizes) == (blocks, zeros, domain.sizes):
@@ -184,7 +189,7 @@ def _initial(plan: Plan, domain: Domain, warm_start: GraphicalModel | None) -> N
     if warm_start is not None:
         same = plan is warm_start.plan
         theta = warm_start.theta.copy() if same else plan.embed(warm_start.plan, warm_start.theta)
-    for zeros, clique in zip((z for z in domain.structural_zeros if z.cells), _zero_cliques(domain), strict=True):
+    for zeros, clique in zip((z for z in domain.structural_zeros if z.cells), zero_cliques(domain), strict=True):
         host = next(i for i, c in enumerate(plan.cliques) if set(clique) <= set(c))
         axes = plan.cliques[host]
         table = theta[plan.theta_at[host] : plan.theta_at[host + 1]].reshape([plan.sizes[a] for a in axes])

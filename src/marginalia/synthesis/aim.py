@@ -15,11 +15,10 @@ from marginalia.data.counting.source import CountSource
 from marginalia.data.domain import Domain
 from marginalia.errors import InputError
 from marginalia.marginals.elimination import Clique, megabytes_with
-from marginalia.marginals.estimation import estimate
+from marginalia.marginals.estimation import estimate, zero_cliques
 from marginalia.marginals.fitting import ROUND_TIGHT, FitSettings
 from marginalia.marginals.model import GraphicalModel
 from marginalia.marginals.workload import Workload
-from marginalia.memory import check_cost
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
@@ -27,6 +26,7 @@ from marginalia.privacy.relation import Relation
 from marginalia.synthesis.adaptive import AdaptiveRun, AdaptiveSynthesizer, Constants, Round, fit_settings
 from marginalia.synthesis.aim_scores import CandidateScores
 from marginalia.synthesis.base import Array, State
+from marginalia.synthesis.modelled import check_model_size
 
 CONSTANTS: Mapping[str, Constants] = {
     "paper": Constants(),
@@ -118,10 +118,7 @@ class AIM(AdaptiveSynthesizer):
 
     def _check_cost(self, domain: Domain) -> None:
         super()._check_cost(domain)
-        if self.max_model_mb != math.inf:
-            checks.positive("max_model_mb", self.max_model_mb)
-        largest = min(self.max_model_mb * 2**20, 8 * domain.n_cells())  # a model of all columns has one table
-        check_cost(f"AIM with max_model_mb={self.max_model_mb:g}", largest, mend="lower max_model_mb")
+        check_model_size("AIM", self.max_model_mb, domain)
 
     def workload_error(self, table: CountSource) -> float:
         """Return the mean over the workload of half the L1 distance between the model's and the table's marginals."""
@@ -205,9 +202,7 @@ class _GraphicalRun(AdaptiveRun):
     def __init__(self, aim: AIM, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
         super().__init__(aim, table, ledger, randomness)
         self._max_model_mb = aim.max_model_mb
-        domain = table.domain
-        zeros = [tuple(sorted(domain.index(a) for a in z.attributes)) for z in domain.structural_zeros]
-        self._cliques = [*self.one_ways, *zeros]
+        self._cliques = [*self.one_ways, *zero_cliques(table.domain)]
         self._free = {q for c in self._cliques for q in _subsets(c)}  # inside a model clique: always allowed
         self._megabytes: Array | None = None  # of the model with each candidate, while no clique is new
 

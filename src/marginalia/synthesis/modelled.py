@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.marginals.model import GraphicalModel
+from marginalia.memory import check_cost
+from marginalia.privacy import checks
 from marginalia.synthesis.base import Array, State, Synthesizer
 
 
@@ -38,3 +42,14 @@ class ModelSynthesizer(Synthesizer):
 
     def _restore(self, state: State) -> None:
         self.model_ = GraphicalModel.from_state(self.domain_, state)
+
+
+def check_model_size(name: str, max_model_mb: float, domain: Domain) -> None:
+    """Refuse a `max_model_mb` that is no size, or whose junction tree does not fit in memory.
+
+    >>> check_model_size("AIM", 80, Domain.from_sizes({"a": 2, "b": 3}))
+    """
+    if max_model_mb != math.inf:
+        checks.positive("max_model_mb", max_model_mb)
+    largest = min(max_model_mb * 2**20, 8 * domain.n_cells())  # a model of all columns has one table
+    check_cost(f"{name} with max_model_mb={max_model_mb:g}", largest, mend="lower max_model_mb")

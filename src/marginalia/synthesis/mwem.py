@@ -14,9 +14,8 @@ from marginalia.data.counting.source import CountSource
 from marginalia.data.domain import Domain
 from marginalia.errors import InputError
 from marginalia.marginals.elimination import Clique, eliminate, megabytes_with
-from marginalia.marginals.estimation import Measurement, estimate
+from marginalia.marginals.estimation import Measurement, estimate, zero_cliques
 from marginalia.marginals.workload import Workload
-from marginalia.memory import check_cost
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.selection import lazy_exponential
@@ -27,6 +26,7 @@ from marginalia.synthesis.adaptive import AdaptiveSynthesizer, Constants, fit_se
 from marginalia.synthesis.aim_scores import CandidateScores
 from marginalia.synthesis.base import State
 from marginalia.synthesis.measuring import measure_all, number_of_records
+from marginalia.synthesis.modelled import check_model_size
 
 _COUNT = 0.01  # share of the budget for the number of records, where it is private
 
@@ -88,11 +88,9 @@ class MWEM(AdaptiveSynthesizer):
         super()._check_cost(domain)
         if self.rounds is not None:
             checks.count("rounds", self.rounds)
-        for name in ("max_model_mb", "max_cells"):
-            if getattr(self, name) != math.inf:
-                checks.positive(name, getattr(self, name))
-        largest = min(self.max_model_mb * 2**20, 8 * domain.n_cells())
-        check_cost(f"MWEM with max_model_mb={self.max_model_mb:g}", largest, mend="lower max_model_mb")
+        if self.max_cells != math.inf:
+            checks.positive("max_cells", self.max_cells)
+        check_model_size("MWEM", self.max_model_mb, domain)
 
     def _release(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
         domain, names = table.domain, table.domain.names
@@ -100,7 +98,7 @@ class MWEM(AdaptiveSynthesizer):
         top = max(workload.weights)
         weights = {q: w / top for q, w in sorted(zip(workload.cliques, workload.weights, strict=True))}
         members = list(weights)
-        cliques = [tuple(sorted(domain.index(a) for a in z.attributes)) for z in domain.structural_zeros]
+        cliques = zero_cliques(domain)
         rounds = len(domain) if self.rounds is None else self.rounds
         self._candidates(cliques, members, domain, 1 / rounds)  # before anything is released
         table.expect(workload.names(domain))

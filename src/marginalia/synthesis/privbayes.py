@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from marginalia.data.counting.source import CountSource
 from marginalia.data.domain import Domain
 from marginalia.marginals.elimination import Clique, megabytes_with
-from marginalia.marginals.estimation import estimate
+from marginalia.marginals.estimation import estimate, zero_cliques
 from marginalia.memory import check_cost, short
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
@@ -36,7 +36,7 @@ from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.synthesis.base import State
 from marginalia.synthesis.measuring import measure_all, number_of_records
-from marginalia.synthesis.modelled import ModelSynthesizer
+from marginalia.synthesis.modelled import ModelSynthesizer, check_model_size
 
 SENSITIVITY = {Relation.ADD_REMOVE: 2.0, Relation.REPLACE_ONE: 3.0}  # of `dependence`
 # Epsilon of a selection over sensitivity/sigma of a measurement: the paper's (beta = .3), by its noise's deviation.
@@ -104,10 +104,7 @@ class PrivBayes(ModelSynthesizer):
         super()._check_cost(domain)
         checks.count("degree", self.degree)
         checks.positive("usefulness", self.usefulness)
-        if self.max_model_mb != math.inf:
-            checks.positive("max_model_mb", self.max_model_mb)
-        largest = min(self.max_model_mb * 2**20, 8 * domain.n_cells())
-        check_cost(f"PrivBayes with max_model_mb={self.max_model_mb:g}", largest, mend="lower max_model_mb")
+        check_model_size("PrivBayes", self.max_model_mb, domain)
         d = len(domain)
         steps = [(d - i) * sum(math.comb(i, k) for k in range(min(self.degree, i) + 1)) for i in range(1, d)]
         n_bytes, seconds = _BYTES_A_CANDIDATE * max(steps, default=0), _SECONDS_A_CANDIDATE * sum(steps)
@@ -150,9 +147,8 @@ class PrivBayes(ModelSynthesizer):
         subsets = (p for k in range(min(self.degree, len(placed)) + 1) for p in itertools.combinations(placed, k))
         cells = {p: math.prod(sizes[b] for b in p) for p in subsets}
         useful = [(a, p) for a in left for p, n in cells.items() if not p or n * sizes[a] <= most_cells]
-        zeros = [tuple(domain.index(a) for a in z.attributes) for z in domain.structural_zeros]
         families = sorted({_family(c) for c in useful})
-        megabytes = megabytes_with([*zeros, *map(_family, chosen)], families, sizes)
+        megabytes = megabytes_with([*zero_cliques(domain), *map(_family, chosen)], families, sizes)
         fitting = {u for u, mb in zip(families, megabytes, strict=True) if mb <= self.max_model_mb}
         admitted = [(a, p) for a, p in useful if not p or _family((a, p)) in fitting]
         inner = {(a, p[:i] + p[i + 1 :]) for a, p in admitted for i in range(len(p))}

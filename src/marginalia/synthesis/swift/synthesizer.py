@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from marginalia.data.counting.source import CountSource
 from marginalia.data.domain import Domain
 from marginalia.marginals.elimination import Clique
-from marginalia.marginals.estimation import estimate
+from marginalia.marginals.estimation import estimate, zero_cliques
 from marginalia.marginals.fitting import FitSettings
 from marginalia.marginals.model import GraphicalModel
 from marginalia.marginals.workload import Workload, WorkloadLike
-from marginalia.memory import check_cost
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian
@@ -27,7 +26,7 @@ from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.synthesis.base import State
 from marginalia.synthesis.measuring import measure_all, number_of_records
-from marginalia.synthesis.modelled import ModelSynthesizer
+from marginalia.synthesis.modelled import ModelSynthesizer, check_model_size
 from marginalia.synthesis.swift.allocation import Allocation, allocate
 from marginalia.synthesis.swift.tree import CliqueTree, grow_trees
 
@@ -98,11 +97,9 @@ class SWIFT(ModelSynthesizer):
 
     def _check_cost(self, domain: Domain) -> None:
         super()._check_cost(domain)
-        for name in ("max_model_mb", "max_cells"):
-            if getattr(self, name) != math.inf:
-                checks.positive(name, getattr(self, name))
-        largest = min(self.max_model_mb * 2**20, 8 * domain.n_cells())
-        check_cost(f"SWIFT with max_model_mb={self.max_model_mb:g}", largest, mend="lower max_model_mb")
+        if self.max_cells != math.inf:
+            checks.positive("max_cells", self.max_cells)
+        check_model_size("SWIFT", self.max_model_mb, domain)
 
     def _release(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
         domain, names = table.domain, table.domain.names
@@ -140,11 +137,10 @@ class SWIFT(ModelSynthesizer):
         top = max(weights[q] for q in errors)  # weights of at most 1: penalties on cells are in records
         weights = {q: weight / top for q, weight in weights.items()}
         cells = {q: domain.n_cells([domain.names[a] for a in q]) for q in weights}
-        zeros = [tuple(sorted(domain.index(a) for a in z.attributes)) for z in domain.structural_zeros]
         unit = math.sqrt(2 / math.pi) * sensitivity
         best: tuple[CliqueTree, Allocation] | None = None
         gains = {q: weights[q] * error for q, error in errors.items()}
-        for tree in grow_trees(gains, domain.sizes, max_cells=self.max_model_mb * 2**17, start=zeros):
+        for tree in grow_trees(gains, domain.sizes, max_cells=self.max_model_mb * 2**17, start=zero_cliques(domain)):
             held = {q: error for q, error in errors.items() if tree.holds(q)}
             bought = allocate(held, weights, cells, budget=budget, paid=paid, unit=unit)
             if best is None or bought.value > best[1].value:
