@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
-from typing import Self
 
+from harness import Line
 from wide import wide_table
 
 from marginalia.data.datasets import load
@@ -95,7 +93,7 @@ ADDED = ("rounds 8, anneal_by 1.2",)
 
 
 @dataclass(frozen=True)
-class Fit:
+class Fit(Line):
     """One line of the CSV.
 
     Attributes
@@ -128,15 +126,6 @@ class Fit:
     def key(self) -> tuple[str, float, str, int]:
         """What no two lines share."""
         return self.table, self.epsilon, self.arm, self.seed
-
-    @classmethod
-    def read_all(cls, path: Path) -> list[Self]:
-        """Return the lines of a CSV; none if there is no such file."""
-        if not path.exists():
-            return []
-        kinds = {"epsilon": float, "error": float, "cpu_seconds": float, "seed": int, "rounds": int}
-        with path.open(newline="", encoding="utf-8") as file:
-            return [cls(**{k: kinds.get(k, str)(v) for k, v in row.items()}) for row in csv.DictReader(file)]
 
 
 @cache

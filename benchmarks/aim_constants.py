@@ -13,11 +13,9 @@ A task goes on where it was stopped: a row is written as soon as it is known, an
 from __future__ import annotations
 
 import argparse
-import csv
 import itertools
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, fields
 from typing import Any
 
 from aim_arms import (
@@ -99,23 +97,17 @@ def planned(task: str, known: Sequence[Fit]) -> Iterator[tuple[str, float, str, 
                 yield from ((table, epsilon, arm, seed) for arm in some)
 
 
-def run(task: str, seconds: float) -> None:
-    """Make the rows of a task that are not there yet, within so many CPU seconds."""
+def missing(task: str, seconds: float) -> Iterator[list[Fit]]:
+    """Make the fits of a task that are not there yet, within so many CPU seconds."""
     known = Fit.read_all(RESULT_FILE)
     done = {row.key for row in known}
-    header = not known
-    with RESULT_FILE.open("a", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        if header:
-            writer.writerow([f.name for f in fields(Fit)])
-        for key in planned(task, known):
-            if key in done:
-                continue
-            if time.process_time() > seconds:
-                raise SystemExit(f"stopped after {seconds:g} CPU seconds; the same command goes on")
-            done.add(key)
-            writer.writerow(astuple(fit(task, *key)))
-            file.flush()
+    for key in planned(task, known):
+        if key in done:
+            continue
+        if time.process_time() > seconds:
+            raise SystemExit(f"stopped after {seconds:g} CPU seconds; the same command goes on")
+        done.add(key)
+        yield [fit(task, *key)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -129,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         write_report(RESULT_FILE)
     else:
-        run(given.task, given.seconds)
+        Fit.append(RESULT_FILE, missing(given.task, given.seconds))
 
 
 if __name__ == "__main__":

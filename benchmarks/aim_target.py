@@ -10,16 +10,14 @@ exactly. Splits and noise follow the seed, so that all methods meet the same row
 from __future__ import annotations
 
 import argparse
-import csv
 import itertools
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from harness import RESULTS
+from harness import RESULTS, Line
 
 from marginalia.data.datasets import load
 from marginalia.data.splits import Split, random_split
@@ -50,7 +48,7 @@ DIRECT = {"linear": "ada_ssp", "logistic": "objective_perturbation"}
 
 
 @dataclass(frozen=True)
-class Score:
+class Score(Line):
     """One line of the CSV.
 
     Attributes
@@ -76,15 +74,6 @@ class Score:
     metric: str
     value: float
     cpu_seconds: float
-
-    @classmethod
-    def read_all(cls, path: Path) -> list[Self]:
-        """Return the lines of a CSV; none if there is no such file."""
-        if not path.exists():
-            return []
-        kinds = {"epsilon": float, "value": float, "cpu_seconds": float, "seed": int, "factor": int}
-        with path.open(newline="", encoding="utf-8") as file:
-            return [cls(**{k: kinds.get(k, str)(v) for k, v in row.items()}) for row in csv.DictReader(file)]
 
 
 def target_workload(names: Sequence[str], target: str, factor: float) -> dict[tuple[str, ...], float]:
@@ -132,19 +121,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("task", choices=("run",))
     parser.add_argument("--seeds", type=int, default=len(SEEDS), help="1 to this one")
-    seeds = SEEDS[: parser.parse_args(arguments).seeds]
-    known = Score.read_all(RESULT_FILE)
-    done = {(row.table, row.task, row.epsilon, row.seed, row.factor) for row in known}
-    with RESULT_FILE.open("a", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        if not known:
-            writer.writerow([f.name for f in fields(Score)])
-        tables = [table for tables in ORIGINS.values() for table in tables]
-        for name, seed in itertools.product(tables, seeds):
-            for task, epsilon, factor in itertools.product(tasks_of(load(name).entry), EPSILONS, (0, *FACTORS)):
-                if (name, task.task, epsilon, seed, factor) not in done:
-                    writer.writerows(astuple(score) for score in run_one(name, task, epsilon, seed, factor))
-                    file.flush()
+    Score.append(RESULT_FILE, missing(SEEDS[: parser.parse_args(arguments).seeds]))
+
+
+def missing(seeds: Sequence[int]) -> Iterator[Iterator[Score]]:
+    """Make the scores that are not there yet."""
+    done = {(row.table, row.task, row.epsilon, row.seed, row.factor) for row in Score.read_all(RESULT_FILE)}
+    tables = [table for tables in ORIGINS.values() for table in tables]
+    for name, seed in itertools.product(tables, seeds):
+        for task, epsilon, factor in itertools.product(tasks_of(load(name).entry), EPSILONS, (0, *FACTORS)):
+            if (name, task.task, epsilon, seed, factor) not in done:
+                yield run_one(name, task, epsilon, seed, factor)
 
 
 if __name__ == "__main__":
