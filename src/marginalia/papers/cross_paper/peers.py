@@ -66,18 +66,21 @@ def releases(records: Frame) -> Frame:
     return rows.assign(**numbers)[[*_PLACE, "name", "peer", *_RELEASE[-3:], *measured, *tail]]
 
 
+def _learned(rows: Frame) -> Any:
+    """Return which rows are of a public learner on synthetic rows."""
+    return rows["variant"].isin(TRAINED) | (rows["method"] == "aim_synth")
+
+
 def _released(rows: Frame) -> Frame:
     """Name the release behind each row: of rows that a public learner was trained on, the synthesizer's."""
     on_aim = rows["method"] == "aim_synth"
-    trained = rows["variant"].isin(TRAINED)
-    return rows.assign(method=rows["method"].mask(on_aim, "aim"), variant=rows["variant"].mask(trained | on_aim, ""))
+    return rows.assign(method=rows["method"].mask(on_aim, "aim"), variant=rows["variant"].mask(_learned(rows), ""))
 
 
 def _costs(records: Frame) -> Frame:
     """Return what each release took, and how many of its runs succeeded."""
     private = records[np.isfinite(records["epsilon"])]
-    learned = private["variant"].isin(TRAINED) | (private["method"] == "aim_synth")
-    own = private[~learned]  # of a synthesizer its fit; the learner on its rows is public work
+    own = private[~_learned(private)]  # of a synthesizer its fit; the learner on its rows is public work
     runs = own.assign(ok=own["status"] == "ok").groupby([*_RELEASE, "task", "target", "trial"], as_index=False).agg(
         ok=("ok", "all"), peak_mb=("peak_mb", "max"), status=("status", "max"),
     )  # fmt: skip
@@ -86,8 +89,7 @@ def _costs(records: Frame) -> Frame:
         status=("status", lambda every: " ".join(sorted(set(every) - {"ok"})) or "ok"),
     )  # fmt: skip
     spent = release_seconds(records[records["status"] == "ok"])
-    kept = ~(spent["variant"].isin(TRAINED) | (spent["method"] == "aim_synth"))
-    seconds = spent[kept].groupby(_RELEASE, as_index=False)["seconds"].mean()
+    seconds = spent[~_learned(spent)].groupby(_RELEASE, as_index=False)["seconds"].mean()
     return found.merge(seconds, on=_RELEASE, how="left")
 
 
@@ -135,7 +137,7 @@ def _trials(records: Frame) -> Iterator[tuple[tuple[Any, str], Any]]:
     import pandas as pd
 
     good = records[np.isfinite(records["epsilon"]) & (records["status"] == "ok")]
-    fits = good[~good["variant"].isin(TRAINED) & ~good["method"].isin(("aim_synth", "dd_ssp"))]
+    fits = good[~_learned(good) & (good["method"] != "dd_ssp")]
     for measure in COMPARED:
         values = _released(good[good["metric"] == measure])
         if measure in ("seconds", "peak_mb"):  # the metrics of a run repeat them
@@ -175,13 +177,11 @@ def counts(records: Frame) -> Frame:
     from marginalia.reporting.tables import round_significant
 
     found = pairs(records)
-    found = found.assign(ratio=found["peer_mean"] / found["ours_mean"])
+    words = ("better", "alike", "worse")
+    found = found.assign(ratio=found["peer_mean"] / found["ours_mean"], **{w: found["verdict"] == w for w in words})
     groups = found.groupby(["peer", "measure", "against"], sort=False)
-    table = groups.agg(cells=("verdict", "size"), ratio=("ratio", "median")).reset_index()
-    for word in ("better", "alike", "worse"):
-        table[word] = found.assign(**{word: found["verdict"] == word}).groupby(
-            ["peer", "measure", "against"], sort=False
-        )[word].sum().to_numpy()  # fmt: skip
+    sums = {word: (word, "sum") for word in words}
+    table = groups.agg(cells=("verdict", "size"), ratio=("ratio", "median"), **sums).reset_index()
     table = table.assign(ratio=round_significant(table["ratio"], 3))
     return table.sort_values("peer", kind="stable", ignore_index=True)
 
