@@ -25,7 +25,7 @@ from marginalia.sweep.choices import (
 from marginalia.sweep.config import Config, Experiment, epsilon_text
 from marginalia.sweep.method import Arm, Method
 from marginalia.sweep.methods import BUILT_IN
-from marginalia.sweep.peers.record import libraries, records
+from marginalia.sweep.peers.record import records
 from marginalia.sweep.protocols import Task
 from marginalia.sweep.runner import metrics_of, version_of_arm
 
@@ -70,7 +70,7 @@ class Job:
         """The methods that the job's arms are of."""
         if self.file is not None:
             return {**BUILT_IN, self.file.id: own_method(self.file)}
-        return {**BUILT_IN, **records(self.arms)} if libraries(self.arms) else BUILT_IN
+        return {**BUILT_IN, **records(self.arms)}
 
     def settings(self) -> dict[str, Any]:
         """Return all that the job's cells depend on, JSON-able: an edit of it reruns the job."""

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-NO_MEMORY = 71  # exit code of a fit that could not allocate what it needs, known to `models` too
+NO_MEMORY = 71  # exit code of a fit that could not allocate what it needs
 
 
 def main() -> None:

@@ -28,10 +28,10 @@ from marginalia.data.files import atomic_path
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.sweep.outcome import spent_elsewhere
+from marginalia.sweep.peers import harness
 from marginalia.sweep.peers.record import Claim, adapter, facts_of, python_of
 
-HARNESS = Path(__file__).with_name("harness.py")
-NO_MEMORY = 71  # as in the harness
+HARNESS = Path(harness.__file__)  # imported here, it counts for the version of what it runs
 _FOLDER = "marginalia-peer-"
 _LONGEST = 300  # characters of a peer's last words
 _TAIL = 1 << 16  # bytes of its output that are kept
@@ -210,7 +210,7 @@ def run(library: str, folder: Path, columns: Mapping[str, Any], domain: Domain, 
     if code:
         spent_elsewhere(usage.ru_utime + usage.ru_stime, 0.0)
         lines = said.strip().splitlines()
-        if code == NO_MEMORY:
+        if code == harness.NO_MEMORY:
             raise MemoryError(f"peer '{library}': {lines[-1][:_LONGEST] if lines else 'out of memory'}")
         how = f"exit code {code}" if code > 0 else f"signal {-code}"
         raise PeerError(f"peer '{library}' ended with {how}: {lines[-1][:_LONGEST] if lines else 'it said nothing'}")
