@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import shutil
 
 import numpy as np
@@ -11,6 +12,7 @@ from marginalia.data import Attribute, Domain, Table
 from marginalia.reporting.verification.rows import gather
 from marginalia.sweep.config import parse
 from marginalia.sweep.jobs import run_method
+from marginalia.sweep.peers.record import Claim
 from marginalia.sweep.plan import plan
 from marginalia.sweep.protocols import Prepared, Task
 from marginalia.sweep.records import RUN, ResultRecord, RunCertificate, read_certificates, read_records, write_records
@@ -143,6 +145,20 @@ def test_a_certificate_beside_a_claim_is_not_the_claims(call, learners, tmp_path
     assert code == 1
     assert "whose epsilon is a claim" in out
     assert out.splitlines()[-1] == "0 of 1 confirmed"
+
+
+def test_a_folder_with_a_peer_is_not_certified(call, learners, tmp_path):
+    """Nobody can recompute what another library says of itself: the page about certificates has these words."""
+    rewritten(tmp_path / "ours.parquet", learners)
+    said = Claim("tiny").message
+    theirs = {"method": "peer/tiny/mean", "calibration": "claimed", "epsilon_spent": math.inf, "message": said}
+    rewritten(tmp_path / "theirs.parquet", learners, lambda row: theirs, lambda ones: [])
+    code, out, err = call("certify", tmp_path)
+    assert (code, err) == (1, "")
+    _, ours, peer, last = out.splitlines()
+    assert ours.endswith("  confirmed")
+    assert f"NOT CERTIFIED: no certificate: {said}" in peer
+    assert last == "1 of 2 confirmed"
 
 
 def forged(**changes):

@@ -70,6 +70,19 @@ def test_pairs_of_random_graphs_with_structural_zeros():
     assert possible > 75
 
 
+@pytest.mark.parametrize("exponent", [-700, -708, -712, -730, -744, -800])
+def test_pairs_where_a_separators_cell_is_almost_impossible(exponent):
+    """The inverse of a probability below 2^-1024 is no float: a fit once ended there, after it had paid."""
+    plan = Plan([(0, 1, 2), (1, 2, 3), (2, 3, 4)], (3, 4, 3, 2, 3))
+    theta = np.random.default_rng(3).normal(size=plan.theta_at[-1])
+    theta[plan.theta_at[0] : plan.theta_at[1]].reshape(3, 4, 3)[:, 2] = exponent
+    inference = Inference(plan, scratch_bytes=2**22)
+    inference.theta[:] = theta
+    inference.calibrate()
+    with np.errstate(all="raise", under="ignore"):
+        check(inference, joint(plan, theta)[1])
+
+
 def test_pairs_of_larger_sparse_graphs_equal_contractions():
     rng = np.random.default_rng(3)
     for _ in range(6):

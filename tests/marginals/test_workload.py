@@ -42,6 +42,7 @@ def test_pairs_of_k_attributes_have_the_papers_weights():
         ([("a", "a")], "each once"),
         ([("a",), ()], "at least one attribute"),
         ([(("a", "b"), -1.0)], "weight"),
+        ([(("a", "b"), 10**400)], "weight"),
         ([], "empty"),
         ([("a",), ("d", "c", "b")], "has 4000 cells, max_cells is 3000"),
     ],

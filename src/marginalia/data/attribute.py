@@ -26,7 +26,7 @@ _LARGEST_WHOLE = 2**53  # whole numbers beyond are not told apart in double prec
 
 @dataclass(frozen=True)
 class Attribute:
-    """One column: codes ``0 .. size-1`` and what they mean.
+    """One column: codes from 0 to ``size - 1`` and what they mean.
 
     The codes are those of the labels or bins in their order, then that of `other`, then that of missing values.
 

@@ -68,7 +68,7 @@ def original_values(codes: NDArray[np.integer], attribute: Attribute, rng: np.ra
     if attribute.type == "integer":
         return whole.astype("Int64").mask(gone) if gone.any() else whole
     days = numbers.astype(np.int64).astype("datetime64[D]")
-    days[gone] = np.datetime64("NaT")
+    days[gone] = np.datetime64("NaT", "D")
     return pd.Series(days.astype("datetime64[s]"))
 
 

@@ -96,11 +96,17 @@ class Bins(Strict):
 class Streamed(Strict):
     """Rows that stay where they are: they are counted in shards, and fits get the counts.
 
-    `path`     files by a pattern such as ``year=*/part-*.parquet``, a folder, or the URL of a table in a database
-    `split_by` ``row``: a hash of each row's number makes it one for training or for tests; or the name of a column
-               whose equal values stay together
-    `order`    the counts are of all marginals of so many columns; every method and measure needs pairs
-    `shards`   that are counted apart; without it one for each file, at most 64
+    Attributes
+    ----------
+    path : str
+        Files by a pattern such as ``year=*/part-*.parquet``, a folder, or the URL of a table in a database.
+    split_by : str
+        ``row``: a hash of each row's number makes it one for training or for tests; or the name of a column whose
+        equal values stay together.
+    order : int
+        The counts are of all marginals of so many columns; every method and measure needs pairs.
+    shards : int or None
+        That are counted apart; without it one for each file, at most 64.
 
     >>> Streamed(path="part-*.parquet").order
     2

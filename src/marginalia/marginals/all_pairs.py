@@ -193,8 +193,8 @@ def _onto(table: Array, held: Clique, axes: Clique) -> Array:
 
 
 def _inverse(table: Array) -> Array:
-    """Return 1 / table, 0 where the table is 0."""
-    return np.divide(1.0, table, out=np.zeros_like(table), where=table > 0)
+    """Return 1 / table, 0 where that is no number: at 0, and where a probability is too small to be told from it."""
+    return np.divide(1.0, table, out=np.zeros_like(table), where=table >= np.finfo(np.float64).tiny)
 
 
 def _push(stack: Array, held: Clique, clique: _Sums, target: Clique) -> Array:

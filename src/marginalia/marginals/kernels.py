@@ -4,17 +4,17 @@ A program (made by `plan`) is an int64 vector of records, whose fields lie where
 stretches of the workspace; an element-wise record carries a loop shape and one stride per operand and axis, so
 broadcasting, transposing and summing out are the same loop:
 
-====== =================================================================================================
-COPY   d = a
-MUL    d = a * b
-DOT    d = sum of a * b over the axes d lacks
-SUM    d = sum of a over the axes d lacks
-ADD    d += a (broadcast or summed)
-GEMM   batched matrix product of contiguous blocks (BLAS)
-SCALE  divide a message by its maximum, remember the factor
+======= =================================================================================================
+COPY    d = a
+MUL     d = a * b
+DOT     d = sum of a * b over the axes d lacks
+SUM     d = sum of a over the axes d lacks
+ADD     d += a (broadcast or summed)
+GEMM    batched matrix product of contiguous blocks (BLAS)
+SCALE   divide a message by its maximum, remember the factor
 UNSCALE divide an adjoint by the factor of its message
-ROOT   adjoint of a scalar message: 1 / message
-====== =================================================================================================
+ROOT    adjoint of a scalar message: 1 / message
+======= =================================================================================================
 
 `run` executes it on probabilities, `log_kernels.run_log` on their logarithms. Denormal numbers are flushed to zero
 while a program runs: they slow multiplication fivefold. Arithmetic is strict (no `fastmath`): with it the order of a

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,8 @@ from marginalia.memory import check_cost, short
 WorkloadLike = int | Iterable[Sequence[str]] | Mapping[Sequence[str], float]
 
 _BYTES_A_MARGINAL = 400  # its positions, their entry among the weights, its names
+_LARGEST = 2.0**256  # weights from its inverse to it are taken as they are: what is computed from them stays finite
+_LEAST = 2.0**-53  # a share of the largest weight to which less is nothing when floats are added
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class Workload:
     ----------
     cliques : tuple of Clique
     weights : tuple of float
-        Positive.
+        Positive; see `parse`.
 
     Examples
     --------
@@ -50,7 +53,9 @@ class Workload:
         ----------
         workload : int, iterable of attribute tuples, or mapping
             An order k (all marginals of k attributes; of all attributes, if there are fewer), marginals of weight 1,
-            or ``{attributes: weight}``. An element may also be a pair ``(attributes, weight)``.
+            or ``{attributes: weight}``. An element may also be a pair ``(attributes, weight)``. A weight below 2^-53 of
+            the largest counts as 2^-53 of it; where the largest is below 2^-256 or above 2^256, a power of two is taken
+            out of all of them. Only their ratios matter.
         domain : Domain
         max_cells : float, optional
             Leave marginals with more cells out of an order's workload; refuse them where they are named.
@@ -70,7 +75,7 @@ class Workload:
             check_cost(f"a workload of {short(count)} marginals", _BYTES_A_MARGINAL * count, mend=mend)
             pairs = [(c, 1.0) for c in itertools.combinations(range(len(domain)), order)]
         else:
-            pairs = _named(workload, domain)
+            pairs = _in_reach(_named(workload, domain))
         weights: dict[Clique, float] = {}
         for clique, weight in pairs:
             names = [domain.names[a] for a in clique]
@@ -137,10 +142,18 @@ def _named(workload: object, domain: Domain) -> list[tuple[Clique, float]]:
         clique = tuple(sorted(domain.index(n) for n in names))
         if not clique or len(set(clique)) != len(clique):
             raise InputError(f"workload: {tuple(names)} must name at least one attribute, each once")
-        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < float("inf"):
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight <= sys.float_info.max:
             raise InputError(f"workload: the weight of {tuple(names)} must be positive and finite, not {weight!r}")
         pairs.append((clique, float(weight)))
     return pairs
+
+
+def _in_reach(pairs: list[tuple[Clique, float]]) -> list[tuple[Clique, float]]:
+    """Bring weights where their sums, squares and ratios are floats."""
+    top = max((weight for _, weight in pairs), default=1.0)
+    shift = 0 if 1 / _LARGEST <= top <= _LARGEST else -math.frexp(top)[1]
+    least = _LEAST * math.ldexp(top, shift)
+    return [(clique, max(least, math.ldexp(weight, shift))) for clique, weight in pairs]
 
 
 def _weighted(item: object) -> tuple[Sequence[str], float]:

@@ -66,7 +66,7 @@ class Exhaustive(Synthesizer):
 
     Notes
     -----
-    For any result D_s, max_q ||M_q(D_s) - M_q(D_r)||_1 <= objective_ + objective(D_r), a quantity that only who holds
+    For any result D_s, max_q ||M_q(D_s) - M_q(D_r)||_1 <= ``objective_`` + objective(D_r), which only who holds
     D_r can compute.
 
     Examples

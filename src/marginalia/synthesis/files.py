@@ -58,9 +58,19 @@ def write_arrays(path: str | os.PathLike[str], header: Mapping[str, Any], state:
     ...     read_arrays(f"{folder}/m.npz")[1]
     {'total': array([1.])}
     """
-    text = json.dumps({"format": FORMAT, "version": FORMAT_VERSION, **header})
+    text = json.dumps(_jsonable({"format": FORMAT, "version": FORMAT_VERSION, **header}))
     with atomic_path(path) as temporary, open(temporary, "wb") as file:
         np.savez(file, header=np.frombuffer(text.encode(), dtype=np.uint8), **state)  # type: ignore[arg-type]
+
+
+def _jsonable(value: Any) -> Any:
+    """Return JSON's types for NumPy's numbers, and a list of pairs for what maps marginals to their weights."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        items = {k: _jsonable(v) for k, v in value.items()}
+        return items if all(isinstance(k, str) for k in items) else list(items.items())
+    return [_jsonable(v) for v in value] if isinstance(value, list | tuple) else value
 
 
 def check_number(n_rows: object) -> None:
