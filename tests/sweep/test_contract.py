@@ -51,7 +51,7 @@ def build(method, arm, task, **changes):
         offered["variant"] = arm.variant
     cls = method.load(task)
     names = set(cls._get_param_names())
-    return cls(**{k: v for k, v in {**offered, **changes}.items() if k in names})
+    return cls(**{**{k: v for k, v in {**offered, **changes}.items() if k in names}, **dict(arm.parameters)})
 
 
 def fitted(method, arm, task, rows=None, **changes):
@@ -138,6 +138,7 @@ def test_construction_does_no_work_and_parameters_read_back(method, arm, task):
     model = build(method, arm, task, epsilon="never checked here")
     params = model.get_params(deep=False)
     assert type(model)(**params).get_params(deep=False) == params
+    assert {**params, **dict(arm.parameters)} == params  # and it is this arm that is tested here
 
 
 @pytest.mark.parametrize(("method", "arm", "task"), [p for p in FITS if p.values[2]])

@@ -3,7 +3,9 @@
 import json
 import math
 import shutil
+import subprocess
 import sys
+import tempfile
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +20,7 @@ from marginalia.errors import InputError
 from marginalia.sweep.config import parse
 from marginalia.sweep.isolation.supervisor import run_isolated
 from marginalia.sweep.jobs import run_method
+from marginalia.sweep.peers import exchange
 from marginalia.sweep.peers.record import record
 from marginalia.sweep.plan import Job, plan
 from marginalia.sweep.protocols import Prepared, Task
@@ -47,6 +50,9 @@ def peers(tmp_path, monkeypatch):
     shutil.copy(TINY, tmp_path / "envs" / "peers" / "tiny.py")
     environment(tmp_path, "tiny", python=sys.executable)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    monkeypatch.setattr(tempfile, "tempdir", None)  # where the variable is read again
+    (tmp_path / "temporary").mkdir()
     return tmp_path
 
 
@@ -136,6 +142,7 @@ def test_a_peer_that_hangs_or_grows_is_ended(peers, name, status, limit):
     rows = run(fits_only(job), peers, apart=True)
     assert list(rows["status"]) == [status] * 2
     assert name == "grow" or rows["seconds"].iloc[0] > 0.1  # of the peer's process, which is not the fit's own
+    assert not list((peers / "temporary").iterdir())  # nor are the rows left that it was given
 
 
 def test_a_peer_that_hangs_costs_its_time_once(peers):
@@ -166,6 +173,39 @@ def test_what_a_peer_starts_and_leaves_goes_with_it(peers):
     with suppress(psutil.NoSuchProcess):
         assert psutil.Process(int((peers / "orphan").read_text())).status() == psutil.STATUS_ZOMBIE
     assert not Path((peers / "litter").read_text()).exists()
+
+
+def test_rows_of_ended_processes_are_taken_away_and_no_others(peers):
+    """A process' number may be another's by now, or mean another in a container: what counts is the lock."""
+    begin = "import sys, time; from marginalia.sweep.peers.exchange import exchange; folder = exchange()"
+    code = f"{begin}; print(folder.__enter__(), flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as owner:
+        theirs = Path(owner.stdout.readline().strip())
+        with exchange.exchange() as first, exchange.exchange() as second:
+            assert {theirs, first, second} == set((peers / "temporary").iterdir())
+            assert theirs.stat().st_mode & 0o077 == 0
+        assert list((peers / "temporary").iterdir()) == [theirs]
+        owner.kill()
+        owner.wait()
+        exchange.sweep()
+    assert not theirs.exists()
+
+
+def test_a_folder_swept_before_it_is_locked_is_made_again(peers, monkeypatch):
+    real, made = tempfile.mkdtemp, []
+
+    def swept(**given):
+        made.append(Path(real(**given)))
+        if len(made) < 3:
+            exchange.sweep()
+        return str(made[-1])
+
+    monkeypatch.setattr(tempfile, "mkdtemp", swept)
+    with exchange.exchange() as folder:
+        assert folder == made[2]
+        assert folder.exists()
+    with pytest.raises(FileNotFoundError), exchange.exchange():
+        raise FileNotFoundError  # one of the body's own
 
 
 def test_without_an_environment_the_row_says_why(peers):

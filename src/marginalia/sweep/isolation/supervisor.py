@@ -26,6 +26,7 @@ import psutil
 
 from marginalia.errors import InputError
 from marginalia.sweep.isolation.worker import CUT
+from marginalia.sweep.peers import exchange
 
 LOOK_SECONDS = 0.05  # between two looks at the worker's memory
 FAMILY_SECONDS = 1.0  # between two looks at the processes that it has started
@@ -157,6 +158,7 @@ class Worker:
 
     def __exit__(self, *_: object) -> None:
         self._kill_all()
+        exchange.sweep()  # rows that a peer was given
         os.close(self._channel)
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from typing import IO, Any, ClassVar, Self, cast
 
 import numpy as np
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -29,10 +26,10 @@ from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.sweep.outcome import spent_elsewhere
 from marginalia.sweep.peers import harness
+from marginalia.sweep.peers.exchange import exchange
 from marginalia.sweep.peers.record import Claim, adapter, facts_of, python_of
 
 HARNESS = Path(harness.__file__)  # imported here, it counts for the version of what it runs
-_FOLDER = "marginalia-peer-"
 _LONGEST = 300  # characters of a peer's last words
 _TAIL = 1 << 16  # bytes of its output that are kept
 _LAST_WORDS = 1.0  # seconds that they may take to arrive
@@ -100,7 +97,7 @@ class PeerSynthesizer(Peer):
         """Have the rows made; `PeerError` or `InputError` says what the peer did instead."""
         table = _in_memory(table)
         domain = table.domain
-        with _exchange() as folder:
+        with exchange() as folder:
             columns = {name: table.column(name).astype(np.int64) for name in domain.names}
             sizes = dict(zip(domain.names, domain.sizes, strict=True))
             self._fit(folder, columns, domain, sizes=sizes, rows=table.n_rows)
@@ -150,7 +147,7 @@ class PeerLearner(Peer):
         if table.domain[target].size > 2 and self.task == "logistic":
             raise InputError(f"peer '{self.library}': target '{target}' has more than two classes")
         y = encoder.target_values(table, "logistic" if self.task == "logistic" else "linear")
-        with _exchange() as folder:
+        with exchange() as folder:
             columns = {**_numbered(encoder.transform(table)), "y": np.asarray(y, float)}
             self._fit(folder, columns, table.domain, norm=float(encoder.norm_bound))
             try:
@@ -161,7 +158,7 @@ class PeerLearner(Peer):
 
     def predict(self, table: Table) -> Any:
         """Return the peer's scores of rows, shape (n,)."""
-        with _exchange() as folder:
+        with exchange() as folder:
             (folder / "model.pickle").write_bytes(self.model_)
             columns = _numbered(self.encoder_.transform(_in_memory(table)))
             run(self.library, folder, columns, table.domain, {"step": "predict", "task": self.task})
@@ -245,18 +242,6 @@ def _ended(command: Sequence[str], folder: Path, environment: Mapping[str, str])
             os.killpg(process.pid, signal.SIGKILL)
     listener.join(_LAST_WORDS)  # a process that left the group may hold the other end
     return process.returncode, usage, bytes(tail).decode("utf-8", errors="replace")
-
-
-@contextmanager
-def _exchange() -> Iterator[Path]:
-    """Yield a folder that nobody else can read, and take away those of processes that were ended."""
-    root = Path(tempfile.gettempdir())
-    for old in root.glob(f"{_FOLDER}*"):
-        owner = old.name.removeprefix(_FOLDER).split("-")[0]
-        if owner.isdigit() and not psutil.pid_exists(int(owner)):
-            shutil.rmtree(old, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid()}-") as folder:
-        yield Path(folder)
 
 
 def _in_memory(table: Any) -> Table:
