@@ -210,7 +210,7 @@ def _outcome(mutant: Mutant, status: int, result: Path, seconds: float) -> Outco
 
 
 def keep(ended: Iterable[Outcome], path: Path, column: str) -> None:
-    """Write what became of the mutants as a column of a table, in the order of the catalogue and of the sources."""
+    """Write what became of mutants as a column of a table, in the order of the catalogue and of the sources."""
     known: dict[str, dict[str, str]] = {}
     if path.exists():
         with path.open(newline="", encoding="utf-8") as file:
@@ -225,7 +225,8 @@ def keep(ended: Iterable[Outcome], path: Path, column: str) -> None:
                 kept = {name: known.get(m.id, {}).get(name, "") for name in ("tests", "audits")}
                 if m.id in answers:
                     kept[column] = answers[m.id]
-                table.writerow({"mutant": m.id, "kind": kind, "file": m.file, "breaks": m.breaks, **kept})
+                if any(kept.values()):  # else nobody has asked yet
+                    table.writerow({"mutant": m.id, "kind": kind, "file": m.file, "breaks": m.breaks, **kept})
 
 
 def chosen(arguments: argparse.Namespace) -> list[Mutant]:

@@ -1,10 +1,12 @@
 """The catalogue of deliberate bugs keeps step with the sources: every patch fits, every test that it names exists."""
 
 import ast
+import csv
 import re
 
 import pytest
 from mutants import CATALOGUE, SOURCE, TESTS, call_checks, call_mutants, catalogue
+from run import Outcome, keep
 
 MUTANTS = catalogue()
 
@@ -51,3 +53,15 @@ def test_every_changed_call_has_a_test_that_must_see_it():
         assert mutant.caught_by, f"no test is named for the calls in {mutant.file}"
     assert set(call_checks()) <= {mutant.file for mutant in mutants}
     assert all((SOURCE / file).is_file() for file in call_checks())
+
+
+def test_a_table_of_answers_has_rows_for_what_was_asked_alone(tmp_path):
+    """Others were blank lines among those of the documentation."""
+    one, two = MUTANTS[:2]
+    table = tmp_path / "answers.csv"
+    keep([Outcome(two, "caught", "privacy/test_ledger.py::test_sums", 1.0)], table, "tests")
+    keep([Outcome(one, "SURVIVED", "10 tests passed", 1.0)], table, "tests")
+    keep([Outcome(two, "caught", "aim: leak", 1.0)], table, "audits")
+    with table.open(newline="", encoding="utf-8") as file:
+        rows = [(row["mutant"], row["tests"], row["audits"]) for row in csv.DictReader(file)]
+    assert rows == [(one.id, "SURVIVED", ""), (two.id, "privacy/test_ledger.py::test_sums", "aim: leak")]
