@@ -1,6 +1,8 @@
 """What an edit of the library reruns, on a copy of it, one edit at a time."""
 
+import json
 import shutil
+import zlib
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from marginalia.sweep import version
 from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.runner import version_of_arm
 
-CACHES = (version.code_version, version._version, version._whole, version._definitions, version._tree, version._source)
+CACHES = (version.code_version, version._version, version._whole, version._definitions, version._tree)
 CARDS = cards()
 
 
@@ -147,3 +149,18 @@ def test_a_users_file_counts(tmp_path):
     version._version.cache_clear()
     path.write_text("a = 2\n")
     assert version.version_of(str(path)) != before
+
+
+def test_what_is_kept_beside_the_bytecode_is_used_of_the_very_source_only(copy, monkeypatch):
+    monkeypatch.setattr(version, "ROOT", copy)
+    module = copy / "sweep" / "seeds.py"
+    first = version._kept(module)
+    (place,) = (copy / "sweep" / "__pycache__").glob("seeds.*.bare")
+    kept = json.loads(zlib.decompress(place.read_bytes()))
+    place.write_bytes(zlib.compress(json.dumps({**kept, "text": "taken from the file"}).encode()))
+    assert version._kept(module)[0] == "taken from the file"
+    stale = ({**kept, "source": "another", "text": "stale"}, ["no mapping"], {"source": kept["source"]})
+    for content in (b"damaged", b"", *(zlib.compress(json.dumps(one).encode()) for one in stale)):
+        place.write_bytes(content)
+        text, imports = version._kept(module)
+        assert (text, [tuple(i) for i in imports]) == (first[0], [tuple(i) for i in first[1]])

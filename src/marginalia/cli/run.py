@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import sys
 import warnings
 from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, requires
 from typing import NoReturn
 
 import typer
@@ -15,16 +17,19 @@ import typer
 from marginalia.cli import (  # noqa: F401  (they register their verbs)
     audit,
     certify,
+    crate,
     domain,
     fit,
     predict,
     quality,
     recommend,
+    report,
     verbs,
     verify,
 )
 from marginalia.cli.app import app
 from marginalia.errors import InputError, PrivacyError, one_line
+from marginalia.postponed import postpone
 
 STOPPED = 130  # the code of a process that Ctrl-C ends
 # typer carries its own copy of click, whose base error it does not export.
@@ -34,6 +39,7 @@ USAGE_ERROR: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c._
 def main() -> None:
     """Run the command line; bad input ends in one line on stderr and exit code 2."""
     warnings.showwarning = _note
+    postpone()
     for number in (signal.SIGTERM, signal.SIGHUP):  # `kill`, a closed terminal: as Ctrl-C, nothing half-written stays
         with suppress(ValueError):  # not the main thread
             if signal.getsignal(number) == signal.SIG_DFL:
@@ -54,6 +60,11 @@ def main() -> None:
         _fail(message)
     except MemoryError as error:
         _fail(f"out of memory ({error}); take fewer rows, columns or codes" if str(error) else "out of memory")
+    except ModuleNotFoundError as error:
+        extra = _extra_with(error.name or "")
+        if not extra:
+            raise
+        _fail(f"this needs {error.name}, which is not installed: pip install 'marginalia[{extra}]'")
     except RecursionError:
         _fail("the input is nested too deeply")
     except (typer.Abort, KeyboardInterrupt):
@@ -78,6 +89,16 @@ def _fail(message: str, code: int = 2) -> NoReturn:
     """End with `message` as one line of printable characters."""
     print(f"marginalia: {one_line(message)}", file=sys.stderr)
     sys.exit(code)
+
+
+def _extra_with(module: str) -> str:
+    """Return the extra of this package that brings a module, empty if none does."""
+    try:
+        requirements = requires("marginalia") or []
+    except PackageNotFoundError:  # a source tree that was never installed
+        return ""
+    wanted = rf"{re.escape(module.partition('.')[0])}\b.*extra == [\"'](\w+)"
+    return next((found[1] for line in requirements if (found := re.match(wanted, line))), "")
 
 
 def _note(message: Warning | str, *_: object, **__: object) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -115,7 +115,7 @@ def run_method(
     begun = follower.settled + (follower.verdict is not None and not follower.again)
     if begun < len(steps):
         follower.tell("load", begun)
-        load_libraries(job.registry, job.arms)
+        load_libraries(job.registry, job.arms, {task.task for task in prepared.tasks})
         for arm in (*job.arms, *job.sources):
             version_of_arm(arm, job.registry)  # now: to read all code takes longer than a small fit
     wanted = set(cells)
@@ -166,14 +166,14 @@ def _log(place: str, step: Cell, rows: Sequence[ResultRecord]) -> None:
         print(f"{place} {name} epsilon={step.epsilon:g} trial={step.trial}: {note}")
 
 
-def load_libraries(registry: Mapping[str, Method], arms: Iterable[Arm]) -> None:
+def load_libraries(registry: Mapping[str, Method], arms: Iterable[Arm], tasks: Collection[str]) -> None:
     """Import what the arms need beforehand: loading a library is not part of the first fit's time.
 
     A user's file that cannot be imported is the matter of the fits that need it.
     """
     for arm in arms:
-        if arm.tasks:
-            import sklearn.metrics  # noqa: F401
+        if "logistic" in tasks and "logistic" in arm.tasks:
+            import sklearn.metrics  # noqa: F401  (of the AUC)
         for task in arm.tasks or ("",):
             if task in registry[arm.method].classes:
                 with suppress(InputError, SystemExit):

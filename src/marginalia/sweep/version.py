@@ -10,7 +10,10 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,7 +21,12 @@ from types import CodeType
 from typing import Any
 
 import marginalia
+from marginalia.data.files import atomic_path
+from marginalia.errors import InputError
 
+# Stands before every hash, and changes only by hand, where all results shall count as made by other code: a release of
+# the package, which changes none of the numbers, makes no result stale.
+GENERATION = "0.1.0"
 AUDIT_ENDING = ".audit.json"  # of the record of an audit, beside the audited file
 ROOT = Path(marginalia.__file__).parent
 _NAMED = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
@@ -26,12 +34,12 @@ _NAMED = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Assign,
 
 @cache
 def code_version() -> str:
-    """Return the package version and a hash of the whole library."""
-    return _stamped(_hash(_source(path)) for path in sorted(ROOT.rglob("*.py")))
+    """Return a hash of the whole library, after the generation of results."""
+    return _stamped(_hash(ast.unparse(_bare(path))) for path in sorted(ROOT.rglob("*.py")))
 
 
 def version_of(*roots: str | Callable[..., Any]) -> str:
-    """Return the package version and a hash of all code that some work depends on.
+    """Return a hash of all code that some work depends on, after the generation of results.
 
     Parameters
     ----------
@@ -73,7 +81,7 @@ def _version(roots: tuple[str, ...]) -> str:
 
 
 def _stamped(texts: Iterable[str]) -> str:
-    return f"{marginalia.__version__}+{_hash(''.join(texts))[:12]}"
+    return f"{GENERATION}+{_hash(''.join(texts))[:12]}"
 
 
 def _hash(text: str) -> str:
@@ -118,7 +126,7 @@ def _start(root: str) -> tuple[list[str], frozenset[str]]:
         return [root], frozenset()
     if module.endswith(".py"):
         text = Path(module).read_text(encoding="utf-8")
-        return [text], frozenset(_imports(ast.parse(text)))
+        return [text], _existing(_imports(ast.parse(text)))
     if not name:
         return [], frozenset({module})
     part = _definitions(module, name)
@@ -127,8 +135,32 @@ def _start(root: str) -> tuple[list[str], frozenset[str]]:
 
 @cache
 def _whole(module: str) -> _Code:
-    tree = _tree(module)
-    return _Code(ast.unparse(tree) + _data(module, tree), frozenset(_imports(tree)))
+    text, names = _kept(_file(module))
+    return _Code(text + _data(module, text), _existing(names))
+
+
+def _kept(path: Path) -> tuple[str, list[tuple[str, str]]]:
+    """Return a module's bare text and what it imports, from beside its bytecode where they are of this very source.
+
+    To work them out for the sixty modules behind a fit takes longer than a small fit.
+    """
+    source = hashlib.sha256(path.read_bytes() + Path(__file__).read_bytes()).hexdigest()
+    place = path.parent / "__pycache__" / f"{path.stem}.{sys.implementation.cache_tag}.bare"
+    try:
+        kept = json.loads(zlib.decompress(place.read_bytes()))
+        if kept["source"] == source:
+            return kept["text"], kept["imports"]
+    except (OSError, ValueError, KeyError, TypeError, zlib.error):
+        pass
+    tree = _bare(path)
+    text, names = ast.unparse(tree), list(_imports(tree))
+    with (
+        suppress(InputError),
+        atomic_path(place) as temporary,
+    ):  # as with bytecode: nothing is kept where nobody may write
+        content = {"source": source, "text": text, "imports": names}
+        temporary.write_bytes(zlib.compress(json.dumps(content).encode()))  # packed, so that searches pass it by
+    return text, names
 
 
 @cache
@@ -145,7 +177,8 @@ def _definitions(module: str, name: str) -> _Code:
             used.add(node)
             waiting.extend(n.id for n in ast.walk(node) if isinstance(n, ast.Name))
     part = ast.Module([node for node in body if node in used], [])
-    return _Code(ast.unparse(part) + _data(module, part), frozenset(_imports(part)))
+    text = ast.unparse(part)
+    return _Code(text + _data(module, text), _existing(_imports(part)))
 
 
 def _bound(node: ast.stmt) -> Iterator[str]:
@@ -163,33 +196,56 @@ def _bound(node: ast.stmt) -> Iterator[str]:
         yield from (name.id for name in names if isinstance(name.ctx, ast.Store))
 
 
-def _imports(tree: ast.AST) -> Iterator[str]:
-    """Yield the modules of the library that a tree imports, on its top level or inside functions."""
-    for node in ast.walk(tree):
+def _imports(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Yield what a tree imports of the library, on its top level or inside functions: module, and name in it if any."""
+    for node in _statements(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "marginalia")
+            yield from ((alias.name, "") for alias in node.names if alias.name.split(".")[0] == "marginalia")
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "marginalia":
-            for alias in node.names:
-                submodule = f"{node.module}.{alias.name}"
-                yield submodule if _path(submodule) else str(node.module)
+            yield from ((str(node.module), alias.name) for alias in node.names)
 
 
-def _data(module: str, tree: ast.AST) -> str:
+def _existing(imports: Iterable[Sequence[str]]) -> frozenset[str]:
+    """Return the modules behind what is imported: a name may be that of a module."""
+    return frozenset(f"{module}.{name}" if name and _path(f"{module}.{name}") else module for module, name in imports)
+
+
+def _statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield all statements of a tree: to walk through their expressions, too, takes five times as long."""
+    for block in _blocks(tree):
+        for node in block:
+            yield node
+            yield from _statements(node)
+
+
+def _blocks(node: ast.AST) -> Iterator[list[ast.AST]]:
+    """Yield the lists of statements that stand right under a node, and of what has some (handlers, cases)."""
+    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        block = getattr(node, name, None)
+        if isinstance(block, list):  # the body of a lambda is none
+            yield block
+
+
+def _data(module: str, text: str) -> str:
     """Return the published values that a module of `papers` names: files in the folders beside it."""
     path = _path(module)
     if path is None or "papers" not in path.parts:
         return ""
-    named = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
-    files = sorted(p for p in path.parent.glob("*/*.csv") if p.stem in named or p.name in named)
+    constants = {node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)}
+    files = sorted(p for p in path.parent.glob("*/*.csv") if p.stem in constants or p.name in constants)
     return "".join(p.read_text(encoding="utf-8") for p in files)
 
 
 @cache
 def _tree(module: str) -> ast.Module:
+    return _bare(_file(module))
+
+
+def _file(module: str) -> Path:
     path = _path(module)
     if path is None:
         raise ModuleNotFoundError(f"{module} is no module of the library")
-    return ast.parse(_source(path))
+    return path
 
 
 def _path(module: str) -> Path | None:
@@ -197,28 +253,34 @@ def _path(module: str) -> Path | None:
     return next((path for path in (stem.with_suffix(".py"), stem / "__init__.py") if path.is_file()), None)
 
 
-@cache
-def _source(path: Path) -> str:
+def _bare(path: Path) -> ast.Module:
     """Return a file's code without comments, docstrings and what only the type checker imports."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    return ast.unparse(_Bare().visit(tree))
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    _strip(tree)
+    if "Card" in text:
+        _strip_cards(tree)
+    return tree
 
 
-class _Bare(ast.NodeTransformer):
-    def generic_visit(self, node: ast.AST) -> ast.AST:
-        super().generic_visit(node)
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
-            node.body = node.body[1:] or [ast.Pass()]
-        return node
+def _strip(node: ast.AST) -> None:
+    for block in _blocks(node):
+        block[:] = [child for child in block if not _is_for_the_type_checker(child)]
+        for child in block:
+            _strip(child)
+    if (
+        isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        and ast.get_docstring(node, clean=False) is not None
+    ):
+        node.body = node.body[1:] or [ast.Pass()]
 
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        """Of a card keep what its functions may read of it: its words change no number, its functions count by name."""
-        self.generic_visit(node)
-        if isinstance(node.func, ast.Name) and node.func.id == "Card":
+
+def _is_for_the_type_checker(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def _strip_cards(tree: ast.Module) -> None:
+    """Of a card keep what its functions may read of it: its words change no number, its functions count by name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Card":
             node.keywords = [k for k in node.keywords if k.arg in ("id", "defaults", "datasets")]
-        return node
-
-    def visit_If(self, node: ast.If) -> ast.AST | None:
-        if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            return None
-        return self.generic_visit(node)

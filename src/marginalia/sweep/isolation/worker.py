@@ -19,6 +19,7 @@ import traceback
 from typing import Any
 
 from marginalia.errors import InputError
+from marginalia.postponed import postpone
 
 CUT = 70  # exit code of a worker that can tell nothing any more
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux
@@ -57,6 +58,7 @@ def main() -> None:
 
 
 def _run(request: dict[str, Any], tell: Any) -> None:
+    postpone()
     # Imported now: a supervisor that is killed meanwhile takes this process with it.
     from marginalia.sweep.jobs import Follower, run_method
     from marginalia.sweep.outcome import Cost, Outcome
