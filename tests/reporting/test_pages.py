@@ -68,8 +68,8 @@ def test_the_methods_are_those_of_the_registry(tmp_path):
     assert fill(text, tmp_path) == text
 
 
-def test_the_readme_shows_the_methods():
-    assert "<!-- methods -->" in (ROOT / "README.md").read_text(encoding="utf-8")
+def test_a_page_shows_the_methods():
+    assert "<!-- methods -->" in (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
 
 
 def test_a_missing_table_is_one_line(tmp_path):
@@ -82,3 +82,16 @@ def test_committed_pages_show_the_committed_tables(path):
     """After a new run: python -m marginalia.reporting.pages."""
     text = path.read_text(encoding="utf-8")
     assert fill(text, ROOT) == text
+
+
+def test_the_artifact_appendix_is_made_of_claims_and_costs(tmp_path):
+    """A block ran among others, so what counts are its jobs, on two cores; all of them together have their own span."""
+    (tmp_path / "claims.csv").write_text("block,claims,held,not_held\ntoy,3,2,1\nall,3,2,0\n")
+    (tmp_path / "costs.csv").write_text(
+        "block,elapsed_hours,wall_hours_of_all_jobs,cpu_hours_of_all_jobs,largest_peak_mb\ntoy,9,1,.4,7.2\nall,2,1,.4,7.2\n"
+    )
+    text = fill("<!-- artifact: . -->\n<!-- end -->\n", tmp_path)
+    toy, whole = text.splitlines()[3:5]
+    assert toy.startswith("| 3 of toy | `snakemake --configfile workflow/configs/toy.yaml` | 30 | 24 | 7 |")
+    assert "| 2 held, 1 not held |" in toy
+    assert "workflow/configs/paper.yaml` | 120 | 24 | 7 | 2 held |" in whole

@@ -1,5 +1,8 @@
 import re
+from base64 import b64encode
+from hashlib import sha256
 from itertools import pairwise
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -23,17 +26,14 @@ DATASETS = [
 
 
 @pytest.fixture(scope="module")
-def arguments(records, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("figures")
+def arguments(records):
     records = records[records["epsilon"].isin([2, np.inf])]
     frames = {m: tables.aggregate(records, m) for m in ("mse", "auc", "accuracy", "marginal_error")}
-    for width in ("double", "single"):
-        figures.save_figure(figures.metric_vs_epsilon(frames["mse"], "mse", width=width), folder / width)
     frames |= {name: getattr(tables, name)(records) for name in ("certificates", "failures", "timings")}
     return {
         "tables": frames,
-        "figures": {"mse": folder / "double.svg"},
-        "narrow_figures": {"mse": folder / "single.svg"},
+        "figures": {"mse": figures.metric_vs_epsilon(frames["mse"], "mse")},
+        "curves": {"mse": (frames["mse"]["experiment"].iloc[0], "mse")},
         "captions": {"mse": captions.caption(frames["mse"], "mse")},
         "provenance": {
             "finished": "2026-11-21",
@@ -70,18 +70,42 @@ def test_the_page_needs_nothing_from_outside(page):
     assert not page.all("iframe")
     policy = next(m["content"] for m in page.all("meta") if "http-equiv" in m)
     assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
+
+
+def test_the_policy_lets_run_what_is_on_the_page_and_nothing_else(html, page):
+    policy = next(m["content"] for m in page.all("meta") if "http-equiv" in m)
+    for kind in ("style", "script"):
+        inside = re.findall(rf"<{kind}>(.*?)</{kind}>", html, re.DOTALL)
+        hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in inside]
+        assert re.search(rf"{kind}-src ([^;]*)", policy).group(1).split() == [f"'sha256-{one}'" for one in hashes]
+    assert not any({"style", "onclick", "onload"} & set(attributes) for _, attributes in page.elements)
 
 
 def test_every_link_of_the_page_has_its_target(page):
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
-    assert {a["href"][1:] for a in page.all("a")} <= set(ids)
+    assert {a["href"][1:] for a in page.all("a") if a["href"].startswith("#")} <= set(ids)
+
+
+def test_a_figure_has_a_link_of_its_own_and_every_term_an_entry(page):
+    assert {"#figure-mse"} <= {a["href"] for a in page.all("a")}
+    assert len(page.all("dfn")) == len(page.all("dt")) - len([k for k in page.all("dt") if "id" not in k])
+    assert len([a for a in page.all("a") if a.get("class") == "term"]) > 10
+
+
+def test_the_csv_behind_a_table_is_that_table(arguments, page):
+    links = {a["download"]: a["href"] for a in page.all("a") if "download" in a}
+    assert {"mse.csv", "auc.csv", "certificates.csv", "timings.csv", "failures.csv", "datasets.csv"} <= set(links)
+    for name in ("mse", "timings"):
+        text = unquote(links[f"{name}.csv"].split(",", 1)[1])
+        assert text == arguments["tables"][name].to_csv(index=False, lineterminator="\n")
 
 
 def test_figures_have_texts_and_tables_have_captions_and_headers(page):
-    images = page.all("img")
-    assert len(images) == 1
-    assert all(len(image["alt"]) > 40 for image in images)
+    (drawing,) = (svg for svg in page.all("svg") if "role" in svg)
+    assert drawing["role"] == "img"
+    assert len(drawing["aria-label"]) > 20
     assert len(page.all("caption")) == len(page.all("table")) > 8
     assert all("scope" in th for th in page.all("th"))
     assert page.all("html")[0]["lang"] == "en"
@@ -144,9 +168,9 @@ def test_the_same_arguments_give_the_same_bytes(html, arguments, tmp_path):
 
 def test_sections_without_content_are_left_out(arguments, tmp_path):
     empty = {name: frame.iloc[:0] for name, frame in arguments["tables"].items()}
-    text = rewrite(tmp_path, arguments, tables=empty, figures={}, captions={}, datasets_info=[])
+    text = rewrite(tmp_path, arguments, tables=empty, figures={}, curves={}, captions={}, datasets_info=[])
     page = Page(text)
-    assert [h for tag, h in page.headings if tag == "h2"] == ["What was run", "Provenance"]
+    assert [h for tag, h in page.headings if tag == "h2"] == ["What was run", "Glossary", "Provenance"]
 
 
 def test_other_tables_are_shown_under_their_name(arguments, tmp_path):
@@ -158,12 +182,10 @@ def test_other_tables_are_shown_under_their_name(arguments, tmp_path):
 def test_a_figure_of_an_experiment_is_headed_by_both(arguments, tmp_path):
     figure = arguments["figures"]["mse"]
     text = rewrite(tmp_path, arguments, figures={"f3a_mse": figure}, captions={"f3a_mse": "Caption."})
-    assert "<h3>Test MSE against ε · f3a</h3>" in text
+    assert "<h3>Test MSE against ε · f3a <a" in text
 
 
 def test_what_is_missing_is_named_and_nothing_is_left_behind(arguments, tmp_path):
-    with pytest.raises(InputError, match="cannot read figure"):
-        rewrite(tmp_path, arguments, figures={"mse": tmp_path / "absent.svg"})
     with pytest.raises(InputError, match="figure 'mse' has no caption"):
         rewrite(tmp_path, arguments, captions={})
     assert list(tmp_path.iterdir()) == []

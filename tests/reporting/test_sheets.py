@@ -1,5 +1,6 @@
 """Certificates on the report page."""
 
+import json
 import re
 from types import SimpleNamespace
 
@@ -68,6 +69,13 @@ def test_equal_certificates_are_one_sheet(given):
     assert {"adult · income>50K", "compas · two_year_recid"} <= set(re.split(", | · (?=adult|compas)", one.title))
 
 
+def test_lines_that_certificates_share_are_on_the_page_once(given):
+    sheets = Sheets(given)
+    lines, made = sheets.content["lines"], sheets.content["sheets"]
+    assert ["\n".join(lines[place] for place in places) for _, places in made] == [s.text for s in sheets.sheets]
+    assert [title for title, _ in made] == [sheet.title for sheet in sheets.sheets]
+
+
 def test_a_sheet_says_what_certify_prints_but_for_the_second_accountant(given):
     sheets = Sheets(given)
     first = given[0]
@@ -86,7 +94,7 @@ def test_a_sheet_says_what_certify_prints_but_for_the_second_accountant(given):
 def test_a_setting_is_found_however_its_epsilon_was_written():
     sheets = Sheets([RunCertificate(run_of(epsilon=0.1 + 0.2), proof(0.3))])
     row = SimpleNamespace(**dict(zip(SETTING, run_of(epsilon=0.3)[:-1], strict=True)))
-    assert sheets.id_of(row) == "c1"
+    assert sheets.id_of(row) == "0"
 
 
 def test_trials_that_differ_say_how():
@@ -107,14 +115,16 @@ def test_trials_that_differ_say_how():
 
 
 def test_cells_open_certificates_that_are_on_the_page(html):
-    ids = re.findall(r'<pre id="(c\d+)"', html)
-    links = re.findall(r'<a class="proof" href="#(c\d+)">', html)
-    assert len(ids) == len(set(ids)) == 10
-    assert set(links) == set(ids)
-    for name, expected in (("mse", 10), ("auc", 15), ("accuracy", 15), ("certificates", 5), ("certificates-all", 25)):
+    held = json.loads(
+        re.search(r'<script type="application/json" id="proofs">(.*?)</script>', html, re.DOTALL).group(1)
+    )
+    assert len(held["sheets"]) == 10
+    assert len(held["lines"]) == len(set(held["lines"])) < 60
+    assert {int(place) for place in re.findall(r'<span data-c="(\d+)">', html)} == set(range(10))
+    for name, expected in (("mse", 10), ("auc", 15), ("accuracy", 15), ("certificates", 5)):
         table = re.search(rf'id="table-{name}".*?</table>', html, re.DOTALL).group()
-        assert len(re.findall('class="proof"', table)) == expected, name
-        rows = [row for row in re.findall(r"<tr>.*?</tr>", table, re.DOTALL) if 'class="proof"' in row]
+        assert len(re.findall("data-c=", table)) == expected, name
+        rows = [row for row in re.findall(r"<tr>.*?</tr>", table, re.DOTALL) if "data-c=" in row]
         assert all("SSP" in row or "ssp" in row for row in rows)
     assert html.count("<dialog ") == 1
     assert "dialog.showModal()" in html
@@ -126,7 +136,7 @@ def test_without_certificates_nothing_opens(records, tmp_path):
     write_report(tmp_path / "r.html", tables=frames, **empty)
     text = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "<dialog" not in text
-    assert 'class="proof"' not in text
+    assert "data-c=" not in text.split("<script>")[0]
     assert "opens" not in text.split("<main>")[1].split("<script>")[0]
 
 

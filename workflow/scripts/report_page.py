@@ -7,41 +7,18 @@ from marginalia.sweep.isolation.log import logged
 
 with logged(snakemake.log[0]):
     from marginalia.data.files import write_text
-    from marginalia.papers.registry import comparison
+    from marginalia.papers import registry
     from marginalia.reporting import formats, provenance
-    from marginalia.reporting.captions import caption, certificate_caption
-    from marginalia.reporting.report import write_report
-    from marginalia.sweep.records import read_certificates
+    from marginalia.reporting.html.folder import write_folder_report
+    from marginalia.reporting.verification.rows import read
 
-    tables = {
-        Path(p).stem: formats.read_csv(p)
-        for p in [*snakemake.input.tables, *snakemake.input.comparisons, *snakemake.input.studies]
-        if p.endswith(".csv")
-    }
-    captions = {}
-    for name, (experiment, table) in snakemake.params.figures.items():
-        frame = tables[table][tables[table]["experiment"] == experiment]
-        captions[name] = certificate_caption(frame) if table == "certificates" else caption(frame, table)
-    captions |= {name: text for name, (_, text) in snakemake.params.studies.items()}
-    titles = {name: title for name, (title, _) in snakemake.params.studies.items()}
-    for name in snakemake.params.comparisons:
-        captions[name] = comparison(name).caption(tables[name])
-        titles[name] = comparison(name).title
-    facts = provenance.collect(snakemake.params.config, tables["timings"], snakemake.params.benchmarks)
-    write_text(snakemake.output.provenance, json.dumps(facts, indent=1) + "\n")
-    write_report(
-        snakemake.output.page,
-        tables=tables,
-        figures={Path(p).stem: p for p in snakemake.input.figures},
-        narrow_figures={Path(p).stem: p for p in snakemake.input.narrow},
-        captions=captions,
-        titles=titles,
-        notebooks=[Path(p).stem for p in snakemake.input.notebooks],
-        provenance=facts,
-        certificates=read_certificates(snakemake.input.records),
-        datasets_info=provenance.datasets_info(
-            snakemake.input.datasets,
-            missing=snakemake.params.missing,
-            stand_ins=snakemake.params.stand_ins,
-        ),
+    timings = formats.read_csv(next(path for path in snakemake.input.tables if path.endswith("timings.csv")))
+    facts = provenance.collect(snakemake.params.config, timings, snakemake.params.benchmarks)
+    facts["datasets"] = provenance.datasets_info(
+        snakemake.input.datasets,
+        splits=provenance.splits_of(read(snakemake.input.rows).records),
+        missing=snakemake.params.missing,
+        stand_ins=snakemake.params.stand_ins,
     )
+    write_text(snakemake.output.provenance, json.dumps(facts, indent=1) + "\n")
+    write_folder_report(Path(snakemake.output.page).parent, registry.cards(), registry.comparisons)

@@ -24,7 +24,7 @@ def caption(aggregates: pd.DataFrame, metric: str) -> str:
     parts = [
         f"{METRIC_TITLES[metric]} against ε ({better} is better); δ = {deltas}, "
         f"{' and '.join(relations)} neighbours{' (the latter marked in the legend)' if len(relations) > 1 else ''}.",
-        f"Lines are means over {span(rows['n_trials'])} trials, bands ± 1 standard error.",
+        f"Lines are means over {span(rows['n_trials'])} trials, bands or bars ± 1 standard error.",
     ]
     if metric == "marginal_error":
         parts.append("Marginal error is half the L1 distance between normalised marginals, averaged over the workload.")

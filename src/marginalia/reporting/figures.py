@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import matplotlib
@@ -301,6 +301,12 @@ def certified_epsilon(certificates: pd.DataFrame, *, width: Width = "double") ->
         names = 0.05 * max(len(arm.name) for arm in arms) + 0.15
         figure.subplots_adjust(left=names / inches, right=1 - 0.1 / inches, top=1 - 0.2 / height, bottom=0.58 / height)
     return figure
+
+
+def sweep_figure(tables: Mapping[str, pd.DataFrame], experiment: str, table: str) -> Figure:
+    """Return the figure of one experiment's rows in a table: of a metric, or of ``certificates``."""
+    frame = tables[table][tables[table]["experiment"] == experiment]
+    return certified_epsilon(frame) if table == "certificates" else metric_vs_epsilon(frame, table)
 
 
 def save_figure(figure: Figure, stem: str | os.PathLike[str]) -> None:

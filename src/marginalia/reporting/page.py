@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
@@ -35,7 +36,7 @@ class Cell:
     arm: Line | None = None  # gives the cell its colour dot
     note: str = ""  # in smaller type below the text
     span: int = 1  # columns it covers
-    sheet: str = ""  # id of the certificate that it opens
+    sheet: str = ""  # place of the certificate that it opens
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,15 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
+class Csv:
+    """A table as a file inside the page."""
+
+    name: str  # without its ending; unique on the page
+    address: str
+    n_rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class HtmlTable:
     """A table of the page; `columns` are header texts, `id` is unique on the page."""
 
@@ -55,11 +65,31 @@ class HtmlTable:
     columns: Sequence[str]
     groups: list[Group]
     key: Sequence[tuple[str, str]] = ()  # signs that stand in it, and what they mean
+    csv: Csv | None = None  # its numbers, unless another table has them
 
     @property
     def n_rows(self) -> int:
         """Number of body rows."""
         return sum(len(g.rows) for g in self.groups)
+
+
+def csv_of(name: str, frame: pd.DataFrame) -> Csv:
+    """Return a table as a ``data:`` address of its CSV file, as `formats.write_csv` writes it."""
+    text = frame.to_csv(index=False, lineterminator="\n")
+    return Csv(name, "data:text/csv;charset=utf-8," + quote(text, safe=" ,;:/()=@+!*"), len(frame))
+
+
+def with_csv(table: HtmlTable) -> HtmlTable:
+    """Return a table with a CSV file of what it shows."""
+    lines = [
+        [group.heading, *(" ".join(filter(None, (c.arm.name if c.arm else c.text, c.note))) for c in row)]
+        for group in table.groups
+        for row in group.rows
+    ]
+    frame = pd.DataFrame(lines, columns=["group", *table.columns])
+    if not frame["group"].any():
+        frame = frame.drop(columns="group")
+    return replace(table, csv=csv_of(table.id.removeprefix("table-"), frame))
 
 
 def results_table(aggregates: pd.DataFrame, metric: str, caption: str, sheets: Sheets) -> HtmlTable:
@@ -179,15 +209,6 @@ def certificate_table(certificates: pd.DataFrame, sheets: Sheets) -> HtmlTable:
     return HtmlTable("table-certificates", caption, columns, [Group("", rows)], key)
 
 
-def all_certificates_table(certificates: pd.DataFrame, sheets: Sheets) -> HtmlTable:
-    """Return the table of certificates as it is; what was spent opens the certificate."""
-    table = plain_table(certificates, "certificates-all", "Every certificate.")
-    place = list(certificates.columns).index("epsilon_spent") if len(certificates) else 0
-    for cells, row in zip(table.groups[0].rows, rows_of(certificates), strict=True):
-        cells[place] = replace(cells[place], sheet=sheets.id_of(row))
-    return table
-
-
 def coverage_table(aggregates: Sequence[pd.DataFrame], metric_names: Mapping[str, str]) -> HtmlTable:
     """Return, for each data set and metric, how many runs and settings have a value, and which arms lack some."""
     rows = []
@@ -222,10 +243,10 @@ def failure_table(failures: pd.DataFrame) -> HtmlTable:
     return HtmlTable("table-failures", "Runs without a value, and why.", columns, [Group("", rows)])
 
 
-def plain_table(frame: pd.DataFrame, name: str, caption: str) -> HtmlTable:
+def plain_table(frame: pd.DataFrame, name: str, caption: str, csv: Csv | None = None) -> HtmlTable:
     """Return any data frame as it is."""
     rows = [[_plain_cell(value) for value in record] for record in rows_of(frame)]
-    return HtmlTable(f"table-{name}", caption, [str(c) for c in frame.columns], [Group("", rows)])
+    return HtmlTable(f"table-{name}", caption, [str(c) for c in frame.columns], [Group("", rows)], csv=csv)
 
 
 def _plain_cell(value: object) -> Cell:

@@ -7,7 +7,8 @@ A page names a table between two markers, and ``python -m marginalia.reporting.p
 
 Optional: ``columns=a,b`` (in this order), ``where=column:value`` (repeatable; ``_`` for a space), ``digits=4``
 (significant).
-``<!-- methods -->`` stands for the table of all methods, from their records and the default sweep ``config.yaml``.
+``<!-- methods -->`` stands for the table of all methods, from their records and the default sweep ``config.yaml``;
+``<!-- artifact: results/paper -->`` for what to run for the claims of each block, and what comes out.
 """
 
 from __future__ import annotations
@@ -87,8 +88,30 @@ def _methods(options: Sequence[str], root: Path) -> Iterator[list[str]]:
         yield [f"`{facts['id']}`", facts["about"], calibrations, relations, "yes" if facts["id"] in swept else "no"]
 
 
+def _artifact(options: Sequence[str], root: Path) -> Iterator[list[str]]:
+    """Yield the column names and a row for each block of published results, from claims and costs."""
+    (place,) = options
+    claims, costs = (read_csv(root / place / name).set_index("block") for name in ("claims.csv", "costs.csv"))
+    yield ["claims", "command", "minutes", "core minutes", "largest job, MB", "expected verdicts", "where"]
+    for block, row in claims.iterrows():
+        verdicts = [f"{int(n)} {str(name).replace('_', ' ')}" for name, n in row.drop("claims").items() if n]
+        cost, whole = costs.loc[str(block)], block == "all"
+        yield [
+            f"{int(row['claims'])} of {'all papers' if whole else block}",
+            f"`snakemake --configfile workflow/configs/{'paper' if whole else block}.yaml`",
+            # a block ran among the others, so its own span says little: its jobs, on two cores
+            f"{60 * (cost['elapsed_hours'] if whole else cost['wall_hours_of_all_jobs'] / 2):.0f}",
+            f"{60 * cost['cpu_hours_of_all_jobs']:.0f}",
+            f"{cost['largest_peak_mb']:.0f}",
+            ", ".join(verdicts),
+            f"`{place}/claims.csv`" if whole else f"`{place}/{block}/tables/*_verdicts.csv`",
+        ]
+
+
 # What a marker may name: from its options and the root, the column names and then the rows.
-MARKED: dict[str, Callable[[Sequence[str], Path], Iterator[list[str]]]] = {"table": _csv_table, "methods": _methods}
+MARKED: dict[str, Callable[[Sequence[str], Path], Iterator[list[str]]]] = {
+    "table": _csv_table, "methods": _methods, "artifact": _artifact,
+}  # fmt: skip
 _MARKER = re.compile(
     rf"(?P<marker><!-- (?P<kind>{'|'.join(MARKED)})(:(?P<options>[^>]*?))? -->)\n.*?<!-- end -->", flags=re.S
 )

@@ -66,12 +66,17 @@ def _utc(moment: float | None) -> str | None:
 
 
 def datasets_info(
-    descriptions: Iterable[str | os.PathLike[str]], *, missing: Mapping[str, str], stand_ins: bool
+    descriptions: Iterable[str | os.PathLike[str]],
+    *,
+    splits: Mapping[str, str],
+    missing: Mapping[str, str],
+    stand_ins: bool,
 ) -> list[dict[str, Any]]:
     """Return what the report shows of each data set.
 
     `descriptions` are the ``dataset.json`` of all prepared data sets, each with its ``domain.json`` beside it;
-    `missing` maps ids to reasons; `stand_ins` tells whether the prepared sets replace data that could not be had.
+    `splits` says how each was split in the runs (`splits_of`); `missing` maps ids to reasons; `stand_ins` tells whether
+    the prepared sets replace data that could not be had.
     """
     rows: list[dict[str, Any]] = []
     for path in map(Path, descriptions):
@@ -84,13 +89,24 @@ def datasets_info(
             "name": content["name"], "status": "used", "stand_in": stand_ins, "rows": facts["rows"],
             "attributes": len(domain["attributes"]),
             "targets": [f"{t['target']} ({t['task']})" for t in content["tasks"]],
-            "split": facts.get("split") or ("released test rows" if content["has_test"] else "random"),
+            "split": facts.get("split") or splits.get(content["name"], "of the study"),
             "source": ", ".join(dict.fromkeys(places)) or "bundled",
             **{key: facts[key] for key in ("data", "data_files") if key in facts},
             **described,
         })  # fmt: skip
     rows.extend({"name": name, "status": "missing", "reason": reason} for name, reason in missing.items())
     return rows
+
+
+def splits_of(records: pd.DataFrame) -> dict[str, str]:
+    """Return how the runs split each data set, in words: released test rows are used by some protocols only.
+
+    >>> splits_of(pd.DataFrame({"dataset": ["adult", "adult"], "split": ["random", "released"]}))
+    {'adult': 'random, released test rows'}
+    """
+    words = {"released": "released test rows"}
+    named = records.groupby("dataset", sort=False)["split"].unique()
+    return {str(name): ", ".join(words.get(split, split) for split in sorted(splits)) for name, splits in named.items()}
 
 
 def _commit() -> dict[str, Any]:

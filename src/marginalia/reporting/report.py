@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-import base64
+import json
 import os
+import re
+from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
 
 from marginalia.data.files import write_text
 from marginalia.errors import InputError
 from marginalia.reporting import page
 from marginalia.reporting.figures import METRIC_NAMES, METRIC_TITLES
 from marginalia.reporting.formats import span
+from marginalia.reporting.html import vendored
+from marginalia.reporting.html.curves import curves_of
+from marginalia.reporting.html.drawing import Palette, inline_svg
+from marginalia.reporting.html.glossary import TERMS, explained
+from marginalia.reporting.html.opening import sentences
 from marginalia.reporting.sheets import Sheets
 from marginalia.reporting.tables import ARM, NON_PRIVATE
 from marginalia.sweep.records import CERTIFIED, HEADLINES, RunCertificate
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Tables with a section of their own.
 _SECTIONS = ("certificates", "failures", "timings")
@@ -27,16 +39,20 @@ _HEADINGS = {metric: f"{title} against ε" for metric, title in METRIC_TITLES.it
 _HEADINGS["certificates"] = "Certified against requested ε"
 
 
+_LONG = 40  # rows; a table of more that is not for readers is a CSV file, built when it is opened
+
+
 def write_report(
     path: str | os.PathLike[str],
     *,
     tables: Mapping[str, pd.DataFrame],
-    figures: Mapping[str, str | os.PathLike[str]],
+    figures: Mapping[str, Figure],
     captions: Mapping[str, str],
     provenance: Mapping[str, Any],
     datasets_info: Sequence[Mapping[str, Any]],
-    narrow_figures: Mapping[str, str | os.PathLike[str]] | None = None,
+    curves: Mapping[str, tuple[str, str]] | None = None,
     titles: Mapping[str, str] | None = None,
+    studies: Sequence[str] = (),
     notebooks: Sequence[str] = (),
     certificates: Iterable[RunCertificate] = (),
     title: str = "marginalia report",
@@ -48,11 +64,14 @@ def write_report(
     tables : mapping of name to DataFrame
         Aggregates under their metric id, and ``certificates``, ``failures`` and ``timings`` of `tables`; any other
         table is shown as it is under its name. Sections without a table are left out.
-    figures, narrow_figures : mapping of name to path
-        SVG files, named by the table they show (``mse``) or by experiment and table (``f3a_mse``); the narrow ones
-        are shown on small screens.
+    figures : mapping of name to Figure
+        Named by the table they show (``mse``) or by experiment and table (``f3a_mse``).
+    curves : mapping of figure name to (experiment, metric)
+        Those that show a metric against epsilon: they answer to a pointer or a key.
     captions, titles : mapping of figure name to str
         Headings are needed for figures that are not named after a table of this package.
+    studies : sequence of str
+        Titles of the experiments with runs of their own.
     notebooks : sequence of str
         Names of notebooks that stand as pages in ``notebooks/`` beside the report.
     certificates : iterable of RunCertificate
@@ -70,42 +89,56 @@ def write_report(
     present = [m for m in METRIC_NAMES if m in tables]
     shown = [m for m in present if m in HEADLINES]
     aggregates = [tables[m] for m in present]
-    sheets = Sheets(certificates)
-    narrow, headings = narrow_figures or {}, titles or {}
+    sheets, palette, headings = Sheets(certificates), Palette(), titles or {}
+    live = {
+        name: curves_of(tables[metric][tables[metric]["experiment"] == experiment], metric, palette)
+        for name, (experiment, metric) in (curves or {}).items()
+        if name in figures
+    }
     pictures = [
         {
             "name": name, "title": headings.get(name) or _heading(name), "caption": captions[name],
-            "wide": _data_uri(path), "narrow": _data_uri(narrow[name]) if name in narrow else "",
-            "alt": f"Figure. {captions[name].split('. ')[0].rstrip('.')}. The same numbers are in the tables below.",
+            "live": name in live,
+            "svg": inline_svg(figure, palette, name=name, label=captions[name].split(". ")[0]),
         }
-        for name, path in figures.items()
+        for name, figure in figures.items()
     ]  # fmt: skip
+    csv = {name: page.csv_of(name, tables[name]) for name in (*present, *_SECTIONS) if name in tables}
+    others = [
+        page.plain_table(frame, name, name.replace("_", " "), csv=page.csv_of(name, frame))
+        for name, frame in tables.items()
+        if name not in special
+    ]
     html = template("report.html.j2").render(
         title=title,
+        palette=palette,
+        sentences=sentences(tables, studies, datasets_info),
         facts=_facts(aggregates, tables, datasets_info),
         finished=provenance.get("finished", ""),
         stand_ins=[d["name"] for d in datasets_info if d.get("stand_in") and d.get("status") == "used"],
         missing=[d for d in datasets_info if d.get("status") == "missing"],
         datasets=_datasets_table(datasets_info),
-        best=page.recommendation_table([tables[m] for m in shown], METRIC_NAMES) if shown else None,
+        best=page.with_csv(page.recommendation_table([tables[m] for m in shown], METRIC_NAMES)) if shown else None,
         figures=pictures,
-        results=[_results(tables[m], m, sheets) for m in shown],
-        details=[
-            *(_results(tables[m], m, sheets) for m in present if m not in HEADLINES),
-            *(page.plain_table(tables[m], f"{m}-all", f"Every setting of {METRIC_NAMES[m]}.") for m in present),
-        ],
+        results=[_results(tables[m], m, sheets, csv[m]) for m in shown],
+        details=[_results(tables[m], m, sheets, csv[m]) for m in present if m not in HEADLINES],
+        raw=[(csv[m], f"Every setting of {METRIC_NAMES[m]}") for m in present],
         certificates=page.certificate_table(tables["certificates"], sheets) if "certificates" in tables else None,
-        all_certificates=page.all_certificates_table(tables.get("certificates", pd.DataFrame()), sheets),
-        sheets=sheets.sheets,
+        csv=csv,
+        proofs=_json(sheets.content) if sheets.sheets else "",
+        curves=_json({"figures": live, "certified": list(CERTIFIED)}) if live else "",
+        library=vendored,
         failures=page.failure_table(tables["failures"]) if "failures" in tables else None,
         timings=page.timing_table(tables["timings"]) if "timings" in tables else None,
-        coverage=page.coverage_table(aggregates, METRIC_NAMES) if aggregates else None,
-        others=[page.plain_table(t, name, name.replace("_", " ")) for name, t in tables.items() if name not in special],
+        coverage=page.with_csv(page.coverage_table(aggregates, METRIC_NAMES)) if aggregates else None,
+        others=[table for table in others if table.n_rows <= _LONG],
+        long=[table for table in others if table.n_rows > _LONG],
         notebooks=notebooks,
-        provenance={name: fact for name, fact in provenance.items() if name != "config"},
+        terms=TERMS,
+        provenance={name: fact for name, fact in provenance.items() if name not in ("config", "datasets")},
         config=yaml.safe_dump(provenance.get("config", {}), sort_keys=False, allow_unicode=True, width=100),
     )
-    write_text(path, html)
+    write_text(path, sealed(html, palette))
 
 
 def template(name: str) -> Template:
@@ -114,12 +147,30 @@ def template(name: str) -> Template:
     environment = Environment(
         loader=templates, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
     )
+    environment.filters["explained"] = explained
     return environment.get_template(name)
 
 
-def _results(aggregates: pd.DataFrame, metric: str, sheets: Sheets) -> page.HtmlTable:
+def sealed(html: str, palette: Palette) -> str:
+    """Return a page with the styles of its palette, and with a policy that lets its own styles and scripts run only."""
+    html = html.replace("/* palette */", palette.css(), 1)
+    hashes: dict[str, list[str]] = {"style": [], "script": []}
+    for kind, content in re.findall(r"<(style|script)>(.*?)</\1>", html, flags=re.DOTALL):
+        digest = b64encode(sha256(content.encode("utf-8")).digest()).decode("ascii")
+        hashes[kind].append(f"'sha256-{digest}'")
+    allowed = "; ".join(f"{kind}-src {' '.join(found) or chr(39) + 'none' + chr(39)}" for kind, found in hashes.items())
+    policy = f"default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; {allowed}"
+    return html.replace("@policy@", policy, 1)
+
+
+def _json(content: Any) -> Markup:
+    """Return JSON that may stand in a script element."""
+    return Markup(json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"))
+
+
+def _results(aggregates: pd.DataFrame, metric: str, sheets: Sheets, csv: page.Csv) -> page.HtmlTable:
     caption = f"{METRIC_TITLES[metric]}: mean ± standard error over trials."
-    return page.results_table(aggregates, metric, caption, sheets)
+    return replace(page.results_table(aggregates, metric, caption, sheets), csv=csv)
 
 
 def _facts(
@@ -152,14 +203,6 @@ def _heading(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _data_uri(path: str | os.PathLike[str]) -> str:
-    try:
-        content = Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read figure {path}: {error.strerror}") from None
-    return "data:image/svg+xml;base64," + base64.b64encode(content).decode("ascii")
-
-
 _DATASET_COLUMNS = {
     "name": "Data set", "status": "Status", "reason": "Why missing", "rows": "Rows", "attributes": "Attributes",
     "targets": "Targets", "split": "Split", "source": "Source", "domain_source": "Domain",
@@ -173,7 +216,8 @@ def _datasets_table(datasets_info: Sequence[Mapping[str, Any]]) -> page.HtmlTabl
     known = [c for c in _DATASET_COLUMNS if any(d.get(c) not in (None, "") for d in datasets_info)]
     rows = [[_text(d.get(c)) for c in known] for d in datasets_info]
     frame = pd.DataFrame(rows, columns=[_DATASET_COLUMNS[c] for c in known], dtype=object)
-    return page.plain_table(frame, "datasets", "Data sets, where their rows and their domain come from.")
+    caption = "Data sets, where their rows and their domain come from."
+    return page.plain_table(frame, "datasets", caption, csv=page.csv_of("datasets", frame))
 
 
 def _text(value: Any) -> Any:

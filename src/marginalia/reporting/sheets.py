@@ -24,7 +24,7 @@ class Sheet:
     Attributes
     ----------
     id : str
-        Of its element on the page.
+        Its place among those of the page, from 0.
     title : str
         The settings that it is of.
     text : str
@@ -38,7 +38,7 @@ class Sheet:
 
 @dataclass
 class Sheets:
-    """The certificates of a page.
+    """The certificates of a page: many lines stand in many of them.
 
     Parameters
     ----------
@@ -66,10 +66,20 @@ class Sheets:
             texts.setdefault("\n".join(lines), []).append(key)
         several = [len({key[place] for key in settings}) > 1 for place in (0, 1)]
         self.sheets = [
-            Sheet(f"c{number}", _title(keys, several), text) for number, (text, keys) in enumerate(texts.items(), 1)
+            Sheet(str(number), _title(keys, several), text) for number, (text, keys) in enumerate(texts.items())
         ]
         of = zip(self.sheets, texts.values(), strict=True)
         self._ids = {_name(key): sheet.id for sheet, keys in of for key in keys}
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """What the page holds: all ``lines`` once, and ``sheets`` as (title, places of its lines)."""
+        places: dict[str, int] = {}
+        sheets = [
+            (sheet.title, [places.setdefault(line, len(places)) for line in sheet.text.split("\n")])
+            for sheet in self.sheets
+        ]
+        return {"lines": list(places), "sheets": sheets}
 
     def id_of(self, row: Any) -> str:
         """Return the id of the sheet of one setting, a named tuple with the columns `SETTING`; empty if it has none."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
@@ -55,13 +53,12 @@ def _edge(attribute: Attribute, edge: float) -> str:
     return f"{edge:.10g}"
 
 
-def column_chart(attribute: Attribute, quality: ColumnQuality) -> str:
-    """Draw the shares of the codes of one column in both tables; returns the data URI of an SVG image."""
+def column_chart(attribute: Attribute, quality: ColumnQuality) -> Figure:
+    """Draw the shares of the codes of one column in both tables."""
     shares = [counts / counts.sum() for counts in (quality.real, quality.synthetic)]
     ordered = attribute.kind != "categorical" and attribute.size > _BARS
     with matplotlib.rc_context(RC):
-        figure = _steps(attribute, shares) if ordered else _bars(attribute, shares)
-        return _data_uri(figure)
+        return _steps(attribute, shares) if ordered else _bars(attribute, shares)
 
 
 def _bars(attribute: Attribute, shares: Sequence[NDArray[np.float64]]) -> Figure:
@@ -122,8 +119,8 @@ def _steps(attribute: Attribute, shares: Sequence[NDArray[np.float64]]) -> Figur
     return figure
 
 
-def pair_chart(attributes: Sequence[Attribute], difference: NDArray[np.float64]) -> str:
-    """Draw the difference of shares, synthetic minus real, in every cell of a pair; returns a data URI."""
+def pair_chart(attributes: Sequence[Attribute], difference: NDArray[np.float64]) -> Figure:
+    """Draw the difference of shares, synthetic minus real, in every cell of a pair."""
     rows, columns = attributes
     most = float(np.abs(difference).max()) or 1.0
     with matplotlib.rc_context({**RC, "axes.grid": False}):
@@ -140,11 +137,11 @@ def pair_chart(attributes: Sequence[Attribute], difference: NDArray[np.float64])
         axes.set_xlabel(columns.name)
         bar = figure.colorbar(image, ax=axes, shrink=0.9, format=_percent())
         bar.set_label("synthetic − real", fontsize=6.5)
-        return _data_uri(figure)
+        return figure
 
 
-def overview_chart(names: Sequence[str], errors: Mapping[tuple[str, ...], float]) -> str:
-    """Draw the marginal error of every pair of columns as a map; returns a data URI."""
+def overview_chart(names: Sequence[str], errors: Mapping[tuple[str, ...], float]) -> Figure:
+    """Draw the marginal error of every pair of columns as a map."""
     place = {name: i for i, name in enumerate(names)}
     grid = np.full((len(names), len(names)), np.nan)
     for (a, b), error in errors.items():
@@ -159,7 +156,7 @@ def overview_chart(names: Sequence[str], errors: Mapping[tuple[str, ...], float]
         axes.set_xticks(ticks, [_short(name) for name in names] if named else [], rotation=90)
         axes.set_yticks(ticks, [_short(name) for name in names] if named else [])
         figure.colorbar(image, ax=axes, shrink=0.8).set_label("marginal error", fontsize=6.5)
-        return _data_uri(figure)
+        return figure
 
 
 def _tick_names(attribute: Attribute, codes: Sequence[int]) -> list[str]:
@@ -192,9 +189,3 @@ def _short(name: str, most: int = _LETTERS) -> str:
 
 def _percent() -> FuncFormatter:
     return FuncFormatter(lambda share, _: f"{100 * share:.4g}%")
-
-
-def _data_uri(figure: Figure) -> str:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return "data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")

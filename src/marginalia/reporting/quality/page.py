@@ -11,10 +11,11 @@ import pandas as pd
 from marginalia.data.files import write_text
 from marginalia.privacy.examination import page as certificate_text
 from marginalia.reporting import page
+from marginalia.reporting.html.drawing import Palette, inline_svg
 from marginalia.reporting.quality import charts
 from marginalia.reporting.quality.downstream import MODELS, Downstream
 from marginalia.reporting.quality.quality import PRIVATE, Quality
-from marginalia.reporting.report import template
+from marginalia.reporting.report import sealed, template
 
 _HEAT_MAPS = 6  # of the worst pairs
 _DRAWN_CELLS = 2**20  # of one of them
@@ -33,6 +34,7 @@ def write_quality(path: str | os.PathLike[str], quality: Quality, *, real_name: 
     """
     domain, found = quality.real.domain, quality.examination
     text = certificate_text(quality.certificate, found) if quality.certificate is not None else []
+    palette = Palette()
     html = template("quality.html.j2").render(
         title=f"Quality of {synthetic_name}",
         private=PRIVATE,
@@ -53,19 +55,28 @@ def write_quality(path: str | os.PathLike[str], quality: Quality, *, real_name: 
         columns=[
             {
                 "name": one.name,
-                "image": charts.column_chart(domain[one.name], one),
+                "drawing": inline_svg(
+                    charts.column_chart(domain[one.name], one),
+                    palette,
+                    name=f"column{place}",
+                    label=f"Shares of the values of {one.name}, real and synthetic; marginal error {one.error:.3g}.",
+                ),
                 "error": one.error,
-                "alt": f"Shares of the values of {one.name}, real and synthetic; marginal error {one.error:.3g}.",
             }
-            for one in quality.columns
+            for place, one in enumerate(quality.columns)
         ],
-        overview=charts.overview_chart(domain.names, quality.pairs.errors),
-        pairs=_worst_pairs(quality),
+        overview=inline_svg(
+            charts.overview_chart(domain.names, quality.pairs.errors),
+            palette,
+            name="overview",
+            label="Marginal error of every pair of columns; the same numbers are in the table below.",
+        ),
+        pairs=_worst_pairs(quality, palette),
         pair_table=_pair_table(quality),
         certificate="\n".join(text),
         confirmed=found is not None and found.confirmed,
     )
-    write_text(path, html)
+    write_text(path, sealed(html, palette))
 
 
 def _facts(quality: Quality) -> list[tuple[str, str]]:
@@ -174,9 +185,10 @@ def _listed(names: list[str], most: int = 8) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _worst_pairs(quality: Quality) -> list[dict[str, Any]]:
+def _worst_pairs(quality: Quality, palette: Palette) -> list[dict[str, Any]]:
     """Return heat maps of the worst pairs that can be drawn, each with its most wrong cell."""
-    domain, pictures = quality.real.domain, []
+    domain = quality.real.domain
+    pictures: list[dict[str, Any]] = []
     drawable = (pair for pair in quality.pairs.errors if domain.n_cells(pair) <= _DRAWN_CELLS)
     for pair, _ in zip(drawable, range(_HEAT_MAPS), strict=False):
         real, made = (table.counts(pair) / len(table) for table in (quality.real, quality.synthetic))
@@ -185,10 +197,12 @@ def _worst_pairs(quality: Quality) -> list[dict[str, Any]]:
             f"{name} = {charts.code_names(domain[name])[int(code)]}" for name, code in zip(pair, cell, strict=True)
         )
         error, name = quality.pairs.errors[pair], " × ".join(pair)
+        chart = charts.pair_chart([domain[n] for n in pair], made - real)
+        label = f"Difference of shares in each cell of {name}; marginal error {error:.3g}."
         pictures.append(
             {
-                "name": name, "error": error, "image": charts.pair_chart([domain[n] for n in pair], made - real),
-                "alt": f"Difference of shares in each cell of {name}; marginal error {error:.3g}.",
+                "name": name, "error": error,
+                "drawing": inline_svg(chart, palette, name=f"pair{len(pictures)}", label=label),
                 "worst": f"Most wrong: {where}, real {real[cell]:.2%}, synthetic {made[cell]:.2%}.",
             }
         )  # fmt: skip

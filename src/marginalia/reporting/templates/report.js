@@ -1,7 +1,7 @@
 "use strict";
-// Sorting, filtering and opening certificates; without this script every table is there in full, in its own order, and
-// a certificate is a link further down.
-for (const box of document.querySelectorAll(".table")) {
+// Sorting and filtering tables, and opening what stands behind a number or a word. Without this script every table for
+// readers is there in full, in its own order, and every other one as a CSV file.
+const lively = box => {
   const table = box.querySelector("table");
   const bodies = [...table.tBodies];
   const heads = [...table.tHead.rows[0].cells];
@@ -10,7 +10,7 @@ for (const box of document.querySelectorAll(".table")) {
     // a value that holds at every epsilon stands in one cell across the columns
     const spans = [...row.cells].flatMap(cell => Array(cell.colSpan).fill(cell));
     const cell = spans[column];
-    return cell.dataset.v === undefined ? cell.textContent.trim() : Number(cell.dataset.v);
+    return cell.classList.contains("number") ? Number(cell.dataset.v ?? cell.textContent) : cell.textContent.trim();
   };
   const compare = (a, b) => {
     if (typeof a === "number" && typeof b === "number") return a - b;
@@ -38,13 +38,14 @@ for (const box of document.querySelectorAll(".table")) {
       }
     });
   });
-  if (!table.classList.contains("long")) continue;
+  if (!table.classList.contains("long")) return;
   const input = document.createElement("input");
   input.type = "search";
   input.className = "filter";
   input.placeholder = "Filter rows";
   input.setAttribute("aria-label", "Filter rows: " + table.caption.textContent);
   input.addEventListener("input", () => {
+    let any = false;
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
     for (const body of bodies) {
       const heading = body.querySelector(".group");
@@ -56,31 +57,84 @@ for (const box of document.querySelectorAll(".table")) {
         shown += !row.hidden;
       }
       body.hidden = shown === 0;
+      any ||= shown > 0;
     }
+    scroll.hidden = !any;
+    none.textContent = any ? "" : "No row has these words.";
   });
-  box.querySelector(".scroll").before(input);
+  const scroll = box.querySelector(".scroll"), none = document.createElement("p");
+  none.setAttribute("role", "status");
+  scroll.before(input);
+  scroll.after(none);
+};
+document.querySelectorAll(".table").forEach(lively);
+
+// Tables that are kept as CSV files only are built when they are opened.
+for (const fold of document.querySelectorAll("details[data-csv]")) {
+  fold.addEventListener("toggle", () => {
+    if (!fold.open || fold.querySelector("table")) return;
+    const [head, ...rows] = csvCells(fold.dataset.csv);
+    const title = fold.querySelector("summary").textContent;
+    const cell = (text, i) => {
+      const number = text !== "" && (Number.isFinite(Number(text)) || text === "inf");
+      const shown = text === "inf" ? "∞" : number ? String(Number(Number(text).toPrecision(6))) : text;
+      const made = make(i ? "td" : "th", i ? {} : { scope: "row" }, shown);
+      if (number) { made.className = "number"; made.dataset.v = text === "inf" ? "Infinity" : text; }
+      else if (text.length > 40) made.className = "prose";
+      return made;
+    };
+    const table = make("table", rows.length > 12 ? { class: "long" } : {}, make("caption", {}, title),
+      make("thead", {}, make("tr", {}, ...head.map(name => make("th", { scope: "col" }, name)))),
+      make("tbody", {}, ...rows.map(row => make("tr", {}, ...row.map(cell)))));
+    const scroll = make("div", { class: "scroll tall", role: "region", "aria-label": title, tabindex: "0" }, table);
+    const box = make("div", { class: "table wide" }, scroll);
+    fold.append(box);
+    lively(box);
+  });
 }
 
-const dialog = document.querySelector("#certificate");
-if (dialog && dialog.showModal) {
-  const row = (name, text) => {
-    const [line, term, fact] = ["div", "dt", "dd"].map(tag => document.createElement(tag));
-    term.textContent = name;
-    fact.textContent = text;
-    line.append(term, fact);
-    return line;
-  };
+// A link to an entry of the glossary opens the entry beside it.
+const note = make("div", { id: "note", popover: "", role: "note" });
+if ("showPopover" in note) {
+  document.body.append(note);
   document.addEventListener("click", event => {
-    const link = event.target.closest("a.proof");
-    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    const link = event.target.closest("a.term");
+    const term = link && document.getElementById(link.hash.slice(1));
+    if (!term || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
-    const text = document.getElementById(link.hash.slice(1));
-    dialog.querySelector("h3").textContent = text.parentElement.querySelector("summary").textContent;
+    const close = make("button", { type: "button" }, "Close");
+    close.addEventListener("click", () => { note.hidePopover(); link.focus(); });
+    note.replaceChildren(make("b", {}, term.textContent), make("p", {}, term.nextElementSibling.textContent), close);
+    note.showPopover();
+    const at = link.getBoundingClientRect();
+    note.style.left = `${Math.max(8, Math.min(at.left, innerWidth - note.offsetWidth - 8))}px`;
+    note.style.top = `${at.bottom + note.offsetHeight + 8 < innerHeight ? at.bottom + 4 : Math.max(8, at.top - note.offsetHeight - 4)}px`;
+    close.focus({ preventScroll: true });
+  });
+}
+
+// Certificates: each is a list of lines, most of which many of them share.
+const proofs = document.getElementById("proofs"), dialog = document.getElementById("certificate");
+if (proofs && dialog?.showModal) {
+  const { lines, sheets } = JSON.parse(proofs.textContent);
+  const row = (name, text) => make("div", {}, make("dt", {}, name), make("dd", {}, text));
+  const open = place => {
+    const [title, parts] = sheets[place];
+    dialog.querySelector("h3").textContent = title;
     // each line: a name of 12 characters or none, two blanks, a fact
-    const lines = text.textContent.split("\n").map(line => row(line.slice(0, 14).trim(), line.slice(14)));
-    dialog.querySelector("dl").replaceChildren(...lines);
+    dialog.querySelector("dl").replaceChildren(...parts.map(i => row(lines[i].slice(0, 14).trim() || "…", lines[i].slice(14))));
     dialog.showModal();
     dialog.scrollTop = 0;
+  };
+  const button = (place, inside) => {
+    const made = make("button", { type: "button", class: "proof" }, ...inside);
+    made.addEventListener("click", () => open(place));
+    return made;
+  };
+  for (const span of document.querySelectorAll("span[data-c]")) span.replaceWith(button(Number(span.dataset.c), span.childNodes));
+  const all = document.getElementById("sheets");
+  all.addEventListener("toggle", () => {
+    if (all.open && !all.querySelector("ul")) all.append(make("ul", {}, ...sheets.map(([title], i) => make("li", {}, button(i, [title])))));
   });
   dialog.addEventListener("click", event => { if (event.target === dialog) dialog.close(); });
 }

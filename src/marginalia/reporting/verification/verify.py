@@ -69,7 +69,9 @@ def folders(root: Path) -> list[Path]:
 
 
 def without_rows(root: Path) -> list[str]:
-    """Name the folders below `root` that have tables and no rows to make them from."""
+    """Name the folders below `root`, a folder of blocks, that have tables and no rows to make them from."""
+    if (root / FILE).is_file():  # one block, whose experiments may be called anything
+        return []
     places = sorted(path.parent for path in root.glob("*/tables"))
     return [f"{place.name}: it has tables and no {FILE}" for place in places if not (place / FILE).is_file()]
 
@@ -127,7 +129,10 @@ def page_differences(root: Path, within: Path) -> list[str]:
     found = []
     for page in [*sorted((root / "docs").rglob("*.md")), root / "README.md"]:
         text = page.read_text(encoding="utf-8") if page.is_file() else ""
-        if any(f"table: {name}/" in text for name in names) and fill(text, root) != text:
+        if (
+            any(f"table: {name}/" in text or f"artifact: {name} " in text for name in names)
+            and fill(text, root) != text
+        ):
             found.append(f"{page.relative_to(root)} shows other numbers: python -m marginalia.reporting.pages")
     return found
 

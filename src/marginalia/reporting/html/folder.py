@@ -1,0 +1,128 @@
+"""The report of a results folder, made from what is published of it: its rows, its tables, and its provenance.
+
+Cards and comparisons are handed in: this floor knows no paper.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from marginalia.data import catalog
+from marginalia.errors import InputError
+from marginalia.reporting import figures
+from marginalia.reporting.captions import caption, certificate_caption
+from marginalia.reporting.formats import read_csv
+from marginalia.reporting.provenance import splits_of
+from marginalia.reporting.report import write_report
+from marginalia.reporting.verification.rows import FILE, read
+from marginalia.reporting.verification.verify import configuration
+from marginalia.sweep.config import Config
+from marginalia.sweep.records import HEADLINES, METRICS
+from marginalia.sweep.resolve import chosen_cards
+
+PAGE = "report.html"
+
+
+def write_folder_report(
+    folder: Path, cards: Mapping[str, Any], comparisons: Callable[[Iterable[str]], Mapping[str, Any]]
+) -> Path:
+    """Write ``report.html`` into a results folder; nothing is run, fetched, or taken from outside it.
+
+    Parameters
+    ----------
+    folder : Path
+        With ``rows.parquet``, ``provenance.json`` and ``tables/``.
+    cards : mapping of id to card
+    comparisons : callable(names of papers) -> mapping of id to comparison
+
+    Returns
+    -------
+    Path
+        The page.
+    """
+    rows, config = read(folder / FILE), configuration(folder)
+    provenance = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
+    compared, studies = comparisons(config.comparisons), chosen_cards(config, cards)
+    sweep = {name: _table(folder, name) for name in (*METRICS, "certificates", "failures", "timings")}
+    tables = {name: frame for name, frame in sweep.items() if frame is not None}
+    shown = _figures(config, tables)
+    drawn, captions, titles = {}, {}, {}
+    for name, comparison in compared.items():
+        tables[name] = _needed(folder, name)
+        if comparison.figure:
+            drawn[name] = comparison.figure(tables[name])
+            captions[name], titles[name] = comparison.caption(tables[name]), comparison.title
+    for name, (experiment, table) in shown.items():
+        frame = tables[table][tables[table]["experiment"] == experiment]
+        drawn[name] = figures.sweep_figure(tables, experiment, table)
+        captions[name] = certificate_caption(frame) if table == "certificates" else caption(frame, table)
+    for name, (card, settings) in studies.items():
+        if name not in rows.studies:
+            raise InputError(f"{folder / FILE} has no rows of the study {name}")
+        drawn[name] = card.figure(card.tables(rows.studies[name], settings), settings)
+        tables[name], captions[name], titles[name] = _needed(folder, name), card.caption, card.title
+    datasets = provenance.pop("datasets", None) or _known(rows.records, [c.datasets for c, _ in studies.values()])
+    write_report(
+        folder / PAGE,
+        tables=tables,
+        figures=drawn,
+        curves={name: of for name, of in shown.items() if of[1] != "certificates"},
+        captions=captions,
+        titles=titles,
+        studies=[card.title for card, _ in studies.values()],
+        notebooks=config.notebooks,
+        provenance=provenance,
+        certificates=rows.certificates,
+        datasets_info=datasets,
+        title=f"{folder.resolve().name.replace('_', ' ')} · marginalia report",
+    )
+    return folder / PAGE
+
+
+def _table(folder: Path, name: str) -> pd.DataFrame | None:
+    path = folder / "tables" / f"{name}.csv"
+    return read_csv(path) if path.is_file() else None
+
+
+def _needed(folder: Path, name: str) -> pd.DataFrame:
+    frame = _table(folder, name)
+    if frame is None:
+        raise InputError(f"{folder}/tables has no {name}.csv; run the workflow that writes it")
+    return frame
+
+
+def _figures(config: Config, tables: Mapping[str, pd.DataFrame]) -> dict[str, tuple[str, str]]:
+    """Return every figure's name with its experiment and table, as the sweep names them."""
+    blocks = config.blocks()
+    return {
+        f"{block.name}_{table}" if len(blocks) > 1 else table: (block.name, table)
+        for block in blocks
+        if block.figures
+        for table in (*HEADLINES, "certificates")
+        if table in tables and (tables[table]["experiment"] == block.name).any()
+    }
+
+
+def _known(records: pd.DataFrame, of_studies: Iterable[Iterable[str]]) -> list[dict[str, Any]]:
+    """Return what the catalogue knows of the data sets, where no run wrote down more."""
+    splits = splits_of(records)
+    names = dict.fromkeys([*map(str, records["dataset"].unique()), *(name for some in of_studies for name in some)])
+    rows: list[dict[str, Any]] = []
+    for name in names:
+        if name not in catalog.names():
+            rows.append({"name": name, "status": "used", "split": splits.get(name, "")})
+            continue
+        facts = catalog.describe(name)
+        kept = {key: facts[key] for key in ("rows", "domain_source", "description", "licence", "citation")}
+        rows.append({
+            "name": name, "status": "used", **kept, "attributes": len(facts["attributes"]) or None,
+            "targets": [f"{task['target']} ({kind})" for kind, task in facts["tasks"].items()],
+            "split": splits.get(name, "of the study"),
+            "source": ", ".join(dict.fromkeys(f["url"] or f["path"] for f in facts["files"])) or "bundled",
+        })  # fmt: skip
+    return rows

@@ -1,0 +1,133 @@
+"""The first sentences of the page, made from its tables: what was run, what came out, what it is worth."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from marginalia.data import catalog
+from marginalia.reporting.best import best_certified
+from marginalia.reporting.figures import METRIC_NAMES
+from marginalia.reporting.formats import epsilon_name, span
+from marginalia.reporting.tables import NON_PRIVATE, PANEL
+from marginalia.sweep.peers.record import is_peer
+from marginalia.sweep.records import CERTIFIED, HEADLINES
+
+VERDICTS = "_verdicts"  # end of the name of a table of claims
+
+
+def sentences(
+    tables: Mapping[str, pd.DataFrame], titles: Sequence[str], datasets_info: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Return three sentences; fewer where nothing was run that they could be about.
+
+    Parameters
+    ----------
+    tables : mapping of name to DataFrame
+        Aggregates under their metric id, ``certificates``, and tables of claims (``*_verdicts``).
+    titles : sequence of str
+        Of the studies, which have runs of their own.
+    datasets_info : sequence of mapping
+    """
+    aggregates = {metric: tables[metric] for metric in METRIC_NAMES if metric in tables and len(tables[metric])}
+    claims = [frame for name, frame in tables.items() if name.endswith(VERDICTS) and len(frame)]
+    said = [_what(aggregates, titles, datasets_info)]
+    if aggregates:
+        shown = {m: aggregates[m] for m in HEADLINES if m in aggregates} or aggregates
+        said += [_winners(shown), _worth(aggregates, tables.get("certificates", pd.DataFrame()), claims)]
+    elif claims:
+        said += [
+            _claims(claims),
+            "What was held against each claim, and where it failed, stands in the tables.",
+        ]
+    return [sentence for sentence in said if sentence]
+
+
+def _what(
+    aggregates: Mapping[str, pd.DataFrame], titles: Sequence[str], datasets_info: Sequence[Mapping[str, Any]]
+) -> str:
+    if not aggregates:
+        used = sum(d.get("status") == "used" for d in datasets_info)
+        if not titles:
+            return "This page shows a run of which no table has any row."
+        about = f" on {_count(used, 'data set')}" if used else ""
+        return f"This page shows {_count(len(titles), 'experiment')} of a paper{about}, each with its figure and table."
+    rows = pd.concat(list(aggregates.values()), ignore_index=True)
+    private = rows[rows["calibration"] != NON_PRIVATE]
+    methods, others = private["method"].unique(), rows.loc[rows["calibration"] == NON_PRIVATE, "method"].unique()
+    peers = sum(map(is_peer, methods))
+    who = [_count(len(methods), "private method")] if len(methods) else []
+    if peers:
+        who[0] += f" ({peers} of other libraries)"
+    who += [_count(len(others), "method") + " without privacy"] if len(others) else []
+    names = list(dict.fromkeys(map(catalog.title, rows["dataset"].unique())))
+    where = f" ({', '.join(names)})" if len(names) <= 4 else ""
+    levels = sorted(private["epsilon"].unique())
+    at = f" at ε = {epsilon_name(levels[0])}" if levels else ""
+    if len(levels) > 1:
+        at = f" at {len(levels)} values of ε from {epsilon_name(levels[0])} to {epsilon_name(levels[-1])}"
+    trials = f"{span(rows['n_trials'])} trial{'' if rows['n_trials'].max() == 1 else 's'} each"
+    also = f", and shows {_count(len(titles), 'more experiment')}" if titles else ""
+    sets = _count(len(set(rows["dataset"])), "data set")
+    return f"This page compares {' and '.join(who)} on {sets}{where}{at}, {trials}{also}."
+
+
+def _winners(aggregates: Mapping[str, pd.DataFrame]) -> str:
+    if not any((frame["calibration"] != NON_PRIVATE).any() for frame in aggregates.values()):
+        return "No private method ran, so there is nothing to rank."
+    parts: list[str] = []
+    without: list[str] = []
+    for metric, frame in aggregates.items():
+        private = frame[frame["calibration"] != NON_PRIVATE]
+        if private.empty:
+            continue
+        settings = len(private[[*PANEL, "epsilon"]].drop_duplicates())
+        best = Counter(best_certified(frame)["name"])
+        if not best:
+            without.append(METRIC_NAMES[metric])
+            continue
+        (first, wins), *rest = best.most_common()
+        verb = "is the best certified method in" if not parts else "in"
+        part = f"by {METRIC_NAMES[metric]}, {first} {verb} {wins} of {settings} settings"
+        parts.append(part + (f", {rest[0][0]} in {rest[0][1]}" if rest else ""))
+    if not parts:
+        return f"By {_and(without)}, no method is named best: none is certified and has a value in every trial."
+    parts += [f"by {_and(without)}, no certified method has a value in every trial"] if without else []
+    text = "; ".join(parts)
+    return text[0].upper() + text[1:] + "."
+
+
+def _worth(aggregates: Mapping[str, pd.DataFrame], certificates: pd.DataFrame, claims: Sequence[pd.DataFrame]) -> str:
+    parts = []
+    if len(certificates):
+        sure, n = int(certificates["certified"].isin(CERTIFIED).sum()), len(certificates)
+        kinds = {"no": "spend more than they were asked to", "declared": "have a claimed ε only",
+                 "part": "protect some rows only", "unknown": "have no run that ended"}  # fmt: skip
+        counts = [(int((certificates["certified"] == word).sum()), text) for word, text in kinds.items()]
+        rest = "".join(f", {k} {text}" for k, text in counts if k)
+        parts.append(f"{'all ' if sure == n else f'{sure} of '}{n} private settings are certified{rest}")
+    rows = pd.concat(list(aggregates.values()), ignore_index=True)
+    lost = int(rows["n_trials"].sum() - rows["k"].sum())
+    parts.append(f"{lost} of {rows['n_trials'].sum()} values are missing" if lost else "every run has its values")
+    if claims:
+        parts.append(_claims(claims).removesuffix(".").replace("Of ", "of ", 1))
+    text = "; ".join(parts)
+    return text[0].upper() + text[1:] + "."
+
+
+def _claims(claims: Sequence[pd.DataFrame]) -> str:
+    verdicts = Counter(pd.concat(claims, ignore_index=True)["verdict"])
+    order = ("held", "held in most cells", "held in some cells", "not held", "not tested")
+    shown = [f"{verdicts[word]} {word}" for word in order if verdicts[word]]
+    return f"Of {_count(sum(verdicts.values()), 'claim')} of the papers {_and(shown)}."
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"
+
+
+def _and(parts: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))

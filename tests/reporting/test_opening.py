@@ -1,0 +1,73 @@
+"""The first sentences of the page."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from marginalia.reporting import tables
+from marginalia.reporting.html.opening import sentences
+from marginalia.sweep.records import METRICS
+
+VERDICTS = pd.DataFrame({"verdict": ["held", "held", "not held", "not tested"]})
+
+
+def said(records, titles=(), **more):
+    frames = {metric: tables.aggregate(records, metric) for metric in METRICS if (records["metric"] == metric).any()}
+    frames["certificates"] = tables.certificates(records)
+    return sentences({**frames, **more}, titles, [{"name": "adult", "status": "used"}])
+
+
+def test_a_sweep_says_what_ran_what_came_out_and_what_it_is_worth(records):
+    what, came_out, worth = said(records, mine_verdicts=VERDICTS)
+    assert re.match(r"This page compares \d+ private methods and \d methods? without privacy on \d data sets", what)
+    assert "5 values of ε from 0.05 to 2, 5 trials each." in what
+    assert re.match(r"By test MSE, .+ is the best certified method in \d+ of \d+ settings", came_out)
+    assert "by test AUC, " in came_out
+    assert worth.endswith("; of 4 claims of the papers 2 held, 1 not held and 1 not tested.")
+
+
+@pytest.mark.parametrize("what", ["one method", "none private", "only failures", "one epsilon", "peers"])
+def test_any_sweep_has_three_sentences_that_are_true_of_it(records, what):
+    private = records["calibration"] != "none"
+    if what == "one method":
+        first, second, third = said(records[records["method"] == "ssp"])
+        assert first.startswith("This page compares 1 private method on ")
+        assert re.search(r"SSP( published)? is the best certified method in \d+ of", second)
+    elif what == "none private":
+        first, second, third = said(records[~private])
+        assert "private method " not in first.split(" without")[0]
+        assert second == "No private method ran, so there is nothing to rank."
+        assert "certified" not in third
+    elif what == "only failures":
+        lost = records.assign(status="failed", value=np.nan, epsilon_spent=np.nan)
+        first, second, third = said(lost)
+        assert "no method is named best" in second
+        assert third.startswith("0 of ")
+        assert "have no run that ended" in third
+        assert "values are missing" in third
+    elif what == "one epsilon":
+        first, second, third = said(records[(records["epsilon"] == 2) | ~private])
+        assert " at ε = 2, " in first
+    else:
+        rows = records[records["method"].isin(["ssp", "trivial"])]
+        claim = rows[rows["method"] == "ssp"].assign(
+            method="peer/other/thing", calibration="claimed", epsilon_spent=np.inf, message="declared by its author: x"
+        )
+        claim = claim.drop_duplicates([*tables.KEYS, "trial"])
+        first, second, third = said(pd.concat([rows, claim]))
+        assert "2 private methods (1 of other libraries) and 1 method without privacy" in first
+        assert "other thing" not in second
+        assert "have a claimed ε only" in third
+    assert all(sentence.endswith(".") and ".." not in sentence for sentence in (first, second, third))
+
+
+def test_a_page_of_studies_counts_the_claims():
+    first, second, _ = sentences({"mine_verdicts": VERDICTS}, ["One", "Two"], [])
+    assert first == "This page shows 2 experiments of a paper, each with its figure and table."
+    assert second == "Of 4 claims of the papers 2 held, 1 not held and 1 not tested."
+
+
+def test_a_page_of_nothing_says_so():
+    assert sentences({}, [], []) == ["This page shows a run of which no table has any row."]
