@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from matplotlib.figure import Figure
 
 from marginalia.data import catalog
 from marginalia.papers import registry
@@ -19,7 +21,7 @@ from marginalia.reporting.verdicts import claim_row
 from marginalia.reporting.verification import claims
 from marginalia.reporting.verification import results as writers
 from marginalia.reporting.verification.rows import gather, read
-from marginalia.reporting.verification.verify import page_differences
+from marginalia.reporting.verification.verify import page_differences, without_rows
 from marginalia.sweep.jobs import prepare_dataset, run_method
 from marginalia.sweep.records import read_certificates, read_records
 from marginalia.sweep.resolve import resolve
@@ -396,6 +398,13 @@ def test_tables_without_rows_are_named(verify):
     assert "DIFFERENT: other: it has tables and no rows.parquet" in out
 
 
+def test_one_block_may_have_an_experiment_called_tables(tmp_path):
+    (tmp_path / "records" / "tables").mkdir(parents=True)
+    assert without_rows(tmp_path) == ["records: it has tables and no rows.parquet"]
+    (tmp_path / "rows.parquet").touch()
+    assert without_rows(tmp_path) == []
+
+
 def test_pages_are_read_wherever_the_path_begins(published, tmp_path):
     page = tmp_path / "docs" / "page.md"
     page.parent.mkdir()
@@ -403,3 +412,24 @@ def test_pages_are_read_wherever_the_path_begins(published, tmp_path):
     page.write_text("<!-- table: results/toy/tables/toy_coins.csv -->\n| mean |\n<!-- end -->\n")
     for within in (Path("results"), tmp_path / "results"):
         assert len(page_differences(tmp_path, within)) == 1
+
+
+def test_the_report_is_made_again_from_what_is_published(published, call, tmp_path, monkeypatch):
+    """No data, no network, no records: and the split is that of the runs."""
+    root, *_, comparison = published
+    drawn = replace(COINS, title="Coins", caption="Coins.", figure=lambda tables, settings: Figure())
+    monkeypatch.setattr(registry, "cards", lambda: {"toy_coins": drawn})
+    monkeypatch.setattr(registry, "comparisons", lambda wanted: {"toy_verdicts": comparison} if wanted else {})
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MARGINALIA_MIRROR", str(tmp_path))
+    monkeypatch.setenv("MARGINALIA_CACHE", str(tmp_path))
+    shutil.copytree(root, tmp_path / "results")
+    code, out, err = call("report", tmp_path / "results")
+    assert (code, err) == (0, "")
+    assert out.endswith("MB\n")
+    page = (tmp_path / "results" / "toy" / "report.html").read_text(encoding="utf-8")
+    assert "of 1 claim of the papers 1 held" in page
+    assert 'data-curves="mse"' in page
+    data_sets = re.search(r'id="table-datasets".*?</table>', page, re.DOTALL).group()
+    assert "random" in data_sets
+    assert "released" not in data_sets

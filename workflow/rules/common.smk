@@ -30,6 +30,11 @@ ADDED_METRICS = sorted(ADDED & SWEEP.metrics())
 COMPARISON_FIGURES = [name for name, c in COMPARISONS.items() if c.figure]
 
 
+def of_repository(path):
+    """Return a file of this repository as it is seen from the working folder, which is another's where this is a module."""
+    return os.path.relpath(workflow.source_path(f"../../{path}"))
+
+
 def one_of(names):
     """Return the pattern of some names, that of nothing if there are none."""
     return "|".join(map(re.escape, names)) or "(?!)"

@@ -112,7 +112,7 @@ rule comparison_figures:
 
 
 rule figures:
-    """Draw each metric, and the certificates, of each experiment: two columns wide, and one for phones."""
+    """Draw each metric, and the certificates, of each experiment."""
     input:
         rules.tables.output,
     output:
@@ -129,7 +129,6 @@ rule figures:
             figure=FIGURES,
             ending=("svg", "pdf"),
         ),
-        expand(f"{RESULTS}/figures/narrow/{{figure}}.svg", figure=FIGURES),
     log:
         f"{RESULTS}/logs/figures.log",
     benchmark:
@@ -139,10 +138,7 @@ rule figures:
         runtime=30,
     params:
         figures=FIGURES,
-        code=version_of(
-            "marginalia.reporting.figures:metric_vs_epsilon",
-            "marginalia.reporting.figures:certified_epsilon",
-        ),
+        code=version_of("marginalia.reporting.figures:sweep_figure"),
     script:
         "../scripts/figures.py"
 
@@ -153,7 +149,9 @@ rule notebook:
         rules.tables.output,
         expand(f"{RESULTS}/tables/{{name}}.csv", name=COMPARISONS),
         expand(f"{RESULTS}/tables/{{study}}.csv", study=SWEEP.studies),
-        notebook="notebooks/{notebook}.ipynb",
+        notebook=lambda wildcards: of_repository(
+            f"notebooks/{wildcards.notebook}.ipynb"
+        ),
     output:
         f"{RESULTS}/notebooks/{{notebook}}.html",
     log:
@@ -172,16 +170,14 @@ rule notebook:
 rule report_page:
     """Write the report: one page with everything in it."""
     input:
-        records=[records_of(job) for job in SWEEP.plan.jobs.values()],
         tables=rules.tables.output,
         comparisons=expand(f"{RESULTS}/tables/{{name}}.csv", name=COMPARISONS),
         rows=f"{RESULTS}/rows.parquet",
         studies=expand(f"{RESULTS}/tables/{{study}}.csv", study=SWEEP.studies),
         figures=expand(
-            f"{RESULTS}/figures/{{figure}}.svg",
+            f"{RESULTS}/figures/{{figure}}.png",
             figure=[*COMPARISON_FIGURES, *FIGURES, *SWEEP.studies],
         ),
-        narrow=expand(f"{RESULTS}/figures/narrow/{{figure}}.svg", figure=FIGURES),
         notebooks=expand(
             f"{RESULTS}/notebooks/{{notebook}}.html", notebook=SWEEP.config.notebooks
         ),
@@ -202,18 +198,15 @@ rule report_page:
         runtime=30,
     params:
         benchmarks=f"{RESULTS}/benchmarks",
-        figures=FIGURES,
-        comparisons=COMPARISON_FIGURES,
-        studies={
-            name: (study.title, study.caption)
-            for name, (study, _) in SWEEP.studies.items()
-        },
         config=SWEEP.config.model_dump(
             mode="json", by_alias=True, exclude_defaults=True
         ),
-        protocols={block.name: block.protocol for block in SWEEP.config.blocks()},
         missing=SWEEP.resolution.missing,
         stand_ins=SWEEP.resolution.stand_ins,
-        code=version_of("marginalia.reporting.report", "marginalia.reporting.captions"),
+        code=version_of(
+            "marginalia.reporting.html.folder",
+            *(card.figure for card, _ in SWEEP.studies.values()),
+            *(COMPARISONS[name].figure for name in COMPARISON_FIGURES),
+        ),
     script:
         "../scripts/report_page.py"

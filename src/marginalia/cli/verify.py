@@ -32,6 +32,7 @@ def verify(
 
 def _verify(results: Path, as_json: bool) -> bool:
     from marginalia.papers import registry
+    from marginalia.reporting.crate import differences
     from marginalia.reporting.verification.verify import (
         folders,
         page_differences,
@@ -42,6 +43,7 @@ def _verify(results: Path, as_json: bool) -> bool:
 
     found = [verify(folder, registry.cards(), registry.comparisons) for folder in folders(results)]
     others = [*without_rows(results), *summary_differences(results, found), *page_differences(Path(), results)]
+    others += [f"{one.folder.name}: {difference}" for one in found for difference in differences(one.folder)]
     lines = []
     for one in found:
         for claim in one.claims.itertuples():
