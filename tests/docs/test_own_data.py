@@ -4,13 +4,13 @@ import os
 import re
 import runpy
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from printed import same
 
 from marginalia.data.datasets import load
 from marginalia.data.schema import parse_entry
@@ -18,6 +18,7 @@ from marginalia.sweep import config
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "own-data.md"
+OWN_METHOD = ROOT / "docs" / "own-method.md"
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), flags=re.M | re.S)
 QUICK, EXTRAS = (text.splitlines() for language, text in BLOCKS if language == "sh")
 
@@ -56,14 +57,10 @@ def test_the_page_runs_as_it_is_printed(folder, call):
 
 
 @pytest.fixture
-def examples(folder):
+def examples(repository):
     """The repository as far as the six commands need it, with the clinic's table."""
-    shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("*.csv", "*.json", "*.html"))
-    (folder / "examples" / "clinic.domain.yaml").unlink(missing_ok=True)
-    for name in ("Snakefile", "config.yaml", "workflow", "profiles"):
-        (folder / name).symlink_to(ROOT / name)
     runpy.run_path("examples/clinic.py", run_name="__main__")
-    return folder / "examples"
+    return repository / "examples"
 
 
 def check_release(examples):
@@ -119,10 +116,13 @@ def test_the_six_commands_run_in_a_shell(examples):
     assert pd.read_csv(results / "tables" / "failures.csv").empty
     aucs = pd.read_csv(results / "tables" / "auc.csv")
     assert "naive_bayes" in set(aucs["method"])
+    (shown,) = re.findall(r"^\$ grep .*auc\.md\n(.*?)^```$", OWN_METHOD.read_text(encoding="utf-8"), flags=re.M | re.S)
+    table = (results / "tables" / "auc.md").read_text(encoding="utf-8").splitlines()
+    assert set(map(same, shown.splitlines())) <= set(map(same, table))
 
 
-def test_the_page_names_every_key():
+def test_the_page_of_domain_files_names_every_key():
     from marginalia.data.domain_file import _COLUMN_KEYS, _KEYS
 
-    named = set(re.findall(r"`([a-z_]+)`", PAGE.read_text(encoding="utf-8")))
+    named = set(re.findall(r"`([a-z_]+)`", PAGE.with_name("domain-files.md").read_text(encoding="utf-8")))
     assert {*_COLUMN_KEYS, *_KEYS} <= named

@@ -1,0 +1,62 @@
+"""Quick start and tutorials: their commands run in their order, and print what stands there, digits apart."""
+
+import re
+from pathlib import Path
+
+import pytest
+from printed import commands, printed_as
+
+from marginalia.sweep import config
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def blocks(page):
+    return re.findall(r"^```(\w+)\n(.*?)^```$", (DOCS / page).read_text(encoding="utf-8"), flags=re.M | re.S)
+
+
+def console(page):
+    return [pair for language, text in blocks(page) if language == "console" for pair in commands(text)]
+
+
+@pytest.mark.parametrize("page", ["quickstart.md", "choose.md"])
+def test_a_page_runs_as_it_is_printed(page, follow):
+    for command, printed in console(page):
+        follow(command, printed)
+    for language, text in blocks(page):
+        if language == "python":
+            exec(compile(text, page, "exec"), {})
+
+
+def test_the_figure_is_planned_as_printed(follow, repository):
+    """The rest, which takes a minute, is below."""
+    ((_, text),) = [block for block in blocks("rerun-a-figure.md") if block[0] == "yaml"]
+    (repository / "figure.yaml").write_text(text)
+    assert config.read("figure.yaml").results_dir == "results/figure"
+    follow(*console("rerun-a-figure.md")[0])
+
+
+@pytest.mark.slow
+def test_the_figure_is_that_of_the_page(follow, repository, mirror):
+    """Seeded: every digit of the table, and of the run that is done again."""
+    ((_, text),) = [block for block in blocks("rerun-a-figure.md") if block[0] == "yaml"]
+    (repository / "figure.yaml").write_text(text)
+    (line,) = [text for language, text in blocks("rerun-a-figure.md") if language == "sh"]
+    follow(line.strip(), "")
+    (_, table), (again, verdict) = console("rerun-a-figure.md")[1:3]
+    assert (repository / "results" / "figure" / "tables" / "auc.md").read_text() == table
+    follow(again, verdict)
+
+
+@pytest.mark.parametrize("step", [0, pytest.param(1, marks=pytest.mark.slow)])  # of the second, ten seconds
+def test_the_cluster_is_asked_as_printed(follow, step, mirror):
+    """Without a Slurm server: the dry run of the profile; .ci/slurm_single_node.sh has one."""
+    follow(*console("cluster.md")[step])
+
+
+def test_the_pages_of_tutorials_say_what_a_command_prints():
+    """A page whose output is another one is refused."""
+    assert printed_as("certificate: (1, 1e-05)-DP\n...\nend 3\n", "certificate: (1, 1e-05)-DP\nx\ny\nend 4\n")
+    assert printed_as("...\nend\n", "end\n")
+    assert not printed_as("certificate: (1, 1e-05)-DP\n", "certificate: (1, 1e-05)-DP\nmore\n")
+    assert not printed_as("a 1\n...\nb\n", "a 1\nc\n")
