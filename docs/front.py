@@ -1,0 +1,181 @@
+"""Draw the README's picture and write its table of findings, from committed results alone.
+
+``python docs/front.py`` makes ``docs/front-light.svg``, ``docs/front-dark.svg`` and ``docs/front.csv``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from marginalia.data.files import atomic_path, write_text
+from marginalia.reporting.pages import main as fill_pages
+from marginalia.reporting.panels import log_axis
+from marginalia.reporting.style import RC, arm_look, arm_name
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+DOCS = Path(__file__).resolve().parent
+RESULTS = DOCS.parent / "results/paper"
+THEMES = {
+    "light": {"ink": "#1f2328", "grid": "#e4e4e4", "paper": "#ffffff"},
+    "dark": {"ink": "#e6edf3", "grid": "#30363d", "paper": "#0d1117"},
+}
+# The arms whose curves a newcomer can tell apart; all are in the report.
+LEARNERS = {
+    "objective_perturbation": "",
+    "dp_sgd": "",
+    "swift": "logistic",
+    "aim_synth": "",
+    "dd_ssp": "aim",
+    "mst": "logistic",
+}
+RELEASES = ("aim", "swift", "mst", "mwem_pgm", "privbayes", "independent")
+# Colours that a page's ground would swallow get another shade.
+SHADES = {
+    "light": {"#DDCC77": "#A08510", "#99CC00": "#6B8F00"},
+    "dark": {
+        "#332288": "#8F86E8", "#882255": "#E070A8", "#0072B2": "#4F8CFF", "#117733": "#4DBD74", "#661100": "#D9825B",
+    },
+}  # fmt: skip
+NAMES = {
+    "ObjPert": "Objective perturbation",
+    "AIM-Synth": "Learner on AIM’s rows",
+    "SWIFT + logistic": "Learner on SWIFT’s rows",
+    "MST + logistic": "Learner on MST’s rows",
+    "DD-SSP on AIM": "DD-SSP on AIM’s marginals",
+}
+
+
+def means(metric: str) -> pd.DataFrame:
+    """Return the mean of every arm on Adult, a row for each method, variant and certified epsilon."""
+    table = pd.read_csv(RESULTS / f"cross_paper/tables/{metric}.csv", keep_default_na=False, na_values=["nan"])
+    return table[(table["experiment"] == "full") & (table["dataset"] == "adult")].sort_values("epsilon_spent")
+
+
+def curves(ax: Axes, table: pd.DataFrame, arms: dict[str, str], theme: str) -> None:
+    """Draw each arm with bars of two standard errors, its name where it ends; names that would meet are moved apart."""
+    ends = []
+    for method, variant in arms.items():
+        mine = table[(table["method"] == method) & (table["variant"] == variant) & (table["certified"] != "no")]
+        if mine.empty:
+            continue
+        look = arm_look(method, variant, "tight")
+        colour = SHADES[theme].get(look.colour, look.colour)
+        ax.errorbar(
+            mine["epsilon_spent"], mine["mean"], yerr=2 * mine["stderr"], color=colour, marker=look.marker, ms=3.5
+        )
+        ends.append((float(mine["mean"].iloc[-1]), arm_name(method, variant), colour))
+    places = [ax.transData.transform((1, value))[1] for value, *_ in sorted(ends)]
+    for (value, name, colour), y, place in zip(
+        sorted(ends), places, apart(places, 11 / 72 * ax.figure.dpi), strict=True
+    ):
+        ax.annotate(
+            NAMES.get(name, name), (1, value), xycoords=("axes fraction", "data"), textcoords="offset points",
+            xytext=(4, (place - y) * 72 / ax.figure.dpi), va="center", color=colour, fontsize=7, annotation_clip=False,
+        )  # fmt: skip
+
+
+def apart(places: list[float], gap: float) -> list[float]:
+    """Return rising places moved as a group, each at least `gap` above the one before and near where it was."""
+    groups: list[list[float]] = []
+    for place in places:
+        groups.append([place])
+        while len(groups) > 1 and _spread(groups[-2], gap)[-1] + gap > _spread(groups[-1], gap)[0]:
+            groups[-2:] = [groups[-2] + groups[-1]]
+    return [one for group in groups for one in _spread(group, gap)]
+
+
+def _spread(group: list[float], gap: float) -> list[float]:
+    middle = sum(group) / len(group)
+    return [middle + (i - (len(group) - 1) / 2) * gap for i in range(len(group))]
+
+
+def draw(theme: str, path: Path) -> None:
+    """Draw AUC and marginal error against certified epsilon."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    ink, grid, paper = THEMES[theme].values()
+    inked = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
+    colours: dict[str, Any] = dict.fromkeys(inked, ink)
+    colours |= {"grid.color": grid, "axes.facecolor": paper, "figure.facecolor": paper, "savefig.facecolor": paper}
+    auc, error = means("auc"), means("marginal_error")
+    with matplotlib.rc_context({**RC, **colours}):
+        figure = Figure(figsize=(8.8, 2.9))
+        left, right = figure.subplots(
+            1, 2, gridspec_kw={"wspace": 0.75, "left": 0.065, "right": 0.9, "top": 0.88, "bottom": 0.16}
+        )
+        budgets = sorted(error["epsilon_spent"].round(6).unique())
+        for ax in (left, right):
+            log_axis(ax, budgets)
+            ax.set_xlim(budgets[0] / 1.15, budgets[-1] * 1.15)
+            ax.set_xlabel("ε that the ledger certifies (δ = 1e-5, replace-one)")
+        right.set_yscale("log")
+        right.set_yticks([0.01, 0.02, 0.05, 0.1, 0.2], ["0.01", "0.02", "0.05", "0.1", "0.2"])
+        right.set_yticks([], minor=True)
+        public = float(auc.loc[auc["method"] == "logistic", "mean"].iloc[0])
+        left.axhline(public, color=ink, lw=0.8, ls=(0, (4, 2)))
+        left.text(budgets[0], public, "without privacy", va="bottom", fontsize=6.5, color=ink)
+        left.set_title("Adult: AUC of a private classifier (higher is better)", loc="left")
+        right.set_title("Adult: error of the two-way marginals (lower is better)", loc="left")
+        # Limits first: where a name is put depends on them.
+        chosen = auc[auc["method"].isin(LEARNERS)]
+        left.set_ylim(chosen["mean"].min() - 0.02, public + 0.012)
+        shown = error[error["method"].isin(RELEASES)]["mean"]
+        right.set_ylim(shown.min() / 1.3, shown.max() * 1.3)
+        curves(left, auc, LEARNERS, theme)
+        curves(right, error, dict.fromkeys(RELEASES, ""), theme)
+        with atomic_path(path) as temporary:
+            figure.savefig(temporary, format="svg", metadata={"Date": None, "Creator": None})
+
+
+def findings() -> pd.DataFrame:
+    """Return what a newcomer should know first: a sentence, its numbers, and the page that has the rest."""
+    whole = pd.read_csv(DOCS.parent / "benchmarks/results/aim.csv")
+    ratios = []
+    for case in ("aim_eps0.05_80mb", "aim_eps1_80mb"):
+        seconds = whole[whole["case"] == case].groupby("implementation")["cpu_seconds"].mean()
+        ours, reference = seconds["marginalia"], seconds.drop("marginalia").iloc[0]
+        ratios.append(f"ε = {float(case[7:-5]):g}: {reference:,.0f} → {ours:.2g} CPU seconds")
+    ranking = pd.read_csv(RESULTS / "cross_paper/tables/cross_paper_ranking.csv")
+    auc = ranking[(ranking["experiment"] == "full") & (ranking["metric"] == "auc")].dropna(subset="mean_rank")
+    first, second = auc.sort_values("mean_rank").iloc[:2].itertuples()
+    noise = pd.read_csv(RESULTS / "chebyshev/tables/chebyshev_x5_true_epsilon.csv")
+    spent = pd.concat([noise["line_3_at_0.5"] / 0.5, noise["lemma_1_at_1"]])
+    ranked = (
+        f"mean rank {first.mean_rank:.1f} of {len(auc)} on {first.n_datasets} tables; "
+        f"next {second.name}, {second.mean_rank:.1f}; "
+        f"Nemenyi's test tells it from {(auc['like_best'] == 'no').sum()} of them"
+    )
+    rows = {
+        "AIM in seconds: whole runs on Adult, the reference implementation and ours": (
+            "; ".join(ratios),
+            "benchmarks.md",
+        ),
+        f"{NAMES.get(first.name, first.name)}, calibrated exactly, has the best mean rank in AUC": (
+            ranked,
+            "papers/cross_paper.md",
+        ),
+        "A published noise formula spends more than its ε": (
+            f"{spent.min():.1f} to {spent.max():.1f} times",
+            "papers/chebyshev.md",
+        ),
+    }
+    lines = [(finding, measured, f"[why](docs/{page})") for finding, (measured, page) in rows.items()]
+    return pd.DataFrame(lines, columns=["finding", "measured", "more"])
+
+
+def main() -> None:
+    """Make pictures, table, and the pages that show it."""
+    for theme in THEMES:
+        draw(theme, DOCS / f"front-{theme}.svg")
+    write_text(DOCS / "front.csv", findings().to_csv(index=False, lineterminator="\n"))
+    fill_pages(DOCS.parent)
+
+
+if __name__ == "__main__":
+    main()
