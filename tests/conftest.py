@@ -57,3 +57,14 @@ def call(capsys, monkeypatch):
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest: files are dealt out to two processes in this order, and none shall end alone."""
     items.sort(key=lambda item: (item.path.parent.name != "workflow", item.path.name != "test_isolation.py"))
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Fail the session where a test was skipped although MARGINALIA_NO_SKIPS says that all must run."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    skipped = reporter.stats.get("skipped", []) if reporter else []
+    if skipped and os.environ.get("MARGINALIA_NO_SKIPS") == "1" and exitstatus == 0:
+        for report in skipped:
+            reporter.write_line(f"skipped: {report.nodeid}: {report.longrepr[-1]}", red=True)
+        reporter.write_line("MARGINALIA_NO_SKIPS=1 forbids that", red=True)
+        session.exitstatus = 1

@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import hashlib
 import io
+import itertools
 import json
 import os
 import random
@@ -36,6 +37,7 @@ import numpy as np
 import yaml
 
 SECONDS = 30  # of processor time for one input
+MOST_ROWS = 10**7  # that a command line may ask for: more are written in batches, which is long but no fault
 MEMORY = 8 * 2**30  # of the process that runs this file
 OUT = ("out.csv", "out.csv.certificate.json", "out.json", "out.yaml")
 BUDGET = ["--epsilon", "1", "--seed", "1"]
@@ -178,7 +180,18 @@ def words(valid: Valid, rng: random.Random) -> list[str]:
         ["evaluate", "--model", "m.json", "--data", "t.csv", "--domain", "d.json"],
         ["plan", "--configfile", "c.yaml", "--cores", "2"], ["audit", "m.py:Mine"], ["verify", "nowhere"],
     ]  # fmt: skip
-    return mutations.arguments(rng.choice(good), rng)
+    while _asks_for_hours(line := mutations.arguments(rng.choice(good), rng)):
+        pass
+    return line
+
+
+def _asks_for_hours(line: list[str]) -> bool:
+    """Whether some word after ``--rows`` is a number of rows that takes hours; more than 2^40 are refused at once."""
+    for option, value in itertools.pairwise(line):
+        with contextlib.suppress(ValueError):
+            if option == "--rows" and MOST_ROWS < float(value) <= 2**40:
+                return True
+    return False
 
 
 KINDS: dict[str, tuple[Callable[[Valid, random.Random], list[str]], int]] = {
