@@ -1,10 +1,12 @@
 """Draw the README's picture and write its table of findings, from committed results alone.
 
-``python docs/front.py`` makes ``docs/front-light.svg``, ``docs/front-dark.svg`` and ``docs/front.csv``.
+``python docs/front.py`` makes ``docs/front-light.svg``, ``docs/front-dark.svg``, the same one chart above the other for
+a phone (``-narrow``), and ``docs/front.csv``.
 """
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +26,11 @@ THEMES = {
     "light": {"ink": "#1f2328", "grid": "#e4e4e4", "paper": "#ffffff"},
     "dark": {"ink": "#e6edf3", "grid": "#30363d", "paper": "#0d1117"},
 }
+# Inches of the picture, its rows and columns of charts, and where they lie.
+SHAPES: dict[str, tuple[tuple[float, float], tuple[int, int], dict[str, float]]] = {
+    "": ((8.8, 2.9), (1, 2), {"wspace": 0.75, "left": 0.065, "right": 0.9, "top": 0.88, "bottom": 0.16}),
+    "-narrow": ((4.2, 5.4), (2, 1), {"hspace": 0.42, "left": 0.12, "right": 0.66, "top": 0.95, "bottom": 0.08}),
+}
 # The arms whose curves a newcomer can tell apart; all are in the report.
 LEARNERS = {
     "objective_perturbation": "",
@@ -31,7 +38,6 @@ LEARNERS = {
     "swift": "logistic",
     "aim_synth": "",
     "dd_ssp": "aim",
-    "mst": "logistic",
 }
 RELEASES = ("aim", "swift", "mst", "mwem_pgm", "privbayes", "independent")
 # Colours that a page's ground would swallow get another shade.
@@ -39,13 +45,13 @@ SHADES = {
     "light": {"#DDCC77": "#A08510", "#99CC00": "#6B8F00"},
     "dark": {
         "#332288": "#8F86E8", "#882255": "#E070A8", "#0072B2": "#4F8CFF", "#117733": "#4DBD74", "#661100": "#D9825B",
+        "#8833EE": "#CC88FF",
     },
 }  # fmt: skip
 NAMES = {
     "ObjPert": "Objective perturbation",
     "AIM-Synth": "Learner on AIM’s rows",
     "SWIFT + logistic": "Learner on SWIFT’s rows",
-    "MST + logistic": "Learner on MST’s rows",
     "DD-SSP on AIM": "DD-SSP on AIM’s marginals",
 }
 
@@ -94,7 +100,7 @@ def _spread(group: list[float], gap: float) -> list[float]:
     return [middle + (i - (len(group) - 1) / 2) * gap for i in range(len(group))]
 
 
-def draw(theme: str, path: Path) -> None:
+def draw(theme: str, shape: str, path: Path) -> None:
     """Draw AUC and marginal error against certified epsilon."""
     import matplotlib
     from matplotlib.figure import Figure
@@ -105,10 +111,9 @@ def draw(theme: str, path: Path) -> None:
     colours |= {"grid.color": grid, "axes.facecolor": paper, "figure.facecolor": paper, "savefig.facecolor": paper}
     auc, error = means("auc"), means("marginal_error")
     with matplotlib.rc_context({**RC, **colours}):
-        figure = Figure(figsize=(8.8, 2.9))
-        left, right = figure.subplots(
-            1, 2, gridspec_kw={"wspace": 0.75, "left": 0.065, "right": 0.9, "top": 0.88, "bottom": 0.16}
-        )
+        inches, grid_shape, places = SHAPES[shape]
+        figure = Figure(figsize=inches)
+        left, right = figure.subplots(*grid_shape, gridspec_kw=places)
         budgets = sorted(error["epsilon_spent"].round(6).unique())
         for ax in (left, right):
             log_axis(ax, budgets)
@@ -123,8 +128,8 @@ def draw(theme: str, path: Path) -> None:
         left.set_title("Adult: AUC of a private classifier (higher is better)", loc="left")
         right.set_title("Adult: error of the two-way marginals (lower is better)", loc="left")
         # Limits first: where a name is put depends on them.
-        chosen = auc[auc["method"].isin(LEARNERS)]
-        left.set_ylim(chosen["mean"].min() - 0.02, public + 0.012)
+        chosen = auc[[LEARNERS.get(m) == v for m, v in zip(auc["method"], auc["variant"], strict=True)]]
+        left.set_ylim((chosen["mean"] - 2 * chosen["stderr"]).min() - 0.005, public + 0.012)
         shown = error[error["method"].isin(RELEASES)]["mean"]
         right.set_ylim(shown.min() / 1.3, shown.max() * 1.3)
         curves(left, auc, LEARNERS, theme)
@@ -171,8 +176,8 @@ def findings() -> pd.DataFrame:
 
 def main() -> None:
     """Make pictures, table, and the pages that show it."""
-    for theme in THEMES:
-        draw(theme, DOCS / f"front-{theme}.svg")
+    for theme, shape in product(THEMES, SHAPES):
+        draw(theme, shape, DOCS / f"front-{theme}{shape}.svg")
     write_text(DOCS / "front.csv", findings().to_csv(index=False, lineterminator="\n"))
     fill_pages(DOCS.parent)
 

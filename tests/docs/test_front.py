@@ -1,6 +1,7 @@
 """The README's findings are those of the committed results, and its picture's names do not meet."""
 
 import importlib.util
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -26,11 +27,11 @@ def test_names_are_apart_in_order_and_not_far(places):
     assert np.abs(np.subtract(moved, places)).max() <= 11 * len(places)
 
 
-def test_every_curve_is_in_both_pictures(tmp_path):
-    for theme in front.THEMES:
-        front.draw(theme, tmp_path / f"{theme}.svg")
+def test_every_curve_is_in_all_pictures(tmp_path):
+    for theme, shape in product(front.THEMES, front.SHAPES):
+        front.draw(theme, shape, tmp_path / "drawn.svg")
         # An error bar for each setting, in a group of its own per arm.
-        text = (tmp_path / f"{theme}.svg").read_text()
+        text = (tmp_path / "drawn.svg").read_text()
         auc, error = front.means("auc"), front.means("marginal_error")
         arms = sum(((auc["method"] == m) & (auc["variant"] == v)).any() for m, v in front.LEARNERS.items())
         arms += error["method"][error["method"].isin(front.RELEASES)].nunique()

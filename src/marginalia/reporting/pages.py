@@ -5,8 +5,8 @@ A page names a table between two markers, and ``python -m marginalia.reporting.p
     <!-- table: results/paper/dd_ssp/tables/dd_ssp_verdicts.csv columns=id,claim,verdict -->
     <!-- end -->
 
-Optional: ``columns=a,b`` (in this order), ``where=column:value`` (repeatable; ``_`` for a space), ``digits=4``
-(significant).
+Headings have spaces for underscores. Optional: ``columns=a,b`` (in this order), ``where=column:value`` (repeatable;
+``_`` for a space), ``digits=4`` (significant).
 ``<!-- methods -->`` stands for the table of all methods, from their records and the default sweep ``config.yaml``;
 ``<!-- artifact: results/paper -->`` for what to run for the claims of each block, and what comes out.
 """
@@ -60,7 +60,7 @@ def _csv_table(options: Sequence[str], root: Path) -> Iterator[list[str]]:
             raise InputError(f"a page shows {name} with the unknown option '{choice}'")
     if missing := [c for c in columns if c not in frame.columns]:
         raise InputError(f"a page shows column '{missing[0]}' of {name}, which has {', '.join(frame.columns)}")
-    yield columns
+    yield [column.replace("_", " ") for column in columns]
     for row in frame[columns].itertuples(index=False):
         yield [_shown(value, digits) for value in row]
 

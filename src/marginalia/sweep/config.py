@@ -111,6 +111,10 @@ class Config(Settings):
             for name, block in self.experiments.items()
         )
 
+    def figure_name(self, experiment: str, table: str) -> str:
+        """Return the name of the figure of an experiment's table: with the experiment, where there are several."""
+        return f"{experiment}_{table}" if len(self.blocks()) > 1 else table
+
 
 def parse(content: Mapping[str, Any], *, where: str = "config") -> Config:
     """Validate a configuration.

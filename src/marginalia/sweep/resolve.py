@@ -54,18 +54,17 @@ class Sweep:
         """Return every figure's name with its experiment and table.
 
         An experiment that wants figures has one for each headline metric that some of its jobs measure, and one of its
-        certificates; names carry the experiment where there are several.
+        certificates.
         """
         shown: dict[str, tuple[str, str]] = {}
-        blocks = self.config.blocks()
-        for block in (block for block in blocks if block.figures):
+        for block in (block for block in self.config.blocks() if block.figures):
             jobs = [job for job in self.plan.jobs.values() if job.experiment.name == block.name]
             measured = self.metrics(jobs)
             tables = [metric for metric in HEADLINES if metric in measured]
             if any(arm.is_private for job in jobs for arm in job.arms):
                 tables.append("certificates")
             for table in tables:
-                shown[f"{block.name}_{table}" if len(blocks) > 1 else table] = (block.name, table)
+                shown[self.config.figure_name(block.name, table)] = (block.name, table)
         return shown
 
 

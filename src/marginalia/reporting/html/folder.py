@@ -97,11 +97,10 @@ def _needed(folder: Path, name: str) -> pd.DataFrame:
 
 
 def _figures(config: Config, tables: Mapping[str, pd.DataFrame]) -> dict[str, tuple[str, str]]:
-    """Return every figure's name with its experiment and table, as the sweep names them."""
-    blocks = config.blocks()
+    """Return the name of every figure that the tables can fill, with its experiment and table."""
     return {
-        f"{block.name}_{table}" if len(blocks) > 1 else table: (block.name, table)
-        for block in blocks
+        config.figure_name(block.name, table): (block.name, table)
+        for block in config.blocks()
         if block.figures
         for table in (*HEADLINES, "certificates")
         if table in tables and (tables[table]["experiment"] == block.name).any()
