@@ -265,10 +265,9 @@ def test_a_signal_to_end_is_one_line_and_leaves_nothing(folder, number):
     """While the table is being written: Ctrl-C, `kill`, a closed terminal."""
     before = files()
     words = replaced(SYNTHESIZE, method="independent")
-    code = f"import os, threading; threading.Timer(0, os.kill, (os.getpid(), {int(number)})).start()"
     script = (
-        f"import sys, time\nfrom marginalia import cli\nfrom pandas import DataFrame\n"
-        f"def slow(*a, **b):\n    {code}\n    time.sleep(20)\n"
+        f"import os, sys, time\nfrom marginalia import cli\nfrom pandas import DataFrame\n"
+        f"def slow(*a, **b):\n    os.kill(os.getpid(), {int(number)})\n    time.sleep(20)\n"
         f"DataFrame.to_csv = slow\nsys.argv = {['marginalia', *words]!r}\ncli.main()\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
