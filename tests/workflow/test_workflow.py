@@ -118,14 +118,14 @@ def test_tables_do_not_depend_on_the_number_of_cores(tmp_path_factory):
     tables = []
     for cores in ("1", "2"):
         folder = tmp_path_factory.mktemp(f"cores{cores}")
-        done = snakemake("--cores", cores, config=CHEAP, folder=folder)
+        done = snakemake("--cores", cores, str(folder / "results/tables/mse.csv"), config=CHEAP, folder=folder)
         assert done.returncode == 0, done.stderr
         tables.append(tables_of(folder))
     assert tables[0] == tables[1]
 
 
 def test_without_mirror_and_network_embedded_tables_stand_in(tmp_path):
-    config = {**{k: v for k, v in CHEAP.items() if k != "datasets"}, "trials": 1}
+    config = {**{k: v for k, v in CHEAP.items() if k != "datasets"}, "trials": 1, "figures": False}
     nowhere = {"MARGINALIA_MIRROR": "", "MARGINALIA_CACHE": str(tmp_path / "cache"), **NO_NETWORK}
     done = snakemake("--cores", "2", config=config, folder=tmp_path, **nowhere)
     assert done.returncode == 0, done.stderr
@@ -139,10 +139,7 @@ def test_without_mirror_and_network_embedded_tables_stand_in(tmp_path):
     ("config", "said"),
     [
         ({"epsilons": [0]}, "config: epsilons.0: input should be greater than 0 (got 0"),
-        ({"delta": 1.0}, "delta: input should be less than or equal to 0.01"),
-        ({"methods": ["objpert"]}, "unknown method 'objpert'; known: "),
         ({"datasets": ["adulte"]}, "unknown data set 'adulte'; did you mean 'adult'?"),
-        ({"dataset": ["adult"]}, "unknown key in config 'dataset'; did you mean 'datasets'?"),
     ],
 )
 def test_bad_configuration_is_one_line_and_exit_2(tmp_path, config, said):
