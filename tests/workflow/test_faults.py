@@ -12,6 +12,8 @@ import psutil
 import pytest
 import yaml
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 TABLES = ("mse", "auc", "marginal_error", "accuracy", "risk", "certificates", "failures")
 TIMEOUT = 2
