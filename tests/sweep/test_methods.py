@@ -1,8 +1,12 @@
+import inspect
+import os
+import sys
+
 import pytest
 
 from marginalia.errors import InputError
 from marginalia.sweep.choices import MethodChoice, select
-from marginalia.sweep.method import Arm
+from marginalia.sweep.method import Arm, class_from_file
 from marginalia.sweep.methods import BUILT_IN, DEFAULT, method
 
 OWN = """
@@ -105,3 +109,15 @@ def test_unusable_own_method_is_one_line(tmp_path, text, said):
 def test_unknown_task_names_what_there_is():
     with pytest.raises(InputError, match="has no logistic form; it does linear"):
         method("ols").load("logistic")
+
+
+def test_an_own_file_is_read_each_time_and_nothing_is_left_beside_it(tmp_path, monkeypatch):
+    """Two versions of one size, saved in one second: bytecode of the first would pass for that of the second."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    path = tmp_path / "mine.py"
+    for default in ("1.0", "2.0"):
+        path.write_text(OWN.replace("epsilon=1.0", f"epsilon={default}"))
+        os.utime(path, (1e9, 1e9))
+        mine = class_from_file(path, "Mine")
+        assert inspect.signature(mine).parameters["epsilon"].default == float(default)
+    assert list(tmp_path.iterdir()) == [path]

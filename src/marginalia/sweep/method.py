@@ -7,7 +7,9 @@ import importlib.util
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import CodeType
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
@@ -187,16 +189,23 @@ class Method:
         return replace(arm, parameters=tuple(sorted({**dict(arm.parameters), **constants}.items())))
 
 
+class _Source(SourceFileLoader):
+    """Reads the file each time and leaves nothing beside it: bytecode is told from a newer file by seconds and size."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def class_from_file(path: Path, name: str) -> type:
     """Import a user's Python file and return its class `name`; what goes wrong is one line."""
     if not path.is_file():
         raise InputError(f"method file {path} does not exist")
-    spec = importlib.util.spec_from_file_location(f"marginalia_own_{path.stem}", path)
+    loader = _Source(f"marginalia_own_{path.stem}", str(path))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
     assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except (Exception, SystemExit) as error:
         why = " ".join(f"{type(error).__name__}: {error}".split())
         raise InputError(f"method file {path} cannot be imported: {why}") from None
