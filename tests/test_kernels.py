@@ -53,6 +53,14 @@ def test_two_core_types_give_the_same_bytes():
     assert len({run(FIT, **environment) for environment in asked}) == 1
 
 
+def test_the_kernels_of_choice_multiply():
+    """Those of OpenBLAS 0.3.34 (NumPy 2.5) end the process at these shapes (OpenMathLib/OpenBLAS issue 6026)."""
+    code = "import marginalia, numpy as np\nfor n in (383, 500, 3000):\n"
+    code += "    for k in (30, 60, 90, 180):\n        z = np.ones((n, k)); assert (z.T @ z == n).all()\n"
+    code += "        assert ((z.T * 2) @ z == 2 * n).all()\nprint('multiplied')"
+    assert run(code) == "multiplied"
+
+
 def test_without_the_pin_core_types_differ():
     """Else the test above would show nothing: NumPy alone, without marginalia."""
     assert run(PRODUCT, OPENBLAS_CORETYPE=CORE) != run(PRODUCT, OPENBLAS_CORETYPE="Sandybridge")
