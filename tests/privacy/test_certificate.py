@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from marginalia.data import Attribute, Domain, Table
 from marginalia.errors import InputError, PrivacyError
@@ -28,7 +29,7 @@ from marginalia.privacy.calibration import gdp_delta
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.events import Event
 from marginalia.privacy.examination import examine, page
-from marginalia.privacy.recompute import recomputed_epsilon
+from marginalia.privacy.recompute import _objective_profile, recomputed_epsilon
 from marginalia.synthesis import AIM, Independent
 from marginalia.synthesis.base import Synthesizer
 
@@ -328,3 +329,16 @@ def test_the_second_accountant_prices_equal_mechanisms_once(monkeypatch):
     examined(a)
     assert len(asked) == 3
     examination._recomputed.cache_clear()
+
+
+@pytest.mark.parametrize(("tau", "kappa"), [(0.01, 1e-3), (0.3, 0.1), (1.0, 10.0), (10.0, 1e3)])
+def test_the_second_profile_of_objective_perturbation_is_its_sum(tau, kappa):
+    """Summed over the end of a grid, against every point of it."""
+    a, y = np.linspace(0.0, 1.0, 1001), np.linspace(-3.0, 14.0, 17_001)
+    loss = np.array([np.max(a * at * tau + (a * tau) ** 2 / 2 + np.log1p(4 * a * (1 - a) * kappa)) for at in y])
+    weight = norm.pdf(y) * (y[1] - y[0])
+    weight[0] += norm.cdf(-3.0)
+    profile = _objective_profile(tau, kappa)
+    for eps in (0.0, 0.01, 0.5, 3.0, 40.0, 1e6):
+        whole = weight @ np.maximum(-np.expm1(np.minimum(eps - loss, 0.0)), 0.0)
+        assert profile(eps) == pytest.approx(whole, rel=1e-9, abs=1e-16)

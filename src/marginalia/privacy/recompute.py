@@ -306,7 +306,8 @@ def _profile(event: Event, relation: Relation) -> Profile:
 def _objective_profile(tau: float, kappa: float) -> Callable[[float], float]:
     """Return E[(1 - e^(eps - g(Y)))₊], Y ~ N(0, τ²), as a function of eps: a plain sum over a grid of Y.
 
-    g(Y) is the largest of a·Y + a²τ²/2 + ln(1 + 4a(1-a)κ) over a in [0, 1]; see `marginalia.privacy.objective`.
+    g(Y) is the largest of a·Y + a²τ²/2 + ln(1 + 4a(1-a)κ) over a in [0, 1]; see `marginalia.privacy.objective`. It
+    never falls with Y, so the sum runs over the end of the grid, and is kept for each point where it may begin.
     """
     a = np.linspace(0.0, 1.0, 1001)
     y = np.linspace(-3.0, 14.0, 17_001)
@@ -314,7 +315,17 @@ def _objective_profile(tau: float, kappa: float) -> Callable[[float], float]:
     loss = np.concatenate([np.max(np.outer(part * tau, a) + height, axis=1) for part in np.array_split(y, 20)])
     weight = np.exp(-(y**2) / 2) * (y[1] - y[0]) / math.sqrt(2 * math.pi)
     weight[0] += 0.00134989803163  # Φ(-3), at a loss that is larger than any there
-    return lambda eps: float(weight @ np.maximum(-np.expm1(np.minimum(eps - loss, 0.0)), 0.0))
+    # From point i on: the sums of w_j, and of w_j·e^(loss_i - loss_j).
+    beyond, tilted = np.cumsum(weight[::-1])[::-1], weight.copy()
+    falls = np.exp(loss[:-1] - loss[1:])
+    for i in range(len(y) - 2, -1, -1):
+        tilted[i] += falls[i] * tilted[i + 1]
+
+    def profile(eps: float) -> float:
+        i = int(np.searchsorted(loss, eps, side="right"))
+        return max(float(beyond[i] - math.exp(eps - loss[i]) * tilted[i]), 0.0) if i < len(y) else 0.0
+
+    return profile
 
 
 def _stopping_profile(mu: float, r: float, eta: float) -> Callable[[float], float]:
