@@ -27,6 +27,7 @@ is confirmed here.)
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -65,9 +66,9 @@ class _Composition:
     """What composes, by kind: parameters and how often."""
 
     mu: float = 0.0
-    laplace: dict[float, int] = field(default_factory=dict)  # by scale / sensitivity
-    selections: dict[float, int] = field(default_factory=dict)  # by e
-    poisson: dict[tuple[float, float], int] = field(default_factory=dict)  # by rate and noise multiplier
+    laplace: Counter[float] = field(default_factory=Counter)  # by scale / sensitivity
+    selections: Counter[float] = field(default_factory=Counter)  # by e
+    poisson: Counter[tuple[float, float]] = field(default_factory=Counter)  # by rate and noise multiplier
 
 
 def recomputed_epsilon(events: tuple[Event, ...], relation: Relation, delta: float) -> float:
@@ -119,19 +120,15 @@ def _sorted_out(flat: list[tuple[Event, int]], relation: Relation) -> _Compositi
             case ObjectivePerturbationEvent(bound=bound, sigma=sigma, regulariser=reg) if reg >= 2 * sigma**2:
                 squares.append(count * (relation.records * bound / sigma) ** 2)
             case LaplaceEvent(sensitivity=moved, scale=scale):
-                _count(found.laplace, scale / moved, count)
+                found.laplace[scale / moved] += count
             case ExponentialEvent(epsilon=e):
-                _count(found.selections, e, count)
+                found.selections[e] += count
             case PoissonGaussianEvent(rate=rate, noise_multiplier=multiplier, steps=steps):
-                _count(found.poisson, (rate, multiplier), count * steps)
+                found.poisson[(rate, multiplier)] += count * steps
             case _:
                 raise PrivacyError(f"not independently recomputed: {type(event).__name__} beside other releases")
     found.mu = math.sqrt(math.fsum(squares))
     return found
-
-
-def _count(counts: dict[Any, int], key: Any, count: int) -> None:
-    counts[key] = counts.get(key, 0) + count
 
 
 def _composed(parts: _Composition, relation: Relation, delta: float) -> float:
@@ -139,9 +136,6 @@ def _composed(parts: _Composition, relation: Relation, delta: float) -> float:
 
 
 Profile = Callable[[float], float]  # smallest delta at epsilon >= 0
-
-
-# -- compositions by their privacy loss distribution ----------------------------------------------------------------
 
 
 def _by_loss_distribution(
@@ -238,9 +232,6 @@ def _width(parts: _Composition) -> float:
     return max(_FINE * spread / math.sqrt(releases), reach / _CELLS)
 
 
-# -- compositions order by order ------------------------------------------------------------------------------------
-
-
 def _by_orders(parts: _Composition, delta: float) -> float:
     """Rényi divergences added up at each order; the conversion and its smallest order by dp-accounting."""
     if parts.poisson:
@@ -260,9 +251,6 @@ def _laplace_divergence(e: float) -> Array:
     a = _ORDERS
     up, down = np.log(a / (2 * a - 1)) + (a - 1) * e, np.log((a - 1) / (2 * a - 1)) - a * e
     return np.maximum(np.logaddexp(up, down) / (a - 1), 0.0)
-
-
-# -- releases with a certificate of their own -----------------------------------------------------------------------
 
 
 def _alone(flat: list[tuple[Event, int]], relation: Relation, delta: float) -> float | None:
@@ -317,9 +305,8 @@ def _objective_profile(tau: float, kappa: float) -> Callable[[float], float]:
     weight[0] += 0.00134989803163  # Φ(-3), at a loss that is larger than any there
     # From point i on: the sums of w_j, and of w_j·e^(loss_i - loss_j).
     beyond, tilted = np.cumsum(weight[::-1])[::-1], weight.copy()
-    falls = np.exp(loss[:-1] - loss[1:])
     for i in range(len(y) - 2, -1, -1):
-        tilted[i] += falls[i] * tilted[i + 1]
+        tilted[i] += math.exp(loss[i] - loss[i + 1]) * tilted[i + 1]
 
     def profile(eps: float) -> float:
         i = int(np.searchsorted(loss, eps, side="right"))
