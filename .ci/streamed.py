@@ -14,9 +14,9 @@ import numpy as np
 import yaml
 
 from marginalia.data.datasets import load
-from marginalia.sweep.counted.prepared import load_prepared
-from marginalia.sweep.counted.rows import hash_split
-from marginalia.synthesis.aim import AIM
+from marginalia.methods.aim.aim import AIM
+from marginalia.streamed.prepared import load_prepared
+from marginalia.streamed.rows import hash_split
 
 NAME, SEED, TRIALS, SHARE = "parts", 7, 2, 0.2
 

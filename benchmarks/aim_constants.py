@@ -37,9 +37,9 @@ from aim_arms import (
 from aim_choice import chosen, shortlist
 from harness import RESULTS
 
+from marginalia.methods.aim.aim import AIM
 from marginalia.privacy.ledger import Ledger
 from marginalia.synthesis.adaptive import AdaptiveBudget, Constants
-from marginalia.synthesis.aim import AIM
 
 RESULT_FILE = RESULTS / "aim_constants.csv"
 

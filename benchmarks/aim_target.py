@@ -23,13 +23,13 @@ from marginalia.data.datasets import load
 from marginalia.data.splits import Split, random_split
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.sweep.fits import Budget
-from marginalia.sweep.fits import fit as fit_arm
-from marginalia.sweep.method import Arm
-from marginalia.sweep.methods import BUILT_IN
+from marginalia.methods.aim.aim import AIM
+from marginalia.methods.fit import Budget
+from marginalia.methods.fit import fit as fit_arm
+from marginalia.methods.record import Arm
+from marginalia.methods.registry import BUILT_IN
 from marginalia.sweep.metrics import scores
 from marginalia.sweep.protocols import Task, tasks_of
-from marginalia.synthesis.aim import AIM
 
 RESULT_FILE = RESULTS / "aim_target.csv"
 

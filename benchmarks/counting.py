@@ -31,12 +31,12 @@ import pyarrow as pa
 from harness import RESULTS, Row, in_own_process, measured, peak_mb, store
 from pyarrow import csv, parquet
 
-from marginalia.data.counting.arrow import ArrowSource
-from marginalia.data.counting.csv import CSVSource
-from marginalia.data.counting.parquet import ParquetSource
 from marginalia.data.domain import Domain
 from marginalia.data.files import write_text
-from marginalia.synthesis.aim import AIM
+from marginalia.data.sources.arrow import ArrowSource
+from marginalia.data.sources.csv import CSVSource
+from marginalia.data.sources.parquet import ParquetSource
+from marginalia.methods.aim.aim import AIM
 
 SIZES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 10, 12, 16, 20, 40, 100)
 NAMES = [f"x{j}" for j in range(len(SIZES))]

@@ -12,8 +12,8 @@ from discretiser_tables import METRICS
 from discretisers import RULES
 
 from marginalia.data.files import atomic_path, write_text
+from marginalia.methods.registry import BUILT_IN
 from marginalia.reporting.style import DOUBLE_COLUMN, RC
-from marginalia.sweep.methods import BUILT_IN
 
 DOCS = Path(__file__).parent.parent / "docs"
 BEGIN, END = "<!-- race: begin -->", "<!-- race: end -->"

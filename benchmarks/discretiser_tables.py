@@ -20,9 +20,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from marginalia.data import catalog, values
+from marginalia.data import values
+from marginalia.data.catalogue import adult, arff, catalogue
 from marginalia.data.download import fetch
-from marginalia.data.sources import adult, arff
 
 METRICS = {"pairs": "error of range queries", "marginals": "error of pairs", "ks": "KS distance", "auc": "AUC"}
 QUERIES, MOST_ROWS = 1000, 10_000  # MOST_ROWS: of gradient boosting
@@ -54,17 +54,17 @@ def _split(name: str, frame: pd.DataFrame, numeric: dict[str, str], target: str,
 
 
 def _files(name: str) -> dict[str, Path]:
-    return {role: fetch(file) for role, file in catalog.entry(name).files.items()}
+    return {role: fetch(file) for role, file in catalogue.entry(name).files.items()}
 
 
 def raw_adult(seed: int) -> Raw:
-    frame = adult.read(catalog.entry("adult"), _files("adult")).drop(columns=["education"])  # education-num says it
+    frame = adult.read(catalogue.entry("adult"), _files("adult")).drop(columns=["education"])  # education-num says it
     names = ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
     return _split("adult", frame, dict.fromkeys(names, "integer"), "income>50K", seed)
 
 
 def raw_law(seed: int) -> Raw:
-    frame = arff.read(catalog.entry("law"), _files("law"))
+    frame = arff.read(catalogue.entry("law"), _files("law"))
     numeric = dict.fromkeys(("lsat", "ugpa", "zfygpa", "zgpa"), "number")
     return _split("law", frame, numeric, "pass_bar", seed)
 
@@ -78,7 +78,7 @@ def raw_compas(seed: int) -> Raw:
 
 
 def raw_acs(seed: int) -> Raw:
-    entry = catalog.entry("acs_mobility@dd_ssp")
+    entry = catalogue.entry("acs_mobility@dd_ssp")
     frame = pd.read_csv(fetch(entry.files["train"]))
     return _split("acs_mobility", frame, dict.fromkeys(("AGEP", "WKHP", "JWMNP"), "integer"), "MIG", seed)
 

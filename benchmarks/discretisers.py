@@ -32,12 +32,14 @@ import pandas as pd
 from discretiser_tables import METRICS, TABLES, Raw, quality
 from harness import RESULTS, Measured, in_own_process, machine, measured
 
-from marginalia.data import catalog
 from marginalia.data.attribute import Attribute
+from marginalia.data.catalogue import catalogue
 from marginalia.data.domain import Domain
 from marginalia.data.domain_file import Content, Purchase
 from marginalia.data.table import Table
 from marginalia.data.table_schema import Schema
+from marginalia.methods.aim.aim import AIM
+from marginalia.methods.mst.mst import MST
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.events import GaussianEvent
 from marginalia.privacy.ledger import Ledger
@@ -47,8 +49,6 @@ from marginalia.privacy.preprocessing.density import density
 from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE, numbers, preprocess
 from marginalia.privacy.randomness import Randomness
 from marginalia.sweep.version import code_version
-from marginalia.synthesis.aim import AIM
-from marginalia.synthesis.mst import MST
 
 DELTA, BINS = 1e-5, 16
 BOUGHT = ("uniform", "quantile", "adaptive")
@@ -199,7 +199,7 @@ _BOUNDS = {"education-num": (1, 17), "days_b_screening_arrest": (-365, 365), "c_
 
 
 def _catalogued(raw: Raw) -> Iterable[Any]:
-    return [c for c in catalog.entry(raw.name).attributes if c.bin_edges or c.top]
+    return [c for c in catalogue.entry(raw.name).attributes if c.bin_edges or c.top]
 
 
 # -- one run --------------------------------------------------------------------------------------------------------

@@ -28,9 +28,9 @@ from sklearn.metrics import roc_auc_score
 from marginalia.data import Domain, Table
 from marginalia.data.encoding import Encoder
 from marginalia.errors import InputError
-from marginalia.learning.dp_sgd.descent import Batches, Run, descend
-from marginalia.learning.dp_sgd.grid import GRID, NOT_PRIVATE, Setting, search_on_test
-from marginalia.learning.dp_sgd.opacus import descend_by_opacus
+from marginalia.methods.dp_sgd.descent import Batches, Run, descend
+from marginalia.methods.dp_sgd.grid import GRID, NOT_PRIVATE, Setting, search_on_test
+from marginalia.methods.dp_sgd.opacus import descend_by_opacus
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
 from marginalia.threads import one_blas_thread

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from harness import RESULTS, Row, measured, peak_mb, store
 
-from marginalia.data import catalog
+from marginalia.data.catalogue import catalogue
 from marginalia.data.datasets import load
 from marginalia.data.table import Table
 from marginalia.learning import DPSGDClassifier
-from marginalia.privacy.samplers import BitSource
+from marginalia.privacy.noise.samplers import BitSource
 from marginalia.synthesis import AIM
 
 TARGET = "income>50K"
@@ -67,7 +67,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=20)
     seeds = parser.parse_args().seeds
-    table = load(catalog.entry("adult")).table
+    table = load(catalogue.entry("adult")).table
     rows = []
     for case, fit in CASES.items():
         fit(table, 0)  # compiled code is loaded before the clock starts

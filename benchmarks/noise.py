@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from harness import RESULTS, Row, in_own_process, measured, peak_mb, store
 
-from marginalia.privacy.samplers import BitSource
+from marginalia.privacy.noise.samplers import BitSource
 
 LAWS = ("discrete_gaussian", "discrete_laplace")
 SCALES = {"2pow20": 2**20, "2pow29": 2**29}

@@ -29,13 +29,13 @@ from marginalia.data.datasets import load
 from marginalia.data.domain import Domain
 from marginalia.data.files import write_text
 from marginalia.data.table import Table
-from marginalia.learning.dd_ssp import DDSSPClassifier, DDSSPRegressor
+from marginalia.methods.aim.aim import AIM
+from marginalia.methods.aim_residual.aim_residual import ResidualAIM
+from marginalia.methods.dd_ssp.dd_ssp import DDSSPClassifier, DDSSPRegressor
+from marginalia.methods.gaussian_marginals.gaussian_marginals import GaussianMarginals
+from marginalia.methods.residual_planner.planner import ResidualPlanner
 from marginalia.sweep.metrics import marginal_error, scores
-from marginalia.synthesis.aim import AIM
 from marginalia.synthesis.base import Synthesizer
-from marginalia.synthesis.gaussian_marginals import GaussianMarginals
-from marginalia.synthesis.residual.aim import ResidualAIM
-from marginalia.synthesis.residual.planner import ResidualPlanner
 
 DOCS = Path(__file__).parents[1] / "docs"
 SEEDS, EPSILONS = 3, (0.1, 1.0, 2.0)

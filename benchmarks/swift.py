@@ -23,10 +23,10 @@ from residual import DOCS, workload_of
 from marginalia.data.domain import Domain
 from marginalia.data.files import write_text
 from marginalia.data.table import Table
+from marginalia.methods.aim.aim import AIM
+from marginalia.methods.mst.mst import MST
+from marginalia.methods.swift.synthesizer import SWIFT
 from marginalia.sweep.metrics import marginal_error
-from marginalia.synthesis.aim import AIM
-from marginalia.synthesis.mst import MST
-from marginalia.synthesis.swift.synthesizer import SWIFT
 
 RESULT_FILE = RESULTS / "swift.csv"
 METHODS = {"mst": MST, "swift": SWIFT, "aim": AIM}

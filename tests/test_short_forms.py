@@ -8,13 +8,13 @@ from sklearn.pipeline import make_pipeline
 from marginalia.data.domain import Domain
 from marginalia.data.encoding import Encoder
 from marginalia.data.table import Table
-from marginalia.learning.dd_ssp import DDSSPRegressor
-from marginalia.learning.public import OLSRegressor
-from marginalia.learning.ssp import SSPRegressor
+from marginalia.methods.dd_ssp.dd_ssp import DDSSPRegressor
+from marginalia.methods.independent.independent import Independent
+from marginalia.methods.ols.public import OLSRegressor
+from marginalia.methods.ssp.ssp import SSPRegressor
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.events import GaussianEvent
 from marginalia.privacy.ledger import Ledger
-from marginalia.synthesis.independent import Independent
 
 DOMAIN = Domain.from_sizes({"a": 3, "b": 2, "c": 4})
 TABLE = Table(np.random.default_rng(0).integers(0, 2, (300, 3)), DOMAIN)

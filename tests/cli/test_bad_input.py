@@ -14,10 +14,10 @@ import yaml
 
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.table import Table
-from marginalia.learning.files import save_model
-from marginalia.learning.ssp import SSPRegressor
+from marginalia.methods.independent.independent import Independent
+from marginalia.methods.models import save_model
+from marginalia.methods.ssp.ssp import SSPRegressor
 from marginalia.sweep.resolve import resolve
-from marginalia.synthesis.independent import Independent
 
 FIT = ["fit", "--method", "ssp", "--data", "t.csv", "--domain", "d.json", "--target", "b", "--epsilon", "1"]
 SYNTHESIZE = [

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from marginalia.data.domain import Domain
-from marginalia.learning.files import save_model
-from marginalia.learning.public import OLSRegressor
+from marginalia.methods.models import save_model
+from marginalia.methods.ols.public import OLSRegressor
 
 DOMAIN = Domain.from_dict(
     {

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from matplotlib.figure import Figure
 
-from marginalia.data import catalog
+from marginalia.data.catalogue import catalogue
 from marginalia.papers import registry
 from marginalia.papers.card import Card, Comparison
 from marginalia.reporting.pages import fill
@@ -59,7 +59,7 @@ def published(tmp_path_factory):
     (folder / "tables").mkdir(parents=True)
     comparison = Comparison("toy_verdicts", "toy", _verdicts, needs=("toy_coins",))
     sweep = resolve(CONFIG, {"toy_coins": COINS})
-    prepare_dataset(catalog.entry("diabetes").model_dump(mode="json"), scratch / "diabetes")
+    prepare_dataset(catalogue.entry("diabetes").model_dump(mode="json"), scratch / "diabetes")
     files = []
     for (_, _, group, batch), job in sweep.plan.jobs.items():
         files.append(scratch / f"{group}-{batch}.parquet")

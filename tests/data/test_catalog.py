@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from marginalia.data import catalog
-from marginalia.data.schema import parse_entry
+from marginalia.data.catalogue import catalogue
+from marginalia.data.catalogue.entry import parse_entry
 from marginalia.errors import InputError
 
 REQUIRED = {
@@ -17,13 +17,13 @@ REQUIRED = {
 
 
 def test_the_catalogue_holds_every_required_set():
-    assert set(catalog.names()) >= REQUIRED
-    assert {*catalog.AUTO, *catalog.STAND_INS} <= set(catalog.names())
+    assert set(catalogue.names()) >= REQUIRED
+    assert {*catalogue.AUTO, *catalogue.STAND_INS} <= set(catalogue.names())
 
 
-@pytest.mark.parametrize("name", catalog.names())
+@pytest.mark.parametrize("name", catalogue.names())
 def test_every_entry_is_complete_and_consistent(name):
-    entry = catalog.entry(name)
+    entry = catalogue.entry(name)
     assert entry.description
     assert entry.citation
     assert entry.licence
@@ -39,26 +39,26 @@ def test_every_entry_is_complete_and_consistent(name):
             assert {task.target, *task.drop} <= set(names)
         for hot in entry.one_hot or ():
             assert next(c for c in entry.attributes if c.name == hot).attribute().kind == "categorical"
-    described = catalog.describe(name)
+    described = catalogue.describe(name)
     assert described["name"] == name
     assert [a["name"] for a in described["attributes"]] == names
 
 
 def test_adult_regression_leaves_out_what_determines_its_target():
-    assert catalog.entry("adult").tasks["linear"].drop == ("education",)
-    assert catalog.entry("adult@dd_ssp").tasks["linear"].drop == ()  # as published
+    assert catalogue.entry("adult").tasks["linear"].drop == ("education",)
+    assert catalogue.entry("adult@dd_ssp").tasks["linear"].drop == ()  # as published
 
 
 def test_unknown_names_get_the_nearest():
     with pytest.raises(InputError, match="unknown data set 'adlut'; did you mean 'adult'"):
-        catalog.entry("adlut")
+        catalogue.entry("adlut")
 
 
 def test_hashes_and_urls_are_the_published_ones(mirror: Path):
     with (mirror / "manifest.csv").open() as stream:
         manifest = {row["file"]: row for row in csv.DictReader(stream)}
-    for name in catalog.names():
-        for file in catalog.entry(name).files.values():
+    for name in catalogue.names():
+        for file in catalogue.entry(name).files.values():
             for edition in file.editions:
                 if edition.path.startswith("acs_pums/"):
                     continue

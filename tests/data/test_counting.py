@@ -9,22 +9,22 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from marginalia.data.counting import arrow, kernel
-from marginalia.data.counting import csv as csv_source
-from marginalia.data.counting.cover import covering, sums
-from marginalia.data.counting.csv import CSVSource
-from marginalia.data.counting.kernel import Tally
-from marginalia.data.counting.parquet import ParquetSource
 from marginalia.data.domain import Attribute, Domain
+from marginalia.data.sources import arrow, kernel
+from marginalia.data.sources import csv as csv_source
+from marginalia.data.sources.cover import covering, sums
+from marginalia.data.sources.csv import CSVSource
+from marginalia.data.sources.kernel import Tally
+from marginalia.data.sources.parquet import ParquetSource
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.learning.ada_ssp import AdaSSPRegressor
-from marginalia.learning.dp_sgd.learners import DPSGDClassifier
-from marginalia.learning.ssp import SSPClassifier
-from marginalia.synthesis.aim import AIM
-from marginalia.synthesis.independent import Independent
-from marginalia.synthesis.mst import MST
-from marginalia.synthesis.reduced_space.synthesizer import ReducedSpaceLP
+from marginalia.methods.ada_ssp.ada_ssp import AdaSSPRegressor
+from marginalia.methods.aim.aim import AIM
+from marginalia.methods.dp_sgd.learners import DPSGDClassifier
+from marginalia.methods.independent.independent import Independent
+from marginalia.methods.mst.mst import MST
+from marginalia.methods.reduced_space.synthesizer import ReducedSpaceLP
+from marginalia.methods.ssp.ssp import SSPClassifier
 
 SIZES = {"a": 2, "b": 300, "c": 5, "d": 7}
 

@@ -23,8 +23,8 @@ import pandas as pd
 import pytest
 
 from marginalia.data.attribute import Attribute
-from marginalia.data.counting.sql import SQLSource
 from marginalia.data.domain import Domain
+from marginalia.data.sources.sql import SQLSource
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 
@@ -310,7 +310,7 @@ def test_a_server_that_refuses_is_said_without_secrets(postgresql, places, monke
 STOPPING = """
 import os, signal, sys
 from marginalia import cli
-from marginalia.data.counting.kernel import Tally
+from marginalia.data.sources.kernel import Tally
 add = Tally.add
 def add_and_stop(self, codes):
     add(self, codes)

@@ -5,7 +5,8 @@ import importlib
 import numpy as np
 import pytest
 
-from marginalia.data import catalog, datasets
+from marginalia.data import datasets
+from marginalia.data.catalogue import catalogue
 from marginalia.data.datasets import load, reader_module, resolve_auto, unreachable_reason
 from marginalia.data.encoding import Encoder
 from marginalia.data.splits import Split, random_split
@@ -37,8 +38,8 @@ def local_names(mirror):
     """Return the sets whose files all lie in the mirror."""
     return [
         name
-        for name in catalog.names()
-        if all(any((mirror / e.path).is_file() for e in f.editions) for f in catalog.entry(name).files.values())
+        for name in catalogue.names()
+        if all(any((mirror / e.path).is_file() for e in f.editions) for f in catalogue.entry(name).files.values())
     ]
 
 
@@ -139,10 +140,10 @@ def test_boolean_views_have_the_published_means_and_distinct_rows(real, name, di
 
 
 def test_auto_takes_what_is_there_and_names_what_is_not(real, tmp_path, monkeypatch):
-    assert resolve_auto().names == catalog.AUTO
+    assert resolve_auto().names == catalogue.AUTO
     part = tmp_path / "part"
     for name in ("adult", "acs_employment@dd_ssp"):
-        for file in catalog.entry(name).files.values():
+        for file in catalogue.entry(name).files.values():
             (part / file.path).parent.mkdir(parents=True, exist_ok=True)
             (part / file.path).write_bytes((real / file.path).read_bytes())
     monkeypatch.setenv("MARGINALIA_MIRROR", str(part))
@@ -157,19 +158,19 @@ def test_auto_takes_what_is_there_and_names_what_is_not(real, tmp_path, monkeypa
 
 def test_auto_falls_back_to_the_embedded_sets(offline):
     resolution = resolve_auto()
-    assert resolution.names == catalog.STAND_INS
-    assert set(resolution.missing) == set(catalog.AUTO)
+    assert resolution.names == catalogue.STAND_INS
+    assert set(resolution.missing) == set(catalogue.AUTO)
     assert resolution.stand_ins
     assert not any(map(unreachable_reason, resolution.names))
 
 
 def test_auto_counts_files_that_are_online(offline, monkeypatch):
     monkeypatch.setattr(datasets, "answers", lambda url: None)
-    assert resolve_auto().names == catalog.AUTO
+    assert resolve_auto().names == catalogue.AUTO
 
 
 def test_a_named_set_that_cannot_be_had_names_the_three_places(offline, cache, monkeypatch):
-    entry = catalog.entry("adult")
+    entry = catalogue.entry("adult")
     away = {role: f.model_copy(update={"url": "http://127.0.0.1:9/adult"}) for role, f in entry.files.items()}
     with pytest.raises(InputError) as caught:
         load(entry.model_copy(update={"files": away}))
@@ -177,6 +178,6 @@ def test_a_named_set_that_cannot_be_had_names_the_three_places(offline, cache, m
         assert place in str(caught.value)
 
 
-@pytest.mark.parametrize("name", catalog.names())
+@pytest.mark.parametrize("name", catalogue.names())
 def test_every_set_has_a_reader(name):
     assert callable(importlib.import_module(reader_module(name)).load)

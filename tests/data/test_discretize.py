@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from marginalia.data.catalogue.discretize import column_codes, discretize
+from marginalia.data.catalogue.entry import Column, Entry
 from marginalia.data.coding import bin_codes
-from marginalia.data.schema import Column, Entry
-from marginalia.data.sources.discretize import column_codes, discretize
 from marginalia.errors import InputError
 
 edges_and_values = st.lists(st.integers(-50, 50), min_size=2, max_size=8, unique=True).flatmap(

@@ -8,8 +8,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from marginalia.data import download
+from marginalia.data.catalogue.entry import File
 from marginalia.data.download import CorruptFileError, UnreachableError, fetch
-from marginalia.data.schema import File
 from marginalia.errors import InputError
 
 CONTENT = b"a,b\n0,1\n1,0\n"

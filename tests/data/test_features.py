@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from marginalia.data.sources.features import read_features
+from marginalia.data.catalogue.features import read_features
 from marginalia.errors import InputError
 
 

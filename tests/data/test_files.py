@@ -5,7 +5,7 @@ import pytest
 from marginalia.data.domain import Domain
 from marginalia.data.files import read_content
 from marginalia.errors import InputError
-from marginalia.learning.files import load_model
+from marginalia.methods.models import load_model
 from marginalia.sweep import config
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalia.data.counting import opening
-from marginalia.data.counting.csv import CSVSource
-from marginalia.data.counting.opening import files_of, is_streamed, named, open_source
-from marginalia.data.counting.parquet import ParquetSource
 from marginalia.data.domain import Attribute, Domain
+from marginalia.data.sources import opening
+from marginalia.data.sources.csv import CSVSource
+from marginalia.data.sources.opening import files_of, is_streamed, named, open_source
+from marginalia.data.sources.parquet import ParquetSource
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 

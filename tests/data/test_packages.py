@@ -8,10 +8,10 @@ import zipfile
 import pytest
 
 from marginalia.data import datasets, packages
-from marginalia.data.catalog import entry
+from marginalia.data.catalogue.catalogue import entry
+from marginalia.data.catalogue.entry import File, Package, parse_entry
 from marginalia.data.download import CorruptFileError, UnreachableError, fetch
 from marginalia.data.packages import _wheel
-from marginalia.data.schema import File, Package, parse_entry
 from marginalia.errors import InputError
 
 CONTENT = b"a,b\n0,1\n1,0\n"

@@ -8,16 +8,16 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from marginalia.data.counting.counted import Counted, CountTables, add_up, count
-from marginalia.data.counting.parquet import ParquetSource
-from marginalia.data.counting.parts import HashSplit, Part
 from marginalia.data.domain import Domain
+from marginalia.data.sources.counted import Counted, CountTables, add_up, count
+from marginalia.data.sources.parquet import ParquetSource
+from marginalia.data.sources.parts import HashSplit, Part
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.learning.ssp import SSPClassifier
-from marginalia.synthesis.aim import AIM
-from marginalia.synthesis.mst import MST
-from marginalia.synthesis.residual.aim import ResidualAIM
+from marginalia.methods.aim.aim import AIM
+from marginalia.methods.aim_residual.aim_residual import ResidualAIM
+from marginalia.methods.mst.mst import MST
+from marginalia.methods.ssp.ssp import SSPClassifier
 
 SIZES = {"a": 2, "b": 30, "c": 5, "d": 7}
 BY_ROW, BY_KEY = HashSplit(11, 0.3), HashSplit(12, 0.3, "person")
@@ -162,7 +162,7 @@ def test_what_was_not_counted_is_refused_in_one_line(source, monkeypatch):
     assert {b.names for b in counted.project(["c", "a"]).batches()} == {("c", "a")}
     with pytest.raises(InputError, match="attribute 'b'"):
         counted.project(["c", "a"]).counts(["b"])
-    monkeypatch.setattr("marginalia.data.counting.counted.allowed_bytes", lambda: 2**10)
+    monkeypatch.setattr("marginalia.data.sources.counted.allowed_bytes", lambda: 2**10)
     with pytest.raises(InputError, match=r"3,000 rows and 4 columns in memory need .* MB, .*raise memory_mb"):
         counted.in_memory()
 

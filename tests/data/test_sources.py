@@ -7,17 +7,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalia.data import catalog
+from marginalia.data.catalogue import acs, adult, arff, catalogue, compas
+from marginalia.data.catalogue.entry import parse_entry
 from marginalia.data.datasets import load
-from marginalia.data.schema import parse_entry
-from marginalia.data.sources import acs, adult, arff, compas
 from marginalia.errors import InputError
 
 PUMS_HEADER = (  # the columns that the four tasks read, in the order of the official file
     "RT,SERIALNO,AGEP,ANC,CIT,COW,DEAR,DEYE,DIS,DREM,ESP,ESR,FER,GCL,JWMNP,MAR,MIG,MIL,NATIVITY,OCCP,PINCP,POBP,"
     "PUBCOV,PWGTP,RAC1P,RELP,SCHL,SEX,ST,WKHP"
 )
-ACS_NAMES = [name for name in catalog.names() if catalog.entry(name).source == "acs"]
+ACS_NAMES = [name for name in catalogue.names() if catalogue.entry(name).source == "acs"]
 
 
 def pums_frame(n=60, seed=0):
@@ -54,7 +53,7 @@ def person_file(tmp_path):
 
 
 def pums_entry(name, path, **options):
-    entry = catalog.entry(name)
+    entry = catalogue.entry(name)
     files = {"person": entry.files["person"].model_copy(update={"path": str(path), "alternatives": ()})}
     return entry.model_copy(
         update={"files": files, "rows": None, "options": {**entry.options, "file_rows": 60, **options}}
@@ -144,7 +143,7 @@ ARFF = """% comment
 def test_arff_declarations_are_not_enforced(tmp_path):
     path = tmp_path / "t.arff"
     path.write_text(ARFF)
-    frame = arff.read(catalog.entry("law"), {"table": path})
+    frame = arff.read(catalogue.entry("law"), {"table": path})
     assert frame.to_dict("list") == {"decile1b": [9.0, 1.0], "tier": [3, 6], "name": ["a", "b"]}
 
 
@@ -153,18 +152,18 @@ def test_arff_files_that_are_not_tables_are_refused(tmp_path, text, words):
     path = tmp_path / "t.arff"
     path.write_text(text)
     with pytest.raises(InputError, match=words):
-        arff.read(catalog.entry("law"), {"table": path})
+        arff.read(catalogue.entry("law"), {"table": path})
 
 
 def test_compas_columns_that_stand_twice_are_compared_and_kept_once(tmp_path):
     path = tmp_path / "c.csv"
     path.write_text("sex,priors_count,race,priors_count\nMale,3,Other,3\nFemale,0,Asian,0\n")
-    frame = compas.read(catalog.entry("compas"), {"table": path})
+    frame = compas.read(catalogue.entry("compas"), {"table": path})
     assert list(frame.columns) == ["sex", "priors_count", "race"]
     assert frame["priors_count"].tolist() == ["3", "0"]
     path.write_text("sex,priors_count,race,priors_count\nMale,3,Other,4\n")
     with pytest.raises(InputError, match="'priors_count' stands twice in the header with different values"):
-        compas.read(catalog.entry("compas"), {"table": path})
+        compas.read(catalogue.entry("compas"), {"table": path})
 
 
 def test_adult_files_are_joined_and_question_marks_kept(tmp_path):
@@ -173,7 +172,7 @@ def test_adult_files_are_joined_and_question_marks_kept(tmp_path):
     )
     (tmp_path / "adult.data").write_text(row.format(work="?", y=">50K") + "\n")
     (tmp_path / "adult.test").write_text("|1x3 Cross validator\n" + row.format(work="Private", y="<=50K."))
-    entry = catalog.entry("adult")
+    entry = catalogue.entry("adult")
     files = {
         "train": entry.files["train"].model_copy(update={"path": str(tmp_path / "adult.data")}),
         "test": entry.files["test"].model_copy(update={"path": str(tmp_path / "adult.test")}),
@@ -258,7 +257,7 @@ def test_own_data_that_does_not_fit_its_entry_is_refused(tmp_path, change, words
 def test_bundled_sets_need_no_files(monkeypatch, tmp_path):
     monkeypatch.setenv("MARGINALIA_CACHE", str(tmp_path))
     monkeypatch.delenv("MARGINALIA_MIRROR", raising=False)
-    for name in catalog.STAND_INS:
+    for name in catalogue.STAND_INS:
         dataset = load(name)
         assert dataset.table.n_rows == dataset.entry.rows
         used = [len(np.unique(dataset.table.column(n))) for n in dataset.table.domain.names]

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 from marginalia.data.attribute import Attribute, StructuralZeros
-from marginalia.data.counting.location import Location
-from marginalia.data.counting.opening import open_source
-from marginalia.data.counting.sql import SQLSource
 from marginalia.data.domain import Domain
+from marginalia.data.sources.location import Location
+from marginalia.data.sources.opening import open_source
+from marginalia.data.sources.sql import SQLSource
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 
@@ -99,11 +99,11 @@ def shuffled(table):
 
 
 def releases():
-    from marginalia.synthesis.aim import AIM
-    from marginalia.synthesis.gaussian_marginals import GaussianMarginals
-    from marginalia.synthesis.independent import Independent
-    from marginalia.synthesis.mst import MST
-    from marginalia.synthesis.reduced_space.synthesizer import ReducedSpaceLP
+    from marginalia.methods.aim.aim import AIM
+    from marginalia.methods.gaussian_marginals.gaussian_marginals import GaussianMarginals
+    from marginalia.methods.independent.independent import Independent
+    from marginalia.methods.mst.mst import MST
+    from marginalia.methods.reduced_space.synthesizer import ReducedSpaceLP
 
     return [
         AIM(epsilon=1.0, rounds=3),
@@ -129,7 +129,9 @@ def test_the_order_of_rows_does_not_change_a_release(model):
     ("target", "learner"), [("a", "SSPClassifier"), ("c", "AdaSSPRegressor"), ("c", "DDSSPRegressor")]
 )
 def test_the_order_of_rows_does_not_change_a_model(target, learner):
-    from marginalia.learning import ada_ssp, dd_ssp, ssp
+    from marginalia.methods.ada_ssp import ada_ssp
+    from marginalia.methods.dd_ssp import dd_ssp
+    from marginalia.methods.ssp import ssp
 
     cls = next(getattr(module, learner) for module in (ssp, ada_ssp, dd_ssp) if hasattr(module, learner))
     table = coded()

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from marginalia.data import Attribute, Domain, Table
-from marginalia.data.counting.parquet import ParquetSource
-from marginalia.sweep.methods import BUILT_IN
+from marginalia.data.sources.parquet import ParquetSource
+from marginalia.methods.registry import BUILT_IN
 
 ROOT = Path(__file__).parents[2]
 METHODS = {name: method for name, method in BUILT_IN.items() if method.classes}

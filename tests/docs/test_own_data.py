@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 from printed import same
 
+from marginalia.data.catalogue.entry import parse_entry
 from marginalia.data.datasets import load
-from marginalia.data.schema import parse_entry
 from marginalia.sweep import config
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalia.planning.benchmarks import read
+from marginalia.recommend.benchmarks import read
 from marginalia.reporting.pages import fill
 
 DOCS = Path(__file__).parents[2] / "docs"

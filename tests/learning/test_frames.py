@@ -13,18 +13,18 @@ from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.data.table_schema import Schema
 from marginalia.errors import InputError
-from marginalia.learning.ada_ssp import AdaSSPRegressor
-from marginalia.learning.adaptive_margin import AdaptiveMarginClassifier
-from marginalia.learning.dd_ssp import DDSSPClassifier, DDSSPRegressor
-from marginalia.learning.dp_sgd import DPSGDClassifier, DPSGDRegressor
-from marginalia.learning.files import load_model, save_model
-from marginalia.learning.objective_perturbation import ObjectivePerturbationClassifier
-from marginalia.learning.pate import PATEClassifier
-from marginalia.learning.public import LogisticClassifier, OLSRegressor
-from marginalia.learning.ssp import SSPClassifier, SSPRegressor
-from marginalia.learning.trivial import TrivialClassifier, TrivialRegressor
-from marginalia.synthesis.gaussian_marginals import GaussianMarginals
-from marginalia.synthesis.independent import Independent
+from marginalia.methods.ada_ssp.ada_ssp import AdaSSPRegressor
+from marginalia.methods.adaptive_margin.classifier import AdaptiveMarginClassifier
+from marginalia.methods.dd_ssp.dd_ssp import DDSSPClassifier, DDSSPRegressor
+from marginalia.methods.dp_sgd.learners import DPSGDClassifier, DPSGDRegressor
+from marginalia.methods.gaussian_marginals.gaussian_marginals import GaussianMarginals
+from marginalia.methods.independent.independent import Independent
+from marginalia.methods.models import load_model, save_model
+from marginalia.methods.objective_perturbation.objective_perturbation import ObjectivePerturbationClassifier
+from marginalia.methods.ols.public import LogisticClassifier, OLSRegressor
+from marginalia.methods.pate.pate import PATEClassifier
+from marginalia.methods.ssp.ssp import SSPClassifier, SSPRegressor
+from marginalia.methods.trivial.trivial import TrivialClassifier, TrivialRegressor
 
 ATTRIBUTES = [
     {"name": "age", "type": "integer", "edges": [0, 30, 60, 90], "top": True, "missing": []},

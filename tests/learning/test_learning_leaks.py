@@ -19,24 +19,24 @@ from marginalia.data.domain import Domain
 from marginalia.data.encoding import Encoder
 from marginalia.data.table import Table
 from marginalia.errors import InputError, PrivacyError
-from marginalia.learning import ssp
-from marginalia.learning.ada_ssp import AdaSSPRegressor
-from marginalia.learning.adaptive_margin import descent as margin_descent
-from marginalia.learning.adaptive_margin.classifier import AdaptiveMarginClassifier
-from marginalia.learning.dd_ssp import DDSSPClassifier, DDSSPRegressor
 from marginalia.learning.directions import UNIT, Directions
-from marginalia.learning.dp_sgd import selection
-from marginalia.learning.dp_sgd.learners import DPSGDClassifier, DPSGDRegressor
-from marginalia.learning.files import save_model
-from marginalia.learning.objective_perturbation import ObjectivePerturbationClassifier
-from marginalia.learning.pate import PATEClassifier, _published_gamma
 from marginalia.learning.rows import ArrayRows, within_bounds
-from marginalia.learning.ssp import SSPClassifier, SSPRegressor
+from marginalia.methods.ada_ssp.ada_ssp import AdaSSPRegressor
+from marginalia.methods.adaptive_margin import descent as margin_descent
+from marginalia.methods.adaptive_margin.classifier import AdaptiveMarginClassifier
+from marginalia.methods.dd_ssp.dd_ssp import DDSSPClassifier, DDSSPRegressor
+from marginalia.methods.dp_sgd import selection
+from marginalia.methods.dp_sgd.learners import DPSGDClassifier, DPSGDRegressor
+from marginalia.methods.gaussian_marginals.gaussian_marginals import GaussianMarginals
+from marginalia.methods.models import save_model
+from marginalia.methods.objective_perturbation.objective_perturbation import ObjectivePerturbationClassifier
+from marginalia.methods.pate.pate import PATEClassifier, _published_gamma
+from marginalia.methods.ssp import ssp
+from marginalia.methods.ssp.ssp import SSPClassifier, SSPRegressor
 from marginalia.privacy.events import RandomStoppingEvent
 from marginalia.privacy.mechanisms.transcript import listening
+from marginalia.privacy.noise.samplers import BitSource
 from marginalia.privacy.randomness import Randomness
-from marginalia.privacy.samplers import BitSource
-from marginalia.synthesis.gaussian_marginals import GaussianMarginals
 
 N, P = 42, 3
 PUBLIC = np.random.default_rng(99).uniform(-1, 1, (6, P))

@@ -7,15 +7,15 @@ import pytest
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.learning.adaptive_margin import AdaptiveMarginClassifier
-from marginalia.learning.dd_ssp import DDSSPClassifier
-from marginalia.learning.dp_sgd import DPSGDClassifier
-from marginalia.learning.files import load_model, save_model
-from marginalia.learning.objective_perturbation import ObjectivePerturbationClassifier
-from marginalia.learning.pate import PATEClassifier
-from marginalia.learning.public import LogisticClassifier, OLSRegressor
-from marginalia.learning.ssp import SSPClassifier
-from marginalia.synthesis.gaussian_marginals import GaussianMarginals
+from marginalia.methods.adaptive_margin.classifier import AdaptiveMarginClassifier
+from marginalia.methods.dd_ssp.dd_ssp import DDSSPClassifier
+from marginalia.methods.dp_sgd.learners import DPSGDClassifier
+from marginalia.methods.gaussian_marginals.gaussian_marginals import GaussianMarginals
+from marginalia.methods.models import load_model, save_model
+from marginalia.methods.objective_perturbation.objective_perturbation import ObjectivePerturbationClassifier
+from marginalia.methods.ols.public import LogisticClassifier, OLSRegressor
+from marginalia.methods.pate.pate import PATEClassifier
+from marginalia.methods.ssp.ssp import SSPClassifier
 
 DOMAIN = Domain.from_dict(
     {

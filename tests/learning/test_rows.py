@@ -10,11 +10,11 @@ from learning_helpers import make_table
 from marginalia.data import Attribute, Domain, Table
 from marginalia.data.encoding import Encoder
 from marginalia.errors import InputError
-from marginalia.learning.ada_ssp import AdaSSPRegressor
-from marginalia.learning.public import OLSRegressor
 from marginalia.learning.rows import MOST_ROWS, ArrayRows, TableRows, within_bounds
-from marginalia.learning.ssp import SSPRegressor, _joint_sensitivity
 from marginalia.learning.statistics import statistic_sensitivities
+from marginalia.methods.ada_ssp.ada_ssp import AdaSSPRegressor
+from marginalia.methods.ols.public import OLSRegressor
+from marginalia.methods.ssp.ssp import SSPRegressor, _joint_sensitivity
 from marginalia.privacy.relation import Relation
 
 numbers = st.floats(-100, 100)

@@ -136,8 +136,8 @@ def forget(module: str) -> None:
 
 def audit_findings(methods: Iterable[str], result: Path) -> int:
     """Audit methods in all their forms until something is found; return 1 then, and write down what."""
-    from marginalia.sweep.audit.audit import QUICK, audit
-    from marginalia.sweep.audit.subject import subjects
+    from marginalia.audit.audit import QUICK, audit
+    from marginalia.audit.subject import subjects
 
     for subject in (subject for method in methods for subject in subjects(method)):
         if findings := audit(subject, QUICK).findings:

@@ -1,6 +1,6 @@
 import pytest
 
-from marginalia.planning.benchmarks import Record, Setting
+from marginalia.recommend.benchmarks import Record, Setting
 
 
 @pytest.fixture

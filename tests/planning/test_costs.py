@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 from marginalia.errors import InputError
+from marginalia.methods.record import Arm
 from marginalia.planning import costs
-from marginalia.planning.benchmarks import family_of, shapes
 from marginalia.planning.costs import Costs, Estimate, Measured, gather
-from marginalia.sweep.method import Arm
+from marginalia.recommend.benchmarks import family_of, shapes
 
 
 def fit(method="aim", dataset="adult", epsilon=1.0, seconds=4.0, task="", variant="", calibration="tight"):

@@ -29,8 +29,8 @@ from marginalia.privacy.events import (
 )
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.transcript import Asked, listening
+from marginalia.privacy.noise.samplers import BitSource
 from marginalia.privacy.randomness import Randomness
-from marginalia.privacy.samplers import BitSource
 
 ROUNDING = 1e-9  # relative
 MOST = 2**18  # entries of an array that are compared: behind them lies the scratch memory of a model

@@ -13,7 +13,7 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
 from marginalia.errors import InputError
-from marginalia.privacy import pld
+from marginalia.privacy.accountants import pld
 from marginalia.privacy.calibration import (
     gaussian_sigma,
     gdp_delta,

@@ -11,7 +11,7 @@ from scipy.stats import norm
 from marginalia.data import Attribute, Domain, Table
 from marginalia.errors import InputError, PrivacyError
 from marginalia.learning import DDSSPClassifier, LogisticClassifier, SSPRegressor
-from marginalia.learning.files import load_model, save_model
+from marginalia.methods.models import load_model, save_model
 from marginalia.privacy import (
     CompositionEvent,
     ExponentialEvent,
@@ -24,7 +24,7 @@ from marginalia.privacy import (
     Relation,
     examination,
 )
-from marginalia.privacy.accounting import composed_epsilon
+from marginalia.privacy.accountants.accounting import composed_epsilon
 from marginalia.privacy.calibration import gdp_delta
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.events import Event

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from marginalia.errors import InputError
+from marginalia.privacy.accountants.objective import objective_perturbation_delta, objective_perturbation_epsilon
 from marginalia.privacy.calibration import gdp_delta, gdp_epsilon, gdp_mu, halved_budget
-from marginalia.privacy.objective import objective_perturbation_delta, objective_perturbation_epsilon
 from marginalia.privacy.relation import Relation
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from marginalia.privacy.poisson import TIED, UNKNOWN, Block, rows_of_blocks
-from marginalia.privacy.samplers import FEW, BitSource
+from marginalia.privacy.noise.poisson import TIED, UNKNOWN, Block, rows_of_blocks
+from marginalia.privacy.noise.samplers import FEW, BitSource
 
 ALARM = 1e-4
 RATES = (1e-6, 1e-3, 256 / 39_000, 1 / 16, 0.1, 0.3, 0.9)

@@ -16,8 +16,8 @@ from numba import njit
 from scipy import stats
 
 from marginalia.errors import InputError
-from marginalia.privacy import bits, poisson, samplers
-from marginalia.privacy.samplers import BitSource
+from marginalia.privacy.noise import bits, poisson, samplers
+from marginalia.privacy.noise.samplers import BitSource
 
 ALARM = 1e-4
 SIGMAS = (1, 2, 3, 7, 40, 1000)

@@ -9,13 +9,28 @@ from hypothesis import strategies as st
 
 from marginalia.data import Attribute, Domain, Table
 from marginalia.errors import InputError, PrivacyError
-from marginalia.learning.ada_ssp import AdaSSPRegressor
-from marginalia.learning.adaptive_margin.classifier import AdaptiveMarginClassifier
-from marginalia.learning.dp_sgd.learners import DPSGDClassifier
-from marginalia.learning.objective_perturbation import ObjectivePerturbationClassifier
-from marginalia.learning.pate import PATEClassifier
-from marginalia.learning.ssp import SSPRegressor
-from marginalia.privacy.accounting import composed_epsilon
+from marginalia.methods.ada_ssp.ada_ssp import AdaSSPRegressor
+from marginalia.methods.adaptive_margin.classifier import AdaptiveMarginClassifier
+from marginalia.methods.aim.aim import AIM
+from marginalia.methods.aim_residual.aim_residual import ResidualAIM
+from marginalia.methods.chebyshev.synthesizer import ChebyshevMomentMatching
+from marginalia.methods.dp_sgd.learners import DPSGDClassifier
+from marginalia.methods.exhaustive.exhaustive import Exhaustive
+from marginalia.methods.gaussian_marginals.gaussian_marginals import GaussianMarginals
+from marginalia.methods.independent.independent import Independent
+from marginalia.methods.mixture.mixture import MixtureInference
+from marginalia.methods.mst.mst import MST
+from marginalia.methods.mwem_pgm.mwem import MWEM
+from marginalia.methods.objective_perturbation.objective_perturbation import ObjectivePerturbationClassifier
+from marginalia.methods.pate.pate import PATEClassifier
+from marginalia.methods.private_pgm.private_pgm import PrivatePGM
+from marginalia.methods.privbayes.privbayes import PrivBayes
+from marginalia.methods.reduced_space.synthesizer import ReducedSpaceLP
+from marginalia.methods.residual_planner.planner import ResidualPlanner
+from marginalia.methods.ssp.ssp import SSPRegressor
+from marginalia.methods.swift.synthesizer import SWIFT
+from marginalia.privacy.accountants.accounting import composed_epsilon
+from marginalia.privacy.accountants.prices import Prices
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
 from marginalia.privacy.events import (
     CompositionEvent,
@@ -28,25 +43,10 @@ from marginalia.privacy.events import (
     RandomStoppingEvent,
 )
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.prices import Prices
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.recompute import AGREEMENT, recomputed_epsilon
 from marginalia.privacy.relation import Relation
-from marginalia.synthesis.aim import AIM
 from marginalia.synthesis.base import Synthesizer
-from marginalia.synthesis.chebyshev.synthesizer import ChebyshevMomentMatching
-from marginalia.synthesis.exhaustive import Exhaustive
-from marginalia.synthesis.gaussian_marginals import GaussianMarginals
-from marginalia.synthesis.independent import Independent
-from marginalia.synthesis.mixture import MixtureInference
-from marginalia.synthesis.mst import MST
-from marginalia.synthesis.mwem import MWEM
-from marginalia.synthesis.private_pgm import PrivatePGM
-from marginalia.synthesis.privbayes import PrivBayes
-from marginalia.synthesis.reduced_space.synthesizer import ReducedSpaceLP
-from marginalia.synthesis.residual.aim import ResidualAIM
-from marginalia.synthesis.residual.planner import ResidualPlanner
-from marginalia.synthesis.swift.synthesizer import SWIFT
 
 DELTA = 1e-5
 

@@ -7,13 +7,13 @@ import matplotlib
 import pytest
 
 from marginalia.errors import InputError
+from marginalia.methods.registry import BUILT_IN
 from marginalia.reporting import figures, tables
 from marginalia.reporting.html import vendored
 from marginalia.reporting.html.curves import curves_of
 from marginalia.reporting.html.drawing import GROUND, Palette, contrast, darkened, inline_svg
 from marginalia.reporting.html.glossary import TERMS, explained
 from marginalia.reporting.style import RC
-from marginalia.sweep.methods import BUILT_IN
 
 
 def bars():

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from marginalia.errors import InputError
+from marginalia.methods.registry import BUILT_IN
 from marginalia.reporting.pages import fill
-from marginalia.sweep.methods import BUILT_IN
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]

@@ -3,8 +3,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from marginalia.methods.registry import BUILT_IN as METHODS
 from marginalia.reporting.style import arm_look, arm_name, look_of
-from marginalia.sweep.methods import BUILT_IN as METHODS
 
 PRIVATE = [m for m in METHODS if m not in ("ols", "logistic", "trivial")]
 # Severity 1.0 of Machado, Oliveira and Fernandes (2009), on linear RGB.

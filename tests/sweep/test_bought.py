@@ -8,10 +8,13 @@ import pandas as pd
 import pytest
 
 from marginalia.data import Attribute, Domain, Table
+from marginalia.data.catalogue.entry import parse_entry
 from marginalia.data.datasets import load
-from marginalia.data.schema import parse_entry
 from marginalia.data.table_schema import RawTable, Schema
 from marginalia.errors import InputError
+from marginalia.methods.fit import Budget, fit
+from marginalia.methods.record import Arm, Method
+from marginalia.methods.registry import BUILT_IN
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.preprocessing.purchase import preprocess
 from marginalia.privacy.randomness import Randomness
@@ -19,10 +22,7 @@ from marginalia.sweep import metrics
 from marginalia.sweep.cells import Cell, CellStore
 from marginalia.sweep.choices import MethodChoice, arms_of
 from marginalia.sweep.config import parse
-from marginalia.sweep.fits import Budget, fit
 from marginalia.sweep.jobs import prepare_dataset, run_method
-from marginalia.sweep.method import Arm, Method
-from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.plan import plan
 from marginalia.sweep.protocols import Prepared, Task, tasks_of
 from marginalia.sweep.records import read_certificates, read_records

@@ -5,14 +5,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalia.data import Attribute, Domain, Table, catalog
-from marginalia.data.schema import parse_entry
+from marginalia.data import Attribute, Domain, Table
+from marginalia.data.catalogue import catalogue
+from marginalia.data.catalogue.entry import parse_entry
 from marginalia.errors import InputError
+from marginalia.methods.fit import fit
+from marginalia.methods.registry import BUILT_IN
 from marginalia.sweep.cells import CellStore
 from marginalia.sweep.config import parse
-from marginalia.sweep.fits import fit
 from marginalia.sweep.jobs import prepare_dataset, run_method
-from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.plan import Job, plan
 from marginalia.sweep.protocols import Prepared, Task, split_rows
 from marginalia.sweep.runner import Runner
@@ -234,7 +235,7 @@ def test_test_rows_of_unknown_number_make_the_joined_number_unknown():
 
 
 def test_documented_rows_come_from_the_entry(tmp_path):
-    prepare_dataset(catalog.entry("diabetes").model_dump(), tmp_path / "diabetes")
+    prepare_dataset(catalogue.entry("diabetes").model_dump(), tmp_path / "diabetes")
     assert Prepared.load(tmp_path / "diabetes").n_public == 442
     (tmp_path / "t.csv").write_text("y,x\n0,2\n1,0\n1,1\n")
     (tmp_path / "d.json").write_text('{"x": 3, "y": 2}')

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from marginalia.data.catalog import AUTO, entry
+from marginalia.data.catalogue.catalogue import AUTO, entry
 from marginalia.errors import InputError
+from marginalia.methods.registry import BUILT_IN, DEFAULT
 from marginalia.sweep.config import Config, epsilon_text, parse, read
-from marginalia.sweep.methods import BUILT_IN, DEFAULT
 from marginalia.sweep.plan import plan
 from marginalia.sweep.protocols import tasks_of
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from marginalia.data.catalog import uncoded
+from marginalia.data.catalogue.catalogue import uncoded
+from marginalia.methods.registry import BUILT_IN
 from marginalia.sweep.choices import MethodChoice, select
-from marginalia.sweep.methods import BUILT_IN
 
 
 def for_dataset(arm, dataset):

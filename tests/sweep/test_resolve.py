@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from marginalia.data import catalog
+from marginalia.data.catalogue import catalogue
 from marginalia.errors import InputError
 from marginalia.papers.registry import cards
 from marginalia.sweep import resolve as sweep
@@ -25,9 +25,9 @@ def offline(monkeypatch, tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("name", catalog.names())
+@pytest.mark.parametrize("name", catalogue.names())
 def test_no_task_encodes_a_column_that_it_drops(name):
-    for task in sweep.tasks_of(catalog.entry(name)):
+    for task in sweep.tasks_of(catalogue.entry(name)):
         assert not set(task.drop) & set(task.one_hot or ())
 
 
@@ -61,8 +61,8 @@ def test_unusable_data_is_one_line(offline, datasets, said):
 def test_stand_ins_take_over_and_the_finding_is_kept(offline, monkeypatch):
     ready = sweep.prepare({"methods": ["ols", "logistic"]}, cards())
     assert ready.resolution.stand_ins
-    assert set(ready.entries) == set(catalog.STAND_INS)
-    assert set(ready.resolution.missing) == set(catalog.AUTO)
+    assert set(ready.entries) == set(catalogue.STAND_INS)
+    assert set(ready.resolution.missing) == set(catalogue.AUTO)
     note = offline / "results" / "data" / "auto.json"
     assert json.loads(note.read_text())["stand_ins"]
     # A cluster job must not look again: it reads what the main process wrote.

@@ -7,13 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalia.data import Attribute, Domain, Table, catalog
+from marginalia.data import Attribute, Domain, Table
+from marginalia.data.catalogue import catalogue
+from marginalia.methods.fit import Budget, fit
+from marginalia.methods.record import Arm, Method
+from marginalia.methods.registry import BUILT_IN
 from marginalia.sweep.cells import Cell, CellStore
 from marginalia.sweep.config import parse
-from marginalia.sweep.fits import Budget, fit
 from marginalia.sweep.jobs import run_method
-from marginalia.sweep.method import Arm, Method
-from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.plan import plan
 from marginalia.sweep.protocols import Prepared, Task, split_rows
 from marginalia.sweep.runner import Runner
@@ -131,8 +132,8 @@ def test_the_fits_of_own_data_draw_from_the_operating_system(tmp_path):
         runner = runner_of(prepared(name), tmp_path)
         model = fit(CELL.arm, BUILT_IN, runner._budget(CELL), prepared(name).table)
         assert model.ledger_.randomness == randomness
-    assert "adult" in catalog.names()
-    assert "mine" not in catalog.names()
+    assert "adult" in catalogue.names()
+    assert "mine" not in catalogue.names()
 
 
 def test_a_class_of_the_users_gets_a_seed_that_scikit_learn_takes(tmp_path):

@@ -7,11 +7,11 @@ import pytest
 
 from marginalia.data import Attribute, Domain, Table
 from marginalia.errors import InputError
-from marginalia.learning.dp_sgd.grid import Setting
+from marginalia.methods.dp_sgd.grid import Setting
+from marginalia.methods.registry import BUILT_IN
 from marginalia.sweep import tuning_on_test
 from marginalia.sweep.cells import Cell, CellStore
 from marginalia.sweep.config import parse
-from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.plan import plan
 from marginalia.sweep.protocols import Prepared, Task
 from marginalia.sweep.runner import Runner

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import marginalia
+from marginalia.methods.registry import BUILT_IN
 from marginalia.papers.registry import cards
 from marginalia.sweep import version
-from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.runner import version_of_arm
 
 CACHES = (version.code_version, version._version, version._whole, version._definitions, version._tree)
@@ -104,7 +104,7 @@ def test_a_caption_reruns_neither_parts_nor_tables_nor_figure(changed_by):
 
 def test_a_reader_reruns_its_data_sets_alone(changed_by):
     def versions():
-        roots = {name: f"marginalia.data.sources.{name}" for name in ("adult", "compas")}
+        roots = {name: f"marginalia.data.catalogue.{name}" for name in ("adult", "compas")}
         return {name: version.version_of("marginalia.sweep.jobs:prepare_dataset", root) for name, root in roots.items()}
 
     assert changed_by(

@@ -9,22 +9,22 @@ from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.marginals import urns
+from marginalia.methods.aim.aim import AIM
+from marginalia.methods.aim_residual.aim_residual import ResidualAIM
+from marginalia.methods.chebyshev.synthesizer import ChebyshevMomentMatching
+from marginalia.methods.exhaustive.exhaustive import Exhaustive
+from marginalia.methods.gaussian_marginals.gaussian_marginals import GaussianMarginals
+from marginalia.methods.independent.independent import Independent
+from marginalia.methods.mixture.mixture import MixtureInference
+from marginalia.methods.mst.mst import MST
+from marginalia.methods.mwem_pgm.mwem import MWEM
+from marginalia.methods.private_pgm.private_pgm import PrivatePGM
+from marginalia.methods.privbayes.privbayes import PrivBayes
+from marginalia.methods.reduced_space.synthesizer import ReducedSpaceLP
+from marginalia.methods.residual_planner.planner import ResidualPlanner
+from marginalia.methods.swift.synthesizer import SWIFT
 from marginalia.synthesis import base
-from marginalia.synthesis.aim import AIM
 from marginalia.synthesis.base import Synthesizer
-from marginalia.synthesis.chebyshev.synthesizer import ChebyshevMomentMatching
-from marginalia.synthesis.exhaustive import Exhaustive
-from marginalia.synthesis.gaussian_marginals import GaussianMarginals
-from marginalia.synthesis.independent import Independent
-from marginalia.synthesis.mixture import MixtureInference
-from marginalia.synthesis.mst import MST
-from marginalia.synthesis.mwem import MWEM
-from marginalia.synthesis.private_pgm import PrivatePGM
-from marginalia.synthesis.privbayes import PrivBayes
-from marginalia.synthesis.reduced_space.synthesizer import ReducedSpaceLP
-from marginalia.synthesis.residual.aim import ResidualAIM
-from marginalia.synthesis.residual.planner import ResidualPlanner
-from marginalia.synthesis.swift.synthesizer import SWIFT
 
 DOMAIN = Domain.from_dict(
     {

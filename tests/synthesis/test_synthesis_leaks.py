@@ -14,22 +14,23 @@ from replays import assert_booked, assert_moves, assert_same, record, replay
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError, PrivacyError
+from marginalia.methods.aim import aim
+from marginalia.methods.aim.aim import AIM
+from marginalia.methods.aim_residual.aim_residual import ResidualAIM
+from marginalia.methods.chebyshev.synthesizer import ChebyshevMomentMatching
+from marginalia.methods.exhaustive.exhaustive import Exhaustive
+from marginalia.methods.gaussian_marginals.gaussian_marginals import GaussianMarginals
+from marginalia.methods.independent import independent
+from marginalia.methods.independent.independent import Independent
+from marginalia.methods.mixture.mixture import MixtureInference
+from marginalia.methods.mst.mst import MST
+from marginalia.methods.mwem_pgm.mwem import MWEM
+from marginalia.methods.private_pgm.private_pgm import PrivatePGM
+from marginalia.methods.privbayes.privbayes import PrivBayes
+from marginalia.methods.reduced_space.synthesizer import ReducedSpaceLP
+from marginalia.methods.residual_planner.planner import ResidualPlanner
+from marginalia.methods.swift.synthesizer import SWIFT
 from marginalia.privacy.randomness import Randomness
-from marginalia.synthesis import aim, independent
-from marginalia.synthesis.aim import AIM
-from marginalia.synthesis.chebyshev.synthesizer import ChebyshevMomentMatching
-from marginalia.synthesis.exhaustive import Exhaustive
-from marginalia.synthesis.gaussian_marginals import GaussianMarginals
-from marginalia.synthesis.independent import Independent
-from marginalia.synthesis.mixture import MixtureInference
-from marginalia.synthesis.mst import MST
-from marginalia.synthesis.mwem import MWEM
-from marginalia.synthesis.private_pgm import PrivatePGM
-from marginalia.synthesis.privbayes import PrivBayes
-from marginalia.synthesis.reduced_space.synthesizer import ReducedSpaceLP
-from marginalia.synthesis.residual.aim import ResidualAIM
-from marginalia.synthesis.residual.planner import ResidualPlanner
-from marginalia.synthesis.swift.synthesizer import SWIFT
 
 MIXED = Domain([Attribute("a", 2), Attribute("b", 4, "numeric"), Attribute("c", 6)])
 BOOLEAN = Domain.from_sizes({"a": 2, "b": 2, "c": 2})

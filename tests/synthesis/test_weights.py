@@ -5,14 +5,14 @@ import pytest
 
 from marginalia.data import Domain, Table
 from marginalia.marginals import Workload
+from marginalia.methods.aim.aim import AIM
+from marginalia.methods.aim_residual.aim_residual import ResidualAIM
+from marginalia.methods.mixture.mixture import MixtureInference
+from marginalia.methods.mwem_pgm.mwem import MWEM
+from marginalia.methods.residual_planner.planner import ResidualPlanner
+from marginalia.methods.swift.synthesizer import SWIFT
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.examination import examine
-from marginalia.synthesis.aim import AIM
-from marginalia.synthesis.mixture import MixtureInference
-from marginalia.synthesis.mwem import MWEM
-from marginalia.synthesis.residual.aim import ResidualAIM
-from marginalia.synthesis.residual.planner import ResidualPlanner
-from marginalia.synthesis.swift.synthesizer import SWIFT
 
 METHODS = [AIM, ResidualAIM, MixtureInference, MWEM, ResidualPlanner, SWIFT]
 AB, BC, CD = ("a", "b"), ("b", "c"), ("c", "d")

@@ -133,7 +133,7 @@ def test_two_at_once_make_one(folder):
 def test_peers_that_fail_and_hang_cost_a_run_their_rows(folder):
     """Their environment is made by the rule; Arrow and NumPy, which the exchange needs, are lent to it."""
     shutil.copy(INSTALL, folder / "envs" / "install_peer.py")
-    shutil.copy(ROOT / "tests/sweep/tiny_peer.py", folder / "envs/peers/tiny.py")
+    shutil.copy(ROOT / "tests/peers/tiny_peer.py", folder / "envs/peers/tiny.py")
     lent = wheel(folder, **{"lent.pth": str(Path(pyarrow.__file__).parents[1]) + "\n"})
     (folder / "envs/peers/tiny.txt").write_text(requirement(lent))
     config = {

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 import yaml
 
-from marginalia.data.counting.counted import count
-from marginalia.sweep.counted.rows import hash_split, opened
+from marginalia.data.sources.counted import count
+from marginalia.streamed.rows import hash_split, opened
 from marginalia.sweep.resolve import resolve
 
 ROOT = Path(__file__).parents[2]

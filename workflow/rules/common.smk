@@ -8,8 +8,8 @@ from marginalia.errors import InputError
 from marginalia.papers import registry
 from marginalia.planning.resources import cost_of_shard, memory_of
 from marginalia.sweep import resolve
-from marginalia.sweep.counted.rows import files_behind, shards_of, splits_of
-from marginalia.sweep.peers.record import libraries, locked
+from marginalia.streamed.rows import files_behind, shards_of, splits_of
+from marginalia.peers.record import libraries, locked
 from marginalia.sweep.records import ADDED, HEADLINES
 from marginalia.sweep.version import version_of
 

@@ -46,7 +46,7 @@ rule count_shard:
             SWEEP.config, SWEEP.entries[wildcards.dataset]
         ),
         seed=SWEEP.config.seed,
-        code=version_of("marginalia.sweep.counted.jobs:count_shard"),
+        code=version_of("marginalia.streamed.jobs:count_shard"),
     script:
         "../scripts/count_shard.py"
 
@@ -73,6 +73,6 @@ rule counts:
         runtime=30,
     params:
         entry=lambda wildcards: SWEEP.entries[wildcards.dataset].model_dump(mode="json"),
-        code=version_of("marginalia.sweep.counted.jobs:prepare_counts"),
+        code=version_of("marginalia.streamed.jobs:prepare_counts"),
     script:
         "../scripts/counts.py"

@@ -3,7 +3,7 @@
 from marginalia.sweep.isolation.log import logged
 
 with logged(snakemake.log[0]):
-    from marginalia.sweep.counted.jobs import count_shard
+    from marginalia.streamed.jobs import count_shard
 
     params = snakemake.params
     count_shard(

@@ -15,8 +15,8 @@ import typer
 from marginalia.errors import InputError, one_line, printable
 
 if TYPE_CHECKING:
-    from marginalia.data.counting.source import CountSource
     from marginalia.data.domain import Domain
+    from marginalia.data.sources.source import CountSource
     from marginalia.data.table import Table
     from marginalia.data.table_schema import RawTable
 
@@ -110,7 +110,7 @@ def _warn_of_inferred(path: Path, domain: Domain) -> None:
 
 def read_rows(data: str, domain: Path, share: float | None) -> CountSource | RawTable:
     """Open a table that has rows by its domain file, which may leave facts to be bought with a share of the budget."""
-    from marginalia.data.counting.opening import is_streamed
+    from marginalia.data.sources.opening import is_streamed
     from marginalia.data.table_schema import RawTable, Schema
 
     schema = Schema.read(domain)
@@ -147,8 +147,8 @@ def read_table(data: str, domain: Domain) -> Table:
 
 
 def _open(data: str, domain: Domain) -> CountSource:
-    from marginalia.data.counting.opening import open_source
-    from marginalia.data.counting.source import PassingSource
+    from marginalia.data.sources.opening import open_source
+    from marginalia.data.sources.source import PassingSource
 
     source = open_source(data, domain)
     if isinstance(source, PassingSource):

@@ -13,7 +13,7 @@ from marginalia.cli.app import DeltaOption, Json, app, check_out
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
-    from marginalia.sweep.audit.audit import Report
+    from marginalia.audit.audit import Report
 
 
 @app.command()
@@ -32,7 +32,7 @@ def audit(
 
     Example: marginalia audit my_method.py:NaiveBayes
     """
-    from marginalia.sweep.audit import command
+    from marginalia.audit import command
 
     if bool(methods) == every:
         raise InputError("name a method or a file, or give --all")

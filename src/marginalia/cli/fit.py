@@ -27,11 +27,11 @@ from marginalia.cli.app import (
 from marginalia.errors import unknown_name
 
 if TYPE_CHECKING:
-    from marginalia.data.counting.source import CountSource
     from marginalia.data.domain import Domain
+    from marginalia.data.sources.source import CountSource
     from marginalia.data.table_schema import RawTable
+    from marginalia.methods.fit import Budget
     from marginalia.privacy.ledger import Ledger
-    from marginalia.sweep.fits import Budget
 
 Share = Annotated[
     float | None,
@@ -65,9 +65,9 @@ def fit(
 
     Example: marginalia fit --method ada_ssp --data t.csv --domain d.json --target income --epsilon 1
     """
-    from marginalia.data.counting.opening import files_of
-    from marginalia.sweep.fits import Budget
-    from marginalia.sweep.single import fit_learner
+    from marginalia.data.sources.opening import files_of
+    from marginalia.methods.fit import Budget
+    from marginalia.methods.one_table import fit_learner
 
     if out is not None:
         check_out(out, (".json",), (*files_of(data), domain))
@@ -78,7 +78,7 @@ def fit(
     if hasattr(model, "ledger_"):
         _say_what_is_left_open(budget, table.n_rows)
     if out is not None:
-        from marginalia.learning.files import save_model
+        from marginalia.methods.models import save_model
 
         save_model(model, out)
     ledger = getattr(model, "ledger_", None)
@@ -116,10 +116,10 @@ def synthesize(
 
     Example: marginalia synthesize --method aim --data t.csv --domain d.json --epsilon 1 --out synthetic.csv
     """
-    from marginalia.data.counting.opening import files_of
+    from marginalia.data.sources.opening import files_of
+    from marginalia.methods.fit import Budget
+    from marginalia.methods.one_table import fit_synthesizer
     from marginalia.privacy.certificate import ENDING, Certificate
-    from marginalia.sweep.fits import Budget
-    from marginalia.sweep.single import fit_synthesizer
     from marginalia.synthesis.files import check_number, check_room
 
     proof = Path(f"{out}{ENDING}")
@@ -162,8 +162,8 @@ def _names(table: CountSource | RawTable) -> tuple[str, ...]:
 
 def _read(data: str, table: CountSource | RawTable) -> Mapping[str, str | int]:
     """Return what was read, for the owner's records, and in how many passes over the rows where these are streamed."""
-    from marginalia.data.counting.opening import named
-    from marginalia.data.counting.source import PassingSource
+    from marginalia.data.sources.opening import named
+    from marginalia.data.sources.source import PassingSource
 
     if not isinstance(table, PassingSource):
         return named(data)

@@ -32,8 +32,8 @@ def predict(
     from marginalia.data.files import atomic_path
     from marginalia.data.reading import csv_quoting, read_raw
     from marginalia.learning.base import LinearClassifier
-    from marginalia.learning.files import load_model
     from marginalia.learning.units import code_values
+    from marginalia.methods.models import load_model
 
     if out is not None:
         check_out(out, (".csv", ".parquet"), (model, data))

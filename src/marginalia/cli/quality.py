@@ -11,7 +11,7 @@ import typer
 from marginalia.cli.app import DomainFile, Json, app, check_out, read_real_rows, read_table, show
 
 if TYPE_CHECKING:
-    from marginalia.reporting.quality.quality import Quality
+    from marginalia.quality.quality import Quality
 
 
 @app.command()
@@ -29,7 +29,7 @@ def quality(
 
     Example: marginalia quality t.csv synthetic.csv --domain d.yaml --target income --out quality.html
     """
-    from marginalia.reporting.quality.quality import measure
+    from marginalia.quality.quality import measure
 
     if out is not None:
         check_out(out, (".html", ".htm"), (real, synthetic, domain))
@@ -37,14 +37,14 @@ def quality(
     made = read_table(str(synthetic), rows.domain)
     found = measure(rows, made, target=target, synthetic_path=synthetic)
     if out is not None:
-        from marginalia.reporting.quality.page import write_quality
+        from marginalia.quality.page import write_quality
 
         write_quality(out, found, real_name=real.name, synthetic_name=synthetic.name)
     show(as_json, found.to_dict(), [*_lines(found), *([f"page: {out}"] if out else [])])
 
 
 def _lines(found: Quality) -> Iterator[str]:
-    from marginalia.reporting.quality.quality import PRIVATE
+    from marginalia.quality.quality import PRIVATE
 
     yield f"PRIVATE: {PRIVATE}"
     yield f"rows             {len(found.real):,} real, {len(found.synthetic):,} synthetic"

@@ -14,7 +14,7 @@ from marginalia.cli.app import DeltaOption, DomainFile, EpsilonOption, Json, Rel
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
-    from marginalia.planning.recommend import Advice, Ranking
+    from marginalia.recommend.recommend import Advice, Ranking
 
 
 _LOST = {
@@ -46,10 +46,10 @@ def recommend(
 
     Example: marginalia recommend t.csv --domain d.yaml --target income --epsilon 1
     """
-    from marginalia.planning.recommend import recommend as advise
+    from marginalia.methods.registry import BUILT_IN
+    from marginalia.recommend.recommend import recommend as advise
     from marginalia.sweep import config
     from marginalia.sweep.choices import own_method
-    from marginalia.sweep.methods import BUILT_IN
 
     public = read_domain(domain)
     if table is None and rows is None:
@@ -104,7 +104,7 @@ def _lines(found: Advice, options: list[str]) -> Iterator[str]:
 
 
 def _table(ranking: Ranking, options: list[str]) -> Iterator[str]:
-    from marginalia.planning.benchmarks import SMALLEST_LOSS
+    from marginalia.recommend.benchmarks import SMALLEST_LOSS
 
     lines = [["", "method", "lost", "80% interval", "CPU s", "MB", "why"]]
     for place, option in enumerate(ranking.options, start=1):

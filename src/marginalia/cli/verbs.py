@@ -38,12 +38,12 @@ def list_datasets(as_json: Json = False) -> None:
 
     Example: marginalia datasets list
     """
-    from marginalia.data import catalog
+    from marginalia.data.catalogue import catalogue
     from marginalia.data.download import find_local
 
     rows: list[dict[str, Any]] = []
-    for name in catalog.names():
-        entry = catalog.entry(name)
+    for name in catalogue.names():
+        entry = catalogue.entry(name)
         tasks = {task: spec.target for task, spec in entry.tasks.items()}
         here = all(find_local(file) is not None for file in entry.files.values())
         rows.append({"name": name, "at_hand": here, "tasks": tasks, "description": entry.description})
@@ -61,9 +61,10 @@ def fetch(name: Annotated[str, typer.Argument(help="Data-set id.")], as_json: Js
 
     Example: marginalia datasets fetch adult
     """
-    from marginalia.data import catalog, download
+    from marginalia.data import download
+    from marginalia.data.catalogue import catalogue
 
-    paths = [str(download.fetch(file)) for file in catalog.entry(name).files.values()]
+    paths = [str(download.fetch(file)) for file in catalogue.entry(name).files.values()]
     show(as_json, {"name": name, "files": paths}, paths)
 
 
@@ -75,9 +76,9 @@ def describe(name: Annotated[str, typer.Argument(help="Data-set id.")], as_json:
     """
     import yaml
 
-    from marginalia.data import catalog
+    from marginalia.data.catalogue import catalogue
 
-    facts = catalog.describe(name)
+    facts = catalogue.describe(name)
     show(as_json, facts, yaml.safe_dump(facts, sort_keys=False, allow_unicode=True, width=100).splitlines())
 
 
@@ -111,7 +112,7 @@ def list_methods(as_json: Json = False) -> None:
 
     Example: marginalia methods list
     """
-    from marginalia.sweep.methods import BUILT_IN
+    from marginalia.methods.registry import BUILT_IN
 
     lines = []
     for m in BUILT_IN.values():
@@ -141,7 +142,7 @@ def evaluate(
     if (model is None) == (synthetic is None):
         raise InputError("give either --model or --synthetic")
     if model is not None:
-        from marginalia.learning.files import load_model
+        from marginalia.methods.models import load_model
 
         fitted = load_model(model)
         encoder = fitted.encoder_

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib import import_module
 
-from marginalia.data import catalog
+from marginalia.data.catalogue import catalogue
+from marginalia.data.catalogue.entry import Entry, TaskSpec
 from marginalia.data.download import answers, fetch, find_local, from_package
-from marginalia.data.schema import Entry, TaskSpec
 from marginalia.data.table_schema import RawTable, Rows
 from marginalia.errors import InputError, unknown_name
 
@@ -49,7 +49,7 @@ def load(name: str | Entry) -> Dataset:
     >>> load("breast_cancer").table.n_rows
     569
     """
-    entry = catalog.entry(name) if isinstance(name, str) else name
+    entry = catalogue.entry(name) if isinstance(name, str) else name
     if entry.data is not None:
         raise InputError(f"data set '{entry.name}' is streamed: it is counted by the sweep, and never read as a whole")
     files = {role: fetch(file) for role, file in entry.files.items()}
@@ -69,10 +69,10 @@ def reader_module(name: str | Entry) -> str:
     The data set is made by this module, by `marginalia.data.datasets`, and by what these two import.
 
     >>> reader_module("compas")
-    'marginalia.data.sources.compas'
+    'marginalia.data.catalogue.compas'
     """
-    entry = catalog.entry(name) if isinstance(name, str) else name
-    return f"marginalia.data.sources.{entry.source}"
+    entry = catalogue.entry(name) if isinstance(name, str) else name
+    return f"marginalia.data.catalogue.{entry.source}"
 
 
 def unreachable_reason(name: str | Entry) -> str | None:
@@ -83,7 +83,7 @@ def unreachable_reason(name: str | Entry) -> str | None:
 
     >>> unreachable_reason("diabetes")
     """
-    entry = catalog.entry(name) if isinstance(name, str) else name
+    entry = catalogue.entry(name) if isinstance(name, str) else name
     for file in entry.files.values():
         if find_local(file) is not None:
             continue
@@ -98,7 +98,7 @@ def unreachable_reason(name: str | Entry) -> str | None:
     return None
 
 
-def resolve_auto(wanted: Iterable[str] = catalog.AUTO) -> Resolution:
+def resolve_auto(wanted: Iterable[str] = catalogue.AUTO) -> Resolution:
     """Choose the data sets of the default sweep: those of `wanted` that can be had, else the embedded stand-ins.
 
     >>> resolve_auto(["diabetes"]).names
@@ -107,7 +107,7 @@ def resolve_auto(wanted: Iterable[str] = catalog.AUTO) -> Resolution:
     reasons = {name: unreachable_reason(name) for name in wanted}
     missing = {name: reason for name, reason in reasons.items() if reason is not None}
     available = tuple(name for name in reasons if name not in missing)
-    return Resolution(available or catalog.STAND_INS, missing, stand_ins=not available)
+    return Resolution(available or catalogue.STAND_INS, missing, stand_ins=not available)
 
 
 def _check_table(entry: Entry, table: Rows) -> None:

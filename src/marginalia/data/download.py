@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from platformdirs import user_cache_dir
 
+from marginalia.data.catalogue.entry import File
 from marginalia.data.files import atomic_path, write_text
 from marginalia.data.packages import LARGEST_BYTES, NoPackageError, unpack_member
-from marginalia.data.schema import File
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:

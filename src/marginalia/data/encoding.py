@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data.attribute import Attribute
-from marginalia.data.counting.source import CountSource
 from marginalia.data.domain import Domain
+from marginalia.data.sources.source import CountSource
 from marginalia.data.table import Table
 from marginalia.errors import InputError, unknown_name
 

@@ -17,7 +17,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from marginalia.data.schema import Package
+from marginalia.data.catalogue.entry import Package
 from marginalia.errors import InputError
 
 CONNECT_SECONDS = 5  # that pip waits for a host, and for the next piece of an answer

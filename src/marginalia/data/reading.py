@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
-from marginalia.data.counting.csv_text import (
+from marginalia.data.sources.csv_text import (
     SEPARATOR_LINE,
     WORKBOOK,
     check_header,

@@ -11,12 +11,12 @@ import numpy as np
 
 from marginalia.data.attribute import Attribute
 from marginalia.data.coding import CORRECT, ROWS, Fault, check_not_ambiguous, codes_of
-from marginalia.data.counting.csv_text import check_header
-from marginalia.data.counting.source import CountSource
 from marginalia.data.decoding import as_text, original_values
 from marginalia.data.domain import Domain
 from marginalia.data.files import atomic_path
 from marginalia.data.reading import csv_quoting, read_raw
+from marginalia.data.sources.csv_text import check_header
+from marginalia.data.sources.source import CountSource
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:

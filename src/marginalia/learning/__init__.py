@@ -1,14 +1,48 @@
-"""Linear and logistic regression, without privacy and under differential privacy."""
+"""Linear and logistic regression, without privacy and under differential privacy.
 
-from marginalia.learning.ada_ssp import AdaSSPRegressor
-from marginalia.learning.adaptive_margin import AdaptiveMarginClassifier
-from marginalia.learning.dd_ssp import DDSSPClassifier, DDSSPRegressor
-from marginalia.learning.dp_sgd import DPSGDClassifier, DPSGDRegressor
-from marginalia.learning.objective_perturbation import ObjectivePerturbationClassifier
-from marginalia.learning.pate import PATEClassifier
-from marginalia.learning.public import LogisticClassifier, OLSRegressor
-from marginalia.learning.ssp import SSPClassifier, SSPRegressor
-from marginalia.learning.trivial import TrivialClassifier, TrivialRegressor
+The classes are those of `marginalia.methods`, loaded when they are asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from marginalia.methods.ada_ssp.ada_ssp import AdaSSPRegressor as AdaSSPRegressor
+    from marginalia.methods.adaptive_margin.classifier import AdaptiveMarginClassifier as AdaptiveMarginClassifier
+    from marginalia.methods.dd_ssp.dd_ssp import DDSSPClassifier as DDSSPClassifier
+    from marginalia.methods.dd_ssp.dd_ssp import DDSSPRegressor as DDSSPRegressor
+    from marginalia.methods.dp_sgd.learners import DPSGDClassifier as DPSGDClassifier
+    from marginalia.methods.dp_sgd.learners import DPSGDRegressor as DPSGDRegressor
+    from marginalia.methods.objective_perturbation.objective_perturbation import (
+        ObjectivePerturbationClassifier as ObjectivePerturbationClassifier,
+    )
+    from marginalia.methods.ols.public import LogisticClassifier as LogisticClassifier
+    from marginalia.methods.ols.public import OLSRegressor as OLSRegressor
+    from marginalia.methods.pate.pate import PATEClassifier as PATEClassifier
+    from marginalia.methods.ssp.ssp import SSPClassifier as SSPClassifier
+    from marginalia.methods.ssp.ssp import SSPRegressor as SSPRegressor
+    from marginalia.methods.trivial.trivial import TrivialClassifier as TrivialClassifier
+    from marginalia.methods.trivial.trivial import TrivialRegressor as TrivialRegressor
+
+# Lazily, so that what methods share (this package) lies below the methods.
+_HOMES = {
+    "AdaSSPRegressor": "ada_ssp.ada_ssp",
+    "AdaptiveMarginClassifier": "adaptive_margin.classifier",
+    "DDSSPClassifier": "dd_ssp.dd_ssp",
+    "DDSSPRegressor": "dd_ssp.dd_ssp",
+    "DPSGDClassifier": "dp_sgd.learners",
+    "DPSGDRegressor": "dp_sgd.learners",
+    "LogisticClassifier": "ols.public",
+    "OLSRegressor": "ols.public",
+    "ObjectivePerturbationClassifier": "objective_perturbation.objective_perturbation",
+    "PATEClassifier": "pate.pate",
+    "SSPClassifier": "ssp.ssp",
+    "SSPRegressor": "ssp.ssp",
+    "TrivialClassifier": "trivial.trivial",
+    "TrivialRegressor": "trivial.trivial",
+}
 
 __all__ = [
     "AdaSSPRegressor",
@@ -26,3 +60,13 @@ __all__ = [
     "TrivialClassifier",
     "TrivialRegressor",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"marginalia.methods.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

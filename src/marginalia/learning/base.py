@@ -18,10 +18,10 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import validate_data
 
-from marginalia.data.counting.source import CountSource
 from marginalia.data.domain import Domain
 from marginalia.data.encoding import Encoder, TaskName
 from marginalia.data.reading import is_frame, kind_of, named
+from marginalia.data.sources.source import CountSource
 from marginalia.data.table import Table
 from marginalia.data.table_schema import Public, RawTable, Schema, public_domain
 from marginalia.errors import InputError
@@ -65,7 +65,7 @@ class LinearLearner(BaseEstimator, ABC):
     `encoder_`; one fitted on a data frame accepts raw data frames besides, with or without the target column, and
     predicts for these in the target's own units; one fitted on arrays accepts arrays.
 
-    >>> from marginalia.learning.public import OLSRegressor
+    >>> from marginalia.learning import OLSRegressor
     >>> issubclass(OLSRegressor, LinearLearner), OLSRegressor.task
     (True, 'linear')
     """
@@ -227,7 +227,7 @@ class LinearLearner(BaseEstimator, ABC):
 class LinearRegressor(RegressorMixin, LinearLearner):
     """A linear learner that predicts a number.
 
-    >>> from marginalia.learning.public import OLSRegressor
+    >>> from marginalia.learning import OLSRegressor
     >>> OLSRegressor().fit([[1.0], [2.0]], [2.0, 4.0]).predict([[3.0]]).round(6)
     array([6.])
     """
@@ -258,7 +258,7 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
     Of k > 2 classes `coef_` has shape (k, n_features): the model of each class against the others, and the class with
     the largest score is predicted.
 
-    >>> from marginalia.learning.public import LogisticClassifier
+    >>> from marginalia.learning import LogisticClassifier
     >>> model = LogisticClassifier().fit([[1.0], [2.0], [-1.0]], ["yes", "yes", "no"])
     >>> model.predict([[3.0], [-3.0]])
     array(['yes', 'no'], dtype='<U3')
@@ -340,7 +340,7 @@ def _warn_of_long_rows(features: NDArray[np.float64], bound: float) -> None:
 def poor_score(tags: Any) -> Any:
     """Mark a learner that need not predict scikit-learn's small test sets well.
 
-    >>> from marginalia.learning.trivial import TrivialRegressor
+    >>> from marginalia.learning import TrivialRegressor
     >>> TrivialRegressor().__sklearn_tags__().regressor_tags.poor_score
     True
     """

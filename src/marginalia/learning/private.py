@@ -54,7 +54,7 @@ class BudgetedLearner(LinearLearner):
 
     Examples
     --------
-    >>> from marginalia.learning.ssp import SSPRegressor
+    >>> from marginalia.learning import SSPRegressor
     >>> model = SSPRegressor(epsilon=1.0, random_state=0).fit([[0.5], [-0.5]], [1.0, -1.0])
     >>> model.ledger_.certified, round(model.ledger_.epsilon_spent, 6)
     (True, 1.0)
@@ -212,7 +212,7 @@ class PrivateLearner(BudgetedLearner):
 
     Examples
     --------
-    >>> from marginalia.learning.ssp import SSPClassifier
+    >>> from marginalia.learning import SSPClassifier
     >>> SSPClassifier(feature_bound=2.0).fit([[3.0], [-1.0]], ["a", "b"]).ledger_.certified
     True
     """

@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data.counting.source import CountSource
 from marginalia.data.encoding import Encoder, TaskName, whole_ztz
+from marginalia.data.sources.source import CountSource
 from marginalia.errors import InputError
 from marginalia.learning.solvers import Array
 

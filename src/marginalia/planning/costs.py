@@ -21,9 +21,9 @@ import pandas as pd
 
 from marginalia.data.files import write_text
 from marginalia.errors import InputError
-from marginalia.planning.benchmarks import family_of, shapes
+from marginalia.methods.record import Arm
+from marginalia.recommend.benchmarks import family_of, shapes
 from marginalia.sweep.benchmarks import benchmark
-from marginalia.sweep.method import Arm
 
 FILE = Path(__file__).with_name("costs.csv")
 # What a measurement of the same thing is worth on another day and machine, one of another data set, and no measurement.

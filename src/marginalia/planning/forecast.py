@@ -19,7 +19,7 @@ from unittest.mock import patch
 from marginalia.errors import InputError
 from marginalia.planning.costs import FACTORS, Costs, Estimate
 from marginalia.planning.resources import cost_of_shard
-from marginalia.sweep.counted.rows import splits_of
+from marginalia.streamed.rows import splits_of
 from marginalia.sweep.plan import Job
 from marginalia.sweep.protocols import tasks_of
 from marginalia.sweep.resolve import Sweep

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from marginalia.data.counting.arrow import ArrowSource
-from marginalia.data.counting.counted import CountTables
-from marginalia.data.counting.parquet import ParquetSource
-from marginalia.data.schema import Entry
+from marginalia.data.catalogue.entry import Entry
+from marginalia.data.sources.arrow import ArrowSource
+from marginalia.data.sources.counted import CountTables
+from marginalia.data.sources.parquet import ParquetSource
 from marginalia.planning.costs import Costs
-from marginalia.sweep.counted.rows import data_of, files_behind, opened, shards_of
+from marginalia.streamed.rows import data_of, files_behind, opened, shards_of
 
 # Measured on codes of one byte in Parquet (10^7 rows x 15 columns): read .28 s, all pairs .15 s, five splits .45 s.
 START_SECONDS = 2.0

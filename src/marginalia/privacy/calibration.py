@@ -12,7 +12,8 @@ import math
 from functools import lru_cache
 
 from marginalia.errors import InputError
-from marginalia.privacy import checks, pld
+from marginalia.privacy import checks
+from marginalia.privacy.accountants import pld
 from marginalia.privacy.relation import Relation
 from marginalia.privacy.roots import root
 

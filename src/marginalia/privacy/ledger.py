@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from marginalia.errors import InputError, PrivacyError, unknown_name
 from marginalia.privacy import checks, events
-from marginalia.privacy.accounting import composed_epsilon, composed_rho
+from marginalia.privacy.accountants.accounting import composed_epsilon, composed_rho
 from marginalia.privacy.events import CompositionEvent, Event
 from marginalia.privacy.relation import Relation
 from marginalia.privacy.spending import Plan, added, affordable_rho, remaining
@@ -61,11 +61,11 @@ class Ledger:
 
     Accountants, the smallest of those that apply: Gaussian releases by exact Gaussian DP (adaptive composition
     included); Gaussian, Laplace and Poisson-sampled Gaussian releases whose parameters were fixed in advance by their
-    privacy loss distribution; exponential mechanisms beside Gaussian releases by Gaussian DP (`privacy.prices`);
-    anything with an exponential mechanism by zCDP, and by adding up pure epsilons where all is pure; objective
-    perturbation and random stopping by certificates of their own, beside Gaussian releases by their joint loss; one
-    of them, or Poisson-sampled runs, beside anything else by adding up two groups. Failures come off delta. Other
-    mixes are refused.
+    privacy loss distribution; exponential mechanisms beside Gaussian releases by Gaussian DP
+    (`privacy.accountants.prices`); anything with an exponential mechanism by zCDP, and by adding up pure epsilons where
+    all is pure; objective perturbation and random stopping by certificates of their own, beside Gaussian releases by
+    their joint loss; one of them, or Poisson-sampled runs, beside anything else by adding up two groups. Failures come
+    off delta. Other mixes are refused.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ import numpy as np
 
 from marginalia.errors import InputError
 from marginalia.kernels import warn_unless_pinned
-from marginalia.privacy.samplers import BitSource
+from marginalia.privacy.noise.samplers import BitSource
 
 
 class Randomness:

@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 
 from marginalia.errors import PrivacyError
 from marginalia.privacy import checks
+from marginalia.privacy.accountants.pld import fits
 from marginalia.privacy.events import (
     Event,
     ExponentialEvent,
@@ -48,7 +49,6 @@ from marginalia.privacy.events import (
     RandomStoppingEvent,
     leaves,
 )
-from marginalia.privacy.pld import fits
 from marginalia.privacy.relation import Relation
 
 # Relative excess over the first accountant's answer that discretisation may cause, and that confirms it all the same.
@@ -294,8 +294,9 @@ def _profile(event: Event, relation: Relation) -> Profile:
 def _objective_profile(tau: float, kappa: float) -> Callable[[float], float]:
     """Return E[(1 - e^(eps - g(Y)))₊], Y ~ N(0, τ²), as a function of eps: a plain sum over a grid of Y.
 
-    g(Y) is the largest of a·Y + a²τ²/2 + ln(1 + 4a(1-a)κ) over a in [0, 1]; see `marginalia.privacy.objective`. It
-    never falls with Y, so the sum runs over the end of the grid, and is kept for each point where it may begin.
+    g(Y) is the largest of a·Y + a²τ²/2 + ln(1 + 4a(1-a)κ) over a in [0, 1]; see
+    `marginalia.privacy.accountants.objective`. It never falls with Y, so the sum runs over the end of the grid, and is
+    kept for each point where it may begin.
     """
     a = np.linspace(0.0, 1.0, 1001)
     y = np.linspace(-3.0, 14.0, 17_001)
@@ -316,7 +317,7 @@ def _objective_profile(tau: float, kappa: float) -> Callable[[float], float]:
 
 
 def _stopping_profile(mu: float, r: float, eta: float) -> Callable[[float], float]:
-    """Return the bound of `marginalia.privacy.stopping`, its inner minimum taken over a grid."""
+    """Return the bound of `marginalia.privacy.accountants.stopping`, its inner minimum taken over a grid."""
     from scipy.stats import norm
 
     def gaussian(e: Any) -> Any:

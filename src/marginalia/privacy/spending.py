@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 
 from marginalia.errors import PrivacyError
-from marginalia.privacy.accounting import SHARES, composed_epsilon, composed_rho, in_two_groups, squared_mu
+from marginalia.privacy.accountants.accounting import SHARES, composed_epsilon, composed_rho, in_two_groups, squared_mu
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu, zcdp_epsilon, zcdp_rho
 from marginalia.privacy.events import CompositionEvent, Event, FailureEvent, leaves
 from marginalia.privacy.relation import Relation

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from marginalia.data import catalog
+from marginalia.data.catalogue import catalogue
 from marginalia.errors import InputError
+from marginalia.methods.registry import BUILT_IN
 from marginalia.reporting.style import RELATION_NAMES, ArmLook, arm_look, arm_name, method_rank
 from marginalia.reporting.tables import ARM, NON_PRIVATE, PANEL, in_order, lacks_certificate
-from marginalia.sweep.methods import BUILT_IN
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def plain_titles(panels: Sequence[Panel]) -> list[str]:
     ['Adult']
     """
     keys = [dict(zip(PANEL, panel.key, strict=True)) for panel in panels]
-    titles = [catalog.title(key["dataset"]) for key in keys]
+    titles = [catalogue.title(key["dataset"]) for key in keys]
     longer = [f"{title} · {key['target']}" if key["target"] else title for title, key in zip(titles, keys, strict=True)]
     for choice in (titles, longer):
         if len(set(choice)) == len(choice):

@@ -11,13 +11,13 @@ from typing import Any
 import pandas as pd
 
 from marginalia.errors import PrivacyError
+from marginalia.methods.registry import BUILT_IN
+from marginalia.peers.record import CLAIMED
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.examination import Examination, examine
 from marginalia.privacy.ledger import FILE_TOLERANCE, TOLERANCE
 from marginalia.reporting.style import method_rank
 from marginalia.reporting.tables import ARM, NON_PRIVATE, rows_of
-from marginalia.sweep.methods import BUILT_IN
-from marginalia.sweep.peers.record import CLAIMED
 from marginalia.sweep.records import RUN, RunCertificate, is_claimed
 
 SETTING = ("experiment", "protocol", "dataset", *ARM, "epsilon")  # an arm at one epsilon, over tasks and trials

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from marginalia.data import catalog
+from marginalia.data.catalogue import catalogue
 from marginalia.data.files import read_content, write_text
 from marginalia.errors import InputError
 from marginalia.reporting.verification.rows import FILE as ROWS
@@ -158,7 +158,7 @@ def _datasets(folder: Path, cards: Mapping[str, Any]) -> list[str]:
 
 def _inputs(crate: ROCrate, name: str) -> Iterator[Any]:
     """Yield the files that a data set is made from; one without a public file is named."""
-    entry = catalog.entry(name) if name in catalog.names() else None
+    entry = catalogue.entry(name) if name in catalogue.names() else None
     files = [file for file in entry.files.values() if file.url] if entry else []
     for file in files:
         yield crate.dereference(file.url) or crate.add_file(

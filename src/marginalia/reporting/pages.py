@@ -22,10 +22,10 @@ import pandas as pd
 
 from marginalia.data.files import write_text
 from marginalia.errors import InputError
+from marginalia.methods.registry import BUILT_IN
 from marginalia.reporting.formats import markdown_table, read_csv
 from marginalia.reporting.style import RELATION_NAMES
 from marginalia.sweep.config import read
-from marginalia.sweep.methods import BUILT_IN
 
 
 def fill(text: str, root: Path) -> str:

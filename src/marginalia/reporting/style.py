@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from marginalia.sweep.method import Method
-from marginalia.sweep.methods import BUILT_IN
-from marginalia.sweep.peers.record import is_peer
+from marginalia.methods.record import Method
+from marginalia.methods.registry import BUILT_IN
+from marginalia.peers.record import is_peer
 
 SINGLE_COLUMN = 3.4  # inches, the column of a two-column paper
 DOUBLE_COLUMN = 7.0

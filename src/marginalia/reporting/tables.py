@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from marginalia.errors import InputError
+from marginalia.methods.record import NON_PRIVATE
 from marginalia.reporting.style import method_rank
-from marginalia.sweep.method import NON_PRIVATE
 from marginalia.sweep.records import CERTIFIED, VERDICTS, verdicts
 
 PANEL = ("experiment", "protocol", "dataset", "task", "target")

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from marginalia.errors import InputError, unknown_name
-from marginalia.sweep.method import NON_PRIVATE, Arm, Kind, Limits, Method, class_from_file, tupled
-from marginalia.sweep.methods import BUILT_IN, method
-from marginalia.sweep.peers.record import PREFIX, is_peer, record
+from marginalia.methods.record import NON_PRIVATE, Arm, Kind, Limits, Method, class_from_file, tupled
+from marginalia.methods.registry import BUILT_IN, method
+from marginalia.peers.record import PREFIX, is_peer, record
 
 # What a fit is given by the sweep; a configuration has its own keys for these.
 GIVEN = ("epsilon", "delta", "relation", "calibration", "random_state", "one_hot", "n_public")

@@ -14,10 +14,10 @@ from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from marginalia.data import files
 from marginalia.errors import InputError, unknown_name
+from marginalia.methods.record import Limits
+from marginalia.methods.registry import DEFAULT
 from marginalia.privacy import checks
 from marginalia.sweep.choices import MethodChoice, Name, Strict
-from marginalia.sweep.method import Limits
-from marginalia.sweep.methods import DEFAULT
 
 M = TypeVar("M", bound=BaseModel)
 Epsilon = Annotated[float, Field(gt=0, allow_inf_nan=False)]

@@ -8,17 +8,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from marginalia.data.catalog import describe
+from marginalia.data.catalogue.catalogue import describe
+from marginalia.data.catalogue.entry import Entry
 from marginalia.data.datasets import load
-from marginalia.data.schema import Entry
 from marginalia.data.table import Table
 from marginalia.data.table_schema import RawTable, Rows
 from marginalia.errors import InputError
+from marginalia.methods.record import Arm, Method
+from marginalia.peers.record import is_peer
+from marginalia.streamed.prepared import load_prepared
 from marginalia.sweep.cells import Cell, CellStore
-from marginalia.sweep.counted.prepared import load_prepared
-from marginalia.sweep.method import Arm, Method
 from marginalia.sweep.outcome import Outcome
-from marginalia.sweep.peers.record import is_peer
 from marginalia.sweep.plan import Job
 from marginalia.sweep.protocols import Prepared, tasks_of
 from marginalia.sweep.records import ResultRecord, write_records
@@ -54,7 +54,7 @@ def prepare_dataset(content: Mapping[str, Any], out: str | os.PathLike[str]) -> 
     Parameters
     ----------
     content : mapping
-        The data set's entry, as `marginalia.data.schema.Entry.model_dump` gives it.
+        The data set's entry, as `marginalia.data.catalogue.entry.Entry.model_dump` gives it.
     out : path-like
         Folder to write.
     """

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from marginalia.data.coding import category_counts, numbers_of
-from marginalia.data.counting.source import CountSource
 from marginalia.data.domain import Domain
 from marginalia.data.domain_file import WIDE
 from marginalia.data.encoding import Encoder
+from marginalia.data.sources.source import CountSource
 from marginalia.data.table import Table
 from marginalia.data.table_schema import RawTable
 from marginalia.errors import InputError

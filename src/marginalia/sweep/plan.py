@@ -10,9 +10,12 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from marginalia.data import catalog
-from marginalia.data.catalog import uncoded
+from marginalia.data.catalogue import catalogue
+from marginalia.data.catalogue.catalogue import uncoded
 from marginalia.errors import InputError, unknown_name
+from marginalia.methods.record import Arm, Method
+from marginalia.methods.registry import BUILT_IN
+from marginalia.peers.record import records
 from marginalia.sweep.cells import Cell
 from marginalia.sweep.choices import (
     MethodChoice,
@@ -23,9 +26,6 @@ from marginalia.sweep.choices import (
     select,
 )
 from marginalia.sweep.config import Config, Experiment, epsilon_text
-from marginalia.sweep.method import Arm, Method
-from marginalia.sweep.methods import BUILT_IN
-from marginalia.sweep.peers.record import records
 from marginalia.sweep.protocols import Task
 from marginalia.sweep.runner import metrics_of, version_of_arm
 
@@ -207,7 +207,7 @@ def _check_arms(block: Experiment, registry: Mapping[str, Method], arms: Iterabl
                 "which protocol strict never does; use protocol as_published or leave it out"
             )
     own = [d["name"] for d in block.datasets if isinstance(d, Mapping)] if block.datasets != "auto" else []
-    known = {*catalog.names(), *own}
+    known = {*catalogue.names(), *own}
     for choice in block.methods:
         for name in choice.datasets or ():
             if name not in known:

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from marginalia.data import catalog
+from marginalia.data.catalogue import catalogue
 from marginalia.data.domain import Domain
 from marginalia.data.files import atomic_path, write_text
 from marginalia.data.reading import read_frame
@@ -22,7 +22,7 @@ from marginalia.errors import InputError
 from marginalia.sweep.seeds import seed_sequence
 
 if TYPE_CHECKING:
-    from marginalia.data.schema import Entry
+    from marginalia.data.catalogue.entry import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class Prepared:
     @property
     def is_catalogued(self) -> bool:
         """Whether it is one of the catalogue's data sets, whose rows are public, and not the user's own."""
-        return self.name in catalog.names()
+        return self.name in catalogue.names()
 
     def split_kind(self, protocol: str) -> str:
         """Return ``released`` or ``random``."""

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from marginalia.data.files import atomic_path
 from marginalia.errors import InputError, PrivacyError
+from marginalia.methods.record import NON_PRIVATE, Method
+from marginalia.peers.record import CLAIMED, Claim
 from marginalia.privacy.ledger import TOLERANCE, Ledger
-from marginalia.sweep.method import NON_PRIVATE, Method
-from marginalia.sweep.peers.record import CLAIMED, Claim
 from marginalia.sweep.version import audited
 
 if TYPE_CHECKING:

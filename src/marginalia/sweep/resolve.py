@@ -9,15 +9,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from marginalia.data import catalog
+from marginalia.data.catalogue import catalogue
+from marginalia.data.catalogue.entry import Entry, parse_entry
 from marginalia.data.datasets import Resolution, load, resolve_auto, unreachable_reason
 from marginalia.data.download import find_local
 from marginalia.data.files import write_text
-from marginalia.data.schema import Entry, parse_entry
 from marginalia.errors import InputError, unknown_name
+from marginalia.streamed.rows import opened
 from marginalia.sweep.choices import NAME
 from marginalia.sweep.config import Config, parse
-from marginalia.sweep.counted.rows import opened
 from marginalia.sweep.plan import Job, Plan, plan
 from marginalia.sweep.protocols import Task, tasks_of
 from marginalia.sweep.records import HEADLINES
@@ -115,7 +115,7 @@ def resolve(content: Mapping[str, Any], cards: Mapping[str, Any], *, probe: bool
                 raise InputError(f"data set '{entry.name}' is declared twice with different contents")
             if block.datasets != "auto" and probe and (reason := unreachable_reason(entry)):
                 raise InputError(f"data set '{entry.name}': {reason}")
-            if probe and entry.name not in checked and entry.name not in catalog.names():
+            if probe and entry.name not in checked and entry.name not in catalogue.names():
                 check_entry(entry)
                 checked.add(entry.name)
             chosen[block.name][entry.name] = tasks_of(entry)
@@ -123,7 +123,7 @@ def resolve(content: Mapping[str, Any], cards: Mapping[str, Any], *, probe: bool
     studies = chosen_cards(config, cards)
     for study, _ in studies.values():
         for name in study.datasets:
-            entry = entries.setdefault(name, catalog.entry(name))
+            entry = entries.setdefault(name, catalogue.entry(name))
             if probe and (reason := unreachable_reason(entry)):
                 raise InputError(f"study '{study.id}' needs data set '{name}': {reason}")
     return Sweep(config, plan(config, chosen), entries, resolution, studies)
@@ -164,12 +164,12 @@ def _resolution(note: Path, *, probe: bool) -> Resolution:
 
 def _entry(item: str | Mapping[str, Any]) -> Entry:
     if isinstance(item, str):
-        return catalog.entry(item)
+        return catalogue.entry(item)
     if not isinstance(item.get("name"), str):
         raise InputError(f"datasets: an entry of your own needs a name, got keys {', '.join(map(str, item))}")
     if not re.fullmatch(NAME, item["name"]):
         raise InputError(f"data set '{item['name']}': a name has letters, digits and _ . @ - only, no folders")
-    if item["name"] in catalog.names():
+    if item["name"] in catalogue.names():
         raise InputError(f"data set '{item['name']}': the name is taken by the catalogue; choose another")
     content = {k: v for k, v in item.items() if k != "name"}
     return parse_entry(item["name"], content, folder=Path.cwd())

@@ -16,15 +16,15 @@ import numpy as np
 from marginalia.data.table import Table
 from marginalia.data.table_schema import RawTable, Rows
 from marginalia.errors import InputError
+from marginalia.methods.fit import Budget, fit
+from marginalia.methods.record import Arm, Method
+from marginalia.peers.record import is_peer, sources
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.ledger import Ledger
+from marginalia.streamed.prepared import CountedData
 from marginalia.sweep import metrics
 from marginalia.sweep.cells import Cell, CellStore, StoreError
-from marginalia.sweep.counted.prepared import CountedData
-from marginalia.sweep.fits import Budget, fit
-from marginalia.sweep.method import Arm, Method
 from marginalia.sweep.outcome import Outcome, measured, said, uncounted
-from marginalia.sweep.peers.record import is_peer, sources
 from marginalia.sweep.protocols import Prepared, Task, split_rows
 from marginalia.sweep.records import RUN, ResultRecord, RunCertificate, certificate, declaration, is_claimed
 from marginalia.sweep.version import version_of
@@ -43,7 +43,7 @@ def version_of_arm(arm: Arm, registry: Mapping[str, Method]) -> str:
     Data sets count by the digest of their rows, and this module not at all: it keeps books.
     """
     roots = {
-        "marginalia.sweep.cells:Cell", "marginalia.sweep.fits", "marginalia.sweep.metrics",
+        "marginalia.sweep.cells:Cell", "marginalia.methods.fit", "marginalia.sweep.metrics",
         "marginalia.sweep.protocols:split_rows", "marginalia.sweep.protocols:Prepared",
     }  # fmt: skip
     for name in filter(None, (arm.method, arm.source, arm.learner)):

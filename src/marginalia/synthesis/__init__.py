@@ -1,19 +1,46 @@
-"""Private synthetic data: each synthesizer releases a table once and answers from the release for ever."""
+"""Private synthetic data: each synthesizer releases a table once and answers from the release for ever.
 
-from marginalia.synthesis.aim import AIM
-from marginalia.synthesis.chebyshev import ChebyshevMomentMatching
-from marginalia.synthesis.exhaustive import Exhaustive
-from marginalia.synthesis.gaussian_marginals import GaussianMarginals
-from marginalia.synthesis.independent import Independent
-from marginalia.synthesis.mixture import MixtureInference
-from marginalia.synthesis.mst import MST
-from marginalia.synthesis.mwem import MWEM
-from marginalia.synthesis.private_pgm import PrivatePGM
-from marginalia.synthesis.privbayes import PrivBayes
-from marginalia.synthesis.reduced_space import ReducedSpaceLP
-from marginalia.synthesis.residual.aim import ResidualAIM
-from marginalia.synthesis.residual.planner import ResidualPlanner
-from marginalia.synthesis.swift.synthesizer import SWIFT
+The classes are those of `marginalia.methods`, loaded when they are asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from marginalia.methods.aim.aim import AIM as AIM
+    from marginalia.methods.aim_residual.aim_residual import ResidualAIM as ResidualAIM
+    from marginalia.methods.chebyshev.synthesizer import ChebyshevMomentMatching as ChebyshevMomentMatching
+    from marginalia.methods.exhaustive.exhaustive import Exhaustive as Exhaustive
+    from marginalia.methods.gaussian_marginals.gaussian_marginals import GaussianMarginals as GaussianMarginals
+    from marginalia.methods.independent.independent import Independent as Independent
+    from marginalia.methods.mixture.mixture import MixtureInference as MixtureInference
+    from marginalia.methods.mst.mst import MST as MST
+    from marginalia.methods.mwem_pgm.mwem import MWEM as MWEM
+    from marginalia.methods.private_pgm.private_pgm import PrivatePGM as PrivatePGM
+    from marginalia.methods.privbayes.privbayes import PrivBayes as PrivBayes
+    from marginalia.methods.reduced_space.synthesizer import ReducedSpaceLP as ReducedSpaceLP
+    from marginalia.methods.residual_planner.planner import ResidualPlanner as ResidualPlanner
+    from marginalia.methods.swift.synthesizer import SWIFT as SWIFT
+
+# Lazily, so that what methods share (this package) lies below the methods.
+_HOMES = {
+    "AIM": "aim.aim",
+    "MST": "mst.mst",
+    "MWEM": "mwem_pgm.mwem",
+    "SWIFT": "swift.synthesizer",
+    "ChebyshevMomentMatching": "chebyshev.synthesizer",
+    "Exhaustive": "exhaustive.exhaustive",
+    "GaussianMarginals": "gaussian_marginals.gaussian_marginals",
+    "Independent": "independent.independent",
+    "MixtureInference": "mixture.mixture",
+    "PrivBayes": "privbayes.privbayes",
+    "PrivatePGM": "private_pgm.private_pgm",
+    "ReducedSpaceLP": "reduced_space.synthesizer",
+    "ResidualAIM": "aim_residual.aim_residual",
+    "ResidualPlanner": "residual_planner.planner",
+}
 
 __all__ = [
     "AIM",
@@ -31,3 +58,13 @@ __all__ = [
     "ResidualAIM",
     "ResidualPlanner",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"marginalia.methods.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from marginalia.data.counting.source import CountSource
+from marginalia.data.sources.source import CountSource
 from marginalia.marginals.cost import seconds_per_pass
 from marginalia.marginals.elimination import Clique
 from marginalia.marginals.estimation import Measurement
@@ -20,9 +20,9 @@ from marginalia.marginals.fitting import FINAL, ROUND_QUICK, ROUND_TIGHT, FitSet
 from marginalia.marginals.plan import Plan
 from marginalia.marginals.workload import Workload, WorkloadLike
 from marginalia.privacy import checks
+from marginalia.privacy.accountants.prices import Prices, cheapest
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.selection import lazy_exponential
-from marginalia.privacy.prices import Prices, cheapest
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.synthesis.measuring import measure_all, number_of_records
@@ -69,7 +69,7 @@ class Constants:
 class AdaptiveSynthesizer(ModelSynthesizer):
     """The parameters of a mechanism that runs in rounds: AIM, whatever it fits.
 
-    >>> from marginalia.synthesis.aim import AIM
+    >>> from marginalia.synthesis import AIM
     >>> isinstance(AIM(epsilon=1.0, rounds=20), AdaptiveSynthesizer)
     True
     """
@@ -90,7 +90,7 @@ class AdaptiveBudget:
     A round's selection is as sharp, beside the noise of its measurement, as the paper's: in zCDP the measurement has
     nine tenths of its price, hence epsilon² = 4/9 (sensitivity/sigma)².
 
-    >>> from marginalia.synthesis.aim import AIM
+    >>> from marginalia.synthesis import AIM
     >>> ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
     >>> budget = AdaptiveBudget.start(AIM(epsilon=1.0, rounds=3), ledger, n_attributes=2, n_singles=2)
     >>> budget.next_round()

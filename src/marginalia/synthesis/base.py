@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from marginalia.data.counting.source import CountSource
 from marginalia.data.decoding import write_batches
 from marginalia.data.domain import Domain
 from marginalia.data.reading import is_frame, kind_of, named
+from marginalia.data.sources.source import CountSource
 from marginalia.data.table import Table
 from marginalia.data.table_schema import Public, RawTable, public_domain
 from marginalia.errors import InputError, unknown_name
@@ -80,7 +80,7 @@ class Synthesizer(BaseEstimator, ABC):
 
     Examples
     --------
-    >>> from marginalia.synthesis.independent import Independent
+    >>> from marginalia.synthesis import Independent
     >>> table = Table([[0, 0], [1, 2], [1, 1]] * 20, Domain.from_sizes({"a": 2, "b": 3}))
     >>> model = Independent(epsilon=2.0, random_state=0).fit(table)
     >>> model.ledger_.certified, model.sample(4).codes.shape

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data.counting.source import CountSource
 from marginalia.data.domain import Attribute, Domain
+from marginalia.data.sources.source import CountSource
 from marginalia.data.table import Table
 
 Array = NDArray[np.float64]

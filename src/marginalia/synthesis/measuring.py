@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from marginalia.data.counting.source import CountSource
 from marginalia.data.domain import Domain
+from marginalia.data.sources.source import CountSource
 from marginalia.marginals.estimation import Measurement, estimate_total
 from marginalia.marginals.workload import Workload, WorkloadLike
 from marginalia.memory import check_cost, short
@@ -58,7 +58,7 @@ def number_of_records(table: CountSource, ledger: Ledger, measured: Sequence[Mea
 class WorkloadSynthesizer(Synthesizer):
     """Parameters and release of those that measure every marginal of a workload at one scale.
 
-    >>> from marginalia.synthesis.private_pgm import PrivatePGM
+    >>> from marginalia.synthesis import PrivatePGM
     >>> issubclass(PrivatePGM, WorkloadSynthesizer)
     True
     """

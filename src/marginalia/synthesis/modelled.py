@@ -19,7 +19,7 @@ from marginalia.synthesis.base import Array, State, Synthesizer
 class ModelSynthesizer(Synthesizer):
     """Answers, rows and state come from `model_`, which `_release` sets.
 
-    >>> from marginalia.synthesis.independent import Independent
+    >>> from marginalia.synthesis import Independent
     >>> issubclass(Independent, ModelSynthesizer)
     True
     """

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from marginalia.data import Domain, Table
+from marginalia.methods.aim.aim import AIM
 from marginalia.papers.excess_risk.c3_bound import CONFIDENCE, bound_table, coverage, distances, figure, fits
 from marginalia.papers.registry import comparison
-from marginalia.synthesis.aim import AIM
 
 
 def table_of(n=400, seed=0):

@@ -10,6 +10,7 @@ from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.data.table_schema import Schema
 from marginalia.errors import InputError, PrivacyError
+from marginalia.methods.mst.mst import MST
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.events import FailureEvent, leaves
@@ -17,7 +18,6 @@ from marginalia.privacy.examination import examine
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE, preprocess
 from marginalia.privacy.randomness import Randomness
-from marginalia.synthesis.mst import MST
 
 RNG = np.random.default_rng(3)
 N = 6000

@@ -7,9 +7,9 @@ import pytest
 
 from marginalia.data import Domain, Table
 from marginalia.errors import InputError
+from marginalia.methods.aim_residual import aim_residual
 from marginalia.privacy.events import GaussianEvent, leaves
 from marginalia.synthesis import ResidualAIM, ResidualPlanner
-from marginalia.synthesis.residual import aim
 from marginalia.synthesis.residual.model import Kept, ResidualModel
 
 
@@ -67,7 +67,7 @@ def test_scores_are_those_of_the_definition(monkeypatch):
     """Kept scores of every candidate in every round, against the L1 distance computed anew."""
     checked = []
 
-    class Checking(aim._ResidualScores):
+    class Checking(aim_residual._ResidualScores):
         def begin_round(self, model, noise):
             super().begin_round(model, noise)
             run = self._run
@@ -79,7 +79,7 @@ def test_scores_are_those_of_the_definition(monkeypatch):
                     checked.append(q)
                 assert self._bounds[i] >= self.score(q) - 1e-9
 
-    monkeypatch.setattr(aim, "_ResidualScores", Checking)
+    monkeypatch.setattr(aim_residual, "_ResidualScores", Checking)
     ResidualAIM(workload=3, rounds=12, random_state=1).fit(paired(5, 500))
     assert len(checked) > 50
 

@@ -9,11 +9,17 @@ from scipy.optimize import minimize
 
 from marginalia.data import Domain, Table
 from marginalia.marginals.workload import Workload
+from marginalia.methods.aim_residual.aim_residual import allocation
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.relation import Relation
 from marginalia.synthesis import GaussianMarginals, ResidualPlanner
-from marginalia.synthesis.residual.aim import allocation
-from marginalia.synthesis.residual.variances import cell_variance, cost, planned_variances, subsets, total_variance
+from marginalia.synthesis.residual.variances import (
+    cell_variance,
+    cost,
+    planned_variances,
+    subsets,
+    total_variance,
+)
 
 DOMAIN = Domain.from_sizes({"a": 2, "b": 3, "c": 4})
 WORKLOADS = {

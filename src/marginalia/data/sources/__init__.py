@@ -1,1 +1,1 @@
-"""One reader per kind of published file; each turns checked local files into a `Table`."""
+"""Where exact counts come from: tables in memory, files that are streamed, databases."""

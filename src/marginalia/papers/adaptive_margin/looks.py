@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from marginalia.methods.registry import BUILT_IN
 from marginalia.reporting.panels import DASHED, DOTTED
-from marginalia.sweep.methods import BUILT_IN
 
 PURPLE = BUILT_IN["adaptive_margin"].colour
 LONG = (0, (10, 1.5))

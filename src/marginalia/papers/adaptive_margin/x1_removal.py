@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 
-from marginalia.data.sources.features import read_features
+from marginalia.data.catalogue.features import read_features
 from marginalia.papers.adaptive_margin.data import FEATURES, Sample, digits_features
 from marginalia.papers.adaptive_margin.looks import PURPLE, set_title
 from marginalia.papers.adaptive_margin.removal import removal_curve

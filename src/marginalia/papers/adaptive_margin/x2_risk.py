@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from marginalia.methods.registry import BUILT_IN
 from marginalia.papers.adaptive_margin.data import DIGITS, Sample, linear_svm, rows_of
 from marginalia.papers.adaptive_margin.looks import ARMS, REFERENCES, arm_style, set_title
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
@@ -17,7 +18,6 @@ from marginalia.papers.rows import as_frame
 from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import DASHED, band, drawing, log_axis, outer_labels, rows_where
 from marginalia.reporting.verdicts import equivalence
-from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
 CARD = "adaptive_margin_x2"
@@ -93,10 +93,10 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 
 def _fits(train: Sample, test: Sample, settings: Settings, keys: tuple[int, str, str, int]) -> Iterator[Record]:
     """Yield a row for each method without privacy, and for each arm and epsilon."""
-    from marginalia.learning.adaptive_margin.classifier import AdaptiveMarginClassifier
-    from marginalia.learning.dp_sgd.learners import DPSGDClassifier
-    from marginalia.learning.objective_perturbation import ObjectivePerturbationClassifier
-    from marginalia.learning.public import LogisticClassifier
+    from marginalia.methods.adaptive_margin.classifier import AdaptiveMarginClassifier
+    from marginalia.methods.dp_sgd.learners import DPSGDClassifier
+    from marginalia.methods.objective_perturbation.objective_perturbation import ObjectivePerturbationClassifier
+    from marginalia.methods.ols.public import LogisticClassifier
 
     arms: dict[tuple[str, str, str], tuple[Any, Record]] = {
         ("adaptive_margin", *arm): (AdaptiveMarginClassifier, {"fit_intercept": False, **parameters})

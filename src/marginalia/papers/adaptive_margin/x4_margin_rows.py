@@ -55,7 +55,7 @@ def tables(rows: Frame, settings: Settings) -> Tables:
 
 def _model_budget(variant: str, n: int, epsilon: float, delta: float) -> float:
     """Return the Gaussian-DP budget of one model: published constants and calibration, or practical and tight."""
-    from marginalia.learning.adaptive_margin.grid import PRACTICAL, PUBLISHED
+    from marginalia.methods.adaptive_margin.grid import PRACTICAL, PUBLISHED
 
     constants, calibrated = (PUBLISHED, published_mu) if variant == "published" else (PRACTICAL, gdp_mu)
     return calibrated(epsilon, delta) * math.sqrt(constants.model_share / constants.margins(n, epsilon).size)

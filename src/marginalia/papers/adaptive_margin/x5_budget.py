@@ -9,8 +9,8 @@ from marginalia.papers.adaptive_margin.looks import PURPLE
 from marginalia.papers.adaptive_margin.theory import published_mu
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.rows import as_frame
+from marginalia.privacy.accountants.stopping import mean_runs, random_stopping_mu
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
-from marginalia.privacy.stopping import mean_runs, random_stopping_mu
 from marginalia.reporting.panels import DASHED, drawing, log_axis
 
 CARD = "adaptive_margin_x5"
@@ -22,8 +22,8 @@ RIGHT = {"iter ": "try all, ", "tuning ": "tuning, ", "published r": "paper's r"
 @as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield budgets by epsilon, then budgets of one candidate by the number of candidates."""
-    from marginalia.learning.adaptive_margin.selection import published_tuning_rate
     from marginalia.learning.private_tuning import tuning_rate
+    from marginalia.methods.adaptive_margin.selection import published_tuning_rate
 
     delta = settings["delta"]
     for epsilon in settings["epsilons"]:

@@ -68,7 +68,7 @@ def parts(settings: Settings) -> list[str]:
 @as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield the test errors of all changes on one split."""
-    from marginalia.learning.adaptive_margin.classifier import AdaptiveMarginClassifier
+    from marginalia.methods.adaptive_margin.classifier import AdaptiveMarginClassifier
 
     name, number = part_values(part)
     trial = int(number)
@@ -96,7 +96,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 
 def _arms(name: str) -> Iterator[tuple[str, float | str, Any, str]]:
     """Yield what is fitted to a set: the change, its value, all constants and the calibration."""
-    from marginalia.learning.adaptive_margin.grid import PRACTICAL, PUBLISHED
+    from marginalia.methods.adaptive_margin.grid import PRACTICAL, PUBLISHED
 
     if name == WIDE:  # c = gamma/3 and R = 2 throughout, so that only the projection differs
         plain = replace(PUBLISHED, project_below=0.0)
@@ -118,9 +118,9 @@ def _arms(name: str) -> Iterator[tuple[str, float | str, Any, str]]:
 
 def _curve(train: Sample, test: Sample, settings: Settings, seed: int) -> Iterator[Record]:
     """Yield the exact errors of every candidate of the whole grid: not private, to see how they tie."""
-    from marginalia.learning.adaptive_margin.grid import PRACTICAL
-    from marginalia.learning.adaptive_margin.selection import Trainer, make_candidates
     from marginalia.learning.private_tuning import split_budget
+    from marginalia.methods.adaptive_margin.grid import PRACTICAL
+    from marginalia.methods.adaptive_margin.selection import Trainer, make_candidates
 
     n, d = train.X.shape
     everything = replace(PRACTICAL, grid_cut=0.0)

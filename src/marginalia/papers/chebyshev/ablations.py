@@ -31,8 +31,8 @@ def true_epsilons() -> Iterator[Record]:
     the noise of Algorithm 1's line 3, which the paper states for ε < 1; ``lemma_1_at_ε``: with Lemma 1's, which it
     prescribes from ε = 1 on.
     """
-    from marginalia.synthesis.chebyshev import calibration as noise
-    from marginalia.synthesis.chebyshev.moments import Degrees
+    from marginalia.methods.chebyshev import calibration as noise
+    from marginalia.methods.chebyshev.moments import Degrees
 
     for d, k, m in CALIBRATED:
         indices = Degrees((m,) * d, k)

@@ -42,8 +42,8 @@ Case = tuple[str, str, float, float]
 
 def _lemma_1() -> Iterator[Case]:
     """The ε of both Gaussian mechanisms of the lemma, at sensitivity 1."""
+    from marginalia.methods.chebyshev.calibration import lemma_factor, printed_factor
     from marginalia.privacy.calibration import gdp_epsilon
-    from marginalia.synthesis.chebyshev.calibration import lemma_factor, printed_factor
 
     for epsilon in (0.1, 0.5, 0.99, 1.0, 2.0, 4.0, 8.0):
         factor = lemma_factor(epsilon, DELTA)
@@ -55,7 +55,7 @@ def _lemma_1() -> Iterator[Case]:
 
 def _lemma_2() -> Iterator[Case]:
     """Inner products of the basis by Gauss quadrature, exact for these degrees."""
-    from marginalia.synthesis.chebyshev.moments import polynomials
+    from marginalia.methods.chebyshev.moments import polynomials
 
     for m in (4, 16, 64):
         nodes = np.cos(np.pi * (np.arange(2 * m + 1) + 0.5) / (2 * m + 1))
@@ -66,7 +66,7 @@ def _lemma_2() -> Iterator[Case]:
 
 def _lemma_5() -> Iterator[Case]:
     """The largest change of an event's probability that (ε, δ)-DP allows on h changed records, over all methods."""
-    from marginalia.synthesis.chebyshev.lower_bound import indistinguishable
+    from marginalia.methods.chebyshev.lower_bound import indistinguishable
 
     for epsilon, h, delta in itertools.product((0.1, 1.0, 2.0), (1, 3), (0.0, 0.01)):
         case = f"epsilon {epsilon:g}, delta {delta:g}, {h} changed"
@@ -125,7 +125,7 @@ def _proposition_1() -> Iterator[Case]:
 
 def _lemma_9() -> Iterator[Case]:
     """The largest coefficient of the chain rule for f(cos θ), one variable."""
-    from marginalia.synthesis.chebyshev.constants import chain_rule
+    from marginalia.methods.chebyshev.constants import chain_rule
 
     for order in range(1, 7):
         yield "Lemma 9: chain rule", f"order {order}", math.factorial(order), float(np.abs(chain_rule(order)).max())
@@ -133,7 +133,7 @@ def _lemma_9() -> Iterator[Case]:
 
 def _lemma_13() -> Iterator[Case]:
     """S, the sum of ‖K‖^-k."""
-    from marginalia.synthesis.chebyshev.moments import Degrees
+    from marginalia.methods.chebyshev.moments import Degrees
 
     for d, k, m in itertools.product((1, 2, 3), (1, 2, 3, 4), (4, 32)):
         more = (m ** (d - k) - 1) / (d - k) if k < d else math.log(m) if k == d else 1 / (k - d)
@@ -149,7 +149,7 @@ def _largest_polynomial() -> Iterator[Case]:
 
 def _theorem_3() -> Iterator[Case]:
     """Σ ‖K‖^2k c_K² of f = Σ x_i, k = 1: d/2, beside e; and of our constant for any f, beside e^k k!."""
-    from marginalia.synthesis.chebyshev.constants import smoothness_constant
+    from marginalia.methods.chebyshev.constants import smoothness_constant
 
     for d in (1, 2, 4, 5, 6, 8, 12):
         yield "Theorem 3: constant, sum of coordinates", f"k 1, d {d}", math.e, d / 2
@@ -177,7 +177,7 @@ def _kernel_errors(k: int, m: int) -> Record:
     place of the kernel mean A, whose multipliers stay in [0, 1]. ``best_positive`` is 1 - cos(π/(m+2)): no positive
     kernel of degree m errs by less on x. ``needed_constant`` is that times m^k: Lemma 12 states that it stays bounded.
     """
-    from marginalia.synthesis.chebyshev.constants import fejer_korovkin
+    from marginalia.methods.chebyshev.constants import fejer_korovkin
 
     theta = np.pi * (np.arange(POINTS) + 0.5) / POINTS
     f = np.maximum(np.cos(theta), 0.0) ** k / math.factorial(k)

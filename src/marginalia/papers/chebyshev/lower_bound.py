@@ -1,7 +1,7 @@
 """Theorem 2: the lower bound with its constant, the tables that prove it run through the method, and the bounds.
 
 Ding, He and Zhu prove that no (ε, δ)-DP method does better than a constant times (nε)^(-min(1, k/d)); the constant and
-the tables are worked out in `marginalia.synthesis.chebyshev.lower_bound`.
+the tables are worked out in `marginalia.methods.chebyshev.lower_bound`.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 
 def _one_run(k: int, d: int, n: int, family: str, trial: int, root_seed: int, *, exact: bool) -> Record:
     """Run the method on one random table of a family; ``witness`` is the error of the query that the proof uses."""
-    from marginalia.synthesis.chebyshev.constants import smoothness_constant
-    from marginalia.synthesis.chebyshev.lower_bound import bump_height, hard_records, lower_bound, witness
+    from marginalia.methods.chebyshev.constants import smoothness_constant
+    from marginalia.methods.chebyshev.lower_bound import bump_height, hard_records, lower_bound, witness
 
     table_seed, noise_seed = seed_sequence(root_seed, CARD, family, k, d, n, trial).spawn(2)
     rng = np.random.default_rng(table_seed)

@@ -70,10 +70,10 @@ def release_records(
     `m` None is the theory's degree, not lowered to what is quick to solve; `mode` ``paper`` is the uniform grid of
     Algorithm 1, to which records are rounded. ``bound`` is a-priori.
     """
-    from marginalia.synthesis.chebyshev.calibration import default_degree
-    from marginalia.synthesis.chebyshev.constants import a_priori_bound
-    from marginalia.synthesis.chebyshev.grids import choose_axes
-    from marginalia.synthesis.chebyshev.release import release_density
+    from marginalia.methods.chebyshev.calibration import default_degree
+    from marginalia.methods.chebyshev.constants import a_priori_bound
+    from marginalia.methods.chebyshev.grids import choose_axes
+    from marginalia.methods.chebyshev.release import release_density
 
     n, d = x.shape
     m = m or default_degree(n, epsilon, DELTA, k=k, d=d)
@@ -100,8 +100,8 @@ def distances(x: Array, density: Any, k: int, *, exact: bool) -> dict[str, float
     records where they are and the density. ``polynomial``: the largest error of a mean, half a second moment or a mean
     product of two columns, all of them in every F_k.
     """
-    from marginalia.synthesis.chebyshev.distance import cosine_lower_bound, earth_mover, moment_distance
-    from marginalia.synthesis.chebyshev.measures import Measure
+    from marginalia.methods.chebyshev.distance import cosine_lower_bound, earth_mover, moment_distance
+    from marginalia.methods.chebyshev.measures import Measure
 
     q, d = density.measure(), x.shape[1]
     polynomial = _polynomial_error(Measure.of(x), q)
@@ -129,8 +129,8 @@ def _powers(x: Array) -> Array:
 
 def empirical(x: Array) -> Any:
     """Return the records as a measure: in the plane on a fine raster, else as they are."""
-    from marginalia.synthesis.chebyshev.axes import Axis, histogram
-    from marginalia.synthesis.chebyshev.measures import GridMeasure, Measure
+    from marginalia.methods.chebyshev.axes import Axis, histogram
+    from marginalia.methods.chebyshev.measures import GridMeasure, Measure
 
     if x.shape[1] != 2:
         return Measure.of(x)
@@ -140,7 +140,7 @@ def empirical(x: Array) -> Any:
 
 def line_distance(p: Any, q: Any, k: int) -> float:
     """Return d_k between two measures on the line, to within the width of its bounds."""
-    from marginalia.synthesis.chebyshev.distance import distance_on_line
+    from marginalia.methods.chebyshev.distance import distance_on_line
 
     bounds = distance_on_line(p, q, k)
     return (bounds.lower + bounds.upper) / 2

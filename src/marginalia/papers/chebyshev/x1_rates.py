@@ -53,7 +53,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 
 def finite_slope(k: int, d: int, ns: Sequence[float] | Array) -> float:
     """Return the slope of S(m_n)/n over the same n: what the theorem's noise term predicts before the asymptote."""
-    from marginalia.synthesis.chebyshev.calibration import default_degree
+    from marginalia.methods.chebyshev.calibration import default_degree
 
     weights = [total_weight(default_degree(int(n), 1.0, DELTA, k=k, d=d), k, d) / n for n in ns]
     return log_slope(np.array(ns, dtype=float), np.array(weights))
@@ -93,7 +93,7 @@ def total_weight(m: int, k: int, d: int) -> float:
     The multi-indices are counted by ‖K‖²: d-fold sums of squares, by FFT.
     """
     if d == 1 or (m + 1) ** d <= 1_000_000:
-        from marginalia.synthesis.chebyshev.moments import Degrees
+        from marginalia.methods.chebyshev.moments import Degrees
 
         return Degrees((m,) * d, k).total_weight
     from scipy import fft

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data.catalog import title
+from marginalia.data.catalogue.catalogue import title
 from marginalia.papers.card import Comparison, Frame
 from marginalia.papers.cross_paper.ranking import Contest, contests
 from marginalia.reporting.verdicts import COLUMNS, claim_row, equivalence

@@ -23,8 +23,8 @@ _CELL = ["method", "metric", "dataset", "epsilon"]
 @as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield test MSE or AUC of each method, multiple of its ridge, epsilon and split on one data set."""
-    from marginalia.learning.objective_perturbation import ObjectivePerturbationClassifier
-    from marginalia.learning.ssp import SSPClassifier, SSPRegressor
+    from marginalia.methods.objective_perturbation.objective_perturbation import ObjectivePerturbationClassifier
+    from marginalia.methods.ssp.ssp import SSPClassifier, SSPRegressor
     from marginalia.sweep.metrics import scores
     from marginalia.sweep.protocols import Prepared, split_rows
 
@@ -76,7 +76,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw the differences over the multiple, a panel for each method and metric, at the smallest epsilon."""
     import pandas as pd
 
-    from marginalia.data.catalog import title
+    from marginalia.data.catalogue.catalogue import title
     from marginalia.reporting.panels import DASHED, drawing, log_axis, rows_where
 
     table = tables["cross_paper_defaults"]

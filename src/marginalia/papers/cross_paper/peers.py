@@ -11,7 +11,7 @@ from marginalia.papers.card import Comparison, Frame, Record
 from marginalia.papers.cross_paper.frontier import release_seconds, with_utility
 from marginalia.papers.cross_paper.peers_figure import caption, figure
 from marginalia.papers.cross_paper.ranking import named_aggregate
-from marginalia.sweep.peers.record import is_peer
+from marginalia.peers.record import is_peer
 
 MEASURES = ("marginal_error", "k_marginal", "auc", "mse")
 COMPARED = ("k_marginal", "auc", "mse", "seconds", "peak_mb")  # a model's marginals and a peer's rows are not alike
@@ -153,7 +153,7 @@ def better(records: Frame) -> Frame:
     """Say in sentences what peers do better than ours, first than the best of them."""
     import pandas as pd
 
-    from marginalia.data import catalog
+    from marginalia.data.catalogue import catalogue
     from marginalia.reporting.tables import rows_of
 
     found, sentences = pairs(records), []
@@ -164,7 +164,7 @@ def better(records: Frame) -> Frame:
             form, ours = _DIGITS[measure], " / ".join(dict.fromkeys(cells["ours"]))
             whose = f"{ours}, the best of ours" if against == "the best of ours" else ours
             told = (f"ε = {c.epsilon:g}: {c.peer_mean:{form}} against {c.ours_mean:{form}}" for c in rows_of(cells))
-            what = f"{catalog.title(dataset)}, {_UNITS[measure]}: {peer} is better than {whose} ({'; '.join(told)})"
+            what = f"{catalogue.title(dataset)}, {_UNITS[measure]}: {peer} is better than {whose} ({'; '.join(told)})"
             sentences.append({"against": against, "better": what})
     if not sentences:
         what = f"Nothing beyond two standard errors, in {len(found)} comparisons."

@@ -28,7 +28,7 @@ def figure(table: Frame) -> Figure:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    from marginalia.data import catalog
+    from marginalia.data.catalogue import catalogue
     from marginalia.reporting.panels import rows_where
     from marginalia.reporting.tables import rows_of
 
@@ -52,7 +52,7 @@ def figure(table: Frame) -> Figure:
                 continue
             label, title = COLUMNS[relation, measure]
             _draw(axes, here, measure, limits)
-            axes.set_title(catalog.title(dataset), loc="left", fontsize=7)
+            axes.set_title(catalogue.title(dataset), loc="left", fontsize=7)
             if dataset == datasets[0]:
                 axes.annotate(title, (0, 1), xytext=(0, 15), xycoords="axes fraction", textcoords="offset points",
                               fontsize=7.5, fontweight="bold")  # fmt: skip
@@ -90,7 +90,7 @@ def _draw(axes: Axes, rows: Frame, measure: str, limits: tuple[float, float]) ->
 
 def caption(table: Frame) -> str:
     """Return the caption: what the axes are, what is not drawn."""
-    from marginalia.data import catalog
+    from marginalia.data.catalogue import catalogue
 
     parts = [
         "Utility against CPU seconds of a whole release at ε = 1 (mean over trials); thin lines span the other ε. Open "
@@ -102,6 +102,6 @@ def caption(table: Frame) -> str:
     lost = table[table["k"] == 0].drop_duplicates(["dataset", "name"])
     if len(lost):
         by_set = {str(dataset): ", ".join(rows["name"]) for dataset, rows in lost.groupby("dataset", sort=False)}
-        names = "; ".join(f"{catalog.title(dataset)}: {those}" for dataset, those in by_set.items())
+        names = "; ".join(f"{catalogue.title(dataset)}: {those}" for dataset, those in by_set.items())
         parts.append(f"Not drawn where no run ended: {names}.")
     return " ".join(parts)

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from marginalia.methods.registry import BUILT_IN
 from marginalia.papers.card import Axes, Comparison, Figure, Frame, Record
 from marginalia.papers.form import in_style
 from marginalia.reporting.style import DOUBLE_COLUMN, arm_look
-from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.records import HEADLINES
 
 LEVEL = 0.05

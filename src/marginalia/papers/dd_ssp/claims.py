@@ -53,10 +53,10 @@ def verdicts(records: Frame, tables: Mapping[str, Frame]) -> Frame:
 
 
 def _titles(names: Iterable[str]) -> list[str]:
-    from marginalia.data import catalog
+    from marginalia.data.catalogue import catalogue
 
     there = [name for name in dict.fromkeys(names) if name]
-    return [catalog.title(name) for name in sorted(there, key=lambda name: (*ORDER, name).index(name))]
+    return [catalogue.title(name) for name in sorted(there, key=lambda name: (*ORDER, name).index(name))]
 
 
 def _of_pairs(records: Frame) -> dict[str, Frame]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from marginalia.methods.registry import BUILT_IN
 from marginalia.papers.card import Card, Figure, Folders, Frame, Settings, Tables
 from marginalia.papers.form import rounded
 from marginalia.reporting.panels import DASHED, drawing, rows_where
-from marginalia.sweep.methods import BUILT_IN
 
 
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
@@ -15,7 +15,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
     import pandas as pd
     from scipy.special import log_expit
 
-    from marginalia.learning.chebyshev import log_sigmoid_coefficients
+    from marginalia.methods.dd_ssp.chebyshev import log_sigmoid_coefficients
 
     curves = []
     for radius in map(float, settings["radii"]):
@@ -29,7 +29,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
 
 def tables(rows: Frame, settings: Settings) -> Tables:
     """Return coefficients, largest error and the factor on least squares for each radius; and the curves."""
-    from marginalia.learning.chebyshev import logistic_scale
+    from marginalia.methods.dd_ssp.chebyshev import logistic_scale
 
     error = (rows["parabola"] - rows["log_sigmoid"]).abs()
     summary = rows.assign(largest_error=error).groupby("radius").agg(

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from marginalia.data.encoding import Encoder
+from marginalia.methods.registry import BUILT_IN
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.dd_ssp.data import CLASSIFIED, MOST, NAMES, classification, training_rows
 from marginalia.papers.rows import as_frame
 from marginalia.reporting.panels import DASHED, DOTTED, drawing, rows_where
-from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.seeds import seed_of
 
@@ -33,8 +33,8 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
     """
     from sklearn.linear_model import LogisticRegression
 
-    from marginalia.learning.objective_perturbation import ObjectivePerturbationClassifier
-    from marginalia.learning.public import LogisticClassifier
+    from marginalia.methods.objective_perturbation.objective_perturbation import ObjectivePerturbationClassifier
+    from marginalia.methods.ols.public import LogisticClassifier
 
     prepared = Prepared.load(data[part])
     train, task = training_rows(prepared), classification(prepared)

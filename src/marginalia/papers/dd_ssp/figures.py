@@ -86,7 +86,7 @@ def figure3(records: Frame) -> Frame:
 
 def draw(table: Frame) -> Figure:
     """Draw MSE in the upper row and AUC in the lower, a panel a data set."""
-    from marginalia.data import catalog
+    from marginalia.data.catalogue import catalogue
 
     panels = {m: list(dict.fromkeys(table.loc[table["metric"] == m, "dataset"])) for m in METRIC.values()}
     panels = {m: [d for d in ORDER if d in names] + [d for d in names if d not in ORDER] for m, names in panels.items()}
@@ -105,7 +105,7 @@ def draw(table: Frame) -> Figure:
                     continue
                 dataset = panels[metric][column]
                 _panel(ax, rows_where(table, metric=metric, dataset=dataset), metric, ticks)
-                ax.set_title(catalog.title(dataset))
+                ax.set_title(catalogue.title(dataset))
                 if column == 0:
                     ax.set_ylabel(Y[metric])
                 if row == len(shown) - 1:

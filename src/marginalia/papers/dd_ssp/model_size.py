@@ -62,10 +62,10 @@ def figure(table: Frame) -> Figure:
 
 
 def _names(rows: Frame) -> list[str]:
-    from marginalia.data import catalog
+    from marginalia.data.catalogue import catalogue
 
     return [
-        f"{catalog.title(name).split(' (')[0]}\nε = {epsilon:g}"
+        f"{catalogue.title(name).split(' (')[0]}\nε = {epsilon:g}"
         for name, epsilon in zip(rows["dataset"], rows["epsilon"], strict=True)
     ]
 

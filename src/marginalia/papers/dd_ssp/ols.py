@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from marginalia.methods.registry import BUILT_IN
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.dd_ssp.data import CLASSIFIED, NAMES, classification, training_rows
 from marginalia.papers.rows import as_frame
 from marginalia.reporting.panels import DASHED, curve, drawing, look, rows_where
-from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.metrics import log_loss, roc_auc
 from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.seeds import seed_of
@@ -24,13 +24,13 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 
     The direction is least squares on -1/+1 labels; DD-SSP only scales it, by a factor that depends on the interval.
     """
-    from marginalia.learning.chebyshev import logistic_scale
-    from marginalia.learning.dd_ssp import DDSSPRegressor
-    from marginalia.learning.public import LogisticClassifier, OLSRegressor
-    from marginalia.synthesis.aim import AIM
-    from marginalia.synthesis.gaussian_marginals import GaussianMarginals
-    from marginalia.synthesis.independent import Independent
-    from marginalia.synthesis.mst import MST
+    from marginalia.methods.aim.aim import AIM
+    from marginalia.methods.dd_ssp.chebyshev import logistic_scale
+    from marginalia.methods.dd_ssp.dd_ssp import DDSSPRegressor
+    from marginalia.methods.gaussian_marginals.gaussian_marginals import GaussianMarginals
+    from marginalia.methods.independent.independent import Independent
+    from marginalia.methods.mst.mst import MST
+    from marginalia.methods.ols.public import LogisticClassifier, OLSRegressor
 
     prepared = Prepared.load(data[part])
     train, test, task = training_rows(prepared), prepared.test, classification(prepared)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from marginalia.data.catalog import uncoded
+from marginalia.data.catalogue.catalogue import uncoded
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.excess_risk.data import LABELS, SETS, TEST_FRACTION, read_set
 from marginalia.papers.form import rounded

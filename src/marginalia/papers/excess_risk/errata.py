@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from marginalia.data.catalog import uncoded
+from marginalia.data.catalogue.catalogue import uncoded
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.excess_risk.data import SETS, Coded, fit_logistic, read_set, scores, splits
 from marginalia.papers.excess_risk.hard_instance import margin_loss, margin_slope

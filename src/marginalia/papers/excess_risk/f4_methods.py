@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.data.catalog import entry, uncoded
+from marginalia.data.catalogue.catalogue import entry, uncoded
 from marginalia.data.splits import number_of_test_rows
 from marginalia.data.table import Table
+from marginalia.methods.registry import BUILT_IN
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
 from marginalia.papers.excess_risk.data import LABELS, SETS, TEST_FRACTION, fit_logistic, read_set, scores, splits
 from marginalia.papers.excess_risk.protocol_steps import FITS, encoded, ladder, steps_of
@@ -22,7 +23,6 @@ from marginalia.papers.excess_risk.utility import HEAVY
 from marginalia.papers.form import rounded
 from marginalia.papers.reported import reported
 from marginalia.papers.rows import as_frame
-from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.metrics import roc_auc
 from marginalia.sweep.protocols import Task
 from marginalia.sweep.seeds import seed_of
@@ -87,8 +87,8 @@ def every_method(
     name: str, train: Table, test: Table, task: Task, epsilon: float, n_public: int, seed: int
 ) -> Iterator[Record]:
     """Train every method but AIM on `train`, of which `n_public` rows are documented, and yield a row for each."""
-    from marginalia.learning.dp_sgd.learners import DPSGDClassifier
-    from marginalia.learning.pate import PATEClassifier
+    from marginalia.methods.dp_sgd.learners import DPSGDClassifier
+    from marginalia.methods.pate.pate import PATEClassifier
 
     target = task.target
     known, unseen = ({i: encoded(t, task, i) for i in ("codes", "one_hot")} for t in (train, test))

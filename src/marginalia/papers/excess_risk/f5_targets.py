@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.data.catalog import uncoded
+from marginalia.data.catalogue.catalogue import uncoded
+from marginalia.methods.registry import BUILT_IN
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.excess_risk.data import LABELS, Coded, fit_aim, fit_logistic, read_set, scores, splits
 from marginalia.papers.form import rounded
 from marginalia.papers.rows import as_frame
 from marginalia.reporting.panels import drawing
-from marginalia.sweep.methods import BUILT_IN
 
 TARGETS = {
     "dutch@dpml": ("occupation", "prev_residence_place", "sex"),

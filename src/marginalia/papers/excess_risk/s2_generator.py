@@ -11,12 +11,12 @@ import numpy as np
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import unknown_name
+from marginalia.methods.registry import BUILT_IN
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.excess_risk.theory import nu_gen
 from marginalia.papers.form import rounded
 from marginalia.papers.rows import as_frame
 from marginalia.reporting.panels import COLOURS, drawing
-from marginalia.sweep.methods import BUILT_IN
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
 CASES = {  # name: columns (label included), order d, rows, search
@@ -39,7 +39,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 
 def _case(case: str, settings: Settings, root_seed: int) -> Iterator[Record]:
     """Yield, for each trial and calibration, the largest marginal distance and every bound on it, in records."""
-    from marginalia.synthesis.exhaustive import Exhaustive
+    from marginalia.methods.exhaustive.exhaustive import Exhaustive
 
     columns, d, n, search = CASES[case]
     for trial in range(settings["trials"]):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from marginalia.data.catalog import uncoded
+from marginalia.data.catalogue.catalogue import uncoded
 from marginalia.data.table import Table
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.excess_risk.data import SETS, Coded, fit_aim, marginal_distances, read_set, splits

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from marginalia.data.catalog import uncoded
+from marginalia.data.catalogue.catalogue import uncoded
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.excess_risk.c3_bound import ROWS, coverage, fits
 from marginalia.papers.excess_risk.data import SETS, Coded, fit_aim, read_set, splits

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from marginalia.data.catalog import uncoded
+from marginalia.data.catalogue.catalogue import uncoded
 from marginalia.data.encoding import Encoder
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.excess_risk import theory

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from marginalia.methods.registry import BUILT_IN
 from marginalia.papers.card import Axes, Figure, Frame, Settings, part_name, part_values
 from marginalia.papers.excess_risk.data import LABELS, Coded, fit_logistic, risk, scores
 from marginalia.reporting.panels import DOTTED, curve, drawing, rows_where
-from marginalia.sweep.methods import BUILT_IN
 
 KEYS = ["dataset", "metric", "epsilon"]
 METRICS = {"accuracy": "accuracy", "roc_auc": "ROC-AUC", "empirical_risk": "empirical risk"}

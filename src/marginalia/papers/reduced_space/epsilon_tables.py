@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.data.catalog import title
+from marginalia.data.catalogue.catalogue import title
 from marginalia.data.table import Table
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
 from marginalia.papers.reduced_space.runs import ALGORITHM_1, SETS, largest, one_part_a_split, split
@@ -77,7 +77,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 def _trial(
     name: str, trial: int, chosen: tuple[str, ...], settings: Settings, root_seed: int, data: Folders
 ) -> Iterator[Record]:
-    from marginalia.synthesis.reduced_space.spaces import AUTO_CUBE_CELLS
+    from marginalia.methods.reduced_space.spaces import AUTO_CUBE_CELLS
 
     train, test = split(name, trial, root_seed, data)
     where = {"dataset": name, "trial": trial}
@@ -95,9 +95,9 @@ def _trial(
 
 def _fitted(arm: str, train: Table, test: Table, epsilon: float, seed: int) -> dict[str, dict[str, Any]]:
     """Return how good an arm's rows are; with the tree's points also the rows of its tree itself, without any fit."""
-    from marginalia.synthesis.reduced_space.families import Family
-    from marginalia.synthesis.reduced_space.sampling import tree_measure
-    from marginalia.synthesis.reduced_space.synthesizer import ReducedSpaceLP
+    from marginalia.methods.reduced_space.families import Family
+    from marginalia.methods.reduced_space.sampling import tree_measure
+    from marginalia.methods.reduced_space.synthesizer import ReducedSpaceLP
 
     start = time.process_time()
     model = ReducedSpaceLP(epsilon=epsilon, random_state=seed, **ARMS[arm]).fit(train)

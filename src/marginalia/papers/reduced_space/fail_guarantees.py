@@ -18,7 +18,7 @@ from marginalia.reporting.panels import drawing, look, rows_where
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
 if TYPE_CHECKING:
-    from marginalia.synthesis.reduced_space.families import Array, Family
+    from marginalia.methods.reduced_space.families import Array, Family
 
 CARD = "reduced_space_fail"
 KINDS: tuple[Any, ...] = ("monomials", "parities")
@@ -47,7 +47,7 @@ class Remembered:
     """Uniform points, drawn once for both families and kept: the proof needs all of Ω*, also where h* is 0."""
 
     def __init__(self, p: int, m: int, rng: np.random.Generator) -> None:
-        from marginalia.synthesis.reduced_space.sampling import TreeMeasure
+        from marginalia.methods.reduced_space.sampling import TreeMeasure
 
         self.points = TreeMeasure.uniform((2,) * p).sample(m, rng)
 
@@ -59,8 +59,8 @@ class Remembered:
 @as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield one row for each trial of a block and each family: every quantity that the proof bounds."""
-    from marginalia.synthesis.reduced_space.families import Family
-    from marginalia.synthesis.reduced_space.guarantees import guarantee
+    from marginalia.methods.reduced_space.families import Family
+    from marginalia.methods.reduced_space.guarantees import guarantee
 
     case, block = part_values(part)
     name = case.replace("_", " ")

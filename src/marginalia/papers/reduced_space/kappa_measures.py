@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
-from marginalia.data.catalog import title
+from marginalia.data.catalogue.catalogue import title
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables
 from marginalia.papers.reduced_space.runs import GAMMA, SETS, split
 from marginalia.papers.rows import as_frame
@@ -25,11 +25,11 @@ SURE = 2.0  # standard errors
 @as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield κ and the noise-free optimum of every measure built from one release."""
-    from marginalia.synthesis.reduced_space import sampling
-    from marginalia.synthesis.reduced_space.column_generation import fit_columns
-    from marginalia.synthesis.reduced_space.families import Family
-    from marginalia.synthesis.reduced_space.guarantees import guarantee, laplace_scale
-    from marginalia.synthesis.reduced_space.spaces import Pool
+    from marginalia.methods.reduced_space import sampling
+    from marginalia.methods.reduced_space.column_generation import fit_columns
+    from marginalia.methods.reduced_space.families import Family
+    from marginalia.methods.reduced_space.guarantees import guarantee, laplace_scale
+    from marginalia.methods.reduced_space.spaces import Pool
 
     for trial in range(settings["trials"]):
         train, _ = split(part, trial, root_seed, data)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from marginalia.synthesis.reduced_space.families import Array, Family
+    from marginalia.methods.reduced_space.families import Array, Family
 
 
 @dataclass(frozen=True)

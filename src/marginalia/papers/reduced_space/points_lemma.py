@@ -27,7 +27,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 
     Only the number of draws on each of the 256 points matters, and it is multinomial.
     """
-    from marginalia.synthesis.reduced_space.families import Family
+    from marginalia.methods.reduced_space.families import Family
 
     accuracy, gamma, runs = settings["accuracy"], settings["gamma"], settings["runs"]
     points = np.array(list(product((0, 1), repeat=BITS)))

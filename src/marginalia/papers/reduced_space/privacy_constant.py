@@ -22,7 +22,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 
     The averages are linear in the table, so the pair of records decides, whatever the others are.
     """
-    from marginalia.synthesis.reduced_space.families import Family
+    from marginalia.methods.reduced_space.families import Family
 
     for kind, order, p in product(KINDS, settings["orders"], settings["bits"]):
         if p < order:

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from marginalia.data.domain import Domain
 from marginalia.data.splits import random_split
 from marginalia.data.table import Table
+from marginalia.methods.registry import method
 from marginalia.papers.card import Folders, Frame, Record, Settings, part_name
 from marginalia.reporting.means import mean_table
-from marginalia.sweep.methods import method
 from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.seeds import seed_sequence
 
 if TYPE_CHECKING:
-    from marginalia.synthesis.reduced_space.families import Array, Family
+    from marginalia.methods.reduced_space.families import Array, Family
 
 SETS = ("adult_bool20", "compas_bool13", "law_bool13", "dutch_bool16")
 GAMMA = 0.05
@@ -52,7 +52,7 @@ def split(name: str, trial: int, root_seed: int, data: Folders) -> tuple[Table, 
 
 def averages(family: Family, codes: NDArray[np.integer]) -> Array:
     """Return (1/n) Σ f(x_i) of every function but the constant."""
-    from marginalia.synthesis.reduced_space.spaces import Cube
+    from marginalia.methods.reduced_space.spaces import Cube
 
     cells = math.prod(family.sizes)
     if cells > HISTOGRAM_CELLS:
@@ -71,7 +71,7 @@ def cell_errors(rows: NDArray[np.integer], codes: NDArray[np.integer], order: in
 
     An average of a ±1-valued function moves by twice a share, and that of a product of bits is one cell of several.
     """
-    from marginalia.synthesis.reduced_space.families import Family
+    from marginalia.methods.reduced_space.families import Family
 
     cells = Family("cells", (2,) * codes.shape[1], order)
     return averages(cells, rows) - averages(cells, codes)
@@ -85,9 +85,9 @@ def one_run(
     In the units of the family's functions: ``noise``, the largest; ``optimum`` t*; ``fit_error`` of h* and ``error`` of
     the synthetic rows against the data; ``drawing`` between the two; ``bound`` 8δ. ``cell_error`` is in shares.
     """
-    from marginalia.synthesis.reduced_space.families import Family
-    from marginalia.synthesis.reduced_space.guarantees import guarantee
-    from marginalia.synthesis.reduced_space.synthesizer import ReducedSpaceLP
+    from marginalia.methods.reduced_space.families import Family
+    from marginalia.methods.reduced_space.guarantees import guarantee
+    from marginalia.methods.reduced_space.synthesizer import ReducedSpaceLP
 
     n, p = codes.shape
     table = Table(codes, Domain.from_sizes({f"x{j}": 2 for j in range(p)}))

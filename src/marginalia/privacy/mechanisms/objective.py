@@ -33,7 +33,7 @@ def objective_perturbation(
 
     The objective is Σ ln(1 + exp(-y·<x, θ>)) + regulariser/2·‖θ‖² + <b, θ> over all θ, b ~ N(0, sigma² I). Its
     certificate is for the exact minimiser; Gaussian noise on the computed one, charged as a release of its own, hides
-    how far the two are apart (`privacy.objective`).
+    how far the two are apart (`privacy.accountants.objective`).
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from marginalia.data import catalog
+from marginalia.data.catalogue import catalogue
 from marginalia.errors import InputError
 from marginalia.reporting import figures
 from marginalia.reporting.captions import caption, certificate_caption
@@ -113,10 +113,10 @@ def _known(records: pd.DataFrame, of_studies: Iterable[Iterable[str]]) -> list[d
     names = dict.fromkeys([*map(str, records["dataset"].unique()), *(name for some in of_studies for name in some)])
     rows: list[dict[str, Any]] = []
     for name in names:
-        if name not in catalog.names():
+        if name not in catalogue.names():
             rows.append({"name": name, "status": "used", "split": splits.get(name, "")})
             continue
-        facts = catalog.describe(name)
+        facts = catalogue.describe(name)
         kept = {key: facts[key] for key in ("rows", "domain_source", "description", "licence", "citation")}
         rows.append({
             "name": name, "status": "used", **kept, "attributes": len(facts["attributes"]) or None,

@@ -8,12 +8,12 @@ from typing import Any
 
 import pandas as pd
 
-from marginalia.data import catalog
+from marginalia.data.catalogue import catalogue
+from marginalia.peers.record import is_peer
 from marginalia.reporting.best import best_certified
 from marginalia.reporting.figures import METRIC_NAMES
 from marginalia.reporting.formats import epsilon_name, span
 from marginalia.reporting.tables import NON_PRIVATE, PANEL
-from marginalia.sweep.peers.record import is_peer
 from marginalia.sweep.records import CERTIFIED, HEADLINES
 
 VERDICTS = "_verdicts"  # end of the name of a table of claims
@@ -63,7 +63,7 @@ def _what(
     if peers:
         who[0] += f" ({peers} of other libraries)"
     who += [_count(len(others), "method") + " without privacy"] if len(others) else []
-    names = list(dict.fromkeys(map(catalog.title, rows["dataset"].unique())))
+    names = list(dict.fromkeys(map(catalogue.title, rows["dataset"].unique())))
     where = f" ({', '.join(names)})" if len(names) <= 4 else ""
     levels = sorted(private["epsilon"].unique())
     at = f" at ε = {epsilon_name(levels[0])}" if levels else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from marginalia.data import catalog
+from marginalia.data.catalogue import catalogue
 from marginalia.reporting.formats import epsilon_name
 from marginalia.reporting.verification.rows import FILE, Rows
 from marginalia.sweep.cells import Cell
@@ -70,7 +70,7 @@ def _planned(rows: Rows, config: Config) -> dict[Run, int]:
     ran = rows.records.groupby("experiment")["dataset"].unique().to_dict()
     chosen = {  # which sets there were is not asked again: what `auto` became stands in the rows
         block.name: {
-            name: tasks_of(catalog.entry(name))
+            name: tasks_of(catalogue.entry(name))
             for name in (ran.get(block.name, ()) if block.datasets == "auto" else map(str, block.datasets))
         }
         for block in config.blocks()

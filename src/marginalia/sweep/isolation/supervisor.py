@@ -25,8 +25,8 @@ from typing import Any
 import psutil
 
 from marginalia.errors import InputError
+from marginalia.peers import exchange
 from marginalia.sweep.isolation.worker import CUT
-from marginalia.sweep.peers import exchange
 
 LOOK_SECONDS = 0.05  # between two looks at the worker's memory
 FAMILY_SECONDS = 1.0  # between two looks at the processes that it has started

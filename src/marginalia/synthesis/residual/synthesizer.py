@@ -29,7 +29,7 @@ _BYTES_A_MARGINAL = 6000  # of a workload: its subsets, their events and arrays,
 class ResidualSynthesizer(Synthesizer):
     """Answers and rows come from `model_`, the residuals that `_release` measures.
 
-    >>> from marginalia.synthesis.residual.planner import ResidualPlanner
+    >>> from marginalia.synthesis import ResidualPlanner
     >>> issubclass(ResidualPlanner, ResidualSynthesizer)
     True
     """

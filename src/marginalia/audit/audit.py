@@ -1,0 +1,319 @@
+"""The audit of one method: replays, laws, randomness, what it keeps, and the loss of the worst pair of tables."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from marginalia.audit import laws, loss, streams
+from marginalia.audit.findings import Finding
+from marginalia.audit.kept import kept
+from marginalia.audit.made import Made, of_frame, records
+from marginalia.audit.replay import TOLERANCE, Group, allowed, change, group
+from marginalia.audit.subject import Subject
+from marginalia.audit.tape import Played, Tape, play
+from marginalia.audit.tilt import tilt
+from marginalia.privacy.events import PoissonGaussianEvent, leaves
+from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.relation import Relation
+
+FULL = 50  # tables a method
+QUICK = 9
+_LEAST = 4  # replays of one recorded fit; each kind of made-up data has one
+_NOISE = 4000  # draws of noise whose law is looked at
+_SECONDS = 3.0  # for drawing them: slow methods get by with fewer
+_MOST_FINDINGS = 12  # of one kind
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the audit of one method found.
+
+    Attributes
+    ----------
+    method, variant, task, relation, calibration : str
+    tables : int
+        Tables that were fitted with forced releases.
+    releases : int
+        Releases of the recorded fits.
+    certified : float
+        Epsilon that the ledger of that pair certifies; infinity if it does not.
+    audited : float
+        Epsilon that the worst pair of neighbours attains at the same delta.
+    share : float
+        Of the ledger's epsilon that the worst pair attains.
+    mu : float
+        Root of the sum of squared (change/sigma) of the worst pair's Gaussian releases.
+    sensitivity : float
+        Largest share of a declared sensitivity that a pair attains.
+    arithmetic : str
+        ``exact``, or ``ideal``: noise in real arithmetic only.
+    findings : tuple of Finding
+    seconds : float
+        Of processor time.
+    refused : tuple of str
+        Made-up data that the method did not take, and why.
+    """
+
+    method: str
+    variant: str
+    task: str
+    relation: str
+    calibration: str
+    tables: int
+    releases: int
+    certified: float
+    audited: float
+    share: float
+    mu: float
+    sensitivity: float
+    arithmetic: str
+    findings: tuple[Finding, ...]
+    seconds: float
+    refused: tuple[str, ...] = ()
+
+    def row(self) -> dict[str, Any]:
+        """Return it as a row of a table: the number of findings in place of them, and no time."""
+        row = asdict(self) | {"findings": len(self.findings)}
+        del row["seconds"], row["refused"]
+        return {k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in row.items()}
+
+
+def audit(subject: Subject, tables: int = FULL, *, epsilon: float = 1.0) -> Report:
+    """Audit one method at one relation and calibration.
+
+    Parameters
+    ----------
+    subject : Subject
+    tables : int
+        How many tables are fitted with the releases of another forced; at least 4 for each kind of made-up data.
+    epsilon : float
+        Budget of each fit.
+
+    Examples
+    --------
+    >>> from marginalia.audit.subject import subjects
+    >>> report = audit(next(iter(subjects("independent"))), QUICK)
+    >>> report.findings, report.arithmetic, report.sensitivity
+    ((), 'exact', 1.0)
+    """
+    start = time.process_time()
+    groups = _groups(subject, tables, epsilon)
+    fitted = [g for g in groups if g.played.model is not None]
+    findings = [f for g in groups for f in g.findings]
+    findings += _refusals(subject, groups)
+    for g in fitted:
+        findings += _of_ledger(subject, g)
+    if fitted:
+        full = tables >= FULL
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the replays have compared them
+            try:
+                findings += _of_laws(subject, fitted, epsilon, full=full)
+                findings += _of_randomness(subject, fitted[0], epsilon, full=full)
+            except Exception as error:  # of a user's own class, too
+                findings.append(Finding("unfit", "the same rows with other seeds", f"{type(error).__name__}: {error}"))
+        for g in {g.base.frame.name: g for g in fitted}.values():
+            findings += _of_memory(subject, g, epsilon)
+        findings += _of_many_rows(subject, fitted, epsilon, 2**20 if full else 2**16)
+    report = _report(subject, fitted, sum(g.replays for g in groups), _unique(findings))
+    return replace(report, seconds=time.process_time() - start, refused=_refused(groups))
+
+
+def _groups(subject: Subject, tables: int, epsilon: float) -> list[Group]:
+    count = max(len(subject.frames), tables // 8)
+    each = [max(_LEAST, tables // count + (i < tables % count)) for i in range(count)]
+    return [group(subject, subject.frames[i % len(subject.frames)], i, e, epsilon=epsilon) for i, e in enumerate(each)]
+
+
+def _refusals(subject: Subject, groups: Sequence[Group]) -> Iterator[Finding]:
+    """Yield why fits failed: of a user's class only if all did, since it need not take every kind of data."""
+    failed = [g for g in groups if g.played.model is None]
+    if failed and (subject.own is None or len(failed) == len(groups)):
+        for g in {g.base.frame.name: g for g in failed}.values():
+            yield Finding("unfit", f"made-up data '{g.base.frame.name}'", g.played.refused or g.played.diverged)
+
+
+def _refused(groups: Sequence[Group]) -> tuple[str, ...]:
+    failed = [g for g in groups if g.played.model is None]
+    return tuple(dict.fromkeys(f"{g.base.frame.name}: {g.played.refused or g.played.diverged}" for g in failed))
+
+
+def _of_ledger(subject: Subject, g: Group) -> Iterator[Finding]:
+    ledger = getattr(g.played.model, "ledger_", None)
+    asked = [s.asked for s in g.played.tape.steps]
+    if not isinstance(ledger, Ledger):
+        what = "has no ledger_ of marginalia.privacy.ledger.Ledger"
+        yield Finding("unreleased" if not asked else "booked", "the fitted object", what)
+        return
+    yield from loss.unbooked(asked, ledger, g.played.tape.runs)
+    if not ledger.certified and ledger.calibration != "published" and ledger.events:
+        yield Finding("budget", "the ledger", ledger.message)
+    if ledger.relation is not subject.relation:
+        yield Finding("booked", "the ledger", f"its relation is {ledger.relation}, asked for was {subject.relation}")
+    samples = [
+        (event.rate, count * event.steps)
+        for event, count in leaves(ledger.events)
+        if isinstance(event, PoissonGaussianEvent) and event.rate < 1
+    ]
+    drawn = g.played.tape.samples
+    steps = sum(count for _, count in samples)
+    if samples and len(drawn) < steps:
+        yield Finding("law", "Poisson samples", f"{steps} are charged for, {len(drawn)} were drawn")
+    for n, rate in drawn if samples else ():
+        if rate > max(r for r, _ in samples) * (1 + 1e-12) or n != g.base.n:
+            yield Finding(
+                "law", "Poisson samples", f"{n} rows at rate {rate:g}; charged for {samples[0][0]:g} of {g.base.n}"
+            )
+            break
+
+
+def _of_laws(subject: Subject, groups: Sequence[Group], epsilon: float, *, full: bool) -> Iterator[Finding]:
+    steps = [step for g in groups for step in g.steps]
+    yield from laws.lattice_findings(steps)
+    noise = laws.noise_of(steps)
+    drawn = [noise]
+    fits, until = 0, time.process_time() + (_SECONDS if full else _SECONDS / 6)
+    want = _NOISE if full else _NOISE // 2
+    additive = [s for s in steps if s.asked.mechanism != "exponential"]
+    while additive and sum(z.size for n in drawn for z in n.values()) < want and time.process_time() < until:
+        g = groups[fits % len(groups)]
+        fits += 1
+        drawn.append(_noise_again(subject, g, 5000 + fits, epsilon))
+    kinds = {kind for n in drawn for kind in n}
+    together = {kind: np.concatenate([n[kind] for n in drawn if kind in n]) for kind in kinds}
+    yield from laws.noise_findings(together)
+    base = groups[0].played.tape.steps
+    places = [i for i in range(sum(s.asked.mechanism == "exponential" for s in base)) if i in (0, 2)]
+    for at in places:
+        yield from laws.selection_findings(lambda: subject.fit(groups[0].base, 7, epsilon, subject.delta), at)
+
+
+def _noise_again(subject: Subject, g: Group, seed: int, epsilon: float) -> dict[str, Any]:
+    def fit() -> Any:
+        return subject.fit(g.base, seed, epsilon, subject.delta)
+
+    first = play(fit, Tape(ids=g.base.ids))
+    again = play(fit, Tape(first.tape.steps, exact=True, ids=g.base.ids))
+    steps = [replace(a, exact=b.exact) for a, b in zip(first.tape.steps, again.tape.steps, strict=False)]
+    noise = laws.noise_of(steps)
+    tilts = [tilt(s.asked, s.released, g.base) / s.asked.scale for s in steps if s.asked.mechanism == "objective"]
+    return noise | ({"gaussian": np.concatenate(tilts)} if tilts else {})
+
+
+def _of_randomness(subject: Subject, g: Group, epsilon: float, *, full: bool) -> Iterator[Finding]:
+    def fit(state: int | None) -> Any:
+        return subject.fit(g.base, state, epsilon, subject.delta)
+
+    yield from streams.fresh_findings(fit)
+    yield from streams.stream_findings(fit)
+    ledger = getattr(g.played.model, "ledger_", None)
+    rate = laws.stopping_rate(ledger) if isinstance(ledger, Ledger) else None
+    if rate is not None:
+        yield from laws.run_findings(fit, rate, 300 if full else 60)
+
+
+def _of_memory(subject: Subject, g: Group, epsilon: float) -> Iterator[Finding]:
+    rows = g.base
+    played = play(lambda: subject.fit(rows, 3, epsilon, subject.delta), Tape())
+    if played.model is not None:
+        given = (rows.table,) if rows.frame.domain is not None else rows.arrays
+        yield from kept(played.model, rows, given, own=subject.own is not None)
+
+
+def _of_many_rows(subject: Subject, groups: Sequence[Group], epsilon: float, n: int) -> Iterator[Finding]:
+    """Yield where rounding in sums over many rows moves exact values by more than one row may."""
+    g = groups[0]
+    few = of_frame(g.base.frame, subject.task, 64, np.random.default_rng(1))
+    codes = np.tile(few.codes, (n // 64, 1))
+    rows = Made(few.frame, few.task, codes, np.arange(n))
+    delta = subject.delta
+
+    def first_releases(made: Made, tape: Tape) -> Played:
+        return play(lambda: subject.fit(made, 5, epsilon, delta), tape)
+
+    base = first_releases(rows, Tape(most=2, ids=rows.ids))
+    if base.refused:  # some methods want a delta below 1/n
+        delta = min(delta, 0.1 / n)
+        base = first_releases(rows, Tape(most=2, ids=rows.ids))
+    if base.refused or not base.tape.steps:
+        return
+    others = [rows.replaced(17, record) for record in records(rows, 2, np.random.default_rng(2))]
+    if subject.relation is Relation.ADD_REMOVE:
+        others = [others[0], others[0].without(17)]
+    forced = base.tape.steps
+    tapes = [first_releases(made, Tape(forced, exact=True, most=2, ids=made.ids, always=17)).tape for made in others]
+    for one, two in zip(tapes[0].steps, tapes[1].steps, strict=False):
+        if one.exact is None or two.exact is None or one.asked != two.asked:
+            continue
+        moved = change(one.asked, one.exact, two.exact)
+        if moved > allowed(one.asked) * (1 + TOLERANCE):
+            what = f"neighbours are {moved:.6g} apart, declared {allowed(one.asked):.6g}"
+            yield Finding("sensitivity", f"{n} rows: {one.asked.mechanism} release '{one.asked.label}'", what)
+
+
+def _tilts(subject: Subject, g: Group) -> tuple[list[float], list[Finding]]:
+    """Return the shares of the bound by which tilts of neighbours differ, for objective perturbation."""
+    theta = next((s for s in g.steps if s.asked.mechanism == "objective"), None)
+    if theta is None:
+        return [], []
+    at = 0
+    given = records(g.base, 5, np.random.default_rng(3))
+    tables = [g.base.replaced(at, record) for record in given]
+    if subject.relation is Relation.ADD_REMOVE:
+        pairs = [(table, g.base.without(at)) for table in tables]
+    else:
+        pairs = list(itertools.combinations(tables, 2))
+    bound = theta.asked.sensitivity * subject.relation.records
+    value = np.asarray(theta.released)
+    shares = [
+        float(np.linalg.norm(tilt(theta.asked, value, a) - tilt(theta.asked, value, b))) / bound for a, b in pairs
+    ]
+    worst = max(shares)
+    text = f"tilts of neighbours differ by {worst:.4g} times the declared bound"
+    return shares, [Finding("sensitivity", "objective", text)] if worst > 1 + 1e-6 else []
+
+
+def _report(subject: Subject, groups: Sequence[Group], replays: int, findings: tuple[Finding, ...]) -> Report:
+    pairs = [pair for g in groups for pair in g.pairs]
+    shares = [share for pair in pairs for share in pair.shares()]
+    worst, certified = loss.Audited(0.0, 0.0, 0.0), math.inf
+    booked = [g for g in groups if isinstance(getattr(g.played.model, "ledger_", None), Ledger)]
+    for g in sorted(booked, key=lambda g: -max((p.loss for p in g.pairs), default=0.0)):
+        ledger = g.played.model.ledger_
+        spent = ledger.epsilon_spent or math.inf
+        tilts, wrong = _tilts(subject, g)
+        findings += tuple(wrong)
+        shares += tilts
+        sampled = any(isinstance(e, PoissonGaussianEvent) and e.rate < 1 for e, _ in leaves(ledger.events))
+        if not ledger.events or (sampled and worst.epsilon > 0):  # one loss distribution is enough
+            continue
+        found = loss.audited(g.pairs, ledger, spent, subject.delta, tilts)
+        if (found.epsilon, found.mu) >= (worst.epsilon, worst.mu):
+            worst, certified = found, spent if ledger.certified else math.inf
+        if found.epsilon > spent * (1 + 1e-6):
+            text = f"neighbours are told apart at epsilon {found.epsilon:.6g}, charged is {spent:.6g}"
+            findings += (Finding("booked", "the worst pair", text),)
+    return Report(
+        subject.name, subject.variant, subject.task, str(subject.relation), subject.calibration, replays,
+        sum(len(g.steps) for g in groups), certified, worst.epsilon, worst.share, worst.mu, max(shares, default=0.0),
+        booked[0].played.model.ledger_.arithmetic if booked else "", _unique(findings), 0.0,
+    )  # fmt: skip
+
+
+def _unique(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return of each place the first finding, and of one kind the first dozen places."""
+    places: dict[tuple[str, str], Finding] = {}
+    for finding in findings:
+        places.setdefault((finding.check, finding.where.rpartition(": ")[2]), finding)
+    kinds: dict[str, list[Finding]] = {}
+    for finding in places.values():
+        kinds.setdefault(finding.check, []).append(finding)
+    return tuple(finding for same in kinds.values() for finding in same[:_MOST_FINDINGS])

@@ -1,0 +1,189 @@
+"""Whether a fitted object holds private rows: a walk over everything that can be reached from it."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import pickle
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.audit.findings import Finding
+from marginalia.audit.made import Made
+from marginalia.data.table import Table
+from marginalia.data.table_schema import RawTable
+from marginalia.errors import InputError
+from marginalia.privacy.noise.samplers import BitSource
+from marginalia.privacy.randomness import Randomness
+
+_STREAMS = (Randomness, BitSource, np.random.Generator, np.random.BitGenerator)
+_SKIPPED = (types.ModuleType, types.FrameType, types.BuiltinFunctionType, types.CodeType, str, int, float, type(None))
+_MOST = 200_000  # objects
+
+
+def kept(model: Any, made: Made, given: tuple[Any, ...], *, own: bool) -> list[Finding]:
+    """Return what a fitted object keeps of its rows.
+
+    Parameters
+    ----------
+    model : fitted synthesizer or learner
+    made : Made
+        The rows it was fitted to.
+    given : tuple
+        The very objects that ``fit`` was given.
+    own : bool
+        Whether the class is a user's: the variables of its module are looked at too.
+    """
+    private = _private_arrays(made)
+    given = (*given, *(g.frame for g in given if isinstance(g, RawTable)))
+    shared = [a for a in _arrays_of(given) if a.nbytes]
+    found: dict[str, Finding] = {}
+    for path, value in _reachable(model, own=own):
+        what = _told(value, given, shared, private, made.n)
+        if what and what not in found:
+            found[what] = Finding("kept", path or "the object itself", what)
+    found |= {f.what: f for f in _in_pickle(model, given)}
+    return list(found.values())
+
+
+def _told(value: Any, given: tuple[Any, ...], shared: list[NDArray[Any]], private: dict[bytes, str], n: int) -> str:
+    if any(value is g for g in given):
+        return f"the private {type(value).__name__} itself"
+    if isinstance(value, _STREAMS):
+        return f"a stream of random numbers ({type(value).__name__}): whoever reads on meets the noise of the fit"
+    if isinstance(value, Table):
+        return "a table equal to the private one" if value.codes.tobytes() in private else ""
+    if isinstance(value, list | tuple) and 3 <= len(value) <= 10_000 and all(type(v) in (int, float) for v in value):
+        value = np.array(value)
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "iufb":
+        return ""
+    if any(np.may_share_memory(value, a) for a in shared):
+        return "an array in the memory of the private rows"
+    for flat in _views(value, n):
+        if what := private.get(_bytes(flat), ""):
+            return f"an array equal to {what}"
+    return ""
+
+
+def _views(value: NDArray[Any], n: int) -> Iterator[NDArray[Any]]:
+    if value.size > 100_000:
+        return
+    yield value.ravel()
+    if value.ndim == 2:
+        yield value.T.ravel()
+        if n in value.shape and value.shape[0] < 5000:
+            yield from value.T if value.shape[0] == n else value
+
+
+def _bytes(flat: NDArray[Any]) -> bytes:
+    return np.ascontiguousarray(flat, dtype=np.float64).tobytes()
+
+
+def _private_arrays(made: Made) -> dict[bytes, str]:
+    """Return arrays that nobody may keep, by their bytes: columns, counts and sums of squares that are not trivial."""
+    arrays: list[tuple[str, NDArray[Any]]] = []
+    if made.frame.domain is not None:
+        table = made.coded
+        arrays += [("the rows", table.codes.ravel()), ("the rows", table.codes.T.ravel())]
+        names = table.domain.names
+        arrays += [(f"the column '{a}'", table.column(a)) for a in names]
+        arrays += [(f"the counts of '{a}'", table.counts([a])) for a in names]
+        arrays += [(f"the counts of '{a}', '{b}'", table.counts([a, b])) for a in names for b in names if a != b]
+        arrays += [("the counts of all columns", table.counts(names))]
+    else:
+        X, y = made.arrays
+        Z = np.column_stack([X, y])
+        arrays += [("the rows", X), ("the rows", X.T), ("the targets", y), ("Z'Z", Z.T @ Z), ("X'X", X.T @ X)]
+        arrays += [(f"feature {j}", x) for j, x in enumerate(X.T)]
+    return {_bytes(a.ravel()): name for name, a in arrays if a.size > 2 and np.unique(a).size > 2}
+
+
+def _arrays_of(given: tuple[Any, ...]) -> list[NDArray[Any]]:
+    return [g.codes if isinstance(g, Table) else g for g in given if isinstance(g, Table | np.ndarray)]
+
+
+def _reachable(model: Any, *, own: bool) -> Iterator[tuple[str, Any]]:
+    """Yield every object below `model` with the way to it: attributes, items, closures, methods, bases of views."""
+    seen: set[int] = set()
+    waiting: list[tuple[str, Any]] = [("", model)]
+    held = [waiting]  # keeps what is made on the way alive, so that no id comes twice
+    for cls in type(model).__mro__:
+        if cls.__module__.split(".")[0] in ("builtins", "sklearn", "abc"):
+            continue
+        values = {k: v for k, v in vars(cls).items() if not callable(v) and not k.startswith("__")}
+        waiting += [(f"class attribute {cls.__name__}.{k}", v) for k, v in values.items()]
+        functions = [v for v in vars(cls).values() if isinstance(v, types.FunctionType)]
+        if own and functions and not cls.__module__.startswith("marginalia."):
+            names = functions[0].__globals__
+            waiting += [(f"global {k}", v) for k, v in names.items() if not k.startswith("__")]
+    while waiting and len(seen) < _MOST:
+        path, value = waiting.pop()
+        if id(value) in seen or isinstance(value, (*_SKIPPED, type)):
+            continue
+        seen.add(id(value))
+        held.append(value)
+        yield path, value
+        waiting += [(f"{path}{name}".lstrip("."), inner) for name, inner in _inside(value)]
+
+
+def _inside(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        yield from ((f"[{k!r}]", v) for k, v in value.items())
+        yield from (("<key>", k) for k in value if not isinstance(k, str))
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield from ((f"[{i}]", v) for i, v in enumerate(value))
+    elif isinstance(value, np.ndarray):
+        if value.base is not None:
+            yield ".base", value.base
+        if value.dtype == object:
+            yield from ((f"[{i}]", v) for i, v in enumerate(value.ravel()))
+    elif isinstance(value, types.FunctionType):
+        for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=False):
+            try:
+                yield f".<closure {name}>", cell.cell_contents
+            except ValueError:
+                continue
+        yield ".<defaults>", (value.__defaults__, value.__kwdefaults__)
+    elif isinstance(value, types.MethodType):
+        yield ".__self__", value.__self__
+        yield ".__func__", value.__func__
+    elif isinstance(value, functools.partial):
+        yield ".<partial>", (value.func, value.args, value.keywords)
+    elif hasattr(value, "__dict__"):
+        yield from ((f".{k}", v) for k, v in vars(value).items())
+        yield from _slots(value)
+    else:
+        yield from _slots(value)
+        yield from (("<inside>", v) for v in gc.get_referents(value))
+
+
+def _slots(value: Any) -> Iterator[tuple[str, Any]]:
+    for cls in type(value).__mro__:
+        slots = cls.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if hasattr(value, name) and not name.startswith("__"):
+                yield f".{name}", getattr(value, name)
+
+
+def _in_pickle(model: Any, given: tuple[Any, ...]) -> Iterator[Finding]:
+    """Yield what the bytes of the pickle hold; an object that cannot be pickled has none."""
+    try:
+        content = pickle.dumps(model) if not _large(model) else b""
+    except (TypeError, AttributeError, pickle.PicklingError, InputError):
+        return
+    for array in _arrays_of(given):
+        for kind in (array.dtype, np.dtype(np.int64), np.dtype(np.float64)):
+            for order in ("C", "F"):
+                data = array.astype(kind).tobytes(order)
+                if len(data) > 64 and data in content:
+                    yield Finding("kept", "the pickle", "the private rows")
+                    return
+
+
+def _large(model: Any) -> bool:
+    """Whether an array of many megabytes (a workspace) makes a pickle that is not worth its time."""
+    return any(isinstance(v, np.ndarray) and v.nbytes > 2**25 for _, v in _reachable(model, own=False))

@@ -1,0 +1,183 @@
+"""Whether what is drawn has the law that is charged: noise, selections, the number of runs, the grid of outputs.
+
+Each statistical check raises a false alarm with a probability of at most `FALSE_ALARM`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from marginalia.audit.findings import Finding
+from marginalia.audit.loss import laws_of
+from marginalia.audit.tape import Enough, Step, Tape, play
+from marginalia.privacy.events import RandomStoppingEvent
+from marginalia.privacy.mechanisms.lattice import Lattice
+from marginalia.privacy.mechanisms.transcript import Asked, Exact, listening
+
+FALSE_ALARM = 1e-6
+_ENOUGH_NOISE = 40  # draws, below which the noise of a fit says nothing
+_SELECTIONS = 400  # repetitions of one selection
+Array = NDArray[np.float64]
+
+
+def noise_of(steps: Sequence[Step]) -> dict[str, Array]:
+    """Return the noise of recorded releases in units of its scale, for each kind of additive mechanism."""
+    noise: dict[str, list[Array]] = {"gaussian": [], "laplace": []}
+    for step in steps:
+        if isinstance(step.exact, np.ndarray) and step.asked.mechanism in noise:
+            drawn = np.asarray(step.released, dtype=np.float64) - step.exact * step.asked.unit
+            noise[step.asked.mechanism].append(np.ravel(drawn) / step.asked.scale)
+        elif step.asked.mechanism == "partition" and isinstance(step.exact, dict):
+            noise["gaussian"].append(_shown_noise(step.asked, step.exact, step.released))
+    return {kind: np.concatenate(parts) for kind, parts in noise.items() if parts}
+
+
+def _shown_noise(asked: Asked, exact: dict[str, int], shown: dict[str, float]) -> Array:
+    """Return the noise of categories that are shown, in units of its scale: cut at the threshold, and stretched back.
+
+    Noise above a value c is normal above c; by its quantiles there it becomes a whole normal law again. A value without
+    any noise stays one.
+    """
+    counts = np.array([exact.get(name, 0) for name in shown], dtype=np.float64)
+    z = (np.array(list(shown.values())) - counts) / asked.scale
+    above = stats.norm.sf((asked.threshold - counts) / asked.scale)
+    return np.where(z == 0, 0.0, stats.norm.isf(np.clip(stats.norm.sf(z) / above, 0.0, 1.0)))
+
+
+def noise_findings(noise: dict[str, Array]) -> Iterator[Finding]:
+    """Yield how noise in units of its declared scale differs from the law: Kolmogorov-Smirnov, and its variance."""
+    for kind, z in noise.items():
+        if z.size < _ENOUGH_NOISE:
+            continue
+        law = stats.norm if kind == "gaussian" else stats.laplace
+        where = f"noise of {kind} releases ({z.size} draws)"
+        if np.count_nonzero(z == 0) >= 2:
+            yield Finding("law", where, f"{np.count_nonzero(z == 0)} values were released without any noise")
+        elif z.size - np.unique(z).size >= 3:
+            yield Finding("randomness", where, f"{z.size - np.unique(z).size} of them repeat others to the last bit")
+        elif (p := stats.kstest(z, law.cdf).pvalue) < FALSE_ALARM:
+            yield Finding("law", where, f"its spread is {_spread(kind, z):.3g} times the declared one (p = {p:.1g})")
+        else:  # |z| of a Laplace is exponential: twice its sum is chi-square too
+            total, degrees = ((z**2).sum(), z.size) if kind == "gaussian" else (2 * np.abs(z).sum(), 2 * z.size)
+            p = 2 * min(stats.chi2.cdf(total, degrees), stats.chi2.sf(total, degrees))
+            if p < FALSE_ALARM:
+                yield Finding(
+                    "law", where, f"its spread is {_spread(kind, z):.3g} times the declared one (p = {p:.1g})"
+                )
+
+
+def _spread(kind: str, z: Array) -> float:
+    return math.sqrt(float((z**2).mean())) if kind == "gaussian" else float(np.abs(z).mean())
+
+
+def lattice_findings(steps: Sequence[Step]) -> Iterator[Finding]:
+    """Yield where an output is off the public grid of its release, or not all residues of the grid occur."""
+    residues: list[NDArray[np.int64]] = []
+    for step in steps:
+        asked = step.asked
+        if asked.mechanism not in ("gaussian", "laplace"):
+            continue
+        size = max(1, int(np.prod(asked.shape)))
+        norm = math.sqrt(size) if asked.mechanism == "gaussian" else size
+        grid = Lattice.of(asked.scale, unit=asked.unit, sensitivity=asked.sensitivity, norm=norm)
+        places = np.ravel(np.asarray(step.released, dtype=np.float64)) / grid.step  # exact: the step is a power of two
+        if (places != np.floor(places)).any():
+            share = float((places != np.floor(places)).mean())
+            yield Finding(
+                "lattice", f"{asked.mechanism} release '{asked.label}'", f"{share:.0%} of outputs are off the grid"
+            )
+            return
+        small = np.abs(places) < 2.0**52
+        residues.append(np.mod(places[small], 8).astype(np.int64))
+    found = np.concatenate(residues) if residues else np.empty(0, np.int64)
+    if found.size >= 200:
+        p = stats.chisquare(np.bincount(found, minlength=8)).pvalue
+        if p < FALSE_ALARM:
+            yield Finding(
+                "lattice", f"{found.size} outputs", f"not all places of the grid are equally likely (p = {p:.1g})"
+            )
+
+
+def selection_findings(fit: Callable[[], Any], at: int) -> Iterator[Finding]:
+    """Yield whether selection number `at` of a fit, repeated, has the law of its exponents (chi-square)."""
+    seen = 0
+    found: list[tuple[Asked, Any, Any]] = []
+
+    def repeat(asked: Asked, exact: Exact, draw: Callable[[], Any]) -> Any:
+        nonlocal seen
+        if asked.mechanism != "exponential" or (seen := seen + 1) <= at:
+            return draw()
+        counts = np.bincount([int(draw()) for _ in range(_SELECTIONS)], minlength=asked.shape[0])
+        found.append((asked, np.exp(laws_of(asked, np.asarray(exact()))), counts))
+        raise Enough
+
+    with listening(repeat), contextlib.suppress(Enough):
+        fit()
+    for asked, law, drawn in found:
+        p = _chi_square(drawn, law)
+        if p < FALSE_ALARM:
+            yield Finding(
+                "law", f"selection '{asked.label}'", f"{_SELECTIONS} draws do not follow its exponents (p = {p:.1g})"
+            )
+
+
+def _chi_square(counts: NDArray[np.int64], law: Array) -> float:
+    """Return the p-value of counts, outcomes of fewer than 5 expected put together."""
+    expected = law * counts.sum()
+    rare = expected < 5
+    if rare.any():
+        counts, expected = (np.append(a[~rare], a[rare].sum()) for a in (counts, expected))
+    if expected[-1] < 5 and rare.any():  # what is left is too rare for the law of the statistic: an exact tail
+        tail = float(stats.binom.sf(counts[-1] - 1, counts.sum(), min(1.0, expected[-1] / counts.sum())))
+        if tail < FALSE_ALARM:
+            return tail
+        counts, expected = counts[:-1], expected[:-1]
+    if counts.size < 2:
+        return 1.0
+    return float(stats.chisquare(counts, expected * counts.sum() / expected.sum()).pvalue)
+
+
+def run_findings(fit: Callable[[int], Any], r: float, seeds: int) -> Iterator[Finding]:
+    """Yield whether the numbers of runs of a private selection follow their geometric law, and none is hidden.
+
+    Parameters
+    ----------
+    fit : callable
+        ``fit(seed)``.
+    r : float
+        Of the geometric law that is charged.
+    """
+    drawn = []
+    for seed in range(seeds):
+        tape = Tape(forced=None)
+        played = play(partial(fit, seed), tape)
+        if played.model is None:
+            return
+        scores = [s.asked.shape[0] for s in tape.steps if len(s.asked.shape) == 1]
+        runs = scores[-1] if scores else 0
+        if tape.runs and runs != sum(tape.runs):
+            yield Finding("runs", f"seed {seed}", f"{sum(tape.runs)} runs are charged for and {runs} were made")
+            return
+        drawn.append(runs)
+    counts = np.bincount(drawn)[1:] if drawn else np.empty(0, np.int64)
+    law = r * (1 - r) ** np.arange(counts.size)
+    p = _chi_square(np.append(counts, 0), np.append(law, max(0.0, 1 - law.sum())))
+    if p < FALSE_ALARM:
+        mean = float(np.mean(drawn))
+        yield Finding(
+            "runs", f"{seeds} seeds", f"{mean:.3g} runs on average, charged for 1/r = {1 / r:.3g} (p = {p:.1g})"
+        )
+
+
+def stopping_rate(ledger: Any) -> float | None:
+    """Return r of the ledger's random stopping, if there is one."""
+    rates = [event.r for event in ledger.events if isinstance(event, RandomStoppingEvent)]
+    return rates[0] if rates else None

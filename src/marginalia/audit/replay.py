@@ -1,0 +1,250 @@
+"""Replays: one table is fitted, then others with its releases forced, and nothing but exact values may differ.
+
+Of a table, its neighbours (one row taken from it, or replaced by records at the extremes of the domain) and unrelated
+tables: neighbours alone miss a number of rows that is used under add/remove, and choices that one row does not turn.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.audit.findings import Finding
+from marginalia.audit.made import Frame, Made, of_frame, records
+from marginalia.audit.subject import Subject
+from marginalia.audit.tape import Played, Step, Tape, play
+from marginalia.audit.visible import visible
+from marginalia.privacy.mechanisms.transcript import Asked
+from marginalia.privacy.relation import Relation
+
+TOLERANCE = 1e-9  # relative, of a change beside its sensitivity
+STYLES = ("mixed", "rare", "duplicates", "constant", "one class")
+_MOST_SHOWN = 4  # differences of one replay that are written out
+
+
+@dataclass
+class Pair:
+    """How far apart the exact values of two neighbours were, release by release.
+
+    Attributes
+    ----------
+    relation : Relation
+    asked : list of Asked
+    first, second : list of arrays
+        Exact values (exponents of a selection), in units of the release.
+    """
+
+    relation: Relation
+    asked: list[Asked]
+    first: list[np.ndarray]
+    second: list[np.ndarray]
+
+    def shares(self) -> Iterator[float]:
+        """Yield the change of each release as a share of what was declared."""
+        for asked, a, b in zip(self.asked, self.first, self.second, strict=True):
+            yield change(asked, a, b) / allowed(asked)
+
+    @property
+    def loss(self) -> float:
+        """What tells pairs apart in the search for the worst: the sum of squared changes over noise."""
+        total = 0.0
+        for asked, a, b in zip(self.asked, self.first, self.second, strict=True):
+            scale = 1.0 if asked.mechanism == "exponential" else asked.scale
+            total += (change(asked, a, b) / scale) ** 2
+        return total
+
+
+@dataclass
+class Group:
+    """One recorded fit and its replays.
+
+    Attributes
+    ----------
+    base : Made
+    played : Played
+        The recorded fit.
+    again : Played
+        The same rows, releases forced, exact values evaluated.
+    findings : list of Finding
+    pairs : list of Pair
+    replays : int
+    """
+
+    base: Made
+    played: Played
+    again: Played
+    findings: list[Finding] = field(default_factory=list)
+    pairs: list[Pair] = field(default_factory=list)
+    replays: int = 0
+
+    @property
+    def steps(self) -> list[Step]:
+        """The recorded releases, with the exact values of the second fit."""
+        exact = self.again.tape.steps
+        return [
+            replace(s, exact=exact[i].exact if i < len(exact) else None) for i, s in enumerate(self.played.tape.steps)
+        ]
+
+
+def aligned(a: Any, b: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return two exact values as arrays; counts by category have 0 where a table has none of it."""
+    if not isinstance(a, dict):
+        return a, b
+    names = sorted({*a, *b})
+    return tuple(np.array([counts.get(name, 0) for name in names], dtype=np.int64) for counts in (a, b))  # type: ignore[return-value]
+
+
+def change(asked: Asked, a: Any, b: Any) -> float:
+    """Return how far two exact values are apart, in the units and the norm of the release's sensitivity.
+
+    Of a selection: the largest move of an exponent, in nats.
+    """
+    a, b = aligned(a, b)
+    moved = np.abs(a.astype(np.float64) - b.astype(np.float64)).ravel() * asked.unit
+    if asked.mechanism in ("gaussian", "partition"):
+        return float(np.linalg.norm(moved))
+    return float(moved.sum() if asked.mechanism == "laplace" else moved.max(initial=0.0))
+
+
+def allowed(asked: Asked) -> float:
+    """Return what `change` may be at most: the sensitivity, or for a selection epsilon/2 and one unit."""
+    return asked.scale / 2 + asked.unit if asked.mechanism == "exponential" else asked.sensitivity
+
+
+def group(subject: Subject, frame: Frame, number: int, replays: int, *, epsilon: float) -> Group:
+    """Record one fit on made-up rows of `frame`, replay it on `replays` other tables, and compare."""
+    rng = np.random.default_rng([0x5EED, number])
+    n = subject.sizes[number % len(subject.sizes)]
+    style = STYLES[number % len(STYLES)]
+    base = of_frame(frame, subject.task, n, rng, style)
+    seed = 1000 + number
+    outside = subject.unprotected(base, seed) if subject.unprotected else np.empty(0, dtype=np.intp)
+    at = int(rng.choice(np.setdiff1d(np.arange(n), outside)))
+    center, star = _neighbours(subject, base, at, max(2, replays - max(1, replays // 3)), rng)
+    start = star[0]
+
+    def run(rows: Made, tape: Tape) -> Played:
+        return play(lambda: subject.fit(rows, seed, epsilon, subject.delta), replace_ids(tape, rows))
+
+    first = run(start, Tape())
+    done = Group(start, first, first)
+    if first.model is None:
+        return done
+    ledger = getattr(first.model, "ledger_", None)
+    scoped = outside.size > 0 and bool(getattr(ledger, "scope", ""))
+    others = _unrelated(subject, start, max(1, replays // 3), rng, outside if scoped else outside[:0])
+    shown = visible(first.model, start)
+    forced = first.tape.steps
+    always = int(start.ids[at])
+
+    def replayed(rows: Made, what: str, tape: Tape) -> Played:
+        played = run(rows, tape)
+        done.replays += 1
+        done.findings += _differences(what, first, shown, played, rows)
+        return played
+
+    done.again = replayed(start, "the same rows again", Tape(forced, exact=True, always=always))
+    # Mutual neighbours: any two of the star under replace_one; its center and each of it under add/remove.
+    exact = [(start, done.again)]
+    for k, rows in enumerate([*star[1:], *center]):
+        what = "one row less" if rows.n < n else f"one row replaced ({k + 1})"
+        exact.append((rows, replayed(rows, what, Tape(forced, exact=True, always=always))))
+    pairs = itertools.combinations(exact, 2)
+    done.pairs = [
+        _pair(subject.relation, a, b)
+        for (one, a), (two, b) in pairs
+        if (one.n != two.n or not center) and not (a.diverged or b.diverged)
+    ]
+    done.findings += _too_far(done.pairs)
+    for k, rows in enumerate(others):
+        what = f"unrelated rows ({rows.n} of them)" if rows.n != n else "unrelated rows"
+        replayed(rows, what, Tape(forced, secret=k + 1))
+    return done
+
+
+def replace_ids(tape: Tape, rows: Made) -> Tape:
+    """Return the tape, told who the rows are."""
+    tape.ids = rows.ids
+    return tape
+
+
+def _neighbours(
+    subject: Subject, base: Made, at: int, count: int, rng: np.random.Generator
+) -> tuple[list[Made], list[Made]]:
+    """Return the table without one row (add/remove only), and tables with other records in its place."""
+    center = [base.without(at)] if subject.relation is Relation.ADD_REMOVE else []
+    given = records(base, count - len(center), rng)
+    return center, [base.replaced(at, record) for record in given]
+
+
+def _unrelated(
+    subject: Subject, base: Made, count: int, rng: np.random.Generator, outside: NDArray[np.intp]
+) -> list[Made]:
+    """Return other rows throughout, apart from those `outside` the scope of the certificate."""
+    made = []
+    for k in range(count):
+        n = base.n
+        if subject.relation is Relation.ADD_REMOVE:
+            n = int(rng.integers(max(3, n // 2), 2 * n))
+        # One table as far from any as can be turns most choices that depend on rows.
+        far = ("first", "last")[int(rng.integers(2))]
+        style = far if k == 0 else STYLES[(k + 1) % len(STYLES)]
+        other = of_frame(base.frame, base.task, n, rng, style)
+        for at in outside:
+            other = other.replaced(int(at), base.codes[at])
+        made.append(other)
+    return made
+
+
+def _pair(relation: Relation, a: Played, b: Played) -> Pair:
+    both = [
+        (s.asked, *aligned(s.exact, t.exact))
+        for s, t in zip(a.tape.steps, b.tape.steps, strict=False)
+        if s.exact is not None and t.exact is not None
+    ]
+    steps = [(asked, first, second) for asked, first, second in both if first.shape == second.shape]
+    return Pair(relation, [s[0] for s in steps], [s[1] for s in steps], [s[2] for s in steps])
+
+
+def _too_far(pairs: Sequence[Pair]) -> Iterator[Finding]:
+    """Yield for each kind of release the worst excess over its sensitivity."""
+    worst: dict[tuple[str, str], tuple[float, Asked]] = {}
+    for pair in pairs:
+        for asked, share in zip(pair.asked, pair.shares(), strict=True):
+            key = (asked.mechanism, asked.label)
+            if share > 1 + TOLERANCE and share > worst.get(key, (0.0, asked))[0]:
+                worst[key] = share, asked
+    for (mechanism, label), (share, asked) in worst.items():
+        what = "an exponent" if mechanism == "exponential" else "the exact value"
+        yield Finding(
+            "sensitivity", f"{mechanism} release '{label}'",
+            f"between neighbours {what} moves by {share * allowed(asked):.6g}, declared {allowed(asked):.6g}"
+            f" ({share:.4g} times as far)",
+        )  # fmt: skip
+
+
+def _differences(what: str, first: Played, shown: dict[str, str], played: Played, rows: Made) -> Iterator[Finding]:
+    """Yield how a replay differs from the recorded fit, apart from exact values."""
+    if played.diverged:
+        yield Finding("asked", what, played.diverged)
+        return
+    if played.refused:
+        yield Finding("leak", f"{what}: an error", f"'{played.refused}', although the first table was fitted")
+        return
+    if len(played.tape.steps) < len(first.tape.steps):
+        got, had = len(played.tape.steps), len(first.tape.steps)
+        yield Finding("asked", what, f"{got} releases are asked for, on the first table {had}")
+    if played.said != first.said:
+        differ = sorted(set(played.said) ^ set(first.said))
+        yield Finding("leak", f"{what}: warnings or printed lines", "; ".join(differ[:2])[:300])
+    now = visible(played.model, rows)
+    differ = [k for k in (*shown, *(k for k in now if k not in shown)) if shown.get(k) != now.get(k)]
+    for key in differ[:_MOST_SHOWN]:
+        yield Finding("leak", f"{what}: {key}", f"{shown.get(key, 'absent')} became {now.get(key, 'absent')}"[:300])
+    if len(differ) > _MOST_SHOWN:
+        yield Finding("leak", f"{what}: {len(differ) - _MOST_SHOWN} more places", ", ".join(differ[_MOST_SHOWN:])[:200])

@@ -1,0 +1,90 @@
+"""Whether randomness is fresh: `random_state=None`, seeds, and streams that are read once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from marginalia.audit.findings import Finding
+from marginalia.audit.laws import noise_of
+from marginalia.audit.tape import Step, Tape, play
+from marginalia.errors import InputError
+from marginalia.privacy.noise.samplers import BitSource
+from marginalia.privacy.randomness import Randomness
+
+
+def fresh_findings(fit: Callable[[int | None], Any]) -> Iterator[Finding]:
+    """Yield whether two fits with ``random_state=None``, or with two seeds, share noise; ``fit(random_state)``."""
+    for states, what in (((None, None), "two fits with random_state=None"), ((11, 12), "two fits with two seeds")):
+        drawn = [_noise(fit, state) for state in states]
+        if any(len(steps) == 0 for steps in drawn):
+            return
+        both = [np.concatenate([np.ravel(v) for v in noise_of(steps).values()] or [np.empty(0)]) for steps in drawn]
+        shared = np.intersect1d(both[0], both[1]).size
+        if shared >= 3 or (0 < shared == both[0].size):
+            yield Finding("randomness", what, f"{shared} of {both[0].size} noise values are the same to the last bit")
+        if not both[0].size and _all_alike(*drawn) and len(drawn[0]) > 3:
+            yield Finding("randomness", what, "all releases are the same")
+
+
+def _noise(fit: Callable[[int | None], Any], state: int | None) -> list[Step]:
+    """Return the releases of one fit with their exact values, which a second, forced fit evaluates."""
+    first = play(lambda: fit(state), Tape())
+    again = play(lambda: fit(state), Tape(first.tape.steps, exact=True))
+    return [Step(a.asked, b.exact, a.released) for a, b in zip(first.tape.steps, again.tape.steps, strict=False)]
+
+
+def _all_alike(a: list[Step], b: list[Step]) -> bool:
+    return len(a) == len(b) and all(np.array_equal(s.released, t.released) for s, t in zip(a, b, strict=True))
+
+
+def stream_findings(fit: Callable[[int], Any]) -> Iterator[Finding]:
+    """Yield streams of the fit that sampling reads again."""
+    opened: list[tuple[Any, str]] = []
+    begin = Randomness.__init__
+
+    def noted(self: Randomness, random_state: Any, purpose: str = "fit") -> None:
+        opened.append((_state(random_state), purpose))
+        begin(self, random_state, purpose)
+
+    seeds: list[Any] = []
+    make, source = np.random.default_rng, BitSource.seeded
+
+    def generator(seed: Any = None) -> np.random.Generator:
+        seeds.append(_state(seed))
+        return make(seed)
+
+    def words(seed: Any, **buffer: int) -> BitSource:
+        seeds.append(_state(seed))
+        return source(seed, **buffer)
+
+    with (
+        patch.object(Randomness, "__init__", noted),
+        patch.object(np.random, "default_rng", generator),
+        patch.object(BitSource, "seeded", words),
+    ):
+        model = fit(7)
+        used, read = list(opened), [s for s in seeds if isinstance(s, tuple)]
+        del opened[:], seeds[:]
+        if len(read) > len(set(read)):
+            yield Finding("randomness", "fit()", "two streams start from one seed: they have the same words")
+        if not callable(getattr(model, "sample", None)):
+            return
+        try:
+            model.sample(5)
+        except InputError:
+            return
+    if again := set(used) & set(opened):
+        yield Finding("randomness", "sample()", f"reads the stream '{next(iter(again))[1]}' that the fit has read")
+    elif set(read) & {s for s in seeds if isinstance(s, tuple)}:
+        yield Finding("randomness", "sample()", "starts a stream from a seed that the fit has used")
+
+
+def _state(state: Any) -> Any:
+    """Return what tells seeds apart; a number as it is, since fixed ones serve for constants too."""
+    if isinstance(state, np.random.SeedSequence):
+        return str(state.entropy), state.spawn_key
+    return state

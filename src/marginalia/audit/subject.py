@@ -1,0 +1,269 @@
+"""What is audited: one method at one relation and calibration, and how it is fitted to made-up data."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+
+from marginalia.audit import made
+from marginalia.audit.made import Frame, Made
+from marginalia.errors import InputError
+from marginalia.learning.base import LinearLearner
+from marginalia.methods.fit import Budget, fit
+from marginalia.methods.record import Arm, Method, class_from_file
+from marginalia.methods.registry import BUILT_IN
+from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.relation import Relation
+from marginalia.sweep.protocols import Task
+
+Fit = Callable[[Made, int | None, float, float], Any]  # rows, random_state, epsilon, delta
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A method to be audited.
+
+    Attributes
+    ----------
+    name : str
+    task : str
+        Empty for a synthesizer.
+    relation : Relation
+    calibration : str
+    variant : str
+    frames : tuple of Frame
+        The made-up data it is fitted to, in turn.
+    fit : callable
+        ``fit(made, random_state, epsilon, delta)``: the fitted model.
+    sizes : tuple of int
+        Numbers of rows.
+    delta : float
+        0 for a pure method.
+    own : Path or None
+        The file of a user's own class.
+    """
+
+    name: str
+    task: str
+    relation: Relation
+    calibration: str
+    variant: str
+    frames: tuple[Frame, ...]
+    fit: Fit = field(compare=False, repr=False)
+    sizes: tuple[int, ...] = (40, 90, 150)
+    delta: float = 1e-5
+    own: Path | None = None
+    unprotected: Callable[[Made, int], NDArray[np.intp]] | None = None  # rows outside the scope of the ledger
+
+    @property
+    def title(self) -> str:
+        """Name, variant, task, relation and calibration in one line."""
+        return " ".join(filter(None, (self.name, self.variant, self.task, str(self.relation), self.calibration)))
+
+
+# Parameters that make a fit on a hundred rows quick and still go through all of it.
+_SMALL: dict[str, dict[str, Any]] = {
+    "aim": {"rounds": 6},
+    "mixture": {"rounds": 4, "components": 5},
+    "dp_sgd": {"steps": 12, "batch_size": 30},
+    "adaptive_margin": {"max_steps": 5},
+    "pate": {"n_teachers": 15, "n_queries": 6},
+}
+_SIZES = {
+    "exhaustive": (40, 60, 90),
+    "chebyshev": (40, 60, 90),
+    "dp_sgd": (48, 90),
+    "adaptive_margin": (40, 60, 90),
+}  # numbers of rows
+_N_PUBLIC = 120  # what is documented of every made-up table under add/remove, whatever it has
+_SYNTHESIZED = (made.MIXED, made.MANY, made.ZEROS)
+_LEARNT = (made.MIXED, made.MANY, made.ARRAYS, made.ARRAYS_3)
+_FRAMES: dict[str, tuple[Frame, ...]] = {
+    "chebyshev": (made.ORDERED, made.LINE),
+    "reduced_space": (made.BOOLEAN, made.BOOLEAN_6),
+    "exhaustive": (made.ORDERED, made.BOOLEAN),
+    "private_pgm": _SYNTHESIZED,
+}
+_EXTRA = {  # in no table of the sweep, but in the library
+    "private_pgm": Method(
+        "private_pgm",
+        "synthesizer",
+        {"": "marginalia.methods.private_pgm.private_pgm:PrivatePGM"},
+        (Arm("private_pgm"),),
+    ),
+    "exhaustive": Method(
+        "exhaustive",
+        "synthesizer",
+        {"": "marginalia.methods.exhaustive.exhaustive:Exhaustive"},
+        (Arm("exhaustive"),),
+        relations=("replace_one",),
+    ),
+}
+REGISTRY: dict[str, Method] = {**BUILT_IN, **_EXTRA}
+
+
+def subjects(name: str, registry: Mapping[str, Method] = REGISTRY) -> Iterator[Subject]:
+    """Yield a registered method under each relation and calibration, in each of its arms and tasks.
+
+    >>> [s.title for s in subjects("independent")]
+    ['independent add_remove tight', 'independent replace_one tight']
+    """
+    method = registry[name]
+    arms = [a for a in (*method.arms, *method.named) if a.is_private and not a.tuned_on_test]
+    if method.kind == "synthesizer":
+        first = method.arms[0]
+        known = {a.calibration for a in arms if not a.source}
+        cls: Any = method.load()
+        arms += [replace(first, calibration=c) for c in cls.CALIBRATIONS if c not in known]
+    small = _small_registry(registry)
+    for arm in arms:
+        source = registry[arm.source] if arm.source else method
+        for task in arm.tasks or ("",):
+            for relation in method.relations:
+                if relation in source.relations:
+                    yield _of_arm(arm, task, Relation(relation), small, pure=source.pure)
+                    if arm.method == "pate":
+                        with_public = replace(arm, variant="public rows")
+                        yield _of_arm(with_public, task, Relation(relation), small, pure=False)
+
+
+def _small_registry(registry: Mapping[str, Method]) -> dict[str, Method]:
+    """Return the registry with quick parameters for the synthesizers that others stand on."""
+    quick = dict(registry)
+    for name, given in _SMALL.items():
+        first, *others = registry[name].arms
+        if registry[name].kind == "synthesizer":
+            arm = replace(first, parameters=tuple({**dict(first.parameters), **given}.items()))
+            quick[name] = replace(registry[name], arms=(arm, *others))
+    return quick
+
+
+def _of_arm(arm: Arm, task: str, relation: Relation, registry: Mapping[str, Method], *, pure: bool) -> Subject:
+    given = {**dict(arm.parameters), **_SMALL.get(arm.method, {})}
+    if given.get("selection") == "random_stopping":  # it has no batches
+        given = {"selection": "random_stopping"}
+    if arm.method == "dp_sgd" and relation is Relation.REPLACE_ONE:  # under add/remove the budget brings it
+        given["n_public"] = _N_PUBLIC
+    quick = arm if arm.source else replace(arm, parameters=tuple(given.items()))
+    taken = inspect.signature(registry[arm.method].load(task)).parameters if not arm.learner else {}
+
+    def fit_made(rows: Made, random_state: int | None, epsilon: float, delta: float) -> Any:
+        budget = Budget(epsilon, delta, str(relation), random_state, _N_PUBLIC)
+        if arm.variant == "public rows":
+            public = {"public": rows.fixed_rows(), "one_hot": rows.frame.one_hot}
+            return _built(registry[arm.method].load(task), {**given, **_offered(arm, budget), **public}).fit(
+                *rows.given()
+            )
+        if rows.frame.domain is not None:
+            chosen = Task(task, rows.frame.target(task), (), rows.frame.one_hot) if task else None  # type: ignore[arg-type]
+            return fit(quick, registry, budget, rows.table, chosen)
+        return _on_arrays(quick, registry, budget, rows)
+
+    frames = _FRAMES.get(arm.source or arm.method, _LEARNT if task else _SYNTHESIZED)
+    if task:
+        frames = tuple(f for f in frames if f.domain is None or f.target(task))
+    if arm.learner or not {"feature_bound", "clip", "data_radius", "n_queries"} & set(taken):
+        frames = tuple(f for f in frames if f.domain is not None)
+    return Subject(
+        arm.method, task, relation, arm.calibration, arm.variant, frames, fit_made,
+        sizes=_SIZES.get(arm.method, (40, 90, 150)), delta=0.0 if pure else 1e-5,
+        unprotected=_pate_queries if arm.method == "pate" and not arm.variant else None,
+    )  # fmt: skip
+
+
+def _pate_queries(rows: Made, seed: int) -> NDArray[np.intp]:
+    """Return the rows that PATE takes as public."""
+    return Randomness(seed).generator.permutation(rows.n)[: _SMALL["pate"]["n_queries"]]
+
+
+def _on_arrays(arm: Arm, registry: Mapping[str, Method], budget: Budget, rows: Made) -> Any:
+    method = registry[arm.method]
+    cls: Any = method.load(rows.task)
+    given = {**dict(arm.parameters), "random_state": budget.random_state, "target_bound": rows.frame.target_bound}
+    if arm.source:
+        source = registry[arm.source]
+        offered = {**dict(source.arms[0].parameters), "epsilon": budget.epsilon, "delta": budget.delta}
+        given |= {"marginals": _built(source.load(), offered | {"relation": budget.relation}), "n_bins": 4}
+    else:
+        given |= _offered(arm, budget)
+    if "inputs" in given:
+        given["inputs"] = "scaled"
+    return _built(cls, given).fit(*rows.given())
+
+
+def _offered(arm: Arm, budget: Budget) -> dict[str, Any]:
+    offered = {name: getattr(budget, name) for name in ("epsilon", "delta", "relation", "random_state")}
+    if budget.relation == Relation.ADD_REMOVE:
+        offered["n_public"] = budget.n_public
+    return offered | {"calibration": arm.calibration} | ({"variant": arm.variant} if arm.variant else {})
+
+
+def _built(cls: Any, offered: Mapping[str, Any]) -> Any:
+    taken = inspect.signature(cls).parameters
+    return cls(**{name: value for name, value in offered.items() if name in taken})
+
+
+def own_subjects(path: Path, name: str | None) -> Iterator[Subject]:
+    """Yield a user's own class under each relation that it takes; without `name` the only class of the file.
+
+    Raises
+    ------
+    InputError
+        The file or the class cannot be used.
+    """
+    cls: Any = class_from_file(path, name) if name else _only_class(path)
+    if not callable(getattr(cls, "fit", None)):
+        raise InputError(f"{path}: class {cls.__name__} has no method fit()")
+    for subject in of_class(cls):
+        yield replace(subject, own=path)
+
+
+def of_class(cls: Any, frames: tuple[Frame, ...] = ()) -> Iterator[Subject]:
+    """Yield a class as it is, under each relation that it takes; one without a `sample` is a learner."""
+    parameters = inspect.signature(cls).parameters
+    task = "" if callable(getattr(cls, "sample", None)) else _task_of(cls)
+
+    def of(relation: Relation | None) -> Fit:
+        def fit_made(rows: Made, random_state: int | None, epsilon: float, delta: float) -> Any:
+            offered: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "random_state": random_state}
+            offered |= {"one_hot": rows.frame.one_hot}
+            offered |= {"n_public": _N_PUBLIC} | ({"relation": str(relation)} if relation else {})
+            if rows.frame.domain is None:
+                offered["target_bound"] = rows.frame.target_bound
+            return _built(cls, offered).fit(*rows.given())
+
+        return fit_made
+
+    frames = frames or (_LEARNT if task else _SYNTHESIZED + _FRAMES["chebyshev"])
+    takes = "relation" in parameters
+    for relation in getattr(cls, "RELATIONS", tuple(Relation)) if takes else ("replace_one",):
+        chosen = Relation(relation)
+        yield Subject(cls.__name__, task, chosen, "", "", frames, of(chosen if takes else None))
+
+
+def _task_of(cls: Any) -> str:
+    if issubclass(cls, LinearLearner):
+        return str(cls.task)
+    try:
+        return "logistic" if is_classifier(cls()) else "linear"
+    except (TypeError, AttributeError, InputError):
+        return "logistic" if hasattr(cls, "decision_function") else "linear"
+
+
+def _only_class(path: Path) -> type:
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, UnicodeDecodeError) as error:
+        raise InputError(f"method file {path} cannot be read: {error}") from None
+    names = [n.name for n in tree.body if isinstance(n, ast.ClassDef) and not n.name.startswith("_")]
+    if len(names) == 1:
+        return class_from_file(path, names[0])
+    raise InputError(f"{path} defines {len(names)} classes: name one, {path}:Class")

@@ -1,0 +1,156 @@
+"""Recording one fit, and making another fit release what the first one did.
+
+Everything that a fit draws comes from its seed, apart from what is forced here: the releases, and which rows are in a
+Poisson sample. So whatever else differs between two fits differs by their rows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.privacy.mechanisms.transcript import Asked, Exact, listening
+from marginalia.privacy.noise.samplers import BitSource
+
+
+class Enough(BaseException):
+    """Ends a fit of which only the first releases are wanted."""
+
+
+class Diverged(BaseException):
+    """A fit asked for another release than the recorded one."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One release: what was asked, the exact value where it was evaluated, and what was released."""
+
+    asked: Asked
+    exact: NDArray[np.int64] | dict[str, int] | None  # of a partition by category
+    released: Any
+
+
+@dataclass
+class Tape:
+    """Listens to one fit; with `forced`, releases what an earlier one recorded.
+
+    Attributes
+    ----------
+    forced : sequence of Step, optional
+    exact : bool
+        Whether exact values are evaluated. Those of a selection are then all evaluated; without, as few as it needs.
+    most : int, optional
+        Ends the fit (`Enough`) after so many releases.
+    ids : ndarray of int, optional
+        Who each row is. With it, Poisson samples take rows by who they are and not by where they stand.
+    secret : int
+        Seed of these samples.
+    always : int, optional
+        A row that is in every sample.
+    """
+
+    forced: Sequence[Step] | None = None
+    exact: bool = False
+    most: int | None = None
+    ids: NDArray[np.int64] | None = None
+    secret: int = 0
+    always: int | None = None
+    steps: list[Step] = field(default_factory=list)
+    samples: list[tuple[int, float]] = field(default_factory=list)  # rows and rate of each Poisson sample
+    runs: list[int] = field(default_factory=list)  # geometric draws
+
+    def __call__(self, asked: Asked, exact: Exact, draw: Callable[[], Any]) -> Any:
+        """Record one release (a hook of `transcript.listening`)."""
+        at = len(self.steps)
+        if self.forced is None:
+            value = draw()
+        else:
+            if at >= len(self.forced):
+                raise Diverged(f"asks for release {at + 1} ({_short(asked)}), which the first table did not")
+            if asked != self.forced[at].asked:
+                raise Diverged(
+                    f"release {at + 1} is {_short(asked)}; on the first table {_short(self.forced[at].asked)}"
+                )
+            value = self.forced[at].released
+            if not self.exact or asked.mechanism == "objective":
+                draw()  # for what drawing leaves behind
+        evaluated: Any = None
+        if self.exact and asked.mechanism != "objective":
+            found = exact()
+            evaluated = dict(found) if asked.mechanism == "partition" else np.array(found, dtype=np.int64)
+        value = np.array(value) if isinstance(value, np.ndarray) else value
+        self.steps.append(Step(asked, evaluated, value))
+        if self.most is not None and len(self.steps) >= self.most:
+            raise Enough
+        return np.array(value) if isinstance(value, np.ndarray) else value
+
+    def coins(self, n: int, rate: float) -> NDArray[np.intp]:
+        """Return a Poisson sample of the rows, the same rows whatever other rows there are."""
+        rng = np.random.default_rng([self.secret, len(self.samples)])
+        self.samples.append((n, float(rate)))
+        known = self.ids is not None and len(self.ids) == n
+        ids = self.ids if known and self.ids is not None else np.arange(n)
+        taken = rng.random(int(ids.max(initial=0)) + 1)[ids] < rate
+        if self.always is not None:
+            taken |= ids == self.always
+        return np.flatnonzero(taken)
+
+    @contextlib.contextmanager
+    def playing(self) -> Iterator[None]:
+        """Listen to all releases and Poisson samples inside the ``with`` block."""
+        geometric = BitSource.geometric
+
+        def counted(source: BitSource, r: float) -> int:
+            self.runs.append(geometric(source, r))
+            return self.runs[-1]
+
+        coins = patch.object(BitSource, "coins", lambda source, n, rate: self.coins(n, rate))
+        with listening(self), coins, patch.object(BitSource, "geometric", counted):
+            yield
+
+
+@dataclass
+class Played:
+    """How one fit went."""
+
+    tape: Tape
+    model: Any = None  # None if it failed, or was ended
+    refused: str = ""  # type and message of what it raised
+    diverged: str = ""
+    said: tuple[str, ...] = ()  # warnings and printed lines
+
+
+def play(fit: Callable[[], Any], tape: Tape) -> Played:
+    """Fit under a tape and return what came of it."""
+    played = Played(tape)
+    printed = io.StringIO()
+    with (
+        warnings.catch_warnings(record=True) as caught,
+        contextlib.redirect_stdout(printed),
+        contextlib.redirect_stderr(printed),
+        tape.playing(),
+    ):
+        warnings.simplefilter("always")
+        try:
+            played.model = fit()
+        except Enough:
+            pass
+        except Diverged as error:
+            played.diverged = str(error)
+        except Exception as error:  # also of a user's own class
+            played.refused = f"{type(error).__name__}: {error}"
+    played.said = (*(f"{w.category.__name__}: {w.message}" for w in caught), *printed.getvalue().splitlines())
+    return played
+
+
+def _short(asked: Asked) -> str:
+    label = f" '{asked.label}'" if asked.label else ""
+    return f"{asked.mechanism}{label} {asked.shape}, sensitivity {asked.sensitivity:.9g}, scale {asked.scale:.9g}"

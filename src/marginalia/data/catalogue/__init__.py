@@ -1,0 +1,1 @@
+"""One reader per kind of published file; each turns checked local files into a `Table`."""

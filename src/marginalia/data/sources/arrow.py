@@ -1,0 +1,200 @@
+"""Rows that come as Arrow batches: coded, checked and counted while they stream."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from marginalia.data.attribute import Attribute
+from marginalia.data.coding import ROWS, Fault, RawColumn, check_not_ambiguous, codes_of
+from marginalia.data.domain import Domain
+from marginalia.data.sources.cover import covering, sums
+from marginalia.data.sources.csv_text import check_header
+from marginalia.data.sources.source import KEPT_BYTES, Counts, PassingSource
+from marginalia.data.table import Table, zero_faults
+from marginalia.errors import InputError
+from marginalia.memory import check_cost
+
+BATCH = 2**17  # rows
+
+
+class ArrowSource(PassingSource):
+    """Rows that `_arrow` yields; cells are coded as by `Table.read`: original values where an attribute has a `type`.
+
+    Memory holds one batch of rows and the counts, however many rows there are.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        That the rows have, those that the domain ignores too.
+    domain : Domain
+        Its order becomes that of `columns`.
+    where : str
+        Named in error messages.
+    kept_bytes : int
+        Bound on the counts of one pass, and on those kept for later.
+
+    >>> sorted(ArrowSource.__abstractmethods__)
+    ['_arrow', 'n_rows']
+    """
+
+    def __init__(self, columns: Sequence[str], domain: Domain, where: str, *, kept_bytes: int = KEPT_BYTES) -> None:
+        check_header(list(columns), where)
+        kept = [c for c in columns if c not in domain.ignored]
+        if absent := [n for n in domain.names if n not in kept]:
+            raise InputError(
+                f"{where}: column '{absent[0]}' of the domain is missing; there are {', '.join(kept)[:300]}"
+            )
+        if extra := [c for c in kept if c not in domain]:
+            raise InputError(
+                f"{where}: column '{extra[0]}' is not in the domain; declare it there, under attributes or ignored, or "
+                "drop it from the file"
+            )
+        self.columns = tuple(columns)
+        self._given = domain.project(kept)  # as `Table.from_frame` orders it
+        for attribute in self._given:
+            check_not_ambiguous(attribute, where)
+        self._codes: Mapping[str, NDArray[np.integer]] = {}
+        super().__init__(self._given, kept_bytes=kept_bytes)
+
+    @abstractmethod
+    def _arrow(self, columns: Sequence[str]) -> Iterator[tuple[str, int, Any]]:
+        """Yield batches of these columns: where they are from, the number of their first row there, the batch."""
+
+    @property
+    def mark(self) -> str:
+        """What tells the rows from later ones of the same name, as far as it is known without reading them."""
+        return ""
+
+    def recoded(self, codes: Mapping[str, NDArray[np.integer]], domain: Domain) -> ArrowSource:
+        """See `CountSource.recoded`."""
+        source = copy(self)
+        PassingSource.__init__(source, domain, kept_bytes=self._kept_bytes)
+        source._done = self._done
+        source._codes = {n: np.asarray(codes[n])[self._codes[n]] if self._codes else codes[n] for n in domain.names}
+        return source
+
+    def batches(self) -> Iterator[Table]:
+        """See `CountSource.batches`."""
+        for codes in self._read(self.domain.names):
+            yield Table(codes.T, self.domain)
+
+    def in_memory(self) -> Table:
+        """See `CountSource.in_memory`."""
+        n, d = self.n_rows, len(self.domain)
+        kind = np.dtype(np.int16 if max(self.domain.sizes, default=1) <= 2**15 else np.int32)
+        check_cost(
+            f"a table of {n:,} rows and {d} columns", kind.itemsize * n * d,
+            mend="take fewer rows, or a method that needs counts only",
+        )  # fmt: skip
+        codes, row = np.empty((n, d), kind, order="F"), 0
+        for batch in self._read(self.domain.names):
+            codes[row : row + batch.shape[1]] = batch.T
+            row += batch.shape[1]
+        return Table._trusted(codes, self.domain)
+
+    def faults(self) -> Iterator[tuple[str, Fault]]:
+        """Yield all cells without a code, and where they are: a `Fault` for each reason, column and batch of rows."""
+        for where, first, batch in self._arrow(self._given.names):
+            codes = np.zeros((batch.num_rows, len(self._given)), np.int64)
+            for j, attribute in enumerate(self._given):
+                codes[:, j], found = codes_of(_distinct(batch.column(attribute.name), attribute), attribute)
+                yield from ((where, _later(fault, first)) for fault in found)
+            yield from ((where, _later(fault, first)) for fault in zero_faults(codes, self._given))
+
+    def _count(self, marginals: Sequence[tuple[str, ...]]) -> Iterator[Counts]:
+        from marginalia.data.sources.kernel import Tally  # numba takes 0.2 s to load
+
+        asked = {n for q in marginals for n in q}
+        names = [n for n in self.domain.names if n in asked]
+        at = {n: i for i, n in enumerate(names)}
+        wanted, sizes = [tuple(at[n] for n in q) for q in marginals], [self.domain[n].size for n in names]
+        tables = covering(wanted, sizes)
+        tally = Tally(tables, sizes)
+        what = f"pass {self.passes + 1} of at most {self.passes_at_most}" if self.verbose else ""
+        with tqdm(desc=what, unit=" rows", unit_scale=True, disable=not self.verbose) as bar:
+            for codes in self._read(names):
+                tally.add(codes)
+                bar.update(codes.shape[1])
+        return sums(wanted, tables, tally.counts_of, sizes)
+
+    def _read(self, names: Sequence[str]) -> Iterator[NDArray[np.integer]]:
+        """Yield the codes of batches of rows, shape (names, rows), checked."""
+        return (codes for codes, _ in self._coded(names))
+
+    def _coded(self, names: Sequence[str], also: Sequence[str] = ()) -> Iterator[tuple[NDArray[np.integer], Any]]:
+        """Yield the codes of batches, and the batches, which have the columns `also` besides."""
+        zeros = {n for z in self._given.structural_zeros for n in z.attributes}
+        read = [n for n in self._given.names if n in zeros or n in names]
+        of = self._given.project(read)
+        kind = _smallest([*of.sizes, *(self.domain[n].size for n in names)])
+        for where, first, batch in self._arrow([*read, *(c for c in also if c not in read)]):
+            codes = np.empty((len(read), batch.num_rows), kind)
+            for line, attribute in zip(codes, of, strict=True):
+                line[:] = _coded(batch.column(attribute.name), attribute, where, first)
+            for fault in zero_faults(codes.T, of) if zeros else ():
+                raise InputError(f"{where}: {_later(fault, first).line()}")
+            out = codes if read == list(names) else codes[[read.index(n) for n in names]]
+            if self._codes:
+                for line, n in zip(out, names, strict=True):
+                    line[:] = self._codes[n][line]
+            yield out, batch
+
+
+def _coded(column: Any, attribute: Attribute, where: str, first: int) -> NDArray[np.integer]:
+    """Return the codes of a column of a batch; `first` is the number of its first row there."""
+    import pyarrow as pa
+
+    if attribute.type in (None, "code") and pa.types.is_integer(column.type) and not column.null_count:
+        codes = column.to_numpy(zero_copy_only=False)
+        if not codes.size or (codes.min() >= 0 and codes.max() < attribute.size):
+            return np.asarray(codes)
+    try:
+        codes, faults = codes_of(_distinct(column, attribute), attribute)
+    except InputError as error:
+        raise InputError(f"{where}, rows from {first} {ROWS}: {error}") from None
+    if faults:
+        fault = min(faults, key=lambda fault: int(fault.rows[0]))
+        raise InputError(f"{where}: {_later(fault, first).line()}")
+    return codes
+
+
+def _distinct(column: Any, attribute: Attribute) -> RawColumn:
+    """Return a column by its distinct values, which Arrow finds several times as fast as pandas."""
+    import pyarrow as pa
+
+    try:
+        encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    except pa.ArrowNotImplementedError:  # lists and the like
+        try:
+            values = _series(column)
+        except pa.ArrowNotImplementedError:  # unions
+            what = f"column '{attribute.name}' holds values of type {column.type}; give each cell one value"
+            raise InputError(what) from None
+        return RawColumn.of(values, attribute.name, lenient=attribute.lenient)
+    distinct = RawColumn.of(_series(encoded.dictionary), attribute.name, lenient=attribute.lenient)
+    at = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
+    return RawColumn(np.append(distinct.which, -1)[at], distinct.distinct)
+
+
+def _series(values: Any) -> Any:
+    try:
+        return values.to_pandas(integer_object_nulls=True)
+    except ValueError:  # dates beyond those of Python; Arrow's own error for some of them
+        return values.to_pandas(integer_object_nulls=True, date_as_object=False)
+
+
+def _later(fault: Fault, first: int) -> Fault:
+    return replace(fault, rows=fault.rows + first)
+
+
+def _smallest(sizes: Sequence[int]) -> type[np.integer[Any]]:
+    largest = max(sizes, default=1)
+    return np.uint8 if largest <= 2**8 else np.uint16 if largest <= 2**16 else np.int32

@@ -1,0 +1,158 @@
+"""Open what a command line calls data: a file, a pattern of files, or a table of a database."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from marginalia.data.domain import Domain
+from marginalia.data.reading import check_is_no_url
+from marginalia.data.sources.arrow import ArrowSource
+from marginalia.data.sources.csv import CSVSource
+from marginalia.data.sources.location import Location
+from marginalia.data.sources.parquet import ParquetSource
+from marginalia.data.sources.source import CountSource
+from marginalia.data.sources.sql import SQLSource
+from marginalia.data.table import Table
+from marginalia.errors import InputError
+
+# Above these a single file is streamed: in memory it would take about 1 GB while it is read.
+LARGEST_TEXT = 2**28  # bytes
+LARGEST_PARQUET = 2**27  # cells
+FAR = "://"
+
+
+def open_source(data: str | os.PathLike[str], domain: Domain) -> CountSource:
+    r"""Return the rows of a file, of all files of a pattern or folder, or of a table or query in a database.
+
+    A single file is read into memory, unless it is large: CSV of more than 256 MB, Parquet of more than 2^27 cells.
+    That one, several files and databases are streamed: memory holds counts only. The same seed gives the same release
+    either way.
+
+    Parameters
+    ----------
+    data : str or path
+        ``t.csv``, ``t.parquet``, ``year=*/part-*.parquet``, ``duckdb:///clinic.db?table=stays`` (four slashes before a
+        path from the root; none: files named in the query), ``postgresql://host/clinic?table=ward.stays``,
+        ``spark://local[2]?table=stays`` (``spark://host:7077``: that master; ``spark://``: as Spark is configured). In
+        place of ``table=NAME`` there may be ``query=SELECT ...``.
+    domain : Domain
+
+    Raises
+    ------
+    InputError
+        See `Table.read`, `ParquetSource`, `CSVSource` and `SQLSource`.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "t.csv").write_text("ward\n0\n2\n")
+    ...     open_source(f"{folder}/t.csv", Domain.from_sizes({"ward": 3})).counts(["ward"])
+    array([1, 0, 1])
+    """
+    text = os.fspath(data)
+    return stream(text, domain) if is_streamed(text) else Table.read(text, domain=domain)
+
+
+def stream(data: str | os.PathLike[str], domain: Domain) -> ArrowSource:
+    r"""Return the rows of files or of a database as `open_source` does, but never read into memory.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "t.csv").write_text("ward\n0\n2\n")
+    ...     stream(f"{folder}/t.csv", Domain.from_sizes({"ward": 3})).counts(["ward"])
+    array([1, 0, 1])
+    """
+    text = os.fspath(data)
+    if FAR in text:
+        return SQLSource(text, domain=domain)
+    check_is_no_url(text)
+    files = files_of(text)
+    if not files:
+        raise InputError(f"{text}: this folder holds neither CSV nor Parquet files")
+    kinds = {path.name.endswith(ParquetSource.SUFFIXES): path for path in reversed(files)}  # the first file of each
+    if len(kinds) > 1:
+        raise InputError(
+            f"{text}: {kinds[True].name} is Parquet and {kinds[False].name} is not; they may hold the same rows twice: "
+            "give a pattern that matches files of one kind"
+        )
+    of_files = ParquetSource if True in kinds else CSVSource
+    return of_files([text] if os.path.isfile(text) else text, domain=domain)
+
+
+def is_streamed(data: str | os.PathLike[str]) -> bool:
+    """Whether `open_source` leaves the rows where they are.
+
+    >>> is_streamed("t.csv"), is_streamed("part-*.parquet"), is_streamed("duckdb:///clinic.db?table=stays")
+    (False, True, True)
+    """
+    text = os.fspath(data)
+    if FAR in text:
+        return True
+    check_is_no_url(text)
+    if glob.has_magic(text) and not os.path.exists(text):
+        return True
+    if os.path.isdir(text):
+        return True
+    if not text.endswith(".parquet"):
+        return os.path.isfile(text) and os.path.getsize(text) > LARGEST_TEXT
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        found = parquet.read_metadata(text)
+    except (OSError, pa.ArrowException):  # said when it is read
+        return False
+    return found.num_rows * found.num_columns > LARGEST_PARQUET
+
+
+def files_of(data: str | os.PathLike[str]) -> list[Path]:
+    """Return the files behind `data`, none for a server; they may not be there.
+
+    >>> files_of("t.csv"), files_of("postgresql://host/clinic?table=stays")
+    ([PosixPath('t.csv')], [])
+    """
+    text = os.fspath(data)
+    if FAR in text:
+        location = Location.parse(text)
+        return [Path(location.place[1:])] if location.engine == "duckdb" and location.place[1:] else []
+    if os.path.isdir(text):
+        tables = (*ParquetSource.SUFFIXES, *CSVSource.SUFFIXES)
+        return sorted(path for path in Path(text).rglob("*") if path.name.endswith(tables) and path.is_file())
+    return [Path(found) for found in sorted(glob.glob(text, recursive=True))] or [Path(text)]
+
+
+def name_of(data: str | os.PathLike[str]) -> str:
+    """Return the name of the data as it may be shown: without credentials.
+
+    >>> name_of("postgresql://ann@db.example/clinic?table=stays")
+    'postgresql://db.example/clinic?table=stays'
+    """
+    text = os.fspath(data)
+    return str(Location.parse(text)) if FAR in text else text
+
+
+def named(data: str | os.PathLike[str]) -> Mapping[str, str | int]:
+    """Return what tells the data again: their name without credentials and, of files, the SHA-256.
+
+    Of several files it is that of their hashes, one after the other. It depends on private rows and tells whoever has
+    another copy of them that it is one: it is for the owner's records, not for release.
+
+    >>> named("postgresql://ann@db.example/clinic?table=stays")
+    {'name': 'postgresql://db.example/clinic?table=stays'}
+    """
+    name, hashes = name_of(data), []
+    for path in files_of(data):
+        try:
+            with path.open("rb") as file:
+                hashes.append(hashlib.file_digest(file, "sha256"))
+        except OSError as error:
+            raise InputError(f"cannot read {path}: {error.strerror}") from None
+    if not hashes:
+        return {"name": name}
+    if len(hashes) == 1:
+        return {"name": name, "sha256": hashes[0].hexdigest()}
+    whole = hashlib.sha256(b"".join(one.digest() for one in hashes))
+    return {"name": name, "files": len(hashes), "sha256": whole.hexdigest()}

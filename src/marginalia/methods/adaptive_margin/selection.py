@@ -1,0 +1,232 @@
+"""Candidates, their training, and the private choice among them (Wang, Zhu and Wang, Algorithms 1, 2, 4 and 6)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.errors import InputError
+from marginalia.learning.private_tuning import draw_runs, split_budget
+from marginalia.learning.rows import Integers, shrink_rows
+from marginalia.learning.solvers import Array
+from marginalia.methods.adaptive_margin.descent import Descent, Output, noisy_descent
+from marginalia.methods.adaptive_margin.grid import Constants
+from marginalia.methods.adaptive_margin.projection import draw_projection, jl_dimension
+from marginalia.privacy.accountants.stopping import mean_runs
+from marginalia.privacy.events import CompositionEvent, GaussianEvent
+from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.mechanisms.additive import gaussian
+from marginalia.privacy.randomness import Randomness
+
+MOST_RUNS = 10_000  # expected; more would not end
+_COLUMNS = 64  # candidates that advance together
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What one model is trained for.
+
+    >>> Candidate(gamma=0.25, hinge_c=0.25, radius=1.0).projection is None
+    True
+    """
+
+    gamma: float  # margin of the data it is meant for, in units of the data radius
+    hinge_c: float  # confidence margin c of its hinge loss; another thing than gamma
+    radius: float  # R
+    projection: Array | None = None  # Phi of shape (k, d)
+
+
+@dataclass(frozen=True)
+class Winner:
+    """What a selection releases: the model, its candidate and its noisy score (errors, plus a penalty if any).
+
+    >>> Winner(np.array([1.0, 0.0]), Candidate(0.25, 0.25, 1.0), score=3.2).candidate.gamma
+    0.25
+    """
+
+    w: Array
+    candidate: Candidate
+    score: float
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """Trains candidates on one set of rows.
+
+    >>> from marginalia.methods.adaptive_margin.grid import PRACTICAL
+    >>> trainer = Trainer(np.eye(4), [Candidate(0.25, 0.25, 1.0)], PRACTICAL)
+    >>> w = trainer.train(np.array([0, 0]), 1e6, ledger=Ledger("replace_one"), randomness=Randomness(0))
+    >>> w.shape, trainer.errors(w)
+    ((4, 2), array([0, 0]))
+    """
+
+    signed_rows: Array  # y_i x_i of shape (n, d), norms at most 1
+    candidates: Sequence[Candidate]
+    constants: Constants
+    output: Output = "average"
+    step_limit: float | None = None  # see `Constants.steps`
+    beta: float = 1e-6  # failure probability of the guarantee; sets the step size of the last iterate
+    progress: bool = False
+
+    def descent(self, candidate: Candidate, mu: float) -> Descent:
+        """Return how `candidate` is trained at a Gaussian-DP budget of `mu`."""
+        n, d = self.signed_rows.shape
+        k = d if candidate.projection is None else len(candidate.projection)
+        return Descent(
+            radius=candidate.radius,
+            mu=mu,
+            steps=self.constants.steps(n, mu, k, self.step_limit),
+            output=self.output,
+            log_factor=math.log(len(self.candidates) / self.beta) if self.output == "last" else 1.0,
+            step_scale=self.constants.step_scale,
+            progress=self.progress,
+        )
+
+    def train(self, picks: NDArray[np.intp], mu: float, *, ledger: Ledger, randomness: Randomness) -> Array:
+        """Return models of shape (d, len(picks)), one for each index into `candidates`; each is mu-GDP.
+
+        Candidates without projection share their rows and advance together.
+        """
+        w = np.empty((self.signed_rows.shape[1], len(picks)))
+        plain = [at for at, pick in enumerate(picks) if self.candidates[pick].projection is None]
+        groups = [plain[i : i + _COLUMNS] for i in range(0, len(plain), _COLUMNS)]
+        groups += [[at] for at in range(len(picks)) if at not in set(plain)]
+        for group in groups:
+            first = self.candidates[picks[group[0]]]
+            c = np.array([self.candidates[picks[at]].hinge_c for at in group])
+            settings, phi = self.descent(first, mu), first.projection
+            rows = shrink_rows(self.signed_rows if phi is None else self.signed_rows @ phi.T, first.radius)
+            models = noisy_descent(rows, c, settings, ledger=ledger, randomness=randomness, label="hinge gradients")
+            w[:, group] = models if phi is None else phi.T @ models
+        return w
+
+    @property
+    def dimensions(self) -> Array:
+        """VC dimension of each candidate's halfspaces, which have no free constant: k, or d without projection."""
+        d = self.signed_rows.shape[1]
+        return np.array([d if c.projection is None else len(c.projection) for c in self.candidates], dtype=float)
+
+    def errors(self, w: Array) -> Integers:
+        """Return how many rows each column of `w` gets wrong; a score of 0 is wrong, so that w = 0 is no solution."""
+        return np.count_nonzero(self.signed_rows @ w <= 0, axis=0).astype(np.int64)
+
+
+def make_candidates(
+    margins: Array, n: int, d: int, constants: Constants, rng: np.random.Generator
+) -> tuple[Candidate, ...]:
+    """Return a candidate for each margin, projected where that leaves few enough dimensions.
+
+    A projected margin shrinks to gamma/3 and row norms may grow, hence the paper's c = gamma/3 and R = 2.
+
+    >>> from marginalia.methods.adaptive_margin.grid import PRACTICAL
+    >>> [c.hinge_c for c in make_candidates(np.array([0.5, 1.0]), 100, 3, PRACTICAL, np.random.default_rng(0))]
+    [0.5, 1.0]
+    """
+    candidates = []
+    for gamma in margins.tolist():
+        k = jl_dimension(gamma, n, margins.size, factor=constants.jl_factor)
+        if k < constants.project_below * d:
+            candidates.append(Candidate(gamma, gamma / 3, 2.0, draw_projection(k, d, rng)))
+        else:
+            candidates.append(Candidate(gamma, gamma * constants.hinge_share, constants.radius))
+    return tuple(candidates)
+
+
+def iterate(
+    trainer: Trainer, mu: float, *, penalty: Array | float = 0.0, ledger: Ledger, randomness: Randomness
+) -> tuple[Winner, Array]:
+    """Train every candidate once and return the one with the smallest noisy number of errors (Algorithm 2, Iter).
+
+    All noisy scores, shape (G,), come with it: they may be released too. The whole selection is mu-GDP. A penalty,
+    for all or for each candidate, is added to the errors and must not depend on the data.
+
+    >>> from marginalia.methods.adaptive_margin.grid import PRACTICAL
+    >>> trainer = Trainer(np.eye(4), [Candidate(0.5, 0.5, 1.0), Candidate(0.25, 0.25, 1.0)], PRACTICAL)
+    >>> winner, scores = iterate(trainer, 1.0, ledger=Ledger("replace_one"), randomness=Randomness(0))
+    >>> scores.shape, winner.score == float(scores.min())
+    ((2,), True)
+    """
+    G = len(trainer.candidates)
+    mu_model, mu_score = split_budget(mu / math.sqrt(G), trainer.constants.model_share if G > 1 else 1.0)
+    w = trainer.train(np.arange(G), mu_model, ledger=ledger, randomness=randomness)
+    if G == 1:  # nothing to choose, nothing to score
+        return Winner(w[:, 0], trainer.candidates[0], math.nan), np.full(1, math.nan)
+    scores = penalty + gaussian(
+        lambda: trainer.errors(w),
+        sensitivity=math.sqrt(G),
+        sigma=1 / mu_score,
+        ledger=ledger,
+        randomness=randomness,
+        label="errors",
+    )
+    best = int(np.argmin(scores))
+    return Winner(w[:, best], trainer.candidates[best], float(scores[best])), scores
+
+
+def private_tuning(
+    trainer: Trainer, mu: float, r: float, *, penalty: Array | float = 0.0, ledger: Ledger, randomness: Randomness
+) -> Winner:
+    """Train random candidates a random number of times and return the best run (Algorithms 4 and 6, PrivTune).
+
+    The number of runs is geometric with mean 1/r. It must stay secret, as must the time that this takes and every run
+    but the winner. One run with its score is mu-GDP. InputError where so many runs are expected that they would not
+    end.
+
+    >>> from marginalia.methods.adaptive_margin.grid import PRACTICAL
+    >>> trainer = Trainer(np.eye(4), [Candidate(0.5, 0.5, 1.0), Candidate(0.25, 0.25, 1.0)], PRACTICAL)
+    >>> winner = private_tuning(trainer, 1.0, 0.5, ledger=Ledger("replace_one"), randomness=Randomness(0))
+    >>> winner.w.shape
+    (4,)
+    """
+    if mean_runs(r) > MOST_RUNS:
+        raise InputError(
+            f"private tuning would train {mean_runs(r):.3g} models on average; "
+            "use selection='iter', or the practical variant, whose mean is below 100"
+        )
+    G = len(trainer.candidates)
+    mu_model, mu_score = split_budget(mu, trainer.constants.model_share)
+    picks, secret = draw_runs(_one_run(trainer, mu_model, mu_score), r, G, ledger=ledger, randomness=randomness)
+    w = trainer.train(picks, mu_model, ledger=secret, randomness=randomness)
+    scores = (penalty * np.ones(G))[picks] + gaussian(
+        lambda: trainer.errors(w),
+        sensitivity=math.sqrt(picks.size),
+        sigma=1 / mu_score,
+        ledger=secret,
+        randomness=randomness,
+    )
+    best = int(np.argmin(scores))
+    return Winner(w[:, best], trainer.candidates[picks[best]], float(scores[best]))
+
+
+def published_tuning_rate(n_candidates: int, n: int) -> float:
+    """Return the paper's r = 1/(|Theta| (n² - 1)), whose mean number of runs |Theta| (n² - 1) nobody can wait for.
+
+    >>> round(1 / published_tuning_rate(17, 1000))
+    16999983
+    """
+    return 1 / (n_candidates * (n**2 - 1))
+
+
+def population_penalty(dimensions: Array, n: int, *, beta: float) -> Array:
+    """Return what turns a count of errors into a bound on n/2 times the risk: 5/2 (VC ln(2n) + ln(4 |Gamma|/beta)).
+
+    Wang, Zhu and Wang, Equation 3, with the sign of its last term corrected and a union over the candidates.
+
+    >>> population_penalty(np.array([10.0, 20.0]), 1000, beta=1e-6).round()
+    array([230., 420.])
+    """
+    return 2.5 * (dimensions * math.log(2 * n) + math.log(4 * dimensions.size / beta))
+
+
+def _one_run(trainer: Trainer, mu_model: float, mu_score: float) -> CompositionEvent:
+    """Return the events of one run: T Gaussian gradients, which are mu_model-GDP for every candidate, and the score."""
+    settings = trainer.descent(trainer.candidates[-1], mu_model)
+    sensitivity = 2 * settings.radius
+    sigma = sensitivity * math.sqrt(settings.steps) / mu_model
+    gradient = GaussianEvent(sensitivity, sigma, "hinge gradient", arithmetic="exact")
+    errors = GaussianEvent(1.0, 1 / mu_score, "errors", arithmetic="exact")
+    return CompositionEvent((CompositionEvent((gradient,), settings.steps), errors), label="one run")

@@ -1,0 +1,237 @@
+"""AIM: adaptive and iterative mechanism for synthetic data (McKenna, Mullins, Sheldon & Miklau 2022, Algorithm 2)."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from marginalia.data.domain import Domain
+from marginalia.data.sources.source import CountSource
+from marginalia.errors import InputError
+from marginalia.marginals.elimination import Clique, megabytes_with
+from marginalia.marginals.estimation import estimate, zero_cliques
+from marginalia.marginals.fitting import ROUND_TIGHT, FitSettings
+from marginalia.marginals.model import GraphicalModel
+from marginalia.marginals.workload import Workload
+from marginalia.methods.aim.scores import CandidateScores
+from marginalia.privacy import checks
+from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.relation import Relation
+from marginalia.synthesis.adaptive import AdaptiveRun, AdaptiveSynthesizer, Constants, Round, fit_settings
+from marginalia.synthesis.base import Array, State
+from marginalia.synthesis.modelled import check_model_size
+
+CONSTANTS: Mapping[str, Constants] = {
+    "paper": Constants(),
+    "tuned": Constants(rounds_per_attribute=8, anneal_by=1.2),  # chosen by benchmarks/aim_constants.py
+}
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class AIM(AdaptiveSynthesizer):
+    """Measure the marginals on which the model is worst, one after the other, within a model size.
+
+    Start from all one-way marginals. Each round selects, by the exponential mechanism, the candidate q (a subset of a
+    workload marginal whose measurement keeps the model small enough) with score
+    w_q (||M_q(D) - M_q(P)||_1 - sqrt(2/pi) sigma n_q), measures it with Gaussian noise and fits the model again. When
+    the model moved no more than the noise would explain, sigma halves and the selection gets sharper (annealing).
+
+    Parameters
+    ----------
+    epsilon : float
+    delta : float, default 1e-5
+    workload : int, iterable or mapping, default 2
+        All marginals of this order, or attribute tuples with optional weights (`Workload.parse`).
+    max_model_mb : float, default 80
+        Largest junction tree, counted as in the paper (the engine itself needs less); a share of it is allowed as the
+        budget is spent.
+    max_cells : float, default 1e6
+        Larger marginals of a workload given by its order are left out; named ones are refused.
+    rounds : int, optional
+        T: the starting price of a round is 1/T of the budget. Default 16 per attribute. The number of rounds run
+        depends on the annealing and never exceeds T.
+    constants : {"paper", "tuned"}, default "paper"
+        Of the loop. ``tuned``, with tight calibration only: 8 rounds per attribute to start with, and the noise falls
+        by a factor of 1.2 where the paper halves it: less error on most tables, in more rounds.
+    relation : {"add_remove", "replace_one"}, default "add_remove"
+    calibration : {"tight", "published"}, default "tight"
+        ``published`` keeps the paper's constants, which are those of ``add_remove`` in zCDP, and is not certified under
+        ``replace_one``; ``tight`` has less noise where Gaussian DP allows it, with selections as sharp beside it.
+    verbose : bool, default False
+        Show a progress bar of the budget.
+    random_state : int, numpy.random.SeedSequence or None, default None
+
+    Attributes
+    ----------
+    model_ : GraphicalModel
+    previous_ : GraphicalModel
+        The model before the last round, whose errors the selection bounds (see `confidence_bound`).
+    rounds_ : int
+        Selected marginals.
+    history_ : list of Round
+    workload_ : Workload
+
+    Notes
+    -----
+    Privacy: (epsilon, delta)-DP by zCDP or Gaussian DP (`privacy.accountants.prices`), whichever leaves less noise. In
+    zCDP a Gaussian marginal costs s²/(2 sigma²) with s = 1 (``add_remove``) or sqrt(2), a selection e²/8; score
+    sensitivity max w, doubled under ``replace_one``. Under ``add_remove`` the number of records is estimated from the
+    noisy marginals. Selection is lazy: only candidates that can still win are evaluated; of 500 pairs and more all are,
+    at once. The law is the same, but the *time* of a lazy selection depends on private rows.
+
+    Deviations from the paper: errors are weighted by 1/sigma² in the fit; where T is so small that the one-way
+    marginals would cost more than half of the budget, they get half.
+
+    Examples
+    --------
+    >>> from marginalia.data.domain import Domain
+    >>> from marginalia.data.table import Table
+    >>> table = Table([[0, 0, 1], [1, 2, 0], [1, 1, 0]] * 50, Domain.from_sizes({"a": 2, "b": 3, "c": 2}))
+    >>> aim = AIM(epsilon=1.0, rounds=4, random_state=0).fit(table)
+    >>> aim.ledger_.certified, aim.rounds_ <= 4, aim.sample(5).n_rows
+    (True, True, 5)
+    """
+
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {"constants": tuple(CONSTANTS)}
+
+    epsilon: float = field()  # to be given
+    max_model_mb: float = 80
+    constants: str = "paper"
+    verbose: bool = False
+
+    @property
+    def _loop(self) -> Constants:
+        return CONSTANTS[self.constants]
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.calibration == "published" and self.constants != "paper":
+            raise InputError(f"calibration='published' runs with the paper's constants, not '{self.constants}'")
+
+    def _check_cost(self, domain: Domain) -> None:
+        super()._check_cost(domain)
+        check_model_size("AIM", self.max_model_mb, domain)
+
+    def workload_error(self, table: CountSource) -> float:
+        """Return the mean over the workload of half the L1 distance between the model's and the table's marginals."""
+        self._check_fitted()
+        marginals, errors = self.workload_.names(self.domain_), []
+        table.expect(marginals)
+        self.model_.expect(self.workload_.cliques)
+        for names in marginals:
+            counts = table.counts(names) / max(1, table.n_rows)
+            errors.append(0.5 * float(np.abs(counts - self.model_.marginal(names) / self.model_.total).sum()))
+        return float(np.mean(errors))
+
+    def confidence_bound(self, attributes: Sequence[str], *, confidence: float = 0.95) -> float:
+        """Bound the L1 distance (in records) between the true marginal and the model's, from the release alone.
+
+        `attributes` are a subset of a workload marginal; `confidence` is the probability of the bound, over the
+        mechanism's randomness. The last selection bounds the scores of all candidates at once, the noisy marginal
+        that it chose bounds the largest (McKenna et al. 2022; Zhou et al., Theorem C.3, whose λ₁ term lacks the weight
+        of that marginal), and the model's last move is added.
+
+        Raises
+        ------
+        InputError
+            The marginal was neither measured nor a candidate of the last round: nothing is known of it.
+        """
+        self._check_fitted()
+        alpha = 1.0 - checks.open_unit("confidence", confidence)
+        clique = tuple(sorted(self.domain_.index(a) for a in attributes))
+        last = self.history_[-1]
+        if clique not in last.candidates:
+            raise InputError(f"no bound is known for {tuple(attributes)}: not a candidate of the last round")
+        cells = self.domain_.n_cells(attributes)
+        spread = math.sqrt(2 * math.log(2 / alpha)) * last.sigma * math.sqrt(last.cells)
+        gumbel, weight = 2 * last.sensitivity / last.epsilon, last.candidates[clique]
+        slack = (
+            last.weight * last.misfit
+            + math.sqrt(2 / math.pi) * last.sigma * (weight * cells - last.weight * last.cells)
+            + gumbel * math.log(len(last.candidates))
+        )
+        before = (slack + last.weight * spread + math.log(2 / alpha) * gumbel) / weight
+        moved = np.abs(self.previous_.marginal(attributes) - self.model_.marginal(attributes)).sum()
+        return float(before + moved)
+
+    def _release(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
+        run = _GraphicalRun(self, table, ledger, randomness)
+        run.run(verbose=self.verbose)
+        self.workload_, self.history_ = run.workload, run.history
+        self.model_, self.previous_ = run.model, run.previous
+        self.rounds_ = len(self.history_)
+        self.n_rows_ = table.n_rows if ledger.relation is Relation.REPLACE_ONE else int(self.model_.total)
+
+    def _state(self) -> State:
+        history = [{**asdict(r), "candidates": [[list(q), w] for q, w in r.candidates.items()]} for r in self.history_]
+        return {
+            **{f"model_{k}": v for k, v in self.model_.state().items()},
+            **{f"previous_{k}": v for k, v in self.previous_.state().items()},
+            "history": np.frombuffer(json.dumps(history).encode(), np.uint8),
+        }
+
+    def _restore(self, state: State) -> None:
+        def model(prefix: str) -> GraphicalModel:
+            parts = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+            return GraphicalModel.from_state(self.domain_, parts)
+
+        self.workload_ = Workload.parse(self.workload, self.domain_, max_cells=self.max_cells)
+        self.model_ = model("model_")
+        self.previous_ = model("previous_")
+        self.history_ = [
+            Round(**{**r, "marginal": tuple(r["marginal"]), "candidates": {tuple(q): w for q, w in r["candidates"]}})
+            for r in json.loads(state["history"].tobytes())
+        ]
+        self.rounds_ = len(self.history_)
+
+
+class _GraphicalRun(AdaptiveRun):
+    """A graphical model, refitted from the one before; the size of its junction tree limits the candidates."""
+
+    model: GraphicalModel
+    previous: GraphicalModel
+
+    def __init__(self, aim: AIM, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
+        super().__init__(aim, table, ledger, randomness)
+        self._max_model_mb = aim.max_model_mb
+        self._cliques = [*self.one_ways, *zero_cliques(table.domain)]
+        self._free = {q for c in self._cliques for q in _subsets(c)}  # inside a model clique: always allowed
+        self._megabytes: Array | None = None  # of the model with each candidate, while no clique is new
+
+    def start(self) -> None:
+        self.model = self._fit(ROUND_TIGHT, None)
+        self.scores = CandidateScores(self.table, self.weights)
+
+    def candidates(self) -> list[Clique]:
+        limit = self._max_model_mb * self.budget.used_share**self.budget.constants.model_growth
+        if self._megabytes is None:
+            self._megabytes = megabytes_with(self._cliques, list(self.weights), self.table.domain.sizes)
+        return [q for q, mb in zip(self.weights, self._megabytes, strict=True) if mb <= limit or q in self._free]
+
+    def expected(self, q: Clique) -> Array:
+        # Released, so its last bit must not tell which scores the selection evaluated.
+        return self.model.lone_probabilities(q) * self.model.total
+
+    def refit(self, q: Clique) -> None:
+        settings = fit_settings(self.model.plan, last=self.budget.last)
+        self.previous, self.model = self.model, self._fit(settings, self.model)
+        self.previous.release_memory()
+        if q not in self._free:
+            self._cliques.append(q)
+            self._free.update(_subsets(q))
+            self._megabytes = None
+
+    def _fit(self, settings: FitSettings, start: GraphicalModel | None) -> GraphicalModel:
+        return estimate(self.table.domain, self.measured, total=self.total, warm_start=start, settings=settings)
+
+
+def _subsets(clique: Clique) -> Iterator[Clique]:
+    for k in range(1, len(clique) + 1):
+        yield from itertools.combinations(clique, k)

@@ -1,0 +1,1 @@
+"""AIM on residuals."""

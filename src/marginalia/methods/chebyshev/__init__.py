@@ -1,0 +1,1 @@
+"""Private Chebyshev moment matching (Ding, He and Zhu)."""

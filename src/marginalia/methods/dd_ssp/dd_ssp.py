@@ -1,0 +1,296 @@
+"""DD-SSP: regression from privately released marginals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from marginalia.data.domain import Attribute, Domain
+from marginalia.data.encoding import Encoder, ztz
+from marginalia.data.reading import is_frame
+from marginalia.data.sources.source import CountSource
+from marginalia.data.table import Table
+from marginalia.data.table_schema import Public, RawTable, Schema, public_domain
+from marginalia.errors import InputError
+from marginalia.learning.base import LinearClassifier, LinearLearner, LinearRegressor, Seed, parameters, poor_score
+from marginalia.learning.rows import ArrayRows, TableRows
+from marginalia.learning.solvers import least_squares, nearest_semidefinite
+from marginalia.learning.statistics import one_against_rest
+from marginalia.methods.dd_ssp.chebyshev import logistic_scale
+from marginalia.privacy import checks
+from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE
+from marginalia.threads import one_blas_thread
+
+if TYPE_CHECKING:
+    from marginalia.learning.base import Given
+
+# Multiple of the noise's typical spectral norm, for tables that no single distribution has: at 1, as in `SSPRegressor`,
+# the least that typically makes up for the noise.
+RIDGE = 1.0
+
+
+class MarginalSource(Protocol):
+    """What DD-SSP needs of a synthesizer.
+
+    >>> from marginalia.methods.independent.independent import Independent
+    >>> source: MarginalSource = Independent(epsilon=1.0)
+    """
+
+    domain_: Domain
+    ledger_: Ledger
+
+    def fit(self, table: Table) -> Self:
+        """Release the table."""
+
+    def marginal(self, attributes: Sequence[str]) -> NDArray[np.float64]:
+        """Return a released marginal as counts."""
+
+
+@parameters
+class _DDSSP(LinearLearner):
+    """Fit by X'X and X'y read off a source's two-way marginals."""
+
+    marginals: MarginalSource | None = None
+    feature_bound: float = 1.0
+    n_bins: int = 16
+    random_state: Seed = None
+
+    def fit(
+        self,
+        X: Given,
+        y: object,
+        *,
+        domain: Public | None = None,
+        preprocessing_share: float = PREPROCESSING_SHARE,
+    ) -> Self:
+        """Fit `marginals` unless it is fitted, and solve for the coefficients.
+
+        Parameters
+        ----------
+        X : Table, DataFrame or array-like of shape (n, p)
+            With fitted `marginals` only the domain of a table is used, never its rows; it may have fewer attributes
+            than the source.
+        y : str or array-like of shape (n,)
+            The target's name with a table or a raw data frame, its values with an array.
+        domain : Domain, Schema, dict or path of a domain file, optional
+            Of a raw data frame; default: that of fitted `marginals`. Labels and edges that a schema leaves open are
+            bought in the ledger of `marginals`.
+        preprocessing_share : float, default 0.1
+            Share of the budget for these purchases; see `preprocess`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            A parameter or the data are unusable, the source's domain is another one, or its tables belong to no
+            distribution although it does not state their noise.
+        """
+        self._check_parameters()
+        source = None
+        if isinstance(X, RawTable):
+            self._check_schema(X.schema, y)
+            fitted: Any = self.marginals
+            source = fitted if hasattr(fitted, "ledger_") else self._unfitted_source().fit(X)
+            X = X.coded(source.domain_.project(X.names))
+        elif isinstance(y, str) and is_frame(X):
+            if domain is None:
+                domain = getattr(self.marginals, "domain_", None)
+            if isinstance(public := public_domain(domain), Schema):
+                if hasattr(self.marginals, "ledger_"):
+                    raise InputError("the marginals are fitted already, and buy nothing more: leave out domain")
+                self._check_schema(public, y)
+                source = self._unfitted_source().fit(X, domain=public, preprocessing_share=preprocessing_share)
+                domain = source.domain_
+        rows = self._rows(self._coded(X, y, domain), y)
+        if isinstance(rows, TableRows):
+            table, encoder, unit = rows.table, rows.encoder, 1.0
+        else:
+            table, unit = self._binned(rows), rows.target_bound / rows.feature_bound
+            encoder = Encoder(table.domain, "y")
+        self.marginals_ = source or self._fitted_source(table)
+        self.ledger_ = self.marginals_.ledger_
+        with one_blas_thread():
+            self.coef_ = unit * self._solve(encoder)
+        self.intercept_ = 0.0
+        return self
+
+    def _solve(self, encoder: Encoder) -> NDArray[np.float64]:
+        """Return the least-squares coefficients of the encoded target."""
+        p = encoder.n_features
+        many = self.task == "logistic" and encoder.domain[encoder.target].size > 2
+        statistics = ztz(self.marginals_.marginal, encoder.class_matrices() if many else encoder.matrices)
+
+        def solved(ridge: float = 0.0) -> NDArray[np.float64]:
+            XX, XY = statistics[:p, :p], statistics[:p, p:]
+            return one_against_rest(XX, XY, ridge=ridge) if many else least_squares(XX, XY[:, 0], ridge=ridge)
+
+        sigma = getattr(self.marginals_, "noise_sigma_", None)
+        if sigma is not None:
+            statistics = nearest_semidefinite(statistics)
+            kappa = _marginal_noise_norm(encoder.domain, encoder.target, encoder.one_hot)
+            return solved(RIDGE * kappa * sigma)
+        smallest, trace = np.linalg.eigvalsh(statistics)[0], np.trace(statistics)
+        if smallest < -1e-8 * abs(trace):
+            raise InputError(
+                f"the marginals of {type(self.marginals_).__name__} belong to no single distribution (Z'Z has the "
+                f"eigenvalue {smallest:.3g}); a source of raw noisy tables must state their noise as noise_sigma_"
+            )
+        return solved()
+
+    def __sklearn_tags__(self) -> Any:
+        return poor_score(super().__sklearn_tags__())
+
+    def _unfitted_source(self) -> Any:
+        source: Any = self.marginals
+        if source is None:
+            from marginalia.methods.gaussian_marginals.gaussian_marginals import (
+                GaussianMarginals,  # numba takes 0.2 s to load
+            )
+
+            source = GaussianMarginals(epsilon=1.0)
+        source = clone(source, safe=False)  # scikit-learn's rule: fit never changes a parameter
+        if self.random_state is not None:
+            source.set_params(random_state=self.random_state)
+        return source
+
+    def _fitted_source(self, table: CountSource) -> Any:
+        source: Any = self.marginals
+        if not hasattr(source, "ledger_"):
+            return self._unfitted_source().fit(table)
+        for attribute in table.domain:
+            known = source.domain_[attribute.name].size if attribute.name in source.domain_ else None
+            if known != attribute.size:
+                raise InputError(
+                    f"attribute '{attribute.name}' with {attribute.size} codes is not in the domain that the marginals "
+                    "were fitted on; fit them on this table, or pass them unfitted"
+                )
+        return source
+
+    def _binned(self, rows: ArrayRows) -> Table:
+        """Round columns, in units of their bounds, to public grids on [-1, 1]."""
+        n_features = rows.n_features
+        columns = [*rows.X.T / rows.feature_bound, rows.y / rows.target_bound]
+        sizes = [*[self.n_bins] * n_features, self.n_bins if self.task == "linear" else 2]
+        names = [*(f"x{j}" for j in range(n_features)), "y"]
+        domain = Domain(Attribute(name, size, "numeric") for name, size in zip(names, sizes, strict=True))
+        unit = np.clip(np.column_stack(columns), -1, 1)
+        return Table(np.rint((unit + 1) / 2 * (np.array(sizes) - 1)), domain)
+
+    def _check_parameters(self) -> None:
+        checks.positive("feature_bound", self.feature_bound)
+        checks.positive("target_bound", getattr(self, "target_bound", 1.0))  # a parameter of the regressor only
+        if checks.count("n_bins", self.n_bins) < 2:
+            raise InputError(f"n_bins is {self.n_bins}: need at least 2")
+
+
+@lru_cache(maxsize=64)
+def _marginal_noise_norm(domain: Domain, target: str, one_hot: frozenset[str]) -> float:
+    """Return kappa, the typical spectral norm of the X'X read off pair tables of unit noise (five fixed draws)."""
+    encoder = Encoder(domain, target, one_hot=one_hot)
+    p = encoder.n_features
+
+    def norm(seed: int) -> float:
+        rng = np.random.default_rng(seed)
+        noise = ztz(lambda pair: rng.standard_normal([domain[name].size for name in pair]), encoder.matrices)
+        return float(np.linalg.norm(noise[:p, :p], 2))
+
+    return float(np.mean([norm(seed) for seed in range(5)]))
+
+
+@parameters
+class DDSSPRegressor(_DDSSP, LinearRegressor):
+    """Least squares from the two-way marginals of a private release (Ferrando and Sheldon, Algorithm 1).
+
+    X'X and X'y are linear maps of the two-way marginals, so any source of these will do, and nothing is spent beyond
+    what the source spends.
+
+    Parameters
+    ----------
+    marginals : Synthesizer, optional
+        Source of the marginals. Unfitted: a copy is fitted to the table, all columns and the target included.
+        Fitted: it is used as it is, so one release serves any number of targets and models (a clone of the learner
+        holds an unfitted clone of it, and spends again).
+        Default: ``GaussianMarginals(epsilon=1.0)``.
+    feature_bound, target_bound : float, default 1.0
+        Arrays only: public bounds of the rows' 2-norm and of |y|. Longer rows are shrunk, y is clipped.
+    n_bins : int, default 16
+        Arrays only: every column is rounded to this many points between minus and plus its bound.
+    one_hot : iterable of str, optional
+        Tables only: attributes encoded as one-hot blocks; see `Encoder`.
+    random_state : int, numpy.random.SeedSequence or None, default None
+        Replaces the seed of unfitted `marginals`; without effect on fitted ones.
+
+    Attributes
+    ----------
+    marginals_ : Synthesizer
+        The fitted source.
+    ledger_ : Ledger
+        The source's.
+
+    Notes
+    -----
+    Marginals of one distribution (any graphical model, any table) make Z'Z positive semidefinite; levels that the
+    source gives no weight get coefficient 0, where the authors' code adds a ridge of 1e-12. Raw noisy tables belong
+    to no distribution: a source of those says so by an attribute ``noise_sigma_`` (standard deviation of each cell).
+    Then negative eigenvalues of Z'Z are set to 0 and a ridge of the typical spectral norm of the noise in
+    X'X is added (ours).
+
+    Privacy: post-processing of `marginals`.
+
+    Examples
+    --------
+    >>> model = DDSSPRegressor(n_bins=3, random_state=0).fit([[1.0], [-1.0]] * 5000, [1.0, -1.0] * 5000)
+    >>> model.coef_.round(1), round(model.ledger_.epsilon(1e-5), 3)
+    (array([1.]), 1.0)
+    """
+
+    target_bound: float = 1.0
+
+
+@parameters
+class DDSSPClassifier(_DDSSP, LinearClassifier):
+    """Logistic regression from the two-way marginals of a private release (Ferrando and Sheldon, section 3.2).
+
+    The log-likelihood is replaced by the quadratic through it at three Chebyshev nodes on [-6, 6], whose maximiser is
+    a positive multiple of least squares on -1/+1 labels, whatever the interval: the interval matters for
+    probabilities, not for ranking or classes. Solved in closed form (the authors run L-BFGS, which stops early).
+    Of k > 2 classes (tables only) each gets a model against the rest: all are post-processing of the one release.
+
+    Parameters
+    ----------
+    marginals, feature_bound, n_bins, one_hot, random_state
+        As in `DDSSPRegressor`.
+    code_scale : bool, default False
+        Reproduce the authors' code, which takes Chebyshev-basis coefficients for monomial ones: coefficients a third
+        of the right size.
+
+    Attributes
+    ----------
+    marginals_ : Synthesizer
+
+    Notes
+    -----
+    Privacy: post-processing of `marginals`.
+
+    Examples
+    --------
+    >>> model = DDSSPClassifier(n_bins=3, random_state=0).fit([[1.0], [-1.0]] * 5000, ["yes", "no"] * 5000)
+    >>> model.predict([[0.1]])
+    array(['yes'], dtype='<U3')
+    """
+
+    MULTI_CLASS = True
+
+    code_scale: bool = False
+
+    def _solve(self, encoder: Encoder) -> NDArray[np.float64]:
+        return logistic_scale(code_scale=self.code_scale) * super()._solve(encoder)

@@ -1,0 +1,1 @@
+"""AIM's selection with a mixture of products."""

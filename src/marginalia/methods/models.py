@@ -1,0 +1,129 @@
+"""Write a fitted linear model to JSON and read it back: coefficients, public domain, certificate."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+from typing import Any
+
+import numpy as np
+
+from marginalia.data.domain import Domain
+from marginalia.data.encoding import Encoder
+from marginalia.data.files import read_content, write_text
+from marginalia.errors import InputError
+from marginalia.learning.base import LinearClassifier, LinearLearner
+from marginalia.learning.private import BudgetedLearner
+from marginalia.learning.units import class_labels
+from marginalia.methods.ada_ssp import ada_ssp
+from marginalia.methods.adaptive_margin import classifier as adaptive_margin
+from marginalia.methods.dd_ssp import dd_ssp
+from marginalia.methods.dp_sgd import learners as dp_sgd
+from marginalia.methods.objective_perturbation import objective_perturbation
+from marginalia.methods.ols import public
+from marginalia.methods.pate import pate
+from marginalia.methods.ssp import ssp
+from marginalia.methods.trivial import trivial
+from marginalia.privacy.certificate import Certificate
+from marginalia.privacy.ledger import Ledger
+
+FORMAT = "marginalia-model"
+FORMAT_VERSION = 2
+_MODULES = (ada_ssp, adaptive_margin, dd_ssp, dp_sgd, objective_perturbation, pate, public, ssp, trivial)
+
+
+def save_model(model: LinearLearner, path: str | os.PathLike[str]) -> None:
+    """Write a model that was fitted on a `Table`, atomically.
+
+    The seed is left out: whoever knows it can subtract the noise. A synthesizer given to a model
+    (``marginals=``) is not part of the file; its ledger is. Raises InputError for a model that is not fitted, or was
+    fitted on arrays, whose columns have no public meaning.
+
+    >>> import tempfile
+    >>> from marginalia.data.domain import Attribute
+    >>> from marginalia.data.table import Table
+    >>> from marginalia.methods.ols.public import OLSRegressor
+    >>> domain = Domain([Attribute("age", 3, "numeric"), Attribute("pay", 3, "numeric")])
+    >>> model = OLSRegressor().fit(Table([[0, 0], [2, 2]], domain), "pay")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(model, f"{folder}/model.json")
+    ...     load_model(f"{folder}/model.json").coef_.round(6)
+    array([1.])
+    """
+    if not hasattr(model, "coef_"):
+        raise InputError(f"this {type(model).__name__} is not fitted; call fit first")
+    if model.encoder_ is None:
+        raise InputError("only models fitted on a Table can be written: arrays carry no public domain")
+    plain = (str, int, float, bool, type(None))
+    params = {k: v for k, v in model.get_params(deep=False).items() if k != "random_state" and isinstance(v, plain)}
+    encoder = model.encoder_
+    content = {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "class": type(model).__name__,
+        "params": params,
+        "domain": encoder.domain.to_dict(),
+        "target": encoder.target,
+        "one_hot": sorted(encoder.one_hot),
+        "features": list(encoder.feature_names),
+        "coef": np.asarray(model.coef_, np.float64).tolist(),
+        "intercept": float(model.intercept_),
+        "certificate": Certificate.of(model).content if hasattr(model, "ledger_") else None,
+        **({"frame": True} if model.from_frame_ else {}),
+    }
+    write_text(path, json.dumps(content, indent=1) + "\n")
+
+
+def load_model(path: str | os.PathLike[str], *, original: bool | None = None) -> LinearLearner:
+    """Read a model written by `save_model`; InputError where the file is missing or is no such model.
+
+    The verdict of its ledger is computed from the events in the file; see `Ledger.from_summary`. With `original` it
+    predicts from raw data frames in the target's own units, by its domain; default: if it was fitted on one.
+
+    >>> load_model("nowhere.json")
+    Traceback (most recent call last):
+    marginalia.errors.InputError: cannot read model nowhere.json: No such file or directory
+    """
+    content = _read(path)
+    try:
+        cls = _classes()[content["class"]]
+        encoder = Encoder(Domain.from_dict(content["domain"]), content["target"], one_hot=content["one_hot"])
+        coef, intercept = np.array(content["coef"], np.float64), float(content["intercept"])
+        codes = encoder.domain[encoder.target].size
+        many = (codes,) if codes > 2 and issubclass(cls, LinearClassifier) else ()
+        if coef.shape != (*many, encoder.n_features) or not np.isfinite([*coef.flat, intercept]).all():
+            raise InputError(f"it needs {encoder.n_features} finite coefficients and an intercept")
+        model: LinearLearner = cls(**content["params"])
+        if isinstance(model, BudgetedLearner):
+            model._check_parameters()
+        ledger = None if content["certificate"] is None else Ledger.from_summary(content["certificate"])
+    except InputError as error:
+        raise InputError(f"{path} is no model that `marginalia fit --out` wrote: {error}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        why = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise InputError(f"{path} is no model that `marginalia fit --out` wrote ({why})") from None
+    model.encoder_, model.n_features_in_ = encoder, encoder.n_features
+    model.coef_, model.intercept_ = coef, intercept
+    model.from_frame_ = content.get("frame") is True if original is None else original
+    if isinstance(model, LinearClassifier):
+        model.classes_ = class_labels(encoder.domain[encoder.target]) if model.from_frame_ else np.arange(codes)
+    if ledger is not None:
+        model.ledger_ = ledger
+    return model
+
+
+def _read(path: str | os.PathLike[str]) -> Any:
+    content = read_content(path, "model", as_json=True)
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise InputError(f"{path} is not a model file; write one with `marginalia fit --out`")
+    if content.get("version") != FORMAT_VERSION:
+        said = f"version {content.get('version')!r} of the format, this marginalia reads version {FORMAT_VERSION}"
+        raise InputError(f"model {path} has {said}; fit it again")
+    return content
+
+
+def _classes() -> dict[str, Any]:
+    """Return what a model file may hold: the learners of this library, by name."""
+    found = (value for module in _MODULES for value in vars(module).values() if inspect.isclass(value))
+    return {c.__name__: c for c in found if issubclass(c, LinearLearner) and not inspect.isabstract(c)}

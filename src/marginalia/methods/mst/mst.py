@@ -1,0 +1,191 @@
+"""MST: a maximum spanning tree of two-way marginals, chosen and measured privately."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.cluster.hierarchy import DisjointSet
+
+from marginalia.data.sources.source import CountSource
+from marginalia.data.table import Table
+from marginalia.marginals.estimation import Measurement, estimate
+from marginalia.marginals.model import GraphicalModel
+from marginalia.privacy.accountants.prices import Prices, cheapest
+from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.mechanisms.selection import exponential
+from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.relation import Relation
+from marginalia.synthesis.base import Array, State
+from marginalia.synthesis.compression import Compression
+from marginalia.synthesis.measuring import measure_all, number_of_records
+from marginalia.synthesis.modelled import ModelSynthesizer
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Sensitivity/sigma of the measurements and the epsilon of a selection, in the authors' proportions.
+
+    In zCDP each kind costs a third of the budget, shared evenly among its releases.
+
+    >>> scales, zcdp = Scales.of(5, 0.3), Prices("zcdp", 1.0)
+    >>> [round(c, 6) for c in (5 * zcdp.gaussian(scales.one_way), 4 * zcdp.gaussian(scales.pair))]
+    [0.045, 0.045]
+    >>> round(4 * zcdp.selection(scales.selection), 6), round(scales.price(5, zcdp), 6)
+    (0.045, 0.135)
+    """
+
+    one_way: float
+    pair: float = 0.0
+    selection: float = 0.0
+
+    @classmethod
+    def of(cls, d: int, size: float) -> Scales:
+        """Return the scales of d attributes that go with one number."""
+        if d == 1:
+            return cls(size)
+        return cls(size / math.sqrt(d), size / math.sqrt(d - 1), 2 * size / math.sqrt(d - 1))
+
+    def price(self, d: int, prices: Prices) -> float:
+        """Return what d one-way marginals, and d - 1 selected edges and their measurements, cost."""
+        edge = prices.gaussian(self.pair) + prices.selection(self.selection)
+        return d * prices.gaussian(self.one_way) + (d - 1) * edge
+
+
+RARE = 3.0  # values below this many standard deviations of their noise are merged
+
+
+class MST(ModelSynthesizer):
+    """Model a table by the tree of attribute pairs that independence explains worst.
+
+    McKenna, Miklau and Sheldon (2021), "Winning the NIST contest", the general form of their mechanism: one third of
+    the budget measures all one-way marginals, one third chooses a spanning tree by the exponential mechanism, one
+    third measures its edges; a graphical model is fitted to all of it. Values whose noisy count is below 3 sigma are
+    merged before the tree is chosen; samples get one of the merged values at random.
+
+    Privacy: (epsilon, delta)-DP by zCDP (Canonne, Kamath and Steinke 2020) or by Gaussian DP, whichever leaves less
+    noise at the authors' ratio of the three parts (`privacy.accountants.prices`); ``published``: by zCDP.
+
+    Parameters
+    ----------
+    epsilon : float, default 1.0
+    delta : float, default 1e-5
+    relation : {"add_remove", "replace_one"}, default "add_remove"
+    calibration : {"tight", "published"}, default "tight"
+        ``published``: the authors' scales, which are those of ``add_remove`` in zCDP whatever `relation` says.
+    random_state : int, numpy.random.SeedSequence or None, default None
+
+    Attributes
+    ----------
+    model_ : GraphicalModel
+        On the compressed domain.
+    tree_ : list of (str, str)
+        Edges in the order they were chosen.
+
+    Notes
+    -----
+    Differences from the authors' code: our engine fits the model. The count of merged values carries the noise of
+    all of them; the authors weight it accordingly in the fit, we adjust each one-way marginal to the common total by
+    inverse variance first. Attributes with declared structural zeros are not compressed.
+
+    Examples
+    --------
+    >>> from marginalia.data.domain import Domain
+    >>> table = Table([[0, 0, 1], [1, 2, 0], [1, 1, 0]] * 500, Domain.from_sizes({"a": 2, "b": 3, "c": 2}))
+    >>> sorted(MST(epsilon=5.0, random_state=0).fit(table).tree_)
+    [('a', 'c'), ('b', 'c')]
+    """
+
+    def _release(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
+        charged = Relation.ADD_REMOVE if self.calibration == "published" else ledger.relation
+        names = table.domain.names
+        d = len(names)
+        scales = self._scales(d, ledger)
+        sigma = charged.marginal_l2 / scales.one_way
+        measured = measure_all(table, [(a,) for a in names], sigma, ledger, randomness)
+        noisy = {m.attributes[0]: np.asarray(m.values) for m in measured}
+        total = number_of_records(table, ledger, measured)
+
+        self._compression = Compression.of_rare_values(noisy, threshold=RARE * sigma, domain=table.domain)
+        compressed = self._compression.compress(table)
+        one_ways = [Measurement((a,), self._adjusted(a, y, total), sigma) for a, y in noisy.items()]
+        self.tree_: list[tuple[str, str]] = []
+        pairs: list[Measurement] = []
+        if d > 1:
+            # The mechanism's law depends on e / sensitivity: with another sensitivity than the true one it costs more.
+            e = scales.selection * ledger.relation.marginal_l1 / charged.marginal_l1
+            independent = estimate(compressed.domain, one_ways, total=total)
+            self.tree_ = _select_tree(compressed, independent, e, ledger, randomness)
+            sigma = charged.marginal_l2 / scales.pair
+            pairs = measure_all(compressed, self.tree_, sigma, ledger, randomness)
+        self.model_ = estimate(compressed.domain, [*one_ways, *pairs], total=total)
+        self.n_rows_ = table.n_rows if ledger.relation is Relation.REPLACE_ONE else round(total)
+
+    def _scales(self, d: int, ledger: Ledger) -> Scales:
+        """Return the scales of d attributes, in the currency that buys less noise; the published ones in zCDP."""
+
+        def scales(prices: Prices) -> Scales:
+            return Scales.of(d, prices.affordable(lambda x: Scales.of(d, x).price(d, prices), prices.total))
+
+        if self.calibration == "published":
+            return scales(Prices.of(*ledger.left(), "zcdp"))
+        return scales(cheapest(*ledger.left(), lambda prices: scales(prices).one_way))
+
+    def _adjusted(self, name: str, y: Array, total: float) -> Array:
+        """Return the compressed counts with sum `total`: what is missing is shared in proportion to the variances."""
+        small = self._compression.compress_one_way(name, y)
+        share = self._compression.multiplicity(name) / y.size
+        return small + share * (total - small.sum())
+
+    def marginal(self, attributes: Sequence[str]) -> Array:
+        """Return the model's marginal as counts, shape = sizes of `attributes` in the order given.
+
+        Merged values share their count evenly.
+        """
+        self._check_fitted()
+        return self._compression.expand_marginal(attributes, self.model_.marginal(attributes))
+
+    def _sample(self, n_rows: int, rng: np.random.Generator) -> Table:
+        return self._compression.expand(self.model_.sample(n_rows, rng), rng)
+
+    def _batches(self, n_rows: int, rng: np.random.Generator) -> Iterator[Table]:
+        return (self._compression.expand(rows, rng) for rows in self.model_.batches(n_rows, rng))
+
+    def _state(self) -> State:
+        positions = [[self.domain_.index(a) for a in edge] for edge in self.tree_]
+        codes = {f"codes_{j}": self._compression.codes[a] for j, a in enumerate(self.domain_.names)}
+        return {**self.model_.state(), "tree": np.array(positions, dtype=np.int64).reshape(-1, 2), **codes}
+
+    def _restore(self, state: State) -> None:
+        names = self.domain_.names
+        self._compression = Compression(self.domain_, {a: state[f"codes_{j}"] for j, a in enumerate(names)})
+        self.model_ = GraphicalModel.from_state(self._compression.compressed_domain, state)
+        self.tree_ = [(names[j], names[k]) for j, k in state["tree"]]
+
+
+def _select_tree(
+    table: CountSource, model: GraphicalModel, epsilon: float, ledger: Ledger, randomness: Randomness
+) -> list[tuple[str, str]]:
+    """Choose a spanning tree edge by edge, as Kruskal does, each with the exponential mechanism.
+
+    The score of a pair is the L1 distance between its counts and the model's; one record moves it by the L1
+    sensitivity of a marginal.
+    """
+    names = table.domain.names
+    table.expect(itertools.combinations(names, 2))
+    score = {q: float(np.abs(table.counts(q) - model.marginal(q)).sum()) for q in itertools.combinations(names, 2)}
+    parts = DisjointSet(names)
+    tree: list[tuple[str, str]] = []
+    while len(tree) < len(names) - 1:
+        joining = [q for q in score if not parts.connected(*q)]
+        scores, label = [score[q] for q in joining], f"edge {len(tree) + 1}"
+        sensitivity = ledger.relation.marginal_l1
+        at = exponential(
+            scores, epsilon=epsilon, sensitivity=sensitivity, ledger=ledger, randomness=randomness, label=label
+        )
+        tree.append(joining[at])
+        parts.merge(*joining[at])
+    return tree

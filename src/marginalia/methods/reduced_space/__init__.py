@@ -1,0 +1,1 @@
+"""The reduced-space method (Boedihardjo, Strohmer and Vershynin)."""

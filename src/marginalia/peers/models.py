@@ -1,0 +1,272 @@
+"""A peer's method in the form that the sweep fits: rows go out as Parquet, and codes or scores come back.
+
+Classes are made by name: ``getattr(models, "dpmm/mst")`` is the class of ``peer/dpmm/mst``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+from typing import IO, Any, ClassVar, Self, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from marginalia.data.domain import Domain
+from marginalia.data.encoding import Encoder
+from marginalia.data.files import atomic_path
+from marginalia.data.table import Table
+from marginalia.errors import InputError
+from marginalia.peers import harness
+from marginalia.peers.exchange import exchange
+from marginalia.peers.record import Claim, adapter, facts_of, python_of
+from marginalia.sweep.outcome import spent_elsewhere
+
+HARNESS = Path(harness.__file__)  # imported here, it counts for the version of what it runs
+_LONGEST = 300  # characters of a peer's last words
+_TAIL = 1 << 16  # bytes of its output that are kept
+_LAST_WORDS = 1.0  # seconds that they may take to arrive
+
+
+class PeerError(RuntimeError):
+    """The process of a peer failed."""
+
+
+class Peer:
+    """What synthesizers and learners of peers share.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Handed to the peer, which spends them as it claims.
+    relation : {"add_remove", "replace_one"}
+    random_state : int or None
+    one_hot : iterable of str or None
+        Of a learner's encoding.
+    **parameters
+        The adapter's.
+    """
+
+    library: ClassVar[str]
+    method: ClassVar[str]
+    task: ClassVar[str] = ""
+
+    def __init__(
+        self,
+        *,
+        epsilon: float,
+        delta: float,
+        relation: str = "add_remove",
+        random_state: int | None = None,
+        one_hot: Iterable[str] | None = None,
+        **parameters: Any,
+    ) -> None:
+        self.epsilon, self.delta, self.relation = epsilon, delta, relation
+        self.random_state, self.one_hot, self.parameters = random_state, one_hot, parameters
+
+    def _fit(self, folder: Path, columns: Mapping[str, Any], domain: Domain, **request: Any) -> None:
+        seed = None if self.random_state is None else self.random_state % 2**32
+        content = {
+            "step": "fit", "method": self.method, "task": self.task, "epsilon": self.epsilon, "delta": self.delta,
+            "relation": self.relation, "seed": seed, "parameters": self.parameters, **request,
+        }  # fmt: skip
+        usage = run(self.library, folder, columns, domain, content)
+        try:
+            answer = json.loads((folder / "answer.json").read_text(encoding="utf-8"))
+            seconds, peak, version = float(answer["seconds"]), float(answer["peak_mb"]), str(answer["version"])
+        except (OSError, ValueError, KeyError, TypeError):
+            spent_elsewhere(usage.ru_utime + usage.ru_stime, 0.0)
+            raise PeerError(f"peer '{self.library}' ended without an answer") from None
+        spent_elsewhere(seconds, peak)
+        self.ledger_ = Claim(" ".join(filter(None, (self.library, version))))
+
+
+class PeerSynthesizer(Peer):
+    """A peer that makes synthetic rows, as many as it was given."""
+
+    rows_: Table
+
+    def fit(self, table: Table) -> Self:
+        """Have the rows made; `PeerError` or `InputError` says what the peer did instead."""
+        table = _in_memory(table)
+        domain = table.domain
+        with exchange() as folder:
+            columns = {name: table.column(name).astype(np.int64) for name in domain.names}
+            sizes = dict(zip(domain.names, domain.sizes, strict=True))
+            self._fit(folder, columns, domain, sizes=sizes, rows=table.n_rows)
+            self.rows_ = _codes(self.library, folder / "synthetic.parquet", domain)
+        return self
+
+    def sample(self, n_rows: int | None = None) -> Table:
+        """Return the rows, or the first of them."""
+        return self.rows_ if n_rows is None else self.rows_.take(slice(n_rows))
+
+    def marginal(self, attributes: Sequence[str]) -> Any:
+        """Return the counts of the synthetic rows."""
+        return self.rows_.counts(attributes).astype(float)
+
+    def set_params(self, **_: Any) -> Self:
+        """Change nothing: the rows are made."""
+        return self
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write rows, domain and claim."""
+        codes = np.column_stack([self.rows_.column(name) for name in self.rows_.names])
+        header = json.dumps({"domain": self.rows_.domain.to_dict(), "peer": self.ledger_.peer})
+        with atomic_path(path) as temporary, open(temporary, "wb") as file:
+            np.savez_compressed(file, codes=codes, header=header)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote."""
+        with np.load(path, allow_pickle=False) as archive:
+            header, codes = json.loads(str(archive["header"])), archive["codes"]
+        model = cls(epsilon=1.0, delta=0.0)
+        model.rows_ = Table(codes, Domain.from_dict(header["domain"]))
+        model.ledger_ = Claim(header["peer"])
+        return model
+
+
+class PeerLearner(Peer):
+    """A peer that predicts: it gets the rows as our own learners do, encoded and of bounded norm."""
+
+    encoder_: Encoder
+    model_: bytes
+
+    def fit(self, table: Table, target: str) -> Self:
+        """Have the model fitted; `PeerError` says what the peer did instead."""
+        table = _in_memory(table)
+        self.encoder_ = encoder = Encoder(table.domain, target, one_hot=self.one_hot)
+        if table.domain[target].size > 2 and self.task == "logistic":
+            raise InputError(f"peer '{self.library}': target '{target}' has more than two classes")
+        y = encoder.target_values(table, "logistic" if self.task == "logistic" else "linear")
+        with exchange() as folder:
+            columns = {**_numbered(encoder.transform(table)), "y": np.asarray(y, float)}
+            self._fit(folder, columns, table.domain, norm=float(encoder.norm_bound))
+            try:
+                self.model_ = (folder / "model.pickle").read_bytes()  # opened in the peer's environment only
+            except OSError:
+                raise PeerError(f"peer '{self.library}' wrote no model") from None
+        return self
+
+    def predict(self, table: Table) -> Any:
+        """Return the peer's scores of rows, shape (n,)."""
+        with exchange() as folder:
+            (folder / "model.pickle").write_bytes(self.model_)
+            columns = _numbered(self.encoder_.transform(_in_memory(table)))
+            run(self.library, folder, columns, table.domain, {"step": "predict", "task": self.task})
+            try:
+                scores = pq.read_table(folder / "scores.parquet").column("score").to_numpy()
+            except (OSError, KeyError, pa.ArrowException):
+                raise PeerError(f"peer '{self.library}' wrote no scores") from None
+        if scores.shape != (table.n_rows,):
+            raise PeerError(f"peer '{self.library}' gave {len(scores)} scores for {table.n_rows} rows")
+        if not np.isfinite(scores).all():
+            raise PeerError(f"peer '{self.library}' gave scores that are no numbers")
+        return scores
+
+    decision_function = predict
+
+
+def __getattr__(name: str) -> type[Peer]:
+    library, slash, method = name.partition("/")
+    if not slash:
+        raise AttributeError(f"module {__name__} has no attribute {name}")
+    tasks = facts_of(library, method)["tasks"]
+    base = PeerLearner if tasks else PeerSynthesizer
+    own = {"library": library, "method": method, "task": tasks[0] if tasks else "", "__module__": __name__}
+    return type(name, (base,), own)
+
+
+def run(library: str, folder: Path, columns: Mapping[str, Any], domain: Domain, request: Mapping[str, Any]) -> Any:
+    """Run one step of a peer in `folder` and return what its process used.
+
+    Raises
+    ------
+    MemoryError
+        It could not allocate what it needs.
+    PeerError
+        It ended with an exit code or a signal: with its last words.
+    """
+    python = python_of(library)
+    pq.write_table(pa.table(dict(columns)), folder / "rows.parquet")
+    (folder / "domain.json").write_text(json.dumps(domain.to_dict()), encoding="utf-8")
+    (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
+    # What leads our own Python to our libraries is nothing for another one; sets of text are in the same order again.
+    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
+    environment |= {"PYTHONHASHSEED": "0", "TMPDIR": str(folder)}  # what it leaves there goes with the folder
+    command = [python, "-s", "-P", str(HARNESS), str(adapter(library)), str(folder)]
+    code, usage, said = _ended(command, folder, environment)
+    if code:
+        spent_elsewhere(usage.ru_utime + usage.ru_stime, 0.0)
+        lines = said.strip().splitlines()
+        if code == harness.NO_MEMORY:
+            raise MemoryError(f"peer '{library}': {lines[-1][:_LONGEST] if lines else 'out of memory'}")
+        how = f"exit code {code}" if code > 0 else f"signal {-code}"
+        raise PeerError(f"peer '{library}' ended with {how}: {lines[-1][:_LONGEST] if lines else 'it said nothing'}")
+    return usage
+
+
+def _ended(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> tuple[int, Any, str]:
+    """Run a command; return its exit code, what it used, and the last of what it printed, however much that was.
+
+    What it has started ends with it, and it ends with this process' interest in it.
+    """
+    tail = bytearray()
+
+    def listen() -> None:
+        with suppress(OSError), stream:
+            while said := os.read(stream.fileno(), _TAIL):
+                tail.extend(said)
+                del tail[:-_TAIL]
+
+    process = subprocess.Popen(
+        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, process_group=0,
+    )  # fmt: skip
+    stream = cast(IO[bytes], process.stdout)
+    listener = Thread(target=listen, daemon=True)
+    listener.start()
+    try:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    finally:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    listener.join(_LAST_WORDS)  # a process that left the group may hold the other end
+    return process.returncode, usage, bytes(tail).decode("utf-8", errors="replace")
+
+
+def _in_memory(table: Any) -> Table:
+    if not isinstance(table, Table):
+        raise InputError("a peer takes coded rows in memory: no streamed data, and no labels or edges to be bought")
+    return table
+
+
+def _numbered(X: Any) -> dict[str, Any]:
+    return {f"x{j}": np.asarray(X[:, j], float) for j in range(X.shape[1])}
+
+
+def _codes(library: str, path: Path, domain: Domain) -> Table:
+    """Return the synthetic rows, after holding them against the domain."""
+    try:
+        made = pq.read_table(path)
+    except (OSError, pa.ArrowException):
+        raise PeerError(f"peer '{library}' wrote no synthetic rows") from None
+    if sorted(made.column_names) != sorted(domain.names):
+        lacks = sorted(set(domain.names) - set(made.column_names))
+        more = sorted(set(made.column_names) - set(domain.names))
+        raise InputError(f"peer '{library}' made other columns: without {lacks}, with {more}")
+    if not made.num_rows:
+        raise InputError(f"peer '{library}' made no rows")
+    try:
+        return Table(np.column_stack([made.column(name).to_numpy() for name in domain.names]), domain)
+    except (InputError, ValueError, TypeError) as error:
+        raise InputError(f"peer '{library}': {str(error).splitlines()[0]}") from None

@@ -1,0 +1,155 @@
+"""What is known of a peer without running it: the methods that its adapter names, and the environment it runs in.
+
+A peer is a library with a file ``envs/peers/<library>.py``, its adapter, and a lock file ``envs/peers/<library>.txt``.
+The adapter runs in the peer's environment only; here its literal ``METHODS`` is read, and its code is not run.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from marginalia.errors import InputError, unknown_name
+from marginalia.methods.record import Arm, Kind, Method
+
+PREFIX = "peer/"
+CLAIMED = "claimed"  # calibration: the epsilon is the peer's word
+ADAPTERS = Path("envs/peers")  # under the working folder, as the rules of the workflow are
+ENVIRONMENTS = Path(".peers")
+_LEARNERS = (("linear", "ols"), ("logistic", "logistic"))  # trained on synthetic rows
+_RELATIONS = {"add_remove", "replace_one"}
+_MODELS = "marginalia.peers.models"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What stands in ``ledger_`` of a peer's fit: nothing that could be certified.
+
+    Attributes
+    ----------
+    peer : str
+        Library and version.
+    """
+
+    peer: str
+
+    @property
+    def message(self) -> str:
+        """Of the rows of the fit."""
+        return f"declared by {self.peer}: its epsilon is its own claim, and the ledger certifies nothing"
+
+
+def is_peer(name: str) -> bool:
+    """Return whether a method id is that of a peer."""
+    return name.startswith(PREFIX)
+
+
+def record(name: str) -> Method:
+    """Return the record of ``peer/<library>/<method>``.
+
+    Raises
+    ------
+    InputError
+        There is no such adapter or method, or its ``METHODS`` cannot be read.
+    """
+    library, method = _parts(name)
+    facts = facts_of(library, method)
+    tasks = tuple(facts["tasks"])
+    path = f"{_MODELS}:{library}/{method}"
+    kind: Kind = "learner" if tasks else "synthesizer"
+    arms = [Arm(name, CLAIMED, tasks=tasks)]
+    if not tasks:
+        arms += [Arm(name, CLAIMED, learner, (task,), name, learner) for task, learner in _LEARNERS]
+    return Method(
+        name, kind, dict.fromkeys(tasks or ("",), path), tuple(arms), about=str(facts["about"]),
+        relations=tuple(facts["relations"]), cost="slow",
+    )  # fmt: skip
+
+
+def records(arms: Iterable[Arm]) -> dict[str, Method]:
+    """Return the records of the peers among some arms, by id."""
+    return {name: record(name) for name in dict.fromkeys(arm.method for arm in arms) if is_peer(name)}
+
+
+def libraries(arms: Iterable[Arm]) -> list[str]:
+    """Return the peers whose environments some arms need."""
+    return sorted({_parts(arm.method)[0] for arm in arms if is_peer(arm.method)})
+
+
+def facts_of(library: str, method: str) -> dict[str, Any]:
+    """Return what an adapter says of one of its methods: ``tasks``, ``relations`` and ``about``."""
+    path = adapter(library)
+    try:
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        literal = next(
+            node.value
+            for node in body
+            if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "METHODS" for t in node.targets)
+        )
+        methods: dict[str, dict[str, Any]] = ast.literal_eval(literal)
+        found = {name: {**dict(facts), "tasks": list(facts["tasks"])} for name, facts in methods.items()}
+    except (OSError, SyntaxError, StopIteration, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: no readable METHODS ({type(error).__name__}); see docs/peers.md") from None
+    if method not in found:
+        raise unknown_name(f"method of peer '{library}'", method, found)
+    facts = found[method]
+    known = {"linear", "logistic"}
+    if not known.issuperset(facts["tasks"]) or not _RELATIONS.issuperset(facts.get("relations") or {""}):
+        raise InputError(
+            f"{path}: method '{method}' needs 'tasks' of {', '.join(sorted(known))} (none: a synthesizer) and "
+            f"'relations' of {', '.join(sorted(_RELATIONS))}"
+        )
+    return {"about": "", **facts}
+
+
+def sources(name: str) -> set[str]:
+    """Return what the numbers of a peer depend on besides, for `version_of`: its adapter and locked packages."""
+    library = _parts(name)[0]
+    return {str(adapter(library)), f"={locked(library)}"}
+
+
+def locked(library: str) -> str:
+    """Return a hash of the packages that a peer runs with; an edit of the lock file makes the environment anew."""
+    lock = adapter(library).with_suffix(".txt")
+    return hashlib.sha256(lock.read_bytes() if lock.exists() else b"").hexdigest()
+
+
+def adapter(library: str) -> Path:
+    """Return the adapter of a peer, which is there."""
+    path = ADAPTERS / f"{library}.py"
+    if not path.is_file():
+        raise unknown_name(f"peer in {ADAPTERS}/", library, sorted(p.stem for p in ADAPTERS.glob("*.py")))
+    return path.absolute()
+
+
+def python_of(library: str) -> str:
+    """Return the Python of a peer's environment.
+
+    Raises
+    ------
+    InputError
+        It was not made, or cannot be: with the reason.
+    """
+    place = ENVIRONMENTS / library / "environment.json"
+    try:
+        made = json.loads(place.read_text(encoding="utf-8"))
+        python, problem = str(made["python"]), str(made["problem"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(
+            f"peer '{library}' has no environment: run `python3 envs/install_peer.py {library}` (the workflow does)"
+        ) from None
+    if problem:
+        raise InputError(f"peer '{library}' is not installed: {problem}")
+    return python
+
+
+def _parts(name: str) -> tuple[str, str]:
+    parts = name.split("/")
+    if len(parts) != 3 or not all(parts):  # two of these become names of files
+        raise InputError(f"method '{name}': a peer is named peer/<library>/<method>")
+    return parts[1], parts[2]

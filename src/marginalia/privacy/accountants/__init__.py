@@ -1,0 +1,1 @@
+"""What a list of events costs: one accountant a file."""

@@ -1,0 +1,1 @@
+"""Exact noise in whole numbers, from a stream of random words."""

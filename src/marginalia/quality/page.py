@@ -1,0 +1,216 @@
+"""The quality page: one HTML file with everything in it, for the owner of the real rows."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from marginalia.data.files import write_text
+from marginalia.privacy.examination import page as certificate_text
+from marginalia.quality import charts
+from marginalia.quality.downstream import MODELS, Downstream
+from marginalia.quality.quality import PRIVATE, Quality
+from marginalia.reporting import page
+from marginalia.reporting.html.drawing import Palette, inline_svg
+from marginalia.reporting.report import sealed, template
+
+_HEAT_MAPS = 6  # of the worst pairs
+_DRAWN_CELLS = 2**20  # of one of them
+_METRICS = {"auc": "AUC", "accuracy": "accuracy", "mse": "mean squared error, target scaled to [-1, 1]"}
+
+
+def write_quality(path: str | os.PathLike[str], quality: Quality, *, real_name: str, synthetic_name: str) -> None:
+    """Write the page, atomically; the same arguments give the same bytes.
+
+    Parameters
+    ----------
+    path : path-like
+    quality : Quality
+    real_name, synthetic_name : str
+        How the two tables are called on the page: their files.
+    """
+    domain, found = quality.real.domain, quality.examination
+    text = certificate_text(quality.certificate, found) if quality.certificate is not None else []
+    palette = Palette()
+    html = template("quality.html.j2").render(
+        title=f"Quality of {synthetic_name}",
+        private=PRIVATE,
+        real_name=real_name,
+        synthetic_name=synthetic_name,
+        seed=quality.seed,
+        facts=_facts(quality),
+        notices=_notices(quality),
+        subsamples=_subsample_table(quality),
+        score=quality.pairs.score,
+        equivalent=quality.pairs.equivalent,
+        rows=_rows_table(quality),
+        copies=quality.copies,
+        downstream=quality.downstream,
+        model=MODELS[quality.downstream.task] if quality.downstream else "",
+        downstream_table=_downstream_table(quality.downstream) if quality.downstream else None,
+        column_table=_column_table(quality),
+        columns=[
+            {
+                "name": one.name,
+                "drawing": inline_svg(
+                    charts.column_chart(domain[one.name], one),
+                    palette,
+                    name=f"column{place}",
+                    label=f"Shares of the values of {one.name}, real and synthetic; marginal error {one.error:.3g}.",
+                ),
+                "error": one.error,
+            }
+            for place, one in enumerate(quality.columns)
+        ],
+        overview=inline_svg(
+            charts.overview_chart(domain.names, quality.pairs.errors),
+            palette,
+            name="overview",
+            label="Marginal error of every pair of columns; the same numbers are in the table below.",
+        ),
+        pairs=_worst_pairs(quality, palette),
+        pair_table=_pair_table(quality),
+        certificate="\n".join(text),
+        confirmed=found is not None and found.confirmed,
+    )
+    write_text(path, sealed(html, palette))
+
+
+def _facts(quality: Quality) -> list[tuple[str, str]]:
+    """Return the headline numbers as (value, what it is)."""
+    facts = [
+        (f"{len(quality.real):,}", "real rows"),
+        (f"{len(quality.synthetic):,}", "synthetic rows"),
+        (str(len(quality.columns)), "columns"),
+        (f"{quality.pairs.error:.4g}", f"mean marginal error of {len(quality.pairs.errors)} pairs"),
+        (f"{quality.pairs.score:.0f}", "k-marginal score (NIST, k = 2), of 1000"),
+    ]
+    if (fraction := quality.pairs.equivalent) is not None:
+        facts.append((f"{fraction:.0%}", "of the real rows, drawn at random, score nearest to that"))
+    if quality.downstream is not None:
+        for metric in ("auc", "accuracy", "mse"):
+            values = [quality.downstream.values.get(name, {}).get(metric) for name in ("synthetic rows", "real rows")]
+            if None not in values:
+                facts.append(
+                    (f"{values[0]:.4g}", f"{_METRICS[metric]} of a model of it; of one of real rows {values[1]:.4g}")
+                )
+                break
+    if (found := quality.examination) is not None and found.confirmed:
+        facts.append((f"{found.requested:g}, {found.delta:g}", "ε, δ of its certificate"))
+    return facts
+
+
+def _notices(quality: Quality) -> list[str]:
+    """Return what must not be overlooked."""
+    notices = []
+    found = quality.examination
+    if found is None:
+        notices.append("No certificate lies beside the synthetic file: nothing is known of its privacy.")
+    elif not found.confirmed:
+        notices.append(f"Its certificate does not hold: {'; '.join(found.problems)}.")
+    if quality.impossible_synthetic:
+        notices.append(f"{quality.impossible_synthetic:,} synthetic rows are impossible by the domain.")
+    if quality.impossible_real:
+        notices.append(f"{quality.impossible_real:,} real rows are impossible by the domain: one of the two is wrong.")
+    if quality.downstream is not None and quality.downstream.why:
+        notices.append(f"No model could be made of {quality.downstream.why}.")
+    return notices
+
+
+def _subsample_table(quality: Quality) -> page.HtmlTable:
+    scores = quality.pairs.subsamples
+    rows = [[page.Cell("the synthetic table", best=True), page.Cell(f"{quality.pairs.score:.1f}", quality.pairs.score)]]
+    rows += [[page.Cell(f"{share:.0%} of the real rows"), page.Cell(f"{s:.1f}", s)] for share, s in scores.items()]
+    caption = "k-marginal score beside that of random subsamples of the real rows."
+    return page.HtmlTable("table-subsamples", caption, ["Rows", "Score"], [page.Group("", rows)])
+
+
+def _rows_table(quality: Quality) -> page.HtmlTable:
+    copied = quality.copies
+    found = copied.unique_found / copied.unique if copied.unique else 0.0
+    lines = [
+        ("Rows that are impossible by the domain", f"{quality.impossible_synthetic:,}", f"{quality.impossible_real:,}"),
+        ("Values that real rows have and no synthetic row has", f"{sum(len(c.lost) for c in quality.columns):,}", ""),
+        ("Values that no real row has", f"{sum(len(c.made_up) for c in quality.columns):,}", ""),
+        (
+            "Rows equal to a row of one half of the real table",
+            f"{copied.synthetic:.2%}",
+            f"{copied.fresh:.2%} (the other half)",
+        ),
+        (
+            "Real rows without an equal: how many there are, and how many are met",
+            f"{copied.unique_found:,} ({found:.2%})",
+            f"{copied.unique:,}",
+        ),
+    ]
+    rows = [[page.Cell(cell) for cell in line] for line in lines]
+    columns = ["What", "Synthetic table", "Real table"]
+    return page.HtmlTable("table-rows", "What is impossible, missing, or copied.", columns, [page.Group("", rows)])
+
+
+def _downstream_table(found: Downstream) -> page.HtmlTable:
+    names = list(dict.fromkeys(name for values in found.values.values() for name in values))
+    constant = f"target alone: always the {'mean' if found.task == 'linear' else 'most frequent class'} of real rows"
+    rows = [
+        [
+            page.Cell(constant if trained == "target alone" else trained),
+            *(page.Cell(f"{values[n]:.4g}", values[n]) if n in values else page.Cell("") for n in names),
+        ]
+        for trained, values in found.values.items()
+    ]
+    caption = f"{found.target}, predicted for {found.test_rows:,} real test rows."
+    head = ["Trained on", *(_METRICS[name] for name in names)]
+    return page.HtmlTable("table-downstream", caption, head, [page.Group("", rows)])
+
+
+def _column_table(quality: Quality) -> page.HtmlTable:
+    rows = []
+    for one in sorted(quality.columns, key=lambda column: -column.error):
+        names = charts.code_names(quality.real.domain[one.name])
+        rows.append(
+            [
+                page.Cell(one.name), page.Cell(f"{one.error:.4f}", one.error),
+                page.Cell(_listed([names[i] for i in one.lost])), page.Cell(f"{one.lost_share:.2%}", one.lost_share),
+                page.Cell(_listed([names[i] for i in one.made_up])),
+            ]
+        )  # fmt: skip
+    head = ["Column", "Marginal error", "Values lost", "Real rows with them", "Values made up"]
+    return page.HtmlTable("table-columns", "Columns, the worst first.", head, [page.Group("", rows)])
+
+
+def _listed(names: list[str], most: int = 8) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _worst_pairs(quality: Quality, palette: Palette) -> list[dict[str, Any]]:
+    """Return heat maps of the worst pairs that can be drawn, each with its most wrong cell."""
+    domain = quality.real.domain
+    pictures: list[dict[str, Any]] = []
+    drawable = (pair for pair in quality.pairs.errors if domain.n_cells(pair) <= _DRAWN_CELLS)
+    for pair, _ in zip(drawable, range(_HEAT_MAPS), strict=False):
+        real, made = (table.counts(pair) / len(table) for table in (quality.real, quality.synthetic))
+        cell = np.unravel_index(int(np.abs(made - real).argmax()), real.shape)
+        where = " and ".join(
+            f"{name} = {charts.code_names(domain[name])[int(code)]}" for name, code in zip(pair, cell, strict=True)
+        )
+        error, name = quality.pairs.errors[pair], " × ".join(pair)
+        chart = charts.pair_chart([domain[n] for n in pair], made - real)
+        label = f"Difference of shares in each cell of {name}; marginal error {error:.3g}."
+        pictures.append(
+            {
+                "name": name, "error": error,
+                "drawing": inline_svg(chart, palette, name=f"pair{len(pictures)}", label=label),
+                "worst": f"Most wrong: {where}, real {real[cell]:.2%}, synthetic {made[cell]:.2%}.",
+            }
+        )  # fmt: skip
+    return pictures
+
+
+def _pair_table(quality: Quality) -> page.HtmlTable:
+    frame = pd.DataFrame(
+        [(a, b, error) for (a, b), error in quality.pairs.errors.items()], columns=["Column", "and", "Marginal error"]
+    )
+    return page.plain_table(frame, "pairs", "All pairs of columns, the worst first.")

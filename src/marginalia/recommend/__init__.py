@@ -1,0 +1,1 @@
+"""Which private method for a table: from public facts and finished runs alone."""

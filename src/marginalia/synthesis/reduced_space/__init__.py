@@ -1,5 +1,0 @@
-"""Synthetic data in a reduced space (Boedihardjo, Strohmer and Vershynin)."""
-
-from marginalia.synthesis.reduced_space.synthesizer import ReducedSpaceLP
-
-__all__ = ["ReducedSpaceLP"]

@@ -1,0 +1,90 @@
+"""Audits of fits that buy their domain, and of purchases with a bug each."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from marginalia.audit import made
+from marginalia.audit.audit import audit
+from marginalia.audit.subject import subjects
+from marginalia.privacy.events import CompositionEvent, FailureEvent, GaussianEvent
+from marginalia.privacy.mechanisms.partition import threshold
+from marginalia.privacy.mechanisms.transcript import Asked, released
+from marginalia.privacy.preprocessing import purchase
+from marginalia.privacy.preprocessing.density import Density
+
+EPSILON = 20.0  # so that something is bought from a hundred rows
+
+
+def audited(name, relation="add_remove", tables=4):
+    subject = next(s for s in subjects(name) if s.relation == relation and s.calibration == "tight")
+    return audit(replace(subject, frames=(made.BOUGHT,)), tables, epsilon=EPSILON)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("name", ["independent", "ssp", "dd_ssp"])
+def test_nothing_is_found_in_fits_that_buy(name, relation):
+    """False alarm at most 1e-6 for each of a few checks."""
+    report = audited(name, relation)
+    assert report.findings == ()
+    assert 0.2 < report.share <= 1
+    assert report.sensitivity == pytest.approx(1)
+
+
+def booked(sigma, failure, ledger, label):
+    noise = GaussianEvent(ledger.relation.marginal_l2, sigma, label, arithmetic="exact")
+    return CompositionEvent((noise, FailureEvent(failure, label, arithmetic="exact")), label=label)
+
+
+def without_noise(counts, *, sigma, failure, ledger, randomness, label):
+    """A threshold on exact counts."""
+    ledger.append(booked(sigma, failure, ledger, label), randomness.kind)
+    least, exact = threshold(sigma, failure), dict(sorted(counts().items()))
+    asked = Asked("partition", label, ledger.relation.marginal_l2, sigma, 1.0, (), least)
+    return released(asked, lambda: exact, lambda: {c: float(n) for c, n in exact.items() if n >= least})
+
+
+def unbooked(counts, *, sigma, failure, ledger, randomness, label):
+    """Counts that are looked at outside the mechanisms."""
+    return {c: float(n) for c, n in sorted(counts().items()) if n >= 12}
+
+
+def low(counts, *, sigma, failure, ledger, randomness, label):
+    """A threshold that one record alone reaches more often than is booked."""
+    ledger.append(booked(sigma, failure, ledger, label), randomness.kind)
+    least, exact = 1 + sigma, dict(sorted(counts().items()))
+    asked = Asked("partition", label, ledger.relation.marginal_l2, sigma, 1.0, (), least)
+    noisy = {c: n + sigma * float(randomness.generator.standard_normal()) for c, n in exact.items()}
+    return released(asked, lambda: exact, lambda: {c: n for c, n in noisy.items() if n >= least})
+
+
+def twice(counts, **given):
+    """A record with two categories."""
+    doubled = {part + c: n for c, n in counts().items() for part in ("", "x")}
+    return SOUND(lambda: doubled, **given)
+
+
+SOUND = purchase.frequent_categories
+
+
+def from_the_rows(values, **given):
+    """Bounds read off the rows."""
+    known = values()[~np.isnan(values())]
+    edges = np.unique([known.min(), *np.quantile(known, [0.3, 0.6]), known.max() + 1])
+    return Density(edges, np.ones(edges.size - 1))
+
+
+@pytest.mark.parametrize(
+    ("place", "bug", "check"),
+    [
+        ("frequent_categories", without_noise, "law"),
+        ("frequent_categories", unbooked, "asked"),
+        ("frequent_categories", low, "booked"),
+        ("frequent_categories", twice, "sensitivity"),
+        ("density", from_the_rows, "asked"),
+    ],
+)
+def test_a_purchase_that_leaks_is_found(monkeypatch, place, bug, check):
+    monkeypatch.setattr(purchase, place, bug)
+    assert check in {finding.check for finding in audited("independent").findings}

@@ -1,0 +1,200 @@
+"""Rankings, refusals and cautions."""
+
+import json
+import re
+
+import pytest
+
+from marginalia.data.domain import Attribute, Domain
+from marginalia.errors import InputError
+from marginalia.methods.registry import BUILT_IN
+from marginalia.recommend.attack import of_budget
+from marginalia.recommend.benchmarks import SMALLEST_LOSS
+from marginalia.recommend.recommend import recommend
+from marginalia.sweep.choices import MethodChoice, arms_of, own_method
+
+DOMAIN = Domain(
+    [Attribute("age", 30, "numeric"), Attribute("ward", 6), Attribute("days", 12, "ordinal"), Attribute("died", 2)]
+)
+ASKED = {"rows": 20_000, "epsilon": 1.0, "relation": "replace_one"}
+
+
+@pytest.fixture(scope="module")
+def advice():
+    return recommend(DOMAIN, "died", **ASKED)
+
+
+def test_methods_are_ranked_by_predicted_loss(advice):
+    for ranking in (advice.models, advice.tables):
+        losses = [option.prediction.loss for option in ranking.options]
+        assert losses == sorted(losses)
+        assert len(losses) > 3
+        for option in ranking.options:
+            low, high = option.seconds_range
+            assert option.prediction.low <= option.prediction.loss <= option.prediction.high
+            assert low < option.seconds < high
+            assert option.peak_mb > 0
+            assert "measured on" in option.why
+            assert option.method in option.how
+
+
+def test_every_private_method_is_ranked_or_refused(advice):
+    for ranking, kinds in (
+        (advice.models, ("learner", "downstream", "synthesizer")),
+        (advice.tables, ("synthesizer",)),
+    ):
+        named = {option.method for option in ranking.options} | set(ranking.refused)
+        arms = {m.id: [arm for arm in m.arms if arm.is_private] for m in BUILT_IN.values() if m.kind in kinds}
+        able = {
+            name for name, found in arms.items() if any(bool(arm.tasks) == bool(ranking.setting.task) for arm in found)
+        }
+        assert able <= named
+        assert not named & {"trivial", "ols", "logistic"}
+
+
+def test_refusals_say_why(advice):
+    assert advice.models.refused["ada_ssp"] == "regression only"
+    assert "unlike 'age'" in advice.tables.refused["reduced_space"]
+    under = recommend(DOMAIN, "died", **{**ASKED, "relation": "add_remove"})
+    assert under.models.refused["pate"] == "no proof for add_remove"
+    assert "--rows" in under.models.refused["dp_sgd"]
+
+
+def test_a_private_number_of_rows_is_said_first():
+    private = {**ASKED, "relation": "add_remove"}
+    assert "private under add_remove" in recommend(DOMAIN, "died", **private).cautions[0]
+    assert "private" not in recommend(DOMAIN, "died", public_rows=True, **private).cautions[0]
+    assert "private" not in recommend(DOMAIN, "died", **ASKED).cautions[0]
+
+
+def test_hopeless_budgets_are_said_to_be():
+    text = " ".join(recommend(DOMAIN, "died", rows=50, epsilon=0.01, relation="replace_one").cautions)
+    assert "every method may turn out no better than the trivial prediction" in text
+    assert "no benchmark of models is near this table and budget" in text
+    assert "no benchmark of synthetic tables is near this table and budget" in text
+
+
+def test_methods_that_lose_all_are_said_to_be_no_better_than_trivial(record):
+    """The trivial prediction loses 0.4 of the AUC in these records."""
+    tables = [record(0.1, family=f, method=m) for f in "abc" for m in ("aim", "mst")]
+
+    def said(loss):
+        facts = {"task": "logistic", "rows": 20_000, "width": 7}
+        models = [record(loss, family=f, method=m, **facts) for f in "abc" for m in ("ssp", "dp_sgd")]
+        return " ".join(recommend(DOMAIN, "died", **ASKED, records=[*tables, *models]).cautions)
+
+    assert "no method is predicted to beat the trivial prediction" in said(0.45)
+    assert "trivial prediction" not in said(0.05)
+
+
+@pytest.mark.parametrize(("target", "worst"), [("died", 0.5), ("days", None)])
+@pytest.mark.parametrize("change", [{"rows": 50}, {"epsilon": 1e-3}, {"rows": 10_000_000}, {"epsilon": 100.0}])
+def test_intervals_are_open_beyond_the_benchmarks(target, worst, change):
+    found = recommend(DOMAIN, target, **{**ASKED, **change}).to_dict()
+    for ranking, most in (("models", worst), ("tables", 1.0)):
+        for option in found[ranking]["options"]:
+            guess = option["prediction"]
+            assert most is None or SMALLEST_LOSS <= guess["loss"] <= most
+            if not guess["inside"]:
+                assert guess["low"] == SMALLEST_LOSS or guess["high"] == most
+
+
+def test_more_columns_than_were_benchmarked_are_said():
+    wide = Domain(
+        [Attribute(f"c{i}", 10, "numeric" if i % 2 else "categorical") for i in range(299)] + [DOMAIN["died"]]
+    )
+    found = recommend(wide, "died", **ASKED)
+    assert sum("is near this table and budget" in caution for caution in found.cautions) == 2
+    assert "seconds and memory are guesses" in found.cautions[-1]
+    assert all(option.prediction.high == 1 for option in found.tables.options)
+    few = {o.method: o.seconds_range for o in recommend(DOMAIN, "died", **ASKED).tables.options}
+    many = {o.method: o.seconds_range for o in found.tables.options}
+    assert many["aim"][0] > few["aim"][0]
+    assert many["aim"][1] / many["aim"][0] > few["aim"][1] / few["aim"][0]
+
+
+def test_what_is_said_to_run_a_method_runs_it(advice):
+    """Its configuration, or its command's method and source, stand for an arm."""
+    for option in [*advice.models.options, *recommend(DOMAIN, "days", **ASKED).models.options]:
+        if found := re.search(r"\{ id: (\w+), variant: (\w+) \}", option.how):
+            assert [arm.variant for arm in arms_of(MethodChoice(id=found[1], variant=found[2]))] == [option.variant]
+        else:
+            command = re.fullmatch(
+                r"marginalia (?:fit|synthesize) --method (\w+)(?: --source (\w+))?(?:, then .*)?", option.how
+            )
+            assert list(arms_of(MethodChoice(id=command[1], source=command[2])))
+
+
+def test_what_was_hardly_benchmarked_is_not_ranked(record):
+    smooth = DOMAIN.project(["age", "days", "died"])
+    found = recommend(smooth, "died", **ASKED)
+    assert found.models.refused["chebyshev"] == "fits, but was benchmarked on 2 of 3 tables that a prediction needs"
+    assert "only its noisy answers" in found.tables.refused["gaussian_marginals"]
+    assert not {"chebyshev", "gaussian_marginals"} & {option.method for option in found.tables.options}
+
+
+def test_own_methods_declare_their_limits():
+    def reason(**limits):
+        choice = MethodChoice(id="mine", file="mine.py", tasks=("logistic",), limits=limits, **{"class": "Mine"})
+        own = {**BUILT_IN, "mine": own_method(choice)}
+        return recommend(DOMAIN, "died", registry=own, **ASKED).models.refused["mine"]
+
+    assert reason() == "fits, but was not benchmarked"
+    assert reason(columns=3) == "up to 3 columns, not 4"
+    assert "unlike 'ward'" in reason(values="ordered")
+
+
+def test_near_the_benchmarks_nothing_is_said_of_extrapolation(advice):
+    assert not any("no benchmark" in caution for caution in advice.cautions)
+
+
+def test_numbers_are_regressed_on_and_unordered_codes_are_not():
+    days = recommend(DOMAIN, "days", **ASKED)
+    assert days.models.setting.task == "linear"
+    assert "targets of two codes only" in days.models.refused["objective_perturbation"]
+    ward = recommend(DOMAIN, "ward", **ASKED)
+    assert ward.models is None
+    assert "6 unordered codes" in ward.cautions[0]
+    assert ward.tables.options == recommend(DOMAIN, "died", **ASKED).tables.options
+
+
+def test_an_inferred_domain_is_said_to_leak():
+    inferred = Domain(DOMAIN, source="inferred")
+    assert any("inferred from private rows" in caution for caution in recommend(inferred, "died", **ASKED).cautions)
+
+
+def test_more_budget_predicts_less_loss(advice):
+    richer = recommend(DOMAIN, "died", **{**ASKED, "epsilon": 4.0})
+    before = {(o.method, o.variant): o.prediction.loss for o in advice.models.options}
+    after = {(o.method, o.variant): o.prediction.loss for o in richer.models.options}
+    assert before.keys() == after.keys()
+    assert all(after[arm] <= before[arm] for arm in before)
+    assert sum(after[arm] < before[arm] for arm in before) > len(before) / 2
+
+
+def test_the_attack_is_that_of_the_budget(advice):
+    assert advice.attack == of_budget(1.0, 1e-5)
+    assert advice.gaussian_attack.success < advice.attack.success
+    assert set(advice.gaussian) == {m.id for m in BUILT_IN.values() if m.gaussian}
+
+
+def test_the_advice_is_json(advice):
+    found = json.loads(json.dumps(advice.to_dict()))
+    assert found["models"]["options"][0]["prediction"]["loss"] == advice.models.options[0].prediction.loss
+    assert found["models"]["setting"]["rows"] == 20_000
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"rows": 0}, "rows is 0"),
+        ({"epsilon": -1.0}, "epsilon is -1"),
+        ({"delta": 1.0}, "delta is 1"),
+        ({"relation": "both"}, "relation is 'both'"),
+    ],
+)
+def test_what_is_no_budget_is_refused(change, words):
+    with pytest.raises(InputError, match=words):
+        recommend(DOMAIN, "died", **{**ASKED, **change})
+    with pytest.raises(InputError, match="unknown attribute 'dead'"):
+        recommend(DOMAIN, "dead", **ASKED)
