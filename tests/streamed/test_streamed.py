@@ -42,9 +42,11 @@ def rows():
 
 def content_of(folder, **config):
     entry = {
-        "name": "clinic", "data": {"path": f"{folder}/part-*.parquet", "shards": 3}, "attributes": ATTRIBUTES,
+        "name": "clinic",
+        "data": {"path": f"{folder}/part-*.parquet", "shards": 3},
+        "attributes": ATTRIBUTES,
         "tasks": {"linear": {"target": "age"}, "logistic": {"target": "ill"}},
-    }  # fmt: skip
+    }
     entry["data"] |= config.pop("data", {})
     return {"datasets": [entry], "epsilons": [1], "trials": 2, "relation": "replace_one", "seed": SEED, **config}
 

@@ -9,11 +9,29 @@ from marginalia.sweep.seeds import seed_of, seed_sequence
 
 def record(**changes):
     values = dict(  # noqa: C408
-        experiment="sweep", protocol="strict", dataset="d", task="linear", target="y", method="ols", variant="",
-        calibration="none", relation="add_remove", epsilon=float("inf"), delta=0.0, epsilon_spent=float("inf"), trial=0,
-        split="random", metric="mse", value=0.5, seconds=0.1, peak_mb=10.0, seed=1, status="ok", message="",
+        experiment="sweep",
+        protocol="strict",
+        dataset="d",
+        task="linear",
+        target="y",
+        method="ols",
+        variant="",
+        calibration="none",
+        relation="add_remove",
+        epsilon=float("inf"),
+        delta=0.0,
+        epsilon_spent=float("inf"),
+        trial=0,
+        split="random",
+        metric="mse",
+        value=0.5,
+        seconds=0.1,
+        peak_mb=10.0,
+        seed=1,
+        status="ok",
+        message="",
         code_version="v",
-    )  # fmt: skip
+    )
     return ResultRecord(**{**values, **changes})
 
 

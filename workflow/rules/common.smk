@@ -6,7 +6,7 @@ import sys
 from marginalia.data.datasets import reader_module
 from marginalia.errors import InputError
 from marginalia.papers import registry
-from marginalia.planning.resources import cost_of_shard, memory_of
+from marginalia.planning.costs import cost_of_shard, memory_of
 from marginalia.sweep import resolve
 from marginalia.streamed.rows import files_behind, shards_of, splits_of
 from marginalia.peers.record import libraries, locked

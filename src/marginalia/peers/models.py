@@ -74,9 +74,16 @@ class Peer:
     def _fit(self, folder: Path, columns: Mapping[str, Any], domain: Domain, **request: Any) -> None:
         seed = None if self.random_state is None else self.random_state % 2**32
         content = {
-            "step": "fit", "method": self.method, "task": self.task, "epsilon": self.epsilon, "delta": self.delta,
-            "relation": self.relation, "seed": seed, "parameters": self.parameters, **request,
-        }  # fmt: skip
+            "step": "fit",
+            "method": self.method,
+            "task": self.task,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "relation": self.relation,
+            "seed": seed,
+            "parameters": self.parameters,
+            **request,
+        }
         usage = run(self.library, folder, columns, domain, content)
         try:
             answer = json.loads((folder / "answer.json").read_text(encoding="utf-8"))
@@ -228,9 +235,14 @@ def _ended(command: Sequence[str], folder: Path, environment: Mapping[str, str])
                 del tail[:-_TAIL]
 
     process = subprocess.Popen(
-        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, process_group=0,
-    )  # fmt: skip
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        process_group=0,
+    )
     stream = cast(IO[bytes], process.stdout)
     listener = Thread(target=listen, daemon=True)
     listener.start()

@@ -17,8 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 from marginalia.errors import InputError
-from marginalia.planning.costs import FACTORS, Costs, Estimate
-from marginalia.planning.resources import cost_of_shard
+from marginalia.planning.costs import FACTORS, Costs, Estimate, cost_of_shard
 from marginalia.streamed.rows import splits_of
 from marginalia.sweep.plan import Job
 from marginalia.sweep.protocols import tasks_of

@@ -8,20 +8,65 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from typing import Any
 
 from marginalia.data.domain import Domain
 from marginalia.errors import InputError
-from marginalia.methods.record import Arm, Method
+from marginalia.methods.record import Arm, Limits, Method
 from marginalia.methods.registry import BUILT_IN
 from marginalia.planning.costs import FACTORS, Costs, Estimate
 from marginalia.privacy import checks
 from marginalia.privacy.relation import Relation
 from marginalia.recommend.attack import Attack, of_budget, of_gaussian
 from marginalia.recommend.benchmarks import Record, Setting, read, setting
-from marginalia.recommend.limits import why_not
 from marginalia.recommend.prediction import COVERAGE, FEWEST, Forecaster, Prediction
 from marginalia.reporting.style import arm_name
+
+MOST_BYTES = 8 * 2**30  # of one array of numbers, and of all tables that are held together
+
+
+def why_not(
+    arm: Arm, setting: Setting, domain: Domain, *, public_rows: bool, registry: Mapping[str, Method] = BUILT_IN
+) -> str:
+    """Return why an arm cannot be fitted here, in a few words; empty if it can.
+
+    Parameters
+    ----------
+    arm : Arm
+    setting : Setting
+    domain : Domain
+        Of all columns.
+    public_rows : bool
+        Whether the number of rows may be used without paying for it.
+    registry : mapping of str to Method, optional
+    """
+    if setting.task and setting.task not in arm.tasks:
+        return "regression only" if "linear" in arm.tasks else "targets of two codes only"
+    records = [registry[name] for name in dict.fromkeys((arm.method, arm.source)) if name]
+    if any(setting.relation not in record.relations for record in records):
+        return f"no proof for {setting.relation}"
+    if (size := setting.width**2 * 8) > MOST_BYTES:
+        return f"{setting.width:,} features: their products take {size / 2**30:,.0f} GB"
+    public = public_rows or setting.relation == Relation.REPLACE_ONE
+    return next(filter(None, (_refusal(record.limits, setting, domain, public) for record in records)), "")
+
+
+def _refusal(limits: Limits, setting: Setting, domain: Domain, public: bool) -> str:
+    if limits.values == "boolean" and (wide := [a.name for a in domain if a.size != 2]):
+        return f"two-valued columns only, unlike '{wide[0]}'"
+    rough = [a.name for a in domain if a.size < 2 or (a.kind == "categorical" and a.size > 2)]
+    if limits.values == "ordered" and rough:
+        return f"numeric, ordinal or two-valued columns only, unlike '{rough[0]}'"
+    if limits.columns is not None and len(domain) > limits.columns:
+        return f"up to {limits.columns} columns, not {len(domain)}"
+    if limits.public_rows and not public:
+        return "needs a public number of rows (--rows)"
+    if limits.small_delta and setting.delta >= 1 / setting.rows:
+        return f"delta must be below 1/n = {1 / setting.rows:.2g}"
+    size = 8 * sum(domain.n_cells(pair) for pair in combinations(domain.names, 2)) if limits.all_pairs else 0
+    return f"all pairs together take {size / 2**30:,.0f} GB" if size > MOST_BYTES else ""
+
 
 GOOD_CHOICE = 1.5
 
@@ -199,9 +244,15 @@ def _ranking(
     regrets = forecaster.regrets()
     good = sum(regret <= GOOD_CHOICE for regret in regrets) / len(regrets)
     return Ranking(
-        here, options, refused, 10**forecaster.error, forecaster.coverage(), good, len(forecaster.families),
+        here,
+        options,
+        refused,
+        10**forecaster.error,
+        forecaster.coverage(),
+        good,
+        len(forecaster.families),
         forecaster.trivial_loss,
-    )  # fmt: skip
+    )
 
 
 def _arms(task: str, forecaster: Forecaster, registry: Mapping[str, Method]) -> Iterator[Arm]:
@@ -230,9 +281,17 @@ def _option(arm: Arm, method: Method, here: Setting, prediction: Prediction, cos
     low, high = (sum(part.range[side] for part in parts) for side in (0, 1))
     seconds = sum(part.seconds for part in parts)
     return Option(
-        arm.method, arm.variant, arm_name(arm.method, arm.variant), prediction, seconds, (low, high), _peak(parts),
-        max((part.basis for part in parts), key=list(FACTORS).index), _how(arm, method), _why(method, prediction),
-    )  # fmt: skip
+        arm.method,
+        arm.variant,
+        arm_name(arm.method, arm.variant),
+        prediction,
+        seconds,
+        (low, high),
+        _peak(parts),
+        max((part.basis for part in parts), key=list(FACTORS).index),
+        _how(arm, method),
+        _why(method, prediction),
+    )
 
 
 def _peak(parts: Iterable[Estimate]) -> float:

@@ -80,13 +80,19 @@ def prepare_counts(
     kept = ("name", "tasks", "attributes")
     by = "the row's number" if data.split_by == "row" else f"the value of column '{data.split_by}'"
     facts = {k: v for k, v in describe(entry).items() if k not in kept} | {
-        "rows": n, "domain_source": tables.domain.source,
-        "data": name_of(data.path), "data_files": len(files_behind(entry)),
+        "rows": n,
+        "domain_source": tables.domain.source,
+        "data": name_of(data.path),
+        "data_files": len(files_behind(entry)),
         "split": HOW.format(by, ", ".join(dict.fromkeys(str(s.seed) for s in tables.splits))),
         "counts_sha256": hashlib.sha256((root / "counts.npz").read_bytes()).hexdigest(),
-    }  # fmt: skip
+    }
     described = {
-        "name": entry.name, "streamed": entry.model_dump(mode="json"), "facts": facts,
-        "files": files, "tasks": [asdict(t) for t in tasks_of(entry)], "n_public": entry.rows or entry.n_public,
-    }  # fmt: skip
+        "name": entry.name,
+        "streamed": entry.model_dump(mode="json"),
+        "facts": facts,
+        "files": files,
+        "tasks": [asdict(t) for t in tasks_of(entry)],
+        "n_public": entry.rows or entry.n_public,
+    }
     write_text(root / "dataset.json", json.dumps(described, indent=1, sort_keys=True) + "\n")

@@ -55,9 +55,11 @@ class CountedData:
         """Hash of the counts, the domain and the tasks: what cells of this data set depend on."""
         content = {
             "counts": hashlib.sha256(self.tables.flat.tobytes() + self.tables.rows.tobytes()).hexdigest(),
-            "domain": self.tables.domain.to_dict(), "tasks": [asdict(t) for t in self.tasks],
-            "n_public": self.entry.rows or self.entry.n_public, "by": data_of(self.entry).split_by,
-        }  # fmt: skip
+            "domain": self.tables.domain.to_dict(),
+            "tasks": [asdict(t) for t in self.tasks],
+            "n_public": self.entry.rows or self.entry.n_public,
+            "by": data_of(self.entry).split_by,
+        }
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     @property

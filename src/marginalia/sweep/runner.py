@@ -43,9 +43,12 @@ def version_of_arm(arm: Arm, registry: Mapping[str, Method]) -> str:
     Data sets count by the digest of their rows, and this module not at all: it keeps books.
     """
     roots = {
-        "marginalia.sweep.cells:Cell", "marginalia.methods.fit", "marginalia.sweep.metrics",
-        "marginalia.sweep.protocols:split_rows", "marginalia.sweep.protocols:Prepared",
-    }  # fmt: skip
+        "marginalia.sweep.cells:Cell",
+        "marginalia.methods.fit",
+        "marginalia.sweep.metrics",
+        "marginalia.sweep.protocols:split_rows",
+        "marginalia.sweep.protocols:Prepared",
+    }
     for name in filter(None, (arm.method, arm.source, arm.learner)):
         roots |= {path.rpartition(":")[0] for path in registry[name].classes.values()}
         if is_peer(name):
