@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from marginalia.errors import InputError
-from marginalia.sweep.outcome import measured
 from marginalia.sweep.records import COLUMNS, ResultRecord, read_records, write_records
 from marginalia.sweep.seeds import seed_of, seed_sequence
+from marginalia.usage import measured
 
 
 def record(**changes):

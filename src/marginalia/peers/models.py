@@ -27,7 +27,7 @@ from marginalia.errors import InputError
 from marginalia.peers import harness
 from marginalia.peers.exchange import exchange
 from marginalia.peers.record import Claim, adapter, facts_of, python_of
-from marginalia.sweep.outcome import spent_elsewhere
+from marginalia.usage import spent_elsewhere
 
 HARNESS = Path(harness.__file__)  # imported here, it counts for the version of what it runs
 _LONGEST = 300  # characters of a peer's last words

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -26,15 +26,13 @@ from marginalia.data.sources.counted import CountTables
 from marginalia.data.sources.parquet import ParquetSource
 from marginalia.errors import InputError
 from marginalia.methods.record import Arm
-from marginalia.recommend.benchmarks import family_of, shapes
-from marginalia.streamed.rows import data_of, files_behind, opened, shards_of
+from marginalia.streamed import data_of, files_behind, opened, shards_of
 from marginalia.sweep.benchmarks import benchmark
 
 FILE = Path(__file__).with_name("costs.csv")
 # What a measurement of the same thing is worth on another day and machine, one of another data set, and no measurement.
 FACTORS = {"measured": 1.5, "other data": 4.0, "guess": 10.0}
-_REACH = 2.0  # how far beyond the measured epsilons, rows and columns a measurement still counts as one
-_PENALTY = 0.1  # of the squared slopes in rows and columns
+_REACH = 2.0  # how far beyond the measured epsilons a measurement still counts as one
 
 
 class Measured(NamedTuple):
@@ -70,7 +68,7 @@ class Estimate:
         return self.seconds / factor, self.seconds * factor
 
 
-_GUESS = Estimate(5.0, 400.0, "guess")
+GUESS = Estimate(5.0, 400.0, "guess")
 
 
 class Costs:
@@ -79,53 +77,40 @@ class Costs:
     def __init__(self, rows: Iterable[Measured] | None = None) -> None:
         self.rows = tuple(map(Measured._make, _read().itertuples(index=False)) if rows is None else rows)
 
-    def fit(
-        self, arm: Arm, *, task: str = "", dataset: str, epsilon: float, shape: tuple[int, int] | None = None
-    ) -> Estimate:
+    def fit(self, arm: Arm, *, task: str = "", dataset: str, epsilon: float) -> Estimate:
         """Return the cost of one fit (of post-processing: without the fit that it stands on).
 
-        Where the arm was not measured, the method's other arms stand for it; where the data set was not, the others:
-        their geometric mean, or with `shape`, its numbers of rows and columns, the line in both logarithms. Between
-        measured epsilons the logarithm of the seconds is linear in that of epsilon, beyond them it is constant.
+        Where the arm was not measured, the method's other arms stand for it; where the data set was not, the geometric
+        mean of the others. Between measured epsilons the logarithm of the seconds is linear in that of epsilon, beyond
+        them it is constant.
         """
+        known = self.by_dataset(arm, task=task, epsilon=epsilon)
+        if not known:
+            return GUESS
+        if dataset in known:
+            return known[dataset]
+        seconds = math.exp(fmean(math.log(one.seconds) for one in known.values()))
+        return Estimate(seconds, max(one.peak_mb for one in known.values()), "other data")
+
+    def by_dataset(self, arm: Arm, *, task: str = "", epsilon: float) -> dict[str, Estimate]:
+        """Return the cost of one fit on each data set on which the method was measured, as in `fit`."""
         rows = [r for r in self.rows if (r.kind, r.name, r.task) == ("fit", arm.method, task)]
         rows = [r for r in rows if r.variant == arm.variant] or rows
         rows = [r for r in rows if r.calibration == arm.calibration] or rows
-        if not rows:
-            return _GUESS
-        if here := [r for r in rows if r.dataset == dataset]:
+        found = {}
+        for name in dict.fromkeys(r.dataset for r in rows):
+            here = [r for r in rows if r.dataset == name]
             near = min(r.epsilon for r in here) / _REACH <= epsilon <= max(r.epsilon for r in here) * _REACH
-            return Estimate(_at(here, epsilon), max(r.peak_mb for r in here), "measured" if near else "other data")
-        others = {name: [r for r in rows if r.dataset == name] for name in dict.fromkeys(r.dataset for r in rows)}
-        seconds = {name: _at(there, epsilon) for name, there in others.items()}
-        peak = max(r.peak_mb for r in rows)
-        known = shapes()
-        if shape is not None and all(name in known for name in seconds):
-            return _on_the_line(seconds, {name: known[name] for name in seconds}, shape, peak)
-        return Estimate(math.exp(fmean(map(math.log, seconds.values()))), peak, "other data")
+            basis = "measured" if near else "other data"
+            found[name] = Estimate(_at(here, epsilon), max(r.peak_mb for r in here), basis)
+        return found
 
     def job(self, kind: str, name: str, basis: str = "measured") -> Estimate:
         """Return the mean cost of a job: of kind ``study`` a part of that study, of kind ``rule`` any other."""
         for row in self.rows:
             if (row.kind, row.name) == (kind, name):
                 return Estimate(row.seconds, row.peak_mb, basis)
-        return _GUESS
-
-
-def _on_the_line(
-    seconds: Mapping[str, float], shapes: Mapping[str, tuple[int, int]], shape: tuple[int, int], peak: float
-) -> Estimate:
-    """Return the cost on a table of some rows and columns: log-linear in both, never falling with either."""
-    X, y = np.log10([shapes[name] for name in seconds]), np.log10(list(seconds.values()))
-    families = [family_of(name) for name in seconds]
-    weights = np.array([1 / families.count(family) for family in families])  # codings of the same people count as one
-    x, level = np.average(X, axis=0, weights=weights), np.average(y, weights=weights)
-    Z = X - x
-    slopes = np.linalg.solve((Z.T * weights) @ Z + _PENALTY * np.eye(2), (Z.T * weights) @ (y - level))
-    where = np.log10(shape)
-    reach = math.log10(_REACH)
-    near = bool(np.all((X.min(axis=0) - reach <= where) & (where <= X.max(axis=0) + reach)))
-    return Estimate(float(10 ** (level + np.maximum(slopes, 0) @ (where - x))), peak, "other data" if near else "guess")
+        return GUESS
 
 
 def _at(rows: Sequence[Measured], epsilon: float) -> float:

@@ -9,18 +9,21 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
+from statistics import fmean
 from typing import Any
+
+import numpy as np
 
 from marginalia.data.domain import Domain
 from marginalia.errors import InputError
 from marginalia.methods.record import Arm, Limits, Method
 from marginalia.methods.registry import BUILT_IN
-from marginalia.planning.costs import FACTORS, Costs, Estimate
+from marginalia.planning.costs import FACTORS, GUESS, Costs, Estimate
 from marginalia.privacy import checks
 from marginalia.privacy.relation import Relation
 from marginalia.recommend.attack import Attack, of_budget, of_gaussian
-from marginalia.recommend.benchmarks import Record, Setting, read, setting
-from marginalia.recommend.prediction import COVERAGE, FEWEST, Forecaster, Prediction
+from marginalia.recommend.benchmarks import Record, Setting, family_of, read, setting, shapes
+from marginalia.recommend.prediction import COVERAGE, FEWEST, REACH, Forecaster, Prediction
 from marginalia.reporting.style import arm_name
 
 MOST_BYTES = 8 * 2**30  # of one array of numbers, and of all tables that are held together
@@ -69,6 +72,7 @@ def _refusal(limits: Limits, setting: Setting, domain: Domain, public: bool) -> 
 
 
 GOOD_CHOICE = 1.5
+_PENALTY = 0.1  # of the squared slopes of seconds in rows and columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,10 +278,10 @@ def _arms(task: str, forecaster: Forecaster, registry: Mapping[str, Method]) -> 
 
 
 def _option(arm: Arm, method: Method, here: Setting, prediction: Prediction, costs: Costs) -> Option:
-    table: dict[str, Any] = {"dataset": "", "epsilon": here.epsilon, "shape": (here.rows, here.columns)}
-    parts = [costs.fit(arm, task=here.task, **table)]
+    shape = here.rows, here.columns
+    parts = [cost_on_table(costs, arm, task=here.task, epsilon=here.epsilon, shape=shape)]
     if arm.source:
-        parts.append(costs.fit(Arm(arm.source), **table))
+        parts.append(cost_on_table(costs, Arm(arm.source), epsilon=here.epsilon, shape=shape))
     low, high = (sum(part.range[side] for part in parts) for side in (0, 1))
     seconds = sum(part.seconds for part in parts)
     return Option(
@@ -292,6 +296,37 @@ def _option(arm: Arm, method: Method, here: Setting, prediction: Prediction, cos
         _how(arm, method),
         _why(method, prediction),
     )
+
+
+def cost_on_table(costs: Costs, arm: Arm, *, task: str = "", epsilon: float, shape: tuple[int, int]) -> Estimate:
+    """Return the cost of one fit on a table that was not measured, by its numbers of rows and columns.
+
+    It lies on the line, in both logarithms, of the data sets on which the method was measured.
+    """
+    known, measured = shapes(), costs.by_dataset(arm, task=task, epsilon=epsilon)
+    if not measured:
+        return GUESS
+    peak = max(one.peak_mb for one in measured.values())
+    seconds = {name: one.seconds for name, one in measured.items()}
+    if all(name in known for name in seconds):
+        return _on_the_line(seconds, {name: known[name] for name in seconds}, shape, peak)
+    return Estimate(math.exp(fmean(map(math.log, seconds.values()))), peak, "other data")
+
+
+def _on_the_line(
+    seconds: Mapping[str, float], shapes: Mapping[str, tuple[int, int]], shape: tuple[int, int], peak: float
+) -> Estimate:
+    """Return the cost on a table of some rows and columns: log-linear in both, never falling with either."""
+    X, y = np.log10([shapes[name] for name in seconds]), np.log10(list(seconds.values()))
+    families = [family_of(name) for name in seconds]
+    weights = np.array([1 / families.count(family) for family in families])  # codings of the same people count as one
+    x, level = np.average(X, axis=0, weights=weights), np.average(y, weights=weights)
+    Z = X - x
+    slopes = np.linalg.solve((Z.T * weights) @ Z + _PENALTY * np.eye(2), (Z.T * weights) @ (y - level))
+    where = np.log10(shape)
+    reach = math.log10(REACH)
+    near = bool(np.all((X.min(axis=0) - reach <= where) & (where <= X.max(axis=0) + reach)))
+    return Estimate(float(10 ** (level + np.maximum(slopes, 0) @ (where - x))), peak, "other data" if near else "guess")
 
 
 def _peak(parts: Iterable[Estimate]) -> float:
