@@ -14,16 +14,16 @@ PICTURE = Path(__file__).with_suffix(".svg")
 # From the ground up; a module imports only from floors below its own, and from its own package.
 FLOORS = (
     ("errors",),
-    ("kernels", "memory", "postponed", "threads"),
+    ("kernels", "memory", "postponed", "threads", "usage"),
     ("data",),
     ("privacy",),
     ("marginals",),
     ("synthesis",),  # what synthesizers share
     ("learning",),  # what learners share
     ("methods",),
+    ("streamed",),  # data sets too large for memory, as fits get them
     ("peers",),
     ("sweep",),
-    ("streamed",),
     ("audit",),
     ("reporting",),
     ("quality",),

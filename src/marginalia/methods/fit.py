@@ -11,8 +11,8 @@ from marginalia.data.sources.source import CountSource
 from marginalia.data.table_schema import RawTable
 from marginalia.errors import InputError
 from marginalia.methods.record import Arm, Method
+from marginalia.methods.task import Task
 from marginalia.privacy.relation import Relation
-from marginalia.sweep.protocols import Task
 
 
 @dataclass(frozen=True, slots=True)

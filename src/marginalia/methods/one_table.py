@@ -12,8 +12,8 @@ from marginalia.errors import InputError, unknown_name
 from marginalia.methods.fit import Budget, fit
 from marginalia.methods.record import NON_PRIVATE, Method
 from marginalia.methods.registry import BUILT_IN, method
+from marginalia.methods.task import Task
 from marginalia.sweep.choices import MethodChoice, arms_of
-from marginalia.sweep.protocols import Task
 
 
 def fit_synthesizer(name: str, table: CountSource | RawTable, budget: Budget) -> Any:
