@@ -19,7 +19,7 @@ from marginalia.methods.dp_sgd.descent import Batches, Run, descend
 from marginalia.methods.dp_sgd.opacus import descend_by_opacus
 from marginalia.methods.dp_sgd.selection import best_of_random_runs, planned_runs
 from marginalia.privacy import checks
-from marginalia.privacy.calibration import poisson_gaussian_noise_multiplier
+from marginalia.privacy.accountants.pld import poisson_gaussian_noise_multiplier
 from marginalia.privacy.events import Event, PoissonGaussianEvent
 from marginalia.privacy.ledger import Ledger, PublicInput
 from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE
