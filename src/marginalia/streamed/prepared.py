@@ -15,8 +15,9 @@ from marginalia.data.sources.arrow import ArrowSource
 from marginalia.data.sources.counted import Counted, CountTables
 from marginalia.data.sources.parts import Part
 from marginalia.errors import InputError
+from marginalia.methods.task import Task
 from marginalia.streamed.rows import data_of, hash_split, opened
-from marginalia.sweep.protocols import Prepared, Task, tasks_of
+from marginalia.sweep.protocols import Prepared, tasks_of
 
 
 @dataclass(frozen=True)

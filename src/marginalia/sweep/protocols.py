@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from marginalia.data.catalogue import catalogue
 from marginalia.data.domain import Domain
@@ -19,34 +18,11 @@ from marginalia.data.splits import number_of_test_rows, random_split
 from marginalia.data.table import Table
 from marginalia.data.table_schema import RawTable, Rows, Schema
 from marginalia.errors import InputError
+from marginalia.methods.task import Task
 from marginalia.sweep.seeds import seed_sequence
 
 if TYPE_CHECKING:
     from marginalia.data.catalogue.entry import Entry
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """One thing to learn on a data set.
-
-    Attributes
-    ----------
-    task : {"linear", "logistic"}
-    target : str
-    drop : tuple of str
-        Attributes that may not be features of this task (they determine the target).
-    one_hot : tuple of str or None
-        Features encoded as one-hot blocks; None: every categorical attribute with more than two codes.
-    """
-
-    task: Literal["linear", "logistic"]
-    target: str
-    drop: tuple[str, ...] = ()
-    one_hot: tuple[str, ...] | None = None
-
-    def columns(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return those of some attributes that the task may use, target included."""
-        return tuple(name for name in names if name not in self.drop)
 
 
 def tasks_of(entry: Entry) -> tuple[Task, ...]:

@@ -18,6 +18,7 @@ from marginalia.data.table_schema import RawTable, Rows
 from marginalia.errors import InputError
 from marginalia.methods.fit import Budget, fit
 from marginalia.methods.record import Arm, Method
+from marginalia.methods.task import Task
 from marginalia.peers.record import is_peer, sources
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.ledger import Ledger
@@ -25,7 +26,7 @@ from marginalia.streamed.prepared import CountedData
 from marginalia.sweep import metrics
 from marginalia.sweep.cells import Cell, CellStore, StoreError
 from marginalia.sweep.outcome import Outcome, measured, said, uncounted
-from marginalia.sweep.protocols import Prepared, Task, split_rows
+from marginalia.sweep.protocols import Prepared, split_rows
 from marginalia.sweep.records import RUN, ResultRecord, RunCertificate, certificate, declaration, is_claimed
 from marginalia.sweep.version import version_of
 
