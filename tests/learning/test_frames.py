@@ -19,9 +19,10 @@ from marginalia.methods.dd_ssp.dd_ssp import DDSSPClassifier, DDSSPRegressor
 from marginalia.methods.dp_sgd.learners import DPSGDClassifier, DPSGDRegressor
 from marginalia.methods.gaussian_marginals.gaussian_marginals import GaussianMarginals
 from marginalia.methods.independent.independent import Independent
+from marginalia.methods.logistic.logistic import LogisticClassifier
 from marginalia.methods.models import load_model, save_model
 from marginalia.methods.objective_perturbation.objective_perturbation import ObjectivePerturbationClassifier
-from marginalia.methods.ols.public import LogisticClassifier, OLSRegressor
+from marginalia.methods.ols.ols import OLSRegressor
 from marginalia.methods.pate.pate import PATEClassifier
 from marginalia.methods.ssp.ssp import SSPClassifier, SSPRegressor
 from marginalia.methods.trivial.trivial import TrivialClassifier, TrivialRegressor

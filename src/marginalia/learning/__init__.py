@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from marginalia.methods.dd_ssp.dd_ssp import DDSSPRegressor as DDSSPRegressor
     from marginalia.methods.dp_sgd.learners import DPSGDClassifier as DPSGDClassifier
     from marginalia.methods.dp_sgd.learners import DPSGDRegressor as DPSGDRegressor
+    from marginalia.methods.logistic.logistic import LogisticClassifier as LogisticClassifier
     from marginalia.methods.objective_perturbation.objective_perturbation import (
         ObjectivePerturbationClassifier as ObjectivePerturbationClassifier,
     )
-    from marginalia.methods.ols.public import LogisticClassifier as LogisticClassifier
-    from marginalia.methods.ols.public import OLSRegressor as OLSRegressor
+    from marginalia.methods.ols.ols import OLSRegressor as OLSRegressor
     from marginalia.methods.pate.pate import PATEClassifier as PATEClassifier
     from marginalia.methods.ssp.ssp import SSPClassifier as SSPClassifier
     from marginalia.methods.ssp.ssp import SSPRegressor as SSPRegressor
@@ -34,8 +34,8 @@ _HOMES = {
     "DDSSPRegressor": "dd_ssp.dd_ssp",
     "DPSGDClassifier": "dp_sgd.learners",
     "DPSGDRegressor": "dp_sgd.learners",
-    "LogisticClassifier": "ols.public",
-    "OLSRegressor": "ols.public",
+    "LogisticClassifier": "logistic.logistic",
+    "OLSRegressor": "ols.ols",
     "ObjectivePerturbationClassifier": "objective_perturbation.objective_perturbation",
     "PATEClassifier": "pate.pate",
     "SSPClassifier": "ssp.ssp",

@@ -11,7 +11,8 @@ from marginalia.data.encoding import Encoder
 from marginalia.data.splits import random_split
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.methods.ols.public import LogisticClassifier, OLSRegressor
+from marginalia.methods.logistic.logistic import LogisticClassifier
+from marginalia.methods.ols.ols import OLSRegressor
 from marginalia.sweep.metrics import mean_squared_error, scores
 
 TEST_FRACTION = 0.2

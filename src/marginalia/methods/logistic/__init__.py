@@ -7,7 +7,7 @@ from marginalia.methods.record import NON_PRIVATE, Arm, Method
 METHOD = Method(
     "logistic",
     "learner",
-    {"logistic": "marginalia.methods.ols.public:LogisticClassifier"},
+    {"logistic": "marginalia.methods.logistic.logistic:LogisticClassifier"},
     (Arm("logistic", NON_PRIVATE, tasks=("logistic",)),),
     about="logistic regression without privacy",
     label="Logistic",

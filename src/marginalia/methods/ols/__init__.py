@@ -7,7 +7,7 @@ from marginalia.methods.record import NON_PRIVATE, Arm, Method
 METHOD = Method(
     "ols",
     "learner",
-    {"linear": "marginalia.methods.ols.public:OLSRegressor"},
+    {"linear": "marginalia.methods.ols.ols:OLSRegressor"},
     (Arm("ols", NON_PRIVATE, tasks=("linear",)),),
     about="least squares without privacy",
     label="OLS",

@@ -95,8 +95,8 @@ def _fits(train: Sample, test: Sample, settings: Settings, keys: tuple[int, str,
     """Yield a row for each method without privacy, and for each arm and epsilon."""
     from marginalia.methods.adaptive_margin.classifier import AdaptiveMarginClassifier
     from marginalia.methods.dp_sgd.learners import DPSGDClassifier
+    from marginalia.methods.logistic.logistic import LogisticClassifier
     from marginalia.methods.objective_perturbation.objective_perturbation import ObjectivePerturbationClassifier
-    from marginalia.methods.ols.public import LogisticClassifier
 
     arms: dict[tuple[str, str, str], tuple[Any, Record]] = {
         ("adaptive_margin", *arm): (AdaptiveMarginClassifier, {"fit_intercept": False, **parameters})
