@@ -69,7 +69,7 @@ def test_the_number_of_runs_is_the_one_that_is_charged(times):
         picks, secret = draw(*args, **options)
         return np.tile(picks, times), secret
 
-    with patch("marginalia.methods.dp_sgd.selection.draw_runs", more):
+    with patch("marginalia.methods.dp_sgd.dp_sgd.draw_runs", more):
         findings = audit(subject, QUICK).findings
     assert ("runs" in {f.check for f in findings}) if times > 1 else findings == (), findings
 

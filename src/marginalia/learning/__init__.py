@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from marginalia.methods.adaptive_margin.classifier import AdaptiveMarginClassifier as AdaptiveMarginClassifier
     from marginalia.methods.dd_ssp.dd_ssp import DDSSPClassifier as DDSSPClassifier
     from marginalia.methods.dd_ssp.dd_ssp import DDSSPRegressor as DDSSPRegressor
-    from marginalia.methods.dp_sgd.learners import DPSGDClassifier as DPSGDClassifier
-    from marginalia.methods.dp_sgd.learners import DPSGDRegressor as DPSGDRegressor
+    from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier as DPSGDClassifier
+    from marginalia.methods.dp_sgd.dp_sgd import DPSGDRegressor as DPSGDRegressor
     from marginalia.methods.logistic.logistic import LogisticClassifier as LogisticClassifier
     from marginalia.methods.objective_perturbation.objective_perturbation import (
         ObjectivePerturbationClassifier as ObjectivePerturbationClassifier,

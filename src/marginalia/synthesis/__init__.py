@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from marginalia.methods.privbayes.privbayes import PrivBayes as PrivBayes
     from marginalia.methods.reduced_space.synthesizer import ReducedSpaceLP as ReducedSpaceLP
     from marginalia.methods.residual_planner.planner import ResidualPlanner as ResidualPlanner
-    from marginalia.methods.swift.synthesizer import SWIFT as SWIFT
+    from marginalia.methods.swift.swift import SWIFT as SWIFT
 
 # Lazily, so that what methods share (this package) lies below the methods.
 _HOMES = {

@@ -7,10 +7,9 @@ from card_contract import check_card
 
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.table import Table
-from marginalia.methods.chebyshev.axes import histogram
 from marginalia.methods.chebyshev.distance import earth_mover
 from marginalia.methods.chebyshev.measures import GridMeasure
-from marginalia.methods.chebyshev.moments import Degrees
+from marginalia.methods.chebyshev.moments import Degrees, histogram
 from marginalia.methods.task import Task
 from marginalia.papers.chebyshev import lemmas
 from marginalia.papers.chebyshev.ablations import true_epsilons

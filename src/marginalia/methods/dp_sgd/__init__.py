@@ -22,8 +22,8 @@ METHOD = Method(
     "dp_sgd",
     "learner",
     {
-        "linear": "marginalia.methods.dp_sgd.learners:DPSGDRegressor",
-        "logistic": "marginalia.methods.dp_sgd.learners:DPSGDClassifier",
+        "linear": "marginalia.methods.dp_sgd.dp_sgd:DPSGDRegressor",
+        "logistic": "marginalia.methods.dp_sgd.dp_sgd:DPSGDClassifier",
     },
     (
         Arm("dp_sgd", "tight", tasks=("linear", "logistic")),

@@ -7,7 +7,7 @@ from marginalia.methods.record import TRAINED_ON_ROWS, Arm, Method, trained_on_r
 METHOD = Method(
     "swift",
     "synthesizer",
-    {"": "marginalia.methods.swift.synthesizer:SWIFT"},
+    {"": "marginalia.methods.swift.swift:SWIFT"},
     (Arm("swift"), *trained_on_rows_of("swift")),
     about="one selection, a tree of cliques, one measurement of what pays in it (google/dpsynth 2026)",
     label="SWIFT",

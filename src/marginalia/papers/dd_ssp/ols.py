@@ -24,8 +24,8 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 
     The direction is least squares on -1/+1 labels; DD-SSP only scales it, by a factor that depends on the interval.
     """
+    from marginalia.learning.statistics import logistic_scale
     from marginalia.methods.aim.aim import AIM
-    from marginalia.methods.dd_ssp.chebyshev import logistic_scale
     from marginalia.methods.dd_ssp.dd_ssp import DDSSPRegressor
     from marginalia.methods.gaussian_marginals.gaussian_marginals import GaussianMarginals
     from marginalia.methods.independent.independent import Independent

@@ -87,7 +87,7 @@ def every_method(
     name: str, train: Table, test: Table, task: Task, epsilon: float, n_public: int, seed: int
 ) -> Iterator[Record]:
     """Train every method but AIM on `train`, of which `n_public` rows are documented, and yield a row for each."""
-    from marginalia.methods.dp_sgd.learners import DPSGDClassifier
+    from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier
     from marginalia.methods.pate.pate import PATEClassifier
 
     target = task.target
