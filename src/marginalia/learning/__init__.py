@@ -26,24 +26,6 @@ if TYPE_CHECKING:
     from marginalia.methods.trivial.trivial import TrivialClassifier as TrivialClassifier
     from marginalia.methods.trivial.trivial import TrivialRegressor as TrivialRegressor
 
-# Lazily, so that what methods share (this package) lies below the methods.
-_HOMES = {
-    "AdaSSPRegressor": "ada_ssp.ada_ssp",
-    "AdaptiveMarginClassifier": "adaptive_margin.classifier",
-    "DDSSPClassifier": "dd_ssp.dd_ssp",
-    "DDSSPRegressor": "dd_ssp.dd_ssp",
-    "DPSGDClassifier": "dp_sgd.learners",
-    "DPSGDRegressor": "dp_sgd.learners",
-    "LogisticClassifier": "logistic.logistic",
-    "OLSRegressor": "ols.ols",
-    "ObjectivePerturbationClassifier": "objective_perturbation.objective_perturbation",
-    "PATEClassifier": "pate.pate",
-    "SSPClassifier": "ssp.ssp",
-    "SSPRegressor": "ssp.ssp",
-    "TrivialClassifier": "trivial.trivial",
-    "TrivialRegressor": "trivial.trivial",
-}
-
 __all__ = [
     "AdaSSPRegressor",
     "AdaptiveMarginClassifier",
@@ -63,9 +45,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"marginalia.methods.{_HOMES[name]}"), name)
+    # Lazily, so that what methods share (this package) lies below the methods.
+    return import_module("marginalia.methods.registry").class_named(name, "learner", "downstream")
 
 
 def __dir__() -> list[str]:

@@ -15,7 +15,7 @@ from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearLearner
 from marginalia.learning.private import BudgetedLearner
 from marginalia.learning.units import class_labels
-from marginalia.methods.registry import BUILT_IN
+from marginalia.methods.registry import class_named
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.ledger import Ledger
 
@@ -77,7 +77,7 @@ def load_model(path: str | os.PathLike[str], *, original: bool | None = None) ->
     """
     content = _read(path)
     try:
-        cls = _class(content["class"])
+        cls: Any = class_named(content["class"], "learner", "downstream")
         encoder = Encoder(Domain.from_dict(content["domain"]), content["target"], one_hot=content["one_hot"])
         coef, intercept = np.array(content["coef"], np.float64), float(content["intercept"])
         codes = encoder.domain[encoder.target].size
@@ -111,15 +111,3 @@ def _read(path: str | os.PathLike[str]) -> Any:
         said = f"version {content.get('version')!r} of the format, this marginalia reads version {FORMAT_VERSION}"
         raise InputError(f"model {path} has {said}; fit it again")
     return content
-
-
-def _class(name: Any) -> Any:
-    """Return the learner of this library of that name: what a model file may hold."""
-    places = {
-        path.rpartition(":")[2]: (method, task)
-        for method in BUILT_IN.values()
-        if method.kind != "synthesizer"
-        for task, path in method.classes.items()
-    }
-    method, task = places[name]
-    return method.load(task)

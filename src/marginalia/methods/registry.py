@@ -14,7 +14,7 @@ from typing import Any
 
 from marginalia import methods
 from marginalia.errors import InputError, unknown_name
-from marginalia.methods.record import Arm, Method, frozen
+from marginalia.methods.record import Arm, Kind, Method, frozen
 
 
 def _found() -> Iterator[Method]:
@@ -34,6 +34,22 @@ def method(name: str, registry: Mapping[str, Method] = BUILT_IN) -> Method:
         return registry[name]
     except KeyError:
         raise unknown_name("method", name, registry) from None
+
+
+def class_named(name: str, *kinds: Kind) -> Any:
+    """Return the class of that name of a method of one of some kinds, with its module loaded; KeyError if none has it.
+
+    >>> class_named("OLSRegressor", "learner").__module__
+    'marginalia.methods.ols.ols'
+    """
+    places = {
+        path.rpartition(":")[2]: (method, task)
+        for method in EVERY.values()
+        if method.kind in kinds
+        for task, path in method.classes.items()
+    }
+    method, task = places[name]
+    return method.load(task)
 
 
 def arms_of(
