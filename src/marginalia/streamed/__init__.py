@@ -1,1 +1,1 @@
-"""Data sets that stay where they are: counted in shards, split by a hash while they stream, fitted by counts."""
+"""Data sets that stay where they are: counted in shards, split by a hash, fitted by counts."""
