@@ -158,7 +158,8 @@ def _column(place: int) -> int:
 def _box(name: str, y: int) -> tuple[str, int]:
     """Return the box of a package, and its height: its name, its first sentence, and the packages inside it."""
     folder = SOURCE / name
-    line = (ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or "").split("\n")[0]
+    source = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
+    line = (ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or "").split("\n")[0]
     parts = []
     x, row = 2 * GAP, y + 50
     inner = sorted(path.parent.name for path in folder.glob("*/__init__.py"))

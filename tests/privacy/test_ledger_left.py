@@ -14,7 +14,7 @@ from marginalia.methods.adaptive_margin.classifier import AdaptiveMarginClassifi
 from marginalia.methods.aim.aim import AIM
 from marginalia.methods.aim_residual.aim_residual import ResidualAIM
 from marginalia.methods.chebyshev.synthesizer import ChebyshevMomentMatching
-from marginalia.methods.dp_sgd.learners import DPSGDClassifier
+from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier
 from marginalia.methods.exhaustive.exhaustive import Exhaustive
 from marginalia.methods.gaussian_marginals.gaussian_marginals import GaussianMarginals
 from marginalia.methods.independent.independent import Independent
@@ -28,7 +28,7 @@ from marginalia.methods.privbayes.privbayes import PrivBayes
 from marginalia.methods.reduced_space.synthesizer import ReducedSpaceLP
 from marginalia.methods.residual_planner.planner import ResidualPlanner
 from marginalia.methods.ssp.ssp import SSPRegressor
-from marginalia.methods.swift.synthesizer import SWIFT
+from marginalia.methods.swift.swift import SWIFT
 from marginalia.privacy.accountants.composition import composed_epsilon
 from marginalia.privacy.accountants.prices import Prices
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu

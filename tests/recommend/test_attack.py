@@ -8,8 +8,7 @@ import pytest
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.methods.fit import Budget
-from marginalia.methods.one_table import fit_learner, fit_synthesizer
+from marginalia.methods.fit import Budget, fit_learner, fit_synthesizer
 from marginalia.methods.registry import BUILT_IN
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.events import GaussianEvent, leaves

@@ -6,8 +6,7 @@ import pytest
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.methods.fit import Budget
-from marginalia.methods.one_table import fit_learner, fit_synthesizer
+from marginalia.methods.fit import Budget, fit_learner, fit_synthesizer
 from marginalia.methods.record import Arm
 from marginalia.methods.registry import BUILT_IN
 from marginalia.recommend.benchmarks import setting

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from marginalia.data import Attribute, Domain, Table
+from marginalia.methods.task import Task
 from marginalia.privacy import GaussianEvent, Ledger, ObjectivePerturbationEvent
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.examination import examine
@@ -16,7 +17,7 @@ from marginalia.sweep import records, version
 from marginalia.sweep.config import parse
 from marginalia.sweep.jobs import run_method
 from marginalia.sweep.plan import plan
-from marginalia.sweep.protocols import Prepared, Task
+from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.version import audited, version_of
 
 HEAD = """

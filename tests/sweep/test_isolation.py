@@ -19,12 +19,13 @@ import pytest
 
 from marginalia.data import Attribute, Domain, Table
 from marginalia.errors import InputError
+from marginalia.methods.task import Task
 from marginalia.sweep.cells import CellStore, StoreError
 from marginalia.sweep.config import parse
 from marginalia.sweep.isolation.supervisor import WorkerError, run_isolated
 from marginalia.sweep.jobs import run_method
 from marginalia.sweep.plan import plan
-from marginalia.sweep.protocols import Prepared, Task
+from marginalia.sweep.protocols import Prepared
 
 FAULTY = str(Path(__file__).with_name("faulty.py"))
 FAULTS = runpy.run_path(FAULTY)["FAULTS"]

@@ -12,11 +12,12 @@ from marginalia.data.catalogue import catalogue
 from marginalia.methods.fit import Budget, fit
 from marginalia.methods.record import Arm, Method
 from marginalia.methods.registry import BUILT_IN
+from marginalia.methods.task import Task
 from marginalia.sweep.cells import Cell, CellStore
 from marginalia.sweep.config import parse
 from marginalia.sweep.jobs import run_method
 from marginalia.sweep.plan import plan
-from marginalia.sweep.protocols import Prepared, Task, split_rows
+from marginalia.sweep.protocols import Prepared, split_rows
 from marginalia.sweep.runner import Runner
 
 TASKS = (Task("linear", "c"), Task("logistic", "y"))

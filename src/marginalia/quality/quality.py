@@ -22,7 +22,8 @@ from marginalia.data.encoding import Encoder
 from marginalia.data.splits import random_split
 from marginalia.data.table import Table, zero_faults
 from marginalia.errors import InputError
-from marginalia.methods.ols.public import LogisticClassifier, OLSRegressor
+from marginalia.methods.logistic.logistic import LogisticClassifier
+from marginalia.methods.ols.ols import OLSRegressor
 from marginalia.privacy.certificate import ENDING, Certificate
 from marginalia.privacy.examination import Examination, examine
 from marginalia.sweep.metrics import k_marginal_score, mean_squared_error, scores, total_variation

@@ -8,7 +8,7 @@ import os
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from marginalia.data.catalogue import catalogue
 from marginalia.data.catalogue.entry import Entry
@@ -24,6 +24,9 @@ from marginalia.errors import InputError
 from marginalia.methods.task import Task
 from marginalia.streamed import CountedData, data_of
 from marginalia.sweep.seeds import seed_sequence
+
+if TYPE_CHECKING:
+    from marginalia.data.catalogue.entry import Entry
 
 
 def tasks_of(entry: Entry) -> tuple[Task, ...]:

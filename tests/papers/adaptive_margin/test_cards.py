@@ -8,6 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from marginalia.data import Domain, Table
+from marginalia.methods.task import Task
 from marginalia.papers.adaptive_margin.claims import JUDGES, VERDICTS
 from marginalia.papers.adaptive_margin.data import digits_features, prepared_rows, rows_of
 from marginalia.papers.adaptive_margin.synthetic import synthetic
@@ -18,7 +19,7 @@ from marginalia.papers.registry import card as card_of
 from marginalia.papers.registry import cards
 from marginalia.papers.reported import reported
 from marginalia.reporting.verdicts import COLUMNS
-from marginalia.sweep.protocols import Prepared, Task
+from marginalia.sweep.protocols import Prepared
 
 IDS = [name for name in cards() if name.startswith("adaptive_margin")]
 SMALL = {

@@ -7,10 +7,10 @@ from card_contract import check_card
 
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.table import Table
-from marginalia.methods.chebyshev.axes import histogram
 from marginalia.methods.chebyshev.distance import earth_mover
 from marginalia.methods.chebyshev.measures import GridMeasure
-from marginalia.methods.chebyshev.moments import Degrees
+from marginalia.methods.chebyshev.moments import Degrees, histogram
+from marginalia.methods.task import Task
 from marginalia.papers.chebyshev import lemmas
 from marginalia.papers.chebyshev.ablations import true_epsilons
 from marginalia.papers.chebyshev.runs import distances, draw, population, release_records
@@ -28,7 +28,7 @@ from marginalia.papers.chebyshev.x7_histogram import dyadic_histogram
 from marginalia.papers.registry import card as card_of
 from marginalia.papers.registry import cards
 from marginalia.reporting.formats import read_csv, write_csv
-from marginalia.sweep.protocols import Prepared, Task
+from marginalia.sweep.protocols import Prepared
 
 SMALL = {
     "chebyshev_algorithm": {"trials": 2, "grid": {"1,1": 200, "2,2": 100}},

@@ -10,12 +10,13 @@ from sklearn.linear_model import LogisticRegression
 from marginalia.data import Domain, Table
 from marginalia.data.datasets import load
 from marginalia.errors import InputError
+from marginalia.methods.task import Task
 from marginalia.papers.excess_risk.data import Coded, fit_aim, fit_logistic, marginal_distances, scores, splits
 from marginalia.papers.excess_risk.public_domain import LEFT_OUT, in_public_domain
 from marginalia.papers.excess_risk.th1_bounds import fit_in_ball, mean_loss
 from marginalia.papers.excess_risk.utility import cells_of
 from marginalia.papers.registry import card as card_of
-from marginalia.sweep.protocols import Prepared, Task, tasks_of
+from marginalia.sweep.protocols import Prepared, tasks_of
 
 AIM = {"workload": 2, "max_model_mb": 1}
 SMALL = {"sets": ("compas@dpml",), "epsilons": (1.0,), "draws": 2, "splits": 2, "aim": AIM}

@@ -11,11 +11,12 @@ from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.methods.reduced_space.families import Family
 from marginalia.methods.reduced_space.guarantees import guarantee
+from marginalia.methods.task import Task
 from marginalia.papers.reduced_space import epsilon_tables, fail_guarantees, runs
 from marginalia.papers.reduced_space.laws import Law
 from marginalia.papers.registry import card as card_of
 from marginalia.papers.registry import cards
-from marginalia.sweep.protocols import Prepared, Task
+from marginalia.sweep.protocols import Prepared
 
 PAPER, OURS, TREE = epsilon_tables.PAPER, epsilon_tables.OURS, epsilon_tables.TREE
 SMALL = {

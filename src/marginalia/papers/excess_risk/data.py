@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from marginalia.data.table import Table
 from marginalia.errors import unknown_name
+from marginalia.methods.task import Task
 from marginalia.papers.card import Folders
 from marginalia.sweep.metrics import roc_auc
-from marginalia.sweep.protocols import Prepared, Task
+from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from marginalia.data.catalogue.catalogue import entry, uncoded
 from marginalia.data.splits import number_of_test_rows
 from marginalia.data.table import Table
 from marginalia.methods.registry import BUILT_IN
+from marginalia.methods.task import Task
 from marginalia.papers.card import Card, Figure, Folders, Frame, Record, Settings, Tables, part_name, part_values
 from marginalia.papers.excess_risk.data import LABELS, SETS, TEST_FRACTION, fit_logistic, read_set, scores, splits
 from marginalia.papers.excess_risk.protocol_steps import FITS, encoded, ladder, steps_of
@@ -24,7 +25,6 @@ from marginalia.papers.form import rounded
 from marginalia.papers.reported import reported
 from marginalia.papers.rows import as_frame
 from marginalia.sweep.metrics import roc_auc
-from marginalia.sweep.protocols import Task
 from marginalia.sweep.seeds import seed_of
 
 NO_NOISE = "published, no noise"
@@ -87,7 +87,7 @@ def every_method(
     name: str, train: Table, test: Table, task: Task, epsilon: float, n_public: int, seed: int
 ) -> Iterator[Record]:
     """Train every method but AIM on `train`, of which `n_public` rows are documented, and yield a row for each."""
-    from marginalia.methods.dp_sgd.learners import DPSGDClassifier
+    from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier
     from marginalia.methods.pate.pate import PATEClassifier
 
     target = task.target

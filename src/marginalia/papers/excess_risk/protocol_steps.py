@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 from marginalia.data.encoding import Encoder
 from marginalia.data.table import Table
+from marginalia.methods.task import Task
 from marginalia.papers.card import Folders, Frame, Record, Settings
 from marginalia.papers.excess_risk.data import Coded, fit_aim, fit_logistic, read_set, scores, splits
 from marginalia.papers.excess_risk.public_domain import in_public_domain
 from marginalia.papers.form import rounded
-from marginalia.sweep.protocols import Task
 
 STEPS = {
     "as_published": "AIM sees all rows; four fifths of its rows train",

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from marginalia.data import Attribute, Domain, StructuralZeros, Table
-from marginalia.synthesis.compression import Compression
+from marginalia.methods.mst.mst import Compression
 
 DOMAIN = Domain.from_sizes({"a": 5, "b": 2, "c": 3})
 ONE_WAYS = {

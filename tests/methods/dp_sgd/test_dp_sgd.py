@@ -11,8 +11,7 @@ from sklearn.metrics import roc_auc_score
 from marginalia.data.encoding import Encoder
 from marginalia.errors import InputError
 from marginalia.learning import DPSGDClassifier, DPSGDRegressor
-from marginalia.learning.directions import UNIT
-from marginalia.methods.dp_sgd.descent import Batches, Run, descend
+from marginalia.methods.dp_sgd.descent import UNIT, Batches, Run, descend
 from marginalia.privacy.accountants.pld import poisson_gaussian_noise_multiplier
 from marginalia.privacy.events import PoissonGaussianEvent
 from marginalia.privacy.ledger import Ledger

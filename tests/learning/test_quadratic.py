@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marginalia.methods.dd_ssp.chebyshev import log_sigmoid_coefficients, logistic_scale
+from marginalia.learning.statistics import log_sigmoid_coefficients, logistic_scale
 
 
 def phi(s):

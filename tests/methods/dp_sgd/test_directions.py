@@ -10,8 +10,17 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from marginalia.learning import DPSGDClassifier
-from marginalia.learning.directions import _BITS, _BLOCK, _CLIP_BITS, UNIT, Directions
-from marginalia.methods.dp_sgd.descent import Batches, Run, _residual, descend
+from marginalia.methods.dp_sgd.descent import (
+    _BITS,
+    _BLOCK,
+    _CLIP_BITS,
+    UNIT,
+    Batches,
+    Directions,
+    Run,
+    _residual,
+    descend,
+)
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.transcript import listening
 from marginalia.privacy.randomness import Randomness
