@@ -29,6 +29,7 @@ from marginalia.cli import (  # noqa: F401  (they register their verbs)
 )
 from marginalia.cli.app import app
 from marginalia.errors import InputError, PrivacyError, one_line
+from marginalia.kernels import pin
 from marginalia.postponed import postpone
 
 STOPPED = 130  # the code of a process that Ctrl-C ends
@@ -39,6 +40,7 @@ USAGE_ERROR: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c._
 def main() -> None:
     """Run the command line; bad input ends in one line on stderr and exit code 2."""
     warnings.showwarning = _note
+    pin()
     postpone()
     for number in (signal.SIGTERM, signal.SIGHUP):  # `kill`, a closed terminal: as Ctrl-C, nothing half-written stays
         with suppress(ValueError):  # not the main thread
