@@ -13,7 +13,7 @@ from marginalia.data.domain import Domain
 from marginalia.data.sources.source import CountSource
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.marginals.urns import atoms
+from marginalia.marginals.sampling import atoms
 from marginalia.methods.chebyshev.axes import Axis, code_values
 from marginalia.methods.chebyshev.grids import MAX_CELLS, Mode, choose_axes
 from marginalia.methods.chebyshev.release import FIRST_ORDER_ITERATIONS, release_density

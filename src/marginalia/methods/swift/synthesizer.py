@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from marginalia.data.domain import Domain
 from marginalia.data.sources.source import CountSource
 from marginalia.marginals.elimination import Clique
-from marginalia.marginals.estimation import estimate, zero_cliques
-from marginalia.marginals.fitting import FitSettings
+from marginalia.marginals.estimation import FitSettings, estimate, zero_cliques
 from marginalia.marginals.model import GraphicalModel
 from marginalia.marginals.workload import Workload, WorkloadLike
 from marginalia.methods.swift.allocation import Allocation, allocate
