@@ -92,8 +92,10 @@ print(*[w.message for w in seen], sep="\\n")
 
 def test_the_levels_are_spelled_as_numpy_spells_them():
     """NumPy warns of a name it does not know, and a program that turns warnings into errors would not start."""
-    known = {*np.show_config(mode="dicts")["SIMD Extensions"].get("not found", ()),
-             *np.show_config(mode="dicts")["SIMD Extensions"]["found"]}  # fmt: skip
+    known = {
+        *np.show_config(mode="dicts")["SIMD Extensions"].get("not found", ()),
+        *np.show_config(mode="dicts")["SIMD Extensions"]["found"],
+    }
     assert set(ABOVE) <= known or set(BEFORE_2_4[1]) <= known | {"AVX512_KNL"}
 
 
@@ -111,6 +113,6 @@ def test_every_process_of_ours_chooses_before_numpy(way):
 
 
 def test_an_import_leaves_kernels_and_environment_alone():
-    code = "import os\nbefore = dict(os.environ)\nimport marginalia, marginalia.sweep.jobs, marginalia.cli.run\n"
+    code = "import os\nbefore = dict(os.environ)\nimport marginalia, marginalia.sweep.jobs, marginalia.cli.app\n"
     code += "assert dict(os.environ) == before\nfrom marginalia.kernels import why_not_pinned\nprint(why_not_pinned())"
     assert "Sandybridge" in run(code, OPENBLAS_CORETYPE="Sandybridge")

@@ -173,10 +173,17 @@ def _of_arm(arm: Arm, task: str, relation: Relation, registry: Mapping[str, Meth
     if arm.learner or not {"feature_bound", "clip", "data_radius", "n_queries"} & set(taken):
         frames = tuple(f for f in frames if f.domain is not None)
     return Subject(
-        arm.method, task, relation, arm.calibration, arm.variant, frames, fit_made,
-        sizes=_SIZES.get(arm.method, (40, 90, 150)), delta=0.0 if pure else 1e-5,
+        arm.method,
+        task,
+        relation,
+        arm.calibration,
+        arm.variant,
+        frames,
+        fit_made,
+        sizes=_SIZES.get(arm.method, (40, 90, 150)),
+        delta=0.0 if pure else 1e-5,
         unprotected=_pate_queries if arm.method == "pate" and not arm.variant else None,
-    )  # fmt: skip
+    )
 
 
 def _pate_queries(rows: Made, seed: int) -> NDArray[np.intp]:
