@@ -4,12 +4,14 @@ python .ci/streamed.py make FOLDER                 six Parquet files of COMPAS's
 python .ci/streamed.py compare FOLDER RUN RUN      the same bytes of counts; AIM on them as on the rows in memory
 """
 
+# ruff: noqa: E402
 import sys
 from pathlib import Path
 
-import marginalia  # noqa: F401  (first: it chooses the kernels before NumPy is loaded)
+from marginalia.kernels import pin
 
-# isort: split
+pin()  # before NumPy is loaded
+
 import numpy as np
 import yaml
 

@@ -8,7 +8,6 @@ from typing import Any
 import typer
 from typer.testing import CliRunner
 
-from marginalia.cli import run  # noqa: F401 - it registers all verbs
 from marginalia.cli.app import app
 
 PAGE = Path(__file__).with_name("command-line.md")

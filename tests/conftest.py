@@ -6,7 +6,9 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-import marginalia  # noqa: F401  (first: it chooses the kernels before NumPy is loaded)
+from marginalia.kernels import pin
+
+pin()  # before a test loads NumPy
 
 # A run in the background ignores these, and so would the processes that tests start and stop.
 for number in (signal.SIGINT, signal.SIGHUP):

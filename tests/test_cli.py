@@ -63,9 +63,20 @@ def test_check_explains_every_problem(call, files):
 
 def test_fit_writes_a_model_that_evaluates(call, files):
     code, out, _ = call(
-        "fit", "--method", "objective_perturbation", *data(files), "--target", "y", "--epsilon", 2, "--seed", 1,
-        "--out", files / "m.json", "--json",
-    )  # fmt: skip
+        "fit",
+        "--method",
+        "objective_perturbation",
+        *data(files),
+        "--target",
+        "y",
+        "--epsilon",
+        2,
+        "--seed",
+        1,
+        "--out",
+        files / "m.json",
+        "--json",
+    )
     assert code == 0
     result = json.loads(out)
     assert result["certified"]
@@ -80,9 +91,20 @@ def test_fit_writes_a_model_that_evaluates(call, files):
 def test_every_kind_of_learner_fits(call, files, method):
     target = "y" if method in ("dd_ssp", "aim_synth", "trivial") else "b"
     code, out, err = call(
-        "fit", "--method", method, *data(files), "--target", target, "--epsilon", 1, "--seed", 1,
-        *(("--source", "independent") if method == "dd_ssp" else ()), "--out", files / "m.json",
-    )  # fmt: skip
+        "fit",
+        "--method",
+        method,
+        *data(files),
+        "--target",
+        target,
+        "--epsilon",
+        1,
+        "--seed",
+        1,
+        *(("--source", "independent") if method == "dd_ssp" else ()),
+        "--out",
+        files / "m.json",
+    )
     assert code == 0, err
     assert "certificate" in out
     assert call("evaluate", "--model", files / "m.json", *data(files))[0] == 0
@@ -136,9 +158,19 @@ def test_methods_list(call):
 def test_synthesize_then_evaluate(call, files):
     for out_name in ("s.csv", "s.parquet"):
         code, out, err = call(
-            "synthesize", "--method", "independent", *data(files), "--epsilon", 1, "--seed", 2, "--rows", 77,
-            "--out", files / out_name,
-        )  # fmt: skip
+            "synthesize",
+            "--method",
+            "independent",
+            *data(files),
+            "--epsilon",
+            1,
+            "--seed",
+            2,
+            "--rows",
+            77,
+            "--out",
+            files / out_name,
+        )
         assert code == 0, err
         assert "77 rows" in out
         code, out, _ = call("evaluate", "--synthetic", files / out_name, *data(files), "--json")

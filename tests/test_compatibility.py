@@ -11,7 +11,7 @@ from pathlib import Path
 
 import typer
 
-from marginalia.cli.run import app
+from marginalia.cli.app import app
 from marginalia.data.sources import counted
 from marginalia.methods import models
 from marginalia.privacy import certificate

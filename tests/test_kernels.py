@@ -14,6 +14,8 @@ CPU = Path("/proc/cpuinfo")
 HAS_AVX512 = CPU.exists() and "avx512f" in CPU.read_text(encoding="utf-8")
 FIT = """
 import hashlib
+from marginalia.kernels import pin
+pin()
 from marginalia.data import Domain, Table
 from marginalia.synthesis import AIM
 import numpy as np
@@ -36,7 +38,9 @@ print(hashlib.sha256(np.linalg.solve(x @ x.T, x).tobytes() + np.exp(x).tobytes()
 def run(code, **environment):
     inherited = {k: v for k, v in os.environ.items() if k not in ("OPENBLAS_CORETYPE", "NPY_DISABLE_CPU_FEATURES")}
     command = [sys.executable, "-W", "error::UserWarning", "-c", code]
-    done = subprocess.run(command, env={**inherited, **environment}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, env={**inherited, **environment}, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -55,7 +59,7 @@ def test_two_core_types_give_the_same_bytes():
 
 def test_the_kernels_of_choice_multiply():
     """Those of OpenBLAS 0.3.34 (NumPy 2.5) end the process at these shapes (OpenMathLib/OpenBLAS issue 6026)."""
-    code = "import marginalia, numpy as np\nfor n in (383, 500, 3000):\n"
+    code = "from marginalia.kernels import pin\npin()\nimport numpy as np\nfor n in (383, 500, 3000):\n"
     code += "    for k in (30, 60, 90, 180):\n        z = np.ones((n, k)); assert (z.T @ z == n).all()\n"
     code += "        assert ((z.T * 2) @ z == 2 * n).all()\nprint('multiplied')"
     assert run(code) == "multiplied"
@@ -83,16 +87,32 @@ print(*[w.message for w in seen], sep="\\n")
     (line,) = run(code).splitlines()
     assert "another type of CPU" in line
     assert "Sandybridge" in line
-    assert "import marginalia before numpy" in line
+    assert "call marginalia.kernels.pin() before numpy is imported" in line
 
 
 def test_the_levels_are_spelled_as_numpy_spells_them():
     """NumPy warns of a name it does not know, and a program that turns warnings into errors would not start."""
-    known = {*np.show_config(mode="dicts")["SIMD Extensions"].get("not found", ()),
-             *np.show_config(mode="dicts")["SIMD Extensions"]["found"]}  # fmt: skip
+    known = {
+        *np.show_config(mode="dicts")["SIMD Extensions"].get("not found", ()),
+        *np.show_config(mode="dicts")["SIMD Extensions"]["found"],
+    }
     assert set(ABOVE) <= known or set(BEFORE_2_4[1]) <= known | {"AVX512_KNL"}
 
 
-@pytest.mark.parametrize("module", ["marginalia.errors", "marginalia.cli.verbs", "marginalia.sweep.jobs"])
-def test_every_way_in_chooses_before_numpy(module):
-    assert run(f"import {module}\nfrom marginalia.kernels import why_not_pinned\nprint(why_not_pinned())") == ""
+WAYS_IN = {
+    "the command line": "import sys\nfrom marginalia.cli import main\nsys.argv = ['marginalia', '-h']",
+    "the worker of a job": "from marginalia.sweep.isolation.worker import main",
+}
+
+
+@pytest.mark.parametrize("way", WAYS_IN)
+def test_every_process_of_ours_chooses_before_numpy(way):
+    code = f"{WAYS_IN[way]}\ntry:\n    main()\nexcept (SystemExit, ValueError):  # no request, no fit\n    pass\n"
+    code += "from marginalia.kernels import why_not_pinned\nprint(repr(why_not_pinned()))"
+    assert run(code).splitlines()[-1] == repr("")
+
+
+def test_an_import_leaves_kernels_and_environment_alone():
+    code = "import os\nbefore = dict(os.environ)\nimport marginalia, marginalia.sweep.jobs, marginalia.cli.app\n"
+    code += "assert dict(os.environ) == before\nfrom marginalia.kernels import why_not_pinned\nprint(why_not_pinned())"
+    assert "Sandybridge" in run(code, OPENBLAS_CORETYPE="Sandybridge")

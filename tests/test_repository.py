@@ -42,9 +42,7 @@ def test_modules_import_only_from_floors_below():
     for module, path in MODULES.items():
         for other in house.imports(path, MODULES):
             here, there = module.split(".")[1:2], other.split(".")[1:2]
-            if module == "marginalia":
-                allowed = other == "marginalia.kernels"
-            elif module in LAZY_FACES:
+            if module in LAZY_FACES:
                 allowed = there == ["methods"]
             else:
                 allowed = here == there or house.floor_of(other) < house.floor_of(module)

@@ -2,10 +2,6 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
-from marginalia.kernels import pin
-
-pin()  # here, before any module of the library can load NumPy
-
 try:
     __version__ = version("marginalia")
 except PackageNotFoundError:  # running from a source tree that was never installed

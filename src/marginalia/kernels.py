@@ -2,6 +2,9 @@
 
 A last bit decides between two candidates of AIM, and the third digit of an error follows. So one choice is made for all
 x86-64 CPUs of the last ten years, AVX2 with fused multiply-add, before NumPy is loaded; later it cannot be changed.
+
+The command line, the jobs of the workflow and the processes that fit for them call `pin`. A program that imports the
+library keeps its own kernels; one whose seeded fits shall give the same bytes elsewhere calls it too.
 """
 
 from __future__ import annotations
@@ -19,7 +22,15 @@ BEFORE_2_4 = "AVX2", ("AVX512F", "AVX512CD", "AVX512_SKX", "AVX512_CLX", "AVX512
 
 
 def pin() -> None:
-    """Choose the kernels of this process and of those it starts; without effect once NumPy is loaded."""
+    """Choose the kernels of this process and of those it starts, by their environment.
+
+    Call it before anything imports NumPy: it has no effect afterwards. This module does not import it.
+
+    Examples
+    --------
+    >>> from marginalia import kernels
+    >>> kernels.pin()  # then: import numpy
+    """
     if "numpy" not in sys.modules:
         os.environ.update(variables())
 
@@ -61,7 +72,7 @@ def warn_unless_pinned() -> None:
     if reason := why_not_pinned():
         warnings.warn(
             f"a seeded fit may differ in its last digits on another type of CPU: {reason}; "
-            "import marginalia before numpy",
+            "call marginalia.kernels.pin() before numpy is imported",
             stacklevel=3,
         )
 

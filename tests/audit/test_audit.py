@@ -25,13 +25,31 @@ _spec.loader.exec_module(toys)
 FRAMES = (made.MIXED, made.MANY)
 
 PLANTED = {
-    "ExactCounts": "leak", "NoRelease": "unreleased", "TrueSize": "leak", "ManyReleases": "asked", "FarNoise": "asked",
-    "SmallSensitivity": "sensitivity", "SmallScoreSensitivity": "sensitivity", "ThrowAwayLedger": "booked",
-    "LessNoise": "booked", "HalfNoise": "law", "FloatNoise": "lattice", "NoNoiseOnEmptyCells": "law",
-    "SharedNoise": "randomness", "LargestChosen": "law", "KeepsTable": "kept", "KeepsColumn": "kept",
-    "KeepsOnTheClass": "kept", "KeepsNoise": "kept", "SeedZero": "randomness", "SamplesWithTheFit": "randomness",
-    "Tells": "leak", "Refuses": "leak", "RoundsAway": "sensitivity", "SmallLaplace": "sensitivity",
-}  # fmt: skip
+    "ExactCounts": "leak",
+    "NoRelease": "unreleased",
+    "TrueSize": "leak",
+    "ManyReleases": "asked",
+    "FarNoise": "asked",
+    "SmallSensitivity": "sensitivity",
+    "SmallScoreSensitivity": "sensitivity",
+    "ThrowAwayLedger": "booked",
+    "LessNoise": "booked",
+    "HalfNoise": "law",
+    "FloatNoise": "lattice",
+    "NoNoiseOnEmptyCells": "law",
+    "SharedNoise": "randomness",
+    "LargestChosen": "law",
+    "KeepsTable": "kept",
+    "KeepsColumn": "kept",
+    "KeepsOnTheClass": "kept",
+    "KeepsNoise": "kept",
+    "SeedZero": "randomness",
+    "SamplesWithTheFit": "randomness",
+    "Tells": "leak",
+    "Refuses": "leak",
+    "RoundsAway": "sensitivity",
+    "SmallLaplace": "sensitivity",
+}
 
 
 def found(cls, tables=QUICK):

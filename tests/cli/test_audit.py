@@ -10,7 +10,7 @@ import pytest
 
 from marginalia.privacy.calibration import gdp_mu
 
-TOYS = Path(__file__).parents[1] / "sweep" / "audit" / "toys.py"
+TOYS = Path(__file__).parents[1] / "audit" / "toys.py"
 
 
 @pytest.fixture

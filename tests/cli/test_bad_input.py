@@ -21,9 +21,18 @@ from marginalia.sweep.resolve import resolve
 
 FIT = ["fit", "--method", "ssp", "--data", "t.csv", "--domain", "d.json", "--target", "b", "--epsilon", "1"]
 SYNTHESIZE = [
-    "synthesize", "--method", "independent", "--data", "t.csv", "--domain", "d.json", "--epsilon", "1",
-    "--out", "s.csv",
-]  # fmt: skip
+    "synthesize",
+    "--method",
+    "independent",
+    "--data",
+    "t.csv",
+    "--domain",
+    "d.json",
+    "--epsilon",
+    "1",
+    "--out",
+    "s.csv",
+]
 
 
 @pytest.fixture
@@ -80,7 +89,8 @@ ARGUMENTS = {
     "data is a link to out": (replaced(SYNTHESIZE, data="link.csv", out="t.csv"), "is the input link.csv"),
     "out is domain": (replaced(FIT, out="d.json"), "--out d.json is the input d.json"),
     "certificate is domain": (
-        replaced(SYNTHESIZE, domain="s.csv.certificate.json"), "s.csv.certificate.json is the input",
+        replaced(SYNTHESIZE, domain="s.csv.certificate.json"),
+        "s.csv.certificate.json is the input",
     ),
     "out is a folder": (replaced(SYNTHESIZE, out="folder"), "the ending must be .csv or .parquet"),
     "out is a folder with an ending": (replaced(SYNTHESIZE, out="f.csv"), "is a folder; name a file in it"),
@@ -110,7 +120,7 @@ ARGUMENTS = {
     "an error with --json": ([*replaced(FIT, epsilon="0"), "--json"], "epsilon is 0.0"),
     "a line feed in a name": (replaced(FIT, target="a\nb"), "unknown target 'a b'"),
     "no configuration": (["plan", "--configfile", "none.yaml"], "none.yaml: No such file"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("words", "said"), ARGUMENTS.values(), ids=ARGUMENTS)
@@ -204,12 +214,15 @@ def test_model_files(call, folder, change, said):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "not valid JSON"), ("[]", "is not a model file"), ("null", "is not a model file"),
-        ('{"format": "marginalia-model", "format": 1}', "stands twice"), ("[" * 100_000, "nested too deeply"),
+        ("", "not valid JSON"),
+        ("[]", "is not a model file"),
+        ("null", "is not a model file"),
+        ('{"format": "marginalia-model", "format": 1}', "stands twice"),
+        ("[" * 100_000, "nested too deeply"),
         (b"\xff\xfe", "not UTF-8"),
     ],
     ids=["empty", "list", "null", "key twice", "deep", "bytes"],
-)  # fmt: skip
+)
 def test_model_text(call, folder, text, said):
     Path("x.json").write_bytes(text if isinstance(text, bytes) else text.encode())
     refused(call, ["evaluate", "--model", "x.json", *FIT[3:7]], said)
@@ -254,8 +267,12 @@ def test_output_closed_early_is_no_traceback(folder):
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "marginalia.cli", "methods", "list"],
-            stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False,
-        )  # fmt: skip
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+            check=False,
+        )
     assert done.returncode == 2
     assert done.stderr == "marginalia: cannot write the output: No space left on device\n"
 
@@ -278,8 +295,11 @@ def test_a_signal_to_end_is_one_line_and_leaves_nothing(folder, number):
 
 def test_shell_completion_knows_the_verbs(folder):
     environment = {
-        **os.environ, "_MARGINALIA_COMPLETE": "complete_bash", "COMP_WORDS": "marginalia da", "COMP_CWORD": "1",
-    }  # fmt: skip
+        **os.environ,
+        "_MARGINALIA_COMPLETE": "complete_bash",
+        "COMP_WORDS": "marginalia da",
+        "COMP_CWORD": "1",
+    }
     script = "import sys; sys.argv = ['marginalia']; from marginalia import cli; cli.main()"
     done = subprocess.run(
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120, check=False
@@ -300,10 +320,14 @@ METHOD = {"id": "mine", "file": "mine.py", "class": "Mine", "tasks": ["linear"]}
 PLANS = {
     "unknown target": ({"datasets": [{**OWN, "tasks": {"linear": {"target": "bb"}}}]}, {}, "'bb'; did you mean 'b'?"),
     "logistic target of 3 codes": (
-        {"datasets": [{**OWN, "tasks": {"logistic": {"target": "a"}}}]}, {}, "'a' of the logistic task has 3 codes",
+        {"datasets": [{**OWN, "tasks": {"logistic": {"target": "a"}}}]},
+        {},
+        "'a' of the logistic task has 3 codes",
     ),
     "dropped target": (
-        {"datasets": [{**OWN, "tasks": {"linear": {"target": "b", "drop": ["b"]}}}]}, {}, "drops its own target 'b'",
+        {"datasets": [{**OWN, "tasks": {"linear": {"target": "b", "drop": ["b"]}}}]},
+        {},
+        "drops its own target 'b'",
     ),
     "unknown one_hot": ({"datasets": [{**OWN, "one_hot": ["aa"]}]}, {}, "'aa'; did you mean 'a'?"),
     "negative codes": ({}, {"t.csv": "a,b,y\n0,-1,1\n"}, "-1"),
@@ -313,17 +337,24 @@ PLANS = {
     "data-set name of dots": ({"datasets": [{**OWN, "name": ".."}]}, {}, "data set '..': a name has"),
     "unknown notebook": ({"notebooks": ["nope"]}, {}, "unknown notebook in notebooks/ 'nope'"),
     "misspelt parameter": (
-        {"methods": [{"id": "aim", "parameters": {"max_mode_mb": 1}}]}, {},
+        {"methods": [{"id": "aim", "parameters": {"max_mode_mb": 1}}]},
+        {},
         "unknown parameter of method 'aim' 'max_mode_mb'; did you mean 'max_model_mb'?",
     ),
     "refused parameter": (
-        {"methods": [{"id": "dp_sgd", "parameters": {"inputs": "code"}}]}, {}, "method 'dp_sgd', parameters: ",
+        {"methods": [{"id": "dp_sgd", "parameters": {"inputs": "code"}}]},
+        {},
+        "method 'dp_sgd', parameters: ",
     ),
     "parameter that the configuration sets": (
-        {"methods": [{"id": "aim", "parameters": {"epsilon": 3}}]}, {}, "'epsilon' is a key of the configuration",
+        {"methods": [{"id": "aim", "parameters": {"epsilon": 3}}]},
+        {},
+        "'epsilon' is a key of the configuration",
     ),
     "parameters of post-processing": (
-        {"methods": [{"id": "dd_ssp", "parameters": {"n_bins": 3}}]}, {}, "method 'dd_ssp' takes no parameters",
+        {"methods": [{"id": "dd_ssp", "parameters": {"n_bins": 3}}]},
+        {},
+        "method 'dd_ssp' takes no parameters",
     ),
     "unknown method": ({"methods": ["aimm"]}, {}, "did you mean 'aim'?"),
     "own method without a file": ({"methods": [METHOD]}, {}, "mine.py does not exist"),
@@ -332,14 +363,18 @@ PLANS = {
     "own method without its class": ({"methods": [METHOD]}, {"mine.py": "class Min: ...\n"}, "did you mean 'Min'?"),
     "own method that is no class": ({"methods": [METHOD]}, {"mine.py": "Mine = 3\n"}, "unknown class in mine.py"),
     "own method without ledger_": (
-        {"methods": [METHOD]}, {"mine.py": CLASS.format(body="...")}, "class Mine sets no attribute ledger_",
+        {"methods": [METHOD]},
+        {"mine.py": CLASS.format(body="...")},
+        "class Mine sets no attribute ledger_",
     ),
     "own method without epsilon": (
-        {"methods": [METHOD]}, {"mine.py": CLASS.format(body="self.ledger_ = 1").replace("epsilon=1.0, ", "")},
+        {"methods": [METHOD]},
+        {"mine.py": CLASS.format(body="self.ledger_ = 1").replace("epsilon=1.0, ", "")},
         "does not take the parameter 'epsilon'",
     ),
     "own method, misspelt parameter": (
-        {"methods": [{**METHOD, "parameters": {"depth": 3}}]}, {"mine.py": CLASS.format(body="self.ledger_ = 1")},
+        {"methods": [{**METHOD, "parameters": {"depth": 3}}]},
+        {"mine.py": CLASS.format(body="self.ledger_ = 1")},
         "unknown parameter of method 'mine' 'depth'",
     ),
     "epsilon in words": ({"epsilons": ["one"]}, {}, "epsilons.0: "),
@@ -353,7 +388,7 @@ PLANS = {
     "unknown comparison": ({"comparisons": ["dd_sssp"]}, {}, "unknown comparison 'dd_sssp'; did you mean 'dd_ssp'?"),
     "unknown study": ({"studies": {"x": {}}}, {}, "unknown study 'x'"),
     "unknown relation": ({"relation": "ADD_REMOVE"}, {}, "relation: "),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("change", "beside", "said"), PLANS.values(), ids=PLANS)

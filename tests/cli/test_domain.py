@@ -17,13 +17,15 @@ from marginalia.errors import InputError
 def clinic(tmp_path):
     rng = np.random.default_rng(0)
     n = 300
-    frame = pd.DataFrame({
-        "patient": np.arange(n),
-        "age": rng.integers(0, 99, n),
-        "ward": rng.choice(["surgery", "medicine", "?"], n),
-        "born": pd.Timestamp("1950-01-01") + pd.to_timedelta(rng.integers(0, 9000, n), "D"),
-        "ill": rng.choice(["yes", "no"], n),
-    })  # fmt: skip
+    frame = pd.DataFrame(
+        {
+            "patient": np.arange(n),
+            "age": rng.integers(0, 99, n),
+            "ward": rng.choice(["surgery", "medicine", "?"], n),
+            "born": pd.Timestamp("1950-01-01") + pd.to_timedelta(rng.integers(0, 9000, n), "D"),
+            "ill": rng.choice(["yes", "no"], n),
+        }
+    )
     frame.loc[::20, "age"] = None
     frame.to_csv(tmp_path / "clinic.csv", index=False, sep=";")
     return tmp_path / "clinic.csv"

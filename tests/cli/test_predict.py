@@ -86,8 +86,24 @@ def test_evaluate_reads_raw_files_by_the_model(folder, call):
     assert call("evaluate", "--model", "ill.json", "--data", "t.csv", "--domain", "d.json", "--json")[1] == out
     code, out, _ = call("evaluate", "--model", "pay.json", "--data", "t.csv")
     assert (code, out.startswith("mse: 0.")) == (0, True)
-    assert call("synthesize", "--method", "independent", "--data", "t.csv", "--domain", "d.json", "--epsilon", 1,
-                "--seed", 0, "--out", "s.csv")[0] == 0  # fmt: skip
+    assert (
+        call(
+            "synthesize",
+            "--method",
+            "independent",
+            "--data",
+            "t.csv",
+            "--domain",
+            "d.json",
+            "--epsilon",
+            1,
+            "--seed",
+            0,
+            "--out",
+            "s.csv",
+        )[0]
+        == 0
+    )
     assert call("evaluate", "--synthetic", "s.csv", "--data", "t.csv", "--domain", "d.json")[0] == 0
     code, _, err = call("evaluate", "--synthetic", "s.csv", "--data", "t.csv")
     assert (code, err.count("\n"), "--domain" in err) == (2, 1, True)

@@ -28,9 +28,13 @@ from marginalia.sweep.resolve import resolve
 
 CONFIG = {
     "comparisons": ["toy"],
-    "seed": 5, "datasets": ["diabetes"], "epsilons": [1, 2], "trials": 3, "studies": {"toy_coins": {"n": 20}},
+    "seed": 5,
+    "datasets": ["diabetes"],
+    "epsilons": [1, 2],
+    "trials": 3,
+    "studies": {"toy_coins": {"n": 20}},
     "methods": ["ols", "ssp", {"id": "ssp", "calibration": "published"}, "mst", {"id": "dd_ssp", "source": "mst"}],
-}  # fmt: skip
+}
 
 
 def _run(part, settings, root_seed, data):
@@ -40,9 +44,15 @@ def _run(part, settings, root_seed, data):
 
 
 COINS = Card(
-    "toy_coins", "Coins", "", {"n": 10, "parts": 2}, lambda settings: list(map(str, range(settings["parts"]))), _run,
-    lambda rows, settings: {"toy_coins": rows[["heads"]].mean().to_frame("mean")}, lambda tables, settings: None,
-)  # fmt: skip
+    "toy_coins",
+    "Coins",
+    "",
+    {"n": 10, "parts": 2},
+    lambda settings: list(map(str, range(settings["parts"]))),
+    _run,
+    lambda rows, settings: {"toy_coins": rows[["heads"]].mean().to_frame("mean")},
+    lambda tables, settings: None,
+)
 
 
 def _verdicts(records, tables):
@@ -204,7 +214,7 @@ def test_a_unit_in_the_sixth_digit_may_differ(verify, published):
         (alter("mse.md", "| ", "|  "), "mse.md: its text differs"),
         (alter("mse.csv", "experiment,", "experiments,"), "mse.csv: its columns are"),
     ],
-)  # fmt: skip
+)
 def test_tables_that_come_or_go_are_named(verify, change, said):
     code, out, _ = verify(change=change)
     assert code == 1

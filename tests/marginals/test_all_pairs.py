@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from graph_oracle import GRAPHS, joint, project, random_graph
 
-from marginalia.marginals.all_pairs import AllPairs
+from marginalia.marginals.all_pairs import AllPairs, PairPlan
 from marginalia.marginals.candidates import CandidateMarginals
 from marginalia.marginals.inference import Inference
-from marginalia.marginals.pair_plan import PairPlan
 from marginalia.marginals.plan import Plan
 
 

@@ -5,7 +5,7 @@ import pytest
 from graph_oracle import GRAPHS, joint, project
 from scipy.stats import chisquare
 
-from marginalia.marginals import urns
+from marginalia.marginals import sampling
 from marginalia.marginals.inference import Inference
 from marginalia.marginals.plan import Plan
 
@@ -25,7 +25,7 @@ def inference_of(graph, seed, *, log=False):
 
 def rows_of(inference, n, seed):
     rng = np.random.default_rng(seed)
-    blocks = list(urns.draw(urns.urns_of(inference, n, rng), n, rng))
+    blocks = list(sampling.draw(sampling.urns_of(inference, n, rng), n, rng))
     assert sum(map(len, blocks)) == n
     return np.concatenate(blocks)
 
@@ -34,7 +34,7 @@ def rows_of(inference, n, seed):
 @pytest.mark.parametrize("graph", ["tree", "cyclic"])
 def test_counts_of_every_group_over_all_blocks_are_within_one_of_their_expectation(graph, log, monkeypatch):
     """What batches that are rounded each for themselves do not keep."""
-    monkeypatch.setattr(urns, "BLOCK", 500)
+    monkeypatch.setattr(sampling, "BLOCK", 500)
     inference = inference_of(graph, 1, log=log)
     codes = rows_of(inference, 7001, 2)
     _, table = joint(inference.plan, inference.theta)
@@ -48,7 +48,7 @@ def test_counts_of_every_group_over_all_blocks_are_within_one_of_their_expectati
 
 
 def test_any_block_of_the_stream_has_the_models_joint_distribution(monkeypatch):
-    monkeypatch.setattr(urns, "BLOCK", 50)
+    monkeypatch.setattr(sampling, "BLOCK", 50)
     inference = inference_of("cyclic", 3)
     _, table = joint(inference.plan, inference.theta)
     seen = np.zeros_like(table)
@@ -65,23 +65,23 @@ def test_remainders_are_drawn_in_proportion_to_the_fractions():
     inference.theta[:] = np.log([0.22, 0.38, 0.40])  # of 5 rows: 1.1, 1.9, 2
     inference.calibrate()
     rng = np.random.default_rng(0)
-    drawn = [urns.urns_of(inference, 5, rng)[0].left.tolist() for _ in range(3000)]
+    drawn = [sampling.urns_of(inference, 5, rng)[0].left.tolist() for _ in range(3000)]
     assert {tuple(d) for d in drawn} <= {(2, 1, 2), (1, 2, 2)}
     first = sum(d == [2, 1, 2] for d in drawn)
     assert chisquare([first, 3000 - first], [300, 2700]).pvalue > ALARM
 
 
 def test_a_sample_without_rows_and_one_of_a_single_row():
-    assert list(urns.draw(urns.urns_of(inference_of("tree", 0), 0, np.random.default_rng(0)), 0, None)) == []
+    assert list(sampling.draw(sampling.urns_of(inference_of("tree", 0), 0, np.random.default_rng(0)), 0, None)) == []
     assert len(rows_of(inference_of("tree", 0), 1, 0)) == 1
 
 
 @pytest.mark.parametrize("size", [1, 16, 17, 300])
 def test_atoms_are_all_drawn_and_shuffled_over_all_blocks(size, monkeypatch):
-    monkeypatch.setattr(urns, "BLOCK", 64)
+    monkeypatch.setattr(sampling, "BLOCK", 64)
     counts = np.random.default_rng(size).integers(0, 9, size)
     counts[0] += 200
-    blocks = list(urns.atoms(counts, np.random.default_rng(1)))
+    blocks = list(sampling.atoms(counts, np.random.default_rng(1)))
     np.testing.assert_array_equal(np.bincount(np.concatenate(blocks), minlength=size), counts)
     positions = np.flatnonzero(np.concatenate(blocks) == 0)
     n = counts.sum()

@@ -136,6 +136,9 @@ def forget(module: str) -> None:
 
 def audit_findings(methods: Iterable[str], result: Path) -> int:
     """Audit methods in all their forms until something is found; return 1 then, and write down what."""
+    from marginalia.kernels import pin
+
+    pin()  # before NumPy is loaded
     from marginalia.audit.audit import QUICK, audit
     from marginalia.audit.subject import subjects
 

@@ -67,7 +67,7 @@ def test_what_is_no_crate_is_one_line(folder, text):
 
 
 def test_the_command_verify_sees_a_crate_of_other_files(folder, capsys):
-    from marginalia.cli.verify import _verify
+    from marginalia.cli.results import _verify
 
     described(folder)
     with open(folder / "report.html", "a") as file:

@@ -8,7 +8,7 @@ from pyarrow import parquet
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.marginals import urns
+from marginalia.marginals import sampling
 from marginalia.methods.aim.aim import AIM
 from marginalia.methods.aim_residual.aim_residual import ResidualAIM
 from marginalia.methods.chebyshev.synthesizer import ChebyshevMomentMatching
@@ -46,7 +46,7 @@ def table():
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(urns, "BLOCK", 128)
+    monkeypatch.setattr(sampling, "BLOCK", 128)
     monkeypatch.setattr(base, "BLOCK", 128)
     monkeypatch.setattr(base, "STREAMED", 500)
 
@@ -144,7 +144,7 @@ def test_a_model_of_more_rows_than_memory_holds_is_read_and_asked_for_batches(ta
     model.n_rows_ = 10**13
     model.save(tmp_path / "m.npz")
     again = Independent.load(tmp_path / "m.npz")
-    assert len(next(iter(again.sample_batches()))) == urns.BLOCK
+    assert len(next(iter(again.sample_batches()))) == sampling.BLOCK
     with pytest.raises(InputError, match="sample_batches"):
         again.sample()
     with pytest.raises(InputError, match="non-negative integer"):

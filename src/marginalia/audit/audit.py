@@ -14,12 +14,12 @@ import numpy as np
 
 from marginalia.audit import laws, loss, streams
 from marginalia.audit.findings import Finding
-from marginalia.audit.kept import kept
+from marginalia.audit.laws import tilt
+from marginalia.audit.leaks import kept_findings
 from marginalia.audit.made import Made, of_frame, records
 from marginalia.audit.replay import TOLERANCE, Group, allowed, change, group
 from marginalia.audit.subject import Subject
 from marginalia.audit.tape import Played, Tape, play
-from marginalia.audit.tilt import tilt
 from marginalia.privacy.events import PoissonGaussianEvent, leaves
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.relation import Relation
@@ -225,7 +225,7 @@ def _of_memory(subject: Subject, g: Group, epsilon: float) -> Iterator[Finding]:
     played = play(lambda: subject.fit(rows, 3, epsilon, subject.delta), Tape())
     if played.model is not None:
         given = (rows.table,) if rows.frame.domain is not None else rows.arrays
-        yield from kept(played.model, rows, given, own=subject.own is not None)
+        yield from kept_findings(played.model, rows, given, own=subject.own is not None)
 
 
 def _of_many_rows(subject: Subject, groups: Sequence[Group], epsilon: float, n: int) -> Iterator[Finding]:
@@ -302,10 +302,22 @@ def _report(subject: Subject, groups: Sequence[Group], replays: int, findings: t
             text = f"neighbours are told apart at epsilon {found.epsilon:.6g}, charged is {spent:.6g}"
             findings += (Finding("booked", "the worst pair", text),)
     return Report(
-        subject.name, subject.variant, subject.task, str(subject.relation), subject.calibration, replays,
-        sum(len(g.steps) for g in groups), certified, worst.epsilon, worst.share, worst.mu, max(shares, default=0.0),
-        booked[0].played.model.ledger_.arithmetic if booked else "", _unique(findings), 0.0,
-    )  # fmt: skip
+        subject.name,
+        subject.variant,
+        subject.task,
+        str(subject.relation),
+        subject.calibration,
+        replays,
+        sum(len(g.steps) for g in groups),
+        certified,
+        worst.epsilon,
+        worst.share,
+        worst.mu,
+        max(shares, default=0.0),
+        booked[0].played.model.ledger_.arithmetic if booked else "",
+        _unique(findings),
+        0.0,
+    )
 
 
 def _unique(findings: Sequence[Finding]) -> tuple[Finding, ...]:

@@ -1,4 +1,4 @@
-"""Whether what is drawn has the law that is charged: noise, selections, the number of runs, the grid of outputs.
+"""Whether what is drawn has the law that is charged: noise, tilts, selections, the number of runs, the grid of outputs.
 
 Each statistical check raises a false alarm with a probability of at most `FALSE_ALARM`.
 """
@@ -14,10 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
+from scipy.special import expit
 
 from marginalia.audit.findings import Finding
 from marginalia.audit.loss import laws_of
+from marginalia.audit.made import Made
 from marginalia.audit.tape import Enough, Step, Tape, play
+from marginalia.data.encoding import Encoder
+from marginalia.learning.rows import shrink_rows
 from marginalia.privacy.events import RandomStoppingEvent
 from marginalia.privacy.mechanisms.lattice import Lattice
 from marginalia.privacy.mechanisms.transcript import Asked, Exact, listening
@@ -181,3 +185,19 @@ def stopping_rate(ledger: Any) -> float | None:
     """Return r of the ledger's random stopping, if there is one."""
     rates = [event.r for event in ledger.events if isinstance(event, RandomStoppingEvent)]
     return rates[0] if rates else None
+
+
+def tilt(asked: Asked, theta: Array, made: Made) -> Array:
+    """Return b for which `theta` minimises Σ ln(1 + exp(-y·<x, θ>)) + regulariser/2·‖θ‖² + <b, θ> on made-up rows.
+
+    Given theta it is a function of the rows: neighbours' may be no further apart than the bound of a row (add/remove),
+    and over the noise it has the law N(0, sigma² I).
+    """
+    if made.frame.domain is not None:
+        encoder = Encoder(made.frame.domain, made.frame.target(made.task), one_hot=made.frame.one_hot)
+        X, y = encoder.transform(made.coded), encoder.target_values(made.coded, "logistic")
+    else:
+        X, y = made.arrays
+        X = shrink_rows(X, asked.sensitivity)
+    signed = X * y[:, None]
+    return np.asarray(signed.T @ expit(-signed @ theta) - asked.unit * theta)

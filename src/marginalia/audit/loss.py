@@ -184,9 +184,11 @@ def unbooked(asked: Sequence[Asked], ledger: Ledger, runs: Sequence[int]) -> lis
         How many runs random stopping drew.
     """
     if not ledger.events:
-        return [Finding("unreleased", "the ledger", "no release was booked")] if not asked else [
-            Finding("booked", "the ledger", f"{len(asked)} releases were made, and none is in it")
-        ]  # fmt: skip
+        return (
+            [Finding("unreleased", "the ledger", "no release was booked")]
+            if not asked
+            else [Finding("booked", "the ledger", f"{len(asked)} releases were made, and none is in it")]
+        )
     spent, charged = Counter[str](), Counter[str]()
     for a in asked:
         if a.mechanism == "partition":  # counts of what both neighbours have, and what one alone may show

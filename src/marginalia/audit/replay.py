@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.audit.findings import Finding
+from marginalia.audit.leaks import visible
 from marginalia.audit.made import Frame, Made, of_frame, records
 from marginalia.audit.subject import Subject
 from marginalia.audit.tape import Played, Step, Tape, play
-from marginalia.audit.visible import visible
 from marginalia.privacy.mechanisms.transcript import Asked
 from marginalia.privacy.relation import Relation
 
@@ -222,10 +222,11 @@ def _too_far(pairs: Sequence[Pair]) -> Iterator[Finding]:
     for (mechanism, label), (share, asked) in worst.items():
         what = "an exponent" if mechanism == "exponential" else "the exact value"
         yield Finding(
-            "sensitivity", f"{mechanism} release '{label}'",
+            "sensitivity",
+            f"{mechanism} release '{label}'",
             f"between neighbours {what} moves by {share * allowed(asked):.6g}, declared {allowed(asked):.6g}"
             f" ({share:.4g} times as far)",
-        )  # fmt: skip
+        )
 
 
 def _differences(what: str, first: Played, shown: dict[str, str], played: Played, rows: Made) -> Iterator[Finding]:

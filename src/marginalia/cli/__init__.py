@@ -1,5 +1,5 @@
 """The command line: data sets, fits, synthetic tables and their evaluation."""
 
-from marginalia.cli.run import main
+from marginalia.cli.app import main
 
 __all__ = ["main"]

@@ -1,6 +1,6 @@
 """``python -m marginalia.cli``."""
 
-from marginalia.cli.run import main
+from marginalia.cli.app import main
 
 if __name__ == "__main__":
     main()

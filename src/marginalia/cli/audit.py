@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from marginalia.cli.app import DeltaOption, Json, app, check_out
+from marginalia.cli.shared import DeltaOption, Json, check_out
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
     from marginalia.audit.audit import Report
 
 
-@app.command()
 def audit(
     methods: Annotated[list[str] | None, typer.Argument(help="Method ids, or your own FILE.py[:Class].")] = None,
     every: Annotated[bool, typer.Option("--all", help="Audit every private method.")] = False,

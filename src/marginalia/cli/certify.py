@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from marginalia.cli.app import Json, app, show
+from marginalia.cli.shared import Json, show
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from marginalia.sweep.records import RunCertificate
 
 
-@app.command()
 def certify(
     file: Annotated[
         Path,
@@ -47,11 +46,19 @@ def _certify_one(file: Path, as_json: bool) -> bool:
     proof = Certificate.read(file)
     found = examine(proof)
     facts = {
-        "file": str(file), "confirmed": found.confirmed, "problems": found.problems, "epsilon": found.requested,
-        "delta": found.delta, "stored": found.stored, "recomputed": _finite(found.recomputed),
-        "recomputed_by_second": _finite(found.confirmed_at), "scope": proof.ledger.scope,
-        "arithmetic": proof.ledger.arithmetic, "randomness": proof.ledger.randomness, "certificate": proof.content,
-    }  # fmt: skip
+        "file": str(file),
+        "confirmed": found.confirmed,
+        "problems": found.problems,
+        "epsilon": found.requested,
+        "delta": found.delta,
+        "stored": found.stored,
+        "recomputed": _finite(found.recomputed),
+        "recomputed_by_second": _finite(found.confirmed_at),
+        "scope": proof.ledger.scope,
+        "arithmetic": proof.ledger.arithmetic,
+        "randomness": proof.ledger.randomness,
+        "certificate": proof.content,
+    }
     show(as_json, facts, [f"{file}", *page(proof, found)])
     return found.confirmed
 
@@ -68,13 +75,20 @@ def _certify_rows(path: Path, as_json: bool) -> bool:
     good = sum(one.confirmed for one in found)
     settings = [
         {
-            **one.setting, "confirmed": one.confirmed, "findings": one.findings, "runs": one.runs,
-            "certificates": one.certificates, "stored": one.stored, "recomputed": _finite(one.recomputed),
-            "recomputed_by_second": _finite(one.confirmed_at), "scope": one.scope, "arithmetic": one.arithmetic,
+            **one.setting,
+            "confirmed": one.confirmed,
+            "findings": one.findings,
+            "runs": one.runs,
+            "certificates": one.certificates,
+            "stored": one.stored,
+            "recomputed": _finite(one.recomputed),
+            "recomputed_by_second": _finite(one.confirmed_at),
+            "scope": one.scope,
+            "arithmetic": one.arithmetic,
             "randomness": one.randomness,
         }
         for one in found
-    ]  # fmt: skip
+    ]
     facts = {"file": str(path), "confirmed": good == len(found), "n_confirmed": good, "n": len(found)}
     show(as_json, facts | {"settings": settings}, [*_table(found), f"{good} of {len(found)} confirmed"])
     return good == len(found)
@@ -129,7 +143,7 @@ def _cells(one: Checked, several: bool) -> list[str]:
     s = one.setting
     dataset = f"{s['experiment']}/{s['dataset']}" if several else s["dataset"]
     arm = " ".join(filter(None, (s["variant"], s["calibration"], s["relation"])))
-    numbers = (_shown(n) for n in (s["epsilon"], one.stored, one.recomputed, one.confirmed_at))
+    numbers = (_format(n) for n in (s["epsilon"], one.stored, one.recomputed, one.confirmed_at))
     return [dataset, s["method"], arm, *numbers, one.arithmetic or "-", one.randomness or "-"]
 
 
@@ -139,7 +153,7 @@ def _verdict(one: Checked) -> str:
     return f"confirmed: protects {one.scope}" if one.scope else "confirmed"
 
 
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     return "-" if value is None else f"{value:.6g}"
 
 

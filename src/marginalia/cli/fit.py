@@ -1,4 +1,4 @@
-"""The verbs that spend a budget on a table: a model of one column, or synthetic rows."""
+"""The methods, and the verbs that spend a budget on a table: a model of one column, or synthetic rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from marginalia.cli.app import (
+from marginalia.cli.shared import (
     Calibration,
     Data,
     DeltaOption,
@@ -18,7 +18,6 @@ from marginalia.cli.app import (
     Json,
     Relation,
     SeedOption,
-    app,
     check_out,
     progress,
     read_rows,
@@ -39,7 +38,22 @@ Share = Annotated[
 ]
 
 
-@app.command()
+def list_methods(as_json: Json = False) -> None:
+    """List the methods: ids, the verb that runs them, what they learn, calibrations, neighbouring relations.
+
+    Example: marginalia methods list
+    """
+    from marginalia.methods.registry import BUILT_IN
+
+    lines = []
+    for m in BUILT_IN.values():
+        tasks = {task for arm in m.arms for task in arm.tasks} if m.kind != "synthesizer" else {"rows"}
+        verb = "synthesize" if m.kind == "synthesizer" else "fit"
+        settings = f"[{', '.join(m.calibrations)}; {', '.join(m.relations)}]"
+        lines.append(f"{m.id:<23} {verb:<11} {', '.join(sorted(tasks)):<17} {m.about} {settings}")
+    show(as_json, [m.facts() for m in BUILT_IN.values()], lines)
+
+
 def fit(
     method: Annotated[str, typer.Option("--method", help="Learner id, e.g. ada_ssp.")],
     data: Data,
@@ -82,18 +96,21 @@ def fit(
         save_model(model, out)
     ledger = getattr(model, "ledger_", None)
     coefficients = _coefficients(model)
-    read, bought = _read(data, table), _bought(table, model.encoder_.domain)
+    read, bought = _source_facts(data, table), _purchases(table, model.encoder_.domain)
     content = {
-        "method": method, "data": read, "target": target, "task": model.task,
-        "coefficients": coefficients, "bought": bought,
-    }  # fmt: skip
+        "method": method,
+        "data": read,
+        "target": target,
+        "task": model.task,
+        "coefficients": coefficients,
+        "bought": bought,
+    }
     lines = [f"{name:<40} {value: .6g}" for name, value in coefficients.items()]
-    lines += _lines_of(read)
+    lines += _source_lines(read)
     lines += [f"bought: {line}" for line in bought] + [_certificate_line(ledger, delta)]
     show(as_json, {**content, **_certificate(ledger, delta)}, [*lines, *([f"model: {out}"] if out else [])])
 
 
-@app.command()
 def synthesize(
     method: Annotated[str, typer.Option("--method", help="Synthesizer id, e.g. aim.")],
     data: Data,
@@ -133,9 +150,9 @@ def synthesize(
         drawn = model.write_sample(out, rows)
         Certificate.of(model).write(proof)
     _say_what_is_left_open(budget, table.n_rows)
-    read, bought = _read(data, table), _bought(table, model.domain_)
+    read, bought = _source_facts(data, table), _purchases(table, model.domain_)
     content = {"method": method, "data": read, "rows": drawn, "out": str(out), "bought": bought}
-    lines = [f"{out}: {drawn} rows", *_lines_of(read), *(f"bought: {line}" for line in bought)]
+    lines = [f"{out}: {drawn} rows", *_source_lines(read), *(f"bought: {line}" for line in bought)]
     lines += [_certificate_line(model.ledger_, delta), f"written beside it: {proof}"]
     show(as_json, {**content, **_certificate(model.ledger_, delta)}, lines)
 
@@ -158,7 +175,7 @@ def _names(table: CountSource | RawTable) -> tuple[str, ...]:
     return table.names if isinstance(table, RawTable) else table.domain.names
 
 
-def _read(data: str, table: CountSource | RawTable) -> Mapping[str, str | int]:
+def _source_facts(data: str, table: CountSource | RawTable) -> Mapping[str, str | int]:
     """Return what was read, for the owner's records, and in how many passes over the rows where these are streamed."""
     from marginalia.data.sources.opening import named
     from marginalia.data.sources.source import PassingSource
@@ -168,7 +185,7 @@ def _read(data: str, table: CountSource | RawTable) -> Mapping[str, str | int]:
     return {**named(data), "passes": table.passes, "passes_at_most": table.passes_at_most}
 
 
-def _lines_of(read: Mapping[str, str | int]) -> list[str]:
+def _source_lines(read: Mapping[str, str | int]) -> list[str]:
     """Return a line on rows that were streamed; a file that was read needs none."""
     if "passes" not in read:
         return []
@@ -178,7 +195,7 @@ def _lines_of(read: Mapping[str, str | int]) -> list[str]:
     return [f"data: {read['name']}, {passes}, at most {read['passes_at_most']}"]
 
 
-def _bought(table: CountSource | RawTable, domain: Domain) -> list[str]:
+def _purchases(table: CountSource | RawTable, domain: Domain) -> list[str]:
     """Return a line for each column whose labels or edges the fit has bought."""
     from marginalia.data.table_schema import RawTable
     from marginalia.data.values import iso

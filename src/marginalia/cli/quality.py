@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from marginalia.cli.app import DomainFile, Json, app, check_out, read_real_rows, read_table, show
+from marginalia.cli.shared import DomainFile, Json, check_out, read_real_rows, read_table, show
 
 if TYPE_CHECKING:
     from marginalia.quality.quality import Quality
 
 
-@app.command()
 def quality(
     real: Annotated[Path, typer.Argument(help="CSV or Parquet file of the real rows.")],
     synthetic: Annotated[Path, typer.Argument(help="CSV or Parquet file of the synthetic rows.")],

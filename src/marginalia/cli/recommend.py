@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from marginalia.cli.app import DeltaOption, DomainFile, EpsilonOption, Json, Relation, app, read_domain, show
+from marginalia.cli.shared import DeltaOption, DomainFile, EpsilonOption, Json, Relation, read_domain, show
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ _LOST = {
 }
 
 
-@app.command()
 def recommend(
     domain: DomainFile,
     target: Annotated[str, typer.Option("--target", help="Column to predict.")],
@@ -109,9 +108,9 @@ def _table(ranking: Ranking, options: list[str]) -> Iterator[str]:
     lines = [["", "method", "lost", "80% interval", "CPU s", "MB", "why"]]
     for place, option in enumerate(ranking.options, start=1):
         guess = option.prediction
-        interval = f"{'0' if guess.low <= SMALLEST_LOSS else _shown(guess.low)} to {_shown(guess.high)}"
+        interval = f"{'0' if guess.low <= SMALLEST_LOSS else _format(guess.low)} to {_format(guess.high)}"
         cost = (f"{option.seconds:.2g}", f"{option.peak_mb:.0f}")
-        loss = f"under {SMALLEST_LOSS:g}" if guess.loss <= SMALLEST_LOSS else _shown(guess.loss)  # are not told apart
+        loss = f"under {SMALLEST_LOSS:g}" if guess.loss <= SMALLEST_LOSS else _format(guess.loss)  # are not told apart
         lines.append([str(place), option.name, loss, interval, *cost, option.why])
     widths = [max(map(len, column)) for column in list(zip(*lines, strict=True))[:-1]]
     for *cells, last in lines if ranking.options else ():
@@ -124,7 +123,7 @@ def _table(ranking: Ranking, options: list[str]) -> Iterator[str]:
         yield "not here: " + "; ".join(f"{name}: {reason}" for name, reason in ranking.refused.items())
 
 
-def _shown(loss: float) -> str:
+def _format(loss: float) -> str:
     if loss > 10:
         return "any" if math.isinf(loss) else "over 10"
     return f"{loss:.3f}" if loss < 0.0995 else f"{loss:.2f}"

@@ -4,11 +4,18 @@
 marginal and samples rows. A `Workload` names the marginals that count; `predict_cost` tells what a model will cost.
 """
 
-from marginalia.marginals.cost import Cost, predict_cost
 from marginalia.marginals.elimination import eliminate, megabytes_with
-from marginalia.marginals.estimation import Measurement, estimate, estimate_total
-from marginalia.marginals.fitting import FINAL, ROUND_QUICK, ROUND_TIGHT, FitReport, FitSettings
-from marginalia.marginals.model import GraphicalModel
+from marginalia.marginals.estimation import (
+    FINAL,
+    ROUND_QUICK,
+    ROUND_TIGHT,
+    FitSettings,
+    Measurement,
+    estimate,
+    estimate_total,
+)
+from marginalia.marginals.model import FitReport, GraphicalModel
+from marginalia.marginals.plan import Cost, predict_cost
 from marginalia.marginals.workload import Workload, marginal_errors
 
 __all__ = [

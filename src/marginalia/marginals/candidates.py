@@ -24,13 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.errors import InputError
-from marginalia.marginals import kernels, log_kernels
-from marginalia.marginals.all_pairs import AllPairs
-from marginalia.marginals.contraction import Contraction
+from marginalia.marginals import interpreter
+from marginalia.marginals.all_pairs import AllPairs, PairPlan
 from marginalia.marginals.elimination import Clique
 from marginalia.marginals.inference import Inference
-from marginalia.marginals.pair_plan import PairPlan
-from marginalia.marginals.records import Node, as_program, elementwise, strides
+from marginalia.marginals.interpreter import Node, as_program, elementwise, strides
+from marginalia.marginals.plan import Contraction
 
 _MEMO_CELLS = 4_000_000
 _WIDE_CELLS = 4096  # of an answer for several expected marginals ...
@@ -137,7 +136,7 @@ class CandidateMarginals:
             return answer / answer.sum()
         work = Contraction(self._sizes, self._step, plan.n_workspace, reverse=False)
         out = work.allocate(q)
-        code = kernels.MUL if len(q) == len(table.axes) else kernels.DOT
+        code = interpreter.MUL if len(q) == len(table.axes) else interpreter.DOT
         value, adjoint = (table.value, table.axes), (table.adjoint, table.axes)
         record = elementwise(code, self._sizes, table.axes, (out.value, q), value, adjoint)
         w = self.inference.memory[: work.end]
@@ -219,7 +218,9 @@ class CandidateMarginals:
                 step = strides(source.axes, self._sizes)
                 offset = source.value + sum(fixed[a] * step[a] for a in source.axes if a in fixed)
                 target = (copy.value, copy.axes)
-                copies.append(elementwise(kernels.COPY, work.sizes, copy.axes, target, (offset, ()), a_strides=step))
+                copies.append(
+                    elementwise(interpreter.COPY, work.sizes, copy.axes, target, (offset, ()), a_strides=step)
+                )
             log_scale = self._execute(np.concatenate([as_program(copies), program]), w, work.n_scales)
             index = tuple(fixed.get(a, slice(None)) for a in q)
             piece = w[out.value : out.value + out.cells].reshape([work.sizes[a] for a in q])
@@ -242,10 +243,10 @@ class CandidateMarginals:
     def _execute(self, program: NDArray[np.int64], w: NDArray[np.float64], n_scales: int = 0) -> float:
         """Run a program in the pass's domain; return the log of the scale taken out of its result."""
         if self._is_log:
-            log_kernels.run_log(program, w)
+            interpreter.run_log(program, w)
             return 0.0
         scales = np.ones(n_scales)
-        if not kernels.run(program, w, scales):
+        if not interpreter.run(program, w, scales):
             return -math.inf  # a slice without mass
         return float(np.log(scales).sum())
 

@@ -25,13 +25,47 @@ from numpy.typing import ArrayLike, NDArray
 
 from marginalia.data.domain import Domain
 from marginalia.errors import InputError
-from marginalia.marginals.cost import check_memory
 from marginalia.marginals.elimination import Clique
-from marginalia.marginals.fitting import FINAL, FitReport, FitSettings
 from marginalia.marginals.inference import Inference, balance
-from marginalia.marginals.model import GraphicalModel
-from marginalia.marginals.plan import Plan
+from marginalia.marginals.model import FitReport, GraphicalModel
+from marginalia.marginals.plan import Plan, check_memory
 from marginalia.threads import one_blas_thread
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """When a fit stops, and how long its proximal steps are.
+
+    Parameters
+    ----------
+    t : float
+        T = t / min sigma: small values make long steps of hard subproblems.
+    gap : float
+        A subproblem ends when its duality gap is at most this share of L.
+    decrease : float
+        The fit ends when an outer step lowers L by at most this share of it ...
+    passes : int
+        ... or at the first outer step that ends after this many inference passes.
+    min_outer : int
+        Outer steps made in any case.
+
+    Examples
+    --------
+    >>> FINAL.decrease < ROUND_TIGHT.decrease, ROUND_TIGHT.passes > ROUND_QUICK.passes
+    (True, True)
+    """
+
+    t: float = 1.0
+    gap: float = 0.003
+    decrease: float = 1e-5
+    passes: int = 4000
+    min_outer: int = 2
+
+
+FINAL = FitSettings()
+ROUND_TIGHT = FitSettings(t=3.0, gap=0.01, decrease=1e-3, passes=400)
+ROUND_QUICK = FitSettings(t=10.0, gap=0.1, decrease=1e-3, passes=40)
+
 
 _MEMORY = 10  # curvature pairs of L-BFGS
 _FIRST_STEP = 2.0  # largest change of a dual variable before any curvature is known

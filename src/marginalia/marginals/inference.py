@@ -18,7 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from marginalia.errors import InputError
-from marginalia.marginals import kernels, log_kernels
+from marginalia.marginals import interpreter
 from marginalia.marginals.plan import Plan
 
 _SWEEPS = 4
@@ -65,9 +65,9 @@ class Inference:
         w = self.workspace
         self.theta[:] = theta
         w[self.plan.dual] = dual
-        kernels.run(self.plan.expand, w, self._scales)
+        interpreter.run(self.plan.expand, w, self._scales)
         self.calibrate()
-        kernels.run(self.plan.project, w, self._scales)
+        interpreter.run(self.plan.project, w, self._scales)
         return self.log_z
 
     def calibrate(self) -> float:
@@ -87,24 +87,24 @@ class Inference:
         if not _shift(theta, self._starts, values, self._tops):
             return False
         np.exp(values, out=values)
-        if not kernels.run(plan.forward, w, self._scales):
+        if not interpreter.run(plan.forward, w, self._scales):
             return False
         # A component's log Z is the sum of the logarithms of the factors that SCALE took out of its messages.
         logs = np.log(self._scales)
         self.log_z = float(self._tops.sum() + logs.sum())
         if not all(logs[steps].sum() > floor for steps, floor in self._floors):
             return False
-        kernels.run(plan.backward, w, self._scales)
+        interpreter.run(plan.backward, w, self._scales)
         return bool(np.isfinite(self.mu.sum()))
 
     def _log(self, theta: NDArray[np.float64]) -> None:
         plan, w = self.plan, self.workspace
         w[plan.values] = theta
-        log_kernels.run_log(plan.forward, w)
+        interpreter.run_log(plan.forward, w)
         self.log_z = float(sum(w[root.value] for _, _, root in plan.components))
         if not math.isfinite(self.log_z):
             raise InputError("the structural zeros leave no possible record; check them against the domain")
-        log_kernels.run_log(plan.backward, w)
+        interpreter.run_log(plan.backward, w)
         w[plan.mu] = np.exp(w[plan.mu])
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -16,18 +18,32 @@ from marginalia.data.domain import Domain
 from marginalia.data.files import atomic_path
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.marginals.all_pairs import AllPairs
+from marginalia.marginals.all_pairs import AllPairs, PairPlan
 from marginalia.marginals.candidates import CandidateMarginals
 from marginalia.marginals.elimination import Clique
-from marginalia.marginals.fitting import FitReport
 from marginalia.marginals.inference import Inference
-from marginalia.marginals.pair_plan import PairPlan
 from marginalia.marginals.plan import Plan
-from marginalia.marginals.sampling import sample_codes
-from marginalia.marginals.urns import draw, urns_of
+from marginalia.marginals.sampling import draw, sample_codes, urns_of
 from marginalia.threads import one_blas_thread
 
 _SWEEP_BYTES = 2**30
+
+
+@dataclass
+class FitReport:
+    """What a fit did.
+
+    >>> FitReport(loss=3.2, passes=40, domains={"linear": 40}).domains["linear"]
+    40
+    """
+
+    loss: float = math.nan  # L at the end
+    gap: float = math.nan  # duality gap of the last subproblem, in units of L
+    decrease: float = math.nan  # relative decrease of L over the last outer step
+    passes: int = 0
+    outer: int = 0
+    domains: dict[str, int] = field(default_factory=dict)  # passes that ran in each numeric domain of `inference`
+    losses: list[float] = field(default_factory=list)  # L after each outer step; never increases
 
 
 class GraphicalModel:
@@ -146,7 +162,7 @@ class GraphicalModel:
         return np.transpose(table, [order.index(i) for i in range(len(order))])
 
     def sample(self, n_rows: int, rng: np.random.Generator) -> Table:
-        """Draw rows whose counts follow the model as closely as whole numbers allow (see `sampling`)."""
+        """Draw rows whose counts follow the model as closely as whole numbers allow (see `sample_codes`)."""
         return Table(sample_codes(self.inference, n_rows, rng), self.domain)
 
     def batches(self, n_rows: int, rng: np.random.Generator) -> Iterator[Table]:

@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from marginalia.data.sources.source import CountSource
-from marginalia.marginals.cost import seconds_per_pass
 from marginalia.marginals.elimination import Clique
-from marginalia.marginals.estimation import Measurement
-from marginalia.marginals.fitting import FINAL, ROUND_QUICK, ROUND_TIGHT, FitSettings
-from marginalia.marginals.plan import Plan
+from marginalia.marginals.estimation import FINAL, ROUND_QUICK, ROUND_TIGHT, FitSettings, Measurement
+from marginalia.marginals.plan import Plan, seconds_per_pass
 from marginalia.marginals.workload import Workload, WorkloadLike
 from marginalia.privacy import checks
 from marginalia.privacy.accountants.prices import Prices, cheapest

@@ -19,7 +19,7 @@ from marginalia.data.sources.source import CountSource
 from marginalia.data.table import Table
 from marginalia.data.table_schema import Public, RawTable, public_domain
 from marginalia.errors import InputError, unknown_name
-from marginalia.marginals.urns import BLOCK
+from marginalia.marginals.sampling import BLOCK
 from marginalia.memory import check_cost, short
 from marginalia.privacy import checks
 from marginalia.privacy.certificate import Certificate

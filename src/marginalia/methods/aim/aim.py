@@ -20,8 +20,7 @@ from marginalia.data.domain import Domain
 from marginalia.data.sources.source import CountSource
 from marginalia.errors import InputError
 from marginalia.marginals.elimination import Clique, megabytes_with
-from marginalia.marginals.estimation import estimate, zero_cliques
-from marginalia.marginals.fitting import ROUND_TIGHT, FitSettings
+from marginalia.marginals.estimation import ROUND_TIGHT, FitSettings, estimate, zero_cliques
 from marginalia.marginals.model import GraphicalModel
 from marginalia.marginals.workload import Workload
 from marginalia.privacy import checks

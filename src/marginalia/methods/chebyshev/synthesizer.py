@@ -17,7 +17,7 @@ from marginalia.data.domain import Domain
 from marginalia.data.sources.source import CountSource
 from marginalia.data.table import Table
 from marginalia.errors import InputError, unknown_name
-from marginalia.marginals.urns import atoms
+from marginalia.marginals.sampling import atoms
 from marginalia.methods.chebyshev.calibration import default_degree
 from marginalia.methods.chebyshev.moments import Axis, code_values
 from marginalia.methods.chebyshev.release import FIRST_ORDER_ITERATIONS, release_density

@@ -17,7 +17,7 @@ from marginalia.data.sources.source import CountSource
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.marginals.estimation import Measurement
-from marginalia.marginals.urns import atoms
+from marginalia.marginals.sampling import atoms
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.ledger import Ledger

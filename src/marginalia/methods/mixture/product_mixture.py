@@ -16,7 +16,7 @@ from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.marginals.estimation import Measurement
-from marginalia.marginals.urns import Urn, draw
+from marginalia.marginals.sampling import Urn, draw
 
 Array = NDArray[np.float64]
 

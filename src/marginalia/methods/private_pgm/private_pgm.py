@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from marginalia.data.domain import Domain
 from marginalia.data.sources.source import CountSource
-from marginalia.marginals.cost import predict_cost
-from marginalia.marginals.estimation import estimate
-from marginalia.marginals.fitting import FINAL
+from marginalia.marginals.estimation import FINAL, estimate
+from marginalia.marginals.plan import predict_cost
 from marginalia.marginals.workload import Workload
 from marginalia.memory import check_cost
 from marginalia.privacy.ledger import Ledger

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from marginalia.data.sources.source import CountSource
 from marginalia.data.table import Table
 from marginalia.errors import InputError, unknown_name
-from marginalia.marginals.urns import atoms
+from marginalia.marginals.sampling import atoms
 from marginalia.methods.reduced_space.families import Family, Kind
 from marginalia.methods.reduced_space.fits import fit_columns, maximum_entropy
 from marginalia.methods.reduced_space.guarantees import gaussian_sigma, laplace_scale, noise_quantile

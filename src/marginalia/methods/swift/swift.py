@@ -20,8 +20,7 @@ from scipy.cluster.hierarchy import DisjointSet
 from marginalia.data.domain import Domain
 from marginalia.data.sources.source import CountSource
 from marginalia.marginals.elimination import Clique, eliminate, maximal
-from marginalia.marginals.estimation import estimate, zero_cliques
-from marginalia.marginals.fitting import FitSettings
+from marginalia.marginals.estimation import FitSettings, estimate, zero_cliques
 from marginalia.marginals.model import GraphicalModel
 from marginalia.marginals.workload import Workload, WorkloadLike
 from marginalia.privacy import checks

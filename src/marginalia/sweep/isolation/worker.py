@@ -19,6 +19,7 @@ import traceback
 from typing import Any
 
 from marginalia.errors import InputError
+from marginalia.kernels import pin
 from marginalia.postponed import postpone
 
 CUT = 70  # exit code of a worker that can tell nothing any more
@@ -27,6 +28,8 @@ _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux
 
 def main() -> None:
     """Do what the supervisor asks for on standard input; end with exit code 0 only when that is done."""
+    pin()
+    postpone()
     request = json.loads(sys.stdin.readline())
     channel = request["channel"]
     os.set_inheritable(channel, False)
@@ -58,7 +61,6 @@ def main() -> None:
 
 
 def _run(request: dict[str, Any], tell: Any) -> None:
-    postpone()
     # Imported now: a supervisor that is killed meanwhile takes this process with it.
     from marginalia.sweep.jobs import Follower, run_method
     from marginalia.sweep.runner import Outcome

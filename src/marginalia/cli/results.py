@@ -1,4 +1,4 @@
-"""The verb that makes published results again from their rows."""
+"""The verbs about the results of a run: its report, a check of every number, its description for archives."""
 
 from __future__ import annotations
 
@@ -7,10 +7,26 @@ from typing import Annotated, Any
 
 import typer
 
-from marginalia.cli.app import Json, app, show
+from marginalia.cli.shared import Json, show
 
 
-@app.command()
+def report(
+    results: Annotated[Path, typer.Argument(help="Folder of a run's results, or the one above several.")],
+    as_json: Json = False,
+) -> None:
+    """Write the page report.html of results again from their rows and tables; nothing is run or fetched.
+
+    Example: marginalia report results/paper
+    """
+    from marginalia.papers import registry
+    from marginalia.reporting.html.folder import write_folder_report
+    from marginalia.reporting.verification.verify import folders
+
+    pages = [write_folder_report(folder, registry.cards(), registry.comparisons) for folder in folders(results)]
+    sizes = {str(page): page.stat().st_size for page in pages}
+    show(as_json, sizes, [f"{page}: {size / 1e6:.2f} MB" for page, size in sizes.items()])
+
+
 def verify(
     results: Annotated[Path, typer.Argument(help="Folder of a run's results, or the one above several.")],
     rerun: Annotated[
@@ -57,9 +73,15 @@ def _verify(results: Path, as_json: bool) -> bool:
     good = not (others or any(one.differences for one in found))
     lines.append("all as published" if good else "not as published")
     facts: dict[str, Any] = {
-        one.folder.name: {"tables": one.tables, "private_runs": one.runs, "certified_runs": one.certificates,
-                          "claims": one.claims.to_dict("records"), "differences": one.differences} for one in found
-    }  # fmt: skip
+        one.folder.name: {
+            "tables": one.tables,
+            "private_runs": one.runs,
+            "certified_runs": one.certificates,
+            "claims": one.claims.to_dict("records"),
+            "differences": one.differences,
+        }
+        for one in found
+    }
     show(as_json, {"verified": good, "folders": facts, "others": others}, lines)
     return good
 
@@ -76,3 +98,21 @@ def _rerun(results: Path, key: str, seed: int | None, as_json: bool) -> bool:
     facts = [{"name": n.name, "verdict": n.verdict, "published": n.published, "again": n.again} for n in numbers]
     show(as_json, {"key": key, "numbers": facts}, lines)
     return all(n.verdict != "different" for n in numbers)
+
+
+def crate(
+    results: Annotated[Path, typer.Argument(help="Folder of a run's results, or the one above several.")],
+    as_json: Json = False,
+) -> None:
+    """Write ro-crate-metadata.json into results: inputs, code, outputs, each with its hash, for an archive.
+
+    Authors and licence are those of the nearest CITATION.cff. `verify` then holds the files against it.
+
+    Example: marginalia crate results/paper/dd_ssp
+    """
+    from marginalia.papers import registry
+    from marginalia.reporting.crate import write
+    from marginalia.reporting.verification.verify import folders
+
+    written = [str(write(folder, registry.cards())) for folder in folders(results)]
+    show(as_json, {"written": written}, written)

@@ -1,0 +1,129 @@
+"""The verbs about tables: the catalogue, a check of one's own, a draft of its domain."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from marginalia.cli.shared import DATA_HELP, DomainFile, Json, show
+from marginalia.errors import InputError, one_line
+
+
+def list_datasets(as_json: Json = False) -> None:
+    """List the catalogue: ids, tasks, and whether the files are at hand.
+
+    Example: marginalia datasets list
+    """
+    from marginalia.data.catalogue import catalogue
+    from marginalia.data.download import find_local
+
+    rows: list[dict[str, Any]] = []
+    for name in catalogue.names():
+        entry = catalogue.entry(name)
+        tasks = {task: spec.target for task, spec in entry.tasks.items()}
+        here = all(find_local(file) is not None for file in entry.files.values())
+        rows.append({"name": name, "at_hand": here, "tasks": tasks, "description": entry.description})
+    width = max(len(row["name"]) for row in rows)
+    lines = []
+    for row in rows:
+        listed = ", ".join(f"{task} {target}" for task, target in row["tasks"].items())
+        lines.append(f"{row['name']:<{width}}  {'here' if row['at_hand'] else 'remote':<6}  {listed}")
+    show(as_json, rows, lines)
+
+
+def fetch(name: Annotated[str, typer.Argument(help="Data-set id.")], as_json: Json = False) -> None:
+    """Download a data set's files (cache, mirror, then URL); check their hashes.
+
+    Example: marginalia datasets fetch adult
+    """
+    from marginalia.data import download
+    from marginalia.data.catalogue import catalogue
+
+    paths = [str(download.fetch(file)) for file in catalogue.entry(name).files.values()]
+    show(as_json, {"name": name, "files": paths}, paths)
+
+
+def describe(name: Annotated[str, typer.Argument(help="Data-set id.")], as_json: Json = False) -> None:
+    """Say what a data set is: source, licence, columns with their public domain, tasks.
+
+    Example: marginalia datasets describe compas
+    """
+    import yaml
+
+    from marginalia.data.catalogue import catalogue
+
+    facts = catalogue.describe(name)
+    show(as_json, facts, yaml.safe_dump(facts, sort_keys=False, allow_unicode=True, width=100).splitlines())
+
+
+def check(
+    file: Annotated[str, typer.Argument(help=DATA_HELP)],
+    domain: DomainFile,
+    as_json: Json = False,
+) -> None:
+    """Check a table of your own against its domain; every problem is one line, exit 2 if there is any.
+
+    Of a domain that leaves labels or edges to be bought it says which, and what of their columns cannot be read.
+
+    Example: marginalia datasets check mine.csv --domain mine.yaml
+    """
+    from marginalia.data.checking import check as find_problems
+
+    notes: list[str] = []
+    problems = find_problems(file, domain, notes=notes)
+    content = {"file": str(file), "ok": not problems, "problems": problems, "notes": notes}
+    show(as_json, content, [*notes, *([] if problems else [f"{file}: ok"])])
+    for problem in problems:
+        print(f"marginalia: {one_line(problem)}", file=sys.stderr)
+    if problems:
+        raise typer.Exit(2)
+
+
+def init(
+    file: Annotated[Path, typer.Argument(help="CSV or Parquet file with a header.")],
+    out: Annotated[Path | None, typer.Option("--out", help="File to write; default: FILE.domain.yaml.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Draft the domain of a raw table: types, labels, bins, missing values, columns to leave out.
+
+    The draft is read off the private rows. Look through it: every such fact is marked, with what it means for privacy.
+
+    Example: marginalia domain init clinic.csv
+    """
+    from marginalia.data.domain_file import as_dict
+    from marginalia.data.drafting import as_yaml, draft
+    from marginalia.data.files import write_text
+    from marginalia.data.reading import read_raw
+
+    target = out or file.with_suffix(".domain.yaml")
+    if target.exists():
+        raise InputError(f"{target} is there already; name another file by --out, or remove it")
+    if target.suffix not in (".yaml", ".yml"):
+        raise InputError(f"--out {target}: the ending must be .yaml or .yml")
+    frame = read_raw(file)
+    if frame.empty:
+        raise InputError(f"{file}: the table has no rows")
+    try:
+        columns = draft(frame)
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from None
+    if all(column.attribute is None for column in columns):
+        raise InputError(f"{file}: no column can be used ({columns[0].name}: {columns[0].note})")
+    write_text(target, as_yaml(columns, file.name, len(frame)))
+    known = [column.attribute for column in columns if column.attribute is not None]
+    ignored = {column.name: column.note for column in columns if column.attribute is None}
+    notes = {column.name: column.note for column in columns if column.attribute is not None and column.note}
+    if numbers := [name for name in frame.columns if name.replace(".", "", 1).isdecimal()]:
+        notes["the header"] = f"'{numbers[0]}' is a number: without a header line the first row would be taken for it"
+    facts = sum(len(attribute.inferred) for attribute in known)
+    content = {"out": str(target), "rows": len(frame), "attributes": [as_dict(attribute) for attribute in known]}
+    lines = [
+        f"{target}: {len(known)} attributes, {facts} facts read off the rows: confirm, edit or buy them",
+        *(f"ignored: {name} ({note})" for name, note in ignored.items()),
+        *(f"look at: {name} ({note})" for name, note in notes.items()),
+        f"then: marginalia datasets check {file} --domain {target}",
+    ]
+    show(as_json, {**content, "ignored": ignored, "notes": notes}, lines)

@@ -1,0 +1,55 @@
+"""The verb that says what a sweep will cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from marginalia.cli.shared import Json, show
+
+
+def plan(
+    configfile: Annotated[Path | None, typer.Option("--configfile", help="Laid over config.yaml by snakemake.")] = None,
+    cores: Annotated[int, typer.Option("--cores", min=1, help="Cores for the wall time.")] = 2,
+    as_json: Json = False,
+) -> None:
+    """Say what a configuration will run: jobs, CPU hours, wall hours on some cores, memory. Nothing is run.
+
+    The costs are those of finished runs; the range says how far they can be trusted. What is there already counts too.
+
+    Example: marginalia plan --configfile workflow/configs/paper.yaml --cores 2
+    """
+    from marginalia.papers import registry
+    from marginalia.planning.forecast import forecast
+    from marginalia.sweep import config
+    from marginalia.sweep import resolve as sweep
+
+    base = config.read_content("config.yaml") if Path("config.yaml").is_file() else {}
+    content = config.overlaid(base, config.read_content(configfile)) if configfile is not None else base
+    together = config.run_together(content)
+    for own in together.values():
+        registry.comparisons(config.parse(own).comparisons)
+    parts = {name: sweep.resolve(own, registry.cards()) for name, own in together.items()}
+    whole = forecast(parts.values()).summary(cores)
+    if len(parts) > 1:
+        whole["configs"] = {name: forecast([part]).summary(cores) for name, part in parts.items()}
+    lines = _plan_lines(whole)
+    for name, facts in whole.get("configs", {}).items():
+        lines += ["", name, *_plan_lines(facts)]
+    show(as_json, whole, lines)
+
+
+def _plan_lines(facts: dict[str, Any]) -> list[str]:
+    jobs = [f"{n} {name}" for name, n in facts["jobs"].items() if name != "total"]
+    shares = [f"{share:.0%} {basis}" for basis, share in facts["share_of_cpu"].items() if share]
+    low, high = facts["cpu_hours_low"], facts["cpu_hours_high"]
+    of_a_job = [f"{rule} {one['seconds']:.0f} s, {one['peak_mb']} MB" for rule, one in facts["rules"].items()]
+    return [
+        f"jobs       {facts['jobs']['total']}: {', '.join(jobs)}",
+        f"CPU hours  {facts['cpu_hours']:.2f} (between {low:.2f} and {high:.2f}); based on: {', '.join(shares)}",
+        f"wall hours {facts['wall_hours']:.2f} on {facts['cores']} idle cores",
+        f"memory     {facts['peak_mb_of_a_job']} MB for the largest job, at most {facts['peak_mb']} MB on all cores",
+        f"of a job   {'; '.join(of_a_job)}",
+    ]

@@ -1,0 +1,154 @@
+"""What the verbs of the command line share: options, and how they read and print."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from marginalia.errors import InputError, one_line, printable
+
+if TYPE_CHECKING:
+    from marginalia.data.domain import Domain
+    from marginalia.data.sources.source import CountSource
+    from marginalia.data.table import Table
+    from marginalia.data.table_schema import RawTable
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+DATA_HELP = "CSV or Parquet file, pattern of files, or URL of a database's table, as the domain says."
+Data = Annotated[str, typer.Option("--data", help=DATA_HELP)]
+DomainFile = Annotated[Path, typer.Option("--domain", help="Domain JSON or YAML.")]
+EpsilonOption = Annotated[float, typer.Option("--epsilon", help="Privacy budget, > 0.")]
+DeltaOption = Annotated[float, typer.Option("--delta", help="At most 0.01; far less than 1 in the number of records.")]
+SEED_HELP = "Noise seed. Leave it out for a real release: who knows it can undo the noise."
+SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help=SEED_HELP)]
+Relation = Annotated[str, typer.Option("--relation", help="add_remove or replace_one.")]
+Calibration = Annotated[
+    str | None, typer.Option("--calibration", help="tight (default), or published (the paper's formula).")
+]
+
+
+def check_out(out: Path, endings: Collection[str], inputs: Iterable[Path | None]) -> None:
+    """Refuse, before anything is read, a file to write that cannot be written or is one of the inputs.
+
+    Parameters
+    ----------
+    out : Path
+    endings : collection of str
+        What its name may end in, ``".csv"``.
+    inputs : iterable of Path or None
+        The files of this call; one of them by another name (a link, another way to it) is one of them too.
+
+    Raises
+    ------
+    InputError
+        One line: what is in the way.
+    """
+    if out.suffix not in endings:
+        raise InputError(f"--out {out}: the ending must be {' or '.join(endings)}")
+    if len(out.name) > 200:  # a temporary file beside it has a longer name
+        raise InputError(f"--out: a file name of {len(out.name)} letters is too long; choose a shorter one")
+    if out.is_dir():
+        raise InputError(f"--out {out} is a folder; name a file in it")
+    for path in filter(None, inputs):
+        if os.path.realpath(out) == os.path.realpath(path) or (out.exists() and path.exists() and out.samefile(path)):
+            raise InputError(f"--out {out} is the input {path}, which would be overwritten; choose another name")
+    folder = next(parent for parent in out.absolute().parents if parent.exists())
+    if not folder.is_dir():
+        raise InputError(f"cannot write {out}: {folder} is not a folder")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"cannot write {out}: no permission to write in {folder}; choose a folder you can write to")
+
+
+@contextmanager
+def progress(label: str, *, quiet: bool) -> Iterator[None]:
+    """Show `label` and the seconds since, on stderr, as long as the body runs; nothing where nobody looks on."""
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as line:
+        line.add_task(label, total=None)
+        yield
+
+
+def read_domain(path: Path) -> Domain:
+    """Read a domain from JSON or YAML; warn of what was read off the private rows."""
+    from marginalia.data.domain import Domain
+
+    domain = Domain.from_yaml(path)
+    _warn_of_inferred(path, domain)
+    return domain
+
+
+def _warn_of_inferred(path: Path, domain: Domain) -> None:
+    if domain.source == "inferred":
+        facts = [f"{' and '.join(a.inferred)} of '{a.name}'" for a in domain if a.inferred]
+        some = "; ".join(facts[:3]) + (f"; and {len(facts) - 3} more" if len(facts) > 3 else "")
+        what = f"read off the private rows ({some or 'source: inferred'})"
+        print(one_line(f"marginalia: warning: {path}: {what}; no certificate covers that"), file=sys.stderr)
+
+
+def read_rows(data: str, domain: Path, share: float | None) -> CountSource | RawTable:
+    """Open a table that has rows by its domain file, which may leave facts to be bought with a share of the budget."""
+    from marginalia.data.sources.opening import is_streamed
+    from marginalia.data.table_schema import RawTable, Schema
+
+    schema = Schema.read(domain)
+    if not schema.purchases:
+        return _open(data, read_domain(domain))
+    _warn_of_inferred(domain, schema.stand_in())
+    if is_streamed(data):
+        raise InputError(
+            f"{domain}: what is bought needs the rows in one file that fits into memory, not streamed ones; declare "
+            f"the labels and edges of '{schema.purchases[0].name}' there"
+        )
+    table = RawTable.read(data, schema, share=share)
+    if not len(table):
+        raise InputError(f"{data}: the table has no rows")
+    return table
+
+
+def read_real_rows(data: str, domain: Path) -> Table:
+    """Read rows that others are measured against.
+
+    What a fit would have to buy is read off the rows themselves: the measure is private anyway, and bins that were
+    bought would flatter coarse ones.
+    """
+    from marginalia.data.table_schema import RawTable
+    from marginalia.sweep.metrics import reference_domain
+
+    rows = read_rows(data, domain, None)
+    return rows.coded(reference_domain(rows)) if isinstance(rows, RawTable) else rows.in_memory()
+
+
+def read_table(data: str, domain: Domain) -> Table:
+    """Read a table that has rows into memory."""
+    return _open(data, domain).in_memory()
+
+
+def _open(data: str, domain: Domain) -> CountSource:
+    from marginalia.data.sources.opening import open_source
+    from marginalia.data.sources.source import PassingSource
+
+    source = open_source(data, domain)
+    if isinstance(source, PassingSource):
+        source.verbose = sys.stderr.isatty()
+    if not any(batch.n_rows for batch in source.batches()):  # the first: to count all of a CSV file is a pass
+        raise InputError(f"{getattr(source, 'name', data)}: the table has no rows")
+    return source
+
+
+def show(as_json: bool, content: object, lines: Iterable[str]) -> None:
+    """Print `content` as JSON, or `lines`."""
+    for line in [json.dumps(content, indent=1, default=str)] if as_json else lines:
+        print(line if as_json else printable(line))
