@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from marginalia.data.sources.source import CountSource
-from marginalia.data.table_schema import RawTable
+from marginalia.data.sources.source import PrivateRows
 from marginalia.errors import InputError
 from marginalia.methods.record import Arm, Method
 from marginalia.privacy.relation import Relation
@@ -41,7 +40,7 @@ def fit(
     arm: Arm,
     registry: Mapping[str, Method],
     budget: Budget,
-    train: CountSource | RawTable,
+    train: PrivateRows,
     task: Task | None = None,
     source: Any = None,
 ) -> Any:
@@ -52,7 +51,7 @@ def fit(
     arm : Arm
     registry : mapping of method id to Method
     budget : Budget
-    train : CountSource or RawTable
+    train : Table or another CountSource, or RawTable
         With the columns that the task may use, target included.
     task : Task or None
         None for a synthesizer.
@@ -61,7 +60,7 @@ def fit(
     """
     if not arm.source or task is None:
         model = _build(registry[arm.method], arm, budget, task)
-        if isinstance(train, RawTable) and not _can_buy(type(model)):
+        if train.purchases and not _can_buy(type(model)):
             raise InputError(
                 f"method '{arm.method}' takes codes, and its data leave labels or edges to be bought: derive its class "
                 "from marginalia's Synthesizer or PrivateLearner, whose fit buys them, or give them in the domain"
@@ -72,8 +71,7 @@ def fit(
     if not arm.learner:
         cls: Any = registry[arm.method].load(task.task)
         return cls(marginals=source, one_hot=task.one_hot).fit(train, task.target)
-    names = train.names if isinstance(train, RawTable) else train.domain.names
-    rows = source.set_params(random_state=budget.random_state).sample().project(names)
+    rows = source.set_params(random_state=budget.random_state).sample().project(train.names)
     public: Any = registry[arm.learner].load(task.task)
     model = public(one_hot=task.one_hot).fit(rows, task.target)
     model.ledger_ = source.ledger_

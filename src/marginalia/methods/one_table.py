@@ -6,8 +6,7 @@ import warnings
 from typing import Any
 
 from marginalia.data.attribute import Attribute
-from marginalia.data.sources.source import CountSource
-from marginalia.data.table_schema import RawTable
+from marginalia.data.sources.source import PrivateRows
 from marginalia.errors import InputError, unknown_name
 from marginalia.methods.fit import Budget, fit
 from marginalia.methods.record import NON_PRIVATE, Method
@@ -16,7 +15,7 @@ from marginalia.sweep.choices import MethodChoice, arms_of
 from marginalia.sweep.protocols import Task
 
 
-def fit_synthesizer(name: str, table: CountSource | RawTable, budget: Budget) -> Any:
+def fit_synthesizer(name: str, table: PrivateRows, budget: Budget) -> Any:
     """Return the synthesizer `name`, calibrated exactly, fitted on `table`.
 
     Raises
@@ -32,7 +31,7 @@ def fit_synthesizer(name: str, table: CountSource | RawTable, budget: Budget) ->
 
 def fit_learner(
     name: str,
-    table: CountSource | RawTable,
+    table: PrivateRows,
     target: str,
     budget: Budget,
     *,
@@ -44,7 +43,7 @@ def fit_learner(
     Parameters
     ----------
     name : str
-    table : CountSource or RawTable
+    table : Table or another CountSource, or RawTable
     target : str
         A column with two codes is classified where the method can, and one of more labels without an order by the
         methods of which one release serves all of them; every other is regressed on.
@@ -63,7 +62,7 @@ def fit_learner(
     if chosen.kind == "synthesizer":
         known = f"{_ids('learner')}, {_ids('downstream')}"
         raise InputError(f"method '{name}' makes synthetic rows and learns no model; learners: {known}")
-    domain = table.schema.stand_in() if isinstance(table, RawTable) else table.domain
+    domain = table.domain
     if target not in domain:
         raise unknown_name("target", target, domain.names)
     task = Task(_task(chosen, domain[target]), target)  # type: ignore[arg-type]
