@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from marginalia.data.attribute import Attribute, Kind
+from marginalia.data.attribute import Attribute, Kind, Purchase
 from marginalia.data.domain import Domain, Source
-from marginalia.data.domain_file import Content, Purchase, as_dict, parse, purchase_as_dict
+from marginalia.data.domain_file import Content, as_dict, parse, purchase_as_dict
 from marginalia.data.files import read_content
 from marginalia.data.reading import is_frame, kind_of, named, read_raw
 from marginalia.data.sources.source import PrivateRows

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from marginalia.data.attribute import WIDE
 from marginalia.data.coding import category_counts, numbers_of
 from marginalia.data.domain import Domain
-from marginalia.data.domain_file import WIDE
 from marginalia.data.encoding import Encoder
 from marginalia.data.sources.source import CountSource, PrivateRows
 from marginalia.data.table import Table

@@ -14,8 +14,8 @@ from typing import IO, TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from marginalia.data.attribute import Purchase
 from marginalia.data.domain import Domain
-from marginalia.data.domain_file import Purchase
 from marginalia.errors import InputError
 from marginalia.memory import check_cost
 

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data import values
-from marginalia.data.attribute import Attribute
+from marginalia.data.attribute import Attribute, Purchase
 from marginalia.data.coding import category_counts, numbers_of
 from marginalia.data.domain import Domain
-from marginalia.data.domain_file import Purchase
 from marginalia.data.sources.source import CountSource, PrivateRows
 from marginalia.data.table import Table
 from marginalia.data.table_schema import RawTable, Schema
