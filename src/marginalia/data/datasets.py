@@ -69,10 +69,10 @@ def reader_module(name: str | Entry) -> str:
     The data set is made by this module, by `marginalia.data.datasets`, and by what these two import.
 
     >>> reader_module("compas")
-    'marginalia.data.catalogue.compas'
+    'marginalia.data.catalogue.readers.compas'
     """
     entry = catalogue.entry(name) if isinstance(name, str) else name
-    return f"marginalia.data.catalogue.{entry.source}"
+    return f"marginalia.data.catalogue.readers.{entry.source}"
 
 
 def unreachable_reason(name: str | Entry) -> str | None:

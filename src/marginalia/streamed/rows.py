@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from marginalia.data.catalogue.coded import public_of
 from marginalia.data.catalogue.entry import Entry, Streamed
+from marginalia.data.catalogue.readers.coded import public_of
 from marginalia.data.domain import Domain
 from marginalia.data.download import fetch
 from marginalia.data.sources.arrow import ArrowSource

@@ -59,7 +59,7 @@ def loader(read: Callable[[Entry, Files], pd.DataFrame]) -> Callable[[Entry, Fil
     """Make the `load` of a data source whose `read` returns raw rows: they are coded as the entry says.
 
     >>> from marginalia.data.catalogue.catalogue import entry
-    >>> from marginalia.data.catalogue.bundled import read
+    >>> from marginalia.data.catalogue.readers.bundled import read
     >>> loader(read)(entry("diabetes"), {}).n_rows
     442
     """
