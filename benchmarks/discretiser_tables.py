@@ -21,7 +21,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from marginalia.data import values
-from marginalia.data.catalogue import adult, arff, catalogue
+from marginalia.data.catalogue import catalogue
+from marginalia.data.catalogue.readers import adult, arff
 from marginalia.data.download import fetch
 
 METRICS = {"pairs": "error of range queries", "marginals": "error of pairs", "ks": "KS distance", "auc": "AUC"}

@@ -32,10 +32,10 @@ import pandas as pd
 from discretiser_tables import METRICS, TABLES, Raw, quality
 from harness import RESULTS, Measured, in_own_process, machine, measured
 
-from marginalia.data.attribute import Attribute
+from marginalia.data.attribute import Attribute, Purchase
 from marginalia.data.catalogue import catalogue
 from marginalia.data.domain import Domain
-from marginalia.data.domain_file import Content, Purchase
+from marginalia.data.domain_file import Content
 from marginalia.data.table import Table
 from marginalia.data.table_schema import Schema
 from marginalia.methods.aim.aim import AIM
@@ -199,7 +199,7 @@ _BOUNDS = {"education-num": (1, 17), "days_b_screening_arrest": (-365, 365), "c_
 
 
 def _catalogued(raw: Raw) -> Iterable[Any]:
-    return [c for c in catalogue.entry(raw.name).attributes if c.bin_edges or c.top]
+    return [c for c in catalogue.entry(raw.name).derived if c.reads.edges]
 
 
 # -- one run --------------------------------------------------------------------------------------------------------

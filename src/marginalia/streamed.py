@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
-from marginalia.data.catalogue.coded import public_of
 from marginalia.data.catalogue.entry import Entry, Streamed
+from marginalia.data.catalogue.readers.coded import public_of
 from marginalia.data.domain import Domain
 from marginalia.data.download import fetch
 from marginalia.data.sources.arrow import ArrowSource

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marginalia.data.catalogue.discretize import column_codes, discretize
-from marginalia.data.catalogue.entry import Column, Entry
+from marginalia.data.catalogue.entry import Entry
 from marginalia.data.coding import bin_codes
+from marginalia.data.domain_file import parse_derived
 from marginalia.errors import InputError
 
 edges_and_values = st.lists(st.integers(-50, 50), min_size=2, max_size=8, unique=True).flatmap(
@@ -34,27 +35,44 @@ def test_values_outside_public_bins_have_no_code_unless_that_end_is_open():
 @pytest.mark.parametrize(
     ("spec", "raw", "codes", "size"),
     [
-        ({"labels": ["no", "yes"], "values": [0, 1]}, [1, 0, 1.0], [1, 0, 1], 2),
-        ({"labels": ["a", "?"]}, ["?", "a", "a"], [1, 0, 0], 2),
-        ({"bins": {"start": 0, "stop": 10, "count": 5}, "kind": "numeric"}, ["0", "2", "9.9"], [0, 1, 4], 5),
-        ({"edges": [0, 1, 10], "labels": ["none", "some"]}, [0, 1, 9], [0, 1, 1], 2),
+        ({"type": "string", "labels": ["no", "yes"], "values": [0, 1]}, [1, 0, 1.0], [1, 0, 1], 2),
+        ({"type": "string", "labels": ["a", "?"]}, ["?", "a", "a"], [1, 0, 0], 2),
+        ({"type": "number", "edges": {"bins": 5, "bounds": [0, 10]}}, ["0", "2", "9.9"], [0, 1, 4], 5),
+        ({"type": "number", "edges": [0, 1, 10], "labels": ["none", "some"]}, [0, 1, 9], [0, 1, 1], 2),
         ({"top": 3}, [0, 2, 40], [0, 2, 3], 4),
         ({"among": ["x", 2]}, ["x", "y", "2"], [1, 0, 1], 2),
         ({"from": 10}, [9.5, 10, 11], [0, 1, 1], 2),
-        ({"labels": ["N/A", 1, 2], "missing": "N/A"}, [2.0, np.nan, 1.0], [2, 0, 1], 3),
-        ({"labels": ["N/A", "a"], "missing": "N/A"}, ["a", "", None], [1, 0, 0], 2),
-        ({"bins": {"start": 0, "stop": 4, "count": 4}, "missing": 0}, [3.0, np.nan], [3, 0], 4),
+        ({"type": "string", "labels": ["N/A", 1, 2], "empty": "N/A"}, [2.0, np.nan, 1.0], [2, 0, 1], 3),
+        ({"type": "string", "labels": ["N/A", "a"], "empty": "N/A"}, ["a", "", None], [1, 0, 0], 2),
+        ({"type": "number", "edges": {"bins": 4, "bounds": [0, 4]}, "empty": 0}, [3.0, np.nan], [3, 0], 4),
     ],
 )
 def test_every_coding(spec, raw, codes, size):
-    column = Column(name="c", **spec)
-    np.testing.assert_array_equal(column_codes(pd.Series(raw), column), codes)
-    assert column.attribute().size == size
+    [derived] = parse_derived([{"name": "c", **spec}])
+    np.testing.assert_array_equal(column_codes(pd.Series(raw), derived), codes)
+    assert derived.attribute.size == size
+
+
+def test_a_wrong_coding_is_one_clear_line():
+    wrong = {
+        "give one of": {"among": ["x"], "from": 3},
+        "or type with labels": {"top": 3, "size": 2},
+        "the count that is the last": {"top": "3"},
+        "go with labels, one for one": {"type": "string", "labels": ["a", "b"], "values": ["a"]},
+        "equal bins need their number": {"type": "number", "edges": {"bins": 5}},
+        "bounds are two numbers": {"type": "number", "edges": {"bins": 5, "bounds": {"bins": 5}}},
+        "nothing is bought": {"type": "string", "labels": "private"},
+        "unknown key of attribute 'c'": {"amnog": ["x"]},
+        "needs a size, labels or edges": {"type": "string"},
+    }
+    for words, spec in wrong.items():
+        with pytest.raises(InputError, match=words):
+            parse_derived([{"name": "c", **spec}])
 
 
 def test_missing_values_need_a_rule():
     with pytest.raises(InputError, match="row 1: an empty cell has no code"):
-        column_codes(pd.Series([1.0, np.nan]), Column(name="c", labels=["1"]))
+        column_codes(pd.Series([1.0, np.nan]), *parse_derived([{"name": "c", "type": "string", "labels": ["1"]}]))
 
 
 def test_tables_take_only_listed_columns_in_the_listed_order():
@@ -62,7 +80,10 @@ def test_tables_take_only_listed_columns_in_the_listed_order():
         name="toy",
         source="arff",
         tasks={"logistic": {"target": "y"}},
-        attributes=[Column(name="y", column="Y", labels=["n", "p"]), Column(name="a", top=2, kind="numeric")],
+        attributes=[
+            {"name": "y", "column": "Y", "type": "string", "labels": ["n", "p"]},
+            {"name": "a", "top": 2, "kind": "numeric"},
+        ],
         domain_source="documented",
     )
     frame = pd.DataFrame({"a": [0, 5], "Y": ["p", "n"], "other": [1, 2]})

@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalia.data.catalogue import acs, adult, arff, catalogue, compas
+from marginalia.data.catalogue import catalogue
 from marginalia.data.catalogue.entry import parse_entry
+from marginalia.data.catalogue.readers import acs, adult, arff, compas
 from marginalia.data.datasets import load
 from marginalia.errors import InputError
 

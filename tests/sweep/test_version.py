@@ -104,7 +104,7 @@ def test_a_caption_reruns_neither_parts_nor_tables_nor_figure(changed_by):
 
 def test_a_reader_reruns_its_data_sets_alone(changed_by):
     def versions():
-        roots = {name: f"marginalia.data.catalogue.{name}" for name in ("adult", "compas")}
+        roots = {name: f"marginalia.data.catalogue.readers.{name}" for name in ("adult", "compas")}
         return {name: version.version_of("marginalia.sweep.jobs:prepare_dataset", root) for name, root in roots.items()}
 
     assert changed_by(

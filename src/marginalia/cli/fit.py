@@ -27,8 +27,7 @@ from marginalia.errors import unknown_name
 
 if TYPE_CHECKING:
     from marginalia.data.domain import Domain
-    from marginalia.data.sources.source import CountSource
-    from marginalia.data.table_schema import RawTable
+    from marginalia.data.sources.source import PrivateRows
     from marginalia.methods.fit import Budget
     from marginalia.privacy.ledger import Ledger
 
@@ -144,7 +143,7 @@ def synthesize(
     table = read_rows(data, domain, preprocessing_share)
     if rows is not None:
         check_number(rows)
-        check_room(out, rows, len(_names(table)))
+        check_room(out, rows, len(table.names))
     with progress(f"fitting {method}", quiet=as_json):
         model = fit_synthesizer(method, table, budget)
         drawn = model.write_sample(out, rows)
@@ -169,13 +168,7 @@ def _coefficients(model: Any) -> dict[str, float]:
     return {f"{label}: {n}": float(v) for label, row in each for n, v in zip(names, row, strict=True)}
 
 
-def _names(table: CountSource | RawTable) -> tuple[str, ...]:
-    from marginalia.data.table_schema import RawTable
-
-    return table.names if isinstance(table, RawTable) else table.domain.names
-
-
-def _source_facts(data: str, table: CountSource | RawTable) -> Mapping[str, str | int]:
+def _source_facts(data: str, table: PrivateRows) -> Mapping[str, str | int]:
     """Return what was read, for the owner's records, and in how many passes over the rows where these are streamed."""
     from marginalia.data.sources.opening import named
     from marginalia.data.sources.source import PassingSource
@@ -195,13 +188,12 @@ def _source_lines(read: Mapping[str, str | int]) -> list[str]:
     return [f"data: {read['name']}, {passes}, at most {read['passes_at_most']}"]
 
 
-def _purchases(table: CountSource | RawTable, domain: Domain) -> list[str]:
+def _purchases(table: PrivateRows, domain: Domain) -> list[str]:
     """Return a line for each column whose labels or edges the fit has bought."""
-    from marginalia.data.table_schema import RawTable
     from marginalia.data.values import iso
 
     lines = []
-    for purchase in table.schema.purchases if isinstance(table, RawTable) else ():
+    for purchase in table.purchases:
         attribute = domain[purchase.name]
         if attribute.edges is None:
             lines.append(f"{attribute.name}: {attribute.n_values} labels")

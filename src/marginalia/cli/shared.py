@@ -8,7 +8,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -16,10 +16,11 @@ from marginalia.errors import InputError, one_line, printable
 
 if TYPE_CHECKING:
     from marginalia.data.domain import Domain
-    from marginalia.data.sources.source import CountSource
+    from marginalia.data.sources.source import CountSource, PrivateRows
     from marginalia.data.table import Table
     from marginalia.data.table_schema import RawTable
 
+_R = TypeVar("_R", bound="PrivateRows")
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 DATA_HELP = "CSV or Parquet file, pattern of files, or URL of a database's table, as the domain says."
 Data = Annotated[str, typer.Option("--data", help=DATA_HELP)]
@@ -100,22 +101,12 @@ def _warn_of_inferred(path: Path, domain: Domain) -> None:
 
 def read_rows(data: str, domain: Path, share: float | None) -> CountSource | RawTable:
     """Open a table that has rows by its domain file, which may leave facts to be bought with a share of the budget."""
-    from marginalia.data.sources.opening import is_streamed
-    from marginalia.data.table_schema import RawTable, Schema
+    from marginalia.data.sources.opening import open_rows
+    from marginalia.data.table_schema import Schema
 
     schema = Schema.read(domain)
-    if not schema.purchases:
-        return _open(data, read_domain(domain))
     _warn_of_inferred(domain, schema.stand_in())
-    if is_streamed(data):
-        raise InputError(
-            f"{domain}: what is bought needs the rows in one file that fits into memory, not streamed ones; declare "
-            f"the labels and edges of '{schema.purchases[0].name}' there"
-        )
-    table = RawTable.read(data, schema, share=share)
-    if not len(table):
-        raise InputError(f"{data}: the table has no rows")
-    return table
+    return _with_rows(open_rows(data, schema, share=share, where=str(domain)), data)
 
 
 def read_real_rows(data: str, domain: Path) -> Table:
@@ -124,28 +115,30 @@ def read_real_rows(data: str, domain: Path) -> Table:
     What a fit would have to buy is read off the rows themselves: the measure is private anyway, and bins that were
     bought would flatter coarse ones.
     """
-    from marginalia.data.table_schema import RawTable
     from marginalia.sweep.metrics import reference_domain
 
     rows = read_rows(data, domain, None)
-    return rows.coded(reference_domain(rows)) if isinstance(rows, RawTable) else rows.in_memory()
+    return rows.coded(reference_domain(rows)).in_memory()
 
 
 def read_table(data: str, domain: Domain) -> Table:
     """Read a table that has rows into memory."""
-    return _open(data, domain).in_memory()
-
-
-def _open(data: str, domain: Domain) -> CountSource:
     from marginalia.data.sources.opening import open_source
+
+    return _with_rows(open_source(data, domain), data).in_memory()
+
+
+def _with_rows(rows: _R, data: str) -> _R:
+    """Return rows of which there are some; passes over those that are streamed will be shown."""
     from marginalia.data.sources.source import PassingSource
 
-    source = open_source(data, domain)
-    if isinstance(source, PassingSource):
-        source.verbose = sys.stderr.isatty()
-    if not any(batch.n_rows for batch in source.batches()):  # the first: to count all of a CSV file is a pass
-        raise InputError(f"{getattr(source, 'name', data)}: the table has no rows")
-    return source
+    some = bool(rows.n_rows)
+    if isinstance(rows, PassingSource):
+        rows.verbose = sys.stderr.isatty()
+        some = any(batch.n_rows for batch in rows.batches())  # the first: to count all of a CSV file is a pass
+    if not some:
+        raise InputError(f"{getattr(rows, 'name', data)}: the table has no rows")
+    return rows
 
 
 def show(as_json: bool, content: object, lines: Iterable[str]) -> None:

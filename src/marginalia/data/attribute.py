@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -15,12 +15,15 @@ from marginalia.errors import InputError, unknown_name
 Kind = Literal["categorical", "ordinal", "numeric"]
 Type = Literal["code", "string", "integer", "number", "boolean", "date"]
 Fact = Literal["type", "labels", "edges", "missing"]
+Rule = Literal["adaptive", "quantile", "uniform"]
 
 LARGEST_SIZE = 10_000_000
 """Most codes of one attribute: every method counts at least one attribute at a time, with 8 bytes a code, and 80 MB is
 what a graphical model may take by default."""
 
 BOOLEANS = ("False", "True")
+OTHER = "other"
+WIDE = 2.0**53  # beyond which double precision does not tell whole numbers apart
 _LARGEST_WHOLE = 2**53  # whole numbers beyond are not told apart in double precision
 
 
@@ -304,6 +307,123 @@ def _check_texts(attribute: Attribute, what: str, texts: Iterable[str]) -> None:
     twice, count = Counter(texts).most_common(1)[0] if texts else ("", 0)
     if count > 1:
         raise InputError(f"attribute '{attribute.name}': {what} {values.shown(twice)} stands twice")
+
+
+@dataclass(frozen=True)
+class Purchase:
+    """A column whose labels or edges are left to be bought from the private rows.
+
+    Parameters
+    ----------
+    name : str
+    fact : {"labels", "edges"}
+        What is bought; the other parameters are as of `Attribute`.
+    rule : {"adaptive", "quantile", "uniform"}, optional
+        How edges are chosen.
+    bins : int
+        Most bins, at least 2.
+    bounds : tuple of float, optional
+        Public bounds of the edges, ascending; of dates in days since 1970-01-01. None: they are bought too.
+
+    Examples
+    --------
+    >>> column = Purchase("age", "edges", rule="adaptive", bins=4, type="integer")
+    >>> column.attribute(edges=(0, 18, 65)).texts
+    ('0', '1', 'missing')
+    """
+
+    name: str
+    fact: Literal["labels", "edges"]
+    rule: Rule | None = None
+    bins: int = 16
+    bounds: tuple[float, float] | None = None
+    kind: Kind = "categorical"
+    type: Type | None = None
+    bottom: bool = False
+    top: bool = False
+    other: str | None = None
+    missing: tuple[str, ...] | None = None
+    inferred: tuple[Fact, ...] = ()
+    format: str | None = None
+
+    def attribute(self, *, labels: Sequence[str] | None = None, edges: Sequence[float] | None = None) -> Attribute:
+        """Return the column with the labels or edges that were bought; every value has a code then.
+
+        Values beyond the edges count to the outer bins, other labels to `other`, and gaps have a code whether there are
+        any or not: all else would tell about single rows. Numbers and dates that are categories are so by their text,
+        and the column is then one of strings: only these have an `other`.
+        """
+        facts: dict[str, Any] = {"missing": self.missing or (), "inferred": self.inferred, "lenient": True}
+        if edges is not None:
+            known = tuple(map(float, edges))
+            return Attribute(
+                self.name,
+                len(known),
+                "numeric",
+                edges=known,
+                type=self.type,
+                bottom=True,
+                top=True,
+                format=self.format,
+                **facts,
+            )
+        other = self.other or OTHER
+        while other in facts["missing"]:
+            other += "_"
+        known_labels = tuple(label for label in labels or () if label != other)
+        if not known_labels:  # an attribute needs one; this one then stays empty
+            known_labels, other = (other,), f"{other}_"
+        return Attribute(self.name, len(known_labels) + 2, self.kind, known_labels, type="string", other=other, **facts)
+
+    @property
+    def free(self) -> bool:
+        """Whether its edges follow from public bounds alone, and no row is read for them."""
+        return self.rule == "uniform" and self.bounds is not None
+
+    def stand_in(self) -> Attribute:
+        """Return an attribute that every value fits, as it will with the one that is bought.
+
+        >>> Purchase("ward", "labels", type="string").stand_in().texts
+        ('(none)', 'other', 'missing')
+        """
+        return self.attribute(labels=("(none)",)) if self.fact == "labels" else self.attribute(edges=(-WIDE, WIDE))
+
+    def __str__(self) -> str:
+        if self.fact == "labels":
+            return f"the labels of '{self.name}'"
+        ends = "bounds too" if self.bounds is None else "inside public bounds"
+        return f"the edges of '{self.name}' ({self.rule}, at most {self.bins} bins, {ends})"
+
+
+@dataclass(frozen=True)
+class Derived:
+    """An attribute of codes that is derived from a column of a raw file.
+
+    Parameters
+    ----------
+    attribute : Attribute
+        Of the table: what its codes mean, and nothing of the raw file.
+    reads : Attribute
+        By which the cells of the raw file get codes.
+    column : str
+        The name in the raw file.
+    empty : str, optional
+        The raw value that an empty cell counts as; None: empty cells are refused.
+    merged : bool
+        The labels of `reads` are all 1, and its `other` is 0.
+
+    Examples
+    --------
+    >>> reads = Attribute("male", 2, labels=("Male",), type="string", other="any other value")
+    >>> Derived(Attribute("male", 2, labels=("no", "yes")), reads, "sex", merged=True).column
+    'sex'
+    """
+
+    attribute: Attribute
+    reads: Attribute
+    column: str
+    empty: str | None = None
+    merged: bool = False
 
 
 @dataclass(frozen=True)

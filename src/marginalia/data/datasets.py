@@ -9,7 +9,7 @@ from importlib import import_module
 from marginalia.data.catalogue import catalogue
 from marginalia.data.catalogue.entry import Entry, TaskSpec
 from marginalia.data.download import answers, fetch, find_local, from_package
-from marginalia.data.table_schema import RawTable, Rows
+from marginalia.data.table_schema import Rows
 from marginalia.errors import InputError, unknown_name
 
 
@@ -69,10 +69,10 @@ def reader_module(name: str | Entry) -> str:
     The data set is made by this module, by `marginalia.data.datasets`, and by what these two import.
 
     >>> reader_module("compas")
-    'marginalia.data.catalogue.compas'
+    'marginalia.data.catalogue.readers.compas'
     """
     entry = catalogue.entry(name) if isinstance(name, str) else name
-    return f"marginalia.data.catalogue.{entry.source}"
+    return f"marginalia.data.catalogue.readers.{entry.source}"
 
 
 def unreachable_reason(name: str | Entry) -> str | None:
@@ -111,7 +111,7 @@ def resolve_auto(wanted: Iterable[str] = catalogue.AUTO) -> Resolution:
 
 
 def _check_table(entry: Entry, table: Rows) -> None:
-    domain = table.schema.stand_in() if isinstance(table, RawTable) else table.domain
+    domain = table.domain
     if table.n_rows == 0:
         raise InputError(f"data set '{entry.name}' has no rows")
     if entry.rows is not None and table.n_rows != entry.rows:
@@ -121,7 +121,7 @@ def _check_table(entry: Entry, table: Rows) -> None:
         for column in columns:
             if column not in domain:
                 raise unknown_name(f"{what} of data set '{entry.name}'", column, domain.names)
-    bought = {p.name: p.fact for p in table.schema.purchases} if isinstance(table, RawTable) else {}
+    bought = {p.name: p.fact for p in table.purchases}
     for target in (task.target for task in entry.tasks.values()):
         if target in bought:
             raise InputError(

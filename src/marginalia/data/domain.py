@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Literal, get_args
 
-from marginalia.data.attribute import Attribute, StructuralZeros
-from marginalia.data.domain_file import Purchase, as_dict, parse
+from marginalia.data.attribute import Attribute, Purchase, StructuralZeros
+from marginalia.data.domain_file import as_dict, parse
 from marginalia.data.files import read_content, write_text
 from marginalia.errors import InputError, unknown_name
 

@@ -5,109 +5,22 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal, get_args
+from typing import Any, get_args
+
+import numpy as np
 
 from marginalia.data import values
-from marginalia.data.attribute import Attribute, Fact, Kind, StructuralZeros, Type
+from marginalia.data.attribute import OTHER, Attribute, Derived, Purchase, Rule, StructuralZeros
 from marginalia.errors import InputError, unknown_name
-
-Rule = Literal["adaptive", "quantile", "uniform"]
-
-OTHER = "other"
-WIDE = 2.0**53  # beyond which double precision does not tell whole numbers apart
 
 _KEYS = ("attributes", "source", "structural_zeros", "ignored")
 _ZEROS_NEED = "'structural_zeros' needs 'attributes' (names) and 'cells' (lists of codes)"
 _EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
+_RAW_KEYS = ("column", "values", "empty", "among", "from")  # see `parse_derived`
+_EDGE_KEYS = ("private", "bins", "bounds")
 _COLUMN_KEYS = tuple(f.name for f in fields(Attribute))
-
-
-@dataclass(frozen=True)
-class Purchase:
-    """A column whose labels or edges are left to be bought from the private rows.
-
-    Parameters
-    ----------
-    name : str
-    fact : {"labels", "edges"}
-        What is bought; the other parameters are as of `Attribute`.
-    rule : {"adaptive", "quantile", "uniform"}, optional
-        How edges are chosen.
-    bins : int
-        Most bins, at least 2.
-    bounds : tuple of float, optional
-        Public bounds of the edges, ascending; of dates in days since 1970-01-01. None: they are bought too.
-
-    Examples
-    --------
-    >>> column = Purchase("age", "edges", rule="adaptive", bins=4, type="integer")
-    >>> column.attribute(edges=(0, 18, 65)).texts
-    ('0', '1', 'missing')
-    """
-
-    name: str
-    fact: Literal["labels", "edges"]
-    rule: Rule | None = None
-    bins: int = 16
-    bounds: tuple[float, float] | None = None
-    kind: Kind = "categorical"
-    type: Type | None = None
-    bottom: bool = False
-    top: bool = False
-    other: str | None = None
-    missing: tuple[str, ...] | None = None
-    inferred: tuple[Fact, ...] = ()
-    format: str | None = None
-
-    def attribute(self, *, labels: Sequence[str] | None = None, edges: Sequence[float] | None = None) -> Attribute:
-        """Return the column with the labels or edges that were bought; every value has a code then.
-
-        Values beyond the edges count to the outer bins, other labels to `other`, and gaps have a code whether there are
-        any or not: all else would tell about single rows. Numbers and dates that are categories are so by their text,
-        and the column is then one of strings: only these have an `other`.
-        """
-        facts: dict[str, Any] = {"missing": self.missing or (), "inferred": self.inferred, "lenient": True}
-        if edges is not None:
-            known = tuple(map(float, edges))
-            return Attribute(
-                self.name,
-                len(known),
-                "numeric",
-                edges=known,
-                type=self.type,
-                bottom=True,
-                top=True,
-                format=self.format,
-                **facts,
-            )
-        other = self.other or OTHER
-        while other in facts["missing"]:
-            other += "_"
-        known_labels = tuple(label for label in labels or () if label != other)
-        if not known_labels:  # an attribute needs one; this one then stays empty
-            known_labels, other = (other,), f"{other}_"
-        return Attribute(self.name, len(known_labels) + 2, self.kind, known_labels, type="string", other=other, **facts)
-
-    @property
-    def free(self) -> bool:
-        """Whether its edges follow from public bounds alone, and no row is read for them."""
-        return self.rule == "uniform" and self.bounds is not None
-
-    def stand_in(self) -> Attribute:
-        """Return an attribute that every value fits, as it will with the one that is bought.
-
-        >>> Purchase("ward", "labels", type="string").stand_in().texts
-        ('(none)', 'other', 'missing')
-        """
-        return self.attribute(labels=("(none)",)) if self.fact == "labels" else self.attribute(edges=(-WIDE, WIDE))
-
-    def __str__(self) -> str:
-        if self.fact == "labels":
-            return f"the labels of '{self.name}'"
-        ends = "bounds too" if self.bounds is None else "inside public bounds"
-        return f"the edges of '{self.name}' ({self.rule}, at most {self.bins} bins, {ends})"
 
 
 @dataclass(frozen=True)
@@ -147,6 +60,70 @@ def parse(content: Any, *, where: str = "domain") -> Content:
     if both := set(ignored) & {c.name for c in columns}:
         raise InputError(f"{where}: column '{min(both)}' stands under 'attributes' and under 'ignored'")
     return Content(columns, content.get("source", "declared"), tuple(_zeros(z, where) for z in zeros), ignored)
+
+
+def parse_derived(items: Iterable[Any]) -> tuple[Derived, ...]:
+    """Return the attributes that are derived from a raw file of the catalogue.
+
+    They have the keys of a domain file, by which the cells of the raw file are read, and these besides:
+
+    `column`  the name in the raw file, where that differs
+    `values`  what the raw file holds for each of the `labels`, where that differs
+    `empty`   the raw value that an empty cell counts as; without it empty cells are refused
+    `top`     a number: codes are the counts 0, 1, .. top, and all above share the last
+    `among`   Boolean: is the raw value one of these?
+    `from`    Boolean: is the raw number at least this?
+
+    >>> [children] = parse_derived([{"name": "children", "top": 2, "empty": 0}])
+    >>> children.attribute.labels, children.reads.edges, children.empty
+    (('0', '1', '2+'), (0.0, 1.0, 2.0, 3.0), '0')
+    """
+    return tuple(map(_derived, items))
+
+
+def _derived(item: Any) -> Derived:
+    if not isinstance(item, Mapping) or "name" not in item:
+        raise InputError(f"every entry of 'attributes' needs a name, got {values.shown(item)}")
+    here = f"attribute '{item['name']}'"
+    read = {key: value for key, value in item.items() if key not in _RAW_KEYS}
+    shapes = [key for key in ("among", "from", "values") if key in item]
+    top = item.get("top", False)
+    if not isinstance(top, bool):
+        if not isinstance(top, int) or top < 1:
+            raise InputError(f"{here}: 'top' is true, false, or the count that is the last, not {values.shown(top)}")
+        shapes.append("top")
+    if len(shapes) > 1 or (shapes and shapes != ["values"] and {"type", "labels", "edges", "size"} & set(item)):
+        raise InputError(f"{here}: give one of among, from, a number as top, or type with labels or edges")
+    shape = shapes[0] if shapes else ""
+    labels: tuple[str, ...] = ("no", "yes")
+    if shape == "among":
+        read |= {"type": "string", "labels": item["among"], "other": "any other value"}
+    elif shape == "from":
+        (start,) = _edges([item["from"]], here, "number")
+        read |= {"type": "number", "edges": [start - 1, start, start + 1], "bottom": True, "top": True}
+    elif shape == "top":
+        read |= {"type": "number", "edges": list(range(top + 2)), "top": True}
+        labels = (*map(str, range(top)), f"{top}+")
+    elif shape == "values":
+        labels = _texts(item.get("labels"), f"{here}: 'labels'")
+        read["labels"] = item["values"]
+    reads = _column(read)
+    if isinstance(reads, Purchase):
+        raise InputError(f"{here}: the rows of the catalogue are public, and nothing is bought of them")
+    if shape == "values" and reads.size != len(labels):
+        raise InputError(f"{here}: 'values' go with labels, one for one")
+    kind = item.get("kind", "categorical") if shape else reads.kind
+    if shape:
+        attribute = Attribute(reads.name, len(labels), kind, labels)
+    else:
+        attribute = Attribute(reads.name, reads.size, kind, reads.labels, reads.edges)
+    return Derived(
+        attribute,
+        reads,
+        column=_text(item.get("column", reads.name), f"{here}: 'column'"),
+        empty=None if item.get("empty") is None else _text(item["empty"], f"{here}: 'empty'"),
+        merged=shape == "among",
+    )
 
 
 def as_dict(attribute: Attribute) -> dict[str, Any]:
@@ -215,7 +192,7 @@ def _column(item: Any) -> Attribute | Purchase:
         if not isinstance({"kind": kind, **facts}[key], str | None):
             raise InputError(f"{here}: '{key}' must be a word")
     raw_labels, raw_edges = item.get("labels"), item.get("edges")
-    if raw_labels == "private" or isinstance(raw_edges, Mapping):
+    if raw_labels == "private" or (isinstance(raw_edges, Mapping) and "private" in raw_edges):
         return _purchase(name, here, item, kind, facts)
     labels = None if raw_labels is None else _texts(raw_labels, f"{here}: 'labels'")
     edges = None if raw_edges is None else _edges(raw_edges, here, facts["type"])
@@ -242,21 +219,14 @@ def _purchase(name: str, here: str, item: Mapping[str, Any], kind: Any, facts: d
             raise InputError(f"{here}: give labels or edges, and one of them may be bought")
         return Purchase(name, "labels", kind=kind, **facts)
     wanted = item["edges"]
-    keys = ("private", "bins", "bounds")
-    if unknown := set(wanted) - set(keys):
-        raise unknown_name(f"key of the edges of {here}", min(map(str, unknown)), keys)
+    if unknown := set(wanted) - set(_EDGE_KEYS):
+        raise unknown_name(f"key of the edges of {here}", min(map(str, unknown)), _EDGE_KEYS)
     if (rule := wanted.get("private")) not in get_args(Rule):
         raise unknown_name(f"rule for private edges of {here}", str(rule), get_args(Rule))
     if facts["type"] == "string":
         raise InputError(f"{here}: edges are for integers, numbers and dates, not for type string")
-    bins = wanted.get("bins", 16)
-    if isinstance(bins, bool) or not isinstance(bins, int) or not 2 <= bins <= 4096:
-        raise InputError(f"{here}: bins must be a whole number from 2 to 4096, not {values.shown(bins)}")
-    bounds = None if wanted.get("bounds") is None else _edges(wanted["bounds"], here, facts["type"])
-    if bounds is not None and (len(bounds) != 2 or not bounds[0] < bounds[1]):
-        raise InputError(f"{here}: bounds are two numbers (or dates), the lower first")
-    if bounds is not None and facts["type"] == "integer" and not all(map(float.is_integer, bounds)):
-        raise InputError(f"{here}: bounds of integers are whole numbers")
+    bins = _bins(wanted.get("bins", 16), here)
+    bounds = None if wanted.get("bounds") is None else _bounds(wanted["bounds"], here, facts["type"])
     purchase = Purchase(name, "edges", rule, bins, bounds, kind, **facts)
     if bounds is not None:
         purchase.attribute(edges=bounds)  # refuses what no bins can lie between
@@ -264,6 +234,8 @@ def _purchase(name: str, here: str, item: Mapping[str, Any], kind: Any, facts: d
 
 
 def _edges(raw: Any, here: str, of_type: Any) -> tuple[float, ...]:
+    if isinstance(raw, Mapping):
+        return _equal_bins(raw, here, of_type)
     if not isinstance(raw, list | tuple):
         raise InputError(f"{here}: edges must be a list of numbers, such as [0, 18, 65], not {values.shown(raw)}")
     edges = []
@@ -282,6 +254,31 @@ def _edges(raw: Any, here: str, of_type: Any) -> tuple[float, ...]:
                 f"{here}: edges are numbers (or dates, with type: date), not {values.shown(value)}"
             ) from None
     return tuple(edges)
+
+
+def _equal_bins(raw: Mapping[str, Any], here: str, of_type: Any) -> tuple[float, ...]:
+    """Return the edges of bins of equal width between public bounds."""
+    if unknown := set(raw) - set(_EDGE_KEYS):
+        raise unknown_name(f"key of the edges of {here}", min(map(str, unknown)), _EDGE_KEYS)
+    if set(raw) != {"bins", "bounds"}:
+        raise InputError(f"{here}: equal bins need their number and bounds, such as {{bins: 4, bounds: [0, 8]}}")
+    first, last = _bounds(raw["bounds"], here, of_type)
+    return tuple(np.linspace(first, last, _bins(raw["bins"], here) + 1).tolist())
+
+
+def _bins(raw: Any, here: str) -> int:
+    if isinstance(raw, bool) or not isinstance(raw, int) or not 2 <= raw <= 4096:
+        raise InputError(f"{here}: bins must be a whole number from 2 to 4096, not {values.shown(raw)}")
+    return raw
+
+
+def _bounds(raw: Any, here: str, of_type: Any) -> tuple[float, float]:
+    bounds = () if isinstance(raw, Mapping) else _edges(raw, here, of_type)
+    if len(bounds) != 2 or not bounds[0] < bounds[1]:
+        raise InputError(f"{here}: bounds are two numbers (or dates), the lower first")
+    if of_type == "integer" and not all(map(float.is_integer, bounds)):
+        raise InputError(f"{here}: bounds of integers are whole numbers")
+    return bounds
 
 
 def _texts(raw: Any, what: str) -> tuple[str, ...]:

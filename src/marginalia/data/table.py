@@ -82,11 +82,6 @@ class Table(CountSource):
         """Number of records."""
         return int(self.codes.shape[0])
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the columns, in order."""
-        return self.domain.names
-
     def __len__(self) -> int:
         return self.n_rows
 

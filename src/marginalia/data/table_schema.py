@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from marginalia.data.attribute import Attribute, Kind
+from marginalia.data.attribute import Attribute, Kind, Purchase
 from marginalia.data.domain import Domain, Source
-from marginalia.data.domain_file import Content, Purchase, as_dict, parse, purchase_as_dict
+from marginalia.data.domain_file import Content, as_dict, parse, purchase_as_dict
 from marginalia.data.files import read_content
-from marginalia.data.reading import kind_of, read_raw
+from marginalia.data.reading import is_frame, kind_of, named, read_raw
+from marginalia.data.sources.source import PrivateRows
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 
@@ -66,7 +67,9 @@ class Schema:
     def from_dict(cls, content: Any, *, where: str = "domain") -> Schema:
         """Build a schema from the content of a domain file; see `Domain.from_dict`."""
         try:
-            return cls(parse(content, where=where))
+            schema = cls(parse(content, where=where))
+            schema.stand_in()  # refuses what no domain can hold
+            return schema
         except InputError as error:
             raise InputError(str(error) if str(error).startswith(where) else f"{where}: {error}") from None
 
@@ -150,7 +153,7 @@ class Schema:
 
 
 @dataclass(frozen=True, eq=False)
-class RawTable:
+class RawTable(PrivateRows):
     """Rows in original values, with a `Schema` that leaves labels or edges to be bought; immutable.
 
     A fit takes it in place of a `Table`, buys what is open in its own ledger, and goes on with codes.
@@ -197,7 +200,17 @@ class RawTable:
         return self.n_rows
 
     def __repr__(self) -> str:
-        return f"RawTable({self.n_rows} rows, {len(self.schema.purchases)} of {len(self.names)} columns to be bought)"
+        return f"RawTable({self.n_rows} rows, {len(self.purchases)} of {len(self.names)} columns to be bought)"
+
+    @cached_property
+    def domain(self) -> Domain:  # type: ignore[override]
+        """The domain with a stand-in for each column that is to be bought."""
+        return self.schema.stand_in()
+
+    @property
+    def purchases(self) -> tuple[Purchase, ...]:  # type: ignore[override]
+        """The columns whose labels or edges are to be bought."""
+        return self.schema.purchases
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -229,7 +242,7 @@ class RawTable:
     @property
     def known(self) -> Table:
         """The columns that are not to be bought."""
-        bought = {purchase.name for purchase in self.schema.purchases}
+        bought = {purchase.name for purchase in self.purchases}
         rest = self.project([name for name in self.names if name not in bought])
         assert isinstance(rest, Table)
         return rest
@@ -246,7 +259,7 @@ class RawTable:
 
 
 Rows = Table | RawTable
-"""What a fit takes."""
+"""Rows in memory, which can be split."""
 
 
 Public = Domain | Schema | Mapping[str, Any] | str | os.PathLike[str]
@@ -286,3 +299,38 @@ def public_domain(given: Public | None) -> Domain | Schema:
             f"domain is a Domain, a Schema, a dict or the path of a domain file, not a {kind_of(given)} object"
         )
     return schema if schema.purchases else schema.domain()
+
+
+def rows_of(given: object, domain: Public | None, *, fit: str) -> PrivateRows:
+    """Return what a fit was given as rows: a table of either kind as it is, a data frame by its public domain.
+
+    Parameters
+    ----------
+    given : PrivateRows or DataFrame
+    domain : Domain, Schema, dict or path of a domain file, optional
+        Of a data frame; a table has its own.
+    fit : str
+        Named where this is neither.
+
+    Raises
+    ------
+    InputError
+        It is neither, or has a domain too many or too few; a value of the data frame has no code.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> rows_of(pd.DataFrame({"ward": [0, 2]}), {"ward": 3}, fit="AIM.fit").n_rows
+    2
+    """
+    if isinstance(given, PrivateRows):
+        if domain is not None:
+            own = "RawTable has its schema" if given.purchases else "Table has its domain"
+            raise InputError(f"a {own}: domain is that of a data frame; leave it out")
+        return given
+    if not is_frame(given):
+        raise InputError(f"{fit} needs a marginalia.data.Table or a pandas DataFrame, not {kind_of(given)}")
+    public, frame = public_domain(domain), named(given)
+    if isinstance(public, Domain):
+        return Table.from_frame(frame, public, where="data frame")
+    return RawTable(frame.loc[:, [name not in public.ignored for name in frame.columns]], public)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
@@ -19,24 +19,21 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import validate_data
 
 from marginalia.data.domain import Domain
-from marginalia.data.encoding import Encoder, TaskName
-from marginalia.data.reading import is_frame, kind_of, named
-from marginalia.data.sources.source import CountSource
+from marginalia.data.encoding import Encoder, TaskName, widths
+from marginalia.data.reading import is_frame, kind_of
+from marginalia.data.sources.source import CountSource, PrivateRows
 from marginalia.data.table import Table
-from marginalia.data.table_schema import Public, RawTable, Schema, public_domain
+from marginalia.data.table_schema import Public, rows_of
 from marginalia.errors import InputError
 from marginalia.learning.rows import ArrayRows, Rows, TableRows, within_bounds
 from marginalia.learning.units import class_labels, features_of, in_units
+from marginalia.memory import check_cost, short
 from marginalia.threads import one_blas_thread
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    Given = CountSource | RawTable | pd.DataFrame | ArrayLike
-from collections.abc import Collection
-
-from marginalia.data.encoding import widths
-from marginalia.memory import check_cost, short
+    Given = PrivateRows | pd.DataFrame | ArrayLike
 
 FAR = 2.0  # times its bound: the length of the median row from which a fit on arrays warns
 Seed = int | np.random.SeedSequence | None
@@ -90,55 +87,30 @@ class LinearLearner(BaseEstimator, ABC):
         rows = f"arrays, {self.n_features_in_} features" if self.encoder_ is None else repr(self.encoder_)
         return f"{said}\n  fitted on {rows}\n  {getattr(self, 'ledger_', 'not private')}"
 
-    def _coded(
-        self,
-        X: Given,
-        y: object,
-        domain: Public | None,
-        buy: Callable[[RawTable], Table] | None = None,
-    ) -> CountSource | ArrayLike:
-        """Return a data frame that comes with the name of its target as a table; all else as it is.
-
-        `buy` makes the table where labels or edges are still to be bought; None: nothing can be bought.
-        """
+    def _given(self, X: Given, y: object, domain: Public | None) -> PrivateRows | ArrayLike:
+        """Return a table, or a data frame that comes with the name of its target, as rows; arrays as they are."""
         self._forget()
-        if isinstance(X, RawTable):
-            if domain is not None:
-                raise InputError("a RawTable has its schema: leave out domain, or give a data frame")
-            return self._bought(X, y, buy)
-        if not isinstance(y, str) or isinstance(X, CountSource) or (domain is None and not hasattr(X, "columns")):
-            if domain is not None:
-                raise InputError("domain is that of a data frame with a target name: fit(df, 'target', domain=...)")
-            return X
-        if not is_frame(X):
-            raise InputError(f"{type(self).__name__}.fit needs a Table or a pandas DataFrame, not {kind_of(X)}")
-        self.from_frame_ = True
-        public, frame = public_domain(domain), named(X)
-        if isinstance(public, Domain):
-            return Table.from_frame(frame, public, where="data frame")
-        return self._bought(RawTable(frame, public), y, buy)
+        if isinstance(X, PrivateRows) or (isinstance(y, str) and (domain is not None or hasattr(X, "columns"))):
+            rows = rows_of(X, domain, fit=f"{type(self).__name__}.fit")
+            if rows.purchases:
+                self._check_purchases(rows, y)
+            self.from_frame_ = is_frame(X)
+            return rows
+        if domain is not None:
+            raise InputError("domain is that of a data frame with a target name: fit(df, 'target', domain=...)")
+        return X
 
-    def _bought(self, raw: RawTable, target: object, buy: Callable[[RawTable], Table] | None) -> Table:
-        """Return raw rows as a table, after all that is public of their target has been checked."""
-        self._check_schema(raw.schema, target)
-        if buy is None:
-            fact = f"the {raw.schema.purchases[0].fact} of '{raw.schema.purchases[0].name}'"
-            raise InputError(
-                f"{fact} are to be bought, and this fit has no ledger to buy them in; give them in the domain"
-            )
-        return buy(raw)
-
-    def _check_schema(self, schema: Schema, target: object) -> None:
+    def _check_purchases(self, rows: PrivateRows, target: object) -> None:
         """Refuse, before anything is bought, a target that cannot be learnt."""
         if not isinstance(target, str):
             raise InputError("with a RawTable, y is the name of the target column: fit(table, 'target')")
-        for purchase in schema.purchases:
+        for purchase in rows.purchases:
             if purchase.name == target:
                 raise InputError(
                     f"target '{target}': its {purchase.fact} are to be bought, but what a model predicts must be "
                     "public; give them in the domain"
                 )
-        self._check_classes(self._encoder(schema.stand_in(), target))
+        self._check_classes(self._encoder(rows.domain, target))
 
     def _forget(self) -> None:
         """Drop the last fit: a failed refit must not pass for a fitted model."""
@@ -178,8 +150,16 @@ class LinearLearner(BaseEstimator, ABC):
         _warn_of_long_rows(features, bounds["feature_bound"])
         return within_bounds(features, target, **bounds)
 
-    def _rows(self, X: CountSource | ArrayLike, y: object) -> Rows:
-        return self._table_rows(X, y) if isinstance(X, CountSource) else self._array_rows(X, y)
+    def _rows(self, given: PrivateRows | ArrayLike, y: object) -> Rows:
+        """Return rows that have codes, or arrays, as design rows."""
+        if isinstance(given, CountSource):
+            return self._table_rows(given, y)
+        if isinstance(given, PrivateRows):
+            fact = f"the {given.purchases[0].fact} of '{given.purchases[0].name}'"
+            raise InputError(
+                f"{fact} are to be bought, and this fit has no ledger to buy them in; give them in the domain"
+            )
+        return self._array_rows(given, y)
 
     def _is_raw(self, X: object) -> bool:
         return self.from_frame_ and is_frame(X)
@@ -192,10 +172,10 @@ class LinearLearner(BaseEstimator, ABC):
             if not is_frame(X):
                 raise InputError(f"predict from a pandas DataFrame, not {kind_of(X)}")
             X = features_of(X, self.encoder_)
-        if isinstance(X, RawTable):
-            raise InputError("predict from a Table: raw.coded(model.encoder_.domain)")
-        if not isinstance(X, CountSource):
+        if not isinstance(X, PrivateRows):
             return self._validated(X)
+        if not isinstance(X, CountSource):
+            raise InputError("predict from a Table: raw.coded(model.encoder_.domain)")
         if self.encoder_ is None:
             raise InputError(f"this {type(self).__name__} was fitted on arrays; predict from an array")
         return self.encoder_.transform(X.in_memory())

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data.table_schema import Public, RawTable
+from marginalia.data.sources.source import PrivateRows
+from marginalia.data.table_schema import Public
 from marginalia.errors import InputError, unknown_name
 from marginalia.learning.base import LinearClassifier, LinearLearner, Seed, parameters, poor_score
 from marginalia.learning.rows import Rows, TableRows
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger, PublicInput
-from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE, preprocess
+from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE, coded_rows
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.threads import one_blas_thread
 
 if TYPE_CHECKING:
-    from marginalia.data.table import Table
     from marginalia.learning.base import Given
 
 
@@ -122,13 +122,12 @@ class BudgetedLearner(LinearLearner):
             Relation(self.relation), epsilon=self.epsilon, delta=self.delta, calibration=self.calibration,
             scope=self._scope(),
         )  # fmt: skip
-
-        def buy(raw: RawTable) -> Table:
-            streams = Randomness(self.random_state, "preprocessing")
-            share = preprocessing_share if raw.share is None else raw.share
-            return preprocess(raw.frame, raw.schema, ledger=ledger, randomness=streams, preprocessing_share=share)[1]
-
-        rows = self._rows(self._coded(X, y, domain, buy), y)
+        given = self._given(X, y, domain)
+        if isinstance(given, PrivateRows):
+            given = coded_rows(
+                given, ledger=ledger, random_state=self.random_state, preprocessing_share=preprocessing_share
+            )
+        rows = self._rows(given, y)
         ledger.public_inputs = (*self._public_inputs(rows), *ledger.public_inputs)
         with one_blas_thread():
             weights = self._release(rows, ledger, randomness)

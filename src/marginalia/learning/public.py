@@ -46,7 +46,7 @@ class PublicLearner(LinearLearner, ABC):
         -------
         self
         """
-        rows = self._rows(self._coded(X, y, domain), y)
+        rows = self._rows(self._given(X, y, domain), y)
         weights = None if sample_weight is None else _checked_weights(sample_weight, rows)
         with one_blas_thread():
             self._learn(rows, weights)

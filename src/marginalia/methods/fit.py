@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from marginalia.data.attribute import Attribute
-from marginalia.data.sources.source import CountSource
-from marginalia.data.table_schema import RawTable
+from marginalia.data.sources.source import PrivateRows
 from marginalia.errors import InputError, unknown_name
 from marginalia.methods.record import NON_PRIVATE, Arm, Method
 from marginalia.methods.registry import BUILT_IN, arms_of, method
@@ -48,7 +47,7 @@ def fit(
     arm: Arm,
     registry: Mapping[str, Method],
     budget: Budget,
-    train: CountSource | RawTable,
+    train: PrivateRows,
     task: Task | None = None,
     source: Any = None,
 ) -> Any:
@@ -59,7 +58,7 @@ def fit(
     arm : Arm
     registry : mapping of method id to Method
     budget : Budget
-    train : CountSource or RawTable
+    train : Table or another CountSource, or RawTable
         With the columns that the task may use, target included.
     task : Task or None
         None for a synthesizer.
@@ -68,7 +67,7 @@ def fit(
     """
     if not arm.source or task is None:
         model = _build(registry[arm.method], arm, budget, task)
-        if isinstance(train, RawTable) and not _can_buy(type(model)):
+        if train.purchases and not _can_buy(type(model)):
             raise InputError(
                 f"method '{arm.method}' takes codes, and its data leave labels or edges to be bought: derive its class "
                 "from marginalia's Synthesizer or PrivateLearner, whose fit buys them, or give them in the domain"
@@ -79,8 +78,7 @@ def fit(
     if not arm.learner:
         cls: Any = registry[arm.method].load(task.task)
         return cls(marginals=source, one_hot=task.one_hot).fit(train, task.target)
-    names = train.names if isinstance(train, RawTable) else train.domain.names
-    rows = source.set_params(random_state=budget.random_state).sample().project(names)
+    rows = source.set_params(random_state=budget.random_state).sample().project(train.names)
     public: Any = registry[arm.learner].load(task.task)
     model = public(one_hot=task.one_hot).fit(rows, task.target)
     model.ledger_ = source.ledger_
@@ -112,7 +110,7 @@ def _build(method: Method, arm: Arm, budget: Budget, task: Task | None) -> Any:
     )
 
 
-def fit_synthesizer(name: str, table: CountSource | RawTable, budget: Budget) -> Any:
+def fit_synthesizer(name: str, table: PrivateRows, budget: Budget) -> Any:
     """Return the synthesizer `name`, calibrated exactly, fitted on `table`.
 
     Raises
@@ -128,7 +126,7 @@ def fit_synthesizer(name: str, table: CountSource | RawTable, budget: Budget) ->
 
 def fit_learner(
     name: str,
-    table: CountSource | RawTable,
+    table: PrivateRows,
     target: str,
     budget: Budget,
     *,
@@ -140,7 +138,7 @@ def fit_learner(
     Parameters
     ----------
     name : str
-    table : CountSource or RawTable
+    table : Table or another CountSource, or RawTable
     target : str
         A column with two codes is classified where the method can, and one of more labels without an order by the
         methods of which one release serves all of them; every other is regressed on.
@@ -159,7 +157,7 @@ def fit_learner(
     if chosen.kind == "synthesizer":
         known = f"{_ids('learner')}, {_ids('downstream')}"
         raise InputError(f"method '{name}' makes synthetic rows and learns no model; learners: {known}")
-    domain = table.schema.stand_in() if isinstance(table, RawTable) else table.domain
+    domain = table.domain
     if target not in domain:
         raise unknown_name("target", target, domain.names)
     task = Task(_task(chosen, domain[target]), target)  # type: ignore[arg-type]

@@ -14,17 +14,17 @@ from sklearn.base import BaseEstimator
 
 from marginalia.data.decoding import write_batches
 from marginalia.data.domain import Domain
-from marginalia.data.reading import is_frame, kind_of, named
-from marginalia.data.sources.source import CountSource
+from marginalia.data.reading import is_frame
+from marginalia.data.sources.source import CountSource, PrivateRows
 from marginalia.data.table import Table
-from marginalia.data.table_schema import Public, RawTable, public_domain
+from marginalia.data.table_schema import Public, rows_of
 from marginalia.errors import InputError, unknown_name
 from marginalia.marginals.sampling import BLOCK
 from marginalia.memory import check_cost, short
 from marginalia.privacy import checks
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.ledger import Ledger, PublicInput
-from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE, preprocess
+from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE, coded_rows
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.synthesis.files import (
@@ -125,7 +125,7 @@ class Synthesizer(BaseEstimator, ABC):
 
     def fit(
         self,
-        table: CountSource | RawTable | pd.DataFrame,
+        table: PrivateRows | pd.DataFrame,
         y: None = None,
         *,
         domain: Public | None = None,
@@ -162,32 +162,20 @@ class Synthesizer(BaseEstimator, ABC):
             Relation(self.relation), epsilon=self.epsilon, delta=self.delta, calibration=self.calibration,
             scope=self._scope(),
         )  # fmt: skip
-        if isinstance(table, CountSource | RawTable):
-            if domain is not None:
-                raise InputError("a Table has its domain: leave out domain, or give a data frame")
-        elif is_frame(table):
-            public, frame = public_domain(domain), named(table)
-            if isinstance(public, Domain):
-                table = Table.from_frame(frame, public, where="data frame")
-            else:
-                table = RawTable(frame, public)
-        else:
-            name = type(self).__name__
-            raise InputError(f"{name}.fit needs a marginalia.data.Table or a pandas DataFrame, not {kind_of(table)}")
-        if isinstance(table, RawTable):
-            streams = Randomness(self.random_state, "preprocessing")
-            share = preprocessing_share if table.share is None else table.share
-            _, table = preprocess(
-                table.frame, table.schema, ledger=ledger, randomness=streams, preprocessing_share=share
-            )
-        if not len(table.domain):
+        rows = coded_rows(
+            rows_of(table, domain, fit=f"{type(self).__name__}.fit"),
+            ledger=ledger,
+            random_state=self.random_state,
+            preprocessing_share=preprocessing_share,
+        )
+        if not len(rows.domain):
             raise InputError("the table has no columns; nothing can be released")
-        self._check_cost(table.domain)
-        ledger.public_inputs = (*self._public_inputs(table), *ledger.public_inputs)
-        self.domain_ = table.domain
+        self._check_cost(rows.domain)
+        ledger.public_inputs = (*self._public_inputs(rows), *ledger.public_inputs)
+        self.domain_ = rows.domain
         # One BLAS thread: on small tables threads cost more than they give, and they change the last bits.
         with one_blas_thread():
-            self._release(table, ledger, Randomness(self.random_state, "fit"))
+            self._release(rows, ledger, Randomness(self.random_state, "fit"))
         ledger.close()
         self.ledger_ = ledger
         return self

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from marginalia.data.catalogue.entry import Column, Entry, parse_entry
+from marginalia.data.catalogue.entry import Entry, parse_entry
 from marginalia.errors import unknown_name
 
 AUTO = (
@@ -49,7 +49,7 @@ def entry(name: str) -> Entry:
 def describe(name: str | Entry) -> dict[str, Any]:
     """Return what is publicly known of a data set, as plain data: no file is read or fetched.
 
-    `attributes` (name, size, kind) are those that the catalogue itself lists.
+    `attributes` (name, size, kind) are those that the entry itself lists; one that is to be bought has no size yet.
 
     >>> describe("adult")["tasks"]["logistic"]["target"]
     'income>50K'
@@ -62,8 +62,8 @@ def describe(name: str | Entry) -> dict[str, Any]:
         for role, file in item.files.items()
         for edition in file.editions
     ]
-    attributes = map(Column.attribute, item.attributes)
-    content["attributes"] = [{"name": a.name, "size": a.size, "kind": a.kind} for a in attributes]
+    columns = item.declared.columns if item.declared else [derived.attribute for derived in item.derived]
+    content["attributes"] = [{"name": c.name, "size": getattr(c, "size", None), "kind": c.kind} for c in columns]
     return content
 
 

@@ -5,16 +5,17 @@ The same schema reads the catalogue and the user's own entries (``config.yaml: d
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_serializer, model_validator
 
-from marginalia.data.attribute import Attribute, Kind
+from marginalia.data.attribute import Derived
 from marginalia.data.domain import Source
+from marginalia.data.domain_file import parse_derived
+from marginalia.data.table_schema import Schema
 from marginalia.errors import InputError, unknown_name
 
 
@@ -81,18 +82,6 @@ class TaskSpec(Strict):
     drop: tuple[str, ...] = ()
 
 
-class Bins(Strict):
-    """`count` equal bins from `start` to `stop`, left-closed.
-
-    >>> Column(name="age", bins=Bins(start=0, stop=100, count=4)).bin_edges
-    (0.0, 25.0, 50.0, 75.0, 100.0)
-    """
-
-    start: float
-    stop: float
-    count: int = Field(ge=1)
-
-
 class Streamed(Strict):
     """Rows that stay where they are: they are counted in shards, and fits get the counts.
 
@@ -118,94 +107,6 @@ class Streamed(Strict):
     shards: int | None = Field(default=None, ge=1, le=10_000)
 
 
-class Column(Strict):
-    """How one raw column becomes codes, by public knowledge only; exactly one coding is given.
-
-    `labels`   one code per label, in this order; raw values are `values` where they differ from the labels
-    `bins`     equal left-closed bins; `edges` the same, written out (both may be named by `labels`)
-    `top`      counts 0, 1, .. top; everything above `top` shares the last code
-    `among`    Boolean: is the raw value one of these?
-    `from`     Boolean: is the raw number at least this?
-    `size`     the file holds codes already
-
-    >>> Column(name="children", top=2).attribute().labels
-    ('0', '1', '2+')
-    """
-
-    name: str
-    column: str | None = None  # its name in the raw file, where that differs
-    kind: Kind = "categorical"
-    labels: tuple[str, ...] | None = None
-    values: tuple[str, ...] | None = None
-    bins: Bins | None = None
-    edges: tuple[float, ...] | None = None
-    open_ended: bool = False  # values beyond the outer edges go to the outer bins
-    top: int | None = Field(default=None, ge=1)
-    among: tuple[str, ...] | None = None
-    threshold: float | None = Field(default=None, alias="from")
-    size: int | None = Field(default=None, ge=1)
-    missing: str | float | None = None  # the raw value that a missing one counts as; none: refuse
-
-    @field_validator("labels", "values", "among", mode="before")
-    @classmethod
-    def _as_text(cls, value: Any) -> Any:
-        return [str(v) for v in value] if isinstance(value, list | tuple) else value
-
-    @model_validator(mode="after")
-    def _one_coding(self) -> Self:
-        codings = ("bins", "edges", "top", "among", "threshold", "size")
-        given = [key for key in codings if getattr(self, key) is not None]
-        if len(given) > 1 or not (given or self.labels):
-            raise ValueError(f"column '{self.name}' needs exactly one of bins, edges, top, among, from, size or labels")
-        if self.values is not None and (given or self.labels is None or len(self.values) != len(self.labels)):
-            raise ValueError(f"column '{self.name}': values must go with labels, one for one")
-        return self
-
-    @property
-    def raw_name(self) -> str:
-        """Name of the column in the raw file."""
-        return self.column or self.name
-
-    @property
-    def bin_edges(self) -> tuple[float, ...] | None:
-        """Public bin edges, or None where the column is not binned."""
-        if self.bins is None:
-            return self.edges
-        return tuple(np.linspace(self.bins.start, self.bins.stop, self.bins.count + 1).tolist())
-
-    def coder(self) -> Attribute:
-        """Return the attribute that gives raw values their codes; of `among`, the values that are meant come first."""
-        name, edges = self.name, self.bin_edges
-        if self.among is not None:
-            return Attribute(name, len(self.among) + 1, labels=self.among, type="string", other="any other value")
-        if self.threshold is not None:
-            edges = (self.threshold - 1, self.threshold, self.threshold + 1)
-            return Attribute(name, 2, edges=edges, type="number", bottom=True, top=True)
-        if self.top is not None:
-            return Attribute(name, self.top + 1, edges=tuple(range(self.top + 2)), type="number", top=True)
-        if edges is not None:
-            ends = self.open_ended
-            return Attribute(name, len(edges) - 1, edges=edges, type="number", bottom=ends, top=ends)
-        if self.labels is not None:
-            return Attribute(name, len(self.labels), labels=self.values or self.labels, type="string")
-        return Attribute(name, self.size or 1, type="code")
-
-    def attribute(self) -> Attribute:
-        """Return the attribute of the public domain: of the codes, and not of the raw file."""
-        edges = self.bin_edges
-        labels = self.labels
-        if self.top is not None:
-            size = self.top + 1
-            labels = (*(str(c) for c in range(self.top)), f"{self.top}+")
-        elif self.among is not None or self.threshold is not None:
-            size, labels = 2, ("no", "yes")
-        elif edges is not None:
-            size = len(edges) - 1
-        else:
-            size = self.size or len(labels or ())
-        return Attribute(self.name, size, self.kind, labels, edges)
-
-
 class Entry(Strict):
     """One data set. See `docs/datasets.md` for the meaning of every key.
 
@@ -218,11 +119,11 @@ class Entry(Strict):
     description: str = ""
     citation: str = ""
     licence: str = ""
-    source: str = "coded"  # a module of data.sources
+    source: str = "coded"  # a module of `readers`
     files: dict[str, File] = Field(default_factory=dict)
     data: Streamed | None = None  # in place of files: table
     tasks: dict[Literal["linear", "logistic"], TaskSpec]
-    attributes: tuple[Column, ...] = ()
+    attributes: tuple[dict[str, Any], ...] = ()  # with the keys of a domain file; see `derived`
     kinds: dict[Literal["numeric", "ordinal"], tuple[str, ...]] = Field(default_factory=dict)
     one_hot: tuple[str, ...] | None = None
     columns: tuple[str, ...] | None = None  # a view: only these columns, in this order
@@ -233,21 +134,8 @@ class Entry(Strict):
     n_public: int | None = Field(default=None, ge=1)  # a public number to take for `rows` where the true one is private
     train_limit: int | None = None  # of a released split only the first rows are trained on
     options: dict[str, Any] = Field(default_factory=dict)
-    domain: dict[str, Any] | None = None  # what a domain file says; own `attributes` with a type are put here
+    domain: dict[str, Any] | None = None  # what a domain file says, in place of attributes
     preprocessing_share: float | None = Field(default=None, gt=0, lt=1)  # of each run's budget, for what is bought
-
-    @model_validator(mode="before")
-    @classmethod
-    def _typed_attributes(cls, content: Any) -> Any:
-        """Read inline attributes as those of a domain file, where one of them has a key that only these have."""
-        if not isinstance(content, Mapping) or content.get("source", "coded") != "coded":
-            return content
-        items = [item for item in content.get("attributes") or () if isinstance(item, Mapping)]
-        if not any("type" in item for item in items):
-            return content
-        if content.get("domain") is not None or "domain" in (content.get("files") or ()):
-            raise ValueError("give the domain once: under attributes, domain, or files: domain")
-        return {**content, "attributes": (), "domain": {"attributes": content["attributes"]}}
 
     @model_serializer(mode="wrap")
     def _as_before(self, handler: Any) -> dict[str, Any]:
@@ -258,10 +146,7 @@ class Entry(Strict):
     @field_validator("source")
     @classmethod
     def _has_a_reader(cls, value: str) -> str:
-        folder = Path(__file__).parent
-        readers = [
-            p.stem for p in sorted(folder.glob("*.py")) if re.search(r"^(load =|def load\()", p.read_text(), re.M)
-        ]
+        readers = [path.stem for path in sorted((Path(__file__).parent / "readers").glob("[a-z]*.py"))]
         if value not in readers:
             raise ValueError(f"source '{value}' is none of {', '.join(readers)}")
         return value
@@ -286,15 +171,34 @@ class Entry(Strict):
             )
         if not self.tasks:
             raise ValueError("tasks: give at least one of linear, logistic with its target")
+        try:
+            known = bool(self.declared if self.source == "coded" else self.derived)
+        except InputError as error:
+            raise ValueError(str(error)) from None
         if self.source == "coded":
+            if bool(self.attributes) + (self.domain is not None) + ("domain" in self.files) > 1:
+                raise ValueError("give the domain once: under attributes, domain, or files: domain")
             rows = {"table", "train", "test"} & set(self.files)
             if self.data is not None and (rows or self.train_limit is not None or self.columns is not None):
                 raise ValueError("data: give either data or files: table, and no train_limit and columns with data")
             if self.data is None and "table" not in rows and not {"train", "test"} <= rows:
                 raise ValueError("files: give 'table', or 'train' and 'test'; or data")
-            if "domain" not in self.files and not self.attributes and self.domain is None:
+            if "domain" not in self.files and not known:
                 raise ValueError("files: give 'domain' (a JSON or YAML file), or list the attributes here")
         return self
+
+    @cached_property
+    def declared(self) -> Schema | None:
+        """What the entry itself says of the columns of a file that has a domain."""
+        if self.source != "coded" or not (self.attributes or self.domain):
+            return None
+        content = self.domain or {"attributes": list(self.attributes)}
+        return Schema.from_dict(content, where=f"data set '{self.name}'")
+
+    @cached_property
+    def derived(self) -> tuple[Derived, ...]:
+        """The attributes that are derived from a file of another source, in the order of the table."""
+        return () if self.source == "coded" else parse_derived(self.attributes)
 
 
 def parse_entry(name: str, content: Any, *, folder: Path | None = None) -> Entry:

@@ -17,12 +17,44 @@ from marginalia.data.sources.parquet import ParquetSource
 from marginalia.data.sources.source import CountSource
 from marginalia.data.sources.sql import SQLSource
 from marginalia.data.table import Table
+from marginalia.data.table_schema import RawTable, Schema
 from marginalia.errors import InputError
 
 # Above these a single file is streamed: in memory it would take about 1 GB while it is read.
 LARGEST_TEXT = 2**28  # bytes
 LARGEST_PARQUET = 2**27  # cells
 FAR = "://"
+
+
+def open_rows(
+    data: str | os.PathLike[str], schema: Schema, *, share: float | None = None, where: str = "domain"
+) -> CountSource | RawTable:
+    r"""Return the rows of `open_source`; where the schema leaves facts to be bought, those of one file in memory.
+
+    Parameters
+    ----------
+    data : str or path
+    schema : Schema
+    share : float, optional
+        Of the budget, for what is bought; see `RawTable`.
+    where : str
+        The domain file, for error messages.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "t.csv").write_text("ward\nA\nB\n")
+    ...     schema = Schema.from_dict({"attributes": [{"name": "ward", "type": "string", "labels": "private"}]})
+    ...     open_rows(f"{folder}/t.csv", schema)
+    RawTable(2 rows, 1 of 1 columns to be bought)
+    """
+    if not schema.purchases:
+        return open_source(data, schema.domain())
+    if is_streamed(data):
+        raise InputError(
+            f"{where}: what is bought needs the rows in one file that fits into memory, not streamed ones; declare "
+            f"the labels and edges of '{schema.purchases[0].name}' there"
+        )
+    return RawTable.read(data, schema, share=share)
 
 
 def open_source(data: str | os.PathLike[str], domain: Domain) -> CountSource:

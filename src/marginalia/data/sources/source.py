@@ -9,11 +9,12 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from tempfile import TemporaryFile, gettempdir
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from marginalia.data.attribute import Purchase
 from marginalia.data.domain import Domain
 from marginalia.errors import InputError
 from marginalia.memory import check_cost
@@ -28,7 +29,32 @@ Kept = tuple[NDArray[np.int64] | None, Counts]  # cells and their counts, or all
 KEPT_BYTES = 2**28  # of count tables: those made in one pass, and those kept for later
 
 
-class CountSource(ABC):
+class PrivateRows(ABC):
+    """Private rows that a fit takes: as codes, or in original values with labels or edges left to be bought.
+
+    >>> sorted(PrivateRows.__abstractmethods__)
+    ['coded', 'n_rows']
+    """
+
+    domain: Domain  # what is public of them; a column that is to be bought has a stand-in
+    purchases: tuple[Purchase, ...] = ()  # what is left to be bought before they have codes
+
+    @property
+    @abstractmethod
+    def n_rows(self) -> int:
+        """Number of records."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns, in order."""
+        return self.domain.names
+
+    @abstractmethod
+    def coded(self, domain: Domain) -> CountSource:
+        """Return the rows as codes of a domain in which nothing is left to be bought; rows with codes keep theirs."""
+
+
+class CountSource(PrivateRows):
     """Private rows of a public domain, wherever they lie. `marginalia.data.table.Table` is the one in memory.
 
     A method that needs counts only runs on every source, and the same seed gives the same release from each. Methods
@@ -40,12 +66,9 @@ class CountSource(ABC):
     (True, array([0, 2]))
     """
 
-    domain: Domain
-
-    @property
-    @abstractmethod
-    def n_rows(self) -> int:
-        """Number of records."""
+    def coded(self, domain: Domain) -> Self:
+        """Return these rows: they have codes."""
+        return self
 
     @abstractmethod
     def counts(self, names: Sequence[str]) -> Counts:

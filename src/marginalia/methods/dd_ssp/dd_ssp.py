@@ -13,9 +13,9 @@ from sklearn.base import clone
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.encoding import Encoder, ztz
 from marginalia.data.reading import is_frame
-from marginalia.data.sources.source import CountSource
+from marginalia.data.sources.source import CountSource, PrivateRows
 from marginalia.data.table import Table
-from marginalia.data.table_schema import Public, RawTable, Schema, public_domain
+from marginalia.data.table_schema import Public
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearLearner, LinearRegressor, Seed, parameters, poor_score
 from marginalia.learning.rows import ArrayRows, TableRows
@@ -94,22 +94,18 @@ class _DDSSP(LinearLearner):
             distribution although it does not state their noise.
         """
         self._check_parameters()
-        source = None
-        if isinstance(X, RawTable):
-            self._check_schema(X.schema, y)
-            fitted: Any = self.marginals
-            source = fitted if hasattr(fitted, "ledger_") else self._unfitted_source().fit(X)
-            X = X.coded(source.domain_.project(X.names))
-        elif isinstance(y, str) and is_frame(X):
-            if domain is None:
-                domain = getattr(self.marginals, "domain_", None)
-            if isinstance(public := public_domain(domain), Schema):
-                if hasattr(self.marginals, "ledger_"):
-                    raise InputError("the marginals are fitted already, and buy nothing more: leave out domain")
-                self._check_schema(public, y)
-                source = self._unfitted_source().fit(X, domain=public, preprocessing_share=preprocessing_share)
-                domain = source.domain_
-        rows = self._rows(self._coded(X, y, domain), y)
+        source: Any = None
+        if domain is None and isinstance(y, str) and is_frame(X):
+            domain = getattr(self.marginals, "domain_", None)
+        given = self._given(X, y, domain)
+        if isinstance(given, PrivateRows) and given.purchases:
+            source = self.marginals
+            if not hasattr(source, "ledger_"):
+                source = self._unfitted_source().fit(X, domain=domain, preprocessing_share=preprocessing_share)
+            elif domain is not None:
+                raise InputError("the marginals are fitted already, and buy nothing more: leave out domain")
+            given = given.coded(source.domain_.project(given.names))
+        rows = self._rows(given, y)
         if isinstance(rows, TableRows):
             table, encoder, unit = rows.table, rows.encoder, 1.0
         else:

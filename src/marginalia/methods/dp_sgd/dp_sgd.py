@@ -86,7 +86,7 @@ class _DPSGD(BudgetedLearner):
         if self.epsilon == math.inf:
             self._check_parameters()
             randomness = Randomness(self.random_state)
-            rows = self._rows(self._coded(X, y, domain), y)
+            rows = self._rows(self._given(X, y, domain), y)
             with one_blas_thread():
                 self._keep(self._release(rows, None, randomness))
         else:

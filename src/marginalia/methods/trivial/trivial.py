@@ -18,7 +18,7 @@ class _Trivial(LinearLearner):
 
     def fit(self, X: Given, y: object, *, domain: Public | None = None) -> Self:
         """Check the data, learn nothing from them."""
-        self._rows(self._coded(X, y, domain), y)
+        self._rows(self._given(X, y, domain), y)
         self.coef_, self.intercept_ = np.zeros(self.n_features_in_), 0.0
         return self
 

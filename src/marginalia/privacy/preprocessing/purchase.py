@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data import values
-from marginalia.data.attribute import Attribute
+from marginalia.data.attribute import Attribute, Purchase
 from marginalia.data.coding import category_counts, numbers_of
 from marginalia.data.domain import Domain
-from marginalia.data.domain_file import Purchase
+from marginalia.data.sources.source import CountSource, PrivateRows
 from marginalia.data.table import Table
-from marginalia.data.table_schema import Schema
+from marginalia.data.table_schema import RawTable, Schema
 from marginalia.errors import PrivacyError
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gdp_mu
@@ -114,6 +114,29 @@ def preprocess(
             bought[purchase.name] = buy_edges(column, purchase, mu=mu, ledger=ledger, randomness=randomness)
     domain = schema.domain(bought)
     return domain, Table.from_frame(frame, domain)
+
+
+def coded_rows(
+    rows: PrivateRows,
+    *,
+    ledger: Ledger,
+    random_state: int | np.random.SeedSequence | None,
+    preprocessing_share: float = PREPROCESSING_SHARE,
+) -> CountSource:
+    """Return the rows of a fit as codes, after what they leave open has been bought in its ledger; see `preprocess`.
+
+    Rows that bring a share of their own have it instead of `preprocessing_share`.
+
+    >>> rows = Table([[0], [1]], Domain.from_sizes({"ward": 2}))
+    >>> coded_rows(rows, ledger=Ledger("add_remove"), random_state=0) is rows
+    True
+    """
+    if isinstance(rows, CountSource):
+        return rows
+    assert isinstance(rows, RawTable)
+    share = preprocessing_share if rows.share is None else rows.share
+    streams = Randomness(random_state, "preprocessing")
+    return preprocess(rows.frame, rows.schema, ledger=ledger, randomness=streams, preprocessing_share=share)[1]
 
 
 def buy_edges(column: pd.Series, purchase: Purchase, *, mu: float, ledger: Ledger, randomness: Randomness) -> Attribute:

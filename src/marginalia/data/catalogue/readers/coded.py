@@ -46,12 +46,7 @@ def public_of(entry: Entry, files: dict[str, Path]) -> Domain | Schema:
     >>> public_of(parse_entry("own", own), {})
     Domain(y=2; declared)
     """
-    if "domain" not in files and entry.domain is None:
-        return Domain([c.attribute() for c in entry.attributes], source=entry.domain_source or "declared")
-    if "domain" in files:
-        schema = Schema.read(files["domain"])
-    else:
-        schema = Schema.from_dict(entry.domain, where=f"data set '{entry.name}'")
+    schema = entry.declared or Schema.read(files["domain"])
     kinds: dict[str, Kind] = {name: kind for kind, group in entry.kinds.items() for name in group}
     for name in kinds:
         if name not in schema.names:
