@@ -14,16 +14,16 @@ PICTURE = Path(__file__).with_suffix(".svg")
 # From the ground up; a module imports only from floors below its own, and from its own package.
 FLOORS = (
     ("errors",),
-    ("kernels", "memory", "postponed", "threads"),
+    ("kernels", "memory", "postponed", "threads", "usage"),
     ("data",),
     ("privacy",),
     ("marginals",),
     ("synthesis",),  # what synthesizers share
     ("learning",),  # what learners share
     ("methods",),
+    ("streamed",),  # data sets too large for memory, as fits get them
     ("peers",),
     ("sweep",),
-    ("streamed",),
     ("audit",),
     ("reporting",),
     ("quality",),
@@ -158,7 +158,8 @@ def _column(place: int) -> int:
 def _box(name: str, y: int) -> tuple[str, int]:
     """Return the box of a package, and its height: its name, its first sentence, and the packages inside it."""
     folder = SOURCE / name
-    line = (ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or "").split("\n")[0]
+    source = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
+    line = (ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or "").split("\n")[0]
     parts = []
     x, row = 2 * GAP, y + 50
     inner = sorted(path.parent.name for path in folder.glob("*/__init__.py"))

@@ -11,7 +11,7 @@ import pytest
 from marginalia.data import Attribute, Domain, Table
 from marginalia.methods.task import Task
 from marginalia.peers.record import Claim
-from marginalia.reporting.verification.rows import gather
+from marginalia.reporting.verification.rows_file import gather
 from marginalia.sweep.config import parse
 from marginalia.sweep.jobs import run_method
 from marginalia.sweep.plan import plan

@@ -7,7 +7,7 @@ from marginalia.data.domain import Attribute, Domain
 from marginalia.data.splits import random_split
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.quality.downstream import downstream
+from marginalia.quality.quality import downstream
 from marginalia.sweep.metrics import roc_auc
 
 DOMAIN = Domain(

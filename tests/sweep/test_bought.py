@@ -58,9 +58,12 @@ def folder(tmp_path):
 
 def entry(folder, files=None, **changes):
     content = {
-        "files": files or {"table": "t.csv"}, "attributes": ATTRIBUTES, "preprocessing_share": 0.3,
-        "tasks": {"logistic": {"target": "ill", "drop": ["cost"]}, "linear": {"target": "cost"}}, **changes,
-    }  # fmt: skip
+        "files": files or {"table": "t.csv"},
+        "attributes": ATTRIBUTES,
+        "preprocessing_share": 0.3,
+        "tasks": {"logistic": {"target": "ill", "drop": ["cost"]}, "linear": {"target": "cost"}},
+        **changes,
+    }
     return parse_entry("clinic", content, folder=folder)
 
 
@@ -72,9 +75,13 @@ def test_a_sweep_buys_in_each_run_within_the_budget(folder, files):
     own = entry(folder, files)
     prepare_dataset(own.model_dump(mode="json"), folder / "data")
     config = parse(
-        {"datasets": ["adult"], "methods": ["ols", "trivial", "ssp", "mst", "independent",
-         {"id": "dd_ssp", "source": "independent"}], "epsilons": [5], "trials": 2}
-    )  # fmt: skip
+        {
+            "datasets": ["adult"],
+            "methods": ["ols", "trivial", "ssp", "mst", "independent", {"id": "dd_ssp", "source": "independent"}],
+            "epsilons": [5],
+            "trials": 2,
+        }
+    )
     jobs = plan(config, {"sweep": {"clinic": tasks_of(own)}}).jobs.values()
     rows, proofs = [], []
     for number, job in enumerate(sorted(jobs, key=lambda job: job.group == "downstream")):

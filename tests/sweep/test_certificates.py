@@ -186,8 +186,9 @@ def test_a_foreign_ledger_counts_for_nothing():
 
     for ledger in (Free("add_remove"), SimpleNamespace(certified=True, epsilon=lambda delta: 0.0), None):
         assert records.certificate(model(ledger), 1e-5) == (
-            math.inf, "declared by its author: the ledger is not marginalia's",
-        )  # fmt: skip
+            math.inf,
+            "declared by its author: the ledger is not marginalia's",
+        )
     assert records.certificate(SimpleNamespace(), 1e-5)[0] == math.inf
 
 

@@ -57,9 +57,12 @@ def request(job, folder, name="a"):
     if not (folder / "data").exists():
         prepared().save(folder / "data")
     return {
-        "settings": job.settings(), "data": folder / "data", "seed": 3, "store": folder / f"cells_{name}",
+        "settings": job.settings(),
+        "data": folder / "data",
+        "seed": 3,
+        "store": folder / f"cells_{name}",
         "out": folder / f"{name}.parquet",
-    }  # fmt: skip
+    }
 
 
 def run(job, folder, name="a"):

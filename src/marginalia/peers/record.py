@@ -65,9 +65,14 @@ def record(name: str) -> Method:
     if not tasks:
         arms += [Arm(name, CLAIMED, learner, (task,), name, learner) for task, learner in LEARNERS]
     return Method(
-        name, kind, dict.fromkeys(tasks or ("",), path), tuple(arms), about=str(facts["about"]),
-        relations=tuple(facts["relations"]), cost="slow",
-    )  # fmt: skip
+        name,
+        kind,
+        dict.fromkeys(tasks or ("",), path),
+        tuple(arms),
+        about=str(facts["about"]),
+        relations=tuple(facts["relations"]),
+        cost="slow",
+    )
 
 
 def records(arms: Iterable[Arm]) -> dict[str, Method]:

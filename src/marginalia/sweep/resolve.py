@@ -16,7 +16,7 @@ from marginalia.data.download import find_local
 from marginalia.data.files import write_text
 from marginalia.errors import InputError, unknown_name
 from marginalia.methods.task import Task
-from marginalia.streamed.rows import opened
+from marginalia.streamed import opened
 from marginalia.sweep.choices import NAME
 from marginalia.sweep.config import Config, parse
 from marginalia.sweep.plan import Job, Plan, plan

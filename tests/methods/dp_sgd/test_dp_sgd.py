@@ -12,7 +12,7 @@ from marginalia.data.encoding import Encoder
 from marginalia.errors import InputError
 from marginalia.learning import DPSGDClassifier, DPSGDRegressor
 from marginalia.methods.dp_sgd.descent import UNIT, Batches, Run, descend
-from marginalia.privacy.calibration import poisson_gaussian_noise_multiplier
+from marginalia.privacy.accountants.pld import poisson_gaussian_noise_multiplier
 from marginalia.privacy.events import PoissonGaussianEvent
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian

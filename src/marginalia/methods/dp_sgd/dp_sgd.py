@@ -22,7 +22,7 @@ from marginalia.learning.rows import Rows
 from marginalia.methods.dp_sgd.descent import Batches, Run, descend
 from marginalia.methods.dp_sgd.opacus import descend_by_opacus
 from marginalia.privacy import checks
-from marginalia.privacy.calibration import poisson_gaussian_noise_multiplier
+from marginalia.privacy.accountants.pld import poisson_gaussian_noise_multiplier
 from marginalia.privacy.events import Event, PoissonGaussianEvent
 from marginalia.privacy.ledger import Ledger, PublicInput
 from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE

@@ -11,6 +11,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
@@ -18,16 +19,15 @@ from markupsafe import Markup
 
 from marginalia.data.files import write_text
 from marginalia.errors import InputError
-from marginalia.reporting import page
+from marginalia.reporting.arms import Line, arms_of, panels_of, plain_titles
 from marginalia.reporting.figures import METRIC_NAMES, METRIC_TITLES
 from marginalia.reporting.formats import span
-from marginalia.reporting.html import vendored
-from marginalia.reporting.html.curves import curves_of
+from marginalia.reporting.html import page_tables, vendored
+from marginalia.reporting.html.certificates import Sheets
 from marginalia.reporting.html.drawing import Palette, inline_svg
 from marginalia.reporting.html.glossary import TERMS, explained
 from marginalia.reporting.html.opening import sentences
-from marginalia.reporting.sheets import Sheets
-from marginalia.reporting.tables import ARM, NON_PRIVATE
+from marginalia.reporting.tables import ARM, HIGHER_IS_BETTER, NON_PRIVATE
 from marginalia.sweep.records import CERTIFIED, HEADLINES, RunCertificate
 
 if TYPE_CHECKING:
@@ -97,15 +97,17 @@ def write_report(
     }
     pictures = [
         {
-            "name": name, "title": headings.get(name) or _heading(name), "caption": captions[name],
+            "name": name,
+            "title": headings.get(name) or _heading(name),
+            "caption": captions[name],
             "live": name in live,
             "svg": inline_svg(figure, palette, name=name, label=captions[name].split(". ")[0]),
         }
         for name, figure in figures.items()
-    ]  # fmt: skip
-    csv = {name: page.csv_of(name, tables[name]) for name in (*present, *_SECTIONS) if name in tables}
+    ]
+    csv = {name: page_tables.csv_of(name, tables[name]) for name in (*present, *_SECTIONS) if name in tables}
     others = [
-        page.plain_table(frame, name, name.replace("_", " "), csv=page.csv_of(name, frame))
+        page_tables.plain_table(frame, name, name.replace("_", " "), csv=page_tables.csv_of(name, frame))
         for name, frame in tables.items()
         if name not in special
     ]
@@ -118,19 +120,23 @@ def write_report(
         stand_ins=[d["name"] for d in datasets_info if d.get("stand_in") and d.get("status") == "used"],
         missing=[d for d in datasets_info if d.get("status") == "missing"],
         datasets=_datasets_table(datasets_info),
-        best=page.with_csv(page.recommendation_table([tables[m] for m in shown], METRIC_NAMES)) if shown else None,
+        best=page_tables.with_csv(page_tables.recommendation_table([tables[m] for m in shown], METRIC_NAMES))
+        if shown
+        else None,
         figures=pictures,
         results=[_results(tables[m], m, sheets, csv[m]) for m in shown],
         details=[_results(tables[m], m, sheets, csv[m]) for m in present if m not in HEADLINES],
         raw=[(csv[m], f"Every setting of {METRIC_NAMES[m]}") for m in present],
-        certificates=page.certificate_table(tables["certificates"], sheets) if "certificates" in tables else None,
+        certificates=page_tables.certificate_table(tables["certificates"], sheets)
+        if "certificates" in tables
+        else None,
         csv=csv,
         proofs=_json(sheets.content) if sheets.sheets else "",
         curves=_json({"figures": live, "certified": list(CERTIFIED)}) if live else "",
         library=vendored,
-        failures=page.failure_table(tables["failures"]) if "failures" in tables else None,
-        timings=page.timing_table(tables["timings"]) if "timings" in tables else None,
-        coverage=page.with_csv(page.coverage_table(aggregates, METRIC_NAMES)) if aggregates else None,
+        failures=page_tables.failure_table(tables["failures"]) if "failures" in tables else None,
+        timings=page_tables.timing_table(tables["timings"]) if "timings" in tables else None,
+        coverage=page_tables.with_csv(page_tables.coverage_table(aggregates, METRIC_NAMES)) if aggregates else None,
         others=[table for table in others if table.n_rows <= _LONG],
         long=[table for table in others if table.n_rows > _LONG],
         notebooks=notebooks,
@@ -168,9 +174,9 @@ def _json(content: Any) -> Markup:
     return Markup(json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"))
 
 
-def _results(aggregates: pd.DataFrame, metric: str, sheets: Sheets, csv: page.Csv) -> page.HtmlTable:
+def _results(aggregates: pd.DataFrame, metric: str, sheets: Sheets, csv: page_tables.Csv) -> page_tables.HtmlTable:
     caption = f"{METRIC_TITLES[metric]}: mean ± standard error over trials."
-    return replace(page.results_table(aggregates, metric, caption, sheets), csv=csv)
+    return replace(page_tables.results_table(aggregates, metric, caption, sheets), csv=csv)
 
 
 def _facts(
@@ -204,23 +210,67 @@ def _heading(name: str) -> str:
 
 
 _DATASET_COLUMNS = {
-    "name": "Data set", "status": "Status", "reason": "Why missing", "rows": "Rows", "attributes": "Attributes",
-    "targets": "Targets", "split": "Split", "source": "Source", "domain_source": "Domain",
-    "description": "Description", "licence": "Licence", "citation": "Citation",
-}  # fmt: skip
+    "name": "Data set",
+    "status": "Status",
+    "reason": "Why missing",
+    "rows": "Rows",
+    "attributes": "Attributes",
+    "targets": "Targets",
+    "split": "Split",
+    "source": "Source",
+    "domain_source": "Domain",
+    "description": "Description",
+    "licence": "Licence",
+    "citation": "Citation",
+}
 
 
-def _datasets_table(datasets_info: Sequence[Mapping[str, Any]]) -> page.HtmlTable | None:
+def _datasets_table(datasets_info: Sequence[Mapping[str, Any]]) -> page_tables.HtmlTable | None:
     if not datasets_info:
         return None
     known = [c for c in _DATASET_COLUMNS if any(d.get(c) not in (None, "") for d in datasets_info)]
     rows = [[_text(d.get(c)) for c in known] for d in datasets_info]
     frame = pd.DataFrame(rows, columns=[_DATASET_COLUMNS[c] for c in known], dtype=object)
     caption = "Data sets, where their rows and their domain come from."
-    return page.plain_table(frame, "datasets", caption, csv=page.csv_of("datasets", frame))
+    return page_tables.plain_table(frame, "datasets", caption, csv=page_tables.csv_of("datasets", frame))
 
 
 def _text(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
     return "" if value is None else value
+
+
+def curves_of(aggregates: pd.DataFrame, metric: str, palette: Palette) -> dict[str, Any]:
+    """Return the panels and arms of `figures.metric_vs_epsilon` in its order, with their names and looks.
+
+    ``arms``: key as in the CSV, name, CSV variable of the colour, dashes, marker (polygons; none: a disc), whether the
+    marker is open, whether the arm is private. ``panels``: key as in the CSV, title.
+    """
+    rows = aggregates[aggregates["metric"] == metric]
+    panels = panels_of(rows)
+    arms = {arm.key: arm for panel in panels for arm in arms_of(panel.rows, context=rows)}
+    order = [arm.key for arm in arms_of(rows.drop_duplicates(["method", "variant", "calibration", "relation"]))]
+    return {
+        "name": METRIC_NAMES[metric],
+        "metric": metric,
+        "higher": HIGHER_IS_BETTER[metric],
+        "arms": [_arm(arms[key], palette) for key in order],
+        "panels": [["|".join(p.key), title] for p, title in zip(panels, plain_titles(panels), strict=True)],
+    }
+
+
+def _arm(arm: Line, palette: Palette) -> list[Any]:
+    from matplotlib.markers import MarkerStyle
+
+    name = f"{arm.name}: cost of its choice ignored" if arm.is_tuned_on_test else arm.name
+    if not arm.is_private and arm.key[0] != "trivial":
+        name += " (no privacy)"
+    marker = MarkerStyle(arm.look.marker)
+    outline = marker.get_path().transformed(marker.get_transform()).to_polygons()
+    polygons = [(np.asarray(part) * [1, -1]).round(2).tolist() for part in outline] if arm.look.marker != "o" else []
+    dash = [] if isinstance(arm.look.dash, str) else [round(1.6 * part, 1) for part in arm.look.dash[1]]
+    if arm.key[0] == "trivial":
+        dash = [1.5, 2.5]
+    colour = palette.variable(arm.look.colour)
+    return ["|".join(arm.key), name, colour, dash, polygons, arm.look.fill == "none", arm.is_private]

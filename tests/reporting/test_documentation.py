@@ -4,7 +4,7 @@ import pytest
 
 from marginalia.errors import InputError
 from marginalia.methods.registry import BUILT_IN
-from marginalia.reporting.pages import fill
+from marginalia.reporting.documentation import fill
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
@@ -61,8 +61,11 @@ def test_the_methods_are_those_of_the_registry(tmp_path):
     assert [row[0] for row in rows] == [f"| `{name}`" for name in BUILT_IN]
     by_id = {row[0].strip("| `"): row[1:] for row in rows}
     assert by_id["ada_ssp"] == [
-        BUILT_IN["ada_ssp"].about, "`published`, `tight`", "add/remove, replace-one", "yes |",
-    ]  # fmt: skip
+        BUILT_IN["ada_ssp"].about,
+        "`published`, `tight`",
+        "add/remove, replace-one",
+        "yes |",
+    ]
     assert by_id["ols"][1] == "not private"
     assert by_id["pate"][2:] == ["replace-one", "no |"]
     assert fill(text, tmp_path) == text
@@ -79,7 +82,7 @@ def test_a_missing_table_is_one_line(tmp_path):
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
 def test_committed_pages_show_the_committed_tables(path):
-    """After a new run: python -m marginalia.reporting.pages."""
+    """After a new run: python -m marginalia.reporting.documentation."""
     text = path.read_text(encoding="utf-8")
     assert fill(text, ROOT) == text
 

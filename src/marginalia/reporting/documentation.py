@@ -1,6 +1,7 @@
 """Put committed tables into the documentation, so that no number there is typed.
 
-A page names a table between two markers, and ``python -m marginalia.reporting.pages`` fills in what lies between::
+A page names a table between two markers, and ``python -m marginalia.reporting.documentation`` fills in what lies
+between::
 
     <!-- table: results/paper/dd_ssp/tables/dd_ssp_verdicts.csv columns=id,claim,verdict -->
     <!-- end -->
@@ -110,8 +111,10 @@ def _artifact(options: Sequence[str], root: Path) -> Iterator[list[str]]:
 
 # What a marker may name: from its options and the root, the column names and then the rows.
 MARKED: dict[str, Callable[[Sequence[str], Path], Iterator[list[str]]]] = {
-    "table": _csv_table, "methods": _methods, "artifact": _artifact,
-}  # fmt: skip
+    "table": _csv_table,
+    "methods": _methods,
+    "artifact": _artifact,
+}
 _MARKER = re.compile(
     rf"(?P<marker><!-- (?P<kind>{'|'.join(MARKED)})(:(?P<options>[^>]*?))? -->)\n.*?<!-- end -->", flags=re.S
 )

@@ -14,14 +14,12 @@ from marginalia.errors import InputError
 from marginalia.methods.logistic.logistic import LogisticClassifier
 from marginalia.methods.ols.ols import OLSRegressor
 from marginalia.reporting.provenance import datasets_info
-from marginalia.streamed.jobs import count_shard, prepare_counts
-from marginalia.streamed.prepared import CountedData, load_prepared
-from marginalia.streamed.rows import hash_split, shards_of, splits_of
+from marginalia.streamed import CountedData, shards_of
 from marginalia.sweep import metrics
 from marginalia.sweep.config import parse
-from marginalia.sweep.jobs import run_method
+from marginalia.sweep.jobs import count_shard, prepare_counts, run_method
 from marginalia.sweep.plan import plan
-from marginalia.sweep.protocols import tasks_of
+from marginalia.sweep.protocols import hash_split, load_prepared, split_counts, tasks_of
 from marginalia.sweep.records import read_certificates, read_records
 from marginalia.sweep.resolve import resolve
 
@@ -43,9 +41,11 @@ def rows():
 
 def content_of(folder, **config):
     entry = {
-        "name": "clinic", "data": {"path": f"{folder}/part-*.parquet", "shards": 3}, "attributes": ATTRIBUTES,
+        "name": "clinic",
+        "data": {"path": f"{folder}/part-*.parquet", "shards": 3},
+        "attributes": ATTRIBUTES,
         "tasks": {"linear": {"target": "age"}, "logistic": {"target": "ill"}},
-    }  # fmt: skip
+    }
     entry["data"] |= config.pop("data", {})
     return {"datasets": [entry], "epsilons": [1], "trials": 2, "relation": "replace_one", "seed": SEED, **config}
 
@@ -63,7 +63,7 @@ def prepared(folder, out, **config):
     sweep = resolve(content_of(folder, **config), {})
     entry = sweep.entries["clinic"]
     for shard in shards_of(entry):
-        splits = splits_of(sweep.config, entry)
+        splits = sweep.config.splits_of("clinic")
         count_shard(entry.model_dump(mode="json"), shard, splits=splits, seed=SEED, out=out / f"{shard}.npz")
     prepare_counts(entry.model_dump(mode="json"), [out / f"{s}.npz" for s in shards_of(entry)], out)
     return sweep
@@ -82,7 +82,7 @@ def test_both_sides_of_a_split_are_those_of_the_rows_in_memory(data, rows):
     table = Table.from_frame(rows, Domain.from_dict({"attributes": ATTRIBUTES}))
     masks = []
     for trial in range(2):
-        train, test = counted.split("strict", "any", trial, 0.2, SEED)
+        train, test = split_counts(counted, "strict", "any", trial, 0.2, SEED)
         rule = hash_split("clinic", "row", trial, 0.2, SEED)
         masks.append(rule.of_rows(0, 4000))
         for side, expected in ((train, table.take(~masks[-1])), (test, table.take(masks[-1]))):
@@ -90,9 +90,10 @@ def test_both_sides_of_a_split_are_those_of_the_rows_in_memory(data, rows):
             np.testing.assert_array_equal(side.counts(["ill", "age"]), expected.counts(["ill", "age"]))
             assert side.in_memory().codes.tobytes() == expected.codes.tobytes()
     assert (masks[0] != masks[1]).any()
-    assert counted.split("as_published", "any", 1, 0.2, SEED)[1].n_rows == masks[0].sum()  # one split for all trials
+    _, test = split_counts(counted, "as_published", "any", 1, 0.2, SEED)
+    assert test.n_rows == masks[0].sum()  # one split for all trials
     with pytest.raises(InputError, match="count it again"):
-        counted.split("strict", "any", 0, 0.3, SEED)
+        split_counts(counted, "strict", "any", 0, 0.3, SEED)
 
 
 def test_a_file_that_changes_after_or_while_it_is_counted_is_refused(rows, tmp_path):
@@ -104,9 +105,9 @@ def test_a_file_that_changes_after_or_while_it_is_counted_is_refused(rows, tmp_p
     entry = sweep.entries["clinic"]
     rows[::-1].to_parquet(folder / "part-0.parquet", row_group_size=500, index=False)
     with pytest.raises(InputError, match="'clinic': a file has changed since it was counted"):
-        load_prepared(out).split("strict", "any", 0, 0.2, SEED)
+        split_counts(load_prepared(out), "strict", "any", 0, 0.2, SEED)
     first, *others = shards_of(entry)
-    content, splits = entry.model_dump(mode="json"), splits_of(sweep.config, entry)
+    content, splits = entry.model_dump(mode="json"), sweep.config.splits_of("clinic")
     count_shard(content, first, splits=splits, seed=SEED, out=out / f"{first}.npz")
     with pytest.raises(InputError, match="a file has changed since its other shards were counted"):
         prepare_counts(content, [out / f"{s}.npz" for s in (first, *others)], out)
@@ -174,10 +175,10 @@ def test_a_split_by_a_key_keeps_its_rows_together(rows, tmp_path):
     sweep = resolve(content, {})
     entry = sweep.entries["clinic"]
     for shard in shards_of(entry):
-        splits = splits_of(sweep.config, entry)
+        splits = sweep.config.splits_of("clinic")
         count_shard(entry.model_dump(mode="json"), shard, splits=splits, seed=SEED, out=out / f"{shard}.npz")
     prepare_counts(entry.model_dump(mode="json"), [out / f"{s}.npz" for s in shards_of(entry)], out)
-    train, test = load_prepared(out).split("strict", "any", 0, 0.2, SEED)
+    train, test = split_counts(load_prepared(out), "strict", "any", 0, 0.2, SEED)
     import pyarrow as pa
 
     mask = HashSplit(hash_split("clinic", "row", 0, 0.2, SEED).seed, 0.2, "person").of_keys(pa.array(frame["person"]))
@@ -223,8 +224,7 @@ def test_every_split_that_some_experiment_makes_is_counted(folder):
     content = content_of(
         folder, experiments={"a": {"trials": 3}, "b": {"protocol": "as_published"}, "c": {"test_fraction": 0.5}}
     )
-    config = parse(content)
-    assert splits_of(config, resolve(content, {}).entries["clinic"]) == [
+    assert parse(content).splits_of("clinic") == [
         (0, 0.2),
         (1, 0.2),
         (2, 0.2),

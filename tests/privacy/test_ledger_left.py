@@ -29,7 +29,7 @@ from marginalia.methods.reduced_space.synthesizer import ReducedSpaceLP
 from marginalia.methods.residual_planner.planner import ResidualPlanner
 from marginalia.methods.ssp.ssp import SSPRegressor
 from marginalia.methods.swift.swift import SWIFT
-from marginalia.privacy.accountants.accounting import composed_epsilon
+from marginalia.privacy.accountants.composition import composed_epsilon
 from marginalia.privacy.accountants.prices import Prices
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
 from marginalia.privacy.events import (

@@ -1,16 +1,13 @@
-"""How a fit ended, what it said, and what it cost."""
+"""What a piece of work took: CPU seconds and peak memory, of this process and of those that it started for it."""
 
 from __future__ import annotations
 
-import math
 import resource
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-
-LONGEST_MESSAGE = 1000  # characters of what an error says that are kept
+from dataclasses import dataclass
 
 
 @dataclass(slots=True)
@@ -19,28 +16,6 @@ class Cost:
 
     seconds: float = 0.0
     peak_mb: float = 0.0
-
-
-@dataclass
-class Outcome:
-    """How a fit ended.
-
-    Attributes
-    ----------
-    status, message : str
-        As in `ResultRecord`.
-    cost : Cost
-    values : dict of metric to float
-        Empty unless the status is ``ok``.
-    spent : float
-        Epsilon by the ledger; NaN unless the status is ``ok``.
-    """
-
-    status: str = "ok"
-    message: str = ""
-    cost: Cost = field(default_factory=Cost)
-    values: dict[str, float] = field(default_factory=dict)
-    spent: float = math.nan
 
 
 _elsewhere: list[Cost] = []
@@ -77,16 +52,6 @@ def uncounted() -> Iterator[None]:
         yield
     finally:
         spent_elsewhere(start - time.process_time(), 0.0)
-
-
-def said(error: BaseException, before: str) -> str:
-    """Return the first line of what an error says, which may be anything, as text that a file can hold."""
-    try:
-        text = str(error)
-    except BaseException as another:  # its own code runs here
-        text = f"(its text raises {type(another).__name__})"
-    line = next(iter(f"{before}{text}"[: 2 * LONGEST_MESSAGE].splitlines()), "")
-    return line[:LONGEST_MESSAGE].encode("utf-8", "backslashreplace").decode()
 
 
 def _reset_peak() -> None:

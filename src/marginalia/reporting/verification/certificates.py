@@ -107,14 +107,17 @@ def _checked(setting: Mapping[str, Any], pairs: Sequence[tuple[Any, Mapping[str,
     examined = [examination for _, examination in proofs.values()]
     told = (f"{text} ({n} of {len(pairs)} runs)" if n < len(pairs) else text for text, n in findings.items())
     return Checked(
-        setting, len(pairs), len(proofs),
+        setting,
+        len(pairs),
+        len(proofs),
         max((e.stored for e in examined if e.stored is not None), default=None),
-        max((e.recomputed for e in examined), default=None), max((e.confirmed_at for e in examined), default=None),
+        max((e.recomputed for e in examined), default=None),
+        max((e.confirmed_at for e in examined), default=None),
         "/".join(sorted({ledger.arithmetic for ledger in ledgers})),
         "/".join(sorted({ledger.randomness or "unknown" for ledger in ledgers})),
         "; ".join(sorted({ledger.scope.removeprefix("protects ") for ledger in ledgers if ledger.scope})),
         tuple(told),
-    )  # fmt: skip
+    )
 
 
 def disagreements(row: Any, certificate: Certificate) -> Iterator[str]:

@@ -9,10 +9,9 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 
-from marginalia.reporting.arms import Line, arms_of, panels_of
-from marginalia.reporting.best import best_certified
+from marginalia.reporting.arms import Line, arms_of, best_certified, panels_of
 from marginalia.reporting.formats import SIGNS, epsilon_name, format_cell
-from marginalia.reporting.sheets import Sheets
+from marginalia.reporting.html.certificates import Sheets
 from marginalia.reporting.style import RELATION_NAMES, arm_name
 from marginalia.reporting.tables import ARM, NON_PRIVATE, PANEL, rows_of
 
