@@ -1,12 +1,18 @@
+import ast
 import inspect
 import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import marginalia
+from marginalia import methods
+from marginalia.audit import made
 from marginalia.errors import InputError
 from marginalia.methods.record import Arm, class_from_file
-from marginalia.methods.registry import BUILT_IN, DEFAULT, method
+from marginalia.methods.registry import BUILT_IN, DEFAULT, EVERY, method
 from marginalia.sweep.choices import MethodChoice, select
 
 OWN = """
@@ -34,6 +40,64 @@ def test_every_arm_belongs_to_its_method_and_its_sources_exist():
 
 def test_defaults_are_built_in():
     assert set(DEFAULT) <= set(BUILT_IN)
+
+
+def test_every_folder_is_a_method_and_its_record_is_light():
+    folders = {p.name for p in Path(methods.__path__[0]).iterdir() if (p / "__init__.py").is_file()}
+    assert folders == set(EVERY)
+    code = "import sys, marginalia.methods.registry; print({'numpy', 'scipy', 'sklearn'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_records_say_what_tables_need():
+    """A new record is told here what it lacks; its look is checked in tests/reporting/test_style.py."""
+    said = []
+    for name, entry in EVERY.items():
+        code = [path for path in entry.classes.values() if not path.startswith(f"marginalia.methods.{name}.")]
+        said += [f"{name}: its class is in {path}, not in its folder" for path in code]
+        if entry.in_sweeps and not entry.about:
+            said.append(f"{name}: `about` is empty: one line for `marginalia methods list` and docs/methods.md")
+        said += [
+            f"{name}: audit frame '{f}' is not in audit.made"
+            for f in entry.audit.frames
+            if not hasattr(made, f.upper())
+        ]
+        if entry.audit.queries not in {"", *entry.audit.quick}:
+            said.append(f"{name}: `audit.queries` needs its number among `audit.quick`")
+        said += [f"{name}: unknown key '{k}' in `sweep`" for k in entry.sweep if k not in MethodChoice.model_fields]
+    assert not said, "\n".join(said)
+
+
+# Where a method is named outside its folder, `papers` apart, whose cards are about methods; "logistic" is a task, too.
+NAMED = {
+    "methods/record.py": {"ols"},  # the public learners that are trained on synthetic rows
+    "privacy/mechanisms/__init__.py": {"objective_perturbation"},  # a mechanism of that name
+    "recommend/benchmarks.py": {"trivial"},  # losses are measured from what needs no learning
+    "reporting/figures.py": {"trivial"},  # a line, not a curve
+    "reporting/html/glossary.py": {"trivial"},
+    "reporting/html/report.py": {"trivial"},
+    "quality/quality.py": {"ols"},  # models without privacy, trained on the synthetic table
+    "sweep/tuning_on_test.py": {"dp_sgd"},  # its paper's grid, which runs across the cells of a sweep
+}
+
+
+def test_nothing_else_names_methods():
+    root = Path(marginalia.__file__).parent
+    named = {}
+    for path in sorted(root.rglob("*.py")):
+        place = path.relative_to(root)
+        if place.parts[0] == "papers" or (place.parts[0] == "methods" and len(place.parts) > 2):
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        typing = {n for node in ast.walk(tree) if isinstance(node, ast.If) for n in ast.walk(node)}
+        words = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node not in typing and str(node.module).count(".") >= 2:
+                words |= {node.module.split(".")[2]} if node.module.startswith("marginalia.methods.") else set()
+        if found := (words & set(EVERY)) - {"logistic"}:
+            named[place.as_posix()] = found
+    assert named == NAMED
 
 
 def test_sources_of_a_chosen_arm_are_added():

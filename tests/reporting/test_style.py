@@ -3,7 +3,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from marginalia.methods.record import Arm, Method
 from marginalia.methods.registry import BUILT_IN as METHODS
+from marginalia.reporting import style
 from marginalia.reporting.style import arm_look, arm_name, look_of
 
 PRIVATE = [m for m in METHODS if m not in ("ols", "logistic", "trivial")]
@@ -25,9 +27,31 @@ def lab(colour, vision):
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
 
 
+MARKERS = (*"ov^<>sphHDdPX8*", *((n, style, 0) for style in (0, 1) for n in range(3, 9)))
+
+
 def test_no_two_private_methods_share_a_colour_or_a_marker():
-    assert len({METHODS[m].colour for m in PRIVATE}) == len(PRIVATE)
-    assert len({METHODS[m].marker for m in PRIVATE}) == len(PRIVATE)
+    looks = [look_of(m) for m in PRIVATE]
+    free = [k for k in MARKERS if k not in {look.marker for look in looks}]
+    said = [
+        f"{a.id} and {b.id} have the same {name}, {getattr(a, name)}; give {b.id} another{more}, or none: a spare one"
+        for a, b in combinations(looks, 2)
+        for name, more in (("colour", ""), ("marker", f", such as {free[:5]}"))
+        if getattr(a, name) == getattr(b, name)
+    ]
+    assert not said, "\n".join(said)
+
+
+def test_a_record_without_a_look_gets_one_that_is_free(monkeypatch):
+    new = [Method(name, "learner", {}, (Arm(name),)) for name in ("first_new", "second_new")]
+    monkeypatch.setattr(style, "BUILT_IN", {**METHODS, **{m.id: m for m in new}})
+    style._built_in_looks.cache_clear()
+    try:
+        looks = [look_of(m) for m in (*PRIVATE, "first_new", "second_new")]
+    finally:
+        style._built_in_looks.cache_clear()
+    assert len({look.colour for look in looks}) == len({look.marker for look in looks}) == len(looks)
+    assert looks[-1].label == "second new"
 
 
 @pytest.mark.parametrize("vision", VISION)

@@ -28,7 +28,7 @@ from marginalia.data.files import write_text
 from marginalia.data.splits import number_of_test_rows
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.methods.record import NON_PRIVATE
+from marginalia.methods.record import LEARNERS, NON_PRIVATE
 from marginalia.methods.registry import BUILT_IN
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import TOLERANCE
@@ -213,7 +213,7 @@ def _anchors(public: pd.DataFrame, row: Any, task: str) -> tuple[float, float]:
     """Return what the learner without privacy and the trivial one reach: in the same experiment, if they ran there."""
     here = public[(public["dataset"] == row.dataset) & (public["target"] == row.target)]
     values = []
-    for method in ("ols" if task == "linear" else "logistic", "trivial"):
+    for method in (dict(LEARNERS)[task], "trivial"):
         found = here[here.index == method]
         same = found[found["experiment"] == row.experiment]
         values.append(float((same if len(same) else found)["mean"].iloc[0]))

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from marginalia.methods.record import TRAINED_ON_ROWS, Method
@@ -64,7 +65,7 @@ RELATION_NAMES = {"add_remove": "add/remove", "replace_one": "replace-one"}
 def look_of(method: str) -> Method:
     """Return the record of a method; one that is not built in gets a spare look that depends on its id alone."""
     if method in BUILT_IN:
-        return BUILT_IN[method]
+        return _built_in_looks()[method]
     if is_peer(method):
         return _look_of_peer(method)
     place = hashlib.sha256(method.encode()).digest()[0]
@@ -73,9 +74,25 @@ def look_of(method: str) -> Method:
     return Method(method, "learner", {}, (), label=method.replace("_", " "), colour=colour, marker=marker)
 
 
+@cache
+def _built_in_looks() -> dict[str, Method]:
+    """Return the records; for a colour or marker that one leaves out, a spare one that no other has."""
+    colours, markers = ({getattr(m, name) for m in BUILT_IN.values()} for name in ("colour", "marker"))
+    looks = {}
+    for name, m in BUILT_IN.items():
+        colour = m.colour or next((c for c in _SPARE_COLOURS if c not in colours), _SPARE_COLOURS[0])
+        marker = m.marker
+        if not marker and any(arm.is_private for arm in m.arms):  # the others are drawn as lines
+            marker = next((k for k in _SPARE_MARKERS if k not in markers), _SPARE_MARKERS[0])
+        looks[name] = replace(m, label=m.label or name.replace("_", " "), colour=colour, marker=marker)
+        colours.add(colour)
+        markers.add(marker)
+    return looks
+
+
 def _look_of_peer(method: str) -> Method:
     _, library, name = method.split("/", 2)
-    ours = BUILT_IN.get(counterpart(method))
+    ours = _built_in_looks().get(counterpart(method))
     # Ours and the peer's may be of different names: a reader who looks for the peer's finds that.
     label = ours.label if ours is not None and ours.id == name else name.replace("_", " ")
     colour = _PEER_COLOURS[sum(library.encode()) % len(_PEER_COLOURS)]

@@ -15,12 +15,19 @@ from pydantic import BaseModel, Field, ValidationError, field_validator
 from marginalia.data import files
 from marginalia.errors import InputError, unknown_name
 from marginalia.methods.record import Limits
-from marginalia.methods.registry import DEFAULT
+from marginalia.methods.registry import BUILT_IN, DEFAULT
 from marginalia.privacy import checks
 from marginalia.sweep.choices import MethodChoice, Name, Strict
 
 M = TypeVar("M", bound=BaseModel)
 Epsilon = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+def _method_words(schema: dict[str, Any]) -> None:
+    """Let the schema of ``methods`` take what its validator takes: an id for an entry, a word for the list."""
+    del schema["type"]
+    items = {"anyOf": [{"type": "string"}, schema.pop("items")]}
+    schema["anyOf"] = [{"enum": ["all", "default"], "type": "string"}, {"items": items, "type": "array"}]
 
 
 class Settings(Strict):
@@ -39,7 +46,8 @@ class Settings(Strict):
     test_fraction: float = Field(0.2, gt=0, lt=1, description="share of rows held out in random splits")
     methods: tuple[MethodChoice, ...] = Field(
         tuple(MethodChoice(id=m) for m in DEFAULT),
-        description="ids, or entries with more detail; empty: studies only",
+        description="ids, or entries with more detail; all: each as its record says; empty: studies only",
+        json_schema_extra=_method_words,
     )
     figures: bool = Field(
         True,
@@ -53,6 +61,8 @@ class Settings(Strict):
     @field_validator("methods", mode="before")
     @classmethod
     def _names_are_entries(cls, value: Any) -> Any:
+        if value == "all":
+            return [{"id": m.id, **m.sweep} for m in BUILT_IN.values()]
         if value == "default":
             return [{"id": m} for m in DEFAULT]
         if isinstance(value, list | tuple):

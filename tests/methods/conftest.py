@@ -1,0 +1,1 @@
+from learning_helpers import released, table  # noqa: F401
