@@ -15,8 +15,7 @@ import yaml
 
 from marginalia.data.datasets import load
 from marginalia.methods.aim.aim import AIM
-from marginalia.streamed.prepared import load_prepared
-from marginalia.streamed.rows import hash_split
+from marginalia.sweep.protocols import hash_split, load_prepared
 
 NAME, SEED, TRIALS, SHARE = "parts", 7, 2, 0.2
 

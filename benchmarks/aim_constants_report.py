@@ -20,7 +20,7 @@ from aim_target import ORIGINS as TARGET_ORIGINS
 from scipy.stats import t as student
 
 from marginalia.data.files import atomic_path, write_text
-from marginalia.reporting.pages import fill
+from marginalia.reporting.documentation import fill
 from marginalia.reporting.style import DOUBLE_COLUMN, RC
 
 ROOT = Path(__file__).parents[1]

@@ -28,8 +28,9 @@ from marginalia.methods.fit import Budget
 from marginalia.methods.fit import fit as fit_arm
 from marginalia.methods.record import Arm
 from marginalia.methods.registry import BUILT_IN
+from marginalia.methods.task import Task
 from marginalia.sweep.metrics import scores
-from marginalia.sweep.protocols import Task, tasks_of
+from marginalia.sweep.protocols import tasks_of
 
 RESULT_FILE = RESULTS / "aim_target.csv"
 

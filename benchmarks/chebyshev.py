@@ -18,9 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from harness import RESULTS, Row, in_own_process, measured, peak_mb, store, store_ratios
 
-from marginalia.methods.chebyshev.axes import Axis, histogram
 from marginalia.methods.chebyshev.calibration import noise_scale
-from marginalia.methods.chebyshev.moments import Degrees, MomentMap
+from marginalia.methods.chebyshev.moments import Axis, Degrees, MomentMap, histogram
 from marginalia.methods.chebyshev.release import fit_moments
 
 DENSE_LIMIT = 10**10  # products M² N of one dense Newton matrix

@@ -14,16 +14,16 @@ PICTURE = Path(__file__).with_suffix(".svg")
 # From the ground up; a module imports only from floors below its own, and from its own package.
 FLOORS = (
     ("errors",),
-    ("card", "kernels", "memory", "postponed", "threads"),
+    ("card", "kernels", "memory", "postponed", "threads", "usage"),
     ("data",),
     ("privacy",),
     ("marginals",),
     ("synthesis",),  # what synthesizers share
     ("learning",),  # what learners share
     ("methods",),
+    ("streamed",),  # data sets too large for memory, as fits get them
     ("peers",),
     ("sweep",),
-    ("streamed",),
     ("audit",),
     ("reporting",),
     ("quality",),
@@ -105,70 +105,81 @@ def arrows() -> dict[str, set[str]]:
     return towards
 
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#6f4e9c", "#b8860b", "#3b8ea5", "#a02c2c", "#4d4d4d")
-WIDTH, ROW, GAP, LANE, PORT = 680, 76, 14, 26, 7
+WIDTH, GAP, CELL, LINE = 660, 12, 26, 24  # of a box; between boxes; of a column of the grid; of a row of inner packages
 
 
 def picture() -> str:
-    """Return the picture: a row for each floor, and to its right where its package's imports go."""
+    """Return the picture: a box for each floor, and to its right a dot for each floor that it imports from.
+
+    The column of a floor goes up from its name.
+    """
     floors = [parts[0] for parts in FLOORS[GROUND:]][::-1]
     towards = arrows()
-    top = {name: GAP + i * (ROW + GAP) for i, name in enumerate(floors)}
-    lanes = {name: WIDTH + (len(floors) - i) * LANE for i, name in enumerate(floors)}
-    height = GAP + (len(floors) + 1) * (ROW + GAP) - 36
-    width = max(lanes.values()) + GAP
-    rows = [_row(name, top[name]) for name in floors]
-    ground = top[floors[-1]] + ROW + GAP
-    rows.append(
-        f'<rect x="{GAP}" y="{ground}" width="{WIDTH - GAP}" height="{ROW - 36}" rx="6" fill="#eeeeee"/>'
-        f'<text x="{2 * GAP}" y="{ground + 25}"><tspan font-weight="bold">errors, kernels, memory, threads</tspan>'
+    boxes, dots, y = [], [], GAP
+    for i, name in enumerate(floors):
+        box, height = _box(name, y)
+        boxes.append(box)
+        middle = y + height / 2
+        below = range(i + 1, len(floors))
+        for j in below:
+            x = _column(j)
+            strong = floors[j] in towards[name]
+            radius, fill = (6, "#0072b2") if strong else (1.5, "#9aa5b1")
+            dots.append(f'<circle cx="{x}" cy="{middle:g}" r="{radius}" fill="{fill}"/>')
+        if i:
+            x = _column(i)
+            boxes.append(f'<path d="M{x} {GAP + 26} V{middle - 10:g}" stroke="#e3e7eb"/>')
+            dots.append(f'<text x="{x + 7}" y="{middle + 4:g}" text-anchor="end" font-size="13">{name}</text>')
+        y += height + GAP
+    right = _column(len(floors) - 1) + 2 * GAP
+    boxes.append(
+        f'<rect x="{GAP}" y="{y}" width="{WIDTH}" height="40" rx="6" fill="#eeeeee"/>'
+        f'<text x="{2 * GAP}" y="{y + 25}"><tspan font-weight="bold">{", ".join(sum(FLOORS[:GROUND], ()))}</tspan>'
         '<tspan dx="10" fill="#555555">imported from every floor</tspan></text>'
     )
-    lines = []
-    for colour, name in zip(COLOURS, floors, strict=False):
-        below = [other for other in floors if other in towards[name]]
-        ends = []
-        for other in below:
-            # Ports of a row: the lane of the floor just above is nearest to the box, and its arrow the lowest.
-            y = top[other] + ROW - 8 - PORT * (floors.index(other) - floors.index(name) - 1)
-            ends.append(y)
-            lines.append(f'<path d="M{lanes[name]} {y} H{WIDTH + 6}" stroke="{colour}" class="line"/>')
-            lines.append(f'<path d="M{WIDTH} {y} l8 -3.5 v7 z" fill="{colour}"/>')
-        if ends:
-            start = top[name] + 10
-            lines.append(f'<path d="M{WIDTH} {start} H{lanes[name]} V{max(ends)}" stroke="{colour}" class="line"/>')
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {right} {y + 52}" width="{right}" height="{y + 52}" '
             'font-family="Helvetica, Arial, DejaVu Sans, sans-serif" font-size="14">',
-            "<title>The packages of marginalia, and which of them import which</title>",
-            "<style>.line { fill: none; stroke-width: 1.5 }</style>",
-            f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-            *rows,
-            *lines,
+            "<title>The packages of marginalia, top floor first, and which floors below each imports from</title>",
+            f'<rect width="{right}" height="{y + 52}" fill="#ffffff"/>',
+            *boxes,
+            *dots,
             "</svg>\n",
         ]
     )
 
 
-def _row(name: str, y: int) -> str:
+def _column(place: int) -> int:
+    """Return where the column of the floor at a place stands: a floor's own name ends the stairs at its row."""
+    return WIDTH + GAP + 64 + place * CELL
+
+
+def _box(name: str, y: int) -> tuple[str, int]:
+    """Return the box of a package, and its height: its name, its first sentence, and the packages inside it."""
     folder = SOURCE / name
-    source = folder / "__init__.py" if folder.is_dir() else SOURCE / f"{name}.py"
+    source = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
     line = (ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or "").split("\n")[0]
-    parts = [
-        f'<rect x="{GAP}" y="{y}" width="{WIDTH - GAP}" height="{ROW}" rx="6" fill="#f4f6f8" stroke="#9aa5b1"/>',
-        f'<text x="{2 * GAP}" y="{y + 24}" font-weight="bold" font-size="16">{name}</text>',
-        f'<text x="{2 * GAP}" y="{y + 43}" fill="#444444" font-size="12.5">{escape(line)}</text>',
-    ]
-    x = 2 * GAP
-    for inner in sorted(path.parent.name for path in folder.glob("*/__init__.py")):
-        length = 12 + round(7.6 * len(inner))
+    parts = []
+    x, row = 2 * GAP, y + 50
+    inner = sorted(path.parent.name for path in folder.glob("*/__init__.py"))
+    for label in inner:
+        length = 12 + round(7.9 * len(label))
+        if x + length > WIDTH:
+            x, row = 2 * GAP, row + LINE
         parts.append(
-            f'<rect x="{x}" y="{y + 51}" width="{length}" height="19" rx="4" fill="#ffffff" stroke="#9aa5b1"/>'
-            f'<text x="{x + 6}" y="{y + 65}" font-size="12">{inner}</text>'
+            f'<rect x="{x}" y="{row}" width="{length}" height="19" rx="4" fill="#ffffff" stroke="#9aa5b1"/>'
+            f'<text x="{x + 6}" y="{row + 14}" font-size="12">{label}</text>'
         )
         x += length + 6
-    return "\n".join(parts)
+    height = row + 28 - y if inner else 52
+    parts = [
+        f'<rect x="{GAP}" y="{y}" width="{WIDTH}" height="{height}" rx="6" fill="#f4f6f8" stroke="#9aa5b1"/>',
+        f'<text x="{2 * GAP}" y="{y + 22}" font-weight="bold" font-size="16">{name}</text>',
+        f'<text x="{2 * GAP}" y="{y + 41}" fill="#444444" font-size="12.5">{escape(line)}</text>',
+        *parts,
+    ]
+    return "\n".join(parts), height
 
 
 if __name__ == "__main__":

@@ -12,6 +12,11 @@ sys.path.insert(0, str(ROOT / "src"))
 site.addsitedir(sysconfig.get_path("purelib", vars={"base": str(ROOT / ".venv")}))
 import marginalia  # noqa: E402
 
+sys.path.insert(0, str(ROOT / "docs"))
+import api  # noqa: E402
+
+api.write()
+
 project = "marginalia"
 author = "The marginalia authors"
 version = release = marginalia.__version__

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from marginalia.data.files import atomic_path, write_text
-from marginalia.reporting.pages import main as fill_pages
+from marginalia.reporting.documentation import main as fill_pages
 from marginalia.reporting.panels import log_axis
 from marginalia.reporting.style import RC, arm_look, arm_name
 

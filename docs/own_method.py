@@ -20,7 +20,7 @@ from marginalia.data.datasets import load
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.learning import DPSGDClassifier, ObjectivePerturbationClassifier, SSPClassifier
-from marginalia.reporting.pages import fill
+from marginalia.reporting.documentation import fill
 from marginalia.sweep.metrics import scores
 
 ROOT = Path(__file__).parents[1]

@@ -22,7 +22,7 @@ from marginalia.recommend.benchmarks import Record, Setting, read
 from marginalia.recommend.prediction import Arm, Forecaster, Lines
 from marginalia.recommend.recommend import GOOD_CHOICE
 from marginalia.reporting import panels
-from marginalia.reporting.pages import fill
+from marginalia.reporting.documentation import fill
 
 DOCS = Path(__file__).parent
 TASKS = {"linear": "regression", "logistic": "classification", "": "synthetic tables"}

@@ -17,9 +17,9 @@ from marginalia.data.datasets import load
 from marginalia.data.files import write_text
 from marginalia.data.splits import random_split
 from marginalia.data.table import Table
-from marginalia.methods.fit import Budget
-from marginalia.methods.ols.public import LogisticClassifier, OLSRegressor
-from marginalia.methods.one_table import fit_learner, fit_synthesizer
+from marginalia.methods.fit import Budget, fit_learner, fit_synthesizer
+from marginalia.methods.logistic.logistic import LogisticClassifier
+from marginalia.methods.ols.ols import OLSRegressor
 from marginalia.methods.trivial.trivial import TrivialRegressor
 from marginalia.recommend.benchmarks import SMALLEST_LOSS
 from marginalia.recommend.recommend import GOOD_CHOICE, Option, recommend

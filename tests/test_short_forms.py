@@ -10,7 +10,7 @@ from marginalia.data.encoding import Encoder
 from marginalia.data.table import Table
 from marginalia.methods.dd_ssp.dd_ssp import DDSSPRegressor
 from marginalia.methods.independent.independent import Independent
-from marginalia.methods.ols.public import OLSRegressor
+from marginalia.methods.ols.ols import OLSRegressor
 from marginalia.methods.ssp.ssp import SSPRegressor
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.events import GaussianEvent

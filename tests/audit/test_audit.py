@@ -13,9 +13,9 @@ from marginalia.audit import laws, made
 from marginalia.audit.audit import QUICK, audit
 from marginalia.audit.command import audits, record
 from marginalia.audit.loss import transcript_epsilon
-from marginalia.audit.subject import REGISTRY, of_class, subjects
+from marginalia.audit.subject import of_class, subjects
 from marginalia.learning import private_tuning
-from marginalia.methods.registry import BUILT_IN
+from marginalia.methods.registry import BUILT_IN, EVERY
 from marginalia.privacy.calibration import gdp_epsilon
 from marginalia.sweep.version import version_of
 
@@ -69,12 +69,12 @@ def test_the_number_of_runs_is_the_one_that_is_charged(times):
         picks, secret = draw(*args, **options)
         return np.tile(picks, times), secret
 
-    with patch("marginalia.methods.dp_sgd.selection.draw_runs", more):
+    with patch("marginalia.methods.dp_sgd.dp_sgd.draw_runs", more):
         findings = audit(subject, QUICK).findings
     assert ("runs" in {f.check for f in findings}) if times > 1 else findings == (), findings
 
 
-PRIVATE = [name for name, method in REGISTRY.items() if method.arms[0].is_private]
+PRIVATE = [name for name, method in EVERY.items() if method.arms[0].is_private]
 
 ONLY_REPLACE_ONE = """
     def fit(self, table):

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from marginalia.data import Attribute, Domain, Table
+from marginalia.methods.task import Task
 from marginalia.peers.record import Claim
-from marginalia.reporting.verification.rows import gather
+from marginalia.reporting.verification.rows_file import gather
 from marginalia.sweep.config import parse
 from marginalia.sweep.jobs import run_method
 from marginalia.sweep.plan import plan
-from marginalia.sweep.protocols import Prepared, Task
+from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.records import RUN, ResultRecord, RunCertificate, read_certificates, read_records, write_records
 
 TASKS = (Task("linear", "b"), Task("logistic", "y"))

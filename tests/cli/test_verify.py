@@ -16,11 +16,11 @@ from matplotlib.figure import Figure
 from marginalia.card import Card, Comparison
 from marginalia.data.catalogue import catalogue
 from marginalia.papers import registry
-from marginalia.reporting.pages import fill
+from marginalia.reporting.documentation import fill
 from marginalia.reporting.verdicts import claim_row
 from marginalia.reporting.verification import claims
 from marginalia.reporting.verification import results as writers
-from marginalia.reporting.verification.rows import gather, read
+from marginalia.reporting.verification.rows_file import gather, read
 from marginalia.reporting.verification.verify import page_differences, without_rows
 from marginalia.sweep.jobs import prepare_dataset, run_method
 from marginalia.sweep.records import read_certificates, read_records

@@ -20,7 +20,7 @@ from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.methods.ada_ssp.ada_ssp import AdaSSPRegressor
 from marginalia.methods.aim.aim import AIM
-from marginalia.methods.dp_sgd.learners import DPSGDClassifier
+from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier
 from marginalia.methods.independent.independent import Independent
 from marginalia.methods.mst.mst import MST
 from marginalia.methods.reduced_space.synthesizer import ReducedSpaceLP

@@ -233,7 +233,7 @@ def test_a_target_that_may_be_missing_is_refused():
 
 def test_dp_sgd_on_bare_codes_takes_indicators_of_missing_values():
     """Its factors were one for an attribute: a column with gaps has two features."""
-    from marginalia.methods.dp_sgd.learners import DPSGDClassifier
+    from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier
 
     domain = Domain([Attribute("a", 4, "numeric", edges=(0, 1, 2, 3), type="integer", missing=()), Attribute("y", 2)])
     table = Table([[0, 0], [3, 1], [1, 0], [2, 1]] * 20, domain)

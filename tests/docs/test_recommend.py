@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from marginalia.recommend.benchmarks import read
-from marginalia.reporting.pages import fill
+from marginalia.reporting.documentation import fill
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -16,12 +16,13 @@ from marginalia.errors import InputError
 from marginalia.methods.ada_ssp.ada_ssp import AdaSSPRegressor
 from marginalia.methods.adaptive_margin.classifier import AdaptiveMarginClassifier
 from marginalia.methods.dd_ssp.dd_ssp import DDSSPClassifier, DDSSPRegressor
-from marginalia.methods.dp_sgd.learners import DPSGDClassifier, DPSGDRegressor
+from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier, DPSGDRegressor
 from marginalia.methods.gaussian_marginals.gaussian_marginals import GaussianMarginals
 from marginalia.methods.independent.independent import Independent
+from marginalia.methods.logistic.logistic import LogisticClassifier
 from marginalia.methods.models import load_model, save_model
 from marginalia.methods.objective_perturbation.objective_perturbation import ObjectivePerturbationClassifier
-from marginalia.methods.ols.public import LogisticClassifier, OLSRegressor
+from marginalia.methods.ols.ols import OLSRegressor
 from marginalia.methods.pate.pate import PATEClassifier
 from marginalia.methods.ssp.ssp import SSPClassifier, SSPRegressor
 from marginalia.methods.trivial.trivial import TrivialClassifier, TrivialRegressor

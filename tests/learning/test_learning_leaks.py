@@ -19,14 +19,14 @@ from marginalia.data.domain import Domain
 from marginalia.data.encoding import Encoder
 from marginalia.data.table import Table
 from marginalia.errors import InputError, PrivacyError
-from marginalia.learning.directions import UNIT, Directions
 from marginalia.learning.rows import ArrayRows, within_bounds
 from marginalia.methods.ada_ssp.ada_ssp import AdaSSPRegressor
-from marginalia.methods.adaptive_margin import descent as margin_descent
+from marginalia.methods.adaptive_margin import selection as margin_descent
 from marginalia.methods.adaptive_margin.classifier import AdaptiveMarginClassifier
 from marginalia.methods.dd_ssp.dd_ssp import DDSSPClassifier, DDSSPRegressor
-from marginalia.methods.dp_sgd import selection
-from marginalia.methods.dp_sgd.learners import DPSGDClassifier, DPSGDRegressor
+from marginalia.methods.dp_sgd import dp_sgd
+from marginalia.methods.dp_sgd.descent import UNIT, Directions
+from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier, DPSGDRegressor
 from marginalia.methods.gaussian_marginals.gaussian_marginals import GaussianMarginals
 from marginalia.methods.models import save_model
 from marginalia.methods.objective_perturbation.objective_perturbation import ObjectivePerturbationClassifier
@@ -218,8 +218,8 @@ def test_losses_of_the_selection_lie_in_the_unit_interval():
     for scores in (-40.0, -1.0, 0.0, 0.3, 40.0):
         for y in (-7.0, -1.0, 0.5, 1.0, 7.0):
             given = np.array([[scores]]), np.array([y])
-            assert 0 <= selection._losses(*given, "linear")[0] * selection._UNIT <= 1
-            assert 0 <= selection._losses(given[0], np.sign(given[1]), "logistic")[0] * selection._UNIT <= 1
+            assert 0 <= dp_sgd._losses(*given, "linear")[0] * dp_sgd._UNIT <= 1
+            assert 0 <= dp_sgd._losses(given[0], np.sign(given[1]), "logistic")[0] * dp_sgd._UNIT <= 1
 
 
 TUNED = {

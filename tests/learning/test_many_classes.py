@@ -9,11 +9,12 @@ from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.methods.adaptive_margin.classifier import AdaptiveMarginClassifier
 from marginalia.methods.dd_ssp.dd_ssp import DDSSPClassifier
-from marginalia.methods.dp_sgd.learners import DPSGDClassifier
+from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier
 from marginalia.methods.gaussian_marginals.gaussian_marginals import GaussianMarginals
+from marginalia.methods.logistic.logistic import LogisticClassifier
 from marginalia.methods.models import load_model, save_model
 from marginalia.methods.objective_perturbation.objective_perturbation import ObjectivePerturbationClassifier
-from marginalia.methods.ols.public import LogisticClassifier, OLSRegressor
+from marginalia.methods.ols.ols import OLSRegressor
 from marginalia.methods.pate.pate import PATEClassifier
 from marginalia.methods.ssp.ssp import SSPClassifier
 

@@ -13,7 +13,7 @@ from marginalia.errors import InputError
 from marginalia.learning.rows import MOST_ROWS, ArrayRows, TableRows, within_bounds
 from marginalia.learning.statistics import statistic_sensitivities
 from marginalia.methods.ada_ssp.ada_ssp import AdaSSPRegressor
-from marginalia.methods.ols.public import OLSRegressor
+from marginalia.methods.ols.ols import OLSRegressor
 from marginalia.methods.ssp.ssp import SSPRegressor, _joint_sensitivity
 from marginalia.privacy.relation import Relation
 

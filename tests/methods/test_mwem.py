@@ -10,7 +10,7 @@ from marginalia.marginals.elimination import eliminate
 from marginalia.methods.independent.independent import Independent
 from marginalia.methods.mwem_pgm import mwem
 from marginalia.methods.mwem_pgm.mwem import MWEM
-from marginalia.privacy.accountants.prices import bounded_range_mu
+from marginalia.privacy.accountants.gdp import bounded_range_mu
 from marginalia.privacy.calibration import gdp_mu, zcdp_rho
 from marginalia.privacy.events import ExponentialEvent, GaussianEvent
 from marginalia.privacy.relation import Relation

@@ -17,7 +17,7 @@ from marginalia.marginals.elimination import eliminate
 from marginalia.methods.independent.independent import Independent
 from marginalia.methods.privbayes import privbayes
 from marginalia.methods.privbayes.privbayes import SENSITIVITY, PrivBayes, dependence
-from marginalia.privacy.accountants.prices import bounded_range_mu
+from marginalia.privacy.accountants.gdp import bounded_range_mu
 from marginalia.privacy.calibration import gdp_mu, zcdp_rho
 from marginalia.privacy.events import ExponentialEvent, GaussianEvent
 from marginalia.privacy.relation import Relation

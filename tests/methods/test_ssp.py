@@ -9,7 +9,7 @@ from learning_helpers import assert_reference_mean, scores_of
 from marginalia.data.encoding import Encoder
 from marginalia.errors import PrivacyError
 from marginalia.learning import OLSRegressor, SSPClassifier, SSPRegressor
-from marginalia.methods.dd_ssp.chebyshev import logistic_scale
+from marginalia.learning.statistics import logistic_scale
 from marginalia.methods.ssp import ssp
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger

@@ -77,7 +77,7 @@ _CHANGES = {
     "epsilon": ("twice the epsilon", "({}) * 2"),
     "ledger": ("a ledger that is thrown away", _FRESH),
 }
-_NO_RELEASE = ("learning/dp_sgd/grid.py",)  # a published search on test rows, which claims no privacy
+_NO_RELEASE = ("methods/dp_sgd/grid.py",)  # a published search on test rows, which claims no privacy
 _THROWN_AWAY = ("secret", "Ledger(relation)")  # ledgers that are not released in the first place
 _CHARGES = {  # what is booked of a release: by the place of an argument
     "GaussianEvent": ((0, "booked at half the sensitivity", "({}) / 2"),),
@@ -112,7 +112,7 @@ def call_mutants() -> Iterator[Mutant]:
     Calls are found in the syntax trees of the folders where private rows are read.
     """
     checks = call_checks()
-    for folder in ("privacy/mechanisms", "synthesis", "learning"):
+    for folder in ("privacy/mechanisms", "synthesis", "learning", "methods"):
         for path in sorted((SOURCE / folder).rglob("*.py")):
             file = path.relative_to(SOURCE).as_posix()
             if file in _NO_RELEASE:

@@ -17,13 +17,14 @@ import pytest
 
 from marginalia.data import Attribute, Domain, Table
 from marginalia.errors import InputError
+from marginalia.methods.task import Task
 from marginalia.peers import exchange
 from marginalia.peers.record import record
 from marginalia.sweep.config import parse
 from marginalia.sweep.isolation.supervisor import run_isolated
 from marginalia.sweep.jobs import run_method
 from marginalia.sweep.plan import Job, plan
-from marginalia.sweep.protocols import Prepared, Task
+from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.records import verdicts
 from marginalia.sweep.runner import version_of_arm
 

@@ -3,7 +3,6 @@
 import json
 import math
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -11,7 +10,6 @@ from marginalia.errors import InputError
 from marginalia.methods.record import Arm
 from marginalia.planning import costs
 from marginalia.planning.costs import Costs, Estimate, Measured, gather
-from marginalia.recommend.benchmarks import family_of, shapes
 
 
 def fit(method="aim", dataset="adult", epsilon=1.0, seconds=4.0, task="", variant="", calibration="tight"):
@@ -35,29 +33,6 @@ def test_another_data_set_is_the_geometric_mean_of_the_known_ones():
     known = Costs([fit(dataset="a", seconds=1.0), fit(dataset="b", seconds=9.0)])
     there = known.fit(Arm("aim"), dataset="c", epsilon=1.0)
     assert (there.seconds, there.basis) == (pytest.approx(3.0), "other data")
-
-
-def test_a_table_of_some_shape_is_on_the_line_of_the_known_ones():
-    """Seconds that are proportional to rows times columns are found to be; far beyond it is a guess."""
-    known = Costs([fit(dataset=name, seconds=1e-6 * rows * columns) for name, (rows, columns) in shapes().items()])
-    near = known.fit(Arm("aim"), dataset="", epsilon=1.0, shape=(20_000, 10))
-    assert near.seconds == pytest.approx(0.2, rel=0.2)
-    assert near.basis == "other data"
-    wide = known.fit(Arm("aim"), dataset="", epsilon=1.0, shape=(20_000, 300))
-    assert wide.seconds == pytest.approx(6, rel=0.6)
-    assert wide.basis == "guess"
-
-
-def test_the_costs_that_come_with_the_library_hold_for_tables_left_out():
-    """Within the factor that is said of another data set, nine times in ten."""
-    rows = [r for r in Costs().rows if r.kind == "fit" and r.calibration == "tight" and math.isfinite(r.epsilon)]
-    ratios = []
-    for family in {family_of(r.dataset) for r in rows}:
-        others = Costs([r for r in rows if family_of(r.dataset) != family])
-        for r in (r for r in rows if family_of(r.dataset) == family):
-            arm, shape = Arm(r.name, variant=r.variant), shapes()[r.dataset]
-            ratios.append(others.fit(arm, task=r.task, dataset="", epsilon=r.epsilon, shape=shape).seconds / r.seconds)
-    assert np.mean(np.abs(np.log(ratios)) <= math.log(costs.FACTORS["other data"])) > 0.9
 
 
 def test_the_arm_itself_is_preferred_and_its_method_stands_in():

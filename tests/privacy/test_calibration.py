@@ -13,14 +13,13 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
 from marginalia.errors import InputError
-from marginalia.privacy.accountants import pld
+from marginalia.privacy.accountants.pld import loss_distribution_epsilon, poisson_gaussian_noise_multiplier
 from marginalia.privacy.calibration import (
     gaussian_sigma,
     gdp_delta,
     gdp_epsilon,
     gdp_mu,
     halved_budget,
-    poisson_gaussian_noise_multiplier,
     zcdp_epsilon,
     zcdp_rho,
 )
@@ -188,7 +187,7 @@ class TestPoissonSampledGaussian:
     @pytest.mark.parametrize("relation", list(Relation))
     def test_spends_no_more_and_hardly_less(self, relation: Relation) -> None:
         multiplier = poisson_gaussian_noise_multiplier(0.7, 1e-6, 0.02, 900, relation)
-        spent = pld.epsilon(((0.02, multiplier, 900),), (), 0.0, relation, 1e-6)
+        spent = loss_distribution_epsilon(((0.02, multiplier, 900),), (), 0.0, relation, 1e-6)
         assert 0.7 * (1 - 3e-4) < spent <= 0.7
 
     @pytest.mark.slow
@@ -209,7 +208,7 @@ class TestLossDistributions:
     @given(st.floats(0.05, 3), st.sampled_from([1e-10, 1e-6, 1e-3, 0.1]))
     def test_gaussian_close_above_exact(self, mu: float, delta: float) -> None:
         exact = gdp_epsilon(mu, delta)
-        spent = pld.epsilon((), (), mu, Relation.ADD_REMOVE, delta)
+        spent = loss_distribution_epsilon((), (), mu, Relation.ADD_REMOVE, delta)
         assert exact * (1 - 1e-7) <= spent <= exact * 1.001 + 1e-6
 
     @settings(max_examples=10, deadline=None)
@@ -217,7 +216,9 @@ class TestLossDistributions:
     def test_single_laplace_closed_form(self, scale: float, delta: float) -> None:
         # δ(ε) = 1 - exp((ε - 1/scale)/2)
         exact = 1 / scale + 2 * math.log1p(-delta)
-        assert pld.epsilon((), ((scale, 1),), 0.0, Relation.ADD_REMOVE, delta) == pytest.approx(exact, rel=1e-3)
+        assert loss_distribution_epsilon((), ((scale, 1),), 0.0, Relation.ADD_REMOVE, delta) == pytest.approx(
+            exact, rel=1e-3
+        )
 
 
 def test_halved_budget_is_group_privacy() -> None:

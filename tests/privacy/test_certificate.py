@@ -24,7 +24,7 @@ from marginalia.privacy import (
     Relation,
     examination,
 )
-from marginalia.privacy.accountants.accounting import composed_epsilon
+from marginalia.privacy.accountants.composition import composed_epsilon
 from marginalia.privacy.calibration import gdp_delta
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.events import Event

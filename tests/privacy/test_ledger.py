@@ -23,13 +23,13 @@ from marginalia.privacy import (
     Relation,
 )
 from marginalia.privacy import ledger as ledger_module
-from marginalia.privacy.accountants.accounting import composed_epsilon
+from marginalia.privacy.accountants.composition import composed_epsilon
 from marginalia.privacy.accountants.objective import objective_perturbation_epsilon
+from marginalia.privacy.accountants.pld import poisson_gaussian_noise_multiplier
 from marginalia.privacy.accountants.stopping import random_stopping_mu
 from marginalia.privacy.calibration import (
     gaussian_sigma,
     gdp_epsilon,
-    poisson_gaussian_noise_multiplier,
     zcdp_epsilon,
     zcdp_rho,
 )

@@ -9,7 +9,7 @@ from scipy.stats import binom, norm
 
 from marginalia.errors import InputError, PrivacyError
 from marginalia.privacy import ledger as ledger_module
-from marginalia.privacy.accountants.accounting import composed_epsilon
+from marginalia.privacy.accountants.composition import composed_epsilon
 from marginalia.privacy.accountants.objective import objective_perturbation_epsilon
 from marginalia.privacy.calibration import gaussian_sigma, gdp_epsilon
 from marginalia.privacy.certificate import Certificate

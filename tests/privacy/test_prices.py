@@ -11,7 +11,8 @@ from scipy.stats import norm
 
 from marginalia.errors import InputError
 from marginalia.privacy import ExponentialEvent, GaussianEvent, Ledger
-from marginalia.privacy.accountants.prices import Prices, bounded_range_mu, cheapest
+from marginalia.privacy.accountants.gdp import bounded_range_mu
+from marginalia.privacy.accountants.prices import Prices, cheapest
 from marginalia.privacy.calibration import _log_gdp_delta, gdp_delta, gdp_epsilon, zcdp_epsilon
 
 EPSILONS = (1e-6, 0.01, 0.3, 1.0, 4.0, 20.0, 200.0)

@@ -7,7 +7,7 @@ from marginalia.data.domain import Attribute, Domain
 from marginalia.data.splits import random_split
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.quality.downstream import downstream
+from marginalia.quality.quality import downstream
 from marginalia.sweep.metrics import roc_auc
 
 DOMAIN = Domain(
@@ -91,7 +91,7 @@ def test_rows_of_one_class_make_no_model():
 def test_the_auc_is_of_the_test_rows():
     real, made = people(600, 9), people(600, 10)
     test = random_split(real, seed=0, test_fraction=0.2).test
-    from marginalia.methods.ols.public import LogisticClassifier
+    from marginalia.methods.logistic.logistic import LogisticClassifier
 
     score = LogisticClassifier().fit(made, "y").decision_function(test)
     expected = roc_auc(test.column("y"), score)

@@ -10,8 +10,8 @@ import pytest
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.quality import marginals as module
-from marginalia.quality.marginals import columns, marginals
+from marginalia.quality import quality as module
+from marginalia.quality.quality import columns, marginals
 
 
 def random_table(n, seed, sizes=(3, 4, 2, 5)):

@@ -13,9 +13,8 @@ from marginalia.errors import InputError
 from marginalia.methods.independent.independent import Independent
 from marginalia.privacy.certificate import ENDING, Certificate
 from marginalia.quality.charts import _tick_names, code_names, column_chart
-from marginalia.quality.marginals import columns
 from marginalia.quality.page import write_quality
-from marginalia.quality.quality import measure
+from marginalia.quality.quality import columns, measure
 from marginalia.reporting.html.drawing import Palette, inline_svg
 
 DOMAIN = Domain(

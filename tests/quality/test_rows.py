@@ -4,7 +4,7 @@ import numpy as np
 
 from marginalia.data.domain import Domain, StructuralZeros
 from marginalia.data.table import Table
-from marginalia.quality.rows import copies, impossible
+from marginalia.quality.quality import copies, impossible
 
 
 def test_copies_are_those_of_a_search():

@@ -8,8 +8,7 @@ import pytest
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.methods.fit import Budget
-from marginalia.methods.one_table import fit_learner, fit_synthesizer
+from marginalia.methods.fit import Budget, fit_learner, fit_synthesizer
 from marginalia.methods.registry import BUILT_IN
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.events import GaussianEvent, leaves
@@ -64,9 +63,11 @@ def test_the_methods_with_gaussian_noise_alone(name):
     rng = np.random.default_rng(0)
     table = Table(rng.integers(0, 2, (400, 3)), Domain.from_sizes({"a": 2, "b": 2, "y": 2}))
     budget = Budget(1.0, 1e-5, BUILT_IN[name].relations[-1], 0, 400)
-    fitted = fit_synthesizer(name, table, budget) if BUILT_IN[name].kind == "synthesizer" else fit_learner(
-        name, table, "y", budget
-    )  # fmt: skip
+    fitted = (
+        fit_synthesizer(name, table, budget)
+        if BUILT_IN[name].kind == "synthesizer"
+        else fit_learner(name, table, "y", budget)
+    )
     found = list(leaves(tuple(fitted.ledger_.events)))
     assert ({type(event) for event, _ in found} == {GaussianEvent}) == BUILT_IN[name].gaussian
     if BUILT_IN[name].gaussian:

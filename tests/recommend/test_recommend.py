@@ -7,11 +7,11 @@ import pytest
 
 from marginalia.data.domain import Attribute, Domain
 from marginalia.errors import InputError
-from marginalia.methods.registry import BUILT_IN
+from marginalia.methods.registry import BUILT_IN, arms_of
 from marginalia.recommend.attack import of_budget
 from marginalia.recommend.benchmarks import SMALLEST_LOSS
 from marginalia.recommend.recommend import recommend
-from marginalia.sweep.choices import MethodChoice, arms_of, own_method
+from marginalia.sweep.choices import MethodChoice, own_method
 
 DOMAIN = Domain(
     [Attribute("age", 30, "numeric"), Attribute("ward", 6), Attribute("days", 12, "ordinal"), Attribute("died", 2)]
@@ -117,12 +117,12 @@ def test_what_is_said_to_run_a_method_runs_it(advice):
     """Its configuration, or its command's method and source, stand for an arm."""
     for option in [*advice.models.options, *recommend(DOMAIN, "days", **ASKED).models.options]:
         if found := re.search(r"\{ id: (\w+), variant: (\w+) \}", option.how):
-            assert [arm.variant for arm in arms_of(MethodChoice(id=found[1], variant=found[2]))] == [option.variant]
+            assert [arm.variant for arm in arms_of(found[1], variant=found[2])] == [option.variant]
         else:
             command = re.fullmatch(
                 r"marginalia (?:fit|synthesize) --method (\w+)(?: --source (\w+))?(?:, then .*)?", option.how
             )
-            assert list(arms_of(MethodChoice(id=command[1], source=command[2])))
+            assert list(arms_of(command[1], source=command[2]))
 
 
 def test_what_was_hardly_benchmarked_is_not_ranked(record):

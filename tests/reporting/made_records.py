@@ -49,14 +49,27 @@ def make_records(seed: int = 7, *, trials: int = 5, holes: bool = True) -> pd.Da
         split = PANELS[dataset][0]
         private = calibration != "none"
         common = {
-            "experiment": "default", "protocol": "strict", "dataset": dataset, "task": task, "target": target,
-            "method": method, "variant": variant, "calibration": calibration, "relation": "add_remove",
-            "epsilon": epsilon, "delta": 1e-5 if private else 0.0,
+            "experiment": "default",
+            "protocol": "strict",
+            "dataset": dataset,
+            "task": task,
+            "target": target,
+            "method": method,
+            "variant": variant,
+            "calibration": calibration,
+            "relation": "add_remove",
+            "epsilon": epsilon,
+            "delta": 1e-5 if private else 0.0,
             "epsilon_spent": spent if status == "ok" else np.nan,
-            "trial": trial, "split": split,
-            "seconds": seconds * rng.uniform(0.9, 1.2), "peak_mb": 180 + 20 * seconds, "seed": trial,
-            "status": status, "message": message, "code_version": "0123abc",
-        }  # fmt: skip
+            "trial": trial,
+            "split": split,
+            "seconds": seconds * rng.uniform(0.9, 1.2),
+            "peak_mb": 180 + 20 * seconds,
+            "seed": trial,
+            "status": status,
+            "message": message,
+            "code_version": "0123abc",
+        }
         for metric, value in values.items():
             rows.append(common | {"metric": metric, "value": value if status == "ok" else np.nan})
 

@@ -1,5 +1,5 @@
 from marginalia.reporting import tables
-from marginalia.reporting.best import best_certified
+from marginalia.reporting.arms import best_certified
 
 
 def at(winners, dataset, epsilon):

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from marginalia.reporting import captions, figures, tables
-from marginalia.reporting.best import best_certified
-from marginalia.reporting.report import write_report
+from marginalia.reporting import figures, tables
+from marginalia.reporting.arms import best_certified
+from marginalia.reporting.html.report import write_report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 READY = CHROMIUM and find_spec("playwright") and find_spec("axe_playwright_python")
@@ -38,8 +38,8 @@ def address(records, frame, tmp_path_factory):
         tables=frames,
         figures=drawn | {"certificates": figures.certified_epsilon(frames["certificates"])},
         curves={name: (experiment, name) for name in drawn},
-        captions={name: captions.caption(frames[name], name) for name in drawn}
-        | {"certificates": captions.certificate_caption(frames["certificates"])},
+        captions={name: figures.caption(frames[name], name) for name in drawn}
+        | {"certificates": figures.certificate_caption(frames["certificates"])},
         provenance={"finished": "2026-11-21", "machine": {"cores": 2}, "config": {"epsilons": [0.05, 1]}},
         datasets_info=[{"name": "adult", "status": "used", "split": "random"}],
     )

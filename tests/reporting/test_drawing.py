@@ -10,9 +10,9 @@ from marginalia.errors import InputError
 from marginalia.methods.registry import BUILT_IN
 from marginalia.reporting import figures, tables
 from marginalia.reporting.html import vendored
-from marginalia.reporting.html.curves import curves_of
 from marginalia.reporting.html.drawing import GROUND, Palette, contrast, darkened, inline_svg
 from marginalia.reporting.html.glossary import TERMS, explained
+from marginalia.reporting.html.report import curves_of
 from marginalia.reporting.style import RC
 
 

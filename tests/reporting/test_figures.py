@@ -9,10 +9,10 @@ import pytest
 from matplotlib.colors import to_hex
 
 from marginalia.errors import InputError
-from marginalia.reporting import captions, figures, tables
+from marginalia.reporting import figures, tables
 from marginalia.reporting.arms import panels_of, plain_titles
-from marginalia.reporting.page import certificate_table
-from marginalia.reporting.sheets import Sheets
+from marginalia.reporting.html.certificates import Sheets
+from marginalia.reporting.html.page_tables import certificate_table
 from marginalia.sweep.version import modules_behind
 
 FOLDER = Path(__file__).parent
@@ -66,8 +66,8 @@ def test_an_error_far_beyond_the_trivial_stands_on_the_upper_edge(mse):
     band = next(c for c in adult.collections if to_hex(c.get_facecolor()[0]) == "#d55e00")
     assert max(path.vertices[:, 1].max() for path in band.get_paths()) < 2 * trivial
     assert income.get_ylim() == figures.metric_vs_epsilon(mse, "mse").axes[0].get_ylim()
-    assert "upper edge" in captions.caption(far, "mse")
-    assert "upper edge" not in captions.caption(mse, "mse")
+    assert "upper edge" in figures.caption(far, "mse")
+    assert "upper edge" not in figures.caption(mse, "mse")
 
 
 def test_axes_of_auc_show_the_curves_and_not_the_trivial_predictor_far_below(records):
@@ -77,11 +77,11 @@ def test_axes_of_auc_show_the_curves_and_not_the_trivial_predictor_far_below(rec
         low, high = axes.get_ylim()
         assert low < means.min() < means.max() < high
         assert means.max() - means.min() > 0.8 * (high - low)
-    assert "The trivial predictor (0.5) lies below the axes." in captions.caption(auc, "auc")
+    assert "The trivial predictor (0.5) lies below the axes." in figures.caption(auc, "auc")
     near = auc.assign(mean=auc["mean"].mask(auc["method"] == "trivial", auc["mean"].min()))
     near.loc[(near["method"] == "ssp") & (near["epsilon"] == 0.05), "mean"] = 0.5
     assert all(axes.get_ylim()[0] < 0.5 for axes in figures.metric_vs_epsilon(near, "auc").axes)
-    assert "below the axes" not in captions.caption(near, "auc")
+    assert "below the axes" not in figures.caption(near, "auc")
 
 
 def test_panels_that_share_a_title_say_more(mse):
@@ -152,8 +152,8 @@ def test_mixed_relations_are_told_in_legend_and_caption(mse):
     names = [t.get_text() for t in figures.metric_vs_epsilon(mixed, "mse").legends[0].get_texts()]
     assert "Chebyshev + OLS published [replace-one]" in names
     assert "SSP" in names
-    assert "marked in the legend" in captions.caption(mixed, "mse")
-    assert "marked in the legend" not in captions.caption(mse, "mse")
+    assert "marked in the legend" in figures.caption(mixed, "mse")
+    assert "marked in the legend" not in figures.caption(mse, "mse")
 
 
 def test_text_stays_inside_the_figure(records):
@@ -192,7 +192,7 @@ def test_points_without_a_certificate_for_every_row_are_crossed(records, message
         line for axes in figure.axes for line in axes.lines if line.get_marker() == "x" and len(line.get_xdata())
     ]
     assert crosses
-    assert "Crossed: methods" in captions.caption(frame, "auc")
+    assert "Crossed: methods" in figures.caption(frame, "auc")
 
 
 def test_an_unknown_cost_is_said_and_not_drawn(records):
@@ -223,20 +223,20 @@ def test_certified_epsilon_shows_every_arm_and_its_shares(records):
     assert shares("AdaSSP published, code’s constants") == [0.546, 0.587, 0.68, 0.73]
     assert shares("ObjPert published") == pytest.approx([0.5869], rel=1e-4)
     assert shares("Chebyshev + OLS published") == pytest.approx([1.602], rel=1e-4)
-    assert "1 arm here" in captions.certificate_caption(table)
+    assert "1 arm here" in figures.certificate_caption(table)
 
 
 def test_caption_says_what_bands_and_signs_mean(records, mse):
-    text = captions.caption(mse, "mse")
+    text = figures.caption(mse, "mse")
     for fact in ("lower is better", "5 trials", "± 1 standard error", "δ = 1e-05", "Crossed points", "1 of 110"):
         assert fact in text
-    assert "Crossed" not in captions.caption(tables.aggregate(records, "auc"), "auc")
+    assert "Crossed" not in figures.caption(tables.aggregate(records, "auc"), "auc")
 
 
 def test_an_edited_caption_redraws_nothing():
     drawing = ("marginalia.reporting.figures:metric_vs_epsilon", "marginalia.reporting.figures:certified_epsilon")
-    assert "marginalia.reporting.captions" not in modules_behind(*drawing)
-    assert "marginalia.reporting.figures" in modules_behind("marginalia.reporting.captions")
+    assert "marginalia.reporting.figures" not in modules_behind(*drawing)
+    assert "marginalia.reporting.figures" in modules_behind("marginalia.reporting.figures")
 
 
 def test_rows_of_two_splits_are_refused(mse):
@@ -278,12 +278,13 @@ def test_a_grid_tuned_on_test_is_two_curves_with_a_region_between(records):
     assert not [line for line in axes.lines if line.get_marker() == "x" and len(line.get_xdata())]
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert [label.split(": ")[1] for label in labels if ": " in label] == [
-        "cost ignored, not private", "all runs charged",
-    ]  # fmt: skip
+        "cost ignored, not private",
+        "all runs charged",
+    ]
     region = max(axes.collections, key=lambda c: len(c.get_paths()[0].vertices)).get_paths()[0].vertices
     assert region[:, 0].min() == pytest.approx(means["epsilon_spent"].min())
     assert region[:, 0].max() == pytest.approx(means["epsilon"].max())
     assert axes.get_xlim()[1] < 3
-    said = captions.caption(auc, "auc")
+    said = figures.caption(auc, "auc")
     assert "not private" in said
     assert "Crossed points" not in said

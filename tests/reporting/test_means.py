@@ -20,9 +20,14 @@ def test_mean_table_counts_trials_and_skips_what_is_missing():
 
 def test_auc_beside_the_real_rows_is_paired():
     rows = pd.DataFrame(
-        {"set": "a", "arm": ["real", "real", "x", "x"], "trial": [0, 1, 0, 1], "epsilon": [np.inf, np.inf, 1, 1],
-         "auc": [0.9, 0.8, 0.85, 0.79]}
-    )  # fmt: skip
+        {
+            "set": "a",
+            "arm": ["real", "real", "x", "x"],
+            "trial": [0, 1, 0, 1],
+            "epsilon": [np.inf, np.inf, 1, 1],
+            "auc": [0.9, 0.8, 0.85, 0.79],
+        }
+    )
     (line,) = beside_real(rows, "set", "arm").to_dict("records")
     assert line["lost"] == pytest.approx(0.03)
     assert line["worst_auc"] == 0.79

@@ -67,9 +67,13 @@ def test_a_block_is_found_from_any_folder_below(tmp_path, monkeypatch):
 def test_a_failing_cell_is_one_line(tmp_path):
     path = tmp_path / "bad.ipynb"
     cell = {
-        "cell_type": "code", "id": "a", "metadata": {}, "outputs": [], "execution_count": None,
+        "cell_type": "code",
+        "id": "a",
+        "metadata": {},
+        "outputs": [],
+        "execution_count": None,
         "source": "raise ValueError('no such luck')",
-    }  # fmt: skip
+    }
     path.write_text(json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]}))
     with pytest.raises(InputError, match=r"bad.ipynb: a cell failed: ValueError: no such luck"):
         execute(path, tmp_path / "bad.html")

@@ -9,8 +9,8 @@ import pytest
 from html_page import Page
 
 from marginalia.errors import InputError
-from marginalia.reporting import captions, figures, tables
-from marginalia.reporting.report import write_report
+from marginalia.reporting import figures, tables
+from marginalia.reporting.html.report import write_report
 
 DATASETS = [
     {
@@ -34,7 +34,7 @@ def arguments(records):
         "tables": frames,
         "figures": {"mse": figures.metric_vs_epsilon(frames["mse"], "mse")},
         "curves": {"mse": (frames["mse"]["experiment"].iloc[0], "mse")},
-        "captions": {"mse": captions.caption(frames["mse"], "mse")},
+        "captions": {"mse": figures.caption(frames["mse"], "mse")},
         "provenance": {
             "finished": "2026-11-21",
             "machine": {"cores": 2},

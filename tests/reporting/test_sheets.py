@@ -11,11 +11,11 @@ from marginalia.privacy import ExponentialEvent, GaussianEvent, Ledger
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.examination import page
-from marginalia.reporting import captions, figures, tables
+from marginalia.reporting import figures, tables
 from marginalia.reporting.formats import SIGNS
-from marginalia.reporting.page import results_table
-from marginalia.reporting.report import write_report
-from marginalia.reporting.sheets import SETTING, Sheets
+from marginalia.reporting.html.certificates import SETTING, Sheets
+from marginalia.reporting.html.page_tables import results_table
+from marginalia.reporting.html.report import write_report
 from marginalia.sweep.records import IDEAL, RUN, RunCertificate
 
 
@@ -174,7 +174,7 @@ def test_figures_do_not_cross_what_is_certified_in_ideal_arithmetic(records):
     assert crosses(records) == crosses(relabelled(records, ssp=IDEAL)) == 0
     assert crosses(relabelled(records, ssp="protects some rows")) > 0
     ideal = tables.aggregate(relabelled(records, ssp=IDEAL), "auc")
-    assert "ross" not in captions.caption(ideal, "auc")
+    assert "ross" not in figures.caption(ideal, "auc")
 
 
 def test_no_sign_is_explained_where_it_does_not_stand(html):

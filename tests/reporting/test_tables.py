@@ -4,7 +4,7 @@ import pytest
 
 from marginalia.errors import InputError
 from marginalia.reporting import formats, tables
-from marginalia.reporting.best import best_certified
+from marginalia.reporting.arms import best_certified
 
 
 def test_aggregate_equals_numpy_over_the_trials(records):

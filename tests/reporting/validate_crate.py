@@ -37,9 +37,12 @@ requests.Session.request, context.source_to_json = request, source_to_json
 level, *folders = sys.argv[1:]
 for folder in folders:
     settings = services.ValidationSettings(
-        rocrate_uri=folder, profile_identifier="process-run-crate", skip_availability_check=True, abort_on_first=False,
+        rocrate_uri=folder,
+        profile_identifier="process-run-crate",
+        skip_availability_check=True,
+        abort_on_first=False,
         requirement_severity=getattr(models.Severity, level),
-    )  # fmt: skip
+    )
     result = services.validate(settings)
     for issue in result.get_issues():
         print(folder, issue.check.identifier, issue.message)

@@ -14,17 +14,17 @@ from marginalia.data.table_schema import RawTable, Schema
 from marginalia.errors import InputError
 from marginalia.methods.fit import Budget, fit
 from marginalia.methods.record import Arm, Method
-from marginalia.methods.registry import BUILT_IN
+from marginalia.methods.registry import BUILT_IN, arms_of
+from marginalia.methods.task import Task
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.preprocessing.purchase import preprocess
 from marginalia.privacy.randomness import Randomness
 from marginalia.sweep import metrics
 from marginalia.sweep.cells import Cell, CellStore
-from marginalia.sweep.choices import MethodChoice, arms_of
 from marginalia.sweep.config import parse
 from marginalia.sweep.jobs import prepare_dataset, run_method
 from marginalia.sweep.plan import plan
-from marginalia.sweep.protocols import Prepared, Task, tasks_of
+from marginalia.sweep.protocols import Prepared, tasks_of
 from marginalia.sweep.records import read_certificates, read_records
 from marginalia.sweep.runner import Runner
 
@@ -58,9 +58,12 @@ def folder(tmp_path):
 
 def entry(folder, files=None, **changes):
     content = {
-        "files": files or {"table": "t.csv"}, "attributes": ATTRIBUTES, "preprocessing_share": 0.3,
-        "tasks": {"logistic": {"target": "ill", "drop": ["cost"]}, "linear": {"target": "cost"}}, **changes,
-    }  # fmt: skip
+        "files": files or {"table": "t.csv"},
+        "attributes": ATTRIBUTES,
+        "preprocessing_share": 0.3,
+        "tasks": {"logistic": {"target": "ill", "drop": ["cost"]}, "linear": {"target": "cost"}},
+        **changes,
+    }
     return parse_entry("clinic", content, folder=folder)
 
 
@@ -72,9 +75,13 @@ def test_a_sweep_buys_in_each_run_within_the_budget(folder, files):
     own = entry(folder, files)
     prepare_dataset(own.model_dump(mode="json"), folder / "data")
     config = parse(
-        {"datasets": ["adult"], "methods": ["ols", "trivial", "ssp", "mst", "independent",
-         {"id": "dd_ssp", "source": "independent"}], "epsilons": [5], "trials": 2}
-    )  # fmt: skip
+        {
+            "datasets": ["adult"],
+            "methods": ["ols", "trivial", "ssp", "mst", "independent", {"id": "dd_ssp", "source": "independent"}],
+            "epsilons": [5],
+            "trials": 2,
+        }
+    )
     jobs = plan(config, {"sweep": {"clinic": tasks_of(own)}}).jobs.values()
     rows, proofs = [], []
     for number, job in enumerate(sorted(jobs, key=lambda job: job.group == "downstream")):
@@ -180,7 +187,7 @@ def test_methods_that_cannot_buy_are_refused_in_one_line(folder, tmp_path):
         fit(record.arms[0], {"codes": record}, Budget(1.0, 1e-5, "add_remove", 0), raw)
     prepare_dataset(entry(folder).model_dump(mode="json"), folder / "data")
     data = Prepared.load(folder / "data")
-    (arm,) = arms_of(MethodChoice(id="dp_sgd", variant="grid_on_test"))
+    (arm,) = arms_of("dp_sgd", variant="grid_on_test")
     cell = Cell("e", "as_published", "clinic", arm, data.tasks[0], "add_remove", 1.0, 1e-5, 0, 0.2, 0)
     (row, *_) = Runner(data, BUILT_IN, {}, CellStore(tmp_path / "store")).run(cell)
     assert row.status == "failed"

@@ -11,11 +11,12 @@ from marginalia.data.catalogue.entry import parse_entry
 from marginalia.errors import InputError
 from marginalia.methods.fit import fit
 from marginalia.methods.registry import BUILT_IN
+from marginalia.methods.task import Task
 from marginalia.sweep.cells import CellStore
 from marginalia.sweep.config import parse
 from marginalia.sweep.jobs import prepare_dataset, run_method
 from marginalia.sweep.plan import Job, plan
-from marginalia.sweep.protocols import Prepared, Task, split_rows
+from marginalia.sweep.protocols import Prepared, split_rows
 from marginalia.sweep.runner import Runner
 
 TASKS = (Task("linear", "c"), Task("logistic", "y", drop=("b",)))

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from marginalia.data import Attribute, Domain, Table
+from marginalia.methods.task import Task
 from marginalia.privacy import GaussianEvent, Ledger, ObjectivePerturbationEvent
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.examination import examine
@@ -16,7 +17,7 @@ from marginalia.sweep import records, version
 from marginalia.sweep.config import parse
 from marginalia.sweep.jobs import run_method
 from marginalia.sweep.plan import plan
-from marginalia.sweep.protocols import Prepared, Task
+from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.version import audited, version_of
 
 HEAD = """
@@ -185,8 +186,9 @@ def test_a_foreign_ledger_counts_for_nothing():
 
     for ledger in (Free("add_remove"), SimpleNamespace(certified=True, epsilon=lambda delta: 0.0), None):
         assert records.certificate(model(ledger), 1e-5) == (
-            math.inf, "declared by its author: the ledger is not marginalia's",
-        )  # fmt: skip
+            math.inf,
+            "declared by its author: the ledger is not marginalia's",
+        )
     assert records.certificate(SimpleNamespace(), 1e-5)[0] == math.inf
 
 

@@ -29,8 +29,11 @@ def arm(method, calibration, variant=""):
 def test_dp_sgd(dataset, batch, steps, rate, decay):
     found = dict(for_dataset(arm("dp_sgd", "published", "excess_risk"), dataset).parameters)
     assert {k: found[k] for k in ("batch_size", "steps", "learning_rate", "decay")} == {
-        "batch_size": batch, "steps": steps, "learning_rate": rate, "decay": decay,
-    }  # fmt: skip
+        "batch_size": batch,
+        "steps": steps,
+        "learning_rate": rate,
+        "decay": decay,
+    }
     assert (found["clip"], found["inputs"], found["fit_intercept"]) == (1.0, "codes", True)
 
 

@@ -19,12 +19,13 @@ import pytest
 
 from marginalia.data import Attribute, Domain, Table
 from marginalia.errors import InputError
+from marginalia.methods.task import Task
 from marginalia.sweep.cells import CellStore, StoreError
 from marginalia.sweep.config import parse
 from marginalia.sweep.isolation.supervisor import WorkerError, run_isolated
 from marginalia.sweep.jobs import run_method
 from marginalia.sweep.plan import plan
-from marginalia.sweep.protocols import Prepared, Task
+from marginalia.sweep.protocols import Prepared
 
 FAULTY = str(Path(__file__).with_name("faulty.py"))
 FAULTS = runpy.run_path(FAULTY)["FAULTS"]
@@ -56,9 +57,12 @@ def request(job, folder, name="a"):
     if not (folder / "data").exists():
         prepared().save(folder / "data")
     return {
-        "settings": job.settings(), "data": folder / "data", "seed": 3, "store": folder / f"cells_{name}",
+        "settings": job.settings(),
+        "data": folder / "data",
+        "seed": 3,
+        "store": folder / f"cells_{name}",
         "out": folder / f"{name}.parquet",
-    }  # fmt: skip
+    }
 
 
 def run(job, folder, name="a"):

@@ -2,18 +2,36 @@ import numpy as np
 import pytest
 
 from marginalia.errors import InputError
-from marginalia.sweep.outcome import measured
 from marginalia.sweep.records import COLUMNS, ResultRecord, read_records, write_records
 from marginalia.sweep.seeds import seed_of, seed_sequence
+from marginalia.usage import measured
 
 
 def record(**changes):
     values = dict(  # noqa: C408
-        experiment="sweep", protocol="strict", dataset="d", task="linear", target="y", method="ols", variant="",
-        calibration="none", relation="add_remove", epsilon=float("inf"), delta=0.0, epsilon_spent=float("inf"), trial=0,
-        split="random", metric="mse", value=0.5, seconds=0.1, peak_mb=10.0, seed=1, status="ok", message="",
+        experiment="sweep",
+        protocol="strict",
+        dataset="d",
+        task="linear",
+        target="y",
+        method="ols",
+        variant="",
+        calibration="none",
+        relation="add_remove",
+        epsilon=float("inf"),
+        delta=0.0,
+        epsilon_spent=float("inf"),
+        trial=0,
+        split="random",
+        metric="mse",
+        value=0.5,
+        seconds=0.1,
+        peak_mb=10.0,
+        seed=1,
+        status="ok",
+        message="",
         code_version="v",
-    )  # fmt: skip
+    )
     return ResultRecord(**{**values, **changes})
 
 

@@ -10,13 +10,14 @@ import pytest
 
 from marginalia.data import Attribute, Domain, Table
 from marginalia.errors import InputError
+from marginalia.methods.task import Task
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.examination import examine
 from marginalia.sweep import metrics
 from marginalia.sweep.config import parse
 from marginalia.sweep.jobs import run_method
 from marginalia.sweep.plan import plan
-from marginalia.sweep.protocols import Prepared, Task
+from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.records import (
     CERTIFICATES,
     COLUMNS,

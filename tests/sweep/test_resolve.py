@@ -109,16 +109,21 @@ class Mine:
 
 
 @pytest.mark.parametrize(
-    ("calibration", "trials", "batches"), [("tight", 6, ["all"]), ("tight", 7, ["0.1", "0.2", "0.5", "1", "2"]),
-                                           ("none", 7, ["0.1"])],
-)  # fmt: skip
+    ("calibration", "trials", "batches"),
+    [("tight", 6, ["all"]), ("tight", 7, ["0.1", "0.2", "0.5", "1", "2"]), ("none", 7, ["0.1"])],
+)
 def test_many_fits_of_a_slow_method_are_a_job_an_epsilon_each_planned_once(tmp_path, calibration, trials, batches):
     (tmp_path / "mine.py").write_text(OWN_METHOD)
     own = {"id": "mine", "file": str(tmp_path / "mine.py"), "class": "Mine", "tasks": ["linear"]}
     planned = sweep.resolve(
-        {"datasets": ["diabetes"], "epsilons": [0.1, 0.2, 0.5, 1, 2], "trials": trials,
-         "methods": [own | {"calibration": calibration}]}, {},
-    )  # fmt: skip
+        {
+            "datasets": ["diabetes"],
+            "epsilons": [0.1, 0.2, 0.5, 1, 2],
+            "trials": trials,
+            "methods": [own | {"calibration": calibration}],
+        },
+        {},
+    )
     assert [batch for *_, batch in planned.plan.jobs] == batches
     tasks = sweep.tasks_of(planned.entries["diabetes"])
     cells = [cell for job in planned.plan.jobs.values() for cell in job.cells(tasks, 0)]

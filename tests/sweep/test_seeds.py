@@ -12,11 +12,12 @@ from marginalia.data.catalogue import catalogue
 from marginalia.methods.fit import Budget, fit
 from marginalia.methods.record import Arm, Method
 from marginalia.methods.registry import BUILT_IN
+from marginalia.methods.task import Task
 from marginalia.sweep.cells import Cell, CellStore
 from marginalia.sweep.config import parse
 from marginalia.sweep.jobs import run_method
 from marginalia.sweep.plan import plan
-from marginalia.sweep.protocols import Prepared, Task, split_rows
+from marginalia.sweep.protocols import Prepared, split_rows
 from marginalia.sweep.runner import Runner
 
 TASKS = (Task("linear", "c"), Task("logistic", "y"))
@@ -39,14 +40,25 @@ def runner_of(data, tmp_path):
 def test_whatever_tells_two_cells_apart_tells_their_seeds_apart():
     """Every two of: relation, calibration, variant, parameters, task, epsilon, delta, trial, data, split, root."""
     choices = {
-        "experiment": ["e", "f"], "protocol": ["strict", "as_published"], "dataset": ["adult", "compas"],
-        "task": [None, *TASKS], "relation": ["add_remove", "replace_one"], "epsilon": [0.5, 1.0],
-        "delta": [1e-5, 1e-6], "trial": [0, 1], "test_fraction": [0.2], "root_seed": [3, 4],
+        "experiment": ["e", "f"],
+        "protocol": ["strict", "as_published"],
+        "dataset": ["adult", "compas"],
+        "task": [None, *TASKS],
+        "relation": ["add_remove", "replace_one"],
+        "epsilon": [0.5, 1.0],
+        "delta": [1e-5, 1e-6],
+        "trial": [0, 1],
+        "test_fraction": [0.2],
+        "root_seed": [3, 4],
         "arm": [
-            Arm("ada_ssp"), Arm("ada_ssp", "published"), Arm("ada_ssp", "published", "paper_constants"), Arm("ssp"),
-            Arm("ada_ssp", parameters=(("feature_bound", 2.0),)), Arm("ada_ssp", source="mst"),
+            Arm("ada_ssp"),
+            Arm("ada_ssp", "published"),
+            Arm("ada_ssp", "published", "paper_constants"),
+            Arm("ssp"),
+            Arm("ada_ssp", parameters=(("feature_bound", 2.0),)),
+            Arm("ada_ssp", source="mst"),
         ],
-    }  # fmt: skip
+    }
     cells = [Cell(**dict(zip(choices, values, strict=True))) for values in itertools.product(*choices.values())]
     assert len(cells) == 4608
     seeds = [cell.seed for cell in cells]
@@ -61,8 +73,15 @@ def test_no_two_cells_of_a_wide_sweep_share_a_seed():
     seeds, cells = set(), set()
     for relation in ("add_remove", "replace_one"):
         methods = [m for m, record in BUILT_IN.items() if relation in record.relations or not record.arms[0].is_private]
-        config = parse({"datasets": ["adult", "compas"], "methods": methods, "trials": 10,
-                        "epsilons": [0.05, 0.1, 0.5, 1, 2], "relation": relation})  # fmt: skip
+        config = parse(
+            {
+                "datasets": ["adult", "compas"],
+                "methods": methods,
+                "trials": 10,
+                "epsilons": [0.05, 0.1, 0.5, 1, 2],
+                "relation": relation,
+            }
+        )
         for job in plan(config, {"sweep": dict.fromkeys(("adult", "compas"), TASKS)}).jobs.values():
             cells.update(job.cells(TASKS, 0))
     seeds = {cell.seed for cell in cells}

@@ -13,11 +13,12 @@ from marginalia.methods.fit import Budget, fit
 from marginalia.methods.record import Arm, Method
 from marginalia.methods.registry import BUILT_IN
 from marginalia.methods.ssp.ssp import SSPRegressor
+from marginalia.methods.task import Task
 from marginalia.privacy.events import GaussianEvent
 from marginalia.privacy.ledger import Ledger
 from marginalia.reporting.tables import verdict
 from marginalia.sweep.cells import Cell, CellStore
-from marginalia.sweep.protocols import Prepared, Task
+from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.records import certificate, declaration, to_frame, verdicts
 from marginalia.sweep.runner import Runner
 

@@ -9,11 +9,12 @@ from marginalia.data import Attribute, Domain, Table
 from marginalia.errors import InputError
 from marginalia.methods.dp_sgd.grid import Setting
 from marginalia.methods.registry import BUILT_IN
+from marginalia.methods.task import Task
 from marginalia.sweep import tuning_on_test
 from marginalia.sweep.cells import Cell, CellStore
 from marginalia.sweep.config import parse
 from marginalia.sweep.plan import plan
-from marginalia.sweep.protocols import Prepared, Task
+from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.runner import Runner
 from marginalia.sweep.tuning_on_test import SEARCH, search
 

@@ -60,13 +60,13 @@ def changed_by(copy, monkeypatch):
 
 
 def test_a_method_reruns_itself_alone(changed_by):
-    assert changed_by(("learning/pate.py", "import numpy as np\n", "import numpy as np\n\nMORE = 1\n")) == {"pate"}
+    assert changed_by(("methods/pate/pate.py", "import numpy as np\n", "import numpy as np\n\nMORE = 1\n")) == {"pate"}
 
 
 def test_a_synthesizer_reruns_itself_and_what_stands_on_it(changed_by):
-    changed = changed_by(("synthesis/independent.py", "\n\nclass Ind", "\n\nMORE = 1\n\n\nclass Ind"))
+    changed = changed_by(("methods/independent/independent.py", "\n\nclass Ind", "\n\nMORE = 1\n\n\nclass Ind"))
     assert changed == {"independent"}
-    changed = changed_by(("synthesis/aim.py", "import numpy as np\n", "import numpy as np\n\nMORE = 1\n"))
+    changed = changed_by(("methods/aim/aim.py", "import numpy as np\n", "import numpy as np\n\nMORE = 1\n"))
     assert {"aim", "dd_ssp", "aim_synth"} <= changed
     assert not changed & {"ssp", "mst", "chebyshev", "ols"}
 
@@ -82,9 +82,9 @@ def test_only_what_is_private_depends_on_the_mechanisms():
 
 
 def test_words_and_looks_rerun_nothing(changed_by):
-    assert not changed_by(("learning/ssp.py", '"""', '"""Once upon a time. '))
-    assert not changed_by(("learning/ssp.py", "import numpy as np\n", "import numpy as np  # arrays\n"))
-    assert not changed_by(("sweep/methods.py", 'label="PATE"', 'label="Teachers"'))
+    assert not changed_by(("methods/ssp/ssp.py", '"""', '"""Once upon a time. '))
+    assert not changed_by(("methods/ssp/ssp.py", "import numpy as np\n", "import numpy as np  # arrays\n"))
+    assert not changed_by(("methods/pate/__init__.py", 'label="PATE"', 'label="Teachers"'))
 
 
 def test_a_caption_reruns_neither_parts_nor_tables_nor_figure(changed_by):
@@ -122,9 +122,9 @@ def test_a_reader_reruns_its_data_sets_alone(changed_by):
         return {name: version.version_of("marginalia.sweep.jobs:prepare_dataset", root) for name, root in roots.items()}
 
     assert changed_by(
-        ("data/sources/compas.py", "from __future__", "MORE = 1\nfrom __future__"), versions=versions
+        ("data/catalogue/compas.py", "from __future__", "MORE = 1\nfrom __future__"), versions=versions
     ) == {"compas"}
-    assert changed_by(("data/schema.py", "from __future__", "MORE = 1\nfrom __future__"), versions=versions) == {
+    assert changed_by(("data/table_schema.py", "from __future__", "MORE = 1\nfrom __future__"), versions=versions) == {
         "adult",
         "compas",
     }
@@ -141,7 +141,7 @@ def test_what_a_users_file_imports_counts(changed_by, tmp_path):
     assert changed_by(("privacy/calibration.py", "import math\n", "import math\n\nMORE = 1\n"), versions=versions) == {
         "mine"
     }
-    assert not changed_by(("learning/pate.py", "import numpy", "MORE = 1\nimport numpy"), versions=versions)
+    assert not changed_by(("methods/pate/pate.py", "import numpy", "MORE = 1\nimport numpy"), versions=versions)
 
 
 def used_inside():

@@ -29,7 +29,7 @@ from marginalia.methods.private_pgm.private_pgm import PrivatePGM
 from marginalia.methods.privbayes.privbayes import PrivBayes
 from marginalia.methods.reduced_space.synthesizer import ReducedSpaceLP
 from marginalia.methods.residual_planner.planner import ResidualPlanner
-from marginalia.methods.swift.synthesizer import SWIFT
+from marginalia.methods.swift.swift import SWIFT
 from marginalia.privacy.randomness import Randomness
 
 MIXED = Domain([Attribute("a", 2), Attribute("b", 4, "numeric"), Attribute("c", 6)])

@@ -11,6 +11,8 @@ def parts(tmp_path):
     for i in range(2):
         frame[450 * i : 450 * (i + 1)].to_parquet(tmp_path / f"part-{i}.parquet", row_group_size=100, index=False)
     return {
-        "name": "parts", "data": {"path": str(tmp_path / "part-*.parquet"), "shards": 3},
-        "attributes": [{"name": "age", "size": 6}, {"name": "ill", "size": 2}], "tasks": {"linear": {"target": "ill"}},
-    }  # fmt: skip
+        "name": "parts",
+        "data": {"path": str(tmp_path / "part-*.parquet"), "shards": 3},
+        "attributes": [{"name": "age", "size": 6}, {"name": "ill", "size": 2}],
+        "tasks": {"linear": {"target": "ill"}},
+    }

@@ -21,8 +21,11 @@ TIMEOUT = 2
 
 def own(how):
     return {
-        "id": how, "file": str(ROOT / "tests/sweep/faulty.py"), "class": "Faulty", "parameters": {"how": how},
-    }  # fmt: skip
+        "id": how,
+        "file": str(ROOT / "tests/sweep/faulty.py"),
+        "class": "Faulty",
+        "parameters": {"how": how},
+    }
 
 
 CONFIG = {

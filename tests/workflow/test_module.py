@@ -35,9 +35,7 @@ rule best:
     shell:
         "head -n 2 {{input.table}} > {{output}}"
 """
-SWEEP = {
-    "datasets": ["diabetes"], "epsilons": [1], "trials": 2, "methods": ["ols", "ada_ssp"], "results_dir": "there"
-}  # fmt: skip
+SWEEP = {"datasets": ["diabetes"], "epsilons": [1], "trials": 2, "methods": ["ols", "ada_ssp"], "results_dir": "there"}
 
 
 def run(folder, *arguments):
@@ -45,8 +43,13 @@ def run(folder, *arguments):
     (folder / "settings.yaml").write_text(yaml.safe_dump({"sweep": SWEEP, "of its own": 1}))
     return subprocess.run(
         [sys.executable, "-m", "snakemake", "--cores", "2", "--nocolor", *arguments],
-        cwd=folder, env=dict(os.environ), capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+        cwd=folder,
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
 
 
 @pytest.mark.slow

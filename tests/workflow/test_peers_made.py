@@ -137,13 +137,17 @@ def test_peers_that_fail_and_hang_cost_a_run_their_rows(folder):
     lent = wheel(folder, **{"lent.pth": str(Path(pyarrow.__file__).parents[1]) + "\n"})
     (folder / "envs/peers/tiny.txt").write_text(requirement(lent))
     config = {
-        "datasets": ["diabetes"], "epsilons": [1], "trials": 1, "timeout_seconds": 20, "results_dir": "results",
+        "datasets": ["diabetes"],
+        "epsilons": [1],
+        "trials": 1,
+        "timeout_seconds": 20,
+        "results_dir": "results",
         "experiments": {
             "short": {"methods": ["peer/tiny/hang"], "timeout_seconds": 1},
             "add_remove": {"methods": ["peer/tiny/raise"]},
             "replace_one": {"methods": ["peer/tiny/mean"], "relation": "replace_one"},
         },
-    }  # fmt: skip
+    }
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--directory", str(folder)]
     command += ["--workflow-profile", str(ROOT / "profiles/default"), "--cores", "2", "--"]

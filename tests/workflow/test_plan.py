@@ -41,9 +41,14 @@ def test_the_plan_is_what_snakemake_lists(tmp_path, mirror, plan, parts):
     """Of the smoke configuration, and of one with a streamed set, a study, a comparison and a notebook beside it."""
     smoke = yaml.safe_load((ROOT / "workflow/configs/smoke.yaml").read_text())
     other = {
-        "datasets": ["diabetes", parts], "epsilons": [1], "trials": 2, "methods": ["trivial", "ols", "ssp"],
-        "comparisons": ["cross_paper"], "studies": {"reduced_space_kappa": {}}, "notebooks": ["cross_paper"],
-    }  # fmt: skip
+        "datasets": ["diabetes", parts],
+        "epsilons": [1],
+        "trials": 2,
+        "methods": ["trivial", "ols", "ssp"],
+        "comparisons": ["cross_paper"],
+        "studies": {"reduced_space_kappa": {}},
+        "notebooks": ["cross_paper"],
+    }
     for name, content in {"smoke": smoke, "other": other}.items():
         path = tmp_path / f"{name}.yaml"
         path.write_text(yaml.safe_dump({**content, "results_dir": str(tmp_path / "results" / name)}))

@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from marginalia.data.sources.counted import count
-from marginalia.streamed.rows import hash_split, opened
+from marginalia.streamed import opened
+from marginalia.sweep.protocols import hash_split
 from marginalia.sweep.resolve import resolve
 
 ROOT = Path(__file__).parents[2]

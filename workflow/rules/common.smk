@@ -6,9 +6,9 @@ import sys
 from marginalia.data.datasets import reader_module
 from marginalia.errors import InputError
 from marginalia.papers import registry
-from marginalia.planning.resources import cost_of_shard, memory_of
+from marginalia.planning.costs import cost_of_shard, memory_of
+from marginalia.streamed import files_behind, shards_of
 from marginalia.sweep import resolve
-from marginalia.streamed.rows import files_behind, shards_of, splits_of
 from marginalia.peers.record import libraries, locked
 from marginalia.sweep.records import ADDED, HEADLINES
 from marginalia.sweep.version import version_of
@@ -58,7 +58,7 @@ def job_of(wildcards):
 
 def shard_cost(wildcards):
     entry = SWEEP.entries[wildcards.dataset]
-    return cost_of_shard(entry, len(splits_of(SWEEP.config, entry)))
+    return cost_of_shard(entry, len(SWEEP.config.splits_of(wildcards.dataset)))
 
 
 def records_of(job):

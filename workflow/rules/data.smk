@@ -42,11 +42,9 @@ rule count_shard:
         runtime=lambda wildcards: shard_cost(wildcards).runtime,
     params:
         entry=lambda wildcards: SWEEP.entries[wildcards.dataset].model_dump(mode="json"),
-        splits=lambda wildcards: splits_of(
-            SWEEP.config, SWEEP.entries[wildcards.dataset]
-        ),
+        splits=lambda wildcards: SWEEP.config.splits_of(wildcards.dataset),
         seed=SWEEP.config.seed,
-        code=version_of("marginalia.streamed.jobs:count_shard"),
+        code=version_of("marginalia.sweep.jobs:count_shard"),
     script:
         "../scripts/count_shard.py"
 
@@ -73,6 +71,6 @@ rule counts:
         runtime=30,
     params:
         entry=lambda wildcards: SWEEP.entries[wildcards.dataset].model_dump(mode="json"),
-        code=version_of("marginalia.streamed.jobs:prepare_counts"),
+        code=version_of("marginalia.sweep.jobs:prepare_counts"),
     script:
         "../scripts/counts.py"

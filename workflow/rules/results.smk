@@ -54,7 +54,7 @@ rule rows:
         runtime=30,
     params:
         studies={name: parts_of(name) for name in SWEEP.studies},
-        code=version_of("marginalia.reporting.verification.rows"),
+        code=version_of("marginalia.reporting.verification.rows_file"),
     script:
         "../scripts/rows.py"
 

@@ -3,7 +3,7 @@
 from marginalia.sweep.isolation.log import logged
 
 with logged(snakemake.log[0]):
-    from marginalia.streamed.jobs import count_shard
+    from marginalia.sweep.jobs import count_shard
 
     params = snakemake.params
     count_shard(

@@ -5,6 +5,6 @@ from pathlib import Path
 from marginalia.sweep.isolation.log import logged
 
 with logged(snakemake.log[0]):
-    from marginalia.streamed.jobs import prepare_counts
+    from marginalia.sweep.jobs import prepare_counts
 
     prepare_counts(snakemake.params.entry, snakemake.input, Path(snakemake.output[0]).parent)

@@ -10,7 +10,7 @@ with logged(snakemake.log[0]):
     from marginalia.papers import registry
     from marginalia.reporting import formats, provenance
     from marginalia.reporting.html.folder import write_folder_report
-    from marginalia.reporting.verification.rows import read
+    from marginalia.reporting.verification.rows_file import read
 
     timings = formats.read_csv(next(path for path in snakemake.input.tables if path.endswith("timings.csv")))
     facts = provenance.collect(snakemake.params.config, timings, snakemake.params.benchmarks)

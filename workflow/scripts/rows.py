@@ -3,6 +3,6 @@
 from marginalia.sweep.isolation.log import logged
 
 with logged(snakemake.log[0]):
-    from marginalia.reporting.verification.rows import gather
+    from marginalia.reporting.verification.rows_file import gather
 
     gather(snakemake.output[0], snakemake.input.records, snakemake.params.studies)

@@ -11,9 +11,10 @@ from typing import Any
 
 from marginalia.audit.audit import Report, audit
 from marginalia.audit.findings import page
-from marginalia.audit.subject import REGISTRY, Subject, own_subjects, subjects
+from marginalia.audit.subject import Subject, own_subjects, subjects
 from marginalia.data.files import write_text
 from marginalia.errors import InputError, unknown_name
+from marginalia.methods.registry import EVERY
 from marginalia.sweep.version import AUDIT_ENDING, version_of
 
 
@@ -29,14 +30,14 @@ def chosen(name: str | None) -> Iterator[Subject]:
     ['independent add_remove tight', 'independent replace_one tight']
     """
     if name is None:
-        for known in REGISTRY:
+        for known in EVERY:
             yield from subjects(known)
         return
     if (path := own_file(name)) is not None:
         yield from own_subjects(path, name.partition(".py:")[2] or None)
         return
-    if name not in REGISTRY:
-        raise unknown_name("method", name, REGISTRY)
+    if name not in EVERY:
+        raise unknown_name("method", name, EVERY)
     found = list(subjects(name))
     if not found:
         raise InputError(f"method '{name}' is not private: there is nothing to audit")

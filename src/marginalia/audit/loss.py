@@ -18,7 +18,7 @@ from scipy.special import logsumexp, ndtr
 
 from marginalia.audit.findings import Finding
 from marginalia.audit.replay import Pair, change
-from marginalia.privacy.accountants.accounting import composed_epsilon
+from marginalia.privacy.accountants.composition import composed_epsilon
 from marginalia.privacy.accountants.stopping import random_stopping_epsilon
 from marginalia.privacy.events import (
     Event,

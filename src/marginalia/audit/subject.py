@@ -19,10 +19,10 @@ from marginalia.errors import InputError
 from marginalia.learning.base import LinearLearner
 from marginalia.methods.fit import Budget, fit
 from marginalia.methods.record import Arm, Method, class_from_file
-from marginalia.methods.registry import BUILT_IN
+from marginalia.methods.registry import EVERY
+from marginalia.methods.task import Task
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
-from marginalia.sweep.protocols import Task
 
 Fit = Callable[[Made, int | None, float, float], Any]  # rows, random_state, epsilon, delta
 
@@ -69,48 +69,13 @@ class Subject:
         return " ".join(filter(None, (self.name, self.variant, self.task, str(self.relation), self.calibration)))
 
 
-# Parameters that make a fit on a hundred rows quick and still go through all of it.
-_SMALL: dict[str, dict[str, Any]] = {
-    "aim": {"rounds": 6},
-    "mixture": {"rounds": 4, "components": 5},
-    "dp_sgd": {"steps": 12, "batch_size": 30},
-    "adaptive_margin": {"max_steps": 5},
-    "pate": {"n_teachers": 15, "n_queries": 6},
-}
-_SIZES = {
-    "exhaustive": (40, 60, 90),
-    "chebyshev": (40, 60, 90),
-    "dp_sgd": (48, 90),
-    "adaptive_margin": (40, 60, 90),
-}  # numbers of rows
 _N_PUBLIC = 120  # what is documented of every made-up table under add/remove, whatever it has
 _SYNTHESIZED = (made.MIXED, made.MANY, made.ZEROS)
 _LEARNT = (made.MIXED, made.MANY, made.ARRAYS, made.ARRAYS_3)
-_FRAMES: dict[str, tuple[Frame, ...]] = {
-    "chebyshev": (made.ORDERED, made.LINE),
-    "reduced_space": (made.BOOLEAN, made.BOOLEAN_6),
-    "exhaustive": (made.ORDERED, made.BOOLEAN),
-    "private_pgm": _SYNTHESIZED,
-}
-_EXTRA = {  # in no table of the sweep, but in the library
-    "private_pgm": Method(
-        "private_pgm",
-        "synthesizer",
-        {"": "marginalia.methods.private_pgm.private_pgm:PrivatePGM"},
-        (Arm("private_pgm"),),
-    ),
-    "exhaustive": Method(
-        "exhaustive",
-        "synthesizer",
-        {"": "marginalia.methods.exhaustive.exhaustive:Exhaustive"},
-        (Arm("exhaustive"),),
-        relations=("replace_one",),
-    ),
-}
-REGISTRY: dict[str, Method] = {**BUILT_IN, **_EXTRA}
+_PUBLIC_ROWS = "public rows"  # stands for a variant: a method that can take its queries from outside is given some
 
 
-def subjects(name: str, registry: Mapping[str, Method] = REGISTRY) -> Iterator[Subject]:
+def subjects(name: str, registry: Mapping[str, Method] = EVERY) -> Iterator[Subject]:
     """Yield a registered method under each relation and calibration, in each of its arms and tasks.
 
     >>> [s.title for s in subjects("independent")]
@@ -130,58 +95,66 @@ def subjects(name: str, registry: Mapping[str, Method] = REGISTRY) -> Iterator[S
             for relation in method.relations:
                 if relation in source.relations:
                     yield _of_arm(arm, task, Relation(relation), small, pure=source.pure)
-                    if arm.method == "pate":
-                        with_public = replace(arm, variant="public rows")
+                    if method.audit.queries:
+                        with_public = replace(arm, variant=_PUBLIC_ROWS)
                         yield _of_arm(with_public, task, Relation(relation), small, pure=False)
 
 
 def _small_registry(registry: Mapping[str, Method]) -> dict[str, Method]:
     """Return the registry with quick parameters for the synthesizers that others stand on."""
     quick = dict(registry)
-    for name, given in _SMALL.items():
-        first, *others = registry[name].arms
-        if registry[name].kind == "synthesizer":
-            arm = replace(first, parameters=tuple({**dict(first.parameters), **given}.items()))
-            quick[name] = replace(registry[name], arms=(arm, *others))
+    for name, method in registry.items():
+        first, *others = method.arms
+        if method.kind == "synthesizer":
+            arm = replace(first, parameters=tuple({**dict(first.parameters), **method.audit.quick}.items()))
+            quick[name] = replace(method, arms=(arm, *others))
     return quick
 
 
 def _of_arm(arm: Arm, task: str, relation: Relation, registry: Mapping[str, Method], *, pure: bool) -> Subject:
-    given = {**dict(arm.parameters), **_SMALL.get(arm.method, {})}
-    if given.get("selection") == "random_stopping":  # it has no batches
-        given = {"selection": "random_stopping"}
-    if arm.method == "dp_sgd" and relation is Relation.REPLACE_ONE:  # under add/remove the budget brings it
+    method = registry[arm.method]
+    given = {**dict(arm.parameters), **({} if arm.variant in method.audit.in_full else method.audit.quick)}
+    if method.limits.public_rows and relation is Relation.REPLACE_ONE:  # under add/remove the budget brings it
         given["n_public"] = _N_PUBLIC
     quick = arm if arm.source else replace(arm, parameters=tuple(given.items()))
-    taken = inspect.signature(registry[arm.method].load(task)).parameters if not arm.learner else {}
+    taken = inspect.signature(method.load(task)).parameters if not arm.learner else {}
 
     def fit_made(rows: Made, random_state: int | None, epsilon: float, delta: float) -> Any:
         budget = Budget(epsilon, delta, str(relation), random_state, _N_PUBLIC)
-        if arm.variant == "public rows":
+        if arm.variant == _PUBLIC_ROWS:
             public = {"public": rows.fixed_rows(), "one_hot": rows.frame.one_hot}
-            return _built(registry[arm.method].load(task), {**given, **_offered(arm, budget), **public}).fit(
-                *rows.given()
-            )
+            return _built(method.load(task), {**given, **_offered(arm, budget), **public}).fit(*rows.given())
         if rows.frame.domain is not None:
             chosen = Task(task, rows.frame.target(task), (), rows.frame.one_hot) if task else None  # type: ignore[arg-type]
             return fit(quick, registry, budget, rows.table, chosen)
         return _on_arrays(quick, registry, budget, rows)
 
-    frames = _FRAMES.get(arm.source or arm.method, _LEARNT if task else _SYNTHESIZED)
+    frames = _frames(registry[arm.source or arm.method]) or (_LEARNT if task else _SYNTHESIZED)
     if task:
         frames = tuple(f for f in frames if f.domain is None or f.target(task))
     if arm.learner or not {"feature_bound", "clip", "data_radius", "n_queries"} & set(taken):
         frames = tuple(f for f in frames if f.domain is not None)
+
+    def queries(rows: Made, seed: int) -> NDArray[np.intp]:
+        """Return the rows that the method takes as public."""
+        return Randomness(seed).generator.permutation(rows.n)[: method.audit.quick[method.audit.queries]]
+
     return Subject(
-        arm.method, task, relation, arm.calibration, arm.variant, frames, fit_made,
-        sizes=_SIZES.get(arm.method, (40, 90, 150)), delta=0.0 if pure else 1e-5,
-        unprotected=_pate_queries if arm.method == "pate" and not arm.variant else None,
-    )  # fmt: skip
+        arm.method,
+        task,
+        relation,
+        arm.calibration,
+        arm.variant,
+        frames,
+        fit_made,
+        sizes=method.audit.sizes,
+        delta=0.0 if pure else 1e-5,
+        unprotected=queries if method.audit.queries and not arm.variant else None,
+    )
 
 
-def _pate_queries(rows: Made, seed: int) -> NDArray[np.intp]:
-    """Return the rows that PATE takes as public."""
-    return Randomness(seed).generator.permutation(rows.n)[: _SMALL["pate"]["n_queries"]]
+def _frames(method: Method) -> tuple[Frame, ...]:
+    return tuple(getattr(made, name.upper()) for name in method.audit.frames)
 
 
 def _on_arrays(arm: Arm, registry: Mapping[str, Method], budget: Budget, rows: Made) -> Any:
@@ -242,7 +215,7 @@ def of_class(cls: Any, frames: tuple[Frame, ...] = ()) -> Iterator[Subject]:
 
         return fit_made
 
-    frames = frames or (_LEARNT if task else _SYNTHESIZED + _FRAMES["chebyshev"])
+    frames = frames or (_LEARNT if task else (*_SYNTHESIZED, made.ORDERED, made.LINE))
     takes = "relation" in parameters
     for relation in getattr(cls, "RELATIONS", tuple(Relation)) if takes else ("replace_one",):
         chosen = Relation(relation)

@@ -13,7 +13,7 @@ from marginalia.cli.app import Json, app, show
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
-    from marginalia.reporting.certificates import Checked
+    from marginalia.reporting.verification.certificates import Checked
     from marginalia.sweep.records import RunCertificate
 
 
@@ -58,7 +58,7 @@ def _certify_one(file: Path, as_json: bool) -> bool:
 
 def _certify_rows(path: Path, as_json: bool) -> bool:
     """Certify one file of records, or all below a folder."""
-    from marginalia.reporting.certificates import check
+    from marginalia.reporting.verification.certificates import check
 
     files = _record_files(path) if path.is_dir() else [path]
     # file by file: two results folders may hold runs of the same name
@@ -84,7 +84,7 @@ def _runs(file: Path) -> tuple[Any, list[RunCertificate]]:
     """Return the rows and certificates of a job's records, or of the file in which a results folder gathers them."""
     import pyarrow.parquet as pq
 
-    from marginalia.reporting.verification import rows
+    from marginalia.reporting.verification import rows_file
     from marginalia.sweep.records import read_certificates, read_records
 
     try:
@@ -93,7 +93,7 @@ def _runs(file: Path) -> tuple[Any, list[RunCertificate]]:
         is_gathered = False  # what is wrong is said below
     if not is_gathered:
         return read_records([file]), read_certificates([file])
-    gathered = rows.read(file)
+    gathered = rows_file.read(file)
     return gathered.records, gathered.certificates
 
 
@@ -101,7 +101,7 @@ def _record_files(folder: Path) -> list[Path]:
     """Return the files below a folder that hold result rows, each run once; other Parquet files are left alone."""
     import pyarrow.parquet as pq
 
-    from marginalia.reporting.verification.rows import FILE
+    from marginalia.reporting.verification.rows_file import FILE
     from marginalia.sweep.records import COLUMNS
 
     try:

@@ -66,8 +66,7 @@ def fit(
     Example: marginalia fit --method ada_ssp --data t.csv --domain d.json --target income --epsilon 1
     """
     from marginalia.data.sources.opening import files_of
-    from marginalia.methods.fit import Budget
-    from marginalia.methods.one_table import fit_learner
+    from marginalia.methods.fit import Budget, fit_learner
 
     if out is not None:
         check_out(out, (".json",), (*files_of(data), domain))
@@ -117,8 +116,7 @@ def synthesize(
     Example: marginalia synthesize --method aim --data t.csv --domain d.json --epsilon 1 --out synthetic.csv
     """
     from marginalia.data.sources.opening import files_of
-    from marginalia.methods.fit import Budget
-    from marginalia.methods.one_table import fit_synthesizer
+    from marginalia.methods.fit import Budget, fit_synthesizer
     from marginalia.privacy.certificate import ENDING, Certificate
     from marginalia.synthesis.files import check_number, check_room
 

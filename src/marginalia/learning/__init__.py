@@ -13,36 +13,18 @@ if TYPE_CHECKING:
     from marginalia.methods.adaptive_margin.classifier import AdaptiveMarginClassifier as AdaptiveMarginClassifier
     from marginalia.methods.dd_ssp.dd_ssp import DDSSPClassifier as DDSSPClassifier
     from marginalia.methods.dd_ssp.dd_ssp import DDSSPRegressor as DDSSPRegressor
-    from marginalia.methods.dp_sgd.learners import DPSGDClassifier as DPSGDClassifier
-    from marginalia.methods.dp_sgd.learners import DPSGDRegressor as DPSGDRegressor
+    from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier as DPSGDClassifier
+    from marginalia.methods.dp_sgd.dp_sgd import DPSGDRegressor as DPSGDRegressor
+    from marginalia.methods.logistic.logistic import LogisticClassifier as LogisticClassifier
     from marginalia.methods.objective_perturbation.objective_perturbation import (
         ObjectivePerturbationClassifier as ObjectivePerturbationClassifier,
     )
-    from marginalia.methods.ols.public import LogisticClassifier as LogisticClassifier
-    from marginalia.methods.ols.public import OLSRegressor as OLSRegressor
+    from marginalia.methods.ols.ols import OLSRegressor as OLSRegressor
     from marginalia.methods.pate.pate import PATEClassifier as PATEClassifier
     from marginalia.methods.ssp.ssp import SSPClassifier as SSPClassifier
     from marginalia.methods.ssp.ssp import SSPRegressor as SSPRegressor
     from marginalia.methods.trivial.trivial import TrivialClassifier as TrivialClassifier
     from marginalia.methods.trivial.trivial import TrivialRegressor as TrivialRegressor
-
-# Lazily, so that what methods share (this package) lies below the methods.
-_HOMES = {
-    "AdaSSPRegressor": "ada_ssp.ada_ssp",
-    "AdaptiveMarginClassifier": "adaptive_margin.classifier",
-    "DDSSPClassifier": "dd_ssp.dd_ssp",
-    "DDSSPRegressor": "dd_ssp.dd_ssp",
-    "DPSGDClassifier": "dp_sgd.learners",
-    "DPSGDRegressor": "dp_sgd.learners",
-    "LogisticClassifier": "ols.public",
-    "OLSRegressor": "ols.public",
-    "ObjectivePerturbationClassifier": "objective_perturbation.objective_perturbation",
-    "PATEClassifier": "pate.pate",
-    "SSPClassifier": "ssp.ssp",
-    "SSPRegressor": "ssp.ssp",
-    "TrivialClassifier": "trivial.trivial",
-    "TrivialRegressor": "trivial.trivial",
-}
 
 __all__ = [
     "AdaSSPRegressor",
@@ -63,9 +45,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"marginalia.methods.{_HOMES[name]}"), name)
+    # Lazily, so that what methods share (this package) lies below the methods.
+    return import_module("marginalia.methods.registry").class_named(name, "learner", "downstream")
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""What every linear learner shares: its parameters, its inputs and its predictions."""
+"""What every linear learner shares: its parameters, its inputs, what a fit will take, and its predictions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from marginalia.data.sources.source import CountSource
 from marginalia.data.table import Table
 from marginalia.data.table_schema import Public, RawTable, Schema, public_domain
 from marginalia.errors import InputError
-from marginalia.learning.cost import check_fit
 from marginalia.learning.rows import ArrayRows, Rows, TableRows, within_bounds
 from marginalia.learning.units import class_labels, features_of, in_units
 from marginalia.threads import one_blas_thread
@@ -34,6 +33,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
     Given = CountSource | RawTable | pd.DataFrame | ArrayLike
+from collections.abc import Collection
+
+from marginalia.data.encoding import widths
+from marginalia.memory import check_cost, short
 
 FAR = 2.0  # times its bound: the length of the median row from which a fit on arrays warns
 Seed = int | np.random.SeedSequence | None
@@ -348,3 +351,58 @@ def poor_score(tags: Any) -> Any:
         if task_tags is not None:
             task_tags.poor_score = True
     return tags
+
+
+_SQUARES = 8  # matrices of the size of Z'Z that a learner holds at once
+_FACTORISATIONS = 100  # floating-point operations of its eigenvalues and norms, over p³ (measured: 86 to 108)
+_OPERATIONS_A_SECOND = 1e10  # of one core
+
+
+def check_fit(
+    name: str, domain: Domain, target: str, one_hot: Iterable[str] | None, *, n_rows: int = 0, squares: bool = True
+) -> None:
+    """Refuse a fit that does not fit in memory: one-hot columns make matrices of the square of their number.
+
+    Parameters
+    ----------
+    name : str
+        Of the learner, for the message.
+    domain : Domain
+    target : str
+    one_hot : iterable of str or None
+        As for `marginalia.data.encoding.Encoder`.
+    n_rows : int, default 0
+        Rows of the design matrix, where the learner makes one and their number may be told.
+    squares : bool, default True
+        Whether the learner makes Z'Z, or a Hessian.
+
+    Raises
+    ------
+    InputError
+        It needs more memory than is free.
+
+    Examples
+    --------
+    >>> check_fit("SSPRegressor", Domain.from_sizes({"town": 30, "pay": 10}), "pay", None)
+    >>> check_fit("SSPRegressor", Domain.from_sizes({"town": 10**6, "pay": 10}), "pay", None)
+    Traceback (most recent call last):
+    marginalia.errors.InputError: SSPRegressor with 999,999 features needs ... MB of memory and about ... hours, ...
+    """
+    # An iterator is left to the encoder, which reads it once.
+    made = widths(domain, one_hot if isinstance(one_hot, Collection) else None)
+    columns = {name: width for name, width in made.items() if name != target}
+    p = sum(columns.values())
+    encoder = sum(width * domain[name].size for name, width in columns.items())
+    largest, second, *_ = [*sorted(domain.sizes, reverse=True), 1, 1]
+    numbers, operations = encoder + n_rows * p, 0
+    mend = "give columns with many codes fewer of them, or encode them as numbers (kind: ordinal)"
+    if n_rows * p > encoder + _SQUARES * p**2:
+        mend = "take fewer rows, or a learner that needs their counts only: SSP, AdaSSP, DD-SSP"
+    if squares:
+        numbers += 2 * encoder + 3 * largest * second + _SQUARES * p**2
+        operations = _FACTORISATIONS * p**3 + 4 * sum(w**2 * domain[name].size for name, w in columns.items())
+    rows = f" of {n_rows:,} rows" if n_rows else ""
+    check_cost(
+        f"{name} with {short(p)} features{rows}", 8 * numbers, operations / _OPERATIONS_A_SECOND,
+        mend=mend,
+    )  # fmt: skip

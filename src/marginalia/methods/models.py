@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 from typing import Any
@@ -16,21 +15,12 @@ from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearLearner
 from marginalia.learning.private import BudgetedLearner
 from marginalia.learning.units import class_labels
-from marginalia.methods.ada_ssp import ada_ssp
-from marginalia.methods.adaptive_margin import classifier as adaptive_margin
-from marginalia.methods.dd_ssp import dd_ssp
-from marginalia.methods.dp_sgd import learners as dp_sgd
-from marginalia.methods.objective_perturbation import objective_perturbation
-from marginalia.methods.ols import public
-from marginalia.methods.pate import pate
-from marginalia.methods.ssp import ssp
-from marginalia.methods.trivial import trivial
+from marginalia.methods.registry import class_named
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.ledger import Ledger
 
 FORMAT = "marginalia-model"
 FORMAT_VERSION = 2
-_MODULES = (ada_ssp, adaptive_margin, dd_ssp, dp_sgd, objective_perturbation, pate, public, ssp, trivial)
 
 
 def save_model(model: LinearLearner, path: str | os.PathLike[str]) -> None:
@@ -43,7 +33,7 @@ def save_model(model: LinearLearner, path: str | os.PathLike[str]) -> None:
     >>> import tempfile
     >>> from marginalia.data.domain import Attribute
     >>> from marginalia.data.table import Table
-    >>> from marginalia.methods.ols.public import OLSRegressor
+    >>> from marginalia.methods.ols.ols import OLSRegressor
     >>> domain = Domain([Attribute("age", 3, "numeric"), Attribute("pay", 3, "numeric")])
     >>> model = OLSRegressor().fit(Table([[0, 0], [2, 2]], domain), "pay")
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -87,7 +77,7 @@ def load_model(path: str | os.PathLike[str], *, original: bool | None = None) ->
     """
     content = _read(path)
     try:
-        cls = _classes()[content["class"]]
+        cls: Any = class_named(content["class"], "learner", "downstream")
         encoder = Encoder(Domain.from_dict(content["domain"]), content["target"], one_hot=content["one_hot"])
         coef, intercept = np.array(content["coef"], np.float64), float(content["intercept"])
         codes = encoder.domain[encoder.target].size
@@ -121,9 +111,3 @@ def _read(path: str | os.PathLike[str]) -> Any:
         said = f"version {content.get('version')!r} of the format, this marginalia reads version {FORMAT_VERSION}"
         raise InputError(f"model {path} has {said}; fit it again")
     return content
-
-
-def _classes() -> dict[str, Any]:
-    """Return what a model file may hold: the learners of this library, by name."""
-    found = (value for module in _MODULES for value in vars(module).values() if inspect.isclass(value))
-    return {c.__name__: c for c in found if issubclass(c, LinearLearner) and not inspect.isabstract(c)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib.machinery import SourceFileLoader
@@ -18,11 +19,32 @@ from marginalia.errors import InputError, unknown_name
 
 Kind = Literal["learner", "synthesizer", "downstream"]
 NON_PRIVATE = "none"
+LEARNERS = (("linear", "ols"), ("logistic", "logistic"))  # task, and the public learner trained on synthetic rows
+TRAINED_ON_ROWS = {"ols": ("OLS", 0), "logistic": ("logistic", 0)}  # the `variants` of such arms
 
 
 def tupled(value: Any) -> Any:
     """Turn lists into tuples at every depth: arms are compared and hashed, and are serialised as JSON."""
     return tuple(tupled(v) for v in value) if isinstance(value, list | tuple) else value
+
+
+def frozen(method: str, parameters: Mapping[str, Any] | None) -> tuple[tuple[str, Any], ...]:
+    """Return the parameters of an arm of a user's choosing, in order of their names.
+
+    Raises
+    ------
+    InputError
+        One of them holds a mapping, which cannot be compared.
+    """
+    ordered = tuple((k, tupled(v)) for k, v in sorted((parameters or {}).items()))
+    for name, value in ordered:
+        try:
+            hash(value)
+        except TypeError:
+            raise InputError(
+                f"method '{method}': parameter '{name}' holds a mapping; give a number, text or list"
+            ) from None
+    return ordered
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +86,13 @@ class Arm:
         return self.calibration != NON_PRIVATE
 
 
+def trained_on_rows_of(source: str) -> tuple[Arm, ...]:
+    """Return the arms of a synthesizer whose rows a public learner is trained on."""
+    return tuple(
+        Arm(source, variant=learner, tasks=(task,), source=source, learner=learner) for task, learner in LEARNERS
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What a method cannot be fitted to, as far as public facts tell it.
@@ -92,15 +121,41 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Audit:
+    """How an audit fits a method to its made-up tables.
+
+    Attributes
+    ----------
+    quick : mapping of str to value
+        Parameters that make a fit on a hundred rows quick and still go through all of it.
+    in_full : tuple of str
+        Variants that do not take the parameters in `quick`.
+    sizes : tuple of int
+        Numbers of rows.
+    frames : tuple of str
+        Made-up tables of `audit.made`, in lower case; empty: those that every synthesizer, or every learner, gets.
+    queries : str
+        The parameter that says how many of its training rows the method takes as public, unless it is given others as
+        ``public``; it is audited in both ways.
+    """
+
+    quick: Mapping[str, Any] = field(default_factory=dict)
+    in_full: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = (40, 90, 150)
+    frames: tuple[str, ...] = ()
+    queries: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Method:
-    """The record of a method: everything that planner, legends, rankings, tables and tests read of it.
+    """The record of a method: everything that planner, legends, rankings, tables, audits and tests read of it.
 
     Attributes
     ----------
     id : str
     label, colour, marker
-        Name, hexadecimal sRGB colour and Matplotlib marker in every figure and table; an empty colour is replaced by
-        a spare one.
+        Name, hexadecimal sRGB colour and Matplotlib marker in every figure and table; what is empty is made of the id:
+        a spare look that no built-in method has.
     about : str
         One line.
     kind : {"learner", "synthesizer", "downstream"}
@@ -125,6 +180,15 @@ class Method:
         ``slow``: jobs of its own, one for each epsilon where it has many fits.
     default : bool
         Whether it runs where a configuration names no methods: on any table, under either relation, within minutes.
+    sweep : mapping of str to value
+        What its entry under ``methods: all``, that of the default sweep, holds besides its id.
+    in_sweeps : bool
+        False: in the library and its audits only, in no list or sweep.
+    place : float
+        Where it stands in legends and tables, among those that it is compared with; without one it comes last.
+    peers : tuple of str
+        Methods of other libraries that do the same under another name.
+    audit : Audit
     limits : Limits
     gaussian : bool
         Whether all noise of its ``tight`` arms is Gaussian, and is that of the exact trade-off for the budget.
@@ -148,6 +212,11 @@ class Method:
     pure: bool = False
     cost: Literal["cheap", "slow"] = "cheap"
     default: bool = False
+    sweep: Mapping[str, Any] = field(default_factory=dict)
+    in_sweeps: bool = True
+    place: float = math.inf
+    peers: tuple[str, ...] = ()
+    audit: Audit = field(default_factory=Audit)
     limits: Limits = Limits()
     gaussian: bool = False
     raw_answers: bool = False
@@ -173,10 +242,17 @@ class Method:
     def facts(self) -> dict[str, Any]:
         """Return what a reader wants to know of it, JSON-able."""
         return {
-            "id": self.id, "label": self.label, "kind": self.kind, "about": self.about, "tasks": sorted(self.classes),
-            "calibrations": self.calibrations, "relations": self.relations, "pure": self.pure, "cost": self.cost,
+            "id": self.id,
+            "label": self.label,
+            "kind": self.kind,
+            "about": self.about,
+            "tasks": sorted(self.classes),
+            "calibrations": self.calibrations,
+            "relations": self.relations,
+            "pure": self.pure,
+            "cost": self.cost,
             "default": self.default,
-        }  # fmt: skip
+        }
 
     def for_dataset(self, arm: Arm, dataset: str) -> Arm:
         """Return `arm` with the paper's constants for `dataset` (named without its coding), if the paper lists it.

@@ -27,7 +27,7 @@ from marginalia.errors import InputError
 from marginalia.peers import harness
 from marginalia.peers.exchange import exchange
 from marginalia.peers.record import Claim, adapter, facts_of, python_of
-from marginalia.sweep.outcome import spent_elsewhere
+from marginalia.usage import spent_elsewhere
 
 HARNESS = Path(harness.__file__)  # imported here, it counts for the version of what it runs
 _LONGEST = 300  # characters of a peer's last words
@@ -74,9 +74,16 @@ class Peer:
     def _fit(self, folder: Path, columns: Mapping[str, Any], domain: Domain, **request: Any) -> None:
         seed = None if self.random_state is None else self.random_state % 2**32
         content = {
-            "step": "fit", "method": self.method, "task": self.task, "epsilon": self.epsilon, "delta": self.delta,
-            "relation": self.relation, "seed": seed, "parameters": self.parameters, **request,
-        }  # fmt: skip
+            "step": "fit",
+            "method": self.method,
+            "task": self.task,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "relation": self.relation,
+            "seed": seed,
+            "parameters": self.parameters,
+            **request,
+        }
         usage = run(self.library, folder, columns, domain, content)
         try:
             answer = json.loads((folder / "answer.json").read_text(encoding="utf-8"))
@@ -228,9 +235,14 @@ def _ended(command: Sequence[str], folder: Path, environment: Mapping[str, str])
                 del tail[:-_TAIL]
 
     process = subprocess.Popen(
-        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, process_group=0,
-    )  # fmt: skip
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        process_group=0,
+    )
     stream = cast(IO[bytes], process.stdout)
     listener = Thread(target=listen, daemon=True)
     listener.start()

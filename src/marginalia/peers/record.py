@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from marginalia.errors import InputError, unknown_name
-from marginalia.methods.record import Arm, Kind, Method
+from marginalia.methods.record import LEARNERS, Arm, Kind, Method
 
 PREFIX = "peer/"
 CLAIMED = "claimed"  # calibration: the epsilon is the peer's word
 ADAPTERS = Path("envs/peers")  # under the working folder, as the rules of the workflow are
 ENVIRONMENTS = Path(".peers")
-_LEARNERS = (("linear", "ols"), ("logistic", "logistic"))  # trained on synthetic rows
 _RELATIONS = {"add_remove", "replace_one"}
 _MODELS = "marginalia.peers.models"
 
@@ -64,11 +63,16 @@ def record(name: str) -> Method:
     kind: Kind = "learner" if tasks else "synthesizer"
     arms = [Arm(name, CLAIMED, tasks=tasks)]
     if not tasks:
-        arms += [Arm(name, CLAIMED, learner, (task,), name, learner) for task, learner in _LEARNERS]
+        arms += [Arm(name, CLAIMED, learner, (task,), name, learner) for task, learner in LEARNERS]
     return Method(
-        name, kind, dict.fromkeys(tasks or ("",), path), tuple(arms), about=str(facts["about"]),
-        relations=tuple(facts["relations"]), cost="slow",
-    )  # fmt: skip
+        name,
+        kind,
+        dict.fromkeys(tasks or ("",), path),
+        tuple(arms),
+        about=str(facts["about"]),
+        relations=tuple(facts["relations"]),
+        cost="slow",
+    )
 
 
 def records(arms: Iterable[Arm]) -> dict[str, Method]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -19,17 +19,20 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from marginalia.data.catalogue.entry import Entry
 from marginalia.data.files import write_text
+from marginalia.data.sources.arrow import ArrowSource
+from marginalia.data.sources.counted import CountTables
+from marginalia.data.sources.parquet import ParquetSource
 from marginalia.errors import InputError
 from marginalia.methods.record import Arm
-from marginalia.recommend.benchmarks import family_of, shapes
+from marginalia.streamed import data_of, files_behind, opened, shards_of
 from marginalia.sweep.benchmarks import benchmark
 
 FILE = Path(__file__).with_name("costs.csv")
 # What a measurement of the same thing is worth on another day and machine, one of another data set, and no measurement.
 FACTORS = {"measured": 1.5, "other data": 4.0, "guess": 10.0}
-_REACH = 2.0  # how far beyond the measured epsilons, rows and columns a measurement still counts as one
-_PENALTY = 0.1  # of the squared slopes in rows and columns
+_REACH = 2.0  # how far beyond the measured epsilons a measurement still counts as one
 
 
 class Measured(NamedTuple):
@@ -65,7 +68,7 @@ class Estimate:
         return self.seconds / factor, self.seconds * factor
 
 
-_GUESS = Estimate(5.0, 400.0, "guess")
+GUESS = Estimate(5.0, 400.0, "guess")
 
 
 class Costs:
@@ -74,53 +77,40 @@ class Costs:
     def __init__(self, rows: Iterable[Measured] | None = None) -> None:
         self.rows = tuple(map(Measured._make, _read().itertuples(index=False)) if rows is None else rows)
 
-    def fit(
-        self, arm: Arm, *, task: str = "", dataset: str, epsilon: float, shape: tuple[int, int] | None = None
-    ) -> Estimate:
+    def fit(self, arm: Arm, *, task: str = "", dataset: str, epsilon: float) -> Estimate:
         """Return the cost of one fit (of post-processing: without the fit that it stands on).
 
-        Where the arm was not measured, the method's other arms stand for it; where the data set was not, the others:
-        their geometric mean, or with `shape`, its numbers of rows and columns, the line in both logarithms. Between
-        measured epsilons the logarithm of the seconds is linear in that of epsilon, beyond them it is constant.
+        Where the arm was not measured, the method's other arms stand for it; where the data set was not, the geometric
+        mean of the others. Between measured epsilons the logarithm of the seconds is linear in that of epsilon, beyond
+        them it is constant.
         """
+        known = self.by_dataset(arm, task=task, epsilon=epsilon)
+        if not known:
+            return GUESS
+        if dataset in known:
+            return known[dataset]
+        seconds = math.exp(fmean(math.log(one.seconds) for one in known.values()))
+        return Estimate(seconds, max(one.peak_mb for one in known.values()), "other data")
+
+    def by_dataset(self, arm: Arm, *, task: str = "", epsilon: float) -> dict[str, Estimate]:
+        """Return the cost of one fit on each data set on which the method was measured, as in `fit`."""
         rows = [r for r in self.rows if (r.kind, r.name, r.task) == ("fit", arm.method, task)]
         rows = [r for r in rows if r.variant == arm.variant] or rows
         rows = [r for r in rows if r.calibration == arm.calibration] or rows
-        if not rows:
-            return _GUESS
-        if here := [r for r in rows if r.dataset == dataset]:
+        found = {}
+        for name in dict.fromkeys(r.dataset for r in rows):
+            here = [r for r in rows if r.dataset == name]
             near = min(r.epsilon for r in here) / _REACH <= epsilon <= max(r.epsilon for r in here) * _REACH
-            return Estimate(_at(here, epsilon), max(r.peak_mb for r in here), "measured" if near else "other data")
-        others = {name: [r for r in rows if r.dataset == name] for name in dict.fromkeys(r.dataset for r in rows)}
-        seconds = {name: _at(there, epsilon) for name, there in others.items()}
-        peak = max(r.peak_mb for r in rows)
-        known = shapes()
-        if shape is not None and all(name in known for name in seconds):
-            return _on_the_line(seconds, {name: known[name] for name in seconds}, shape, peak)
-        return Estimate(math.exp(fmean(map(math.log, seconds.values()))), peak, "other data")
+            basis = "measured" if near else "other data"
+            found[name] = Estimate(_at(here, epsilon), max(r.peak_mb for r in here), basis)
+        return found
 
     def job(self, kind: str, name: str, basis: str = "measured") -> Estimate:
         """Return the mean cost of a job: of kind ``study`` a part of that study, of kind ``rule`` any other."""
         for row in self.rows:
             if (row.kind, row.name) == (kind, name):
                 return Estimate(row.seconds, row.peak_mb, basis)
-        return _GUESS
-
-
-def _on_the_line(
-    seconds: Mapping[str, float], shapes: Mapping[str, tuple[int, int]], shape: tuple[int, int], peak: float
-) -> Estimate:
-    """Return the cost on a table of some rows and columns: log-linear in both, never falling with either."""
-    X, y = np.log10([shapes[name] for name in seconds]), np.log10(list(seconds.values()))
-    families = [family_of(name) for name in seconds]
-    weights = np.array([1 / families.count(family) for family in families])  # codings of the same people count as one
-    x, level = np.average(X, axis=0, weights=weights), np.average(y, weights=weights)
-    Z = X - x
-    slopes = np.linalg.solve((Z.T * weights) @ Z + _PENALTY * np.eye(2), (Z.T * weights) @ (y - level))
-    where = np.log10(shape)
-    reach = math.log10(_REACH)
-    near = bool(np.all((X.min(axis=0) - reach <= where) & (where <= X.max(axis=0) + reach)))
-    return Estimate(float(10 ** (level + np.maximum(slopes, 0) @ (where - x))), peak, "other data" if near else "guess")
+        return GUESS
 
 
 def _at(rows: Sequence[Measured], epsilon: float) -> float:
@@ -190,6 +180,76 @@ def main(folders: Sequence[str]) -> None:
 
 def _read() -> pd.DataFrame:
     return pd.read_csv(FILE, keep_default_na=False) if FILE.exists() else pd.DataFrame(columns=list(Measured._fields))
+
+
+# Measured on codes of one byte in Parquet (10^7 rows x 15 columns): read .28 s, all pairs .15 s, five splits .45 s.
+START_SECONDS = 2.0
+SECONDS_A_VALUE = 2e-9  # read and checked; text and numbers with bins take more
+SECONDS_A_COUNT = {1: 5e-10, 2: 1.5e-10}  # of one row in one marginal, by the order: pairs are taken three at a time
+SECONDS_A_SPLIT = 6e-9  # of one row: hashed, and copied if it is for tests
+MEGABYTES = 400.0  # libraries and one batch of rows
+ROWS_OF_A_DATABASE = 1e8
+SLOWER = 20  # what text, other machines and a loaded disk may cost, for the limit of a job's time
+
+
+@dataclass(frozen=True, slots=True)
+class ShardCost:
+    """CPU seconds and peak memory of one shard, and what to ask a cluster for."""
+
+    seconds: float
+    peak_mb: float
+
+    @property
+    def mem_mb(self) -> int:
+        """Memory to ask for."""
+        return _with_room(self.peak_mb)
+
+    @property
+    def runtime(self) -> int:
+        """Minutes to ask for."""
+        return 10 + math.ceil(SLOWER * self.seconds / 60)
+
+
+def cost_of_shard(entry: Entry, n_splits: int, share: float = 0.2) -> ShardCost:
+    """Return what one of the shards of a streamed data set costs, from the footers or sizes of its files.
+
+    Parameters
+    ----------
+    entry : Entry
+    n_splits : int
+        For which the test rows are counted too.
+    share : float
+        Of test rows.
+    """
+    source, order = opened(entry), data_of(entry).order
+    rows = _rows(entry, source) / len(shards_of(entry))
+    marginals = len(CountTables.marginals(source.domain, order))
+    counted = marginals * (1 + share * n_splits) * SECONDS_A_COUNT.get(order, 1e-9)
+    seconds = rows * (len(source.domain) * SECONDS_A_VALUE + n_splits * SECONDS_A_SPLIT + counted)
+    tables = 3 * 8 * CountTables.cells(source.domain, order) * (1 + n_splits)  # tallies, joined, and the file
+    return ShardCost(START_SECONDS + seconds, MEGABYTES + tables / 2**20)
+
+
+def _rows(entry: Entry, source: ArrowSource) -> float:
+    """Return the number of rows; of text from its bytes, of a database what it has is not asked: a guess."""
+    if isinstance(source, ParquetSource):
+        return source.n_rows
+    size = sum(Path(file).stat().st_size for file in files_behind(entry) if Path(file).is_file())
+    return size / (2 * len(source.domain)) if size else ROWS_OF_A_DATABASE
+
+
+def memory_of() -> Callable[..., int]:
+    """Return a function from kind and name of a job, as in `Costs.job`, to the memory in MB that it asks for.
+
+    It is what finished runs took, a quarter more, and no less than `least`.
+    """
+    costs = Costs()
+    return lambda kind, name, least=1000: max(least, _with_room(costs.job(kind, name).peak_mb))
+
+
+def _with_room(peak_mb: float) -> int:
+    """Return a quarter more, in steps of 100 MB."""
+    return math.ceil(1.25 * peak_mb / 100) * 100
 
 
 if __name__ == "__main__":

@@ -17,9 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 from marginalia.errors import InputError
-from marginalia.planning.costs import FACTORS, Costs, Estimate
-from marginalia.planning.resources import cost_of_shard
-from marginalia.streamed.rows import splits_of
+from marginalia.planning.costs import FACTORS, Costs, Estimate, cost_of_shard
 from marginalia.sweep.plan import Job
 from marginalia.sweep.protocols import tasks_of
 from marginalia.sweep.resolve import Sweep
@@ -157,7 +155,7 @@ def _parts(sweep: Sweep, place: tuple[str, ...], costs: Costs) -> tuple[Estimate
             return (costs.job("study", study, "measured" if dict(card.defaults) == settings else "other data"),)
         case ("count_shard", dataset, _):
             entry = sweep.entries[dataset]
-            one = cost_of_shard(entry, len(splits_of(sweep.config, entry)))
+            one = cost_of_shard(entry, len(sweep.config.splits_of(dataset)))
             return (Estimate(one.seconds, one.peak_mb, "other data"),)
         case ("methods", experiment, dataset, group, batch):
             job = sweep.plan.jobs[experiment, dataset, group, batch]

@@ -1,21 +1,21 @@
 """How much noise a budget buys, and what a given noise costs.
 
 Gaussian DP is converted exactly (Dong, Roth & Su 2022; Balle & Wang 2018); zCDP by the optimised bound of Canonne,
-Kamath & Steinke (2020, Prop. 12); the Poisson-sampled Gaussian by its privacy loss distribution. The exact conversions
-are ours and not dp-accounting's, which subtracts the two nearly equal terms of the profile: here their common factor
-exp(-(ε/μ - μ/2)²/2) is taken out before, which keeps two to three digits more at small delta. Elsewhere both agree.
+Kamath & Steinke (2020, Prop. 12). What else is calibrated stands beside its accountant: Poisson-sampled Gaussians
+(`accountants.pld`), objective perturbation, random stopping.
+
+The exact conversions are ours and not dp-accounting's, which subtracts the two nearly equal terms of the profile: here
+their common factor exp(-(ε/μ - μ/2)²/2) is taken out before, which keeps two to three digits more at small delta.
+Elsewhere both agree.
 
 Everywhere epsilon > 0 and 0 < delta < 1 are a budget; an argument out of range raises `InputError`.
 """
 
 import math
-from functools import lru_cache
+from collections.abc import Callable
 
 from marginalia.errors import InputError
 from marginalia.privacy import checks
-from marginalia.privacy.accountants import pld
-from marginalia.privacy.relation import Relation
-from marginalia.privacy.roots import root
 
 
 def gdp_delta(mu: float, epsilon: float) -> float:
@@ -145,49 +145,12 @@ def halved_budget(epsilon: float, delta: float) -> tuple[float, float]:
     return epsilon / 2, delta / (1 + math.exp(epsilon / 2))
 
 
-@lru_cache(maxsize=1024)
-def poisson_gaussian_noise_multiplier(
-    epsilon: float, delta: float, rate: float, steps: int, relation: Relation
-) -> float:
-    """Smallest noise multiplier for which `steps` Poisson-sampled Gaussian releases are (epsilon, delta)-DP.
+def root(function: Callable[[float], float], lower: float, upper: float) -> float:
+    """Return the root of a continuous `function` that changes sign on [lower, upper], to full double precision.
 
-    It is sigma / C, C the norm bound of one record's contribution; `rate` in (0, 1] is the probability that a record is
-    in a batch. The answer is within 1e-4 (relative) of the smallest and not much below 0.3, on the safe side: the
-    accountant's epsilon at it is at most `epsilon`.
-
-    >>> round(poisson_gaussian_noise_multiplier(1.0, 1e-5, rate=1.0, steps=20, relation=Relation.REPLACE_ONE), 3)
-    33.368
+    >>> round(root(lambda x: x * x - 2, 0.0, 2.0), 12)
+    1.414213562373
     """
-    mu, relation = gdp_mu(epsilon, delta), Relation(relation)
-    rate, steps = checks.probability("rate", rate), checks.count("steps", steps)
-    if rate == 1:
-        return relation.records * math.sqrt(steps) / mu
+    from scipy.optimize import brentq  # here, since scipy is slow to load
 
-    def spent(multiplier: float) -> float:
-        return pld.epsilon(((rate, multiplier, steps),), (), 0.0, relation, delta)
-
-    # Start: the central limit theorem for the composition, mu = rate·√(steps·(exp(1/σ²) - 1)) (Bu et al. 2020).
-    start = max(0.3, relation.records / math.sqrt(math.log1p((mu / rate) ** 2 / steps)))
-    lower, upper = 0.95 * start, 1.05 * start
-    while (at_upper := spent(upper)) > epsilon:
-        lower, upper = upper, 1.3 * upper
-    while (at_lower := spent(lower)) <= epsilon:
-        if lower < 0.3:  # records so rarely sampled that noise hardly matters: spare the loss grid
-            return lower
-        lower, upper, at_upper = lower / 1.3, lower, at_lower
-    # ln ε is nearly linear in ln σ, and each value costs a loss distribution: secants, aimed just below epsilon.
-    tried = [(math.log(lower), min(at_lower, 10 * epsilon)), (math.log(upper), max(at_upper, epsilon / 10))]
-    while at_upper < epsilon * (1 - 6e-5) and upper > lower * (1 + 1e-5):
-        (x0, y0), (x1, y1) = tried[-2:]
-        left, right = math.log(lower), math.log(upper)
-        x = (left + right) / 2
-        if y0 != y1 and len(tried) < 10:
-            x = x1 + (x1 - x0) * math.log(epsilon * (1 - 3e-5) / y1) / math.log(y1 / y0)
-        margin = 5e-4 * (right - left)
-        x = min(max(x, left + margin), right - margin)
-        if (at_x := spent(math.exp(x))) <= epsilon:
-            upper, at_upper = math.exp(x), at_x
-        else:
-            lower = math.exp(x)
-        tried.append((x, min(max(at_x, epsilon / 10), 10 * epsilon)))
-    return upper
+    return float(brentq(function, lower, upper, xtol=1e-300, rtol=9e-16))  # the smallest rtol that brentq takes

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias, TypeGuard, get_args
 
 from marginalia.errors import InputError
 from marginalia.privacy import checks
@@ -204,6 +204,15 @@ def leaves(events: tuple[Event, ...], count: int = 1) -> list[tuple[Event, int]]
         else:
             flat.append((event, count))
     return flat
+
+
+def is_subsampled(event: Event) -> TypeGuard[PoissonGaussianEvent]:
+    """Whether an event runs on Poisson samples that leave records out.
+
+    >>> is_subsampled(PoissonGaussianEvent(0.1, 2.0, 50)), is_subsampled(PoissonGaussianEvent(1.0, 2.0, 50))
+    (True, False)
+    """
+    return isinstance(event, PoissonGaussianEvent) and event.rate < 1
 
 
 def parts(event: Event) -> dict[Event, int]:

@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
 from marginalia.data.domain import Attribute
-from marginalia.quality.marginals import ColumnQuality
+from marginalia.quality.quality import ColumnQuality
 from marginalia.reporting.panels import COLOURS
 from marginalia.reporting.style import RC, SINGLE_COLUMN
 

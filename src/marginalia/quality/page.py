@@ -11,11 +11,10 @@ import pandas as pd
 from marginalia.data.files import write_text
 from marginalia.privacy.examination import page as certificate_text
 from marginalia.quality import charts
-from marginalia.quality.downstream import MODELS, Downstream
-from marginalia.quality.quality import PRIVATE, Quality
-from marginalia.reporting import page
+from marginalia.quality.quality import MODELS, PRIVATE, Downstream, Quality
+from marginalia.reporting.html import page_tables
 from marginalia.reporting.html.drawing import Palette, inline_svg
-from marginalia.reporting.report import sealed, template
+from marginalia.reporting.html.report import sealed, template
 
 _HEAT_MAPS = 6  # of the worst pairs
 _DRAWN_CELLS = 2**20  # of one of them
@@ -120,15 +119,23 @@ def _notices(quality: Quality) -> list[str]:
     return notices
 
 
-def _subsample_table(quality: Quality) -> page.HtmlTable:
+def _subsample_table(quality: Quality) -> page_tables.HtmlTable:
     scores = quality.pairs.subsamples
-    rows = [[page.Cell("the synthetic table", best=True), page.Cell(f"{quality.pairs.score:.1f}", quality.pairs.score)]]
-    rows += [[page.Cell(f"{share:.0%} of the real rows"), page.Cell(f"{s:.1f}", s)] for share, s in scores.items()]
+    rows = [
+        [
+            page_tables.Cell("the synthetic table", best=True),
+            page_tables.Cell(f"{quality.pairs.score:.1f}", quality.pairs.score),
+        ]
+    ]
+    rows += [
+        [page_tables.Cell(f"{share:.0%} of the real rows"), page_tables.Cell(f"{s:.1f}", s)]
+        for share, s in scores.items()
+    ]
     caption = "k-marginal score beside that of random subsamples of the real rows."
-    return page.HtmlTable("table-subsamples", caption, ["Rows", "Score"], [page.Group("", rows)])
+    return page_tables.HtmlTable("table-subsamples", caption, ["Rows", "Score"], [page_tables.Group("", rows)])
 
 
-def _rows_table(quality: Quality) -> page.HtmlTable:
+def _rows_table(quality: Quality) -> page_tables.HtmlTable:
     copied = quality.copies
     found = copied.unique_found / copied.unique if copied.unique else 0.0
     lines = [
@@ -146,39 +153,43 @@ def _rows_table(quality: Quality) -> page.HtmlTable:
             f"{copied.unique:,}",
         ),
     ]
-    rows = [[page.Cell(cell) for cell in line] for line in lines]
+    rows = [[page_tables.Cell(cell) for cell in line] for line in lines]
     columns = ["What", "Synthetic table", "Real table"]
-    return page.HtmlTable("table-rows", "What is impossible, missing, or copied.", columns, [page.Group("", rows)])
+    return page_tables.HtmlTable(
+        "table-rows", "What is impossible, missing, or copied.", columns, [page_tables.Group("", rows)]
+    )
 
 
-def _downstream_table(found: Downstream) -> page.HtmlTable:
+def _downstream_table(found: Downstream) -> page_tables.HtmlTable:
     names = list(dict.fromkeys(name for values in found.values.values() for name in values))
     constant = f"target alone: always the {'mean' if found.task == 'linear' else 'most frequent class'} of real rows"
     rows = [
         [
-            page.Cell(constant if trained == "target alone" else trained),
-            *(page.Cell(f"{values[n]:.4g}", values[n]) if n in values else page.Cell("") for n in names),
+            page_tables.Cell(constant if trained == "target alone" else trained),
+            *(page_tables.Cell(f"{values[n]:.4g}", values[n]) if n in values else page_tables.Cell("") for n in names),
         ]
         for trained, values in found.values.items()
     ]
     caption = f"{found.target}, predicted for {found.test_rows:,} real test rows."
     head = ["Trained on", *(_METRICS[name] for name in names)]
-    return page.HtmlTable("table-downstream", caption, head, [page.Group("", rows)])
+    return page_tables.HtmlTable("table-downstream", caption, head, [page_tables.Group("", rows)])
 
 
-def _column_table(quality: Quality) -> page.HtmlTable:
+def _column_table(quality: Quality) -> page_tables.HtmlTable:
     rows = []
     for one in sorted(quality.columns, key=lambda column: -column.error):
         names = charts.code_names(quality.real.domain[one.name])
         rows.append(
             [
-                page.Cell(one.name), page.Cell(f"{one.error:.4f}", one.error),
-                page.Cell(_listed([names[i] for i in one.lost])), page.Cell(f"{one.lost_share:.2%}", one.lost_share),
-                page.Cell(_listed([names[i] for i in one.made_up])),
+                page_tables.Cell(one.name),
+                page_tables.Cell(f"{one.error:.4f}", one.error),
+                page_tables.Cell(_listed([names[i] for i in one.lost])),
+                page_tables.Cell(f"{one.lost_share:.2%}", one.lost_share),
+                page_tables.Cell(_listed([names[i] for i in one.made_up])),
             ]
-        )  # fmt: skip
+        )
     head = ["Column", "Marginal error", "Values lost", "Real rows with them", "Values made up"]
-    return page.HtmlTable("table-columns", "Columns, the worst first.", head, [page.Group("", rows)])
+    return page_tables.HtmlTable("table-columns", "Columns, the worst first.", head, [page_tables.Group("", rows)])
 
 
 def _listed(names: list[str], most: int = 8) -> str:
@@ -201,16 +212,17 @@ def _worst_pairs(quality: Quality, palette: Palette) -> list[dict[str, Any]]:
         label = f"Difference of shares in each cell of {name}; marginal error {error:.3g}."
         pictures.append(
             {
-                "name": name, "error": error,
+                "name": name,
+                "error": error,
                 "drawing": inline_svg(chart, palette, name=f"pair{len(pictures)}", label=label),
                 "worst": f"Most wrong: {where}, real {real[cell]:.2%}, synthetic {made[cell]:.2%}.",
             }
-        )  # fmt: skip
+        )
     return pictures
 
 
-def _pair_table(quality: Quality) -> page.HtmlTable:
+def _pair_table(quality: Quality) -> page_tables.HtmlTable:
     frame = pd.DataFrame(
         [(a, b, error) for (a, b), error in quality.pairs.errors.items()], columns=["Column", "and", "Marginal error"]
     )
-    return page.plain_table(frame, "pairs", "All pairs of columns, the worst first.")
+    return page_tables.plain_table(frame, "pairs", "All pairs of columns, the worst first.")

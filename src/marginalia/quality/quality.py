@@ -1,19 +1,307 @@
-"""All that is measured of one synthetic table."""
+"""All that is measured of one synthetic table.
+
+Every column and every pair of columns, what a model makes of it, and whole rows: impossible ones, and copies of real
+ones.
+"""
 
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import combinations
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-from marginalia.data.table import Table
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.data.encoding import Encoder
+from marginalia.data.splits import random_split
+from marginalia.data.table import Table, zero_faults
 from marginalia.errors import InputError
+from marginalia.methods.logistic.logistic import LogisticClassifier
+from marginalia.methods.ols.ols import OLSRegressor
 from marginalia.privacy.certificate import ENDING, Certificate
 from marginalia.privacy.examination import Examination, examine
-from marginalia.quality.downstream import Downstream, downstream
-from marginalia.quality.marginals import ColumnQuality, MarginalQuality, columns, marginals
-from marginalia.quality.rows import Copies, copies, impossible
+from marginalia.sweep.metrics import k_marginal_score, mean_squared_error, scores, total_variation
+
+FRACTIONS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # those of SDNist
+_MOST_CELLS = 2**18  # of a marginal that is held as a whole; of a larger one only the cells that have rows are
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnQuality:
+    """One column: counts of each code in both tables.
+
+    Attributes
+    ----------
+    name : str
+    error : float
+        Half the L1 distance of the shares, from 0 to 1.
+    real, synthetic : ndarray of shape (size,)
+        Counts.
+    """
+
+    name: str
+    error: float
+    real: NDArray[np.int64]
+    synthetic: NDArray[np.int64]
+
+    @property
+    def lost(self) -> NDArray[np.intp]:
+        """Codes that real rows have and no synthetic row has."""
+        return np.flatnonzero((self.real > 0) & (self.synthetic == 0))
+
+    @property
+    def made_up(self) -> NDArray[np.intp]:
+        """Codes that synthetic rows have and no real row has."""
+        return np.flatnonzero((self.real == 0) & (self.synthetic > 0))
+
+    @property
+    def lost_share(self) -> float:
+        """Share of the real rows that have a lost code."""
+        return float(self.real[self.lost].sum() / self.real.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class MarginalQuality:
+    """All marginals of one order.
+
+    Attributes
+    ----------
+    errors : dict of tuple of str to float
+        Half the L1 distance of the shares of each marginal, from 0 to 1; the worst first.
+    subsamples : dict of float to float
+        Score of a random share of the real rows, for each of `FRACTIONS`; empty for a table of very few rows.
+    """
+
+    errors: dict[tuple[str, ...], float]
+    subsamples: dict[float, float]
+
+    @property
+    def error(self) -> float:
+        """The mean over all marginals."""
+        return fmean(self.errors.values())
+
+    @property
+    def score(self) -> float:
+        """The k-marginal score of NIST, from 0 (no overlap) to 1000 (the same)."""
+        return k_marginal_score(self.error)
+
+    @property
+    def equivalent(self) -> float | None:
+        """The fraction of the real rows whose score is the nearest, as SDNist's sampling-error comparison has it."""
+        return min(self.subsamples, key=lambda f: abs(self.subsamples[f] - self.score), default=None)
+
+
+def columns(real: Table, synthetic: Table) -> list[ColumnQuality]:
+    """Return every column, in the order of `real`."""
+    found = []
+    for name in real.domain.names:
+        one, other = real.counts([name]), synthetic.counts([name])
+        found.append(ColumnQuality(name, total_variation(one, other), one, other))
+    return found
+
+
+def marginals(real: Table, synthetic: Table, *, k: int = 2, seed: int = 0) -> MarginalQuality:
+    """Return the error of every marginal of `k` columns, and the scores of subsamples of the real rows.
+
+    Parameters
+    ----------
+    real, synthetic : Table
+        Of the same domain, each with rows.
+    k : int
+    seed : int
+        Of the order of the real rows: the subsamples are the first of them.
+
+    Raises
+    ------
+    InputError
+        Fewer than `k` columns, or a table without rows.
+    """
+    if len(real.domain) < k:
+        raise InputError(f"marginals of {k} columns need a table with as many; it has {len(real.domain)}")
+    if not (len(real) and len(synthetic)):
+        raise InputError("a table without rows has no marginals")
+    stops = [round(fraction * len(real)) for fraction in FRACTIONS] if len(real) >= 1 / FRACTIONS[0] else []
+    shuffled = real.take(np.random.default_rng(seed).permutation(len(real)))
+    parts = [shuffled.take(slice(a, b)) for a, b in zip([0, *stops], [*stops, len(real)], strict=True)]
+    errors, sums = {}, np.zeros(len(stops))
+    for names in combinations(real.domain.names, k):
+        made, *counts = _counts([synthetic, *parts], names)
+        *samples, whole = np.cumsum(counts, axis=0)
+        errors[names] = total_variation(made, whole)
+        sums += [total_variation(sample, whole) for sample in samples]
+    scores = 1000 * (1 - sums / len(errors))
+    ranked = dict(sorted(errors.items(), key=lambda item: -item[1]))
+    return MarginalQuality(ranked, dict(zip(FRACTIONS, map(float, scores), strict=False)))
+
+
+def _counts(tables: Sequence[Table], names: Sequence[str]) -> NDArray[np.int64]:
+    """Return the counts of several tables on the same cells, shape (tables, cells)."""
+    domain = tables[0].domain
+    cells = domain.n_cells(names)
+    flat = []
+    for table in tables:
+        index = np.zeros(len(table), dtype=np.int64)
+        for name in names:
+            index = index * domain[name].size + table.column(name)
+        flat.append(index)
+    if cells > _MOST_CELLS:
+        distinct, inverse = np.unique(np.concatenate(flat), return_inverse=True)
+        flat, cells = np.split(inverse, np.cumsum([len(index) for index in flat])[:-1]), len(distinct)
+    return np.stack([np.bincount(index, minlength=cells) for index in flat])
+
+
+TEST_FRACTION = 0.2
+MODELS = {
+    "linear": "least squares",
+    "logistic": "logistic regression",
+    "classes": "logistic regression, one class at a time",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Downstream:
+    """What was measured on real test rows.
+
+    Attributes
+    ----------
+    target : str
+    task : str
+        A key of `MODELS`.
+    train_rows, test_rows : int
+        Real rows on each side of the split.
+    values : dict of str to (dict of str to float)
+        By what the model was trained on (``synthetic rows``, ``real rows``, ``target alone``: the most frequent class
+        or the mean of the real training rows, whatever the row), each metric: AUC and accuracy, accuracy alone with
+        more than two classes, or mean squared error of the target scaled to [-1, 1].
+    why : str
+        Why there is no model of the synthetic rows; else empty.
+    """
+
+    target: str
+    task: str
+    train_rows: int
+    test_rows: int
+    values: dict[str, dict[str, float]] = field(default_factory=dict)
+    why: str = ""
+
+
+def downstream(real: Table, synthetic: Table, target: str, *, seed: int = 0) -> Downstream:
+    """Train on synthetic rows and on 80 % of the real rows, test both on the other 20 %.
+
+    Parameters
+    ----------
+    real, synthetic : Table
+    target : str
+        Two codes are classified, more are classified too if they have no order, else their code is regressed on.
+    seed : int
+        Of the random split.
+    """
+    size = real.domain[target].size
+    if size < 2 or len(real.domain) < 2:
+        raise InputError(f"target '{target}' has {size} code(s) on {len(real.domain)} column(s): nothing can be learnt")
+    task = "logistic" if size == 2 else "classes" if real.domain[target].kind == "categorical" else "linear"
+    split = random_split(real, seed=seed, test_fraction=TEST_FRACTION)
+    found = Downstream(target, task, len(split.train), len(split.test))
+    reasons = []
+    for name, rows in {"synthetic rows": synthetic, "real rows": split.train}.items():
+        try:
+            found.values[name] = _measured(rows, split.test, target, task)
+        except InputError as error:  # a single class
+            reasons.append(f"{name}: {error}")
+    found.values["target alone"] = _constant(split.train, split.test, target, task)
+    return Downstream(target, task, found.train_rows, found.test_rows, found.values, "; ".join(reasons))
+
+
+def _constant(train: Table, test: Table, target: str, task: str) -> dict[str, float]:
+    """Return what the best prediction that looks at no other column reaches."""
+    if task == "linear":
+        encoder = Encoder(train.domain, target)
+        truth = encoder.target_values(test)
+        return {"mse": mean_squared_error(truth, np.full(len(truth), encoder.target_values(train).mean()))}
+    accuracy = float(np.mean(test.column(target) == np.argmax(train.counts([target]))))
+    return {"auc": 0.5, "accuracy": accuracy} if task == "logistic" else {"accuracy": accuracy}
+
+
+def _measured(rows: Table, test: Table, target: str, task: str) -> dict[str, float]:
+    if task == "classes":
+        return {"accuracy": _accuracy_of_classes(rows, test, target)}
+    model = OLSRegressor() if task == "linear" else LogisticClassifier()
+    with warnings.catch_warnings():  # columns without variance, separable rows: the measure tells what it is worth
+        warnings.simplefilter("ignore")
+        values = scores(model.fit(rows, target), test, target=target, task=task, one_hot=None)
+    return {name: value for name, value in values.items() if name != "risk"}
+
+
+def _accuracy_of_classes(rows: Table, test: Table, target: str) -> float:
+    from sklearn.multiclass import OneVsRestClassifier
+
+    truth = test.column(target)
+    encoder = Encoder(rows.domain, target)
+    if len(np.unique(rows.column(target))) < 2:
+        raise InputError(f"column '{target}' holds one class only")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = OneVsRestClassifier(LogisticClassifier()).fit(encoder.transform(rows), rows.column(target))
+    return float(np.mean(model.predict(encoder.transform(test)) == truth))
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Rows that are equal in all columns.
+
+    Attributes
+    ----------
+    synthetic : float
+        Share of the synthetic rows that equal a row of one random half of the real table.
+    fresh : float
+        The same share of the other half of the real table: what rows of people who are not in it would show.
+    unique : int
+        Real rows that no other real row equals.
+    unique_found : int
+        Those of them that some synthetic row equals (SDNist's unique exact matches).
+    """
+
+    synthetic: float
+    fresh: float
+    unique: int
+    unique_found: int
+
+
+def copies(real: Table, synthetic: Table, *, seed: int = 0) -> Copies:
+    """Count synthetic rows that equal real ones; `seed` halves the real table."""
+    ours, theirs = _keys(real), _keys(synthetic)
+    order = np.random.default_rng(seed).permutation(len(ours))
+    half, others = ours[order[: len(ours) // 2]], ours[order[len(ours) // 2 :]]
+    distinct, counts = np.unique(ours, return_counts=True)
+    alone = distinct[counts == 1]
+    return Copies(
+        synthetic=float(np.isin(theirs, half).mean()),
+        fresh=float(np.isin(others, half).mean()),
+        unique=len(alone),
+        unique_found=int(np.isin(alone, theirs).sum()),
+    )
+
+
+def _keys(table: Table) -> NDArray[np.uint64]:
+    """Return a 64-bit hash of each row: two different rows share one with a probability of about 10^-19."""
+    import pandas as pd
+
+    names = sorted(table.domain.names)
+    frame = pd.DataFrame(table.project(names).codes.astype(np.int64), columns=names)
+    return np.asarray(pd.util.hash_pandas_object(frame, index=False), dtype=np.uint64)
+
+
+def impossible(table: Table) -> int:
+    """Return the number of rows that lie in a structural zero of the domain."""
+    faults = zero_faults(table.codes, table.domain)
+    return len(set().union(*(fault.rows.tolist() for fault in faults)))
+
 
 PRIVATE = "Computed from the private rows without noise: for their owner, not for release."
 
@@ -57,11 +345,13 @@ class Quality:
         """Return every number in plain JSON types."""
         lost = {
             one.name: {
-                "error": one.error, "lost": one.lost.tolist(), "lost_share": one.lost_share,
+                "error": one.error,
+                "lost": one.lost.tolist(),
+                "lost_share": one.lost_share,
                 "made_up": one.made_up.tolist(),
             }
             for one in self.columns
-        }  # fmt: skip
+        }
         return {
             "private": PRIVATE,
             "rows": {"real": len(self.real), "synthetic": len(self.synthetic)},
@@ -74,11 +364,15 @@ class Quality:
             "copies": asdict(self.copies),
             "impossible_rows": {"real": self.impossible_real, "synthetic": self.impossible_synthetic},
             "downstream": None if self.downstream is None else asdict(self.downstream),
-            "certificate": None if self.examination is None else {
-                "confirmed": self.examination.confirmed, "epsilon": self.examination.requested,
-                "delta": self.examination.delta, "problems": list(self.examination.problems),
+            "certificate": None
+            if self.examination is None
+            else {
+                "confirmed": self.examination.confirmed,
+                "epsilon": self.examination.requested,
+                "delta": self.examination.delta,
+                "problems": list(self.examination.problems),
             },
-        }  # fmt: skip
+        }
 
 
 def measure(
@@ -115,6 +409,15 @@ def measure(
     proof = Path(f"{synthetic_path}{ENDING}") if synthetic_path is not None else None
     certificate = Certificate.read(proof) if proof is not None and proof.is_file() else None
     return Quality(
-        real, synthetic, seed, columns(real, synthetic), pairs, copies(real, synthetic, seed=seed), impossible(real),
-        impossible(synthetic), model, certificate, None if certificate is None else examine(certificate),
-    )  # fmt: skip
+        real,
+        synthetic,
+        seed,
+        columns(real, synthetic),
+        pairs,
+        copies(real, synthetic, seed=seed),
+        impossible(real),
+        impossible(synthetic),
+        model,
+        certificate,
+        None if certificate is None else examine(certificate),
+    )

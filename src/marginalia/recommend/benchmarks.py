@@ -196,10 +196,17 @@ def _of_run(folder: Path) -> Iterator[Record]:
                 "delta": float(row.delta),
             }
             yield Record(
-                row.dataset, family_of(row.dataset), row.target, row.method, row.variant,
+                row.dataset,
+                family_of(row.dataset),
+                row.target,
+                row.method,
+                row.variant,
                 _catalogued(row.dataset, task, row.split, fraction)._replace(**budget),
-                float(row.mean), reference, trivial, f"{folder.name}/{row.experiment}, code {code}",
-            )  # fmt: skip
+                float(row.mean),
+                reference,
+                trivial,
+                f"{folder.name}/{row.experiment}, code {code}",
+            )
 
 
 def _anchors(public: pd.DataFrame, row: Any, task: str) -> tuple[float, float]:

@@ -236,9 +236,12 @@ def _prediction(guess: float, spread: tuple[float, float], setting: Setting, own
         float(np.clip(10**value, SMALLEST_LOSS, worst)) for value in (guess, *(guess + s for s in spread))
     )
     return Prediction(
-        loss, SMALLEST_LOSS if -1 in beyond else low, worst if 1 in beyond else high, len({one.family for one in own}),
+        loss,
+        SMALLEST_LOSS if -1 in beyond else low,
+        worst if 1 in beyond else high,
+        len({one.family for one in own}),
         beyond == {0},
-    )  # fmt: skip
+    )
 
 
 def _beyond(value: float, known: Sequence[float]) -> int:

@@ -8,22 +8,71 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import combinations
+from statistics import fmean
 from typing import Any
+
+import numpy as np
 
 from marginalia.data.domain import Domain
 from marginalia.errors import InputError
-from marginalia.methods.record import Arm, Method
+from marginalia.methods.record import Arm, Limits, Method
 from marginalia.methods.registry import BUILT_IN
-from marginalia.planning.costs import FACTORS, Costs, Estimate
+from marginalia.planning.costs import FACTORS, GUESS, Costs, Estimate
 from marginalia.privacy import checks
 from marginalia.privacy.relation import Relation
 from marginalia.recommend.attack import Attack, of_budget, of_gaussian
-from marginalia.recommend.benchmarks import Record, Setting, read, setting
-from marginalia.recommend.limits import why_not
-from marginalia.recommend.prediction import COVERAGE, FEWEST, Forecaster, Prediction
+from marginalia.recommend.benchmarks import Record, Setting, family_of, read, setting, shapes
+from marginalia.recommend.prediction import COVERAGE, FEWEST, REACH, Forecaster, Prediction
 from marginalia.reporting.style import arm_name
 
+MOST_BYTES = 8 * 2**30  # of one array of numbers, and of all tables that are held together
+
+
+def why_not(
+    arm: Arm, setting: Setting, domain: Domain, *, public_rows: bool, registry: Mapping[str, Method] = BUILT_IN
+) -> str:
+    """Return why an arm cannot be fitted here, in a few words; empty if it can.
+
+    Parameters
+    ----------
+    arm : Arm
+    setting : Setting
+    domain : Domain
+        Of all columns.
+    public_rows : bool
+        Whether the number of rows may be used without paying for it.
+    registry : mapping of str to Method, optional
+    """
+    if setting.task and setting.task not in arm.tasks:
+        return "regression only" if "linear" in arm.tasks else "targets of two codes only"
+    records = [registry[name] for name in dict.fromkeys((arm.method, arm.source)) if name]
+    if any(setting.relation not in record.relations for record in records):
+        return f"no proof for {setting.relation}"
+    if (size := setting.width**2 * 8) > MOST_BYTES:
+        return f"{setting.width:,} features: their products take {size / 2**30:,.0f} GB"
+    public = public_rows or setting.relation == Relation.REPLACE_ONE
+    return next(filter(None, (_refusal(record.limits, setting, domain, public) for record in records)), "")
+
+
+def _refusal(limits: Limits, setting: Setting, domain: Domain, public: bool) -> str:
+    if limits.values == "boolean" and (wide := [a.name for a in domain if a.size != 2]):
+        return f"two-valued columns only, unlike '{wide[0]}'"
+    rough = [a.name for a in domain if a.size < 2 or (a.kind == "categorical" and a.size > 2)]
+    if limits.values == "ordered" and rough:
+        return f"numeric, ordinal or two-valued columns only, unlike '{rough[0]}'"
+    if limits.columns is not None and len(domain) > limits.columns:
+        return f"up to {limits.columns} columns, not {len(domain)}"
+    if limits.public_rows and not public:
+        return "needs a public number of rows (--rows)"
+    if limits.small_delta and setting.delta >= 1 / setting.rows:
+        return f"delta must be below 1/n = {1 / setting.rows:.2g}"
+    size = 8 * sum(domain.n_cells(pair) for pair in combinations(domain.names, 2)) if limits.all_pairs else 0
+    return f"all pairs together take {size / 2**30:,.0f} GB" if size > MOST_BYTES else ""
+
+
 GOOD_CHOICE = 1.5
+_PENALTY = 0.1  # of the squared slopes of seconds in rows and columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +248,15 @@ def _ranking(
     regrets = forecaster.regrets()
     good = sum(regret <= GOOD_CHOICE for regret in regrets) / len(regrets)
     return Ranking(
-        here, options, refused, 10**forecaster.error, forecaster.coverage(), good, len(forecaster.families),
+        here,
+        options,
+        refused,
+        10**forecaster.error,
+        forecaster.coverage(),
+        good,
+        len(forecaster.families),
         forecaster.trivial_loss,
-    )  # fmt: skip
+    )
 
 
 def _arms(task: str, forecaster: Forecaster, registry: Mapping[str, Method]) -> Iterator[Arm]:
@@ -223,16 +278,55 @@ def _arms(task: str, forecaster: Forecaster, registry: Mapping[str, Method]) -> 
 
 
 def _option(arm: Arm, method: Method, here: Setting, prediction: Prediction, costs: Costs) -> Option:
-    table: dict[str, Any] = {"dataset": "", "epsilon": here.epsilon, "shape": (here.rows, here.columns)}
-    parts = [costs.fit(arm, task=here.task, **table)]
+    shape = here.rows, here.columns
+    parts = [cost_on_table(costs, arm, task=here.task, epsilon=here.epsilon, shape=shape)]
     if arm.source:
-        parts.append(costs.fit(Arm(arm.source), **table))
+        parts.append(cost_on_table(costs, Arm(arm.source), epsilon=here.epsilon, shape=shape))
     low, high = (sum(part.range[side] for part in parts) for side in (0, 1))
     seconds = sum(part.seconds for part in parts)
     return Option(
-        arm.method, arm.variant, arm_name(arm.method, arm.variant), prediction, seconds, (low, high), _peak(parts),
-        max((part.basis for part in parts), key=list(FACTORS).index), _how(arm, method), _why(method, prediction),
-    )  # fmt: skip
+        arm.method,
+        arm.variant,
+        arm_name(arm.method, arm.variant),
+        prediction,
+        seconds,
+        (low, high),
+        _peak(parts),
+        max((part.basis for part in parts), key=list(FACTORS).index),
+        _how(arm, method),
+        _why(method, prediction),
+    )
+
+
+def cost_on_table(costs: Costs, arm: Arm, *, task: str = "", epsilon: float, shape: tuple[int, int]) -> Estimate:
+    """Return the cost of one fit on a table that was not measured, by its numbers of rows and columns.
+
+    It lies on the line, in both logarithms, of the data sets on which the method was measured.
+    """
+    known, measured = shapes(), costs.by_dataset(arm, task=task, epsilon=epsilon)
+    if not measured:
+        return GUESS
+    peak = max(one.peak_mb for one in measured.values())
+    seconds = {name: one.seconds for name, one in measured.items()}
+    if all(name in known for name in seconds):
+        return _on_the_line(seconds, {name: known[name] for name in seconds}, shape, peak)
+    return Estimate(math.exp(fmean(map(math.log, seconds.values()))), peak, "other data")
+
+
+def _on_the_line(
+    seconds: Mapping[str, float], shapes: Mapping[str, tuple[int, int]], shape: tuple[int, int], peak: float
+) -> Estimate:
+    """Return the cost on a table of some rows and columns: log-linear in both, never falling with either."""
+    X, y = np.log10([shapes[name] for name in seconds]), np.log10(list(seconds.values()))
+    families = [family_of(name) for name in seconds]
+    weights = np.array([1 / families.count(family) for family in families])  # codings of the same people count as one
+    x, level = np.average(X, axis=0, weights=weights), np.average(y, weights=weights)
+    Z = X - x
+    slopes = np.linalg.solve((Z.T * weights) @ Z + _PENALTY * np.eye(2), (Z.T * weights) @ (y - level))
+    where = np.log10(shape)
+    reach = math.log10(REACH)
+    near = bool(np.all((X.min(axis=0) - reach <= where) & (where <= X.max(axis=0) + reach)))
+    return Estimate(float(10 ** (level + np.maximum(slopes, 0) @ (where - x))), peak, "other data" if near else "guess")
 
 
 def _peak(parts: Iterable[Estimate]) -> float:

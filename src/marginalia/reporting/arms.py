@@ -1,17 +1,29 @@
-"""Aggregates cut into panels (data set and target) and arms (a method's variant, calibration and relation)."""
+"""Aggregates cut into panels (data set and target) and arms (a method's variant, calibration and relation).
+
+And which certified private arm did best in each panel, at each epsilon.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from marginalia.data.catalogue import catalogue
 from marginalia.errors import InputError
 from marginalia.methods.registry import BUILT_IN
 from marginalia.reporting.style import RELATION_NAMES, ArmLook, arm_look, arm_name, method_rank
-from marginalia.reporting.tables import ARM, NON_PRIVATE, PANEL, in_order, lacks_certificate
+from marginalia.reporting.tables import (
+    ARM,
+    HIGHER_IS_BETTER,
+    NON_PRIVATE,
+    PANEL,
+    in_order,
+    is_certified,
+    lacks_certificate,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +123,27 @@ def arms_of(panel: pd.DataFrame, *, context: pd.DataFrame | None = None) -> list
         look = arm_look(method, variant, calibration, [v for _, v, c, _ in siblings if c == calibration])
         arms.append(Line((method, variant, calibration, relation), name, look, rows.sort_values("epsilon")))
     return sorted(arms, key=lambda a: (method_rank(a.key[0]), a.key[2], a.key[1], a.key[3]))
+
+
+def best_certified(aggregates: pd.DataFrame) -> pd.DataFrame:
+    """Name the best certified private arm of each data set, task and epsilon.
+
+    An arm takes part where every one of its trials succeeded and its certificate covers the requested epsilon.
+    Choosing by test results is itself a look at the data: this describes a benchmark, it is not a private selection.
+
+    `aggregates` are those of one metric. ``as_good`` names the other arms whose mean lies within two standard errors of
+    the difference.
+    """
+    columns = [*PANEL, "metric", "epsilon", *ARM, "name", "mean", "stderr", "certified", "as_good"]
+    lines = []
+    for panel in panels_of(aggregates):
+        arms = arms_of(panel.rows, context=aggregates)
+        named = pd.concat([arm.rows.assign(name=arm.name) for arm in arms], ignore_index=True)
+        complete = named["k"] == named["n_trials"]
+        candidates = named[(named["calibration"] != NON_PRIVATE) & is_certified(named) & complete]
+        ascending = not HIGHER_IS_BETTER[named["metric"].iloc[0]]
+        for _, ranked in candidates.sort_values("mean", ascending=ascending, kind="stable").groupby("epsilon"):
+            behind, error = (ranked["mean"] - ranked["mean"].iloc[0]).abs(), ranked["stderr"].fillna(0.0)
+            _, *as_good = ranked["name"][behind <= 2 * np.hypot(error, error.iloc[0])]
+            lines.append(ranked.iloc[0].to_dict() | {"as_good": "; ".join(as_good)})
+    return pd.DataFrame(lines, columns=columns)

@@ -16,8 +16,8 @@ from marginalia.card import Card
 from marginalia.data.catalogue import catalogue
 from marginalia.data.files import read_content, write_text
 from marginalia.errors import InputError
-from marginalia.reporting.verification.rows import FILE as ROWS
-from marginalia.reporting.verification.rows import read
+from marginalia.reporting.verification.rows_file import FILE as ROWS
+from marginalia.reporting.verification.rows_file import read
 from marginalia.reporting.verification.verify import configuration
 from marginalia.sweep.resolve import chosen_cards
 
@@ -30,9 +30,14 @@ TERMS = {"sha256": "http://schema.org/sha256"}  # is in the terms of RO-Crate fr
 # What is published of a results folder: the report holds every figure as SVG, so of the figures only the PNG files.
 PARTS = ("provenance.json", "report.html", ROWS, "tables/*", "figures/*.png")
 KINDS = {
-    ".csv": "text/csv", ".html": "text/html", ".json": "application/json", ".md": "text/markdown",
-    ".parquet": "application/vnd.apache.parquet", ".png": "image/png", ".tex": "application/x-tex",
-}  # fmt: skip
+    ".csv": "text/csv",
+    ".html": "text/html",
+    ".json": "application/json",
+    ".md": "text/markdown",
+    ".parquet": "application/vnd.apache.parquet",
+    ".png": "image/png",
+    ".tex": "application/x-tex",
+}
 TEXTS = {
     "provenance.json": "Configuration, code, packages, machine and cost of the run",
     "report.html": "Every table and figure of the run on one page",
@@ -71,26 +76,44 @@ def write(folder: Path, cards: Mapping[str, Card]) -> Path:
     crate.metadata.extra_terms.update(TERMS)
     named = [_agent(crate, author) for author in citation["authors"]]
     authors = named[0] if len(named) == 1 else named  # the crate's form of one value
-    licence = crate.add_jsonld({
-        "@id": f"https://spdx.org/licenses/{citation['license']}", "@type": "CreativeWork", "name": citation["license"],
-        "description": f"The licence {citation['license']}, by its SPDX identifier",
-    })  # fmt: skip
+    licence = crate.add_jsonld(
+        {
+            "@id": f"https://spdx.org/licenses/{citation['license']}",
+            "@type": "CreativeWork",
+            "name": citation["license"],
+            "description": f"The licence {citation['license']}, by its SPDX identifier",
+        }
+    )
     profile = crate.add_jsonld(
         {"@id": PROFILE, "@type": "CreativeWork", "name": "Process Run Crate", "version": PROFILE.rpartition("/")[2]}
     )
     results = [
-        crate.add_file(dest_path=name, properties={
-            "name": name, "description": TEXTS.get(name) or _text(name), "encodingFormat": KINDS[Path(name).suffix],
-            "contentSize": str((folder / name).stat().st_size), "sha256": digest, "license": {"@id": licence.id},
-        })
+        crate.add_file(
+            dest_path=name,
+            properties={
+                "name": name,
+                "description": TEXTS.get(name) or _text(name),
+                "encodingFormat": KINDS[Path(name).suffix],
+                "contentSize": str((folder / name).stat().st_size),
+                "sha256": digest,
+                "license": {"@id": licence.id},
+            },
+        )
         for name, digest in hashes.items()
-    ]  # fmt: skip
-    run = crate.add_jsonld(_said({
-        "@id": "#run", "@type": "CreateAction", "name": f"The run of {folder.resolve().name}",
-        "description": "All jobs of the configuration that provenance.json holds, by Snakemake",
-        "startTime": facts["cost"].get("first_job_began"), "endTime": facts["cost"].get("last_job_ended"),
-        "actionStatus": "http://schema.org/CompletedActionStatus",
-    }))  # fmt: skip
+    ]
+    run = crate.add_jsonld(
+        _said(
+            {
+                "@id": "#run",
+                "@type": "CreateAction",
+                "name": f"The run of {folder.resolve().name}",
+                "description": "All jobs of the configuration that provenance.json holds, by Snakemake",
+                "startTime": facts["cost"].get("first_job_began"),
+                "endTime": facts["cost"].get("last_job_ended"),
+                "actionStatus": "http://schema.org/CompletedActionStatus",
+            }
+        )
+    )
     run["agent"] = authors
     run["instrument"] = _software(crate, facts, authors, licence)
     run["object"] = [entity for name in names for entity in _inputs(crate, name)]
@@ -163,13 +186,19 @@ def _inputs(crate: ROCrate, name: str) -> Iterator[Any]:
     files = [file for file in entry.files.values() if file.url] if entry else []
     for file in files:
         yield crate.dereference(file.url) or crate.add_file(
-            file.url, fetch_remote=False, validate_url=False,
-            properties=_said({
-                "name": file.path, "description": entry.title if entry else None, "sha256": file.sha256,
-                "encodingFormat": KINDS.get(Path(file.path).suffix, "application/octet-stream"),
-                "identifier": f"git blob {file.git_blob_sha1}" if file.git_blob_sha1 else None,
-            }),
-        )  # fmt: skip
+            file.url,
+            fetch_remote=False,
+            validate_url=False,
+            properties=_said(
+                {
+                    "name": file.path,
+                    "description": entry.title if entry else None,
+                    "sha256": file.sha256,
+                    "encodingFormat": KINDS.get(Path(file.path).suffix, "application/octet-stream"),
+                    "identifier": f"git blob {file.git_blob_sha1}" if file.git_blob_sha1 else None,
+                }
+            ),
+        )
     if not files:
         text = "Comes with a package" if entry else "A data set of the configuration, which provenance.json holds"
         yield crate.add_jsonld({"@id": f"#data-{name}", "@type": "CreativeWork", "name": name, "description": text})
@@ -184,10 +213,16 @@ def _software(crate: ROCrate, facts: Mapping[str, Any], authors: Any, licence: A
         page = f"https://pypi.org/project/{name}/{version.partition('+')[0]}/"
         package = {"@id": page, "@type": "SoftwareApplication", "name": name, "version": version, "url": page}
         needs.append(crate.add_jsonld(package))
-    software = crate.add_jsonld({
-        "@id": "#marginalia", "@type": "SoftwareApplication", "name": "marginalia", "version": code["version"],
-        "description": f"Commit {code['commit']}{state}; Python {facts['python']}; its workflow is workflow/Snakefile",
-    })  # fmt: skip
+    software = crate.add_jsonld(
+        {
+            "@id": "#marginalia",
+            "@type": "SoftwareApplication",
+            "name": "marginalia",
+            "version": code["version"],
+            "description": f"Commit {code['commit']}{state}; Python {facts['python']}; "
+            "its workflow is workflow/Snakefile",
+        }
+    )
     software["softwareRequirements"], software["author"], software["license"] = needs, authors, licence
     return software
 

@@ -1,4 +1,7 @@
-"""Figures at paper size: a metric against epsilon, and certified against requested epsilon; same bytes each time."""
+"""Figures at paper size: a metric against epsilon, and certified against requested epsilon; same bytes each time.
+
+Their captions say what is drawn, what bands and signs mean, and what is missing.
+"""
 
 from __future__ import annotations
 
@@ -17,21 +20,28 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 
 from marginalia.data.files import atomic_path
 from marginalia.errors import InputError
-from marginalia.reporting.arms import Line, Panel, arms_of, panels_of, plain_titles
-from marginalia.reporting.style import DOUBLE_COLUMN, RC, SINGLE_COLUMN
-from marginalia.reporting.tables import ARM, HIGHER_IS_BETTER, lacks_certificate, rows_of
+from marginalia.reporting.arms import Line, Panel, arms_of, is_tuned_on_test, panels_of, plain_titles
+from marginalia.reporting.formats import span
+from marginalia.reporting.style import DOUBLE_COLUMN, RC, RELATION_NAMES, SINGLE_COLUMN
+from marginalia.reporting.tables import ARM, HIGHER_IS_BETTER, NON_PRIVATE, lacks_certificate, rows_of
 
 Width = Literal["double", "single"]
 METRIC_NAMES = {
-    "mse": "test MSE", "auc": "test AUC", "accuracy": "test accuracy", "risk": "test log-loss",
-    "marginal_error": "marginal error", "k_marginal": "k-marginal score",
-}  # fmt: skip
+    "mse": "test MSE",
+    "auc": "test AUC",
+    "accuracy": "test accuracy",
+    "risk": "test log-loss",
+    "marginal_error": "marginal error",
+    "k_marginal": "k-marginal score",
+}
 METRIC_TITLES = {metric: name[0].upper() + name[1:] for metric, name in METRIC_NAMES.items()}
 # No date and no version of the writer, so that the same figure is the same file.
 _METADATA = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None, "ModDate": None}}
 WITHOUT_CERTIFICATE = {
-    "no": "spends more than ε", "declared": "declared by its author", "part": "protects some rows only",
-}  # fmt: skip
+    "no": "spends more than ε",
+    "declared": "declared by its author",
+    "part": "protects some rows only",
+}
 _CROSS: dict[str, Any] = {"marker": "x", "ms": 6.0, "mew": 0.9, "color": "#222222"}
 # Trials of a setting chosen on test rows, at the epsilon of one run and at that of all runs.
 _COST_IGNORED: dict[str, Any] = {"ls": (0, (1, 1.2)), "lw": 1.0}
@@ -78,14 +88,24 @@ def metric_vs_epsilon(aggregates: pd.DataFrame, metric: str, *, width: Width = "
             axes.set_ylabel(METRIC_NAMES.get(metric, metric) if place % columns == 0 else "")
             axes.set_xlabel("ε" if place + columns >= len(panels) else "")
         figure.legend(
-            handles=handles, loc="lower center", ncols=legend_columns, frameon=False, borderaxespad=0.2,
-            handlelength=3.6, columnspacing=1.4, labelspacing=0.32, borderpad=0.1,
-        )  # fmt: skip
+            handles=handles,
+            loc="lower center",
+            ncols=legend_columns,
+            frameon=False,
+            borderaxespad=0.2,
+            handlelength=3.6,
+            columnspacing=1.4,
+            labelspacing=0.32,
+            borderpad=0.1,
+        )
         figure.subplots_adjust(
-            left=0.54 / inches, right=1 - 0.08 / inches, top=1 - 0.22 / height,
-            bottom=(legend_height + 0.4) / height, wspace=0.55 / (inches / columns - 0.54),
+            left=0.54 / inches,
+            right=1 - 0.08 / inches,
+            top=1 - 0.22 / height,
+            bottom=(legend_height + 0.4) / height,
+            wspace=0.55 / (inches / columns - 0.54),
             hspace=0.42 / (panel_height - 0.4),
-        )  # fmt: skip
+        )
     return figure
 
 
@@ -152,18 +172,31 @@ def _draw_tuned_on_test(axes: Any, arm: Line) -> None:
 
 def _note(axes: Any, text: str, at: tuple[float, float], colour: str, **where: Any) -> None:
     note = axes.annotate(
-        text, at, xytext=(4.5, 0), textcoords="offset points", va="center_baseline", fontsize=6, color=colour,
-        fontweight="bold", zorder=6, annotation_clip=False, **where,
-    )  # fmt: skip
+        text,
+        at,
+        xytext=(4.5, 0),
+        textcoords="offset points",
+        va="center_baseline",
+        fontsize=6,
+        color=colour,
+        fontweight="bold",
+        zorder=6,
+        annotation_clip=False,
+        **where,
+    )
     note.set_path_effects([withStroke(linewidth=1.8, foreground="white")])
 
 
 def _line(arm: Line) -> dict[str, Any]:
     look = arm.look
     return {
-        "color": look.colour, "ls": look.dash, "marker": look.marker, "fillstyle": look.fill,
-        "markerfacecoloralt": "white", "mew": 0.8,
-    }  # fmt: skip
+        "color": look.colour,
+        "ls": look.dash,
+        "marker": look.marker,
+        "fillstyle": look.fill,
+        "markerfacecoloralt": "white",
+        "mew": 0.8,
+    }
 
 
 def _reference_line(arm: Line) -> dict[str, Any]:
@@ -296,8 +329,15 @@ def certified_epsilon(certificates: pd.DataFrame, *, width: Width = "double") ->
             axes.text(1, 1.01, text, transform=axes.get_xaxis_transform(), fontsize=6.5, va="bottom", ha=side)
         dot: dict[str, Any] = {"ls": "", "marker": "o", "color": "#555555", "mew": 0}
         handles = [Line2D([], [], ms=sizes[e], label=f"ε = {e:g}", **dot) for e in epsilons]
-        figure.legend(handles=handles, loc="lower center", ncols=min(len(epsilons), 6), frameon=False,
-                      handletextpad=0.1, columnspacing=1.2, borderaxespad=0.1)  # fmt: skip
+        figure.legend(
+            handles=handles,
+            loc="lower center",
+            ncols=min(len(epsilons), 6),
+            frameon=False,
+            handletextpad=0.1,
+            columnspacing=1.2,
+            borderaxespad=0.1,
+        )
         names = 0.05 * max(len(arm.name) for arm in arms) + 0.15
         figure.subplots_adjust(left=names / inches, right=1 - 0.1 / inches, top=1 - 0.2 / height, bottom=0.58 / height)
     return figure
@@ -315,3 +355,59 @@ def save_figure(figure: Figure, stem: str | os.PathLike[str]) -> None:
         for kind, metadata in _METADATA.items():
             with atomic_path(f"{os.fspath(stem)}.{kind}") as temporary:
                 figure.savefig(temporary, format=kind, metadata=metadata)
+
+
+def caption(aggregates: pd.DataFrame, metric: str) -> str:
+    """Return the caption of `metric_vs_epsilon`: what is drawn, what bands and signs mean, what is missing."""
+    rows = aggregates[aggregates["metric"] == metric]
+    private = rows[rows["calibration"] != NON_PRIVATE]
+    better = "higher" if HIGHER_IS_BETTER[metric] else "lower"
+    deltas = ", ".join(f"{d:g}" for d in sorted(private["delta"].unique()))
+    relations = [RELATION_NAMES.get(r, r) for r in sorted(private["relation"].unique())]
+    parts = [
+        f"{METRIC_TITLES[metric]} against ε ({better} is better); δ = {deltas}, "
+        f"{' and '.join(relations)} neighbours{' (the latter marked in the legend)' if len(relations) > 1 else ''}.",
+        f"Lines are means over {span(rows['n_trials'])} trials, bands or bars ± 1 standard error.",
+    ]
+    if metric == "marginal_error":
+        parts.append("Marginal error is half the L1 distance between normalised marginals, averaged over the workload.")
+    if "published" in set(private["calibration"]):
+        parts.append("Published calibrations are dashed with open markers, tight ones drawn through and filled.")
+    if (rows["calibration"] == NON_PRIVATE).any():
+        parts.append("Horizontal lines: predictors without privacy and the trivial predictor.")
+    tuned = [is_tuned_on_test(*key) for key in zip(*(private[c] for c in ARM[:3]), strict=True)]
+    if any(tuned):
+        parts.append(
+            "Grid tuned on test: hyper-parameters chosen by the test rows, drawn at the ε of one run (cost ignored, "
+            "not private) and, with stars, at what all runs of the grid cost; shaded between. Test rows leak in both."
+        )
+    private = private[~np.array(tuned, dtype=bool)]
+    if any(math.isfinite(ceiling_of(panel.rows)) for panel in panels_of(rows)):
+        parts.append(
+            "Points beyond twice the error of the trivial predictor stand on the upper edge, apart from their lines."
+        )
+    floors = {floor for panel in panels_of(rows) if (floor := floor_of(panel.rows)) is not None}
+    if floors:
+        parts.append(f"The trivial predictor ({span(sorted(floors))}) lies below the axes.")
+    if (private["certified"] == "no").any():
+        parts.append("Crossed points spend more privacy than requested and carry no certificate.")
+    if (private["certified"] == "declared").any():
+        parts.append("Crossed: methods whose privacy is their author's word, which no audit has passed.")
+    if (private["certified"] == "part").any():
+        parts.append("Crossed: methods that protect some of the rows only.")
+    holes = int((private["k"] < private["n_trials"]).sum())
+    if holes:
+        parts.append(f"Points with missing trials show how many succeeded (k/n): {holes} of {len(private)}.")
+    return " ".join(parts)
+
+
+def certificate_caption(certificates: pd.DataFrame) -> str:
+    """Return the caption of `certified_epsilon`."""
+    over = certificates[certificates["certified"] == "no"].drop_duplicates([*ARM])
+    deltas = ", ".join(f"{d:g}" for d in sorted(certificates["delta"].unique()))
+    return (
+        "Certified ε as a share of the requested ε, for every private arm, the largest over data sets and trials; "
+        f"δ = {deltas}. Marker size grows with ε; where shares coincide the largest stands for all. "
+        "Left of 1, noise is larger than the guarantee needs; right of 1, the guarantee does not hold: "
+        f"{len(over) or 'no'} arm{'' if len(over) == 1 else 's'} here."
+    )

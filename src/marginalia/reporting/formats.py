@@ -111,22 +111,48 @@ def write_latex(frame: pd.DataFrame, path: str | os.PathLike[str], *, caption: s
         body.append(" & ".join(_latex(c) for c in row) + r" \\")
     head = " & ".join(_latex(f"ε = {c}" if _is_number(c) else c) for c in columns) + r" \\"
     lines = [
-        r"\begin{table}", r"\centering",
+        r"\begin{table}",
+        r"\centering",
         *([rf"\caption{{{_latex(caption)}}}"] if caption else []),
         *([rf"\label{{{label}}}"] if label else []),
         rf"\begin{{tabular}}{{{'l' * len(columns)}}}",
-        r"\toprule", head, r"\midrule", *body, r"\bottomrule",
-        r"\end{tabular}", r"\end{table}", "",
-    ]  # fmt: skip
+        r"\toprule",
+        head,
+        r"\midrule",
+        *body,
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+        "",
+    ]
     write_text(path, "\n".join(lines))
 
 
 _LATEX = {
-    "\\": r"\textbackslash{}", "_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "ε": r"$\varepsilon$", "δ": r"$\delta$",
-    "∞": r"$\infty$", "–": "--", "†": r"$^\dagger$", "‡": r"$^\ddagger$", "’": "'", "·": r"$\cdot$", "°": r"$^\circ$",
-    "≤": r"$\leq$", ">": r"$>$", "<": r"$<$",
-}  # fmt: skip
+    "\\": r"\textbackslash{}",
+    "_": r"\_",
+    "%": r"\%",
+    "&": r"\&",
+    "#": r"\#",
+    "$": r"\$",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    "ε": r"$\varepsilon$",
+    "δ": r"$\delta$",
+    "∞": r"$\infty$",
+    "–": "--",
+    "†": r"$^\dagger$",
+    "‡": r"$^\ddagger$",
+    "’": "'",
+    "·": r"$\cdot$",
+    "°": r"$^\circ$",
+    "≤": r"$\leq$",
+    ">": r"$>$",
+    "<": r"$<$",
+}
 
 
 def _latex(text: str) -> str:

@@ -26,7 +26,16 @@ def beside_real(rows: pd.DataFrame, where: str, arm: str) -> pd.DataFrame:
     real = rows[rows[arm] == "real"].set_index([where, "trial"])["auc"].rename("auc_real")
     paired = rows[rows[arm] != "real"].join(real, on=[where, "trial"])
     paired["lost"] = paired["auc_real"] - paired["auc"]
-    return paired.groupby([where, arm, "epsilon"]).agg(
-        auc=("auc", "mean"), auc_stderr=("auc", "sem"), worst_auc=("auc", "min"), auc_real=("auc_real", "mean"),
-        lost=("lost", "mean"), lost_stderr=("lost", "sem"), n_trials=("lost", "size"),
-    ).reset_index()  # fmt: skip
+    return (
+        paired.groupby([where, arm, "epsilon"])
+        .agg(
+            auc=("auc", "mean"),
+            auc_stderr=("auc", "sem"),
+            worst_auc=("auc", "min"),
+            auc_real=("auc_real", "mean"),
+            lost=("lost", "mean"),
+            lost_stderr=("lost", "sem"),
+            n_trials=("lost", "size"),
+        )
+        .reset_index()
+    )

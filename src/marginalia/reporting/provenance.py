@@ -85,15 +85,20 @@ def datasets_info(
         facts = content["facts"]
         described = {key: facts[key] for key in ("domain_source", "description", "licence", "citation")}
         places = [*([facts["data"]] if "data" in facts else []), *(f["url"] or f["path"] for f in facts["files"])]
-        rows.append({
-            "name": content["name"], "status": "used", "stand_in": stand_ins, "rows": facts["rows"],
-            "attributes": len(domain["attributes"]),
-            "targets": [f"{t['target']} ({t['task']})" for t in content["tasks"]],
-            "split": facts.get("split") or splits.get(content["name"], "of the study"),
-            "source": ", ".join(dict.fromkeys(places)) or "bundled",
-            **{key: facts[key] for key in ("data", "data_files") if key in facts},
-            **described,
-        })  # fmt: skip
+        rows.append(
+            {
+                "name": content["name"],
+                "status": "used",
+                "stand_in": stand_ins,
+                "rows": facts["rows"],
+                "attributes": len(domain["attributes"]),
+                "targets": [f"{t['target']} ({t['task']})" for t in content["tasks"]],
+                "split": facts.get("split") or splits.get(content["name"], "of the study"),
+                "source": ", ".join(dict.fromkeys(places)) or "bundled",
+                **{key: facts[key] for key in ("data", "data_files") if key in facts},
+                **described,
+            }
+        )
     rows.extend({"name": name, "status": "missing", "reason": reason} for name, reason in missing.items())
     return rows
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from marginalia.methods.record import Method
+from marginalia.methods.record import TRAINED_ON_ROWS, Method
 from marginalia.methods.registry import BUILT_IN
 from marginalia.peers.record import is_peer
 
@@ -54,8 +54,6 @@ _SPARE_MARKERS: tuple[tuple[int, int, int], ...] = ((3, 0, 180), (5, 1, 0), (4, 
 # A library keeps its colour; a method of it has the marker of ours of that name, open.
 _PEER_COLOURS = ("#004D40", "#B8336A", "#5F7A00", "#6699CC", "#EE7733", "#7A5CFF")
 
-_NEAREST = {"logistic": "objective_perturbation", "linear": "ada_ssp"}
-
 _FILLS = ("full", "left", "bottom", "right", "top")
 _SOLID: tuple[Dash, ...] = ("-", (0, (7, 1.2, 1.2, 1.2)), (0, (3, 1, 1, 1, 1, 1)), (0, (10, 1.5)), (0, (1.2, 0.9)))
 _DASHED: tuple[Dash, ...] = ((0, (4, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (2.5, 3)), (0, (8, 3)))
@@ -91,8 +89,8 @@ def counterpart(method: str) -> str:
     >>> counterpart("peer/dpmm/mst"), counterpart("peer/diffprivlib/linear"), counterpart("peer/mine/thing")
     ('mst', 'ada_ssp', '')
     """
-    name = _NEAREST.get(method.rpartition("/")[2], method.rpartition("/")[2])
-    return name if name in BUILT_IN else ""
+    name = method.rpartition("/")[2]
+    return next((ours.id for ours in BUILT_IN.values() if name in ours.peers), name if name in BUILT_IN else "")
 
 
 def method_rank(method: str) -> tuple[int, str]:
@@ -123,7 +121,7 @@ def arm_name(method: str, variant: str = "", calibration: str = "", tell_calibra
     look = look_of(method)
     named = look.names.get(calibration, "")
     name, variant_name = named or look.label, look.variants.get(variant, (variant.replace("_", " "), 0))[0]
-    if variant and (look.kind == "downstream" or variant in ("ols", "logistic")):
+    if variant and (look.kind == "downstream" or variant in TRAINED_ON_ROWS):
         word = "on" if look.kind == "downstream" else "+"
         name, variant_name = f"{name} {word} {variant_name}", ""
     told = ("published", "corrected", *(["tight"] if tell_calibration else []))  # of a peer its name says it

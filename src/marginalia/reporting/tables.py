@@ -18,8 +18,13 @@ ARM = ("method", "variant", "calibration", "relation")
 KEYS = (*PANEL, *ARM, "epsilon", "delta", "split", "metric")
 AGGREGATE_COLUMNS = (*KEYS, "certified", "mean", "std", "stderr", "k", "n_trials", "reported", "epsilon_spent")
 HIGHER_IS_BETTER = {
-    "auc": True, "accuracy": True, "mse": False, "risk": False, "marginal_error": False, "k_marginal": True,
-}  # fmt: skip
+    "auc": True,
+    "accuracy": True,
+    "mse": False,
+    "risk": False,
+    "marginal_error": False,
+    "k_marginal": True,
+}
 
 
 def aggregate(records: pd.DataFrame, metric: str, *, reported: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -52,9 +57,13 @@ def aggregate(records: pd.DataFrame, metric: str, *, reported: pd.DataFrame | No
     rows.loc[~_succeeded(rows), ["value", "epsilon_spent"]] = np.nan
     groups = rows.groupby(list(KEYS), dropna=False, sort=False)
     frame = groups.agg(
-        mean=("value", "mean"), std=("value", "std"), k=("value", "count"), n_trials=("value", "size"),
-        epsilon_spent=("epsilon_spent", "max"), certified=("certified", verdict),
-    ).reset_index()  # fmt: skip
+        mean=("value", "mean"),
+        std=("value", "std"),
+        k=("value", "count"),
+        n_trials=("value", "size"),
+        epsilon_spent=("epsilon_spent", "max"),
+        certified=("certified", verdict),
+    ).reset_index()
     frame["stderr"] = frame["std"] / np.sqrt(frame["k"].where(frame["k"] > 0))
     frame = _with_reported(frame, reported)
     for column in ("mean", "std", "stderr", "epsilon_spent"):

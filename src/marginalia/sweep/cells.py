@@ -15,7 +15,7 @@ from typing import Any
 from marginalia.data.files import write_text
 from marginalia.errors import InputError
 from marginalia.methods.record import Arm
-from marginalia.sweep.protocols import Task
+from marginalia.methods.task import Task
 from marginalia.sweep.records import ResultRecord
 from marginalia.sweep.seeds import wide_seed_of
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Annotated, Any, Literal
@@ -12,8 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from marginalia.errors import InputError, unknown_name
-from marginalia.methods.record import NON_PRIVATE, Arm, Kind, Limits, Method, class_from_file, tupled
-from marginalia.methods.registry import BUILT_IN, method
+from marginalia.methods.record import NON_PRIVATE, Arm, Kind, Limits, Method, class_from_file, frozen
+from marginalia.methods.registry import BUILT_IN, arms_of
 from marginalia.peers.record import PREFIX, is_peer, record
 
 # What a fit is given by the sweep; a configuration has its own keys for these.
@@ -64,7 +63,13 @@ def own_method(choice: MethodChoice) -> Method:
     if choice.id in BUILT_IN:
         raise InputError(f"method '{choice.id}': the id is taken by a built-in method; choose another")
     path = f"{choice.file}:{choice.class_name}"
-    arm = Arm(choice.id, choice.calibration or "tight", choice.variant or "", choice.tasks, parameters=_frozen(choice))
+    arm = Arm(
+        choice.id,
+        choice.calibration or "tight",
+        choice.variant or "",
+        choice.tasks,
+        parameters=frozen(choice.id, choice.parameters),
+    )
     classes = dict.fromkeys(choice.tasks or ("",), path)
     kind: Kind = "learner" if choice.tasks else "synthesizer"
     limits = choice.limits or Limits()
@@ -109,7 +114,14 @@ def select(choices: Sequence[MethodChoice]) -> tuple[dict[str, Method], tuple[Ar
         else:
             if is_peer(choice.id):
                 registry[choice.id] = record(choice.id)
-            arms.extend(arms_of(choice, registry))
+            arms += arms_of(
+                choice.id,
+                calibration=choice.calibration,
+                variant=choice.variant,
+                source=choice.source,
+                parameters=choice.parameters,
+                registry=registry,
+            )
     for arm in list(arms):
         if arm.source and not any(a.method == arm.source and not a.source for a in arms):
             arms.append(registry[arm.source].arms[0])
@@ -119,65 +131,6 @@ def select(choices: Sequence[MethodChoice]) -> tuple[dict[str, Method], tuple[Ar
         if names.count(name) > 1:
             raise InputError(f"method '{name[0]}' is chosen twice with different parameters; give one a variant name")
     return registry, unique
-
-
-def arms_of(choice: MethodChoice, registry: Mapping[str, Method] = BUILT_IN) -> Iterable[Arm]:
-    """Return the arms of a registered method that a choice stands for.
-
-    Raises
-    ------
-    InputError
-        Unknown id, calibration, variant or source.
-    """
-    chosen = method(choice.id, registry)
-    if choice.source is not None:
-        return _matching(replace(chosen, arms=(_on_source(chosen, choice.source, registry),)), choice)
-    return _matching(chosen, choice)
-
-
-def _matching(chosen: Method, choice: MethodChoice) -> Iterable[Arm]:
-    offered = chosen.arms
-    if choice.variant is not None or choice.calibration is not None:
-        offered += tuple(a for a in chosen.named if choice.variant is not None or not a.variant)
-    arms = [a for a in offered if choice.calibration in (None, a.calibration)]
-    if not arms:
-        raise unknown_name(
-            f"calibration of method '{chosen.id}'", str(choice.calibration), {a.calibration for a in offered}
-        )
-    named = [a for a in arms if choice.variant in (None, a.variant)]
-    if not named:
-        if not choice.parameters:
-            raise unknown_name(
-                f"variant of method '{chosen.id}'", str(choice.variant), {a.variant for a in arms if a.variant}
-            )
-        named = [replace(arms[0], variant=str(choice.variant))]
-    if choice.parameters and all(a.source for a in named):
-        sources = ", ".join(dict.fromkeys(a.source for a in named))
-        raise InputError(
-            f"method '{chosen.id}' takes no parameters: it post-processes a release; give them to {sources}"
-        )
-    return [replace(a, parameters=_frozen(choice)) if choice.parameters and not a.source else a for a in named]
-
-
-def _on_source(chosen: Method, name: str, registry: Mapping[str, Method]) -> Arm:
-    if chosen.kind != "downstream" or not chosen.classes:
-        raise InputError(f"method '{chosen.id}' takes no source; dd_ssp does")
-    source = method(name, registry)
-    if source.kind != "synthesizer":
-        raise InputError(f"method '{chosen.id}': source '{source.id}' is no synthesizer")
-    return replace(chosen.arms[0], variant=source.id, source=source.id)
-
-
-def _frozen(choice: MethodChoice) -> tuple[tuple[str, Any], ...]:
-    frozen = tuple((k, tupled(v)) for k, v in sorted((choice.parameters or {}).items()))
-    for name, value in frozen:
-        try:
-            hash(value)
-        except TypeError:
-            raise InputError(
-                f"method '{choice.id}': parameter '{name}' holds a mapping; give a number, text or list"
-            ) from None
-    return frozen
 
 
 def check_parameters(registry: Mapping[str, Method], arms: Iterable[Arm], tasks: Iterable[str]) -> None:

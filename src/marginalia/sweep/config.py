@@ -111,6 +111,16 @@ class Config(Settings):
             for name, block in self.experiments.items()
         )
 
+    def splits_of(self, name: str) -> list[tuple[int, float]]:
+        """Return the number and the share of tests of every split that is made of a data set of the user's own."""
+        found: dict[tuple[int, float], None] = {}
+        for block in self.blocks():
+            own = block.datasets if block.datasets != "auto" else ()
+            if any(isinstance(d, Mapping) and d["name"] == name for d in own):
+                trials = range(block.trials if block.protocol == "strict" else 1)
+                found.update({(trial, block.test_fraction): None for trial in trials})
+        return list(found)
+
     def figure_name(self, experiment: str, table: str) -> str:
         """Return the name of the figure of an experiment's table: with the experiment, where there are several."""
         return f"{experiment}_{table}" if len(self.blocks()) > 1 else table

@@ -15,6 +15,7 @@ from marginalia.data.catalogue.catalogue import uncoded
 from marginalia.errors import InputError, unknown_name
 from marginalia.methods.record import Arm, Method
 from marginalia.methods.registry import BUILT_IN
+from marginalia.methods.task import Task
 from marginalia.peers.record import records
 from marginalia.sweep.cells import Cell
 from marginalia.sweep.choices import (
@@ -26,7 +27,6 @@ from marginalia.sweep.choices import (
     select,
 )
 from marginalia.sweep.config import Config, Experiment, epsilon_text
-from marginalia.sweep.protocols import Task
 from marginalia.sweep.runner import metrics_of, version_of_arm
 
 ALL = "all"

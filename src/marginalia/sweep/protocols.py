@@ -5,48 +5,28 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from marginalia.data.catalogue import catalogue
+from marginalia.data.catalogue.entry import Entry
 from marginalia.data.domain import Domain
 from marginalia.data.files import atomic_path, write_text
 from marginalia.data.reading import read_frame
+from marginalia.data.sources.counted import Counted, CountTables
+from marginalia.data.sources.parts import HashSplit
 from marginalia.data.splits import number_of_test_rows, random_split
 from marginalia.data.table import Table
 from marginalia.data.table_schema import RawTable, Rows, Schema
 from marginalia.errors import InputError
+from marginalia.methods.task import Task
+from marginalia.streamed import CountedData, data_of
 from marginalia.sweep.seeds import seed_sequence
 
 if TYPE_CHECKING:
     from marginalia.data.catalogue.entry import Entry
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """One thing to learn on a data set.
-
-    Attributes
-    ----------
-    task : {"linear", "logistic"}
-    target : str
-    drop : tuple of str
-        Attributes that may not be features of this task (they determine the target).
-    one_hot : tuple of str or None
-        Features encoded as one-hot blocks; None: every categorical attribute with more than two codes.
-    """
-
-    task: Literal["linear", "logistic"]
-    target: str
-    drop: tuple[str, ...] = ()
-    one_hot: tuple[str, ...] | None = None
-
-    def columns(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return those of some attributes that the task may use, target included."""
-        return tuple(name for name in names if name not in self.drop)
 
 
 def tasks_of(entry: Entry) -> tuple[Task, ...]:
@@ -219,3 +199,30 @@ def split_rows(
     seed = seed_sequence(root_seed, experiment, data.name, which)
     split = random_split(rows, test_fraction=test_fraction, seed=seed, train_limit=data.train_limit)
     return split.train, split.test
+
+
+def hash_split(name: str, by: str, trial: int, test_fraction: float, root_seed: int) -> HashSplit:
+    """Return the split of a trial of a streamed data set; all experiments share it."""
+    seed = int.from_bytes(seed_sequence(root_seed, "hash split", name, trial).generate_state(2).tobytes(), "little")
+    return HashSplit(seed, test_fraction, "" if by == "row" else by)
+
+
+def split_counts(
+    data: CountedData, protocol: str, experiment: str, trial: int, test_fraction: float, root_seed: int
+) -> tuple[Counted, Counted]:
+    """Return the training and test rows of one trial of a streamed data set; see `split_rows`."""
+    which = trial if protocol == "strict" else 0
+    return data.split(hash_split(data.name, data_of(data.entry).split_by, which, test_fraction, root_seed))
+
+
+def load_prepared(folder: str | os.PathLike[str]) -> Prepared | CountedData:
+    """Read a data set as a job of the workflow has prepared it."""
+    try:
+        content = json.loads((Path(folder) / "dataset.json").read_text())
+    except OSError as error:
+        raise InputError(f"cannot read prepared data set {folder}: {error.strerror}") from None
+    if "streamed" not in content:
+        return Prepared.load(folder)
+    entry = Entry.model_validate(content["streamed"])
+    tables = replace(CountTables.load(Path(folder) / "counts.npz"), files=content.get("files", ""))
+    return CountedData(entry, tables, tasks_of(entry), content["facts"])

@@ -16,11 +16,12 @@ from marginalia.data.datasets import Resolution, load, resolve_auto, unreachable
 from marginalia.data.download import find_local
 from marginalia.data.files import write_text
 from marginalia.errors import InputError, unknown_name
-from marginalia.streamed.rows import opened
+from marginalia.methods.task import Task
+from marginalia.streamed import opened
 from marginalia.sweep.choices import NAME
 from marginalia.sweep.config import Config, parse
 from marginalia.sweep.plan import Job, Plan, plan
-from marginalia.sweep.protocols import Task, tasks_of
+from marginalia.sweep.protocols import tasks_of
 from marginalia.sweep.records import HEADLINES
 
 

@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,19 +18,45 @@ from marginalia.data.table_schema import RawTable, Rows
 from marginalia.errors import InputError
 from marginalia.methods.fit import Budget, fit
 from marginalia.methods.record import Arm, Method
+from marginalia.methods.task import Task
 from marginalia.peers.record import is_peer, sources
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.ledger import Ledger
-from marginalia.streamed.prepared import CountedData
+from marginalia.streamed import CountedData
 from marginalia.sweep import metrics
 from marginalia.sweep.cells import Cell, CellStore, StoreError
-from marginalia.sweep.outcome import Outcome, measured, said, uncounted
-from marginalia.sweep.protocols import Prepared, Task, split_rows
+from marginalia.sweep.protocols import Prepared, split_counts, split_rows
 from marginalia.sweep.records import RUN, ResultRecord, RunCertificate, certificate, declaration, is_claimed
 from marginalia.sweep.version import version_of
+from marginalia.usage import Cost, measured, uncounted
 
 if TYPE_CHECKING:
     from marginalia.sweep.tuning_on_test import TunedOnTest
+
+
+LONGEST_MESSAGE = 1000  # characters of what an error says that are kept
+
+
+@dataclass
+class Outcome:
+    """How a fit ended.
+
+    Attributes
+    ----------
+    status, message : str
+        As in `ResultRecord`.
+    cost : Cost
+    values : dict of metric to float
+        Empty unless the status is ``ok``.
+    spent : float
+        Epsilon by the ledger; NaN unless the status is ``ok``.
+    """
+
+    status: str = "ok"
+    message: str = ""
+    cost: Cost = field(default_factory=Cost)
+    values: dict[str, float] = field(default_factory=dict)
+    spent: float = math.nan
 
 
 class SourceFailedError(Exception):
@@ -43,9 +69,12 @@ def version_of_arm(arm: Arm, registry: Mapping[str, Method]) -> str:
     Data sets count by the digest of their rows, and this module not at all: it keeps books.
     """
     roots = {
-        "marginalia.sweep.cells:Cell", "marginalia.methods.fit", "marginalia.sweep.metrics",
-        "marginalia.sweep.protocols:split_rows", "marginalia.sweep.protocols:Prepared",
-    }  # fmt: skip
+        "marginalia.sweep.cells:Cell",
+        "marginalia.methods.fit",
+        "marginalia.sweep.metrics",
+        "marginalia.sweep.protocols:split_rows",
+        "marginalia.sweep.protocols:Prepared",
+    }
     for name in filter(None, (arm.method, arm.source, arm.learner)):
         roots |= {path.rpartition(":")[0] for path in registry[name].classes.values()}
         if is_peer(name):
@@ -143,9 +172,9 @@ class Runner:
             except (KeyboardInterrupt, StoreError):
                 raise
             except MemoryError as error:
-                outcome.status, outcome.message = "memory", said(error, "") or "out of memory"
+                outcome.status, outcome.message = "memory", first_line(error, "") or "out of memory"
             except BaseException as error:  # one broken cell must not stop a sweep of thousands, nor may `sys.exit`
-                outcome.status, outcome.message = "failed", said(error, f"{type(error).__name__}: ")
+                outcome.status, outcome.message = "failed", first_line(error, f"{type(error).__name__}: ")
         self._end_copy()
         outcome.cost = cost
         return self._rows_of(cell, outcome)
@@ -270,7 +299,7 @@ class Runner:
         """
         key = (cell.experiment, cell.protocol, cell.trial, cell.test_fraction, cell.root_seed)
         if self._rows is None or self._rows[0] != key:
-            split: Any = CountedData.split if isinstance(self.data, CountedData) else split_rows
+            split: Any = split_counts if isinstance(self.data, CountedData) else split_rows
             whole = split(self.data, cell.protocol, cell.experiment, cell.trial, cell.test_fraction, cell.root_seed)
             self._rows = key, {None: whole}
         kept = self._rows[1]
@@ -316,6 +345,16 @@ def metrics_of(task: Task | None, arm: Arm) -> tuple[str, ...]:
         return ("mse",)
     scores_only = is_peer(arm.method) and not arm.source  # a peer's learner tells no probability
     return ("auc", "accuracy") if scores_only else ("auc", "accuracy", "risk")
+
+
+def first_line(error: BaseException, before: str) -> str:
+    """Return the first line of what an error says, which may be anything, as text that a file can hold."""
+    try:
+        text = str(error)
+    except BaseException as another:  # its own code runs here
+        text = f"(its text raises {type(another).__name__})"
+    line = next(iter(f"{before}{text}"[: 2 * LONGEST_MESSAGE].splitlines()), "")
+    return line[:LONGEST_MESSAGE].encode("utf-8", "backslashreplace").decode()
 
 
 @contextmanager

@@ -12,12 +12,12 @@ import numpy as np
 
 from marginalia.data.encoding import Encoder
 from marginalia.data.table import Table
+from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier, DPSGDRegressor
 from marginalia.methods.dp_sgd.grid import GRID, NOT_PRIVATE, Setting, search_on_test
-from marginalia.methods.dp_sgd.learners import DPSGDClassifier, DPSGDRegressor
+from marginalia.methods.task import Task
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.sweep import metrics
-from marginalia.sweep.protocols import Task
 
 if TYPE_CHECKING:
     from marginalia.sweep.cells import Cell

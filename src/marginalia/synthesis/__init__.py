@@ -22,25 +22,7 @@ if TYPE_CHECKING:
     from marginalia.methods.privbayes.privbayes import PrivBayes as PrivBayes
     from marginalia.methods.reduced_space.synthesizer import ReducedSpaceLP as ReducedSpaceLP
     from marginalia.methods.residual_planner.planner import ResidualPlanner as ResidualPlanner
-    from marginalia.methods.swift.synthesizer import SWIFT as SWIFT
-
-# Lazily, so that what methods share (this package) lies below the methods.
-_HOMES = {
-    "AIM": "aim.aim",
-    "MST": "mst.mst",
-    "MWEM": "mwem_pgm.mwem",
-    "SWIFT": "swift.synthesizer",
-    "ChebyshevMomentMatching": "chebyshev.synthesizer",
-    "Exhaustive": "exhaustive.exhaustive",
-    "GaussianMarginals": "gaussian_marginals.gaussian_marginals",
-    "Independent": "independent.independent",
-    "MixtureInference": "mixture.mixture",
-    "PrivBayes": "privbayes.privbayes",
-    "PrivatePGM": "private_pgm.private_pgm",
-    "ReducedSpaceLP": "reduced_space.synthesizer",
-    "ResidualAIM": "aim_residual.aim_residual",
-    "ResidualPlanner": "residual_planner.planner",
-}
+    from marginalia.methods.swift.swift import SWIFT as SWIFT
 
 __all__ = [
     "AIM",
@@ -61,9 +43,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"marginalia.methods.{_HOMES[name]}"), name)
+    # Lazily, so that what methods share (this package) lies below the methods.
+    return import_module("marginalia.methods.registry").class_named(name, "synthesizer")
 
 
 def __dir__() -> list[str]:

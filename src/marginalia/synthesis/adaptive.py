@@ -25,8 +25,8 @@ from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.selection import lazy_exponential
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
+from marginalia.synthesis.base import ModelSynthesizer
 from marginalia.synthesis.measuring import measure_all, number_of_records
-from marginalia.synthesis.modelled import ModelSynthesizer
 
 _TIGHT_SECONDS = 0.05  # a round's tight fit may take this long, predicted; beyond, quick fits lose nothing
 _FINAL_SECONDS = 4.0  # the same for the last fit

@@ -1,4 +1,4 @@
-"""What every synthesizer shares: parameter checks, the ledger around a release, sampling, files."""
+"""What synthesizers share: parameter checks, the ledger around a release, sampling, files; a model of all columns."""
 
 from __future__ import annotations
 
@@ -40,6 +40,9 @@ from marginalia.threads import one_blas_thread
 
 if TYPE_CHECKING:
     import pandas as pd
+import math
+
+from marginalia.marginals.model import GraphicalModel
 
 Array = NDArray[np.float64]
 State = Mapping[str, NDArray[Any]]  # a fitted model as named arrays, no objects
@@ -348,3 +351,64 @@ class Synthesizer(BaseEstimator, ABC):
     def _check_fitted(self) -> None:
         if not hasattr(self, "ledger_"):
             raise InputError(f"this {type(self).__name__} is not fitted; call fit(table) first")
+
+
+class ModelSynthesizer(Synthesizer):
+    """Answers, rows and state come from `model_`, which `_release` sets.
+
+    >>> from marginalia.synthesis import Independent
+    >>> issubclass(Independent, ModelSynthesizer)
+    True
+    """
+
+    model_: Any  # a GraphicalModel, unless a subclass says otherwise
+
+    def marginal(self, attributes: Sequence[str]) -> Array:
+        """Return the model's marginal as counts, shape = sizes of `attributes` in the order given."""
+        self._check_fitted()
+        return self.model_.marginal(attributes)
+
+    def _sample(self, n_rows: int, rng: np.random.Generator) -> Table:
+        return self.model_.sample(n_rows, rng)
+
+    def _batches(self, n_rows: int, rng: np.random.Generator) -> Iterator[Table]:
+        return self.model_.batches(n_rows, rng)
+
+    def _state(self) -> State:
+        return self.model_.state()
+
+    def _restore(self, state: State) -> None:
+        self.model_ = GraphicalModel.from_state(self.domain_, state)
+
+
+def check_model_size(name: str, max_model_mb: float, domain: Domain) -> None:
+    """Refuse a `max_model_mb` that is no size, or whose junction tree does not fit in memory.
+
+    >>> check_model_size("AIM", 80, Domain.from_sizes({"a": 2, "b": 3}))
+    """
+    if max_model_mb != math.inf:
+        checks.positive("max_model_mb", max_model_mb)
+    largest = min(max_model_mb * 2**20, 8 * domain.n_cells())  # a model of all columns has one table
+    check_cost(f"{name} with max_model_mb={max_model_mb:g}", largest, mend="lower max_model_mb")
+
+
+SAMPLING = ("apportion", "iid")
+
+
+def copies(q: NDArray[np.float64], n_rows: int, sampling: str, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return how many of `n_rows` rows each atom of a probability vector gets.
+
+    ``apportion``: ⌊n q⌋ copies, the rest to the largest remainders (ties by index); every count is within 1 of n·q.
+    ``iid``: multinomial.
+
+    >>> copies(np.array([0.5, 0.3, 0.2]), 4, "apportion", np.random.default_rng(0))
+    array([2, 1, 1])
+    """
+    if sampling == "iid":
+        return rng.multinomial(n_rows, q / q.sum())
+    expected = n_rows * (q / q.sum())
+    counts = np.floor(expected).astype(np.int64)
+    missing = n_rows - int(counts.sum())
+    if missing > 0:
+        counts[np.argsort(counts - expected, kind="stable")[:missing]] += 1
+    return counts

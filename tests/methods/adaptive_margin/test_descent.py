@@ -10,20 +10,18 @@ from hypothesis import strategies as st
 from learning_helpers import published_mu, separable
 
 from marginalia.errors import PrivacyError
-from marginalia.methods.adaptive_margin.descent import (
+from marginalia.methods.adaptive_margin.grid import PRACTICAL
+from marginalia.methods.adaptive_margin.selection import (
     _BITS,
     _BLOCK,
     Descent,
+    Trainer,
     _noise_scale,
     _step_size,
     _summed_gradient,
     _whole_rows,
-    noisy_descent,
-)
-from marginalia.methods.adaptive_margin.grid import PRACTICAL
-from marginalia.methods.adaptive_margin.selection import (
-    Trainer,
     make_candidates,
+    noisy_descent,
 )
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.runs import gaussian_run

@@ -12,16 +12,15 @@ from learning_helpers import published_mu, separable
 
 from marginalia.errors import InputError
 from marginalia.learning.rows import shrink_rows
-from marginalia.methods.adaptive_margin.descent import (
-    _BITS,
-    _whole_rows,
-)
 from marginalia.methods.adaptive_margin.grid import PRACTICAL, PUBLISHED, margin_grid
-from marginalia.methods.adaptive_margin.projection import draw_projection, jl_dimension
 from marginalia.methods.adaptive_margin.selection import (
+    _BITS,
     Candidate,
     Trainer,
+    _whole_rows,
+    draw_projection,
     iterate,
+    jl_dimension,
     make_candidates,
     population_penalty,
     private_tuning,

@@ -9,7 +9,6 @@ from scipy.optimize import minimize
 
 from marginalia.errors import InputError
 from marginalia.methods.chebyshev import calibration as noise
-from marginalia.methods.chebyshev.axes import Axis, histogram
 from marginalia.methods.chebyshev.calibration import (
     attained_sensitivity,
     certified_sensitivity,
@@ -21,7 +20,7 @@ from marginalia.methods.chebyshev.calibration import (
     published_sensitivity,
     tight_sensitivity,
 )
-from marginalia.methods.chebyshev.moments import Degrees, MomentMap, polynomials
+from marginalia.methods.chebyshev.moments import Axis, Degrees, MomentMap, histogram, polynomials
 from marginalia.methods.chebyshev.release import release_density
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
 from marginalia.privacy.ledger import Ledger

@@ -10,7 +10,6 @@ from scipy.integrate import quad
 from scipy.stats import wasserstein_distance
 
 from marginalia.errors import InputError
-from marginalia.methods.chebyshev.axes import Axis, histogram
 from marginalia.methods.chebyshev.constants import (
     _kernel_moments,
     _rasterising_error,
@@ -27,6 +26,7 @@ from marginalia.methods.chebyshev.distance import (
     moment_distance,
 )
 from marginalia.methods.chebyshev.measures import GridMeasure, Measure
+from marginalia.methods.chebyshev.moments import Axis, histogram
 
 
 def test_smoothness_constants():

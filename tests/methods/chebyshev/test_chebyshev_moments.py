@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from marginalia.methods.chebyshev.axes import Axis, histogram
-from marginalia.methods.chebyshev.moments import Degrees, MomentMap, polynomials
+from marginalia.methods.chebyshev.moments import Axis, Degrees, MomentMap, histogram, polynomials
 
 X = np.array([-1, -0.5, 0, 0.3, 0.9])
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marginalia.methods.chebyshev.axes import Axis, histogram
-from marginalia.methods.chebyshev.moments import Degrees
+from marginalia.methods.chebyshev.moments import Axis, Degrees, histogram
 from marginalia.methods.chebyshev.release import _rounding, release_density
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.transcript import listening

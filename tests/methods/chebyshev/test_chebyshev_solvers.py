@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from marginalia.methods.chebyshev.axes import Axis, histogram
 from marginalia.methods.chebyshev.calibration import noise_scale
-from marginalia.methods.chebyshev.first_order import first_order, project_simplex
-from marginalia.methods.chebyshev.interior_point import Objective, interior_point
-from marginalia.methods.chebyshev.moments import Degrees, MomentMap
+from marginalia.methods.chebyshev.moments import Axis, Degrees, MomentMap, histogram
+from marginalia.methods.chebyshev.solvers import Objective, first_order, interior_point, project_simplex
 
 SOLVERS = {
     "interior point": lambda o, gap: interior_point(o, gap),

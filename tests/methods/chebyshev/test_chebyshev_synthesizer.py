@@ -6,16 +6,15 @@ from numpy.testing import assert_allclose
 
 from marginalia.data import Attribute, Domain, Table
 from marginalia.errors import InputError
-from marginalia.methods.chebyshev.axes import Axis
 from marginalia.methods.chebyshev.distance import distance_on_line
-from marginalia.methods.chebyshev.grids import choose_axes
 from marginalia.methods.chebyshev.measures import Measure
+from marginalia.methods.chebyshev.moments import Axis
 from marginalia.methods.chebyshev.release import release_density
+from marginalia.methods.chebyshev.synthesizer import choose_axes
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
 from marginalia.synthesis import ChebyshevMomentMatching
-from marginalia.synthesis.base import Synthesizer
-from marginalia.synthesis.weighted import copies
+from marginalia.synthesis.base import Synthesizer, copies
 
 DOMAIN = Domain(
     [Attribute("age", 30, "numeric"), Attribute("hours", 20, "ordinal"), Attribute("label", 2)], source="documented"

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import linprog
 
-from marginalia.methods.reduced_space.column_generation import fit_columns
+from marginalia.methods.reduced_space import fits
 from marginalia.methods.reduced_space.families import Family
-from marginalia.methods.reduced_space.maximum_entropy import maximum_entropy
+from marginalia.methods.reduced_space.fits import fit_columns, maximum_entropy
 from marginalia.methods.reduced_space.spaces import Cube, Pool, Space
 
 ROWS = np.array([[int(c) for c in w] for w in ["000", "001", "011", "111", "111", "101", "110", "010", "111", "000"]])
@@ -156,7 +156,6 @@ def test_new_columns_are_really_generated():
 
 def test_a_wide_family_is_solved_by_the_interior_point(monkeypatch):
     """Both solvers of the master give the same optimum, with dual values that certify it."""
-    from marginalia.methods.reduced_space import column_generation
 
     rng = np.random.default_rng(4)
     family = Family("monomials", (2,) * 7, 2)
@@ -164,7 +163,7 @@ def test_a_wide_family_is_solved_by_the_interior_point(monkeypatch):
     pool = Pool(family, rng.integers(0, 2, (100, 7)))
     for loss in ("chebyshev", "l1"):
         simplex = optimum(pool, averages, loss)
-        monkeypatch.setattr(column_generation, "WIDE", 20)
+        monkeypatch.setattr(fits, "WIDE", 20)
         assert optimum(pool, averages, loss) == pytest.approx(simplex, abs=1e-8)
         monkeypatch.undo()
 

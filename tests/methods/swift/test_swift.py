@@ -12,8 +12,7 @@ from marginalia.data.domain import Attribute, Domain, StructuralZeros
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.methods.independent.independent import Independent
-from marginalia.methods.swift.synthesizer import SWIFT
-from marginalia.methods.swift.tree import CliqueTree, grow_trees
+from marginalia.methods.swift.swift import SWIFT, CliqueTree, grow_trees
 from marginalia.privacy.calibration import gdp_mu
 
 

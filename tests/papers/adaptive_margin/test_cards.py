@@ -8,6 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from marginalia.data import Domain, Table
+from marginalia.methods.task import Task
 from marginalia.papers.adaptive_margin.adaptive_margin_x2 import PROTOTYPE, comparison, pairs
 from marginalia.papers.adaptive_margin.adaptive_margin_x6 import FAR_OUTLIERS, label_of
 from marginalia.papers.adaptive_margin.adaptive_margin_x7 import CLASS, WORST
@@ -16,7 +17,7 @@ from marginalia.papers.adaptive_margin.runs import digits_features, prepared_row
 from marginalia.papers.registry import card as card_of
 from marginalia.papers.registry import cards
 from marginalia.reporting.verdicts import COLUMNS
-from marginalia.sweep.protocols import Prepared, Task
+from marginalia.sweep.protocols import Prepared
 
 IDS = [name for name in cards() if name.startswith("adaptive_margin")]
 SMALL = {

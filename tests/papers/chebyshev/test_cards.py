@@ -7,12 +7,11 @@ from card_contract import check_card
 
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.table import Table
-from marginalia.methods.chebyshev.axes import histogram
 from marginalia.methods.chebyshev.distance import earth_mover
 from marginalia.methods.chebyshev.measures import GridMeasure
-from marginalia.methods.chebyshev.moments import Degrees
+from marginalia.methods.chebyshev.moments import Degrees, histogram
+from marginalia.methods.task import Task
 from marginalia.papers.chebyshev import chebyshev_lemmas
-from marginalia.papers.chebyshev.ablation import true_epsilons
 from marginalia.papers.chebyshev.chebyshev_x1 import (
     GRID,
     asymptote,
@@ -23,12 +22,13 @@ from marginalia.papers.chebyshev.chebyshev_x1 import (
     total_weight,
     wang_slope,
 )
+from marginalia.papers.chebyshev.chebyshev_x5 import true_epsilons
 from marginalia.papers.chebyshev.chebyshev_x7 import dyadic_histogram
 from marginalia.papers.chebyshev.runs import distances, draw, population, release_records
 from marginalia.papers.registry import card as card_of
 from marginalia.papers.registry import cards
 from marginalia.reporting.formats import read_csv, write_csv
-from marginalia.sweep.protocols import Prepared, Task
+from marginalia.sweep.protocols import Prepared
 
 SMALL = {
     "chebyshev_algorithm": {"trials": 2, "grid": {"1,1": 200, "2,2": 100}},

@@ -7,8 +7,9 @@ from matplotlib.figure import Figure
 
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.table import Table
+from marginalia.methods.task import Task
 from marginalia.papers.registry import card as card_of
-from marginalia.sweep.protocols import Prepared, Task
+from marginalia.sweep.protocols import Prepared
 
 SET = "adult@dd_ssp"
 SMALL = {

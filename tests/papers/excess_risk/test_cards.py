@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from marginalia.data import Domain, Table
 from marginalia.data.datasets import load
 from marginalia.errors import InputError
+from marginalia.methods.task import Task
 from marginalia.papers.excess_risk.excess_risk_table2 import cells_of
 from marginalia.papers.excess_risk.excess_risk_th1 import fit_in_ball, mean_loss
 from marginalia.papers.excess_risk.runs import (
@@ -23,7 +24,7 @@ from marginalia.papers.excess_risk.runs import (
     splits,
 )
 from marginalia.papers.registry import card as card_of
-from marginalia.sweep.protocols import Prepared, Task, tasks_of
+from marginalia.sweep.protocols import Prepared, tasks_of
 
 AIM = {"workload": 2, "max_model_mb": 1}
 SMALL = {"sets": ("compas@dpml",), "epsilons": (1.0,), "draws": 2, "splits": 2, "aim": AIM}

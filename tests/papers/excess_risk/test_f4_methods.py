@@ -8,10 +8,11 @@ import pytest
 
 from marginalia.data import Domain, Table
 from marginalia.errors import InputError
+from marginalia.methods.task import Task
 from marginalia.papers.excess_risk.excess_risk_f4 import FITS, pairs
 from marginalia.papers.excess_risk.runs import fit_aim, splits
 from marginalia.papers.registry import card as card_of
-from marginalia.sweep.protocols import Prepared, Task
+from marginalia.sweep.protocols import Prepared
 
 CARD = card_of("excess_risk_f4")
 SETTINGS = {

@@ -10,7 +10,7 @@ from marginalia.errors import InputError
 from marginalia.methods.aim_residual import aim_residual
 from marginalia.privacy.events import GaussianEvent, leaves
 from marginalia.synthesis import ResidualAIM, ResidualPlanner
-from marginalia.synthesis.residual.model import Kept, ResidualModel
+from marginalia.synthesis.residual import Kept, ResidualModel
 
 
 def paired(n_columns=12, n_rows=20_000, seed=0):

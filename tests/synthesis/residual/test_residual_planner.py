@@ -10,9 +10,7 @@ from marginalia.data import Domain, Table
 from marginalia.errors import InputError
 from marginalia.learning import DDSSPClassifier
 from marginalia.synthesis import ResidualAIM, ResidualPlanner
-from marginalia.synthesis.residual.model import ResidualModel, nearest_table
-from marginalia.synthesis.residual.nonnegative import nonnegative
-from marginalia.synthesis.residual.variances import subsets
+from marginalia.synthesis.residual import ResidualModel, nearest_table, nonnegative, subsets
 
 SIZES = {"a": 3, "b": 2, "c": 4}
 DOMAIN = Domain.from_sizes(SIZES)

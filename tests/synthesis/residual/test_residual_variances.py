@@ -13,7 +13,7 @@ from marginalia.methods.aim_residual.aim_residual import allocation
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.relation import Relation
 from marginalia.synthesis import GaussianMarginals, ResidualPlanner
-from marginalia.synthesis.residual.variances import (
+from marginalia.synthesis.residual import (
     cell_variance,
     cost,
     planned_variances,

@@ -16,12 +16,12 @@ from marginalia.learning.base import LinearClassifier, parameters
 from marginalia.learning.private import BudgetedLearner
 from marginalia.learning.private_tuning import tuning_rate
 from marginalia.learning.rows import Rows, shrink_rows
-from marginalia.methods.adaptive_margin.descent import Output
 from marginalia.methods.adaptive_margin.grid import PUBLISHED, VARIANTS, Constants
-from marginalia.methods.adaptive_margin.projection import failure_probability
 from marginalia.methods.adaptive_margin.selection import (
+    Output,
     Trainer,
     Winner,
+    failure_probability,
     iterate,
     make_candidates,
     population_penalty,

@@ -18,9 +18,7 @@ from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.synthesis.adaptive import AdaptiveRun, AdaptiveSynthesizer
 from marginalia.synthesis.base import Array, State
-from marginalia.synthesis.residual.model import Kept, ResidualModel
-from marginalia.synthesis.residual.synthesizer import ResidualSynthesizer
-from marginalia.synthesis.residual.variances import cell_variance, cost, share, subsets
+from marginalia.synthesis.residual import Kept, ResidualModel, ResidualSynthesizer, cell_variance, cost, share, subsets
 
 _KEPT_BYTES = 2**28  # of private counts; beyond, they are counted again
 _NOTHING = np.zeros(0)

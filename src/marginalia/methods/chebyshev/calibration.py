@@ -12,8 +12,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.fft import dct
 
-from marginalia.methods.chebyshev.axes import Axis
-from marginalia.methods.chebyshev.moments import Degrees, along, polynomials
+from marginalia.methods.chebyshev.moments import Axis, Degrees, along, polynomials
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gdp_mu
 

@@ -12,8 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from marginalia.methods.chebyshev.axes import Array, Axis
-from marginalia.methods.chebyshev.moments import Degrees
+from marginalia.methods.chebyshev.moments import Array, Axis, Degrees
 
 QUADRATURE_POINTS = 1 << 17
 

@@ -23,9 +23,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike
 
-from marginalia.methods.chebyshev.axes import Array
 from marginalia.methods.chebyshev.measures import GridMeasure
-from marginalia.methods.chebyshev.moments import along
+from marginalia.methods.chebyshev.moments import Array, along
 
 _FINE = 1 << 15  # intervals on which the derivatives of the bump are searched
 _MOVED = 8.0  # times 1/ε: more moved records than that only lose

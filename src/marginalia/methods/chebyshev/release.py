@@ -13,17 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.errors import InputError
-from marginalia.methods.chebyshev.axes import Array, Axis, histogram
 from marginalia.methods.chebyshev.calibration import (
     PRINTED,
     attained_sensitivity,
     certified_sensitivity,
     noise_scale,
 )
-from marginalia.methods.chebyshev.first_order import first_order
-from marginalia.methods.chebyshev.interior_point import Objective, Solution, interior_point
 from marginalia.methods.chebyshev.measures import GridMeasure
-from marginalia.methods.chebyshev.moments import Degrees, MomentMap
+from marginalia.methods.chebyshev.moments import Array, Axis, Degrees, MomentMap, histogram
+from marginalia.methods.chebyshev.solvers import Objective, Solution, first_order, interior_point
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gdp_epsilon
 from marginalia.privacy.ledger import Ledger

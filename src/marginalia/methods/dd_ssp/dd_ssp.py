@@ -20,8 +20,7 @@ from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearLearner, LinearRegressor, Seed, parameters, poor_score
 from marginalia.learning.rows import ArrayRows, TableRows
 from marginalia.learning.solvers import least_squares, nearest_semidefinite
-from marginalia.learning.statistics import one_against_rest
-from marginalia.methods.dd_ssp.chebyshev import logistic_scale
+from marginalia.learning.statistics import logistic_scale, one_against_rest
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE

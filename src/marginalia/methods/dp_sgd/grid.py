@@ -17,7 +17,7 @@ import numpy as np
 from marginalia.data.encoding import TaskName
 from marginalia.learning.solvers import Array
 from marginalia.methods.dp_sgd.descent import Batches, Run, descend
-from marginalia.privacy.calibration import poisson_gaussian_noise_multiplier
+from marginalia.privacy.accountants.pld import poisson_gaussian_noise_multiplier
 from marginalia.privacy.events import PoissonGaussianEvent
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness

@@ -23,9 +23,8 @@ from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
 from marginalia.synthesis import programs
-from marginalia.synthesis.base import Array, State, Synthesizer
+from marginalia.synthesis.base import Array, State, Synthesizer, copies
 from marginalia.synthesis.measuring import measure_all
-from marginalia.synthesis.weighted import copies
 
 _MAX_CELLS = 1024  # of the whole domain
 _MAX_DATASETS = 200_000  # that "auto" enumerates

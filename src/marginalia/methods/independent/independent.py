@@ -10,8 +10,8 @@ from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
+from marginalia.synthesis.base import ModelSynthesizer
 from marginalia.synthesis.measuring import measure_all, number_of_records
-from marginalia.synthesis.modelled import ModelSynthesizer
 
 
 class Independent(ModelSynthesizer):

@@ -16,7 +16,7 @@ from marginalia.errors import InputError
 from marginalia.marginals.elimination import Clique, eliminate, megabytes_with
 from marginalia.marginals.estimation import Measurement, estimate, zero_cliques
 from marginalia.marginals.workload import Workload
-from marginalia.methods.aim.scores import CandidateScores
+from marginalia.methods.aim.aim import CandidateScores
 from marginalia.privacy import checks
 from marginalia.privacy.accountants.prices import cheapest
 from marginalia.privacy.ledger import Ledger
@@ -24,9 +24,8 @@ from marginalia.privacy.mechanisms.selection import lazy_exponential
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.synthesis.adaptive import AdaptiveSynthesizer, Constants, fit_settings, round_ratio
-from marginalia.synthesis.base import State
+from marginalia.synthesis.base import State, check_model_size
 from marginalia.synthesis.measuring import measure_all, number_of_records
-from marginalia.synthesis.modelled import check_model_size
 
 _COUNT = 0.01  # share of the budget for the number of records, where it is private
 

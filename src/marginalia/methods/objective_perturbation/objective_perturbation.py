@@ -10,7 +10,7 @@ from marginalia.learning.base import LinearClassifier
 from marginalia.learning.private import PrivateLearner
 from marginalia.learning.rows import Rows
 from marginalia.learning.solvers import Array, Minimum, least_squares, minimise_logistic
-from marginalia.methods.dd_ssp.chebyshev import log_sigmoid_coefficients
+from marginalia.learning.statistics import log_sigmoid_coefficients
 from marginalia.privacy.accountants.objective import split_for_output
 from marginalia.privacy.calibration import gdp_mu, halved_budget
 from marginalia.privacy.events import Event, GaussianEvent, ObjectivePerturbationEvent

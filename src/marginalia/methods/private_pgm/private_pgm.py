@@ -12,8 +12,8 @@ from marginalia.memory import check_cost
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
+from marginalia.synthesis.base import ModelSynthesizer
 from marginalia.synthesis.measuring import WorkloadSynthesizer, number_of_records
-from marginalia.synthesis.modelled import ModelSynthesizer
 
 
 class PrivatePGM(ModelSynthesizer, WorkloadSynthesizer):

@@ -34,9 +34,8 @@ from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.selection import exponential
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
-from marginalia.synthesis.base import State
+from marginalia.synthesis.base import ModelSynthesizer, State, check_model_size
 from marginalia.synthesis.measuring import measure_all, number_of_records
-from marginalia.synthesis.modelled import ModelSynthesizer, check_model_size
 
 SENSITIVITY = {Relation.ADD_REMOVE: 2.0, Relation.REPLACE_ONE: 3.0}  # of `dependence`
 # Epsilon of a selection over sensitivity/sigma of a measurement: the paper's (beta = .3), by its noise's deviation.

@@ -14,10 +14,9 @@ from marginalia.data.sources.source import CountSource
 from marginalia.data.table import Table
 from marginalia.errors import InputError, unknown_name
 from marginalia.marginals.urns import atoms
-from marginalia.methods.reduced_space.column_generation import fit_columns
 from marginalia.methods.reduced_space.families import Family, Kind
+from marginalia.methods.reduced_space.fits import fit_columns, maximum_entropy
 from marginalia.methods.reduced_space.guarantees import gaussian_sigma, laplace_scale, noise_quantile
-from marginalia.methods.reduced_space.maximum_entropy import maximum_entropy
 from marginalia.methods.reduced_space.sampling import SamplingMeasure, released_measure
 from marginalia.methods.reduced_space.spaces import Cube, FitName, Pool, SpaceName, choose_space
 from marginalia.privacy import checks
@@ -26,8 +25,7 @@ from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian, laplace
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
-from marginalia.synthesis.base import Array, State, Synthesizer
-from marginalia.synthesis.weighted import SAMPLING, copies
+from marginalia.synthesis.base import SAMPLING, Array, State, Synthesizer, copies
 
 ARRAYS = ("support", "weights", "averages", "fitted")  # what a file keeps of a fit, beside three numbers
 MEASURES = ("tree", "product", "uniform")

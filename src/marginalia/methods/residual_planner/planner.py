@@ -20,10 +20,14 @@ from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.synthesis.base import Array
 from marginalia.synthesis.measuring import WorkloadSynthesizer
-from marginalia.synthesis.residual.model import ResidualModel
-from marginalia.synthesis.residual.nonnegative import nonnegative
-from marginalia.synthesis.residual.synthesizer import NOISE_KEPT, ResidualSynthesizer
-from marginalia.synthesis.residual.variances import planned_variances, subsets
+from marginalia.synthesis.residual import (
+    NOISE_KEPT,
+    ResidualModel,
+    ResidualSynthesizer,
+    nonnegative,
+    planned_variances,
+    subsets,
+)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -14,8 +14,7 @@ from marginalia.learning.base import LinearClassifier, LinearRegressor, paramete
 from marginalia.learning.private import PrivateLearner
 from marginalia.learning.rows import Rows, TableRows
 from marginalia.learning.solvers import Array, least_squares
-from marginalia.learning.statistics import mirrored, one_against_rest, release_apart
-from marginalia.methods.dd_ssp.chebyshev import logistic_scale
+from marginalia.learning.statistics import logistic_scale, mirrored, one_against_rest, release_apart
 from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian

@@ -36,7 +36,7 @@ def projection(settings: Settings, rng: np.random.Generator, seed: int) -> Rows:
 
     Measured is the margin of the projected separator, as in the proof: the best margin is no smaller.
     """
-    from marginalia.methods.adaptive_margin.projection import draw_projection
+    from marginalia.methods.adaptive_margin.selection import draw_projection
 
     n, d = settings["projected_rows"], settings["projected_dimension"]
     log = math.log((n + 1) * (n + 2) * float(n) ** 2)  # beta = 1/n²
@@ -61,7 +61,7 @@ def projection(settings: Settings, rng: np.random.Generator, seed: int) -> Rows:
 
 def descent(settings: Settings, rng: np.random.Generator, seed: int) -> Rows:
     """Lemmas C.1 and C.2: the excess of the summed hinge loss over that of the separator, at T = n² mu²."""
-    from marginalia.methods.adaptive_margin.descent import Descent, noisy_descent
+    from marginalia.methods.adaptive_margin.selection import Descent, noisy_descent
 
     n, d, gamma = settings["descent_rows"], settings["descent_dimension"], settings["descent_margin"]
     c, radius, beta = gamma / 3, 2.0, settings["descent_beta"]

@@ -26,7 +26,7 @@ def dyadic_histogram(x: Array, levels: int, mu: float, rng: np.random.Generator)
     (Hay et al. 2010: pool upwards by precision, then distribute residuals downwards), then the simplex.
     `mu` is the Gaussian-DP parameter of the whole release under ``replace_one``.
     """
-    from marginalia.methods.chebyshev.first_order import project_simplex
+    from marginalia.methods.chebyshev.solvers import project_simplex
 
     noise = np.sqrt(2 * levels) / (len(x) * mu)
     leaf = np.clip(((x + 1) / 2 * 2**levels).astype(int), 0, 2**levels - 1)
@@ -49,8 +49,8 @@ def dyadic_histogram(x: Array, levels: int, mu: float, rng: np.random.Generator)
 
 def grid_histogram(x: Array, axes: Any, mu: float, rng: np.random.Generator) -> Array:
     """Return the simplex projection of the histogram on the cells of a grid, noise √2/(n·mu) a cell."""
-    from marginalia.methods.chebyshev.axes import histogram
-    from marginalia.methods.chebyshev.first_order import project_simplex
+    from marginalia.methods.chebyshev.moments import histogram
+    from marginalia.methods.chebyshev.solvers import project_simplex
 
     H = histogram(axes, x)
     return project_simplex(H + np.sqrt(2) / (len(x) * mu) * rng.standard_normal(H.shape))
@@ -66,9 +66,9 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 
 
 def _grid_rows(case: tuple[int, int, int, int], settings: Settings, trial: int, root_seed: int) -> Iterator[Record]:
-    from marginalia.methods.chebyshev.axes import Axis
     from marginalia.methods.chebyshev.distance import cosine_lower_bound
     from marginalia.methods.chebyshev.measures import GridMeasure
+    from marginalia.methods.chebyshev.moments import Axis
 
     k, d, n, m = case
     release = one_run(CARD, root_seed, k=k, d=d, n=n, m=m, trial=trial)

@@ -73,7 +73,7 @@ def binned_histogram(train: Table, bins: int, epsilon: float, rng: np.random.Gen
 
     Noise √2/(n·mu) a cell (``replace_one``), projected on the simplex, uniform inside a bin.
     """
-    from marginalia.methods.chebyshev.first_order import project_simplex
+    from marginalia.methods.chebyshev.solvers import project_simplex
 
     shares = _counts(train) / train.n_rows
     groups = [_bins_of(size, bins) for size in shares.shape]
@@ -105,9 +105,9 @@ def _counts(table: Table) -> Array:
 
 def _quality(q: Array, train: Table, test: Table, label: str | None) -> dict[str, float]:
     """Return total variation of pairs (codes, and eight bins), the smooth lower bound, and the AUC on real rows."""
-    from marginalia.methods.chebyshev.axes import code_values
     from marginalia.methods.chebyshev.distance import cosine_lower_bound
     from marginalia.methods.chebyshev.measures import GridMeasure
+    from marginalia.methods.chebyshev.moments import code_values
 
     p = _counts(train) / train.n_rows
     axes = tuple(code_values(size) for size in p.shape)
@@ -130,7 +130,7 @@ def _auc(q: Array, test: Table, label: str) -> float:
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import PolynomialFeatures
 
-    from marginalia.methods.chebyshev.axes import code_values
+    from marginalia.methods.chebyshev.moments import code_values
 
     names = list(test.domain.names)
     target = names.index(label)

@@ -72,8 +72,8 @@ def release_records(
     """
     from marginalia.methods.chebyshev.calibration import default_degree
     from marginalia.methods.chebyshev.constants import a_priori_bound
-    from marginalia.methods.chebyshev.grids import choose_axes
     from marginalia.methods.chebyshev.release import release_density
+    from marginalia.methods.chebyshev.synthesizer import choose_axes
 
     n, d = x.shape
     m = m or default_degree(n, epsilon, DELTA, k=k, d=d)
@@ -129,8 +129,8 @@ def _powers(x: Array) -> Array:
 
 def empirical(x: Array) -> Any:
     """Return the records as a measure: in the plane on a fine raster, else as they are."""
-    from marginalia.methods.chebyshev.axes import Axis, histogram
     from marginalia.methods.chebyshev.measures import GridMeasure, Measure
+    from marginalia.methods.chebyshev.moments import Axis, histogram
 
     if x.shape[1] != 2:
         return Measure.of(x)

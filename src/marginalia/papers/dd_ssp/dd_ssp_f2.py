@@ -15,7 +15,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
     import pandas as pd
     from scipy.special import log_expit
 
-    from marginalia.methods.dd_ssp.chebyshev import log_sigmoid_coefficients
+    from marginalia.learning.statistics import log_sigmoid_coefficients
 
     curves = []
     for radius in map(float, settings["radii"]):
@@ -29,7 +29,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Frame:
 
 def tables(rows: Frame, settings: Settings) -> Tables:
     """Return coefficients, largest error and the factor on least squares for each radius; and the curves."""
-    from marginalia.methods.dd_ssp.chebyshev import logistic_scale
+    from marginalia.learning.statistics import logistic_scale
 
     error = (rows["parabola"] - rows["log_sigmoid"]).abs()
     summary = rows.assign(largest_error=error).groupby("radius").agg(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from marginalia.data.catalogue import catalogue
 from marginalia.data.table import Table
-from marginalia.sweep.protocols import Prepared, Task
+from marginalia.methods.task import Task
+from marginalia.sweep.protocols import Prepared
 
 SETS = ("adult@dd_ssp", "acs_income_lin@dd_ssp", "acs_employment@dd_ssp", "acs_mobility@dd_ssp")  # released splits
 NAMES = {name: catalogue.title(name) for name in SETS}

@@ -69,7 +69,7 @@ def coverage(aim: AIM, table: Table) -> dict[str, float]:
 
 def distances(model: GraphicalModel, table: Table, weights: Mapping[tuple[int, ...], float]) -> NDArray[np.float64]:
     """Return the L1 distance, in records, of every candidate's true counts from the model's."""
-    from marginalia.methods.aim.scores import CandidateScores
+    from marginalia.methods.aim.aim import CandidateScores
 
     scores = CandidateScores(table, dict.fromkeys(weights, 1.0))  # without noise and weights a score is the distance
     scores.begin_round(model, 0.0)

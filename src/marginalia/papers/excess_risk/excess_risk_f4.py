@@ -21,6 +21,7 @@ from marginalia.data.encoding import Encoder
 from marginalia.data.splits import number_of_test_rows
 from marginalia.data.table import Table
 from marginalia.methods.registry import BUILT_IN
+from marginalia.methods.task import Task
 from marginalia.papers.excess_risk.runs import (
     HEAVY,
     LABELS,
@@ -38,7 +39,6 @@ from marginalia.papers.excess_risk.runs import (
 from marginalia.papers.form import rounded
 from marginalia.papers.reported import reported
 from marginalia.sweep.metrics import roc_auc
-from marginalia.sweep.protocols import Task
 from marginalia.sweep.seeds import seed_of
 
 STEPS = {
@@ -174,7 +174,7 @@ def every_method(
     name: str, train: Table, test: Table, task: Task, epsilon: float, n_public: int, seed: int
 ) -> Iterator[Record]:
     """Train every method but AIM on `train`, of which `n_public` rows are documented, and yield a row for each."""
-    from marginalia.methods.dp_sgd.learners import DPSGDClassifier
+    from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier
     from marginalia.methods.pate.pate import PATEClassifier
 
     target = task.target

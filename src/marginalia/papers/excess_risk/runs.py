@@ -22,8 +22,9 @@ from marginalia.card import Folders
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError, unknown_name
+from marginalia.methods.task import Task
 from marginalia.sweep.metrics import roc_auc
-from marginalia.sweep.protocols import Prepared, Task
+from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ SURE = 2.0  # standard errors
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield κ and the noise-free optimum of every measure built from one release."""
     from marginalia.methods.reduced_space import sampling
-    from marginalia.methods.reduced_space.column_generation import fit_columns
     from marginalia.methods.reduced_space.families import Family
+    from marginalia.methods.reduced_space.fits import fit_columns
     from marginalia.methods.reduced_space.guarantees import guarantee, laplace_scale
     from marginalia.methods.reduced_space.spaces import Pool
 

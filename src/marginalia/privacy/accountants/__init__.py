@@ -1,1 +1,1 @@
-"""What a list of events costs: one accountant a file."""
+"""The accountants, one a file: which compositions each covers, and what these cost by it."""

@@ -7,7 +7,8 @@ the privacy loss of adding one record is at most
     g(Y) = max over a in [0, 1] of  a·Y + a²τ²/2 + ln(1 + 4a(1-a)κ),      Y ~ N(0, τ²),
 
 so δ(ε) ≤ E[(1 - e^{ε - g(Y)})₊]; removing one lacks the logarithm and is covered. Where ε ≥ 4κ - τ²/2 the bound is
-the Gaussian one, δ_G(ε; τ). That is a statement about one ε: the mechanism is τ-GDP only if 4κ ≤ τ²/2.
+the Gaussian one, δ_G(ε; τ). That is a statement about one ε: the mechanism is τ-GDP only if 4κ ≤ τ²/2, that is, if
+regulariser ≥ 2·sigma².
 
 A computed minimiser is not the exact one. The objective is regulariser-strongly convex, so a gradient of norm at most t
 there means ‖θ̂ - θ*‖ ≤ t/regulariser, whatever the rows. Given θ*, the released θ̂ + N(0, s²) is therefore a Gaussian
@@ -22,18 +23,73 @@ privacy asks for 1.0001 times as much at ε = .2, 1.002 at 1, 1.008 at 2, 1.023 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.privacy import checks
-from marginalia.privacy.calibration import gdp_delta
+from marginalia.privacy.accountants.accountant import Parts, total
+from marginalia.privacy.accountants.gdp import exact_squared_mu
+from marginalia.privacy.calibration import gdp_delta, gdp_epsilon
+from marginalia.privacy.events import Event, ObjectivePerturbationEvent
 from marginalia.privacy.relation import Relation
 
 OUTPUT_SHARE = 1e-3  # of epsilon and of delta: what the noise that hides the gap to the exact minimiser may spend
 
 _SLOPES = 4001  # grid of a; what lies between its points is covered by a bound on the curvature
+
+
+@dataclass(frozen=True)
+class ObjectivePerturbation:
+    """One objective perturbation, alone or with Gaussian releases: basic composition, delta split in a fixed way.
+
+    >>> event = ObjectivePerturbationEvent(bound=1.0, sigma=4.0, regulariser=8.0)
+    >>> round(ObjectivePerturbation(Relation.ADD_REMOVE).epsilon([(event, 1)], 1e-5), 4)
+    0.9263
+    """
+
+    relation: Relation
+
+    def covers(self, parts: Parts) -> bool:
+        """Whether one event is an objective perturbation that is not Gaussian-DP, and all others are."""
+        objectives = [
+            event for event, count in parts if isinstance(event, ObjectivePerturbationEvent) for _ in range(count)
+        ]
+        if len(objectives) != 1:
+            return False
+        return self.certifies(objectives[0]) and self._rest(parts, objectives[0]) is not None
+
+    def epsilon(self, parts: Parts, delta: float) -> float:
+        """Return the sum of both epsilons; alone, the release has all of delta."""
+        (event,) = (event for event, _ in parts if isinstance(event, ObjectivePerturbationEvent))
+        mu_squared = self._rest(parts, event)
+        assert mu_squared is not None
+        share = OUTPUT_SHARE if mu_squared > 0 else 0.0
+        own = objective_perturbation_epsilon(
+            (1 - share) * delta,
+            bound=event.bound,
+            sigma=event.sigma,
+            regulariser=event.regulariser,
+            relation=self.relation,
+        )
+        return own + (gdp_epsilon(math.sqrt(mu_squared), share * delta) if len(parts) > 1 else 0.0)
+
+    def _rest(self, parts: Parts, objective: Event) -> float | None:
+        rest = [part for part in parts if part[0] is not objective]
+        return total(rest, lambda event: exact_squared_mu(event, self.relation))
+
+    def certifies(self, event: Event) -> bool:
+        """Whether it is an objective perturbation with no Gaussian-DP parameter."""
+        return isinstance(event, ObjectivePerturbationEvent) and exact_squared_mu(event, self.relation) is None
+
+    def delta(self, event: Event, epsilon: float) -> float:
+        """Return the profile of an event that it certifies."""
+        assert isinstance(event, ObjectivePerturbationEvent)
+        return objective_perturbation_delta(
+            epsilon, bound=event.bound, sigma=event.sigma, regulariser=event.regulariser, relation=self.relation
+        )
 
 
 def split_for_output(epsilon: float, delta: float) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -45,15 +101,6 @@ def split_for_output(epsilon: float, delta: float) -> tuple[tuple[float, float],
     epsilon, delta = checks.positive("epsilon", epsilon), checks.open_unit("delta", delta)
     rest = 1 - OUTPUT_SHARE
     return (rest * epsilon, rest * delta), (OUTPUT_SHARE * epsilon, OUTPUT_SHARE * delta)
-
-
-def is_gaussian_dp(sigma: float, regulariser: float) -> bool:
-    """Whether the release is τ-GDP, so that it composes: 4κ ≤ τ²/2, that is, regulariser ≥ 2·sigma².
-
-    >>> is_gaussian_dp(sigma=4.0, regulariser=32.0)
-    True
-    """
-    return regulariser >= 2 * sigma**2
 
 
 def objective_perturbation_delta(

@@ -16,11 +16,11 @@ from marginalia.card import Card, Comparison
 from marginalia.data.catalogue import catalogue
 from marginalia.errors import InputError
 from marginalia.reporting import figures
-from marginalia.reporting.captions import caption, certificate_caption
+from marginalia.reporting.figures import caption, certificate_caption
 from marginalia.reporting.formats import read_csv
+from marginalia.reporting.html.report import write_report
 from marginalia.reporting.provenance import splits_of
-from marginalia.reporting.report import write_report
-from marginalia.reporting.verification.rows import FILE, read
+from marginalia.reporting.verification.rows_file import FILE, read
 from marginalia.reporting.verification.verify import configuration
 from marginalia.sweep.config import Config
 from marginalia.sweep.records import HEADLINES, METRICS
@@ -120,10 +120,15 @@ def _known(records: pd.DataFrame, of_studies: Iterable[Iterable[str]]) -> list[d
             continue
         facts = catalogue.describe(name)
         kept = {key: facts[key] for key in ("rows", "domain_source", "description", "licence", "citation")}
-        rows.append({
-            "name": name, "status": "used", **kept, "attributes": len(facts["attributes"]) or None,
-            "targets": [f"{task['target']} ({kind})" for kind, task in facts["tasks"].items()],
-            "split": splits.get(name, "of the study"),
-            "source": ", ".join(dict.fromkeys(f["url"] or f["path"] for f in facts["files"])) or "bundled",
-        })  # fmt: skip
+        rows.append(
+            {
+                "name": name,
+                "status": "used",
+                **kept,
+                "attributes": len(facts["attributes"]) or None,
+                "targets": [f"{task['target']} ({kind})" for kind, task in facts["tasks"].items()],
+                "split": splits.get(name, "of the study"),
+                "source": ", ".join(dict.fromkeys(f["url"] or f["path"] for f in facts["files"])) or "bundled",
+            }
+        )
     return rows

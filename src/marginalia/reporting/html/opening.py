@@ -10,7 +10,7 @@ import pandas as pd
 
 from marginalia.data.catalogue import catalogue
 from marginalia.peers.record import is_peer
-from marginalia.reporting.best import best_certified
+from marginalia.reporting.arms import best_certified
 from marginalia.reporting.figures import METRIC_NAMES
 from marginalia.reporting.formats import epsilon_name, span
 from marginalia.reporting.tables import NON_PRIVATE, PANEL
@@ -104,8 +104,12 @@ def _worth(aggregates: Mapping[str, pd.DataFrame], certificates: pd.DataFrame, c
     parts = []
     if len(certificates):
         sure, n = int(certificates["certified"].isin(CERTIFIED).sum()), len(certificates)
-        kinds = {"no": "spend more than they were asked to", "declared": "have a claimed ε only",
-                 "part": "protect some rows only", "unknown": "have no run that ended"}  # fmt: skip
+        kinds = {
+            "no": "spend more than they were asked to",
+            "declared": "have a claimed ε only",
+            "part": "protect some rows only",
+            "unknown": "have no run that ended",
+        }
         counts = [(int((certificates["certified"] == word).sum()), text) for word, text in kinds.items()]
         rest = "".join(f", {k} {text}" for k, text in counts if k)
         parts.append(f"{'all ' if sure == n else f'{sure} of '}{n} private settings are certified{rest}")

@@ -8,7 +8,7 @@ from typing import Any
 from marginalia.card import Card
 from marginalia.data.catalogue import catalogue
 from marginalia.reporting.formats import epsilon_name
-from marginalia.reporting.verification.rows import FILE, Rows
+from marginalia.reporting.verification.rows_file import FILE, Rows
 from marginalia.sweep.cells import Cell
 from marginalia.sweep.config import Config
 from marginalia.sweep.plan import plan

@@ -21,7 +21,7 @@ from marginalia.card import Card
 from marginalia.errors import InputError
 from marginalia.reporting.panels import rows_where
 from marginalia.reporting.verification.planned import KEY, name_of, value_of
-from marginalia.reporting.verification.rows import FILE, Rows, read
+from marginalia.reporting.verification.rows_file import FILE, Rows, read
 from marginalia.reporting.verification.verify import agree, configuration, folders
 from marginalia.sweep.cells import Cell, CellStore
 from marginalia.sweep.jobs import prepare_dataset

@@ -17,14 +17,14 @@ import pandas as pd
 
 from marginalia.card import Card, Comparison
 from marginalia.errors import InputError
-from marginalia.reporting.certificates import check
+from marginalia.reporting.documentation import fill
 from marginalia.reporting.formats import write_csv
-from marginalia.reporting.pages import fill
 from marginalia.reporting.panels import rows_where
 from marginalia.reporting.verdicts import COLUMNS
 from marginalia.reporting.verification import claims, planned
+from marginalia.reporting.verification.certificates import check
 from marginalia.reporting.verification.results import write_card, write_comparison, write_sweep
-from marginalia.reporting.verification.rows import FILE, Rows, read
+from marginalia.reporting.verification.rows_file import FILE, Rows, read
 from marginalia.sweep.config import Config, parse
 from marginalia.sweep.records import is_claimed
 from marginalia.sweep.resolve import chosen_cards
@@ -134,7 +134,7 @@ def page_differences(root: Path, within: Path) -> list[str]:
             any(f"table: {name}/" in text or f"artifact: {name} " in text for name in names)
             and fill(text, root) != text
         ):
-            found.append(f"{page.relative_to(root)} shows other numbers: python -m marginalia.reporting.pages")
+            found.append(f"{page.relative_to(root)} shows other numbers: python -m marginalia.reporting.documentation")
     return found
 
 

@@ -61,7 +61,8 @@ def _run(request: dict[str, Any], tell: Any) -> None:
     postpone()
     # Imported now: a supervisor that is killed meanwhile takes this process with it.
     from marginalia.sweep.jobs import Follower, run_method
-    from marginalia.sweep.outcome import Cost, Outcome
+    from marginalia.sweep.runner import Outcome
+    from marginalia.usage import Cost
 
     verdict = request["verdict"] and Outcome(**{**request["verdict"], "cost": Cost(**request["verdict"]["cost"])})
     run_method(**request["job"], follower=Follower(tell, request["settled"], verdict, request["again"]))

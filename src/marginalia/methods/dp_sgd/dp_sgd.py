@@ -1,0 +1,328 @@
+"""Linear and logistic regression by differentially private stochastic gradient descent.
+
+Its hyper-parameters can be chosen privately, by random stopping (Liu and Talwar 2019). The charge of that needs runs
+that are Gaussian-DP, so there the batches hold all rows.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.data.domain import Domain
+from marginalia.data.encoding import Encoder
+from marginalia.data.table_schema import Public
+from marginalia.errors import InputError
+from marginalia.learning.base import LinearClassifier, LinearRegressor, parameters
+from marginalia.learning.private import BudgetedLearner
+from marginalia.learning.rows import Rows
+from marginalia.methods.dp_sgd.descent import Batches, Run, descend
+from marginalia.methods.dp_sgd.opacus import descend_by_opacus
+from marginalia.privacy import checks
+from marginalia.privacy.accountants.pld import poisson_gaussian_noise_multiplier
+from marginalia.privacy.events import Event, PoissonGaussianEvent
+from marginalia.privacy.ledger import Ledger, PublicInput
+from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE
+from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.relation import Relation
+from marginalia.threads import one_blas_thread
+
+if TYPE_CHECKING:
+    from marginalia.learning.base import Given
+from itertools import product
+
+from scipy.special import expit
+
+from marginalia.data.encoding import TaskName
+from marginalia.learning.private_tuning import draw_runs, split_budget, tuning_rate
+from marginalia.learning.rows import Integers
+from marginalia.learning.solvers import Array
+from marginalia.methods.dp_sgd.descent import Directions
+from marginalia.privacy.accountants.stopping import random_stopping_mu
+from marginalia.privacy.events import (
+    CompositionEvent,
+    GaussianEvent,
+    RandomStoppingEvent,
+)
+from marginalia.privacy.mechanisms.additive import gaussian
+
+BATCH_SIZE = 256
+
+
+@parameters
+class _DPSGD(BudgetedLearner):
+    """What both learners share; the parameters are described in `DPSGDClassifier`."""
+
+    SQUARES, READS_ROWS = False, True
+
+    relation: str = "replace_one"
+    batch_size: int | None = None
+    epochs: float = 20
+    steps: int | None = None
+    learning_rate: float = 1.0
+    decay: float = 0.0
+    clip: float = 0.2
+    fit_intercept: bool = False
+    inputs: Literal["scaled", "codes"] = "scaled"
+    n_public: int | None = None
+    selection: Literal["fixed", "random_stopping"] = "fixed"
+    backend: Literal["closed_form", "opacus"] = "closed_form"
+
+    def fit(
+        self,
+        X: Given,
+        y: object,
+        *,
+        domain: Public | None = None,
+        preprocessing_share: float = PREPROCESSING_SHARE,
+    ) -> Self:
+        """Learn under (epsilon, delta)-differential privacy; see `BudgetedLearner.fit`.
+
+        With ``epsilon=math.inf`` there is no noise, no privacy, and no `ledger_`.
+        """
+        if self.epsilon == math.inf:
+            self._check_parameters()
+            randomness = Randomness(self.random_state)
+            rows = self._rows(self._coded(X, y, domain), y)
+            with one_blas_thread():
+                self._keep(self._release(rows, None, randomness))
+        else:
+            super().fit(X, y, domain=domain, preprocessing_share=preprocessing_share)
+        if self.encoder_ is not None and self.inputs == "codes":
+            # code = (z + 1)(m - 1)/2 for the encoded feature z; an indicator of missing values is as it is
+            shift, half = _to_codes(self.encoder_)
+            self.intercept_ += float((half * shift) @ self.coef_)
+            self.coef_ = half * self.coef_
+        return self
+
+    def _release(self, rows: Rows, ledger: Ledger | None, randomness: Randomness) -> NDArray[np.float64]:
+        X = self._design(rows)
+        if self.selection == "random_stopping":
+            assert ledger is not None
+            n = self.n_public or len(X)
+            return best_of_random_runs(
+                X, rows.y, self.task, *ledger.left(planned_runs), n=n, ledger=ledger, randomness=randomness
+            )
+        batches, steps = self._schedule(len(X))
+        noise = 0.0 if ledger is None else self._noise_multiplier(batches, steps, len(X), ledger)
+        run = Run(steps, self.learning_rate, self.clip, noise, self.decay)
+        if self.backend == "opacus":
+            return descend_by_opacus(X, rows.y, self.task, run, batches, ledger=ledger, randomness=randomness)
+        return descend(X, rows.y, self.task, [run], batches, ledger=ledger, randomness=randomness)[:, 0]
+
+    def _public_inputs(self, rows: Rows) -> list[PublicInput]:
+        known = super()._public_inputs(rows)
+        return known if self.n_public is None else [*known, PublicInput("n_public", int(self.n_public), "declared")]
+
+    def _schedule(self, n: int) -> tuple[Batches, int]:
+        """Return batches and steps, from public numbers alone."""
+        n = self.n_public or n
+        size = min(BATCH_SIZE, n) if self.batch_size is None else self.batch_size
+        if size > n:
+            raise InputError(f"batch_size is {size}: more than the {n} rows; use at most {n}")
+        return Batches(size / n, size), self.steps or max(1, math.floor(self.epochs * n / size))
+
+    def _noise_multiplier(self, batches: Batches, steps: int, n: int, ledger: Ledger) -> float:
+        def multiplier(epsilon: float, delta: float) -> float:
+            if self.calibration == "published":
+                of_mean = self.clip * math.sqrt(16 * steps * -math.log(delta)) / ((self.n_public or n) * epsilon)
+                return of_mean * batches.size / self.clip
+            return poisson_gaussian_noise_multiplier(epsilon, delta, batches.rate, steps, ledger.relation)
+
+        def run(epsilon: float, delta: float) -> list[Event]:
+            return [PoissonGaussianEvent(batches.rate, multiplier(epsilon, delta), steps)]
+
+        return multiplier(*ledger.left(run))
+
+    def _design(self, rows: Rows) -> NDArray[np.float64]:
+        X = rows.X
+        if self.encoder_ is not None and self.inputs == "codes":
+            shift, half = _to_codes(self.encoder_)
+            X = (X + shift) * half
+        return np.column_stack([X, np.ones(len(X))]) if self.fit_intercept else X
+
+    def _encoder(self, domain: Domain, target: str) -> Encoder:
+        if self.inputs == "scaled":
+            return super()._encoder(domain, target)
+        super()._encoder(domain, target)  # refuses unknown names
+        return Encoder(domain, target, one_hot=())
+
+    def _check_budget(self) -> None:
+        if self.epsilon == math.inf:
+            checks.open_unit("delta", self.delta)
+        else:
+            super()._check_budget()
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._choose("inputs", ("scaled", "codes"))
+        self._choose("selection", ("fixed", "random_stopping"))
+        self._choose("backend", ("closed_form", "opacus"))
+        for name in ("batch_size", "steps", "n_public"):
+            if getattr(self, name) is not None:
+                checks.count(name, getattr(self, name))
+        if self.relation == Relation.ADD_REMOVE and self.n_public is None and self.epsilon != math.inf:
+            raise InputError(
+                "relation add_remove needs n_public, a public number of rows: rate, steps and noise follow from it, "
+                "and the true one is private; give a documented number, or use relation replace_one"
+            )
+        checks.positive("epochs", self.epochs)
+        checks.positive("learning_rate", self.learning_rate)
+        checks.not_negative("decay", self.decay)
+        if not (self.clip == math.inf and self.epsilon == math.inf):
+            checks.positive("clip", self.clip)
+        if self.selection == "random_stopping":
+            self._check_selection()
+
+    def _check_selection(self) -> None:
+        if self.epsilon == math.inf:
+            raise InputError("selection='random_stopping' needs a finite epsilon")
+        if self.calibration == "published" or self.backend == "opacus":
+            raise InputError("selection='random_stopping' goes with calibration='tight' and backend='closed_form' only")
+
+
+class DPSGDClassifier(_DPSGD, LinearClassifier):
+    """Logistic regression by DP-SGD (Abadi et al. 2016): clipped gradients of Poisson batches, with Gaussian noise.
+
+    From w = 0, ``w <- w - learning_rate/(1 + decay t) (sum of clipped gradients + clip sigma N(0, I)) / batch_size``;
+    the last iterate is released. The defaults are one setting of Ferrando and Sheldon's grid, fixed in advance.
+
+    Parameters
+    ----------
+    epsilon : float, default 1.0
+        Infinity: plain SGD with the same batches, without privacy (`clip` still applies, and may then be infinite).
+    delta, one_hot, random_state
+        As in `BudgetedLearner`.
+    relation : {"replace_one", "add_remove"}, default "replace_one"
+        Neighbouring relation; ``add_remove`` needs `n_public`.
+    calibration : {"tight", "published"}, default "tight"
+        The smallest noise that the privacy loss distribution certifies, or that of Iyengar et al. (2019) on the mean
+        gradient, sigma = clip sqrt(16 T ln(1/delta))/(n epsilon).
+    batch_size : int, optional
+        Expected size of a Poisson batch. Default: 256, or the number of rows where that is less.
+    epochs : float, default 20
+        Number of steps T times `batch_size` over the number of rows, rounded down.
+    steps : int, optional
+        T, in place of `epochs`.
+    learning_rate, decay, clip : float, default 1.0, 0.0 and 0.2
+    fit_intercept : bool, default False
+        Append a constant 1 to every row.
+    inputs : {"scaled", "codes"}, default "scaled"
+        Tables only: train on features scaled by the public domain, or on the bare integer codes of all attributes (no
+        one-hot blocks). `coef_` and `intercept_` refer to `encoder_` in both.
+    n_public : int, optional
+        A documented number of rows, from which the sampling rate, T and the noise follow. Default: the number of rows
+        in `fit`, which is public under ``replace_one`` (and not used for anything but plain SGD at infinite epsilon
+        under ``add_remove``, where the number has to be given).
+    selection : {"fixed", "random_stopping"}, default "fixed"
+        Train with the parameters above, or choose full-batch settings privately: see `best_of_random_runs`; all
+        parameters of the descent are then unused.
+    backend : {"closed_form", "opacus"}, default "closed_form"
+        The same law of weights by our matrix form or by Opacus, which needs torch and serves as the reference.
+
+    Attributes
+    ----------
+    ledger_ : Ledger
+        Absent after a fit without privacy.
+
+    Notes
+    -----
+    Rows of arrays may have any length: their gradients are clipped. Scale features by *public* bounds all the same.
+
+    Privacy: (epsilon, delta)-DP; one event of Poisson-sampled Gaussians, or one of random stopping.
+
+    Examples
+    --------
+    >>> X, y = [[1.0], [-1.0]] * 500, ["yes", "no"] * 500
+    >>> model = DPSGDClassifier(epsilon=2.0, batch_size=1000, steps=10, random_state=0).fit(X, y)
+    >>> model.predict([[0.5]]), model.ledger_.certified
+    (array(['yes'], dtype='<U3'), True)
+    """
+
+
+class DPSGDRegressor(_DPSGD, LinearRegressor):
+    """Linear regression by DP-SGD with the loss (y - x.w)²; parameters and attributes as for `DPSGDClassifier`.
+
+    >>> X, y = [[1.0], [-1.0]] * 500, [0.5, -0.5] * 500
+    >>> model = DPSGDRegressor(epsilon=math.inf, batch_size=1000, steps=50, learning_rate=0.25, clip=1.0)
+    >>> model.fit(X, y).coef_.round(3)
+    array([0.5])
+    """
+
+
+def _to_codes(encoder: Encoder) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return what to add to each feature, and to multiply it with then, to have the bare codes again."""
+    shift, half = [], []
+    for attribute in (encoder.domain[name] for name in encoder.features):
+        indicators = attribute.size - attribute.n_values
+        shift += [1.0, *[0.0] * indicators]
+        half += [(attribute.n_values - 1) / 2, *[1.0] * indicators]
+    return np.array(shift), np.array(half)
+
+
+STEPS = 20
+# The published grid (learning rates up to 1, clips up to 0.2) hardly moves in 20 full batches.
+CANDIDATES = tuple(product((1.0, 3.0, 10.0), (0.2, 1.0)))  # learning rate, clip
+MISS = 0.2  # probability that a given candidate is never tried
+_UNIT = 2.0**-30  # of a loss
+MODEL_SHARE = 0.95  # of the squared budget mu² of a run; the score has the rest
+
+
+def best_of_random_runs(
+    X: Array, y: Array, task: TaskName, epsilon: float, delta: float, *, n: int, ledger: Ledger, randomness: Randomness
+) -> Array:
+    """Train random candidates a random number of times on full batches and return the weights of the best run.
+
+    Each run is scored by its noisy sum of squared errors on the training rows: (P(y = 1) - y)² for a classifier, and
+    (y - x.w)²/4 with y and the scores cut to [-1, 1] for a regressor, both in [0, 1]. The number of runs is geometric;
+    it, the time it takes and the runs that did not win stay secret. Sums of gradients are divided by n, a public number
+    of rows. `ledger` is charged with one random-stopping event that spends exactly (epsilon, delta).
+
+    >>> X, y = np.array([[1.0], [-1.0]] * 50), np.array([1.0, -1.0] * 50)
+    >>> ledger, randomness = Ledger("replace_one"), Randomness(0)
+    >>> best_of_random_runs(X, y, "logistic", 1.0, 1e-5, n=100, ledger=ledger, randomness=randomness).shape
+    (1,)
+    >>> round(ledger.epsilon(1e-5), 6)
+    1.0
+    """
+    r = tuning_rate(len(CANDIDATES), MISS)
+    mu_model, mu_score = split_budget(random_stopping_mu(epsilon, delta, r=r), MODEL_SHARE)
+    moved = 1.0 if ledger.relation is Relation.ADD_REMOVE else 2.0
+    noise = moved * math.sqrt(STEPS) / mu_model
+    gradients = PoissonGaussianEvent(1.0, noise, STEPS, "gradients", arithmetic="exact")
+    loss = GaussianEvent(1.0, 1 / mu_score, "loss", arithmetic="exact")
+    one_run = CompositionEvent((gradients, loss), label="one run")
+    picks, secret = draw_runs(one_run, r, len(CANDIDATES), ledger=ledger, randomness=randomness)
+    runs = [Run(STEPS, rate, clip, noise) for rate, clip in (CANDIDATES[pick] for pick in picks)]
+    w = descend(X, y, task, runs, Batches(1.0, n), ledger=secret, randomness=randomness)
+    losses = gaussian(
+        lambda: _losses(Directions.of(X).scores(w), y, task),
+        unit=_UNIT,
+        sensitivity=math.sqrt(picks.size),
+        sigma=1 / mu_score,
+        ledger=secret,
+        randomness=randomness,
+    )
+    return np.asarray(w[:, int(np.argmin(losses))], dtype=np.float64)
+
+
+def planned_runs(epsilon: float, delta: float) -> list[Event]:
+    """Return what `best_of_random_runs` books, but for the parts of a run.
+
+    >>> round(planned_runs(1.0, 1e-5)[0].r, 3)
+    0.05
+    """
+    r = tuning_rate(len(CANDIDATES), MISS)
+    return [RandomStoppingEvent(GaussianEvent(1.0, 1 / random_stopping_mu(epsilon, delta, r=r)), r)]
+
+
+def _losses(scores: Array, y: Array, task: TaskName) -> Integers:
+    """Sum of each column's losses in [0, 1], in whole numbers: one record changes it by at most 1."""
+    if task == "logistic":
+        losses = np.square(expit(scores) - (y[:, None] + 1) / 2)
+    else:
+        losses = np.square(np.clip(scores, -1, 1) - np.clip(y, -1, 1)[:, None]) / 4
+    return np.rint(losses / _UNIT).astype(np.int64).sum(axis=0)

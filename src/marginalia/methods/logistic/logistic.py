@@ -1,0 +1,51 @@
+"""Logistic regression, without privacy: the line that every private classifier is measured against."""
+
+from __future__ import annotations
+
+import warnings
+
+from sklearn.exceptions import ConvergenceWarning
+
+from marginalia.learning.base import LinearClassifier
+from marginalia.learning.public import PublicLearner
+from marginalia.learning.rows import Rows
+from marginalia.learning.solvers import Array, minimise_logistic
+
+
+class LogisticClassifier(PublicLearner, LinearClassifier):
+    """Logistic regression without penalty and without intercept, converged.
+
+    Newton's method to a gradient of 2-norm at most 1e-6 (sum over the rows). On separable data, where no minimum
+    exists, it ends where the gradient has become that small, with finite coefficients.
+
+    Parameters
+    ----------
+    one_hot : iterable of str, optional
+        Tables only: attributes encoded as one-hot blocks; see `Encoder`.
+
+    Attributes
+    ----------
+    gradient_norm_ : float
+        2-norm of the gradient where the iteration stopped.
+    n_iter_ : int
+        Newton steps.
+
+    Examples
+    --------
+    >>> model = LogisticClassifier().fit([[1.0], [1.0], [1.0]], ["yes", "yes", "no"])
+    >>> model.predict_proba([[1.0]]).round(6)
+    array([[0.333333, 0.666667]])
+    """
+
+    READS_ROWS = True
+
+    def _learn(self, rows: Rows, weights: Array | None) -> None:
+        minimum = minimise_logistic(rows.X, rows.y, weights=weights, tolerance=1e-6)
+        if minimum.gradient_norm > 1e-6:
+            warnings.warn(
+                f"logistic regression stopped at a gradient of norm {minimum.gradient_norm:.1e}; rescale the features",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        self.coef_, self.intercept_ = minimum.theta, 0.0
+        self.gradient_norm_, self.n_iter_ = minimum.gradient_norm, minimum.n_steps

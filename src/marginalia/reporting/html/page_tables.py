@@ -1,0 +1,256 @@
+"""The tables of the report page: cells with a text to read and a value to sort by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from urllib.parse import quote
+
+import numpy as np
+import pandas as pd
+
+from marginalia.reporting.arms import Line, arms_of, best_certified, panels_of
+from marginalia.reporting.formats import SIGNS, epsilon_name, format_cell
+from marginalia.reporting.html.certificates import Sheets
+from marginalia.reporting.style import RELATION_NAMES, arm_name
+from marginalia.reporting.tables import ARM, NON_PRIVATE, PANEL, rows_of
+
+VERDICT_MEANINGS = {
+    "yes": "certified for every row",
+    "ideal": "certified in ideal arithmetic: the proof is about real numbers, the code computes in floats",
+    "part": "protects some rows only",
+    "declared": "the word of the method’s author, which no audit has passed",
+    "no": "spends more than the requested ε",
+    "unknown": "no run succeeded",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell."""
+
+    text: str
+    value: float | None = None  # to sort by, where the text does not do
+    best: bool = False  # set in bold
+    arm: Line | None = None  # gives the cell its colour dot
+    note: str = ""  # in smaller type below the text
+    span: int = 1  # columns it covers
+    sheet: str = ""  # place of the certificate that it opens
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Rows under a common heading (empty: no heading)."""
+
+    heading: str
+    rows: list[list[Cell]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Csv:
+    """A table as a file inside the page."""
+
+    name: str  # without its ending; unique on the page
+    address: str
+    n_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class HtmlTable:
+    """A table of the page; `columns` are header texts, `id` is unique on the page."""
+
+    id: str
+    caption: str
+    columns: Sequence[str]
+    groups: list[Group]
+    key: Sequence[tuple[str, str]] = ()  # signs that stand in it, and what they mean
+    csv: Csv | None = None  # its numbers, unless another table has them
+
+    @property
+    def n_rows(self) -> int:
+        """Number of body rows."""
+        return sum(len(g.rows) for g in self.groups)
+
+
+def csv_of(name: str, frame: pd.DataFrame) -> Csv:
+    """Return a table as a ``data:`` address of its CSV file, as `formats.write_csv` writes it."""
+    text = frame.to_csv(index=False, lineterminator="\n")
+    return Csv(name, "data:text/csv;charset=utf-8," + quote(text, safe=" ,;:/()=@+!*"), len(frame))
+
+
+def with_csv(table: HtmlTable) -> HtmlTable:
+    """Return a table with a CSV file of what it shows."""
+    lines = [
+        [group.heading, *(" ".join(filter(None, (c.arm.name if c.arm else c.text, c.note))) for c in row)]
+        for group in table.groups
+        for row in group.rows
+    ]
+    frame = pd.DataFrame(lines, columns=["group", *table.columns])
+    if not frame["group"].any():
+        frame = frame.drop(columns="group")
+    return replace(table, csv=csv_of(table.id.removeprefix("table-"), frame))
+
+
+def results_table(aggregates: pd.DataFrame, metric: str, caption: str, sheets: Sheets) -> HtmlTable:
+    """Return arms by epsilon, one group for each data set and target, the best certified arm marked."""
+    levels = _levels(aggregates)
+    winners = best_certified(aggregates)
+    best = {tuple(row) for row in winners[[*PANEL, "epsilon", *ARM]].itertuples(index=False)}
+    groups = []
+    for panel in panels_of(aggregates):
+        group = Group(panel.title)
+        for arm in arms_of(panel.rows, context=aggregates):
+            cells = {}
+            for row in rows_of(arm.rows):
+                value = None if np.isnan(row.mean) else float(row.mean)
+                is_best = (*panel.key, row.epsilon, *arm.key) in best
+                cells[row.epsilon] = Cell(format_cell(row), value, best=is_best, sheet=sheets.id_of(row))
+            group.rows.append(_line(arm, cells, levels))
+        groups.append(group)
+    texts = [cell.text for group in groups for row in group.rows for cell in row]
+    return HtmlTable(f"table-{metric}", caption, ["Method", *_epsilon_heads(levels)], groups, _signs(texts))
+
+
+def _signs(texts: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the signs of `formats.format_cell` that stand in some texts, and what they mean."""
+    present = {sign for text in texts for sign in SIGNS if sign in text}
+    return [(sign, meaning) for sign, meaning in SIGNS.items() if sign in present]
+
+
+def timing_table(timings: pd.DataFrame) -> HtmlTable:
+    """Return mean CPU seconds, arms by epsilon, with the largest peak memory."""
+    levels = _levels(timings)
+    groups = []
+    for panel in panels_of(timings):
+        group = Group(panel.title)
+        for arm in arms_of(panel.rows, context=timings):
+            cells = {row.epsilon: Cell(f"{row.seconds:.3g}", row.seconds) for row in rows_of(arm.rows)}
+            memory = arm.rows["peak_mb"].max()
+            group.rows.append([*_line(arm, cells, levels), Cell("") if np.isnan(memory) else _number(memory, ".0f")])
+        groups.append(group)
+    columns = ["Method", *_epsilon_heads(levels), "Peak MB"]
+    return HtmlTable("table-timings", "Mean CPU seconds of one run, and the largest peak memory.", columns, groups)
+
+
+def _line(arm: Line, cells: dict[float, Cell], levels: Sequence[float]) -> list[Cell]:
+    """Return the row of one arm; the single value of an arm without epsilon stands across all columns."""
+    if np.inf in cells and len(levels) > 0:
+        return [Cell(arm.name, arm=arm), replace(cells[np.inf], span=len(levels), note="at every ε")]
+    return [Cell(arm.name, arm=arm), *(cells.get(e, Cell("")) for e in levels)]
+
+
+def _levels(frame: pd.DataFrame) -> list[float]:
+    return sorted(e for e in frame["epsilon"].unique() if np.isfinite(e))
+
+
+def _epsilon_heads(levels: Iterable[float]) -> list[str]:
+    return [f"ε = {epsilon_name(e)}" for e in levels]
+
+
+def _number(value: float, how: str = ".6g") -> Cell:
+    return Cell(format(value, how), float(value))
+
+
+def recommendation_table(aggregates: Sequence[pd.DataFrame], metric_names: Mapping[str, str]) -> HtmlTable:
+    """Return the best certified private arm of each data set and epsilon, over several metrics."""
+    levels = sorted({e for frame in aggregates for e in _levels(frame)})
+    groups = []
+    for frame in aggregates:
+        winners = best_certified(frame)
+        group = Group(metric_names[frame["metric"].iloc[0]])
+        for panel in panels_of(frame):
+            arms = {arm.key: arm for arm in arms_of(panel.rows, context=frame)}
+            here = winners[(winners[list(PANEL)] == list(panel.key)).all(axis=1)]
+            cells = {}
+            for row in rows_of(here):
+                arm = arms[(row.method, row.variant, row.calibration, row.relation)]
+                others = f"; as good: {row.as_good.replace('; ', ', ')}" if row.as_good else ""
+                mark = " °" if row.certified == "ideal" else ""
+                cells[row.epsilon] = Cell(arm.name, arm=arm, note=f"{row.mean:.4g}{mark}{others}")
+            group.rows.append([Cell(panel.title), *(cells.get(e, Cell("none")) for e in levels)])
+        groups.append(group)
+    caption = "Best mean over trials; “as good”: within two standard errors of the difference."
+    notes = [cell.note for group in groups for row in group.rows for cell in row]
+    columns = ["Data set · target", *_epsilon_heads(levels)]
+    return HtmlTable("table-best", caption, columns, groups, _signs(notes))
+
+
+def certificate_table(certificates: pd.DataFrame, sheets: Sheets) -> HtmlTable:
+    """Return the certified epsilon of each arm at each requested one, the largest over data sets and tasks."""
+    levels = _levels(certificates)
+    worst = certificates.sort_values("ratio", kind="stable", na_position="first")
+    worst = worst.drop_duplicates([*ARM, "epsilon"], keep="last")
+    rows = []
+    for arm in arms_of(worst):
+        cells = {}
+        for row in rows_of(arm.rows):
+            known = "no run" if np.isnan(row.epsilon_spent) else "unknown"
+            cell = Cell(known, sheet=sheets.id_of(row))
+            if np.isfinite(row.epsilon_spent):
+                text, share = f"{row.epsilon_spent:.4g}", f"{row.ratio:.1%}"
+                cell = replace(cell, text=text, value=row.epsilon_spent, note=share)
+            cells[row.epsilon] = cell
+        answers = arm.rows["certified"].unique()
+        facts = (
+            arm.key[2],
+            RELATION_NAMES.get(arm.key[3], arm.key[3]),
+            ", ".join(f"{d:g}" for d in sorted(arm.rows["delta"].unique())),
+            next((m for m in arm.rows["message"] if m), ""),
+        )
+        answer = Cell(answers[0] if len(answers) == 1 else "not at every ε")
+        by_epsilon = [cells.get(e, Cell("")) for e in levels]
+        rows.append([Cell(arm.name, arm=arm), answer, *by_epsilon, *map(Cell, facts)])
+    first, *others = _epsilon_heads(levels)
+    columns = ["Method", "Certified", f"requested {first}", *others, "Calibration", "Relation", "δ", "Message"]
+    caption = "Certified ε, and its share of the requested ε: the largest over data sets, tasks and trials."
+    present = set(certificates["certified"])
+    key = [(word, meaning) for word, meaning in VERDICT_MEANINGS.items() if word in present]
+    return HtmlTable("table-certificates", caption, columns, [Group("", rows)], key)
+
+
+def coverage_table(aggregates: Sequence[pd.DataFrame], metric_names: Mapping[str, str]) -> HtmlTable:
+    """Return, for each data set and metric, how many runs and settings have a value, and which arms lack some."""
+    rows = []
+    for frame in aggregates:
+        metric = metric_names[frame["metric"].iloc[0]]
+        for panel in panels_of(frame):
+            short = [
+                f"{arm.name} at ε = {epsilon_name(row.epsilon)} ({row.k}/{row.n_trials})"
+                for arm in arms_of(panel.rows, context=frame)
+                for row in rows_of(arm.rows)
+                if row.k < row.n_trials
+            ]
+            k, n = panel.rows["k"], panel.rows["n_trials"]
+            shares = ((k.sum(), n.sum()), ((k == n).sum(), len(n)))
+            counts = [Cell(f"{part} of {whole}", part / whole) for part, whole in shares]
+            rows.append([Cell(panel.title), Cell(metric), *counts, Cell(", ".join(short) or "none")])
+    columns = ["Data set · target", "Metric", "Runs with a value", "Complete settings", "Incomplete settings"]
+    return HtmlTable("table-coverage", "Coverage: which runs have a value.", columns, [Group("", rows)])
+
+
+def failure_table(failures: pd.DataFrame) -> HtmlTable:
+    """Return the runs without a value, trials that failed in the same way in one row."""
+    rows = []
+    for panel in panels_of(failures):
+        for _, group in panel.rows.groupby([*ARM, "epsilon", "metrics", "status", "message"], sort=False):
+            row = next(rows_of(group))
+            trials = ", ".join(map(str, sorted(set(group["trial"]))))
+            name = arm_name(row.method, row.variant, row.calibration, row.calibration != NON_PRIVATE)
+            texts = [Cell(str(text)) for text in (trials, row.metrics, row.status, row.message)]
+            rows.append([Cell(panel.title), Cell(name), Cell(epsilon_name(row.epsilon), row.epsilon), *texts])
+    columns = ["Data set · target", "Method", "ε", "Trials", "Metrics", "Status", "Message"]
+    return HtmlTable("table-failures", "Runs without a value, and why.", columns, [Group("", rows)])
+
+
+def plain_table(frame: pd.DataFrame, name: str, caption: str, csv: Csv | None = None) -> HtmlTable:
+    """Return any data frame as it is."""
+    rows = [[_plain_cell(value) for value in record] for record in rows_of(frame)]
+    return HtmlTable(f"table-{name}", caption, [str(c) for c in frame.columns], [Group("", rows)], csv=csv)
+
+
+def _plain_cell(value: object) -> Cell:
+    if isinstance(value, float | np.floating):
+        return _number(float(value)) if np.isfinite(value) else Cell("" if np.isnan(value) else "∞")
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return _number(int(value), "d")
+    return Cell(str(value))

@@ -1,1 +1,0 @@
-"""Marginals from their residuals: no joint model, so no junction tree limits which can be released."""
