@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from matplotlib.figure import Figure
 
+from marginalia.card import Card, Comparison
 from marginalia.data.catalogue import catalogue
 from marginalia.papers import registry
-from marginalia.papers.card import Card, Comparison
 from marginalia.reporting.documentation import fill
 from marginalia.reporting.verdicts import claim_row
 from marginalia.reporting.verification import claims

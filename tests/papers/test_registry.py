@@ -1,36 +1,50 @@
 """The registry finds every card, in a file of its own, and the plan can import them all quickly."""
 
 import pkgutil
+import re
 import subprocess
 import sys
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
 from marginalia import papers
+from marginalia.card import Card, Comparison
 from marginalia.papers import registry
-from marginalia.papers.card import Card
 
+ROOT = Path(__file__).parents[2]
 HEAVY = ("matplotlib", "numba", "pandas", "scipy", "sklearn", "torch")
 WINGS = [wing.name for wing in pkgutil.iter_modules(papers.__path__) if wing.ispkg]
 
 
-@pytest.mark.parametrize("wing", WINGS)
-def test_a_card_lies_in_one_file_named_after_it(wing):
-    """Cards that are calls of one factory, a function of their file, may share a file with a name of its own."""
-    places = defaultdict(set)
+def test_a_card_is_one_file_called_by_its_id():
+    """So is a comparison, but for those that share a file with their like, and the verdicts, which judges make."""
+    places, wrong = defaultdict(list), {}
     for module in registry._modules():
-        for value in vars(module).values():
-            if isinstance(value, Card) and value.id.startswith(f"{wing}_"):
-                places[value.id].add(module.__name__)
-    assert places or wing == "cross_paper"  # it has comparisons only
-    for name, modules in places.items():
-        assert len(modules) == 1, f"{name} lies in {modules}"
-        _, _, folder, file = modules.pop().split(".")
-        own = name.removeprefix(f"{wing}_")
-        made_by_factory = ".<locals>." in registry.card(name).run.__qualname__
-        assert folder == wing
-        assert made_by_factory or file == own or file.startswith(f"{own}_"), f"{name} lies in {file}.py"
+        own = {v.id: v for v in vars(module).values() if isinstance(v, Card | Comparison)}
+        for name, value in own.items():
+            places[name].append(module.__name__)
+            _, _, wing, file = module.__name__.split(".")
+            shares = isinstance(value, Comparison) and len(own) > 1
+            if not (shares or file == name or (file == "judges" and name == f"{wing}_verdicts")):
+                wrong[name] = module.__name__
+    assert not wrong
+    assert {name: modules for name, modules in places.items() if len(modules) > 1} == {}
+    cards = {name for name, value in registry._registered().items() if isinstance(value, Card)}
+    assert {name for name in cards if places[name][0].split(".")[2] not in name} == set()
+
+
+def test_a_card_is_named_in_a_configuration_and_run_by_a_test():
+    configured = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "workflow" / "configs").glob("*.yaml"))
+    tested = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests" / "papers").rglob("test_*.py"))
+    missing = {}
+    for name in registry.cards():
+        if not re.search(rf"^  {name}:", configured, re.MULTILINE):
+            missing[name] = f"no file of workflow/configs/ has '{name}:' under 'studies:'"
+        if f'"{name}"' not in tested:
+            missing[name] = f"no test calls check_card('{name}', ...)"
+    assert not missing
 
 
 def test_two_cards_of_one_id_are_refused(monkeypatch):

@@ -9,12 +9,14 @@ import pytest
 
 import marginalia
 from marginalia.methods.registry import BUILT_IN
-from marginalia.papers.registry import cards
+from marginalia.papers.registry import cards, comparisons
 from marginalia.sweep import version
 from marginalia.sweep.runner import version_of_arm
 
 CACHES = (version.code_version, version._version, version._whole, version._definitions, version._tree)
 CARDS = cards()
+PAPERS = ("adaptive_margin", "chebyshev", "cross_paper", "dd_ssp", "excess_risk", "reduced_space")
+COMPARISONS = comparisons(PAPERS)
 
 
 @pytest.fixture(scope="module")
@@ -95,11 +97,23 @@ def test_a_caption_reruns_neither_parts_nor_tables_nor_figure(changed_by):
 
     edits = []
     for card in CARDS.values():
-        place = f"{card.run.__module__.removeprefix('marginalia.').replace('.', '/')}.py"
+        place = f"papers/{card.run.__module__.split('.')[2]}/{card.id}.py"
         text = (version.ROOT / place).read_text(encoding="utf-8")
         words = next(card.caption[:n] for n in (30, 20, 12, 6) if f'"{card.caption[:n]}' in text)
         edits.append((place, f'"{words}', f'"More. {words}'))
     assert not changed_by(*edits, versions=versions)
+
+
+def test_a_statement_changes_the_verdicts_of_its_wing_alone(changed_by):
+    def versions():
+        parts = [(name, part) for name, card in CARDS.items() for part in (card.run, card.tables, card.figure)]
+        tables = [(name, compared.table) for name, compared in COMPARISONS.items()]
+        return {f"{name} {part.__name__}": version.version_of(part) for name, part in (*parts, *tables)}
+
+    edit = ("papers/chebyshev/claims.csv", "Theorem 1", "Theorem One")
+    assert changed_by(edit, versions=versions) == {"chebyshev_verdicts verdicts"}
+    edit = ("papers/reduced_space/judges.py", "SURE = 2.0", "SURE = 3.0")
+    assert changed_by(edit, versions=versions) == {"reduced_space_verdicts verdicts"}
 
 
 def test_a_reader_reruns_its_data_sets_alone(changed_by):

@@ -5,8 +5,8 @@ from pathlib import Path
 from marginalia.sweep.isolation.log import logged
 
 with logged(snakemake.log[0]):
+    from marginalia.card import read_rows
     from marginalia.papers.registry import card
-    from marginalia.papers.rows import read_rows
     from marginalia.reporting.figures import save_figure
     from marginalia.reporting.verification.results import write_card
 

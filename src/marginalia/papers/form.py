@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from marginalia.papers.card import Figure, Frame
+from marginalia.card import Figure, Frame
 from marginalia.reporting.style import RC
 
 

@@ -9,8 +9,8 @@ from importlib import import_module
 from types import ModuleType
 
 from marginalia import papers
+from marginalia.card import Card, Comparison
 from marginalia.errors import InputError, unknown_name
-from marginalia.papers.card import Card, Comparison
 
 
 @cache

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from marginalia.card import Frame
 from marginalia.errors import unknown_name
-from marginalia.papers.card import Frame
 
 
 def reported(stem: str) -> Frame:

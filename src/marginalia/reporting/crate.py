@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from marginalia.card import Card
 from marginalia.data.catalogue import catalogue
 from marginalia.data.files import read_content, write_text
 from marginalia.errors import InputError
@@ -46,7 +47,7 @@ TEXTS = {
 }
 
 
-def write(folder: Path, cards: Mapping[str, Any]) -> Path:
+def write(folder: Path, cards: Mapping[str, Card]) -> Path:
     """Write ``ro-crate-metadata.json`` into a results folder, and return its path.
 
     Parameters
@@ -172,7 +173,7 @@ def _citation(folder: Path) -> dict[str, Any]:
     return dict(content)
 
 
-def _datasets(folder: Path, cards: Mapping[str, Any]) -> list[str]:
+def _datasets(folder: Path, cards: Mapping[str, Card]) -> list[str]:
     """Return the data sets that the rows are of, and those that the parts of studies read."""
     config = configuration(folder)
     of_studies = (name for card, _ in chosen_cards(config, cards).values() for name in card.datasets)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from marginalia.card import Card
 from marginalia.data.files import write_text
 from marginalia.errors import InputError
 from marginalia.reporting.formats import read_csv
@@ -62,7 +63,7 @@ class Block:
             print(f"No figure {name}: {self.message}")
         return picture
 
-    def studies(self, cards: Mapping[str, Any]) -> Any:
+    def studies(self, cards: Mapping[str, Card]) -> Any:
         """Display the figure of each card (by id), with its title and caption."""
         from IPython.display import HTML, display
 

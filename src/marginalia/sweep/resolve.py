@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from marginalia.card import Card
 from marginalia.data.catalogue import catalogue
 from marginalia.data.catalogue.entry import Entry, parse_entry
 from marginalia.data.datasets import Resolution, load, resolve_auto, unreachable_reason
@@ -44,7 +45,7 @@ class Sweep:
     plan: Plan
     entries: dict[str, Entry]
     resolution: Resolution
-    studies: dict[str, tuple[Any, dict[str, Any]]]
+    studies: dict[str, tuple[Card, dict[str, Any]]]
 
     def metrics(self, jobs: Iterable[Job] | None = None) -> set[str]:
         """Return what some jobs measure (default: all)."""
@@ -69,7 +70,7 @@ class Sweep:
         return shown
 
 
-def prepare(content: Mapping[str, Any], cards: Mapping[str, Any], *, probe: bool = True) -> Sweep:
+def prepare(content: Mapping[str, Any], cards: Mapping[str, Card], *, probe: bool = True) -> Sweep:
     """Validate a configuration, find its data sets, plan its jobs, and note what ``auto`` became.
 
     Parameters and errors are those of `resolve`.
@@ -83,7 +84,7 @@ def prepare(content: Mapping[str, Any], cards: Mapping[str, Any], *, probe: bool
     return ready
 
 
-def resolve(content: Mapping[str, Any], cards: Mapping[str, Any], *, probe: bool = True) -> Sweep:
+def resolve(content: Mapping[str, Any], cards: Mapping[str, Card], *, probe: bool = True) -> Sweep:
     """Validate a configuration, find its data sets, and plan its jobs; nothing is written.
 
     Parameters
@@ -134,7 +135,7 @@ def _note(config: Config) -> Path:
     return Path(config.results_dir) / "data" / "auto.json"
 
 
-def chosen_cards(config: Config, cards: Mapping[str, Any]) -> dict[str, tuple[Any, dict[str, Any]]]:
+def chosen_cards(config: Config, cards: Mapping[str, Card]) -> dict[str, tuple[Card, dict[str, Any]]]:
     """Return the cards under ``studies`` by id, each with its settings.
 
     Raises
@@ -145,7 +146,7 @@ def chosen_cards(config: Config, cards: Mapping[str, Any]) -> dict[str, tuple[An
     return {name: _card(name, settings or {}, cards) for name, settings in config.studies.items()}
 
 
-def _card(name: str, settings: Mapping[str, Any], cards: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+def _card(name: str, settings: Mapping[str, Any], cards: Mapping[str, Card]) -> tuple[Card, dict[str, Any]]:
     if name not in cards:
         raise unknown_name("study", name, cards)
     card = cards[name]

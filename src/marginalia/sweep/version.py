@@ -227,12 +227,13 @@ def _blocks(node: ast.AST) -> Iterator[list[ast.AST]]:
 
 
 def _data(module: str, text: str) -> str:
-    """Return the published values that a module of `papers` names: files in the folders beside it."""
+    """Return the claims and published values that a module of `papers` names: files beside it, and in folders there."""
     path = _path(module)
     if path is None or "papers" not in path.parts:
         return ""
     constants = {node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)}
-    files = sorted(p for p in path.parent.glob("*/*.csv") if p.stem in constants or p.name in constants)
+    there = (*path.parent.glob("*.csv"), *path.parent.glob("*/*.csv"))
+    files = sorted(p for p in there if p.stem in constants or p.name in constants)
     return "".join(p.read_text(encoding="utf-8") for p in files)
 
 

@@ -9,15 +9,13 @@ from matplotlib.figure import Figure
 
 from marginalia.data import Domain, Table
 from marginalia.methods.task import Task
-from marginalia.papers.adaptive_margin.claims import JUDGES, VERDICTS
-from marginalia.papers.adaptive_margin.data import digits_features, prepared_rows, rows_of
-from marginalia.papers.adaptive_margin.synthetic import synthetic
-from marginalia.papers.adaptive_margin.x2_risk import PROTOTYPE, comparison, pairs
-from marginalia.papers.adaptive_margin.x6_constants import FAR_OUTLIERS, label_of
-from marginalia.papers.adaptive_margin.x7_bounds import CLASS, WORST
+from marginalia.papers.adaptive_margin.adaptive_margin_x2 import PROTOTYPE, comparison, pairs
+from marginalia.papers.adaptive_margin.adaptive_margin_x6 import FAR_OUTLIERS, label_of
+from marginalia.papers.adaptive_margin.adaptive_margin_x7 import CLASS, WORST
+from marginalia.papers.adaptive_margin.judges import VERDICTS
+from marginalia.papers.adaptive_margin.runs import digits_features, prepared_rows, rows_of, synthetic
 from marginalia.papers.registry import card as card_of
 from marginalia.papers.registry import cards
-from marginalia.papers.reported import reported
 from marginalia.reporting.verdicts import COLUMNS
 from marginalia.sweep.protocols import Prepared
 
@@ -306,9 +304,6 @@ class TestVerdicts:
         )  # fmt: skip
         row = VERDICTS.table(pd.DataFrame(), {"adaptive_margin_x2": rows}).set_index("id").loc["privacy"]
         assert (row["held"], row["tested"]) == (2, 2)
-
-    def test_words_and_judges_belong_together(self):
-        assert set(reported("adaptive_margin_claims")["id"]) == set(JUDGES)
 
 
 def test_labels_are_words():

@@ -8,10 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marginalia.papers.adaptive_margin import theory
-from marginalia.papers.adaptive_margin.data import Sample
-from marginalia.papers.adaptive_margin.removal import removal_curve
-from marginalia.papers.adaptive_margin.synthetic import synthetic
-from marginalia.papers.adaptive_margin.x9_lemmas import _rate
+from marginalia.papers.adaptive_margin.adaptive_margin_x9 import _rate
+from marginalia.papers.adaptive_margin.runs import Sample, removal_curve, synthetic
 from marginalia.privacy.calibration import gdp_mu
 
 BIG = 1e9  # rows at which no bound is clipped

@@ -11,10 +11,8 @@ from marginalia.methods.chebyshev.distance import earth_mover
 from marginalia.methods.chebyshev.measures import GridMeasure
 from marginalia.methods.chebyshev.moments import Degrees, histogram
 from marginalia.methods.task import Task
-from marginalia.papers.chebyshev import lemmas
-from marginalia.papers.chebyshev.ablations import true_epsilons
-from marginalia.papers.chebyshev.runs import distances, draw, population, release_records
-from marginalia.papers.chebyshev.x1_rates import (
+from marginalia.papers.chebyshev import chebyshev_lemmas
+from marginalia.papers.chebyshev.chebyshev_x1 import (
     GRID,
     asymptote,
     finite_slope,
@@ -24,7 +22,9 @@ from marginalia.papers.chebyshev.x1_rates import (
     total_weight,
     wang_slope,
 )
-from marginalia.papers.chebyshev.x7_histogram import dyadic_histogram
+from marginalia.papers.chebyshev.chebyshev_x5 import true_epsilons
+from marginalia.papers.chebyshev.chebyshev_x7 import dyadic_histogram
+from marginalia.papers.chebyshev.runs import distances, draw, population, release_records
 from marginalia.papers.registry import card as card_of
 from marginalia.papers.registry import cards
 from marginalia.reporting.formats import read_csv, write_csv
@@ -129,13 +129,15 @@ def test_the_published_table_of_noises_is_read_back_as_numbers(tmp_path):
 
 def test_the_largest_change_attains_lemma_5_for_one_record_and_stays_below_it_for_more():
     for epsilon in (0.1, 1.0, 2.0):
-        assert lemmas.largest_change(epsilon, 0.0, 1) == pytest.approx(np.tanh(epsilon / 2), abs=1e-4)
+        assert chebyshev_lemmas.largest_change(epsilon, 0.0, 1) == pytest.approx(np.tanh(epsilon / 2), abs=1e-4)
         for h in (2, 3):
-            pure, approximate = (lemmas.largest_change(epsilon, delta, h) for delta in (0.0, 0.01))
+            pure, approximate = (chebyshev_lemmas.largest_change(epsilon, delta, h) for delta in (0.0, 0.01))
             assert pure < approximate < np.tanh(epsilon * h / 2) * (1 + 0.02 / np.expm1(epsilon))
-    assert lemmas.largest_change(1.0, 0.05, 1) == pytest.approx(np.tanh(0.5) + 0.1 / (np.e + 1), abs=1e-4)  # Lemma 4
+    assert chebyshev_lemmas.largest_change(1.0, 0.05, 1) == pytest.approx(
+        np.tanh(0.5) + 0.1 / (np.e + 1), abs=1e-4
+    )  # Lemma 4
     # Two records, ε = ln 2: from 1/4 over 1/2 to 3/4, by hand.
-    assert lemmas.largest_change(np.log(2), 0.0, 2) == pytest.approx(0.5, abs=1e-4)
+    assert chebyshev_lemmas.largest_change(np.log(2), 0.0, 2) == pytest.approx(0.5, abs=1e-4)
 
 
 def test_older_rates_and_the_theorems():
@@ -159,7 +161,7 @@ def test_the_transport_distance_is_to_the_records_themselves():
 
 
 def test_kernels_of_the_lemma_reach_their_order_and_no_more():
-    rows = pd.DataFrame([lemmas._kernel_errors(k, m) for k in (1, 2, 3, 4) for m in (64, 256)])
+    rows = pd.DataFrame([chebyshev_lemmas._kernel_errors(k, m) for k in (1, 2, 3, 4) for m in (64, 256)])
     for column, orders in (("fejer_korovkin", (1, 2, 2, 2)), ("repaired", (1, 2, 3, 4))):
         for k, order in zip((1, 2, 3, 4), orders, strict=True):
             errors = rows.loc[rows["k"] == k, column].to_numpy()

@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from marginalia.papers.chebyshev.ablations import true_epsilons
-from marginalia.papers.chebyshev.claims import CLAIMS, verdicts
-from marginalia.papers.chebyshev.x1_rates import theorem_slope, wang_slope
+from marginalia.papers.chebyshev.chebyshev_x1 import theorem_slope, wang_slope
+from marginalia.papers.chebyshev.chebyshev_x5 import true_epsilons
+from marginalia.papers.chebyshev.judges import JUDGES, verdicts
 from marginalia.papers.registry import comparison
 from marginalia.reporting.verdicts import COLUMNS
 
@@ -35,7 +35,7 @@ def test_without_tables_nothing_is_tested():
     assert set(table["verdict"]) == {"not tested"}
     assert table["id"].is_unique
     assert comparison("chebyshev_verdicts").paper == "chebyshev"
-    assert len(table) == len(CLAIMS)
+    assert len(table) == len(JUDGES)
 
 
 def test_slopes_of_the_theorem_hold_and_flat_ones_do_not():

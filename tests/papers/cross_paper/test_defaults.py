@@ -7,7 +7,7 @@ import pytest
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.table import Table
 from marginalia.methods.task import Task
-from marginalia.papers.cross_paper.defaults import DEFAULTS
+from marginalia.papers.cross_paper.cross_paper_defaults import DEFAULTS
 from marginalia.sweep.protocols import Prepared
 
 SETTINGS = {"trials": 3, "epsilons": [1.0], "multiples": [0.3, 1.0, 1e6]}

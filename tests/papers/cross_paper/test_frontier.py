@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from marginalia.errors import InputError
-from marginalia.papers.cross_paper.frontier import caption, figure, frontier, unbeaten
+from marginalia.papers.cross_paper.cross_paper_frontier import caption, figure, frontier, unbeaten
 
 
 def row(table, metric, name, epsilon=1.0):

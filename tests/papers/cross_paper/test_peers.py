@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalia.papers.cross_paper.peers import better, counts, failed, pairs, releases
-from marginalia.papers.cross_paper.peers_figure import caption, figure
+from marginalia.papers.cross_paper.peers import better, caption, counts, failed, figure, pairs, releases
 
 
 def as_peer(rows, method, **changes):

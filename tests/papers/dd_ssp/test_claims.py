@@ -4,16 +4,15 @@ import pytest
 
 from marginalia.errors import InputError
 from marginalia.papers.dd_ssp.baselines import base, splits
-from marginalia.papers.dd_ssp.cells import COLUMNS as CELL_COLUMNS
-from marginalia.papers.dd_ssp.cells import cells
-from marginalia.papers.dd_ssp.charges import advanced_composition, at, charges
-from marginalia.papers.dd_ssp.claims import smallest_certifiable_epsilon, verdicts
+from marginalia.papers.dd_ssp.dd_ssp_cells import COLUMNS as CELL_COLUMNS
+from marginalia.papers.dd_ssp.dd_ssp_cells import cells
+from marginalia.papers.dd_ssp.dd_ssp_charges import advanced_composition, at, charges
+from marginalia.papers.dd_ssp.dd_ssp_model_size import figure as draw_sizes
+from marginalia.papers.dd_ssp.dd_ssp_model_size import model_size
 from marginalia.papers.dd_ssp.figures import COST_CHARGED, COST_EXACT, draw, figure3, figure5, figure6
-from marginalia.papers.dd_ssp.model_size import figure as draw_sizes
-from marginalia.papers.dd_ssp.model_size import model_size
+from marginalia.papers.dd_ssp.judges import JUDGES, smallest_certifiable_epsilon, verdicts
 from marginalia.papers.dd_ssp.run_times import beside_reported, growth
 from marginalia.papers.registry import comparisons
-from marginalia.papers.reported import reported
 from marginalia.reporting.verdicts import COLUMNS as VERDICT_COLUMNS
 from marginalia.sweep.records import COLUMNS
 
@@ -140,7 +139,7 @@ def test_gain_is_positive_where_the_left_arm_is_better(records):
 def test_every_stated_claim_has_a_verdict_on_the_sets_that_were_run(records):
     frame = verdicts(records, {})
     assert tuple(frame.columns) == VERDICT_COLUMNS
-    assert frame["id"].tolist() == reported("dd_ssp_claims")["id"].tolist()
+    assert len(frame) == len(JUDGES)
     frame = frame.set_index("id")
     assert frame.loc["c02", ["verdict", "sets"]].tolist() == ["held", "Adult"]
     assert frame.loc["c01", ["held", "tested", "verdict"]].tolist() == [1, 2, "held in some cells"]

@@ -8,7 +8,7 @@ import pytest
 
 from marginalia.data import Domain, Table
 from marginalia.methods.aim.aim import AIM
-from marginalia.papers.excess_risk.c3_bound import CONFIDENCE, bound_table, coverage, distances, figure, fits
+from marginalia.papers.excess_risk.excess_risk_c3 import CONFIDENCE, bound_table, coverage, distances, figure, fits
 from marginalia.papers.registry import comparison
 
 

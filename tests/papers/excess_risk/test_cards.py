@@ -11,10 +11,18 @@ from marginalia.data import Domain, Table
 from marginalia.data.datasets import load
 from marginalia.errors import InputError
 from marginalia.methods.task import Task
-from marginalia.papers.excess_risk.data import Coded, fit_aim, fit_logistic, marginal_distances, scores, splits
-from marginalia.papers.excess_risk.public_domain import LEFT_OUT, in_public_domain
-from marginalia.papers.excess_risk.th1_bounds import fit_in_ball, mean_loss
-from marginalia.papers.excess_risk.utility import cells_of
+from marginalia.papers.excess_risk.excess_risk_table2 import cells_of
+from marginalia.papers.excess_risk.excess_risk_th1 import fit_in_ball, mean_loss
+from marginalia.papers.excess_risk.runs import (
+    LEFT_OUT,
+    Coded,
+    fit_aim,
+    fit_logistic,
+    in_public_domain,
+    marginal_distances,
+    scores,
+    splits,
+)
 from marginalia.papers.registry import card as card_of
 from marginalia.sweep.protocols import Prepared, tasks_of
 
@@ -84,7 +92,7 @@ def test_strict_protocol_keeps_the_test_rows_from_the_generator(prepared, monkey
         seen.append(table)
         return fit_aim(table, epsilon, **parameters)
 
-    monkeypatch.setattr("marginalia.papers.excess_risk.table2_strict.fit_aim", spy)
+    monkeypatch.setattr("marginalia.papers.excess_risk.excess_risk_table2_strict.fit_aim", spy)
     found = [card.run(part, settings, 0, prepared) for part in card.parts(settings)]
     assert [table.n_rows for table in seen] == [240, 240]
     for draw, table in enumerate(seen):
@@ -160,7 +168,7 @@ def test_large_marginals_are_compared_by_the_cells_that_occur(monkeypatch):
     real, synthetic = rows(300), rows(250, seed=1)
     cliques = [("a", "b"), ("a", "b", "c"), ("y",)]
     dense = marginal_distances(real, synthetic, cliques)
-    monkeypatch.setattr("marginalia.papers.excess_risk.data.DENSE_CELLS", 0)
+    monkeypatch.setattr("marginalia.papers.excess_risk.runs.DENSE_CELLS", 0)
     np.testing.assert_allclose(marginal_distances(real, synthetic, cliques), dense, atol=1e-12)
 
 

@@ -9,9 +9,8 @@ import pytest
 from marginalia.data import Domain, Table
 from marginalia.errors import InputError
 from marginalia.methods.task import Task
-from marginalia.papers.excess_risk.data import fit_aim, splits
-from marginalia.papers.excess_risk.f4_methods import pairs
-from marginalia.papers.excess_risk.protocol_steps import FITS
+from marginalia.papers.excess_risk.excess_risk_f4 import FITS, pairs
+from marginalia.papers.excess_risk.runs import fit_aim, splits
 from marginalia.papers.registry import card as card_of
 from marginalia.sweep.protocols import Prepared
 
@@ -76,7 +75,7 @@ def test_one_change_at_a_time(data, monkeypatch):
         seen.append(table)
         return fit_aim(table, epsilon, **parameters)
 
-    monkeypatch.setattr("marginalia.papers.excess_risk.protocol_steps.fit_aim", spy)
+    monkeypatch.setattr("marginalia.papers.excess_risk.excess_risk_f4.fit_aim", spy)
     found = {fit: CARD.run(f"heart@dpml,{fit}", {**SETTINGS, "trials": 1}, 0, data) for fit in FITS}
     whole = Prepared.load(data["heart@dpml"]).table
     ((train, _),) = next(splits("heart@dpml", 0, 1, 0, whole.n_rows))

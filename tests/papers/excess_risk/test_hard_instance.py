@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from marginalia.errors import InputError
-from marginalia.papers.excess_risk.hard_instance import HardInstance
+from marginalia.papers.excess_risk.theory import HardInstance
 
 
 @pytest.mark.parametrize(("g", "margin", "bound"), [(0.1, 0.02926, 0.0224), (0.05, 0.01520, 0.0132)])

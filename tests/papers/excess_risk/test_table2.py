@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalia.papers.excess_risk.table2 import apart
-from marginalia.papers.excess_risk.table2 import tables as table2
-from marginalia.papers.excess_risk.utility import METRICS
+from marginalia.papers.excess_risk.excess_risk_table2 import METRICS, apart
+from marginalia.papers.excess_risk.excess_risk_table2 import tables as table2
 from marginalia.papers.reported import reported
 
 NAMES = ("adult", "heart")

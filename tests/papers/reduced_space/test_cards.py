@@ -12,13 +12,13 @@ from marginalia.data.table import Table
 from marginalia.methods.reduced_space.families import Family
 from marginalia.methods.reduced_space.guarantees import guarantee
 from marginalia.methods.task import Task
-from marginalia.papers.reduced_space import epsilon_tables, fail_guarantees, runs
-from marginalia.papers.reduced_space.laws import Law
+from marginalia.papers.reduced_space import reduced_space_epsilon, reduced_space_fail, runs
+from marginalia.papers.reduced_space.runs import Law
 from marginalia.papers.registry import card as card_of
 from marginalia.papers.registry import cards
 from marginalia.sweep.protocols import Prepared
 
-PAPER, OURS, TREE = epsilon_tables.PAPER, epsilon_tables.OURS, epsilon_tables.TREE
+PAPER, OURS, TREE = reduced_space_epsilon.PAPER, reduced_space_epsilon.OURS, reduced_space_epsilon.TREE
 SMALL = {
     "reduced_space_n": {"trials": 2, "records": (100, 200), "points": 50},
     "reduced_space_f": {"trials": 2, "records": 100, "attributes": (3, 4), "orders": (1, 2)},
@@ -30,7 +30,7 @@ SMALL = {
     "reduced_space_cells": {"trials": 20, "shapes": ((5, 2),)},
     "reduced_space_lemma": {},
     "reduced_space_epsilon": {"trials": 2, "paper_trials": 3, "sets": ("adult_bool20",), "epsilons": (1.0, 2.0),
-                              "arms": (PAPER, TREE, OURS, epsilon_tables.GAUSSIAN)},
+                              "arms": (PAPER, TREE, OURS, reduced_space_epsilon.GAUSSIAN)},
     "reduced_space_kappa": {"trials": 2, "sets": ("adult_bool20",), "points": (20, 50)},
 }  # fmt: skip
 
@@ -63,7 +63,7 @@ def test_rows_of_one_label_are_worth_a_coin_and_stay_in_the_means():
     codes = np.random.default_rng(0).integers(0, 2, (50, 4))
     one_label = Table(np.c_[np.ones(50, dtype=int), codes[:, 1:]], domain)
     real = Table(codes, domain)
-    quality = epsilon_tables._quality(one_label, real, real)
+    quality = reduced_space_epsilon._quality(one_label, real, real)
     assert quality["auc"] == 0.5
     assert quality["accuracy"] == pytest.approx(codes[:, 0].mean())
 
@@ -93,7 +93,7 @@ def test_laws_know_their_averages_and_their_condition_number(law):
 
 def test_the_failure_card_runs_inside_the_theorem_s_hypothesis():
     """At the card's own share of points, k and m are the theorem's: 69,025 points for six bits of Bern(.7)."""
-    case = fail_guarantees.CASES["6 bits"]
+    case = reduced_space_fail.CASES["6 bits"]
     promised = guarantee(
         Family("monomials", (2,) * 6, 1), case["n"], 1.0, condition_number=case["law"].condition_number
     )
@@ -103,7 +103,7 @@ def test_the_failure_card_runs_inside_the_theorem_s_hypothesis():
         "6_bits,0", {"trials": 1, "blocks": 1, "share_of_points": 1.0}, 0, {}
     ).iloc[0]  # fmt: skip
     assert (row["m"], row["k"]) == (promised.n_points, promised.n_synthetic)
-    for name, case in fail_guarantees.CASES.items():
+    for name, case in reduced_space_fail.CASES.items():
         p, order, n = len(case["law"].q), case["order"], case["n"]
         asked = guarantee(Family("monomials", (2,) * p, order), n, 1.0, condition_number=case["law"].condition_number)
         assert asked.applies
@@ -164,7 +164,7 @@ def test_cells_of_parities_carry_the_noise_of_their_four_terms():
 
 
 def test_the_arm_of_the_paper_s_name_is_the_paper_s_algorithm():
-    assert epsilon_tables.ARMS[PAPER] == {
+    assert reduced_space_epsilon.ARMS[PAPER] == {
         "calibration": "published", "family": "monomials", "measure": "uniform", "sampling": "iid", "solution": "lp",
         "space": "sampled",
     }  # fmt: skip
@@ -179,7 +179,7 @@ def test_errors_of_cells_are_shares_whatever_was_fitted():
     errors = runs.cell_errors(moved, codes, 2)
     assert np.abs(errors).max() == pytest.approx(0.01)
     tables = [Table(c, Domain.from_sizes({"a": 2, "b": 2, "c": 2})) for c in (moved, codes)]
-    quick = epsilon_tables._cell_errors(*tables)
+    quick = reduced_space_epsilon._cell_errors(*tables)
     assert sorted(np.abs(errors)) == pytest.approx(sorted(np.abs(quick)))
 
 

@@ -3,12 +3,12 @@
 import pandas as pd
 import pytest
 
-from marginalia.papers.reduced_space import claims, epsilon_tables
-from marginalia.papers.reduced_space.claims import GAMMA, NEEDS, verdicts
+from marginalia.papers.reduced_space import judges, reduced_space_epsilon
+from marginalia.papers.reduced_space.judges import GAMMA, verdicts
 from marginalia.papers.registry import cards, comparison
 from marginalia.reporting.verdicts import COLUMNS
 
-OURS, PAPER, TREE, PARITIES = (getattr(epsilon_tables, name) for name in ("OURS", "PAPER", "TREE", "PARITIES"))
+OURS, PAPER, TREE, PARITIES = (getattr(reduced_space_epsilon, name) for name in ("OURS", "PAPER", "TREE", "PARITIES"))
 
 
 def judge(**tables):
@@ -25,7 +25,7 @@ def test_without_tables_nothing_is_tested():
 def test_it_asks_for_every_card_of_the_wing():
     chosen = comparison("reduced_space_verdicts")
     assert chosen.paper == "reduced_space"
-    assert set(chosen.needs) == set(NEEDS) == {name for name in cards() if name.startswith("reduced_space")}
+    assert set(chosen.needs) == {name for name in cards() if name.startswith("reduced_space")}
 
 
 def fail(step, failures, allowed, n_trials=100, case="6 bits"):
@@ -43,7 +43,7 @@ def test_failures_are_told_from_the_allowed_share_by_a_binomial_test(failures, h
 
 
 def test_a_step_of_the_proof_that_fails_is_named():
-    steps = [name for _, name, *_ in claims.STEPS[:-1]]
+    steps = [name for _, name, *_ in judges.STEPS[:-1]]
     rows = [fail(step, 0.3 if step == "noise (3.9)" else 0.0, GAMMA) for step in steps]
     row = judge(fail=rows).loc["T2.3p"]
     assert (row["held"], row["tested"], row["note"]) == (
@@ -130,7 +130,7 @@ def test_few_points_are_enough_where_their_error_is_that_of_the_most_up_to_a_mar
             for t, e, s in ((1, 9, 0.1), (3, 0.5, 0.01), (10, 0.001, 0.001), (3, 0.001, 0.1))]  # fmt: skip
     row = judge(m=rows).loc["S2.4"]
     assert (row["held"], row["tested"], row["note"]) == (
-        1, 3, f"short: x 3, x 3 |F|; {claims.DOMAIN}")  # fmt: skip
+        1, 3, f"short: x 3, x 3 |F|; {judges.DOMAIN}")  # fmt: skip
 
 
 def pair(metric, arm, against, difference, stderr=0.01):

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marginalia.card import Record
 from marginalia.errors import unknown_name
-from marginalia.papers.card import Record
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
 from marginalia.sweep.seeds import seed_sequence

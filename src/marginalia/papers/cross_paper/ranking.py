@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from marginalia.card import Axes, Comparison, Figure, Frame, Record
 from marginalia.methods.registry import BUILT_IN
-from marginalia.papers.card import Axes, Comparison, Figure, Frame, Record
 from marginalia.papers.form import in_style
 from marginalia.reporting.style import DOUBLE_COLUMN, arm_look
 from marginalia.sweep.records import HEADLINES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from marginalia.papers.card import Frame
+from marginalia.card import Frame
 
 MAIN, GRID, SMALLER, SPLITS = "dd_ssp", "dd_ssp_grid", "dd_ssp_100mb", "dd_ssp_splits"  # experiments
 METRIC = {"linear": "mse", "logistic": "auc"}

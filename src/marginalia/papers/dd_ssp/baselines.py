@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from marginalia.papers.card import Comparison, Frame
+from marginalia.card import Comparison, Frame
 from marginalia.papers.dd_ssp.arms import (
     ADA_SSP,
     AIM_SYNTH,

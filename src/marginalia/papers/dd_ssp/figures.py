@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.papers.card import Axes, Comparison, Figure, Frame
+from marginalia.card import Axes, Comparison, Figure, Frame
 from marginalia.papers.dd_ssp.arms import (
     ADA_SSP,
     ADA_SSP_PRINTED,
@@ -23,7 +23,7 @@ from marginalia.papers.dd_ssp.arms import (
     OLS,
     means,
 )
-from marginalia.papers.dd_ssp.charges import charges
+from marginalia.papers.dd_ssp.dd_ssp_charges import charges
 from marginalia.papers.form import rounded
 from marginalia.reporting.panels import curve, drawing, log_axis, rows_where
 from marginalia.reporting.style import arm_look

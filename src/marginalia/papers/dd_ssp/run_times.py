@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.papers.card import Comparison, Frame
+from marginalia.card import Comparison, Frame
 from marginalia.papers.dd_ssp.arms import (
     AIM,
     DD_SSP,

@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from marginalia.card import Card, Comparison
 from marginalia.data.catalogue import catalogue
 from marginalia.errors import InputError
 from marginalia.reporting import figures
@@ -29,7 +30,7 @@ PAGE = "report.html"
 
 
 def write_folder_report(
-    folder: Path, cards: Mapping[str, Any], comparisons: Callable[[Iterable[str]], Mapping[str, Any]]
+    folder: Path, cards: Mapping[str, Card], comparisons: Callable[[Iterable[str]], Mapping[str, Comparison]]
 ) -> Path:
     """Write ``report.html`` into a results folder; nothing is run, fetched, or taken from outside it.
 
@@ -56,7 +57,8 @@ def write_folder_report(
         tables[name] = _needed(folder, name)
         if comparison.figure:
             drawn[name] = comparison.figure(tables[name])
-            captions[name], titles[name] = comparison.caption(tables[name]), comparison.title
+            captions[name] = comparison.caption(tables[name]) if comparison.caption else ""
+            titles[name] = comparison.title
     for name, (experiment, table) in shown.items():
         frame = tables[table][tables[table]["experiment"] == experiment]
         drawn[name] = figures.sweep_figure(tables, experiment, table)

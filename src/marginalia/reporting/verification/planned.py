@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from marginalia.card import Card
 from marginalia.data.catalogue import catalogue
 from marginalia.reporting.formats import epsilon_name
 from marginalia.reporting.verification.rows_file import FILE, Rows
@@ -20,7 +21,7 @@ KEY = ("experiment", "dataset", "task", "method", "variant", "calibration", "eps
 Run = tuple[Any, ...]  # values of KEY, and of a row its metric
 
 
-def differences(rows: Rows, config: Config, cards: Mapping[str, Any]) -> Iterator[str]:
+def differences(rows: Rows, config: Config, cards: Mapping[str, Card]) -> Iterator[str]:
     """Say which runs and parts are missing, which are not planned, and which have another seed.
 
     A run's seed depends on all that its configuration says of it: parameters, budget, split, seed of the sweep. Sweeps
@@ -54,7 +55,7 @@ def value_of(cell: Cell, name: str) -> Any:
     return getattr(cell.arm if name in ("method", "variant", "calibration") else cell, name)
 
 
-def _studies(rows: Rows, config: Config, cards: Mapping[str, Any]) -> Iterator[str]:
+def _studies(rows: Rows, config: Config, cards: Mapping[str, Card]) -> Iterator[str]:
     for study in sorted(rows.studies.keys() - config.studies.keys()):
         yield f"{FILE}: the configuration has no study {study}"
     for study, (card, settings) in sorted(chosen_cards(config, cards).items()):

@@ -17,6 +17,7 @@ from typing import Any
 import pandas as pd
 from scipy.stats import t
 
+from marginalia.card import Card
 from marginalia.errors import InputError
 from marginalia.reporting.panels import rows_where
 from marginalia.reporting.verification.planned import KEY, name_of, value_of
@@ -71,7 +72,7 @@ def _again(name: str, published: float, again: float, trials: pd.Series, *, of_m
     return Again(name, published, again, centre - half, centre + half)
 
 
-def rerun(root: Path, key: str, cards: Mapping[str, Any], *, seed: int | None = None) -> list[Again]:
+def rerun(root: Path, key: str, cards: Mapping[str, Card], *, seed: int | None = None) -> list[Again]:
     """Do one run again and return its numbers beside the published ones.
 
     Parameters

@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from marginalia.card import Card, Comparison
 from marginalia.reporting import formats, tables
 from marginalia.sweep.records import ADDED, HEADLINES, METRICS
 
@@ -32,7 +33,7 @@ def write_sweep(records: pd.DataFrame, folder: Path) -> None:
         formats.write_latex(text, folder / f"{metric}.tex", label=f"tab:{metric}")
 
 
-def write_card(card: Any, rows: pd.DataFrame, settings: Mapping[str, Any], folder: Path) -> dict[str, pd.DataFrame]:
+def write_card(card: Card, rows: pd.DataFrame, settings: Mapping[str, Any], folder: Path) -> dict[str, pd.DataFrame]:
     """Write the tables of a card, and return them by name."""
     made: dict[str, pd.DataFrame] = card.tables(rows, settings)
     for name, frame in made.items():
@@ -41,7 +42,7 @@ def write_card(card: Any, rows: pd.DataFrame, settings: Mapping[str, Any], folde
 
 
 def write_comparison(
-    comparison: Any, records: pd.DataFrame, made: Mapping[str, Mapping[str, pd.DataFrame]], folder: Path
+    comparison: Comparison, records: pd.DataFrame, made: Mapping[str, Mapping[str, pd.DataFrame]], folder: Path
 ) -> None:
     """Write the table of a comparison; `made` maps cards to their tables."""
     needed = {name: frame for card in comparison.needs for name, frame in made.get(card, {}).items()}

@@ -15,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 
+from marginalia.card import Card, Comparison
 from marginalia.errors import InputError
 from marginalia.reporting.documentation import fill
 from marginalia.reporting.formats import write_csv
@@ -77,7 +78,7 @@ def without_rows(root: Path) -> list[str]:
 
 
 def verify(
-    folder: Path, cards: Mapping[str, Any], comparisons: Callable[[Iterable[str]], Mapping[str, Any]]
+    folder: Path, cards: Mapping[str, Card], comparisons: Callable[[Iterable[str]], Mapping[str, Comparison]]
 ) -> Verified:
     """Make every table of a results folder again from its rows and compare.
 
@@ -150,8 +151,8 @@ def summary_differences(root: Path, found: Iterable[Verified]) -> list[str]:
 def _make(
     rows: Rows,
     config: Config,
-    cards: Mapping[str, Any],
-    comparisons: Callable[[Iterable[str]], Mapping[str, Any]],
+    cards: Mapping[str, Card],
+    comparisons: Callable[[Iterable[str]], Mapping[str, Comparison]],
     folder: Path,
 ) -> None:
     write_sweep(rows.records, folder)
