@@ -60,7 +60,7 @@ EXACT: list[tuple[str, tuple[Event, ...]]] = [
     ("objective perturbation, as Gaussian", (ObjectivePerturbationEvent(1, 4, 40), GaussianEvent(1, 5))),
     ("random stopping", (RandomStoppingEvent(CompositionEvent((GaussianEvent(1, 14),), 2), r=1 / 64),)),
     ("logarithmic stopping", (RandomStoppingEvent(GaussianEvent(1, 10), r=0.01, eta=0),)),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("relation", list(Relation))
@@ -81,7 +81,7 @@ def test_both_accountants_agree(name: str, events: tuple[Event, ...], relation: 
         (GaussianEvent(1, 30), CompositionEvent((GaussianEvent(1, 60), ExponentialEvent(0.012)), 224)),
         (GaussianEvent(1, 4), LaplaceEvent(1, 9), ExponentialEvent(0.3)),
     ],
-)  # fmt: skip
+)
 def test_selections_cost_no_more_than_by_the_first_accountant(events: tuple[Event, ...]) -> None:
     for delta in (1e-5, 1e-9):
         assert recomputed_epsilon(events, ADD_REMOVE, delta) <= composed_epsilon(events, ADD_REMOVE, delta) * (1 + 1e-3)
@@ -239,8 +239,9 @@ def test_files_are_read_back(table: Table, tmp_path) -> None:
         assert certificate.content == json.loads(json.dumps(Certificate.of(model).content))
         assert examine(certificate).confirmed
     for loaded, model in (
-        (Synthesizer.load(tmp_path / "s.npz"), synthesizer), (load_model(tmp_path / "m.json"), learner),
-    ):  # fmt: skip
+        (Synthesizer.load(tmp_path / "s.npz"), synthesizer),
+        (load_model(tmp_path / "m.json"), learner),
+    ):
         assert loaded.ledger_.summary() == model.ledger_.summary()
         assert loaded.ledger_.certified
 
@@ -259,8 +260,9 @@ def test_a_forged_file_is_exposed(table: Table, tmp_path) -> None:
     claim(content["certificate"])
     (tmp_path / "m.json").write_text(json.dumps(content))
     for model, file in (
-        (Synthesizer.load(tmp_path / "s.npz"), "s.npz"), (load_model(tmp_path / "m.json"), "m.json"),
-    ):  # fmt: skip
+        (Synthesizer.load(tmp_path / "s.npz"), "s.npz"),
+        (load_model(tmp_path / "m.json"), "m.json"),
+    ):
         assert not model.ledger_.certified
         assert model.ledger_.epsilon_spent > 5000
         found = examine(Certificate.read(tmp_path / file))
@@ -302,9 +304,13 @@ def test_unreadable_files_are_one_line(table: Table, tmp_path) -> None:
     (tmp_path / "old.json").write_text('{"format": "marginalia-certificate", "version": 0}')
     np.savez(tmp_path / "other.npz", a=np.ones(2))
     for name, problem in (
-        ("nowhere.json", "cannot read"), ("table.csv", "is no certificate"), ("list.json", "is no certificate"),
-        ("old.json", "is no certificate"), ("other.npz", "is no certificate"), ("public.json", "without privacy"),
-    ):  # fmt: skip
+        ("nowhere.json", "cannot read"),
+        ("table.csv", "is no certificate"),
+        ("list.json", "is no certificate"),
+        ("old.json", "is no certificate"),
+        ("other.npz", "is no certificate"),
+        ("public.json", "without privacy"),
+    ):
         with pytest.raises(InputError, match=problem) as error:
             Certificate.read(tmp_path / name)
         assert "\n" not in str(error.value)

@@ -157,10 +157,14 @@ def test_pate_vote_noise(queries: int, pure_dp: float, certified: float) -> None
 @pytest.mark.parametrize(
     ("rows", "steps", "batch", "certified"),
     [
-        (39073, 500, 1000, 0.292), (3859, 500, 100, 0.277), (5771, 500, 200, 0.279), (48336, 500, 3000, 0.291),
-        (16638, 300, 500, 0.289), (242, 1000, 20, 0.240),
+        (39073, 500, 1000, 0.292),
+        (3859, 500, 100, 0.277),
+        (5771, 500, 200, 0.279),
+        (48336, 500, 3000, 0.291),
+        (16638, 300, 500, 0.289),
+        (242, 1000, 20, 0.240),
     ],
-)  # fmt: skip
+)
 def test_published_dp_sgd_noise(rows: int, steps: int, batch: int, certified: float) -> None:
     sigma = math.sqrt(16 * steps * math.log(rows**2)) / rows  # on the mean gradient of a batch, clip 1
     event = PoissonGaussianEvent(batch / rows, sigma * batch, steps)
@@ -516,8 +520,12 @@ def test_summary_is_json() -> None:
     assert event["type"] == "RandomStoppingEvent"
     assert event["event"]["count"] == 3
     assert event["event"]["events"][1] == {
-        "type": "GaussianEvent", "sensitivity": 1, "sigma": 9, "label": "score", "arithmetic": "ideal",
-    }  # fmt: skip
+        "type": "GaussianEvent",
+        "sensitivity": 1,
+        "sigma": 9,
+        "label": "score",
+        "arithmetic": "ideal",
+    }
 
 
 def booked(ledger: Ledger) -> Ledger:
@@ -561,11 +569,15 @@ def test_a_summary_that_claims_less_than_was_spent_certifies_nothing() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"events": [{"type": "Path"}]}, {"events": [{"type": "GaussianEvent", "sensitivity": 1}]}, {"relation": "swap"},
-        {"events": [{"type": "GaussianEvent", "sensitivity": 1, "sigma": math.inf}]}, {"randomness": "none"},
-        {"public_inputs": [{}]}, {"epsilon": -1},
+        {"events": [{"type": "Path"}]},
+        {"events": [{"type": "GaussianEvent", "sensitivity": 1}]},
+        {"relation": "swap"},
+        {"events": [{"type": "GaussianEvent", "sensitivity": 1, "sigma": math.inf}]},
+        {"randomness": "none"},
+        {"public_inputs": [{}]},
+        {"epsilon": -1},
     ],
-)  # fmt: skip
+)
 def test_a_bad_summary_is_one_line(wrong: dict[str, object]) -> None:
     with pytest.raises(InputError) as error:
         Ledger.from_summary(booked(Ledger("add_remove", epsilon=3, delta=1e-5)).summary() | wrong)
@@ -602,8 +614,10 @@ def test_gaussian_selection_mix_is_the_zcdp_sum() -> None:
     rho = 1 / 200 + 0.04 / 8
     best = minimize_scalar(
         lambda a: a * rho + math.log1p(-1 / a) + (math.log(1e5) - math.log(a)) / (a - 1),
-        bounds=(1.001, 500), method="bounded", options={"xatol": 1e-9},
-    ).fun  # fmt: skip
+        bounds=(1.001, 500),
+        method="bounded",
+        options={"xatol": 1e-9},
+    ).fun
     assert spent(*events) == pytest.approx(best, rel=1e-8)
 
 

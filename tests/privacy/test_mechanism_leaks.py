@@ -41,11 +41,17 @@ def read(*anything):
 
 def minimiser(minimise=read, **given):
     return objective_perturbation(
-        minimise, **{
-            "n_features": 3, "bound": 1.0, "sigma": 2.0, "regulariser": 20.0, "output_sensitivity": 1e-6,
-            "output_sigma": 1e-3, **given,
+        minimise,
+        **{
+            "n_features": 3,
+            "bound": 1.0,
+            "sigma": 2.0,
+            "regulariser": 20.0,
+            "output_sensitivity": 1e-6,
+            "output_sigma": 1e-3,
+            **given,
         },
-    )  # fmt: skip
+    )
 
 
 RELEASES = {
@@ -176,9 +182,12 @@ def test_exponents_of_neighbours_differ_by_half_of_epsilon_at_most(epsilon):
     with listening(hook):
         for moved in (0, sensitivity, -sensitivity):
             exponential(
-                scores + moved, epsilon=epsilon, sensitivity=sensitivity, ledger=Ledger("add_remove"),
+                scores + moved,
+                epsilon=epsilon,
+                sensitivity=sensitivity,
+                ledger=Ledger("add_remove"),
                 randomness=Randomness(0),
-            )  # fmt: skip
+            )
     (unit, base), *others = heard
     largest = max(abs(a - b) for _, other in others for a, b in zip(base, other, strict=True))
     assert Fraction(largest) * Fraction(unit) <= Fraction(epsilon) / 2
@@ -205,9 +214,11 @@ def test_the_linear_term_has_the_charged_deviation():
 
     with listening(hook):
         minimiser(
-            lambda b, regulariser: -b / regulariser, n_features=20_000, ledger=Ledger("add_remove"),
+            lambda b, regulariser: -b / regulariser,
+            n_features=20_000,
+            ledger=Ledger("add_remove"),
             randomness=Randomness(0),
-        )  # fmt: skip
+        )
     squares = (heard["objective"] ** 2).sum() / (2.0 / 20.0) ** 2
     assert chi2.isf(1 - FALSE_ALARM / 2, 20_000) < squares < chi2.isf(FALSE_ALARM / 2, 20_000)
 
@@ -253,9 +264,15 @@ def test_batches_are_poisson_samples_from_the_secret_stream():
     randomness = Randomness(0)
     randomness.secret = Spied(randomness.secret)
     step = poisson_gaussian(
-        clipped_sum, n_rows=500, rate=0.1, clip=1.0, noise_multiplier=1.0, steps=6, ledger=Ledger("add_remove"),
+        clipped_sum,
+        n_rows=500,
+        rate=0.1,
+        clip=1.0,
+        noise_multiplier=1.0,
+        steps=6,
+        ledger=Ledger("add_remove"),
         randomness=randomness,
-    )  # fmt: skip
+    )
     for _ in range(6):
         step(np.zeros(2))
     assert randomness.secret.asked == [(500, 0.1)] * 6
@@ -279,9 +296,15 @@ def test_runs_ask_for_the_noise_that_they_charge(relation, records):
             lambda w: np.zeros(2, int), sensitivity=3.0, sigma=7.0, steps=5, ledger=ledger, randomness=randomness
         )
         sampled = poisson_gaussian(
-            lambda w, rows: np.zeros((2, 4), int), n_rows=9, rate=0.5, clip=0.25, noise_multiplier=[6.0] * 4, steps=5,
-            ledger=ledger, randomness=randomness,
-        )  # fmt: skip
+            lambda w, rows: np.zeros((2, 4), int),
+            n_rows=9,
+            rate=0.5,
+            clip=0.25,
+            noise_multiplier=[6.0] * 4,
+            steps=5,
+            ledger=ledger,
+            randomness=randomness,
+        )
         for one in (step, sampled):
             for _ in range(5):
                 one(np.zeros(2))
@@ -298,8 +321,14 @@ def test_runs_ask_for_the_noise_that_they_charge(relation, records):
 def test_every_column_of_a_sampled_sum_needs_its_noise():
     """One multiplier for four columns: three were left as they lay in memory."""
     step = poisson_gaussian(
-        lambda w, rows: np.zeros((2, 4), int), n_rows=9, rate=0.5, clip=1.0, noise_multiplier=6.0, steps=5,
-        ledger=Ledger("add_remove"), randomness=Randomness(0),
-    )  # fmt: skip
+        lambda w, rows: np.zeros((2, 4), int),
+        n_rows=9,
+        rate=0.5,
+        clip=1.0,
+        noise_multiplier=6.0,
+        steps=5,
+        ledger=Ledger("add_remove"),
+        randomness=Randomness(0),
+    )
     with pytest.raises(InputError, match="noise for 1 columns"):
         step(np.zeros(2))

@@ -129,11 +129,15 @@ def test_lazy_law_is_that_of_all_scores_whatever_the_bounds(randomness: Randomne
     for slack in ([0, 0, 0, 0], [9, 0, 2, 1], [0, 7, 0, math.inf]):
         chosen = [
             lazy_exponential(
-                scores + slack, lambda i: float(scores[i]), epsilon=1, sensitivity=1,
-                ledger=Ledger("add_remove"), randomness=randomness,
+                scores + slack,
+                lambda i: float(scores[i]),
+                epsilon=1,
+                sensitivity=1,
+                ledger=Ledger("add_remove"),
+                randomness=randomness,
             )
             for _ in range(draws)
-        ]  # fmt: skip
+        ]
         assert chisquare(np.bincount(chosen, minlength=4), draws * law).pvalue > FALSE_ALARM
 
 
@@ -221,9 +225,16 @@ def test_poisson_gaussian_bad_input(ledger: Ledger, randomness: Randomness) -> N
 def test_objective_perturbation(ledger: Ledger, randomness: Randomness) -> None:
     theta = objective_perturbation(
         lambda b, regulariser: -b / regulariser,  # no data: the minimiser is known
-        n_features=20_000, bound=2, sigma=6, regulariser=3, output_sensitivity=1e-3, output_sigma=1.5, ledger=ledger,
-        randomness=randomness, label="fit",
-    )  # fmt: skip
+        n_features=20_000,
+        bound=2,
+        sigma=6,
+        regulariser=3,
+        output_sensitivity=1e-3,
+        output_sigma=1.5,
+        ledger=ledger,
+        randomness=randomness,
+        label="fit",
+    )
     assert kstest(theta, norm(0, 2.5).cdf).pvalue > FALSE_ALARM  # 6/3 of the objective, 1.5 of the output
     assert ledger.events == (
         ObjectivePerturbationEvent(2, 6, 3, "fit"),
@@ -231,9 +242,16 @@ def test_objective_perturbation(ledger: Ledger, randomness: Randomness) -> None:
     )
     with pytest.raises(InputError, match="shape"):
         objective_perturbation(
-            lambda b, r: b[:-1], n_features=3, bound=1, sigma=1, regulariser=1, output_sensitivity=1, output_sigma=1,
-            ledger=ledger, randomness=randomness,
-        )  # fmt: skip
+            lambda b, r: b[:-1],
+            n_features=3,
+            bound=1,
+            sigma=1,
+            regulariser=1,
+            output_sensitivity=1,
+            output_sigma=1,
+            ledger=ledger,
+            randomness=randomness,
+        )
 
 
 def test_same_seed_same_release() -> None:
@@ -245,9 +263,15 @@ def test_same_seed_same_release() -> None:
 
 def test_columns_of_one_batch_have_their_own_noise(ledger: Ledger, randomness: Randomness) -> None:
     step = poisson_gaussian(
-        lambda theta, rows: np.zeros((20_000, 3), dtype=int), n_rows=10, rate=0.5, clip=2.0,
-        noise_multiplier=[3.0, 4.0, 3.0], steps=1, ledger=ledger, randomness=randomness,
-    )  # fmt: skip
+        lambda theta, rows: np.zeros((20_000, 3), dtype=int),
+        n_rows=10,
+        rate=0.5,
+        clip=2.0,
+        noise_multiplier=[3.0, 4.0, 3.0],
+        steps=1,
+        ledger=ledger,
+        randomness=randomness,
+    )
     (event,) = ledger.events
     assert event.noise_multiplier == pytest.approx(1 / math.sqrt(2 / 9 + 1 / 16))
     for column, sigma in zip(step(np.zeros(1)).T, (6, 8, 6), strict=True):

@@ -20,7 +20,7 @@ from marginalia.audit.made import Made, of_frame, records
 from marginalia.audit.replay import TOLERANCE, Group, allowed, change, group
 from marginalia.audit.subject import Subject
 from marginalia.audit.tape import Played, Tape, play
-from marginalia.privacy.events import PoissonGaussianEvent, leaves
+from marginalia.privacy.events import is_subsampled, leaves
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.relation import Relation
 
@@ -158,11 +158,7 @@ def _of_ledger(subject: Subject, g: Group) -> Iterator[Finding]:
         yield Finding("budget", "the ledger", ledger.message)
     if ledger.relation is not subject.relation:
         yield Finding("booked", "the ledger", f"its relation is {ledger.relation}, asked for was {subject.relation}")
-    samples = [
-        (event.rate, count * event.steps)
-        for event, count in leaves(ledger.events)
-        if isinstance(event, PoissonGaussianEvent) and event.rate < 1
-    ]
+    samples = [(event.rate, count * event.steps) for event, count in leaves(ledger.events) if is_subsampled(event)]
     drawn = g.played.tape.samples
     steps = sum(count for _, count in samples)
     if samples and len(drawn) < steps:
@@ -292,7 +288,7 @@ def _report(subject: Subject, groups: Sequence[Group], replays: int, findings: t
         tilts, wrong = _tilts(subject, g)
         findings += tuple(wrong)
         shares += tilts
-        sampled = any(isinstance(e, PoissonGaussianEvent) and e.rate < 1 for e, _ in leaves(ledger.events))
+        sampled = any(is_subsampled(e) for e, _ in leaves(ledger.events))
         if not ledger.events or (sampled and worst.epsilon > 0):  # one loss distribution is enough
             continue
         found = loss.audited(g.pairs, ledger, spent, subject.delta, tilts)

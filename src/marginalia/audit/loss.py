@@ -25,6 +25,7 @@ from marginalia.privacy.events import (
     ObjectivePerturbationEvent,
     PoissonGaussianEvent,
     RandomStoppingEvent,
+    is_subsampled,
     leaves,
 )
 from marginalia.privacy.ledger import Ledger
@@ -133,7 +134,7 @@ def audited(
     certified = ledger.epsilon_spent or math.inf
     worst = Audited(0.0, 0.0, 0.0)
     for pair in sorted(pairs, key=lambda p: -p.loss)[:_MOST_PAIRS]:
-        if worst.epsilon > 0 and any(isinstance(e, PoissonGaussianEvent) and e.rate < 1 for e in kinds):
+        if worst.epsilon > 0 and any(map(is_subsampled, kinds)):
             break  # each needs a loss distribution of its own
         mu = math.sqrt(_mu_squared(pair))
         value = _by_kind(kinds, pair, mu, delta)
@@ -150,7 +151,7 @@ def _by_kind(kinds: Sequence[Event], pair: Pair, mu: float, delta: float) -> flo
         if isinstance(event, RandomStoppingEvent):
             runs = max((a.size for asked, a in zip(pair.asked, pair.first, strict=True) if a.ndim == 1), default=1)
             return random_stopping_epsilon(mu / math.sqrt(runs), delta, r=event.r, eta=event.eta) if mu > 0 else 0.0
-        if isinstance(event, PoissonGaussianEvent) and event.rate < 1:
+        if is_subsampled(event):
             counts = Counter(math.floor(share * _LEVELS + 1e-6) / _LEVELS for share in pair.shares())
             attained = ((event.noise_multiplier / s, c) for s, c in sorted(counts.items()) if s > 0)
             found = tuple(PoissonGaussianEvent(event.rate, multiplier, c) for multiplier, c in attained)

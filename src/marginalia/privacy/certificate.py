@@ -149,7 +149,14 @@ def _content(path: Path) -> Any:
         why = str(error).removeprefix(f"{path}: ")
         raise InputError(f"{path} is no certificate, model or synthesizer: {why}") from None
     except (
-        ValueError, KeyError, TypeError, AttributeError, EOFError, RecursionError, NotImplementedError,
-        zipfile.BadZipFile, zlib.error,
-    ):  # fmt: skip
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        EOFError,
+        RecursionError,
+        NotImplementedError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ):
         raise InputError(f"{path} is no certificate, model or synthesizer: it is no whole npz file") from None

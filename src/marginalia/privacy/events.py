@@ -228,10 +228,10 @@ def parts(event: Event) -> dict[Event, int]:
     return counts
 
 
-def counted(charged: Mapping[Event, int]) -> str:
+def count_kinds(charged: Mapping[Event, int]) -> str:
     """Say how many releases of each kind there are.
 
-    >>> counted(parts(CompositionEvent((LaplaceEvent(1.0, 2.0), LaplaceEvent(1.0, 3.0), GaussianEvent(1.0, 3.0)))))
+    >>> count_kinds(parts(CompositionEvent((LaplaceEvent(1.0, 2.0), LaplaceEvent(1.0, 3.0), GaussianEvent(1.0, 3.0)))))
     '2 Laplace, 1 Gaussian'
     """
     kinds: Counter[str] = Counter()
@@ -252,29 +252,29 @@ def arithmetics(event: Event) -> set[str]:
     return found
 
 
-def described(value: Any) -> Any:
+def describe(value: Any) -> Any:
     """Turn an event, or a value in one, into plain JSON types.
 
-    >>> described(LaplaceEvent(1.0, 2.0))
+    >>> describe(LaplaceEvent(1.0, 2.0))
     {'type': 'LaplaceEvent', 'sensitivity': 1.0, 'scale': 2.0, 'label': '', 'arithmetic': 'ideal'}
     """
     if is_dataclass(value):
-        return {"type": type(value).__name__, **{f.name: described(getattr(value, f.name)) for f in fields(value)}}
+        return {"type": type(value).__name__, **{f.name: describe(getattr(value, f.name)) for f in fields(value)}}
     if isinstance(value, tuple):
-        return [described(inner) for inner in value]
+        return [describe(inner) for inner in value]
     return value if isinstance(value, str | int) else float(value)
 
 
-def rebuilt(value: Any) -> Any:
-    """Undo `described`; KeyError or TypeError where no event is described.
+def rebuild(value: Any) -> Any:
+    """Undo `describe`; KeyError or TypeError where no event is described.
 
-    >>> rebuilt(described(LaplaceEvent(1.0, 2.0)))
+    >>> rebuild(describe(LaplaceEvent(1.0, 2.0)))
     LaplaceEvent(sensitivity=1.0, scale=2.0, label='', arithmetic='ideal')
     """
     if isinstance(value, Mapping):
-        inner = {name: rebuilt(field) for name, field in value.items() if name != "type"}
+        inner = {name: rebuild(field) for name, field in value.items() if name != "type"}
         return _KINDS[value["type"]](**inner)
-    return tuple(map(rebuilt, value)) if isinstance(value, list) else value
+    return tuple(map(rebuild, value)) if isinstance(value, list) else value
 
 
 _KINDS: Mapping[str, Any] = {kind.__name__: kind for kind in get_args(Event)}

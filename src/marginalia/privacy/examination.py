@@ -82,7 +82,7 @@ def examine(certificate: Certificate, *, second: bool = True) -> Examination:
         recomputed = ledger.epsilon_spent or 0.0
     if second and delta is not None and ledger.events:
         try:
-            confirmed_at = _recomputed(_charged(ledger.events), ledger.relation, delta)
+            confirmed_at = _recomputed(_distinct(ledger.events), ledger.relation, delta)
         except PrivacyError as error:
             problems.append(str(error))
         else:
@@ -94,7 +94,7 @@ def examine(certificate: Certificate, *, second: bool = True) -> Examination:
     return Examination(epsilon, delta, content.get("epsilon_spent"), recomputed, confirmed_at, tuple(problems))
 
 
-def _charged(events: Iterable[Event]) -> tuple[tuple[Event, int], ...]:
+def _distinct(events: Iterable[Event]) -> tuple[tuple[Event, int], ...]:
     """Return distinct events and how often each ran, in an order of their own: fits that asked otherwise are equal."""
     counts: Counter[Event] = Counter()
     for event in events:
@@ -145,31 +145,31 @@ def page(certificate: Certificate, found: Examination | None = None) -> list[str
     source = parameters.pop("marginals", None)  # of post-processing: what was released
     if not isinstance(source, Mapping):
         source = {"method": source, "parameters": {}} if source else None
-    other = "when you run `marginalia certify`" if math.isnan(found.confirmed_at) else _shown(found.confirmed_at)
+    other = "when you run `marginalia certify`" if math.isnan(found.confirmed_at) else _number_text(found.confirmed_at)
     lines = [
         ("method", f"{content.get('method', 'unknown')}, by {content.get('software', 'unknown software')}"),
-        ("parameters", _assigned(parameters)),
-        *([("made from", f"{source['method']}: {_assigned(source['parameters'])}")] if source else []),
+        ("parameters", _assignments(parameters)),
+        *([("made from", f"{source['method']}: {_assignments(source['parameters'])}")] if source else []),
         ("calibration", ledger.calibration),
         ("protects", f"{whose}; neighbours: {neighbours[ledger.relation]}"),
-        ("delta", _shown(found.delta)),
-        ("epsilon", f"requested {_shown(found.requested)}, stored {_shown(found.stored)}"),
-        ("", f"recomputed {_shown(found.recomputed)}, by a second accountant {other}"),
+        ("delta", _number_text(found.delta)),
+        ("epsilon", f"requested {_number_text(found.requested)}, stored {_number_text(found.stored)}"),
+        ("", f"recomputed {_number_text(found.recomputed)}, by a second accountant {other}"),
         ("arithmetic", ARITHMETIC[ledger.arithmetic]),
         ("randomness", RANDOMNESS[ledger.randomness]),
-        *(("public input", f"{p.name}: {_short(_listed(p.value))} ({p.source})") for p in ledger.public_inputs),
+        *(("public input", f"{p.name}: {_short(_value_text(p.value))} ({p.source})") for p in ledger.public_inputs),
         *(("release", line) for line in _first(20, _releases(ledger))),
         ("", "Other fits on the same rows are not part of this: their budgets add up."),
     ]
     told = "; ".join(found.problems).removeprefix("not certified: ")
-    good = f"certified: ({_shown(found.requested)}, {_shown(found.delta)})-DP"
+    good = f"certified: ({_number_text(found.requested)}, {_number_text(found.delta)})-DP"
     if ledger.scope:
         good += f"; {ledger.message}"
     lines.append(("verdict", good if found.confirmed else f"NOT CERTIFIED: {told}"))
     return [f"{name:<12}  {text}" for name, text in lines]
 
 
-def _assigned(parameters: Mapping[str, Any]) -> str:
+def _assignments(parameters: Mapping[str, Any]) -> str:
     return _short(", ".join(f"{k}={v}" for k, v in parameters.items()) or "none")
 
 
@@ -177,17 +177,17 @@ def _releases(ledger: Ledger) -> Iterator[str]:
     """Say what ran: equal releases once, with how often, under the labels of the first three."""
     told: dict[str, list[str]] = {}
     for event in ledger.summary()["events"]:
-        told.setdefault(_told(event), []).append(event["label"])
+        told.setdefault(_event_text(event), []).append(event["label"])
     for text, labels in told.items():
         names = ", ".join(dict.fromkeys(label for label in labels if label))
         yield f"{len(labels)} x {text}" + (f": {_short(names, 60)}" if names else "")
 
 
-def _told(event: Mapping[str, Any]) -> str:
+def _event_text(event: Mapping[str, Any]) -> str:
     inner = event.get("events") or ([event["event"]] if "event" in event else [])
     skipped = ("type", "label", "events", "event", "arithmetic")
-    fields = ", ".join(f"{k} {_shown(v)}" for k, v in event.items() if k not in skipped)
-    nested = " + ".join(_told(e) for e in inner)
+    fields = ", ".join(f"{k} {_number_text(v)}" for k, v in event.items() if k not in skipped)
+    nested = " + ".join(_event_text(e) for e in inner)
     return f"{event['type'].removesuffix('Event')}({fields})" + (f" of [{nested}]" if nested else "")
 
 
@@ -196,7 +196,7 @@ def _first(n: int, lines: Iterable[str]) -> list[str]:
     return every if len(every) <= n else [*every[: n - 1], f"and {len(every) - n + 1} other kinds"]
 
 
-def _listed(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, Mapping) else str(value)
 
 
@@ -204,7 +204,7 @@ def _short(text: str, most: int = 300) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
-def _shown(value: Any) -> str:
+def _number_text(value: Any) -> str:
     if value is None:
         return "none"
     return f"{value:.6g}" if isinstance(value, float | int) else str(value)

@@ -145,7 +145,7 @@ class Ledger:
             cost = f"epsilon {self.epsilon_spent if self._events else 0:.4g} of {self._budget[0]:g}"
             cost += f" spent at delta {self._budget[1]:g}"
         said = "certified" if self.certified else self.message
-        return f"Ledger({self.relation}: {cost}; {events.counted(self._counts)}; {said})"
+        return f"Ledger({self.relation}: {cost}; {events.count_kinds(self._counts)}; {said})"
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -225,7 +225,7 @@ class Ledger:
         if self._closed:
             raise PrivacyError("the ledger is closed: its fit is over, and another release needs a budget of its own")
         parts = Counter(events.parts(event))
-        costs = added(self._costs, parts, self.relation)
+        costs = add_costs(self._costs, parts, self.relation)
         if self._budget is not None and self.calibration != "published" and not self._surely_within(costs):
             self._afford(event, self._counts + parts)
         self._events.append(event)
@@ -270,7 +270,7 @@ class Ledger:
         """
         if self._budget is None:
             raise InputError("this ledger has no budget of which something could be left")
-        return remaining(_compressed(tuple(self._counts.items())), self.relation, *self._budget, plan)
+        return remaining(_compositions(tuple(self._counts.items())), self.relation, *self._budget, plan)
 
     def rho(self) -> float:
         """Parameter of zero-concentrated DP of all events together; `PrivacyError` where an event has none."""
@@ -307,7 +307,7 @@ class Ledger:
             "public_inputs": [dataclasses.asdict(p) for p in self.public_inputs],
             "arithmetic": self.arithmetic,
             "randomness": self.randomness,
-            "events": [events.described(event) for event in self._events],
+            "events": [events.describe(event) for event in self._events],
         }
 
     @classmethod
@@ -319,12 +319,15 @@ class Ledger:
         """
         try:
             ledger = cls(
-                summary["relation"], epsilon=summary["epsilon"], delta=summary["delta"],
-                calibration="published", scope=str(summary["scope"]),
+                summary["relation"],
+                epsilon=summary["epsilon"],
+                delta=summary["delta"],
+                calibration="published",
+                scope=str(summary["scope"]),
                 public_inputs=[PublicInput(**p) for p in summary["public_inputs"]],
-            )  # fmt: skip
+            )
             for described in summary["events"]:
-                ledger.append(events.rebuilt(described), summary["randomness"])
+                ledger.append(events.rebuild(described), summary["randomness"])
             claims = {"certified": bool(summary["certified"]), "epsilon_spent": summary["epsilon_spent"]}
             if claims["epsilon_spent"] is not None:
                 checks.not_negative("epsilon_spent", claims["epsilon_spent"])
@@ -345,10 +348,10 @@ def _checked_budget(epsilon: float | None, delta: float | None) -> tuple[float, 
 
 @lru_cache(maxsize=1024)
 def _epsilon(charged: Charged, relation: Relation, delta: float) -> float:
-    return composed_epsilon(_compressed(charged), relation, delta)
+    return composed_epsilon(_compositions(charged), relation, delta)
 
 
-def _compressed(charged: Charged) -> tuple[Event, ...]:
+def _compositions(charged: Iterable[tuple[Event, int]]) -> tuple[Event, ...]:
     return tuple(event if count == 1 else CompositionEvent((event,), count) for event, count in charged)
 
 
@@ -403,25 +406,25 @@ def remaining(
     left_delta = delta - failing
     if left_delta < 0 or (failing and left_delta == 0):
         raise PrivacyError(f"nothing is left: failures have used up delta {delta:g}")
-    left = _additive(list(rest), relation, epsilon, left_delta)
+    left = _left(list(rest), relation, epsilon, left_delta)
     if plan is not None:
-        left = _planned(events, relation, epsilon, delta, left_delta, plan, guess=left[0])
+        left = _left_for_plan(events, relation, epsilon, delta, left_delta, plan, guess=left[0])
     if left[0] <= 0:
         raise PrivacyError(f"nothing is left of epsilon {epsilon:g} at delta {delta:g} ({relation})")
     return left
 
 
-def _additive(parts: list[tuple[Event, int]], relation: Relation, epsilon: float, delta: float) -> tuple[float, float]:
+def _left(parts: list[tuple[Event, int]], relation: Relation, epsilon: float, delta: float) -> tuple[float, float]:
     """What is left for releases that add up in Gaussian DP or in zCDP; an epsilon of 0 where nothing is."""
     if delta == 0:
-        return max(0.0, epsilon - composed_epsilon(_counted(parts), relation, 0.0)), 0.0
+        return max(0.0, epsilon - composed_epsilon(_compositions(parts), relation, 0.0)), 0.0
     if not parts:
         return epsilon, delta
     first, rest = in_two_groups(parts, relation)
     if first:
-        own = _counted(first)
+        own = _compositions(first)
         each = [
-            _additive(rest, relation, epsilon - composed_epsilon(own, relation, share * delta), (1 - share) * delta)
+            _left(rest, relation, epsilon - composed_epsilon(own, relation, share * delta), (1 - share) * delta)
             for share in SHARES
         ]
         return max(each)[0] * (1 - _GRID), max(each)[1]
@@ -436,11 +439,7 @@ def _additive(parts: list[tuple[Event, int]], relation: Relation, epsilon: float
     return least * (1 - _ROUNDING), delta
 
 
-def _counted(parts: list[tuple[Event, int]]) -> tuple[Event, ...]:
-    return tuple(CompositionEvent((event,), n) for event, n in parts)
-
-
-def _planned(
+def _left_for_plan(
     events: tuple[Event, ...], relation: Relation, epsilon: float, delta: float, left: float, plan: Plan, guess: float
 ) -> tuple[float, float]:
     """Return the largest nominal epsilon at which the plan keeps the budget, to `_CLOSE`."""
@@ -460,11 +459,11 @@ def _planned(
     return lower, left
 
 
-def added(costs: tuple[float, float], parts: Mapping[Event, int], relation: Relation) -> tuple[float, float]:
+def add_costs(costs: tuple[float, float], parts: Mapping[Event, int], relation: Relation) -> tuple[float, float]:
     """Return pure epsilon and zCDP parameter with more events: sound bounds that cost nothing to keep.
 
     >>> from marginalia.privacy.events import ExponentialEvent
-    >>> added((0.0, 0.0), {ExponentialEvent(0.2): 2}, Relation.ADD_REMOVE)
+    >>> add_costs((0.0, 0.0), {ExponentialEvent(0.2): 2}, Relation.ADD_REMOVE)
     (0.4, 0.010000000000000002)
     """
     pure, rho = costs

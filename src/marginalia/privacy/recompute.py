@@ -175,16 +175,13 @@ def _by_loss_distribution(
 
 def _selection(e: float, width: float) -> Any:
     """Return the loss distribution of a release of e-bounded range (see the top of this file) on a grid."""
-    from dp_accounting.pld import pld_pmf
-    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-
     last = math.ceil(e / width)
     cells = np.arange(-last, last + 1)
     s = np.clip(cells * width, -e, e)
     profile = np.expm1((e - s) / 2) ** 2 * np.exp(s) / math.expm1(e)
     below = cells * width < -e  # beyond the smallest loss nothing but the whole first law is left
     profile = np.where(below, -np.expm1(cells * width), profile)
-    return PrivacyLossDistribution(pld_pmf.create_pmf_pessimistic_connect_dots(width, cells, np.clip(profile, 0, 1)))
+    return _on_grid(width, cells, profile)
 
 
 def _of_profile(profile: Profile, reach: float, width: float) -> Any:
@@ -193,9 +190,6 @@ def _of_profile(profile: Profile, reach: float, width: float) -> Any:
     Below 0 it is 1 - e^s (1 - profile(-s)). In terms of x = e^s a profile is convex, so the lower hull of some of its
     points lies above it between them, and so it does where the points are those of a bound that is not convex itself.
     """
-    from dp_accounting.pld import pld_pmf
-    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-
     while profile(reach) > 1e-30 and reach < 1e3:
         reach *= 1.25
     right = np.linspace(0.0, reach, 2000)
@@ -214,7 +208,15 @@ def _of_profile(profile: Profile, reach: float, width: float) -> Any:
     cells = np.arange(-last, last + 1)
     values = np.interp(np.exp(cells * width), x[hull], y[hull])
     values = np.where(cells * width < s[0], -np.expm1(cells * width), values)
-    return PrivacyLossDistribution(pld_pmf.create_pmf_pessimistic_connect_dots(width, cells, np.clip(values, 0, 1)))
+    return _on_grid(width, cells, values)
+
+
+def _on_grid(width: float, cells: NDArray[np.int64], profile: Array) -> Any:
+    """Return the loss distribution that connects the points of a profile at the edges of a grid."""
+    from dp_accounting.pld import pld_pmf
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+    return PrivacyLossDistribution(pld_pmf.create_pmf_pessimistic_connect_dots(width, cells, np.clip(profile, 0, 1)))
 
 
 def _width(parts: _Composition) -> float:

@@ -10,8 +10,16 @@ from hypothesis import strategies as st
 from marginalia.privacy.calibration import gdp_delta
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.transcript import listening
-from marginalia.privacy.preprocessing.cells import FAN_OUT, divided, histogram, number_line, without_dust
-from marginalia.privacy.preprocessing.density import FALSE_BOUND, density, releases
+from marginalia.privacy.preprocessing.density import (
+    FALSE_BOUND,
+    FAN_OUT,
+    density,
+    divided,
+    histogram,
+    number_line,
+    releases,
+    without_dust,
+)
 from marginalia.privacy.randomness import Randomness
 
 ALARM = 1e-6  # of each statistical test here
@@ -21,9 +29,16 @@ def found(values, *, whole=True, rounds=2, sigma=2.0, bounds=None, relation="add
     ledger = Ledger(relation)
     draws = seed if isinstance(seed, Randomness) else Randomness(seed)
     got = density(
-        lambda: np.asarray(values, dtype=float), whole=whole, rounds=rounds, worth=worth, sigma=sigma, ledger=ledger,
-        randomness=draws, bounds=bounds, label="x",
-    )  # fmt: skip
+        lambda: np.asarray(values, dtype=float),
+        whole=whole,
+        rounds=rounds,
+        worth=worth,
+        sigma=sigma,
+        ledger=ledger,
+        randomness=draws,
+        bounds=bounds,
+        label="x",
+    )
     return got, ledger
 
 

@@ -153,11 +153,18 @@ def test_nothing_to_buy_costs_nothing():
 @pytest.mark.parametrize(
     ("row", "column"),
     [
-        (1e15, "age"), (-3, "age"), (None, "age"), ("", "ward"), ("a name that nobody else has", "ward"),
-        ("?", "weight"), (-1e308, "weight"), (None, "ward"), ("nul \0 byte", "ward"),
+        (1e15, "age"),
+        (-3, "age"),
+        (None, "age"),
+        ("", "ward"),
+        ("a name that nobody else has", "ward"),
+        ("?", "weight"),
+        (-1e308, "weight"),
+        (None, "ward"),
+        ("nul \0 byte", "ward"),
         ("other", "ward"),
     ],
-)  # fmt: skip
+)
 def test_no_single_row_stops_a_purchase(row, column):
     """A refusal would be a release that nobody booked."""
     frame = FRAME.astype(object)

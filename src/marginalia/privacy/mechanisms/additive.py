@@ -125,9 +125,13 @@ def measure_marginal(
     (3,)
     """
     return gaussian(
-        lambda: table.counts(attributes), sensitivity=ledger.relation.marginal_l2, sigma=sigma,
-        ledger=ledger, randomness=randomness, label=",".join(attributes),
-    )  # fmt: skip
+        lambda: table.counts(attributes),
+        sensitivity=ledger.relation.marginal_l2,
+        sigma=sigma,
+        ledger=ledger,
+        randomness=randomness,
+        label=",".join(attributes),
+    )
 
 
 def with_gaussian_noise(

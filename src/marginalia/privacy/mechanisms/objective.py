@@ -83,6 +83,11 @@ def objective_perturbation(
     # Rounding to whole numbers of the unit is far inside the gap between a computed minimiser and the exact one.
     unit = math.ldexp(1.0, math.frexp(output_sensitivity)[1] - 20)
     return gaussian(
-        np.rint(theta / unit).astype(np.int64), unit=unit, sensitivity=output_sensitivity, sigma=output_sigma,
-        ledger=ledger, randomness=randomness, label="minimiser",
-    )  # fmt: skip
+        np.rint(theta / unit).astype(np.int64),
+        unit=unit,
+        sensitivity=output_sensitivity,
+        sigma=output_sigma,
+        ledger=ledger,
+        randomness=randomness,
+        label="minimiser",
+    )

@@ -108,9 +108,13 @@ def measure_residuals(
 
     def release(names: tuple[str, ...]) -> Array:
         noisy = with_gaussian_noise(
-            lambda: _whole_residual(table.counts(names)), moved[names], noise[names], randomness,
-            unit=1.0, label=",".join(names),
-        )  # fmt: skip
+            lambda: _whole_residual(table.counts(names)),
+            moved[names],
+            noise[names],
+            randomness,
+            unit=1.0,
+            label=",".join(names),
+        )
         return residual(noisy) / scaled[names]
 
     return [release(names) for names in sigmas]

@@ -69,9 +69,14 @@ def exponential(
     """
     exact = np.asarray(scores, dtype=np.float64)
     return lazy_exponential(
-        exact, lambda i: float(exact[i]), epsilon=epsilon, sensitivity=sensitivity, ledger=ledger,
-        randomness=randomness, label=label,
-    )  # fmt: skip
+        exact,
+        lambda i: float(exact[i]),
+        epsilon=epsilon,
+        sensitivity=sensitivity,
+        ledger=ledger,
+        randomness=randomness,
+        label=label,
+    )
 
 
 def lazy_exponential(

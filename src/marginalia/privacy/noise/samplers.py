@@ -104,15 +104,11 @@ class BitSource:
         InputError
             `sigma` or `size` is out of range.
         """
-        from marginalia.privacy.noise import bits
-
-        return self._fill(bits.discrete_gaussian, size, np.uint64(_whole("sigma", sigma, 1, 2**31)))
+        return self._fill(_kernels().discrete_gaussian, size, np.uint64(_whole("sigma", sigma, 1, 2**31)))
 
     def discrete_laplace(self, scale: int, size: int) -> Integers:
         """Draw integers y with P(y) in proportion to exp(-|y|/scale), `scale` a whole number in [1, 2^31)."""
-        from marginalia.privacy.noise import bits
-
-        return self._fill(bits.discrete_laplace, size, np.uint64(_whole("scale", scale, 1, 2**31)))
+        return self._fill(_kernels().discrete_laplace, size, np.uint64(_whole("scale", scale, 1, 2**31)))
 
     def below(self, n: int, size: int) -> Integers:
         """Draw `size` integers uniformly from {0..n-1}, 1 <= n < 2^63.
@@ -120,9 +116,7 @@ class BitSource:
         >>> BitSource.seeded(1).below(10, 5)
         array([4, 0, 1, 0, 0])
         """
-        from marginalia.privacy.noise import bits
-
-        return self._fill(bits.uniform, size, np.uint64(_whole("n", n, 1, 2**63)))
+        return self._fill(_kernels().uniform, size, np.uint64(_whole("n", n, 1, 2**63)))
 
     def coins(self, n: int, rate: float) -> NDArray[np.intp]:
         """Return the rows among {0..n-1} that a Poisson sample takes: each one on its own, with probability `rate`.
@@ -149,23 +143,24 @@ class BitSource:
         return self._coins_by_block(n, rate) if rate < FEW else self._coins_by_byte(n, rate)
 
     def _coins_by_byte(self, n: int, rate: float) -> NDArray[np.intp]:
-        from marginalia.privacy.noise import bits
-
         out = np.empty(n + 4, np.intp)
-        _, found = self._run(bits.chosen_rows, lambda d: d[0] == n, (0, 0), out=out, more=(n, _in_72_bits(rate)))
+        _, found = self._run(_kernels().chosen_rows, lambda d: d[0] == n, (0, 0), out=out, more=(n, _in_72_bits(rate)))
         return out[:found].copy()
 
     def _coins_by_block(self, n: int, rate: float) -> NDArray[np.intp]:
-        from marginalia.privacy.noise import poisson
+        from marginalia.privacy.noise import poisson  # here, since numba is slow to load
 
         block, heads = poisson.Block.of(rate)
         out, digits = np.empty(n + 2**block.bits, np.intp), np.empty(block.n_digits, np.uint32)
         row, found, hits = 0, 0, poisson.UNKNOWN
         while row < n:
             row, found, hits = self._run(
-                poisson.rows_of_blocks, lambda d: d[0] >= n or d[2] == poisson.TIED, (row, found, hits),
-                out=out, more=(n, block.bits, heads, digits),
-            )  # fmt: skip
+                poisson.rows_of_blocks,
+                lambda d: d[0] >= n or d[2] == poisson.TIED,
+                (row, found, hits),
+                out=out,
+                more=(n, block.bits, heads, digits),
+            )
             if hits == poisson.TIED:
                 hits = block.hits(digits)
         return out[:found].copy()
@@ -176,12 +171,10 @@ class BitSource:
         >>> [BitSource.seeded(s).geometric(0.1) for s in range(4)]
         [2, 2, 7, 2]
         """
-        from marginalia.privacy.noise import bits
-
         r = checks.probability("r", r)
         if r == 1:
             return 1
-        tosses, _ = self._run(bits.trials, lambda d: d[1], (0, False), more=(_digits(r),))
+        tosses, _ = self._run(_kernels().trials, lambda d: d[1], (0, False), more=(_digits(r),))
         return int(tosses)
 
     def select(self, bounds: ArrayLike, score: Callable[[int], int], q: int = 32) -> int:
@@ -218,22 +211,20 @@ class BitSource:
         >>> BitSource.seeded(0).select([6 * 2**32] * 3, lambda i: scores[i])
         1
         """
-        from marginalia.privacy.noise import bits
-
-        given = np.asarray(bounds)
+        kernels, given = _kernels(), np.asarray(bounds)
         if given.ndim != 1 or not 0 < given.size < 2**32 or given.dtype.kind not in "iu":
             raise InputError(f"bounds is {given.dtype}, shape {given.shape}: need one whole number a candidate")
         b = np.array(given, np.int64)
         unit = np.uint64(_whole("q", q, 0, 33))
         evaluated, top = np.zeros(b.size, np.bool_), int(b.max())
         while True:
-            i = int(self._fill(bits.propose, 1, b, top, unit)[0])
+            i = int(self._fill(kernels.propose, 1, b, top, unit)[0])
             if evaluated[i]:
                 return i
             bound, exact = int(b[i]), operator.index(score(i))
             if not -(2**63) <= exact <= bound:
                 raise InputError(f"candidate {i} has score {exact}, which is not below its bound {bound}")
-            if self._fill(bits.exp_gap_coin, 1, np.uint64(bound - exact), unit)[0]:
+            if self._fill(kernels.exp_gap_coin, 1, np.uint64(bound - exact), unit)[0]:
                 return i
             b[i], evaluated[i] = exact, True
             if bound == top:
@@ -273,6 +264,12 @@ class BitSource:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a BitSource can be neither copied nor pickled: its words would be used twice")
+
+
+def _kernels() -> Any:
+    from marginalia.privacy.noise import bits  # here, since numba is slow to load
+
+    return bits
 
 
 def _chacha20(n_words: int) -> NDArray[np.uint64]:

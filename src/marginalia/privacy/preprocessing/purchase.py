@@ -157,11 +157,18 @@ def buy_edges(column: pd.Series, purchase: Purchase, *, mu: float, ledger: Ledge
     else:
         number_of = releases(ROUNDS[rule], purchase.bounds)
         found = density(
-            functools.cache(lambda: numbers(column, purchase)), whole=whole, rounds=ROUNDS[rule],
-            worth=0.5 / purchase.bins, sigma=ledger.relation.marginal_l2 * math.sqrt(number_of) / mu,
-            ledger=ledger, randomness=randomness, bounds=purchase.bounds,
-            limits=DAYS if purchase.type == "date" else None, tails=rule != "uniform", label=purchase.name,
-        )  # fmt: skip
+            functools.cache(lambda: numbers(column, purchase)),
+            whole=whole,
+            rounds=ROUNDS[rule],
+            worth=0.5 / purchase.bins,
+            sigma=ledger.relation.marginal_l2 * math.sqrt(number_of) / mu,
+            ledger=ledger,
+            randomness=randomness,
+            bounds=purchase.bounds,
+            limits=DAYS if purchase.type == "date" else None,
+            tails=rule != "uniform",
+            label=purchase.name,
+        )
     if purchase.bounds is not None:
         ledger.public_inputs += (PublicInput(f"bounds of {purchase.name}", list(purchase.bounds), "declared"),)
     edges = RULES[rule](found, purchase.bins, whole)
@@ -182,9 +189,13 @@ def buy_labels(
     ('A', 'B', 'other', 'missing')
     """
     shown = frequent_categories(
-        lambda: category_counts(column, purchase.missing or ()), sigma=ledger.relation.marginal_l2 / mu,
-        failure=failure, ledger=ledger, randomness=randomness, label=f"{purchase.name}: labels",
-    )  # fmt: skip
+        lambda: category_counts(column, purchase.missing or ()),
+        sigma=ledger.relation.marginal_l2 / mu,
+        failure=failure,
+        ledger=ledger,
+        randomness=randomness,
+        label=f"{purchase.name}: labels",
+    )
     labels = [label for label in shown if "\0" not in label]
     if purchase.type in ("integer", "number", "date"):
         labels.sort(key=functools.partial(_order, values.day if purchase.type == "date" else values.number))
