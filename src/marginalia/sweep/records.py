@@ -20,10 +20,6 @@ from marginalia.sweep.version import audited
 if TYPE_CHECKING:
     import pandas as pd
 
-METRICS = ("mse", "auc", "accuracy", "risk", "marginal_error", "k_marginal")
-ADDED = frozenset({"k_marginal"})  # metrics that no row has where results are older
-HEADLINES = ("mse", "auc", "marginal_error")  # those with a figure, and tables for readers
-
 
 @dataclass(frozen=True, slots=True)
 class ResultRecord:
@@ -44,7 +40,7 @@ class ResultRecord:
     split : str
         ``random`` (a new split a trial) or ``released``.
     metric : str
-        One of `METRICS`.
+        One of `marginalia.sweep.metrics.METRICS`.
     value : float
         NaN for a failed run.
     seconds : float

@@ -19,9 +19,9 @@ from marginalia.methods.task import Task
 from marginalia.streamed import opened
 from marginalia.sweep.choices import NAME
 from marginalia.sweep.config import Config, parse
+from marginalia.sweep.metrics import HEADLINES
 from marginalia.sweep.plan import Job, Plan, plan
 from marginalia.sweep.protocols import tasks_of
-from marginalia.sweep.records import HEADLINES
 
 
 @dataclass(frozen=True)
