@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from marginalia.data.coding import category_counts, numbers_of
 from marginalia.data.domain import Domain
@@ -18,12 +19,6 @@ from marginalia.data.table import Table
 from marginalia.data.table_schema import RawTable
 from marginalia.errors import InputError
 from marginalia.sweep.seeds import seed_sequence
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-
 
 REFERENCE_BINS = 16
 MOST_CATEGORIES = 50

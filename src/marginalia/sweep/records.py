@@ -15,7 +15,7 @@ from marginalia.errors import InputError, PrivacyError
 from marginalia.methods.record import NON_PRIVATE, Method
 from marginalia.peers.record import CLAIMED, Claim
 from marginalia.privacy.ledger import TOLERANCE, Ledger
-from marginalia.sweep.version import audited
+from marginalia.sweep.version import is_audited
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -230,7 +230,7 @@ def certificate(model: Any, delta: float, *, epsilon: float | None = None) -> tu
 def declaration(*methods: Method) -> str:
     """Return why the ledgers of some methods are their authors' word; empty if each is built in or was audited."""
     files = sorted({path.rpartition(":")[0] for method in methods for path in method.classes.values()})
-    own = [file for file in files if file.endswith(".py") and not audited(Path(file))]
+    own = [file for file in files if file.endswith(".py") and not is_audited(Path(file))]
     return f"declared by its author: run `marginalia audit {own[0]}` on it" if own else ""
 
 

@@ -16,7 +16,7 @@ from marginalia.data.download import find_local
 from marginalia.data.files import write_text
 from marginalia.errors import InputError, unknown_name
 from marginalia.methods.task import Task
-from marginalia.streamed import opened
+from marginalia.streamed import open_rows
 from marginalia.sweep.choices import NAME
 from marginalia.sweep.config import Config, parse
 from marginalia.sweep.metrics import HEADLINES
@@ -192,7 +192,7 @@ def check_entry(entry: Entry) -> None:
                 f"data set '{entry.name}': the {task} task drops its own target '{spec.target}'; take it out of 'drop'"
             )
     if entry.data is not None:
-        opened(entry)  # no more than the columns
+        open_rows(entry)  # no more than the columns
     elif all(find_local(file) is not None for file in entry.files.values()):  # a planned run downloads nothing
         load(entry)
 

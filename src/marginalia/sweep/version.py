@@ -63,7 +63,7 @@ def modules_behind(*roots: str | Callable[..., Any]) -> frozenset[str]:
     return frozenset(seen)
 
 
-def audited(path: Path) -> bool:
+def is_audited(path: Path) -> bool:
     """Return whether an audit of the code in a user's Python file, as it stands now, found nothing.
 
     The record of an audit is ``<path>.audit.json`` with ``version``, the `version_of` the file, and ``findings``, a

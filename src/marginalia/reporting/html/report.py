@@ -9,13 +9,15 @@ from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
+from matplotlib.figure import Figure
+from matplotlib.markers import MarkerStyle
 
 from marginalia.data.files import write_text
 from marginalia.errors import InputError
@@ -29,9 +31,6 @@ from marginalia.reporting.html.opening import sentences
 from marginalia.reporting.tables import ARM, NON_PRIVATE
 from marginalia.sweep.metrics import HEADLINES, METRICS
 from marginalia.sweep.records import CERTIFIED, RunCertificate
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # Tables with a section of their own.
 _SECTIONS = ("certificates", "failures", "timings")
@@ -259,8 +258,6 @@ def curves_of(aggregates: pd.DataFrame, metric: str, palette: Palette) -> dict[s
 
 
 def _arm(arm: Line, palette: Palette) -> list[Any]:
-    from matplotlib.markers import MarkerStyle
-
     name = f"{arm.name}: cost of its choice ignored" if arm.is_tuned_on_test else arm.name
     if not arm.is_private and arm.key[0] != "trivial":
         name += " (no privacy)"
