@@ -26,7 +26,7 @@ from marginalia.methods.task import Task
 MOST_SHARDS = 64  # unless a data set asks for more
 
 
-def opened(entry: Entry) -> ArrowSource:
+def open_rows(entry: Entry) -> ArrowSource:
     """Open the rows of a streamed data set; of files only the columns are read.
 
     Raises
@@ -144,7 +144,7 @@ class CountedData:
 
     @cached_property
     def _rows(self) -> ArrowSource:
-        source = opened(self.entry)
+        source = open_rows(self.entry)
         if self.tables.files not in ("", source.mark):
             raise InputError(f"data set '{self.name}': a file has changed since it was counted; count it again")
         return source

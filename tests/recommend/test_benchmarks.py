@@ -15,7 +15,7 @@ from marginalia.methods.registry import BUILT_IN
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.recommend import benchmarks
 from marginalia.recommend.benchmarks import frame_of, gather, read, setting
-from marginalia.sweep.records import HEADLINES
+from marginalia.sweep.metrics import HEADLINES
 
 
 def test_a_setting_counts_codes_features_and_cells():
@@ -105,8 +105,8 @@ def test_the_records_that_come_with_the_library_are_of_its_methods():
     records = read()
     assert {one.method for one in records} <= set(BUILT_IN)
     assert not any(BUILT_IN[one.method].raw_answers for one in records if not one.setting.task)
-    for task, metric in benchmarks.METRICS.items():
-        assert metric in HEADLINES
+    for task, metric in benchmarks.MEASURES.items():
+        assert metric.id in HEADLINES
         mine = [one for one in records if one.setting.task == task]
         assert len({one.family for one in mine}) >= 3
         assert all(math.isfinite(one.loss) and one.loss > 0 for one in mine)

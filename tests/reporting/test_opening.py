@@ -8,7 +8,7 @@ import pytest
 
 from marginalia.reporting import tables
 from marginalia.reporting.html.opening import sentences
-from marginalia.sweep.records import METRICS
+from marginalia.sweep.metrics import METRICS
 
 VERDICTS = pd.DataFrame({"verdict": ["held", "held", "not held", "not tested"]})
 

@@ -18,7 +18,7 @@ from marginalia.sweep.config import parse
 from marginalia.sweep.jobs import run_method
 from marginalia.sweep.plan import plan
 from marginalia.sweep.protocols import Prepared
-from marginalia.sweep.version import audited, version_of
+from marginalia.sweep.version import is_audited, version_of
 
 HEAD = """
 import numpy as np
@@ -111,13 +111,13 @@ def test_an_own_method_is_its_authors_word_until_it_was_audited(tmp_path):
     assert 0 < frame["epsilon_spent"].item() < 1
     record = tmp_path / "mine.py.audit.json"
     record.write_text(json.dumps({"version": version_of(str(path)), "findings": 0}))
-    assert audited(path)
+    assert is_audited(path)
     _, frame = rows_of(HONEST, tmp_path)
     assert frame["message"].tolist() == [""]
     assert records.verdicts(frame).tolist() == ["yes"]
     path.write_text(HONEST + "MORE = 1\n")
     version._version.cache_clear()  # as in another process
-    assert not audited(path)
+    assert not is_audited(path)
 
 
 @pytest.mark.parametrize(
@@ -126,9 +126,9 @@ def test_an_own_method_is_its_authors_word_until_it_was_audited(tmp_path):
 def test_an_audit_of_other_code_or_with_findings_counts_for_nothing(tmp_path, content):
     path = tmp_path / "mine.py"
     path.write_text(HONEST)
-    assert not audited(path)
+    assert not is_audited(path)
     (tmp_path / "mine.py.audit.json").write_text(content.replace("VERSION", json.dumps(version_of(str(path)))))
-    assert not audited(path)
+    assert not is_audited(path)
 
 
 def test_an_overspending_own_method_fails_before_it_releases(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from marginalia.data.sources.counted import count
-from marginalia.streamed import opened
+from marginalia.streamed import open_rows
 from marginalia.sweep.protocols import hash_split
 from marginalia.sweep.resolve import resolve
 
@@ -167,7 +167,7 @@ def test_counts_of_shards_are_added_up_to_those_of_one_pass(parts, tmp_path):
     done = snakemake("--cores", "2", str(out), config=config, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert sorted(p.name for p in (out.parent / "shards").iterdir()) == ["1-of-3.npz", "2-of-3.npz", "3-of-3.npz"]
-    source = opened(resolve(config, {}).entries["parts"])
+    source = open_rows(resolve(config, {}).entries["parts"])
     splits = [hash_split("parts", "row", trial, 0.2, 5) for trial in range(2)]
     replace(count(source, 2, splits), files="").save(tmp_path / "whole.npz")  # without the mark of the files
     assert out.read_bytes() == (tmp_path / "whole.npz").read_bytes()

@@ -10,7 +10,7 @@ from marginalia.planning.costs import cost_of_shard, memory_of
 from marginalia.streamed import files_behind, shards_of
 from marginalia.sweep import resolve
 from marginalia.peers.record import libraries, locked
-from marginalia.sweep.records import ADDED, HEADLINES
+from marginalia.sweep.metrics import HEADLINES, METRICS
 from marginalia.sweep.version import version_of
 
 try:
@@ -26,7 +26,12 @@ STREAMED = [name for name, entry in SWEEP.entries.items() if entry.data is not N
 FIGURES = SWEEP.figures()  # name -> (experiment, table)
 # cards whose tables the comparisons also need
 COMPARISON_CARDS = registry.cards_needed(COMPARISONS.values(), SWEEP.studies)
-ADDED_METRICS = sorted(ADDED & SWEEP.metrics())
+# tables that are there in any case, and those of metrics that earlier versions did not measure
+OTHER_METRICS = [
+    metric.id
+    for metric in METRICS.values()
+    if not metric.headline and (not metric.optional or metric.id in SWEEP.metrics())
+]
 COMPARISON_FIGURES = [name for name, c in COMPARISONS.items() if c.figure]
 
 

@@ -15,7 +15,7 @@ rule tables:
         ),
         expand(
             f"{RESULTS}/tables/{{name}}.csv",
-            name=("accuracy", "risk", *ADDED_METRICS, "failures", "timings"),
+            name=(*OTHER_METRICS, "failures", "timings"),
         ),
         expand(
             f"{RESULTS}/tables/{{metric}}.{{ending}}",

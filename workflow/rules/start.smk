@@ -32,6 +32,7 @@ except InputError as error:
 
 onstart:
     # Snakemake's limit of 100 jobs a second looks again a second after every job, for ever, each time in a new thread:
-    # after some hundred jobs Snakemake itself takes a third of a core.
+    # after some hundred jobs Snakemake itself takes a third of a core. No option takes the limit away: a higher one starts
+    # as many threads, and those of a longer span of time outlive the run.
     if workflow.local_exec:
         workflow.scheduler.job_rate_limiter = None

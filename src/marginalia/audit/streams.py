@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
 from marginalia.audit.findings import Finding
 from marginalia.audit.laws import noise_of
-from marginalia.audit.tape import Step, Tape, play
+from marginalia.audit.tape import Step, Tape, play, replaced
 from marginalia.errors import InputError
 from marginalia.privacy.noise.samplers import BitSource
 from marginalia.privacy.randomness import Randomness
@@ -62,9 +61,9 @@ def stream_findings(fit: Callable[[int], Any]) -> Iterator[Finding]:
         return source(seed, **buffer)
 
     with (
-        patch.object(Randomness, "__init__", noted),
-        patch.object(np.random, "default_rng", generator),
-        patch.object(BitSource, "seeded", words),
+        replaced(Randomness, "__init__", noted),
+        replaced(np.random, "default_rng", generator),
+        replaced(BitSource, "seeded", words),
     ):
         model = fit(7)
         used, read = list(opened), [s for s in seeds if isinstance(s, tuple)]

@@ -12,13 +12,26 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.privacy.mechanisms.transcript import Asked, Exact, listening
 from marginalia.privacy.noise.samplers import BitSource
+
+
+@contextlib.contextmanager
+def replaced(owner: Any, name: str, by: Callable[..., Any]) -> Iterator[None]:
+    """Have another function in the place of one of a class or a module, for what the body calls.
+
+    The audit watches code that it does not own, a user's too, and that was not written to be watched.
+    """
+    before = vars(owner)[name]  # as it stands there: a class method is not yet bound
+    setattr(owner, name, by)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
 
 
 class Enough(BaseException):
@@ -112,8 +125,8 @@ class Tape:
             self.runs.append(geometric(source, r))
             return self.runs[-1]
 
-        coins = patch.object(BitSource, "coins", lambda source, n, rate: self.coins(n, rate))
-        with listening(self), coins, patch.object(BitSource, "geometric", counted):
+        coins = replaced(BitSource, "coins", lambda source, n, rate: self.coins(n, rate))
+        with listening(self), coins, replaced(BitSource, "geometric", counted):
             yield
 
 

@@ -27,7 +27,7 @@ def plan(
     from marginalia.sweep import resolve as sweep
 
     base = config.read_content("config.yaml") if Path("config.yaml").is_file() else {}
-    content = config.overlaid(base, config.read_content(configfile)) if configfile is not None else base
+    content = config.overlay(base, config.read_content(configfile)) if configfile is not None else base
     together = config.run_together(content)
     for own in together.values():
         registry.comparisons(config.parse(own).comparisons)

@@ -1,6 +1,6 @@
 """A peer's method in the form that the sweep fits: rows go out as Parquet, and codes or scores come back.
 
-Classes are made by name: ``getattr(models, "dpmm/mst")`` is the class of ``peer/dpmm/mst``.
+The class of ``peer/<library>/<method>`` is one of these with the two names: `marginalia.peers.record.PeerMethod.load`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.peers import harness
 from marginalia.peers.exchange import exchange
-from marginalia.peers.record import Claim, adapter, facts_of, python_of
+from marginalia.peers.record import Claim, adapter, python_of
 from marginalia.usage import spent_elsewhere
 
 HARNESS = Path(harness.__file__)  # imported here, it counts for the version of what it runs
@@ -180,16 +180,6 @@ class PeerLearner(Peer):
         return scores
 
     decision_function = predict
-
-
-def __getattr__(name: str) -> type[Peer]:
-    library, slash, method = name.partition("/")
-    if not slash:
-        raise AttributeError(f"module {__name__} has no attribute {name}")
-    tasks = facts_of(library, method)["tasks"]
-    base = PeerLearner if tasks else PeerSynthesizer
-    own = {"library": library, "method": method, "task": tasks[0] if tasks else "", "__module__": __name__}
-    return type(name, (base,), own)
 
 
 def run(library: str, folder: Path, columns: Mapping[str, Any], domain: Domain, request: Mapping[str, Any]) -> Any:

@@ -43,12 +43,25 @@ class Claim:
         return f"declared by {self.peer}: its epsilon is its own claim, and the ledger certifies nothing"
 
 
+class PeerMethod(Method):
+    """The record of a peer's method: its class is what peers share, with the names of library and method."""
+
+    __slots__ = ()
+
+    def load(self, task: str = "") -> type:
+        """Return the class for `task`."""
+        base = Method.load(self, task)
+        library, method = _parts(self.id)
+        own = {"library": library, "method": method, "task": task, "__module__": base.__module__}
+        return type(f"{library}/{method}", (base,), own)
+
+
 def is_peer(name: str) -> bool:
     """Return whether a method id is that of a peer."""
     return name.startswith(PREFIX)
 
 
-def record(name: str) -> Method:
+def record(name: str) -> PeerMethod:
     """Return the record of ``peer/<library>/<method>``.
 
     Raises
@@ -59,12 +72,12 @@ def record(name: str) -> Method:
     library, method = _parts(name)
     facts = facts_of(library, method)
     tasks = tuple(facts["tasks"])
-    path = f"{_MODELS}:{library}/{method}"
+    path = f"{_MODELS}:{'PeerLearner' if tasks else 'PeerSynthesizer'}"
     kind: Kind = "learner" if tasks else "synthesizer"
     arms = [Arm(name, CLAIMED, tasks=tasks)]
     if not tasks:
         arms += [Arm(name, CLAIMED, learner, (task,), name, learner) for task, learner in LEARNERS]
-    return Method(
+    return PeerMethod(
         name,
         kind,
         dict.fromkeys(tasks or ("",), path),
@@ -75,7 +88,7 @@ def record(name: str) -> Method:
     )
 
 
-def records(arms: Iterable[Arm]) -> dict[str, Method]:
+def records(arms: Iterable[Arm]) -> dict[str, PeerMethod]:
     """Return the records of the peers among some arms, by id."""
     return {name: record(name) for name in dict.fromkeys(arm.method for arm in arms) if is_peer(name)}
 

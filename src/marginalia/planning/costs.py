@@ -26,8 +26,8 @@ from marginalia.data.sources.counted import CountTables
 from marginalia.data.sources.parquet import ParquetSource
 from marginalia.errors import InputError
 from marginalia.methods.record import Arm
-from marginalia.streamed import data_of, files_behind, opened, shards_of
-from marginalia.sweep.benchmarks import benchmark
+from marginalia.reporting.provenance import benchmark
+from marginalia.streamed import data_of, files_behind, open_rows, shards_of
 
 FILE = Path(__file__).with_name("costs.csv")
 # What a measurement of the same thing is worth on another day and machine, one of another data set, and no measurement.
@@ -221,7 +221,7 @@ def cost_of_shard(entry: Entry, n_splits: int, share: float = 0.2) -> ShardCost:
     share : float
         Of test rows.
     """
-    source, order = opened(entry), data_of(entry).order
+    source, order = open_rows(entry), data_of(entry).order
     rows = _rows(entry, source) / len(shards_of(entry))
     marginals = len(CountTables.marginals(source.domain, order))
     counted = marginals * (1 + share * n_splits) * SECONDS_A_COUNT.get(order, 1e-9)

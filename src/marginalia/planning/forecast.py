@@ -7,14 +7,13 @@ import io
 import math
 import os
 from collections import Counter
-from collections.abc import Iterable
-from contextlib import redirect_stdout
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from unittest.mock import patch
 
 from marginalia.errors import InputError
 from marginalia.planning.costs import FACTORS, Costs, Estimate, cost_of_shard
@@ -125,6 +124,17 @@ def forecast(sweeps: Iterable[Sweep], costs: Costs | None = None) -> Forecast:
     return Forecast((*jobs, PlannedJob("all", "all", needs=pages)))
 
 
+@contextmanager
+def _environment_of_now() -> Iterator[None]:
+    """Undo what the body does to the environment of this process."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
 def _graph(sweep: Sweep) -> list[tuple[tuple[str, ...], list[tuple[str, ...]]]]:
     """Return every job as (rule, value of each wildcard, ...), with those that it waits for."""
     from snakemake.api import SnakemakeApi
@@ -136,7 +146,7 @@ def _graph(sweep: Sweep) -> list[tuple[tuple[str, ...], list[tuple[str, ...]]]]:
     # In a results folder and an environment that are thrown away: nothing is there yet, and what the workflow notes and
     # sets while it is read does not stay.
     silent = OutputSettings(quiet={Quietness.ALL})
-    with TemporaryDirectory() as folder, patch.dict(os.environ), SnakemakeApi(silent) as api:
+    with TemporaryDirectory() as folder, _environment_of_now(), SnakemakeApi(silent) as api:
         content = {**sweep.config.model_dump(mode="json", by_alias=True), "results_dir": folder}
         workflow = api.workflow(ResourceSettings(cores=1), ConfigSettings(config=content), snakefile=Path("Snakefile"))
         with redirect_stdout(io.StringIO()):

@@ -16,6 +16,7 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from marginalia.data.encoding import Encoder
@@ -290,8 +291,6 @@ def copies(real: Table, synthetic: Table, *, seed: int = 0) -> Copies:
 
 def _keys(table: Table) -> NDArray[np.uint64]:
     """Return a 64-bit hash of each row: two different rows share one with a probability of about 10^-19."""
-    import pandas as pd
-
     names = sorted(table.domain.names)
     frame = pd.DataFrame(table.project(names).codes.astype(np.int64), columns=names)
     return np.asarray(pd.util.hash_pandas_object(frame, index=False), dtype=np.uint64)

@@ -34,10 +34,12 @@ from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import TOLERANCE
 from marginalia.privacy.relation import Relation
 from marginalia.reporting.tables import rows_of
+from marginalia.sweep.metrics import HEADLINES, METRICS
 from marginalia.sweep.protocols import tasks_of
 
 FILE = Path(__file__).with_name("benchmarks.csv")
-METRICS = {"linear": "mse", "logistic": "auc", "": "marginal_error"}  # task (empty: of a synthetic table) to measure
+# What losses are measured by, of each task (empty: of a synthetic table).
+MEASURES = {task: METRICS[name] for name in HEADLINES for task in METRICS[name].tasks}
 TEST_FRACTION = 0.2  # where a run does not say another
 SMALLEST_LOSS = 1e-3  # losses below count as this: no owner of a table would see the difference
 
@@ -178,8 +180,8 @@ def gather(folder: Path) -> list[Record]:
 def _of_run(folder: Path) -> Iterator[Record]:
     provenance = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
     code = provenance["code"]["version"]
-    for task, metric in METRICS.items():
-        table = pd.read_csv(folder / "tables" / f"{metric}.csv", keep_default_na=False, na_values={"mean": ""})
+    for task, metric in MEASURES.items():
+        table = pd.read_csv(folder / "tables" / f"{metric.id}.csv", keep_default_na=False, na_values={"mean": ""})
         public = table[table["calibration"] == NON_PRIVATE].set_index("method")
         private = table[(table["calibration"] == "tight") & (table["k"] == table["n_trials"])]
         if not task:  # what rows would lose is not known of them
@@ -189,7 +191,7 @@ def _of_run(folder: Path) -> Iterator[Record]:
             if np.isnan(row.mean):
                 continue
             fraction = _test_fraction(provenance.get("config", {}), row.experiment)
-            reference, trivial = (0.0, 1.0) if not task else _anchors(public, row, task)
+            trivial, reference = metric.ends or _anchors(public, row, task)
             budget: dict[str, Any] = {
                 "relation": row.relation,
                 "epsilon": float(row.epsilon),
@@ -210,10 +212,10 @@ def _of_run(folder: Path) -> Iterator[Record]:
 
 
 def _anchors(public: pd.DataFrame, row: Any, task: str) -> tuple[float, float]:
-    """Return what the learner without privacy and the trivial one reach: in the same experiment, if they ran there."""
+    """Return what the trivial learner and the one without privacy reach: in the same experiment, if they ran there."""
     here = public[(public["dataset"] == row.dataset) & (public["target"] == row.target)]
     values = []
-    for method in (dict(LEARNERS)[task], "trivial"):
+    for method in ("trivial", dict(LEARNERS)[task]):
         found = here[here.index == method]
         same = found[found["experiment"] == row.experiment]
         values.append(float((same if len(same) else found)["mean"].iloc[0]))

@@ -17,13 +17,13 @@ from marginalia.methods.registry import BUILT_IN
 from marginalia.reporting.style import RELATION_NAMES, ArmLook, arm_look, arm_name, method_rank
 from marginalia.reporting.tables import (
     ARM,
-    HIGHER_IS_BETTER,
     NON_PRIVATE,
     PANEL,
     in_order,
     is_certified,
     lacks_certificate,
 )
+from marginalia.sweep.metrics import METRICS
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def best_certified(aggregates: pd.DataFrame) -> pd.DataFrame:
         named = pd.concat([arm.rows.assign(name=arm.name) for arm in arms], ignore_index=True)
         complete = named["k"] == named["n_trials"]
         candidates = named[(named["calibration"] != NON_PRIVATE) & is_certified(named) & complete]
-        ascending = not HIGHER_IS_BETTER[named["metric"].iloc[0]]
+        ascending = not METRICS[named["metric"].iloc[0]].higher_is_better
         for _, ranked in candidates.sort_values("mean", ascending=ascending, kind="stable").groupby("epsilon"):
             behind, error = (ranked["mean"] - ranked["mean"].iloc[0]).abs(), ranked["stderr"].fillna(0.0)
             _, *as_good = ranked["name"][behind <= 2 * np.hypot(error, error.iloc[0])]

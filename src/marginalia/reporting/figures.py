@@ -23,18 +23,10 @@ from marginalia.errors import InputError
 from marginalia.reporting.arms import Line, Panel, arms_of, is_tuned_on_test, panels_of, plain_titles
 from marginalia.reporting.formats import span
 from marginalia.reporting.style import DOUBLE_COLUMN, RC, RELATION_NAMES, SINGLE_COLUMN
-from marginalia.reporting.tables import ARM, HIGHER_IS_BETTER, NON_PRIVATE, lacks_certificate, rows_of
+from marginalia.reporting.tables import ARM, NON_PRIVATE, lacks_certificate, rows_of
+from marginalia.sweep.metrics import METRICS
 
 Width = Literal["double", "single"]
-METRIC_NAMES = {
-    "mse": "test MSE",
-    "auc": "test AUC",
-    "accuracy": "test accuracy",
-    "risk": "test log-loss",
-    "marginal_error": "marginal error",
-    "k_marginal": "k-marginal score",
-}
-METRIC_TITLES = {metric: name[0].upper() + name[1:] for metric, name in METRIC_NAMES.items()}
 # No date and no version of the writer, so that the same figure is the same file.
 _METADATA = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None, "ModDate": None}}
 WITHOUT_CERTIFICATE = {
@@ -85,7 +77,7 @@ def metric_vs_epsilon(aggregates: pd.DataFrame, metric: str, *, width: Width = "
         for place, (axes, panel, lines) in enumerate(zip(grid.flat, panels, arms, strict=False)):
             letter = f"({chr(ord('a') + place)}) " if len(panels) > 1 else ""
             _draw_panel(axes, panel, lines, title=letter + titles[place], inches=inches / columns)
-            axes.set_ylabel(METRIC_NAMES.get(metric, metric) if place % columns == 0 else "")
+            axes.set_ylabel(METRICS[metric].name if metric in METRICS else metric if place % columns == 0 else "")
             axes.set_xlabel("ε" if place + columns >= len(panels) else "")
         figure.legend(
             handles=handles,
@@ -206,7 +198,7 @@ def _reference_line(arm: Line) -> dict[str, Any]:
 def ceiling_of(rows: pd.DataFrame) -> float:
     """Return beyond what error a point is put on the upper edge, infinity if none is beyond."""
     trivial = rows.loc[rows["method"] == "trivial", "mean"]
-    if trivial.isna().all() or HIGHER_IS_BETTER[rows["metric"].iloc[0]]:
+    if trivial.isna().all() or METRICS[rows["metric"].iloc[0]].higher_is_better:
         return math.inf
     limit = 2 * float(trivial.max())
     return limit if limit > 0 and (rows["mean"] > limit).any() else math.inf
@@ -217,7 +209,7 @@ def floor_of(rows: pd.DataFrame) -> float | None:
     means = rows[["method", "mean"]].dropna()
     trivial = means.loc[means["method"] == "trivial", "mean"]
     curves = means.loc[means["method"] != "trivial", "mean"]
-    if trivial.empty or curves.empty or not HIGHER_IS_BETTER[rows["metric"].iloc[0]]:
+    if trivial.empty or curves.empty or not METRICS[rows["metric"].iloc[0]].higher_is_better:
         return None
     low, high = curves.min(), curves.max()
     return float(trivial.min()) if low - trivial.min() > 0.25 * (high - low) else None
@@ -361,11 +353,11 @@ def caption(aggregates: pd.DataFrame, metric: str) -> str:
     """Return the caption of `metric_vs_epsilon`: what is drawn, what bands and signs mean, what is missing."""
     rows = aggregates[aggregates["metric"] == metric]
     private = rows[rows["calibration"] != NON_PRIVATE]
-    better = "higher" if HIGHER_IS_BETTER[metric] else "lower"
+    better = "higher" if METRICS[metric].higher_is_better else "lower"
     deltas = ", ".join(f"{d:g}" for d in sorted(private["delta"].unique()))
     relations = [RELATION_NAMES.get(r, r) for r in sorted(private["relation"].unique())]
     parts = [
-        f"{METRIC_TITLES[metric]} against ε ({better} is better); δ = {deltas}, "
+        f"{METRICS[metric].title} against ε ({better} is better); δ = {deltas}, "
         f"{' and '.join(relations)} neighbours{' (the latter marked in the legend)' if len(relations) > 1 else ''}.",
         f"Lines are means over {span(rows['n_trials'])} trials, bands or bars ± 1 standard error.",
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import platform
@@ -17,7 +18,6 @@ import pandas as pd
 import psutil
 
 from marginalia.kernels import CORE, why_not_pinned
-from marginalia.sweep.benchmarks import benchmark
 from marginalia.sweep.version import code_version
 
 PACKAGES = (
@@ -59,6 +59,24 @@ def cost(benchmarks: str | os.PathLike[str]) -> dict[str, Any]:
         "first_job_began": _utc(min(began, default=None)),
         "last_job_ended": _utc(max(ended, default=None)),
     }
+
+
+def benchmark(path: Path) -> list[tuple[float, float, float | None]]:
+    """Return wall seconds, CPU seconds and peak memory (MB) of each repetition in a benchmark file.
+
+    CPU seconds are wall seconds times mean load, since the last sample of CPU time may be old; of a job too short to be
+    sampled they are 0, and its peak is None.
+    """
+    with path.open(encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file, delimiter="\t"))
+    repetitions: list[tuple[float, float, float | None]] = []
+    for line in lines:
+        wall = float(line["s"])
+        if "NA" in (line["mean_load"], line["max_rss"]):
+            repetitions.append((wall, 0.0, None))
+        else:
+            repetitions.append((wall, wall * float(line["mean_load"]) / 100, float(line["max_rss"])))
+    return repetitions
 
 
 def _utc(moment: float | None) -> str | None:

@@ -17,14 +17,6 @@ PANEL = ("experiment", "protocol", "dataset", "task", "target")
 ARM = ("method", "variant", "calibration", "relation")
 KEYS = (*PANEL, *ARM, "epsilon", "delta", "split", "metric")
 AGGREGATE_COLUMNS = (*KEYS, "certified", "mean", "std", "stderr", "k", "n_trials", "reported", "epsilon_spent")
-HIGHER_IS_BETTER = {
-    "auc": True,
-    "accuracy": True,
-    "mse": False,
-    "risk": False,
-    "marginal_error": False,
-    "k_marginal": True,
-}
 
 
 def aggregate(records: pd.DataFrame, metric: str, *, reported: pd.DataFrame | None = None) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -117,7 +118,7 @@ class Config(Settings):
         if not self.experiments:
             return (Experiment(name="sweep", **shared),)
         return tuple(
-            _validated(Experiment, {**shared, **(block or {}), "name": name}, f"experiments.{name}")
+            _validate(Experiment, {**shared, **(block or {}), "name": name}, f"experiments.{name}")
             for name, block in self.experiments.items()
         )
 
@@ -151,7 +152,7 @@ def parse(content: Mapping[str, Any], *, where: str = "config") -> Config:
     InputError
         One line: the first thing that is wrong, where it stands, and how to mend it.
     """
-    config = _validated(Config, dict(content), where)
+    config = _validate(Config, dict(content), where)
     config.blocks()
     return config
 
@@ -169,12 +170,12 @@ def read_content(path: str | os.PathLike[str]) -> dict[str, Any]:
     return content
 
 
-def overlaid(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def overlay(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Return `base` with `over` on top, mappings key by key: what Snakemake makes of two configuration files."""
     joined = dict(base)
     for key, value in over.items():
         old = joined.get(key)
-        joined[key] = overlaid(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+        joined[key] = overlay(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
     return joined
 
 
@@ -197,7 +198,7 @@ def run_together(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     contents: dict[str, dict[str, Any]] = {}
     folders: dict[str, str] = {}
     for file in others:
-        content = overlaid(base, read_content(file))
+        content = overlay(base, read_content(file))
         config = parse(content, where=file)
         if config.configs:
             raise InputError(f"{file}: a configuration that another one names cannot have 'configs' itself")
@@ -215,7 +216,7 @@ def epsilon_text(epsilon: float) -> str:
     return "inf" if math.isinf(epsilon) else repr(float(epsilon)).removesuffix(".0")
 
 
-def _validated(model: type[M], content: dict[str, Any], where: str) -> M:
+def _validate(model: type[M], content: dict[str, Any], where: str) -> M:
     try:
         return model.model_validate(content)
     except ValidationError as error:
@@ -244,6 +245,4 @@ def content_keys(model: type[BaseModel]) -> set[str]:
 
 
 if __name__ == "__main__":  # writes the schema that editors read: python -m marginalia.sweep.config > FILE
-    import json
-
     print(json.dumps(Config.model_json_schema(by_alias=True), indent=1))

@@ -23,7 +23,7 @@ from marginalia.data.table_schema import RawTable, Rows
 from marginalia.errors import InputError
 from marginalia.methods.record import Arm, Method
 from marginalia.peers.record import is_peer
-from marginalia.streamed import data_of, files_behind, opened
+from marginalia.streamed import data_of, files_behind, open_rows
 from marginalia.sweep.cells import Cell, CellStore
 from marginalia.sweep.plan import Job
 from marginalia.sweep.protocols import Prepared, hash_split, load_prepared, tasks_of
@@ -107,7 +107,7 @@ def count_shard(
     """
     entry = Entry.model_validate(content)
     data = data_of(entry)
-    source, first = opened(entry), 0
+    source, first = open_rows(entry), 0
     number, _, total = shard.partition("-of-")
     if isinstance(source, ParquetSource):
         source, first = source.shards(int(total))[int(number) - 1]

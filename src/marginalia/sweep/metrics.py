@@ -1,12 +1,14 @@
-"""Metrics of fitted models and of synthetic data."""
+"""Metrics of fitted models and of synthetic data: what each is called, where it is measured, and how."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from marginalia.data.attribute import WIDE
 from marginalia.data.coding import category_counts, numbers_of
@@ -18,15 +20,50 @@ from marginalia.data.table_schema import RawTable
 from marginalia.errors import InputError
 from marginalia.sweep.seeds import seed_sequence
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-
-
 REFERENCE_BINS = 16
 MOST_CATEGORIES = 50
 MOST_ROWS = 2**20  # synthetic ones that are drawn to be measured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """What everything reads of one metric: where it is measured, how, and what readers are told of it.
+
+    Attributes
+    ----------
+    id : str
+    name : str
+        In legends and tables.
+    tasks : tuple of {"linear", "logistic", ""}
+        Of which models it is measured; ``""``: of synthetic tables.
+    of : {"prediction", "score", "probability", "table"}
+        What the model must answer for it.
+    function : callable
+        From the true targets and the answers, or from the model and the table, to the value.
+    higher_is_better : bool
+    headline : bool
+        Whether it has figures and tables for readers; one for each kind of task.
+    optional : bool
+        Whether results of earlier versions have no row of it.
+    ends : (float, float) or None
+        The values at which nothing and all is kept: the ends of the scale of utility. None: those of the trivial
+        predictor and of the best one without privacy.
+    """
+
+    id: str
+    name: str
+    tasks: tuple[str, ...]
+    of: Literal["prediction", "score", "probability", "table"]
+    function: Callable[..., float]
+    higher_is_better: bool
+    headline: bool = False
+    optional: bool = False
+    ends: tuple[float, float] | None = None
+
+    @property
+    def title(self) -> str:
+        """The name, to begin a line with."""
+        return self.name[0].upper() + self.name[1:]
 
 
 class HasMarginals(Protocol):
@@ -205,7 +242,8 @@ def scores(
         def predicted(rows: Table) -> tuple[NDArray[Any], ...]:
             return encoder.target_values(rows), _numbers(model.predict(rows), (rows.n_rows,), "the prediction")
 
-        return {"mse": mean_squared_error(*gathered(predicted))}
+        y, prediction = gathered(predicted)
+        return {m.id: m.function(y, prediction) for m in METRICS.values() if m.of == "prediction"}
 
     def scored(rows: Table) -> tuple[NDArray[Any], ...]:
         y, score = encoder.target_values(rows, "logistic"), model.decision_function(rows)
@@ -214,11 +252,9 @@ def scores(
             return found
         return *found, _numbers(model.predict_proba(rows), (y.size, 2), "the probability")[:, 1]
 
-    y, score, *probability = gathered(scored)
-    values = {"auc": roc_auc(y, score), "accuracy": accuracy_of_margin(y, score)}
-    if probability:
-        values["risk"] = log_loss(y, *probability)
-    return values
+    y, *given = gathered(scored)
+    answers = dict(zip(("score", "probability"), given, strict=False))
+    return {m.id: m.function(y, answers[m.of]) for m in METRICS.values() if m.of in answers}
 
 
 def _numbers(answer: ArrayLike, shape: tuple[int, ...], what: str) -> NDArray[np.float64]:
@@ -229,3 +265,65 @@ def _numbers(answer: ArrayLike, shape: tuple[int, ...], what: str) -> NDArray[np
     if not np.isfinite(array).all():
         raise InputError(f"{what} holds NaN or infinity")
     return array
+
+
+METRICS = {
+    metric.id: metric
+    for metric in (
+        Metric(
+            id="mse",
+            name="test MSE",
+            tasks=("linear",),
+            of="prediction",
+            function=mean_squared_error,
+            higher_is_better=False,
+            headline=True,
+        ),
+        Metric(
+            id="auc",
+            name="test AUC",
+            tasks=("logistic",),
+            of="score",
+            function=roc_auc,
+            higher_is_better=True,
+            headline=True,
+        ),
+        Metric(
+            id="accuracy",
+            name="test accuracy",
+            tasks=("logistic",),
+            of="score",
+            function=accuracy_of_margin,
+            higher_is_better=True,
+        ),
+        Metric(
+            id="risk",
+            name="test log-loss",
+            tasks=("logistic",),
+            of="probability",
+            function=log_loss,
+            higher_is_better=False,
+        ),
+        Metric(
+            id="marginal_error",
+            name="marginal error",
+            tasks=("",),
+            of="table",
+            function=marginal_error,
+            higher_is_better=False,
+            headline=True,
+            ends=(1.0, 0.0),
+        ),
+        Metric(
+            id="k_marginal",
+            name="k-marginal score",
+            tasks=("",),
+            of="table",
+            function=k_marginal,
+            higher_is_better=True,
+            optional=True,
+            ends=(0.0, 1000.0),
+        ),
+    )
+}
+HEADLINES = tuple(metric.id for metric in METRICS.values() if metric.headline)

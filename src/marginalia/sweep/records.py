@@ -15,14 +15,10 @@ from marginalia.errors import InputError, PrivacyError
 from marginalia.methods.record import NON_PRIVATE, Method
 from marginalia.peers.record import CLAIMED, Claim
 from marginalia.privacy.ledger import TOLERANCE, Ledger
-from marginalia.sweep.version import audited
+from marginalia.sweep.version import is_audited
 
 if TYPE_CHECKING:
     import pandas as pd
-
-METRICS = ("mse", "auc", "accuracy", "risk", "marginal_error", "k_marginal")
-ADDED = frozenset({"k_marginal"})  # metrics that no row has where results are older
-HEADLINES = ("mse", "auc", "marginal_error")  # those with a figure, and tables for readers
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +40,7 @@ class ResultRecord:
     split : str
         ``random`` (a new split a trial) or ``released``.
     metric : str
-        One of `METRICS`.
+        One of `marginalia.sweep.metrics.METRICS`.
     value : float
         NaN for a failed run.
     seconds : float
@@ -234,7 +230,7 @@ def certificate(model: Any, delta: float, *, epsilon: float | None = None) -> tu
 def declaration(*methods: Method) -> str:
     """Return why the ledgers of some methods are their authors' word; empty if each is built in or was audited."""
     files = sorted({path.rpartition(":")[0] for method in methods for path in method.classes.values()})
-    own = [file for file in files if file.endswith(".py") and not audited(Path(file))]
+    own = [file for file in files if file.endswith(".py") and not is_audited(Path(file))]
     return f"declared by its author: run `marginalia audit {own[0]}` on it" if own else ""
 
 

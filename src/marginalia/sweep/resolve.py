@@ -17,12 +17,12 @@ from marginalia.data.download import find_local
 from marginalia.data.files import write_text
 from marginalia.errors import InputError, unknown_name
 from marginalia.methods.task import Task
-from marginalia.streamed import opened
+from marginalia.streamed import open_rows
 from marginalia.sweep.choices import NAME
 from marginalia.sweep.config import Config, parse
+from marginalia.sweep.metrics import HEADLINES
 from marginalia.sweep.plan import Job, Plan, plan
 from marginalia.sweep.protocols import tasks_of
-from marginalia.sweep.records import HEADLINES
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ def check_entry(entry: Entry) -> None:
                 f"data set '{entry.name}': the {task} task drops its own target '{spec.target}'; take it out of 'drop'"
             )
     if entry.data is not None:
-        opened(entry)  # no more than the columns
+        open_rows(entry)  # no more than the columns
     elif all(find_local(file) is not None for file in entry.files.values()):  # a planned run downloads nothing
         load(entry)
 

@@ -339,12 +339,10 @@ class Runner:
 
 def metrics_of(task: Task | None, arm: Arm) -> tuple[str, ...]:
     """Return what is measured of an arm on a task, or of a synthesizer (None)."""
-    if task is None:
-        return ("marginal_error", "k_marginal")
-    if task.task == "linear":
-        return ("mse",)
+    kind = "" if task is None else task.task
     scores_only = is_peer(arm.method) and not arm.source  # a peer's learner tells no probability
-    return ("auc", "accuracy") if scores_only else ("auc", "accuracy", "risk")
+    found = (metric for metric in metrics.METRICS.values() if kind in metric.tasks)
+    return tuple(metric.id for metric in found if not (scores_only and metric.of == "probability"))
 
 
 def first_line(error: BaseException, before: str) -> str:

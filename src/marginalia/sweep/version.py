@@ -29,6 +29,8 @@ from marginalia.errors import InputError
 GENERATION = "0.1.0"
 AUDIT_ENDING = ".audit.json"  # of the record of an audit, beside the audited file
 ROOT = Path(marginalia.__file__).parent
+# Of the words of these records: what counts. The functions of a card count by name.
+_COUNTED = {"Card": ("id", "defaults", "datasets"), "Metric": ("id", "tasks", "of", "function")}
 _NAMED = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
 
 
@@ -61,7 +63,7 @@ def modules_behind(*roots: str | Callable[..., Any]) -> frozenset[str]:
     return frozenset(seen)
 
 
-def audited(path: Path) -> bool:
+def is_audited(path: Path) -> bool:
     """Return whether an audit of the code in a user's Python file, as it stands now, found nothing.
 
     The record of an audit is ``<path>.audit.json`` with ``version``, the `version_of` the file, and ``findings``, a
@@ -259,8 +261,8 @@ def _bare(path: Path) -> ast.Module:
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
     _strip(tree)
-    if "Card" in text:
-        _strip_cards(tree)
+    if any(record in text for record in _COUNTED):
+        _strip_words(tree)
     return tree
 
 
@@ -280,8 +282,8 @@ def _is_for_the_type_checker(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
-def _strip_cards(tree: ast.Module) -> None:
-    """Of a card keep what its functions may read of it: its words change no number, its functions count by name."""
+def _strip_words(tree: ast.Module) -> None:
+    """Of cards and metrics keep what functions may read of them: their words change no number."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Card":
-            node.keywords = [k for k in node.keywords if k.arg in ("id", "defaults", "datasets")]
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _COUNTED:
+            node.keywords = [k for k in node.keywords if k.arg in _COUNTED[node.func.id]]

@@ -12,7 +12,7 @@ from marginalia.papers.cross_paper.ranking import EXPERIMENT_TITLES, PURE_EPSILO
 from marginalia.papers.form import in_style
 from marginalia.reporting.panels import rows_where
 from marginalia.reporting.style import DOUBLE_COLUMN, method_rank
-from marginalia.sweep.records import HEADLINES
+from marginalia.sweep.metrics import HEADLINES, METRICS
 
 SHOWN = (0.1, 1.0)  # epsilon: the nearest ones there are
 _PLACE = ["experiment", "protocol", "dataset", "epsilon"]
@@ -80,15 +80,15 @@ def with_utility(rows: Frame, metric: str) -> Frame:
     """Add ``utility`` to averages of a metric, as `frontier` has it."""
     import pandas as pd
 
-    from marginalia.reporting.tables import HIGHER_IS_BETTER, NON_PRIVATE
+    from marginalia.reporting.tables import NON_PRIVATE
 
-    if metric == "marginal_error":
-        return rows.assign(utility=1 - rows["mean"])
+    if ends := METRICS[metric].ends:
+        return rows.assign(utility=(ends[0] - rows["mean"]) / (ends[0] - ends[1]))
     place = ["experiment", "protocol", "dataset", "task", "target"]
     references = rows[rows["calibration"] == NON_PRIVATE]
     worst = references[references["method"] == "trivial"].set_index(place)["mean"]
     others = references[references["method"] != "trivial"].groupby(place)["mean"]
-    best = others.max() if HIGHER_IS_BETTER[metric] else others.min()
+    best = others.max() if METRICS[metric].higher_is_better else others.min()
     keys = pd.MultiIndex.from_frame(rows[place])
     low, high = worst.reindex(keys).to_numpy(float), best.reindex(keys).to_numpy(float)
     missing = np.isnan(low) | np.isnan(high)
@@ -121,10 +121,9 @@ def figure(table: Frame) -> Figure:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    from marginalia.reporting.figures import METRIC_NAMES
     from marginalia.reporting.tables import rows_of
 
-    metrics = [m for m in METRIC_NAMES if m in set(table["metric"])]
+    metrics = [m for m in METRICS if m in set(table["metric"])]
     levels = sorted(table["epsilon"].unique())
     shown = sorted({min(levels, key=lambda epsilon: abs(np.log(epsilon / wanted))) for wanted in SHOWN})
     limits = (table["seconds"].min() / 1.5, table["seconds"].max() * 1.5)
@@ -162,7 +161,6 @@ def figure(table: Frame) -> Figure:
 def _draw(axes: Axes, rows: Frame, metric: str, limits: tuple[float, float]) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    from marginalia.reporting.figures import METRIC_NAMES
     from marginalia.reporting.tables import rows_of
 
     edge = _LOWEST if metric != "marginal_error" else 0.0
@@ -184,7 +182,7 @@ def _draw(axes: Axes, rows: Frame, metric: str, limits: tuple[float, float]) -> 
         if bottom <= 0:  # else the level of guessing lies below the panel
             axes.axhline(0, color="#767676", lw=0.7, ls=(0, (1, 1.6)))
         axes.set_ylim(bottom=bottom)
-    label = "1 − marginal error" if metric == "marginal_error" else f"share kept of the gain in {METRIC_NAMES[metric]}"
+    label = "1 − marginal error" if metric == "marginal_error" else f"share kept of the gain in {METRICS[metric].name}"
     axes.set_ylabel(label, labelpad=1.5)
 
 

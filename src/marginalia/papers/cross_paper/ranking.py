@@ -20,7 +20,7 @@ from marginalia.card import Axes, Comparison, Figure, Frame, Record
 from marginalia.methods.registry import BUILT_IN
 from marginalia.papers.form import in_style
 from marginalia.reporting.style import DOUBLE_COLUMN, arm_look
-from marginalia.sweep.records import HEADLINES
+from marginalia.sweep.metrics import HEADLINES, METRICS
 
 LEVEL = 0.05
 ENOUGH_BLOCKS = 0.75  # an arm with values in a smaller share of the blocks is listed, not ranked
@@ -81,7 +81,7 @@ def contests(records: Frame, *, partial: bool = False) -> Iterator[Contest]:
 
     With `partial` also arms whose certificate is for some rows only.
     """
-    from marginalia.reporting.tables import ARM, HIGHER_IS_BETTER, NON_PRIVATE, is_certified
+    from marginalia.reporting.tables import ARM, NON_PRIVATE, is_certified
 
     for metric in HEADLINES:
         for experiment, rows in named_aggregate(records, metric).groupby("experiment", sort=False):
@@ -95,7 +95,7 @@ def contests(records: Frame, *, partial: bool = False) -> Iterator[Contest]:
             of_each = records[(records["metric"] == metric) & (records["experiment"] == experiment)]
             of_each = of_each.merge(rows[["name", *ARM, *_BLOCK]], on=[*ARM, *_BLOCK])
             trials = of_each.pivot(index=[*_BLOCK, "trial"], columns="name", values="value")
-            yield Contest(str(experiment), metric, HIGHER_IS_BETTER[metric], arms, values, trials)
+            yield Contest(str(experiment), metric, METRICS[metric].higher_is_better, arms, values, trials)
 
 
 def critical_difference(n_arms: int, n_datasets: int) -> float:
@@ -229,8 +229,6 @@ def figure(table: Frame) -> Figure:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    from marginalia.reporting.figures import METRIC_NAMES
-
     experiments, metrics = list(table["experiment"].unique()), list(table["metric"].unique())
     ranked = table[table["mean_rank"].notna()]
     panels = dict(iter(ranked.groupby(["experiment", "metric"])))
@@ -246,7 +244,7 @@ def figure(table: Frame) -> Figure:
     for row, experiment in zip(grid, experiments, strict=True):
         for axes, metric in zip(row, metrics, strict=True):
             if (experiment, metric) in panels:
-                title = f"{EXPERIMENT_TITLES.get(experiment, experiment)}: {METRIC_NAMES[metric]}"
+                title = f"{EXPERIMENT_TITLES.get(experiment, experiment)}: {METRICS[metric].name}"
                 _draw(axes, panels[experiment, metric], title)
                 axes.tick_params(axis="y", labelsize=_NAME_SIZE * names / needed)
             else:
@@ -287,12 +285,11 @@ def _draw(axes: Axes, rows: Frame, title: str) -> None:
 
 def caption(table: Frame) -> str:
     """Return the caption: what is ranked, over what, and what the band means."""
-    from marginalia.reporting.figures import METRIC_NAMES
     from marginalia.reporting.tables import rows_of
 
     tested = table[table["friedman_p"].notna()].drop_duplicates(["experiment", "metric"])
     where = {r: EXPERIMENT_TITLES.get(r, r).lower() for r in table["experiment"].unique()}
-    p = "; ".join(f"{where[r.experiment]}, {METRIC_NAMES[r.metric]}: p = {r.friedman_p:.2g}" for r in rows_of(tested))
+    p = "; ".join(f"{where[r.experiment]}, {METRICS[r.metric].name}: p = {r.friedman_p:.2g}" for r in rows_of(tested))
     parts = [
         "Mean rank of each certified private arm over data sets and ε (1 = best); bars span the ranks at single ε.",
         "Shaded: not distinguishable from the best by Nemenyi's critical difference at the 5 % level, a data set "
@@ -307,7 +304,7 @@ def caption(table: Frame) -> str:
     unranked = table[table["mean_rank"].isna()]
     for why, there in (("for want of values", "every row"), ("since it leaves some rows unprotected", "some rows")):
         rows = rows_of(unranked[unranked["protects"] == there])
-        if names := ", ".join(f"{r.name} ({where[r.experiment]}, {METRIC_NAMES[r.metric]})" for r in rows):
+        if names := ", ".join(f"{r.name} ({where[r.experiment]}, {METRICS[r.metric].name})" for r in rows):
             parts.append(f"Not ranked {why}: {names}.")
     return " ".join(parts)
 

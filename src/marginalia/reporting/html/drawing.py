@@ -9,15 +9,13 @@ import colorsys
 import io
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+import matplotlib
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
 from marginalia.reporting.style import RC
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 GROUND = "#14171b"  # of the dark theme, as in report.css
 _INK = "#e6e8eb"
@@ -118,8 +116,6 @@ def inline_svg(figure: Figure, palette: Palette, *, name: str, label: str) -> Ma
     label : str
         What a screen reader says instead of the drawing.
     """
-    import matplotlib
-
     written = io.BytesIO()
     with matplotlib.rc_context(RC | {"svg.fonttype": "none"}):
         figure.savefig(written, format="svg", metadata={"Date": None})

@@ -23,7 +23,7 @@ from marginalia.reporting.provenance import splits_of
 from marginalia.reporting.verification.rows_file import FILE, read
 from marginalia.reporting.verification.verify import configuration
 from marginalia.sweep.config import Config
-from marginalia.sweep.records import HEADLINES, METRICS
+from marginalia.sweep.metrics import HEADLINES, METRICS
 from marginalia.sweep.resolve import chosen_cards
 
 PAGE = "report.html"

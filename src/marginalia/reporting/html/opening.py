@@ -11,10 +11,10 @@ import pandas as pd
 from marginalia.data.catalogue import catalogue
 from marginalia.peers.record import is_peer
 from marginalia.reporting.arms import best_certified
-from marginalia.reporting.figures import METRIC_NAMES
 from marginalia.reporting.formats import epsilon_name, span
 from marginalia.reporting.tables import NON_PRIVATE, PANEL
-from marginalia.sweep.records import CERTIFIED, HEADLINES
+from marginalia.sweep.metrics import HEADLINES, METRICS
+from marginalia.sweep.records import CERTIFIED
 
 VERDICTS = "_verdicts"  # end of the name of a table of claims
 
@@ -32,7 +32,7 @@ def sentences(
         Of the studies, which have runs of their own.
     datasets_info : sequence of mapping
     """
-    aggregates = {metric: tables[metric] for metric in METRIC_NAMES if metric in tables and len(tables[metric])}
+    aggregates = {metric: tables[metric] for metric in METRICS if metric in tables and len(tables[metric])}
     claims = [frame for name, frame in tables.items() if name.endswith(VERDICTS) and len(frame)]
     said = [_what(aggregates, titles, datasets_info)]
     if aggregates:
@@ -87,11 +87,11 @@ def _winners(aggregates: Mapping[str, pd.DataFrame]) -> str:
         settings = len(private[[*PANEL, "epsilon"]].drop_duplicates())
         best = Counter(best_certified(frame)["name"])
         if not best:
-            without.append(METRIC_NAMES[metric])
+            without.append(METRICS[metric].name)
             continue
         (first, wins), *rest = best.most_common()
         verb = "is the best certified method in" if not parts else "in"
-        part = f"by {METRIC_NAMES[metric]}, {first} {verb} {wins} of {settings} settings"
+        part = f"by {METRICS[metric].name}, {first} {verb} {wins} of {settings} settings"
         parts.append(part + (f", {rest[0][0]} in {rest[0][1]}" if rest else ""))
     if not parts:
         return f"By {_and(without)}, no method is named best: none is certified and has a value in every trial."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from urllib.parse import quote
 
@@ -14,6 +14,7 @@ from marginalia.reporting.formats import SIGNS, epsilon_name, format_cell
 from marginalia.reporting.html.certificates import Sheets
 from marginalia.reporting.style import RELATION_NAMES, arm_name
 from marginalia.reporting.tables import ARM, NON_PRIVATE, PANEL, rows_of
+from marginalia.sweep.metrics import METRICS
 
 VERDICT_MEANINGS = {
     "yes": "certified for every row",
@@ -151,13 +152,13 @@ def _number(value: float, how: str = ".6g") -> Cell:
     return Cell(format(value, how), float(value))
 
 
-def recommendation_table(aggregates: Sequence[pd.DataFrame], metric_names: Mapping[str, str]) -> HtmlTable:
+def recommendation_table(aggregates: Sequence[pd.DataFrame]) -> HtmlTable:
     """Return the best certified private arm of each data set and epsilon, over several metrics."""
     levels = sorted({e for frame in aggregates for e in _levels(frame)})
     groups = []
     for frame in aggregates:
         winners = best_certified(frame)
-        group = Group(metric_names[frame["metric"].iloc[0]])
+        group = Group(METRICS[frame["metric"].iloc[0]].name)
         for panel in panels_of(frame):
             arms = {arm.key: arm for arm in arms_of(panel.rows, context=frame)}
             here = winners[(winners[list(PANEL)] == list(panel.key)).all(axis=1)]
@@ -208,11 +209,11 @@ def certificate_table(certificates: pd.DataFrame, sheets: Sheets) -> HtmlTable:
     return HtmlTable("table-certificates", caption, columns, [Group("", rows)], key)
 
 
-def coverage_table(aggregates: Sequence[pd.DataFrame], metric_names: Mapping[str, str]) -> HtmlTable:
+def coverage_table(aggregates: Sequence[pd.DataFrame]) -> HtmlTable:
     """Return, for each data set and metric, how many runs and settings have a value, and which arms lack some."""
     rows = []
     for frame in aggregates:
-        metric = metric_names[frame["metric"].iloc[0]]
+        metric = METRICS[frame["metric"].iloc[0]].name
         for panel in panels_of(frame):
             short = [
                 f"{arm.name} at ε = {epsilon_name(row.epsilon)} ({row.k}/{row.n_trials})"

@@ -9,33 +9,32 @@ from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
+from matplotlib.figure import Figure
+from matplotlib.markers import MarkerStyle
 
 from marginalia.data.files import write_text
 from marginalia.errors import InputError
 from marginalia.reporting.arms import Line, arms_of, panels_of, plain_titles
-from marginalia.reporting.figures import METRIC_NAMES, METRIC_TITLES
 from marginalia.reporting.formats import span
 from marginalia.reporting.html import page_tables, vendored
 from marginalia.reporting.html.certificates import Sheets
 from marginalia.reporting.html.drawing import Palette, inline_svg
 from marginalia.reporting.html.glossary import TERMS, explained
 from marginalia.reporting.html.opening import sentences
-from marginalia.reporting.tables import ARM, HIGHER_IS_BETTER, NON_PRIVATE
-from marginalia.sweep.records import CERTIFIED, HEADLINES, RunCertificate
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from marginalia.reporting.tables import ARM, NON_PRIVATE
+from marginalia.sweep.metrics import HEADLINES, METRICS
+from marginalia.sweep.records import CERTIFIED, RunCertificate
 
 # Tables with a section of their own.
 _SECTIONS = ("certificates", "failures", "timings")
-_HEADINGS = {metric: f"{title} against ε" for metric, title in METRIC_TITLES.items()}
+_HEADINGS = {metric.id: f"{metric.title} against ε" for metric in METRICS.values()}
 _HEADINGS["certificates"] = "Certified against requested ε"
 
 
@@ -84,9 +83,9 @@ def write_report(
     """
     if unexplained := [name for name in figures if name not in captions]:
         raise InputError(f"figure '{unexplained[0]}' has no caption; add one under its name")
-    special = {*METRIC_NAMES, *_SECTIONS}  # left out where they are empty
+    special = {*METRICS, *_SECTIONS}  # left out where they are empty
     tables = {name: frame for name, frame in tables.items() if len(frame) or name not in special}
-    present = [m for m in METRIC_NAMES if m in tables]
+    present = [m for m in METRICS if m in tables]
     shown = [m for m in present if m in HEADLINES]
     aggregates = [tables[m] for m in present]
     sheets, palette, headings = Sheets(certificates), Palette(), titles or {}
@@ -120,13 +119,11 @@ def write_report(
         stand_ins=[d["name"] for d in datasets_info if d.get("stand_in") and d.get("status") == "used"],
         missing=[d for d in datasets_info if d.get("status") == "missing"],
         datasets=_datasets_table(datasets_info),
-        best=page_tables.with_csv(page_tables.recommendation_table([tables[m] for m in shown], METRIC_NAMES))
-        if shown
-        else None,
+        best=page_tables.with_csv(page_tables.recommendation_table([tables[m] for m in shown])) if shown else None,
         figures=pictures,
         results=[_results(tables[m], m, sheets, csv[m]) for m in shown],
         details=[_results(tables[m], m, sheets, csv[m]) for m in present if m not in HEADLINES],
-        raw=[(csv[m], f"Every setting of {METRIC_NAMES[m]}") for m in present],
+        raw=[(csv[m], f"Every setting of {METRICS[m].name}") for m in present],
         certificates=page_tables.certificate_table(tables["certificates"], sheets)
         if "certificates" in tables
         else None,
@@ -136,7 +133,7 @@ def write_report(
         library=vendored,
         failures=page_tables.failure_table(tables["failures"]) if "failures" in tables else None,
         timings=page_tables.timing_table(tables["timings"]) if "timings" in tables else None,
-        coverage=page_tables.with_csv(page_tables.coverage_table(aggregates, METRIC_NAMES)) if aggregates else None,
+        coverage=page_tables.with_csv(page_tables.coverage_table(aggregates)) if aggregates else None,
         others=[table for table in others if table.n_rows <= _LONG],
         long=[table for table in others if table.n_rows > _LONG],
         notebooks=notebooks,
@@ -175,7 +172,7 @@ def _json(content: Any) -> Markup:
 
 
 def _results(aggregates: pd.DataFrame, metric: str, sheets: Sheets, csv: page_tables.Csv) -> page_tables.HtmlTable:
-    caption = f"{METRIC_TITLES[metric]}: mean ± standard error over trials."
+    caption = f"{METRICS[metric].title}: mean ± standard error over trials."
     return replace(page_tables.results_table(aggregates, metric, caption, sheets), csv=csv)
 
 
@@ -252,17 +249,15 @@ def curves_of(aggregates: pd.DataFrame, metric: str, palette: Palette) -> dict[s
     arms = {arm.key: arm for panel in panels for arm in arms_of(panel.rows, context=rows)}
     order = [arm.key for arm in arms_of(rows.drop_duplicates(["method", "variant", "calibration", "relation"]))]
     return {
-        "name": METRIC_NAMES[metric],
+        "name": METRICS[metric].name,
         "metric": metric,
-        "higher": HIGHER_IS_BETTER[metric],
+        "higher": METRICS[metric].higher_is_better,
         "arms": [_arm(arms[key], palette) for key in order],
         "panels": [["|".join(p.key), title] for p, title in zip(panels, plain_titles(panels), strict=True)],
     }
 
 
 def _arm(arm: Line, palette: Palette) -> list[Any]:
-    from matplotlib.markers import MarkerStyle
-
     name = f"{arm.name}: cost of its choice ignored" if arm.is_tuned_on_test else arm.name
     if not arm.is_private and arm.key[0] != "trivial":
         name += " (no privacy)"

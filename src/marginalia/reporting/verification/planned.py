@@ -11,9 +11,9 @@ from marginalia.reporting.formats import epsilon_name
 from marginalia.reporting.verification.rows_file import FILE, Rows
 from marginalia.sweep.cells import Cell
 from marginalia.sweep.config import Config
+from marginalia.sweep.metrics import METRICS
 from marginalia.sweep.plan import plan
 from marginalia.sweep.protocols import tasks_of
-from marginalia.sweep.records import ADDED
 from marginalia.sweep.resolve import chosen_cards
 from marginalia.sweep.runner import metrics_of
 
@@ -76,7 +76,7 @@ def _planned(rows: Rows, config: Config) -> dict[Run, int]:
         }
         for block in config.blocks()
     }
-    missing = ADDED - set(rows.records["metric"])
+    missing = {metric.id for metric in METRICS.values() if metric.optional} - set(rows.records["metric"])
     return {
         (*(value_of(cell, name) for name in KEY), metric): cell.seed
         for job in plan(config, chosen).jobs.values()

@@ -13,13 +13,13 @@ import pandas as pd
 
 from marginalia.card import Card, Comparison
 from marginalia.reporting import formats, tables
-from marginalia.sweep.records import ADDED, HEADLINES, METRICS
+from marginalia.sweep.metrics import HEADLINES, METRICS
 
 
 def write_sweep(records: pd.DataFrame, folder: Path) -> None:
     """Write the tables of a sweep: a metric each, certificates, failures and timings."""
     there = set(records["metric"])
-    frames = {metric: tables.aggregate(records, metric) for metric in METRICS if metric in there or metric not in ADDED}
+    frames = {m.id: tables.aggregate(records, m.id) for m in METRICS.values() if m.id in there or not m.optional}
     frames |= {
         "certificates": tables.certificates(records),
         "failures": tables.failures(records),

@@ -12,6 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from marginalia.data.files import atomic_path
 from marginalia.errors import InputError
@@ -56,9 +59,6 @@ def gather(
     studies : mapping of study to mapping of part to path-like
         In the order in which the parts make the study's tables.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     records = list(records)
     runs = read_records(records)
     proofs = {one.run: json.dumps(one.content) for one in read_certificates(records)}
@@ -84,10 +84,6 @@ def read(path: str | os.PathLike[str]) -> Rows:
     InputError
         The file is not there, or is not one of these.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-
     try:
         whole = pq.read_table(path)
     except (OSError, pa.ArrowException) as error:
