@@ -19,9 +19,12 @@ from marginalia.synthesis.base import Array, State, Synthesizer
 class ModelSynthesizer(Synthesizer):
     """Answers, rows and state come from `model_`, which `_release` sets.
 
+    >>> from marginalia.data import Domain, Table
     >>> from marginalia.synthesis import Independent
-    >>> issubclass(Independent, ModelSynthesizer)
-    True
+    >>> table = Table([[0, 1], [1, 0], [1, 1]], Domain.from_sizes({"a": 2, "b": 2}))
+    >>> made = Independent(epsilon=1.0).fit(table)
+    >>> made.model_.cliques, made.marginal(["b"]).shape, len(made.sample(5))
+    ([('a',), ('b',)], (2,), 5)
     """
 
     model_: Any  # a GraphicalModel, unless a subclass says otherwise
