@@ -11,6 +11,8 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 
+import psutil
+
 from marginalia.errors import InputError
 
 LOOK_SECONDS = 1.0
@@ -35,8 +37,6 @@ def logged(path: str | os.PathLike[str]) -> Iterator[None]:
 
 def _end_with_snakemake() -> None:
     """End this process once the Snakemake above it was killed: the next one would start the same job beside it."""
-    import psutil
-
     try:
         above = next((p for p in psutil.Process().parents() if "snakemake" in " ".join(p.cmdline())), None)
     except psutil.Error:
