@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 
+import psutil
+
 from marginalia.errors import InputError
 
 _SHARE = 0.8  # of the free memory that one piece of work may take
@@ -55,8 +57,6 @@ def free_bytes() -> float:
     >>> free_bytes() > 0
     True
     """
-    import psutil
-
     free = float(psutil.virtual_memory().available)
     process = psutil.Process()
     if hasattr(process, "rlimit"):  # Linux
@@ -72,8 +72,6 @@ def allowed_bytes() -> float:
     >>> allowed_bytes() > 0
     True
     """
-    import psutil
-
     process = psutil.Process()
     if not hasattr(process, "rlimit"):
         return math.inf

@@ -9,6 +9,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
 from marginalia.audit.audit import Report, audit
 from marginalia.audit.findings import page
 from marginalia.audit.subject import Subject, own_subjects, subjects
@@ -123,9 +126,6 @@ def _facts(report: Report) -> dict[str, Any]:
 
 def write_table(path: Path, reports: Sequence[Report]) -> None:
     """Write a row for each report as CSV, atomically; what is not certified has no number."""
-    import numpy as np
-    import pandas as pd
-
     frame = pd.DataFrame([report.row() for report in reports])
     frame["certified"] = frame["certified"].where(np.isfinite(frame["certified"]))
     write_text(path, frame.to_csv(index=False, lineterminator="\n"))

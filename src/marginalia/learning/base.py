@@ -66,8 +66,8 @@ class LinearLearner(BaseEstimator, ABC):
     predicts for these in the target's own units; one fitted on arrays accepts arrays.
 
     >>> from marginalia.learning import OLSRegressor
-    >>> issubclass(OLSRegressor, LinearLearner), OLSRegressor.task
-    (True, 'linear')
+    >>> OLSRegressor().fit([[0.0], [1.0], [-1.0]], [0.0, 0.5, -0.5]).predict([[0.5]]).round(6)
+    array([0.25])
     """
 
     task: ClassVar[TaskName]

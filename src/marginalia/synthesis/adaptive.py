@@ -67,9 +67,12 @@ class Constants:
 class AdaptiveSynthesizer(ModelSynthesizer):
     """The parameters of a mechanism that runs in rounds: AIM, whatever it fits.
 
+    >>> from marginalia.data import Domain, Table
     >>> from marginalia.synthesis import AIM
-    >>> isinstance(AIM(epsilon=1.0, rounds=20), AdaptiveSynthesizer)
-    True
+    >>> table = Table([[0, 1], [1, 0], [1, 1]], Domain.from_sizes({"a": 2, "b": 2}))
+    >>> made = AIM(epsilon=1.0, workload=[("a", "b")], rounds=2).fit(table)
+    >>> made.rounds_ <= 2, made.marginal(["a", "b"]).shape
+    (True, (2, 2))
     """
 
     workload: WorkloadLike = 2

@@ -344,9 +344,12 @@ class Synthesizer(BaseEstimator, ABC):
 class ModelSynthesizer(Synthesizer):
     """Answers, rows and state come from `model_`, which `_release` sets.
 
+    >>> from marginalia.data import Domain, Table
     >>> from marginalia.synthesis import Independent
-    >>> issubclass(Independent, ModelSynthesizer)
-    True
+    >>> table = Table([[0, 1], [1, 0], [1, 1]], Domain.from_sizes({"a": 2, "b": 2}))
+    >>> made = Independent(epsilon=1.0).fit(table)
+    >>> made.model_.cliques, made.marginal(["b"]).shape, len(made.sample(5))
+    ([('a',), ('b',)], (2,), 5)
     """
 
     model_: Any  # a GraphicalModel, unless a subclass says otherwise

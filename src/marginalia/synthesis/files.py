@@ -113,8 +113,10 @@ def check_room(path: str | os.PathLike[str], n_rows: int, n_columns: int) -> Non
 def family(cls: type[Any]) -> Iterator[type[Any]]:
     """Yield a class and all that derive from it.
 
-    >>> [c.__name__ for c in family(bool)]
-    ['bool']
+    >>> class Above: ...
+    >>> class Below(Above): ...
+    >>> [kind.__name__ for kind in family(Above)]
+    ['Above', 'Below']
     """
     yield cls
     for child in cls.__subclasses__():

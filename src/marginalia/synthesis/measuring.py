@@ -58,9 +58,12 @@ def number_of_records(table: CountSource, ledger: Ledger, measured: Sequence[Mea
 class WorkloadSynthesizer(Synthesizer):
     """Parameters and release of those that measure every marginal of a workload at one scale.
 
+    >>> from marginalia.data import Domain, Table
     >>> from marginalia.synthesis import PrivatePGM
-    >>> issubclass(PrivatePGM, WorkloadSynthesizer)
-    True
+    >>> table = Table([[0, 1], [1, 0], [1, 1]], Domain.from_sizes({"a": 2, "b": 2}))
+    >>> made = PrivatePGM(epsilon=1.0, workload=[("a", "b"), ("a",)]).fit(table)
+    >>> [(event.label, round(event.sigma, 3)) for event in made.ledger_.events]
+    [('a,b', 5.276), ('a', 5.276)]
     """
 
     workload: WorkloadLike = 2

@@ -368,9 +368,12 @@ _BYTES_A_MARGINAL = 6000  # of a workload: its subsets, their events and arrays,
 class ResidualSynthesizer(Synthesizer):
     """Answers and rows come from `model_`, the residuals that `_release` measures.
 
+    >>> from marginalia.data import Domain, Table
     >>> from marginalia.synthesis import ResidualPlanner
-    >>> issubclass(ResidualPlanner, ResidualSynthesizer)
-    True
+    >>> table = Table([[0, 1], [1, 0], [1, 1]], Domain.from_sizes({"a": 2, "b": 2}))
+    >>> made = ResidualPlanner(epsilon=1.0, workload=1).fit(table)
+    >>> made.marginal(["b", "a"]).shape, round(made.noise_sigma_, 3)
+    ((2, 2), 0.851)
     """
 
     CALIBRATIONS: ClassVar[tuple[str, ...]] = ("tight",)

@@ -33,8 +33,10 @@ MATRIX_BYTES = 500_000_000
 class Space(ABC):
     """Points z_1 … z_m with the matrix A = [f(z_i)], |F| - 1 rows, never stored in floating point.
 
-    >>> issubclass(Pool, Space), issubclass(Cube, Space)
-    (True, True)
+    >>> family = Family("parities", (2, 2), 1)
+    >>> spaces = Cube(family), Pool(family, np.array([[0, 1], [1, 1]]))
+    >>> [(space.size, space.columns(np.array([0, 1])).shape) for space in spaces]
+    [(4, (2, 2)), (2, (2, 2))]
     """
 
     family: Family

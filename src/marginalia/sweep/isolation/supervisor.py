@@ -3,6 +3,10 @@
 The supervisor imports none of the libraries that fit: it starts a worker, hears from it which fit it is at, and ends it
 when that fit takes too long or too much memory. Whatever ends a worker, the fit that it was at gets rows that say so,
 and another worker goes on after it; what had been finished lies in the cell store.
+
+A pool of a library (pebble, loky) would bring the start of a process and its pipe, and a limit of time. It would leave
+to be done here what most of this file is about: the memory of a fit with all that it started, their end, the end of a
+worker whose supervisor is killed, what ended it (the system's want of memory, a signal, an exit), and its CPU seconds.
 """
 
 from __future__ import annotations
