@@ -115,7 +115,7 @@ def test_a_file_that_changes_after_or_while_it_is_counted_is_refused(rows, tmp_p
 
 def test_what_is_streamed_is_scored_as_what_is_in_memory(data, monkeypatch):
     monkeypatch.setattr("marginalia.data.sources.parts.MOST_KEPT", 0)
-    train, test = load_prepared(data).split("strict", "any", 0, 0.2, SEED)
+    train, test = split_counts(load_prepared(data), "strict", "any", 0, 0.2, SEED)
     table = train.in_memory()
     for model, task, target in ((OLSRegressor(), "linear", "age"), (LogisticClassifier(), "logistic", "ill")):
         model.fit(table, target)
@@ -126,7 +126,7 @@ def test_what_is_streamed_is_scored_as_what_is_in_memory(data, monkeypatch):
 
 
 def test_few_rows_are_read_once_a_trial(data, monkeypatch):
-    _, test = load_prepared(data).split("strict", "any", 0, 0.2, SEED)
+    _, test = split_counts(load_prepared(data), "strict", "any", 0, 0.2, SEED)
     reads, opened = [], ParquetSource._batches
     monkeypatch.setattr(ParquetSource, "_batches", lambda *given: reads.append(1) or opened(*given))
     for names in (["age"], ["ill", "ward"], ["age"]):

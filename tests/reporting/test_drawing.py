@@ -10,8 +10,8 @@ from marginalia.errors import InputError
 from marginalia.methods.registry import BUILT_IN
 from marginalia.reporting import figures, tables
 from marginalia.reporting.html import vendored
-from marginalia.reporting.html.drawing import GROUND, Palette, contrast, darkened, inline_svg
-from marginalia.reporting.html.glossary import TERMS, explained
+from marginalia.reporting.html.drawing import GROUND, Palette, contrast, darken, inline_svg
+from marginalia.reporting.html.glossary import TERMS, explain
 from marginalia.reporting.html.report import curves_of
 from marginalia.reporting.style import RC
 
@@ -64,7 +64,7 @@ def test_a_drawing_is_far_smaller_than_its_file(records, tmp_path):
 
 @pytest.mark.parametrize("method", BUILT_IN)
 def test_every_method_can_be_seen_on_the_dark_page(method):
-    assert contrast(darkened(BUILT_IN[method].colour), GROUND) >= 4.5
+    assert contrast(darken(BUILT_IN[method].colour), GROUND) >= 4.5
 
 
 def test_the_theme_of_paper_is_light():
@@ -96,7 +96,7 @@ def test_the_vendored_library_is_the_published_one(monkeypatch):
 
 
 def test_terms_are_linked_once_and_only_where_they_stand():
-    text = explained("Certified ε <b> of trials; trials and δ. test AUC")
+    text = explain("Certified ε <b> of trials; trials and δ. test AUC")
     assert "&lt;b&gt;" in text
     assert text.count("#term-trial") == 1
     assert '<a class="term" href="#term-auc">test AUC</a>' in text

@@ -184,13 +184,13 @@ def test_a_users_file_counts(tmp_path):
 def test_what_is_kept_beside_the_bytecode_is_used_of_the_very_source_only(copy, monkeypatch):
     monkeypatch.setattr(version, "ROOT", copy)
     module = copy / "sweep" / "seeds.py"
-    first = version._kept(module)
+    first = version._text_and_imports(module)
     (place,) = (copy / "sweep" / "__pycache__").glob("seeds.*.bare")
     kept = json.loads(zlib.decompress(place.read_bytes()))
     place.write_bytes(zlib.compress(json.dumps({**kept, "text": "taken from the file"}).encode()))
-    assert version._kept(module)[0] == "taken from the file"
+    assert version._text_and_imports(module)[0] == "taken from the file"
     stale = ({**kept, "source": "another", "text": "stale"}, ["no mapping"], {"source": kept["source"]})
     for content in (b"damaged", b"", *(zlib.compress(json.dumps(one).encode()) for one in stale)):
         place.write_bytes(content)
-        text, imports = version._kept(module)
+        text, imports = version._text_and_imports(module)
         assert (text, [tuple(i) for i in imports]) == (first[0], [tuple(i) for i in first[1]])

@@ -9,7 +9,7 @@ from marginalia.papers import registry
 from marginalia.planning.costs import cost_of_shard, memory_of
 from marginalia.streamed import files_behind, shards_of
 from marginalia.sweep import resolve
-from marginalia.peers.record import libraries, locked
+from marginalia.peers.record import libraries, lock_hash
 from marginalia.sweep.metrics import HEADLINES, METRICS
 from marginalia.sweep.version import version_of
 

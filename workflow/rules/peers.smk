@@ -14,6 +14,6 @@ rule peer_environment:
         runtime=60,
     params:
         python=sys.executable,
-        locked=lambda wildcards: locked(wildcards.library),
+        locked=lambda wildcards: lock_hash(wildcards.library),
     shell:
         "{params.python:q} {input.script:q} {wildcards.library:q} {output:q} > {log:q} 2>&1"

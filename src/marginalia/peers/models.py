@@ -155,7 +155,7 @@ class PeerLearner(Peer):
             raise InputError(f"peer '{self.library}': target '{target}' has more than two classes")
         y = encoder.target_values(table, "logistic" if self.task == "logistic" else "linear")
         with exchange() as folder:
-            columns = {**_numbered(encoder.transform(table)), "y": np.asarray(y, float)}
+            columns = {**_columns_of(encoder.transform(table)), "y": np.asarray(y, float)}
             self._fit(folder, columns, table.domain, norm=float(encoder.norm_bound))
             try:
                 self.model_ = (folder / "model.pickle").read_bytes()  # opened in the peer's environment only
@@ -167,7 +167,7 @@ class PeerLearner(Peer):
         """Return the peer's scores of rows, shape (n,)."""
         with exchange() as folder:
             (folder / "model.pickle").write_bytes(self.model_)
-            columns = _numbered(self.encoder_.transform(_in_memory(table)))
+            columns = _columns_of(self.encoder_.transform(_in_memory(table)))
             run(self.library, folder, columns, table.domain, {"step": "predict", "task": self.task})
             try:
                 scores = pq.read_table(folder / "scores.parquet").column("score").to_numpy()
@@ -200,7 +200,7 @@ def run(library: str, folder: Path, columns: Mapping[str, Any], domain: Domain, 
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
     environment |= {"PYTHONHASHSEED": "0", "TMPDIR": str(folder)}  # what it leaves there goes with the folder
     command = [python, "-s", "-P", str(HARNESS), str(adapter(library)), str(folder)]
-    code, usage, said = _ended(command, folder, environment)
+    code, usage, said = _run_to_end(command, folder, environment)
     if code:
         spent_elsewhere(usage.ru_utime + usage.ru_stime, 0.0)
         lines = said.strip().splitlines()
@@ -211,7 +211,7 @@ def run(library: str, folder: Path, columns: Mapping[str, Any], domain: Domain, 
     return usage
 
 
-def _ended(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> tuple[int, Any, str]:
+def _run_to_end(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> tuple[int, Any, str]:
     """Run a command; return its exit code, what it used, and the last of what it printed, however much that was.
 
     What it has started ends with it, and it ends with this process' interest in it.
@@ -252,7 +252,7 @@ def _in_memory(table: Any) -> Table:
     return table
 
 
-def _numbered(X: Any) -> dict[str, Any]:
+def _columns_of(X: Any) -> dict[str, Any]:
     return {f"x{j}": np.asarray(X[:, j], float) for j in range(X.shape[1])}
 
 

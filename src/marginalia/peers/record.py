@@ -127,10 +127,10 @@ def facts_of(library: str, method: str) -> dict[str, Any]:
 def sources(name: str) -> set[str]:
     """Return what the numbers of a peer depend on besides, for `version_of`: its adapter and locked packages."""
     library = _parts(name)[0]
-    return {str(adapter(library)), f"={locked(library)}"}
+    return {str(adapter(library)), f"={lock_hash(library)}"}
 
 
-def locked(library: str) -> str:
+def lock_hash(library: str) -> str:
     """Return a hash of the packages that a peer runs with; an edit of the lock file makes the environment anew."""
     lock = adapter(library).with_suffix(".txt")
     return hashlib.sha256(lock.read_bytes() if lock.exists() else b"").hexdigest()

@@ -134,7 +134,7 @@ def gather(folder: Path) -> pd.DataFrame:
     except OSError as error:
         raise InputError(f"{folder} holds no finished run: {error.strerror} ({error.filename})") from None
     source = f"{folder.name}, code {facts['code']['version']}, {facts['machine'].get('processor', '')}"
-    timings = pd.concat([timings, _ended(folder, timings)])
+    timings = pd.concat([timings, _timeouts(folder, timings)])
     fits = timings.rename(columns={"method": "name"}).assign(kind="fit", source=source).fillna({"peak_mb": 0.0})
     root = folder / "benchmarks"
     files = {path: _kind_and_name(path.relative_to(root).parts) for path in sorted(root.rglob("*.tsv"))}
@@ -150,7 +150,7 @@ def gather(folder: Path) -> pd.DataFrame:
     return pd.concat([fits, others], ignore_index=True)[list(Measured._fields)].fillna("")
 
 
-def _ended(folder: Path, timings: pd.DataFrame) -> pd.DataFrame:
+def _timeouts(folder: Path, timings: pd.DataFrame) -> pd.DataFrame:
     """Return the mean costs of the fits that took too long and are in none of the timings."""
     keys = [column for column in timings.columns if column not in ("seconds", "seconds_max", "peak_mb", "k")]
     if not (folder / "rows.parquet").exists():

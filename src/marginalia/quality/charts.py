@@ -105,7 +105,7 @@ def _steps(attribute: Attribute, shares: Sequence[NDArray[np.float64]]) -> Figur
     names = code_names(attribute)
     if attribute.edges is not None and attribute.labels is None:
         at = _spread(n + 1)
-        ticks, labels = [float(i) for i in at], [_rounded(attribute, attribute.edges[i]) for i in at]
+        ticks, labels = [float(i) for i in at], [_round(attribute, attribute.edges[i]) for i in at]
     else:
         at = _spread(n)
         ticks, labels = [i + 0.5 for i in at], [_short(names[i]) for i in at]
@@ -163,12 +163,12 @@ def _tick_names(attribute: Attribute, codes: Sequence[int]) -> list[str]:
     """Return short names for some codes: of a bin where it begins."""
     names = code_names(attribute)
     if attribute.edges is not None and attribute.labels is None:
-        begins = [_rounded(attribute, edge) for edge in attribute.edges[:-1]]
+        begins = [_round(attribute, edge) for edge in attribute.edges[:-1]]
         names[attribute.bottom : len(begins)] = begins[attribute.bottom :]
     return [_short(names[code], 14) for code in codes]
 
 
-def _rounded(attribute: Attribute, edge: float) -> str:
+def _round(attribute: Attribute, edge: float) -> str:
     """Return an edge as short as a tick needs it."""
     text = _edge(attribute, edge)
     if len(text) <= 6 or "-" in text[1:]:  # short, or a date

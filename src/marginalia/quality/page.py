@@ -14,7 +14,7 @@ from marginalia.quality import charts
 from marginalia.quality.quality import MODELS, PRIVATE, Downstream, Quality
 from marginalia.reporting.html import page_tables
 from marginalia.reporting.html.drawing import Palette, inline_svg
-from marginalia.reporting.html.report import sealed, template
+from marginalia.reporting.html.report import seal, template
 
 _HEAT_MAPS = 6  # of the worst pairs
 _DRAWN_CELLS = 2**20  # of one of them
@@ -75,7 +75,7 @@ def write_quality(path: str | os.PathLike[str], quality: Quality, *, real_name: 
         certificate="\n".join(text),
         confirmed=found is not None and found.confirmed,
     )
-    write_text(path, sealed(html, palette))
+    write_text(path, seal(html, palette))
 
 
 def _facts(quality: Quality) -> list[tuple[str, str]]:
@@ -183,16 +183,16 @@ def _column_table(quality: Quality) -> page_tables.HtmlTable:
             [
                 page_tables.Cell(one.name),
                 page_tables.Cell(f"{one.error:.4f}", one.error),
-                page_tables.Cell(_listed([names[i] for i in one.lost])),
+                page_tables.Cell(_list([names[i] for i in one.lost])),
                 page_tables.Cell(f"{one.lost_share:.2%}", one.lost_share),
-                page_tables.Cell(_listed([names[i] for i in one.made_up])),
+                page_tables.Cell(_list([names[i] for i in one.made_up])),
             ]
         )
     head = ["Column", "Marginal error", "Values lost", "Real rows with them", "Values made up"]
     return page_tables.HtmlTable("table-columns", "Columns, the worst first.", head, [page_tables.Group("", rows)])
 
 
-def _listed(names: list[str], most: int = 8) -> str:
+def _list(names: list[str], most: int = 8) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 

@@ -212,7 +212,7 @@ def downstream(real: Table, synthetic: Table, target: str, *, seed: int = 0) -> 
     reasons = []
     for name, rows in {"synthetic rows": synthetic, "real rows": split.train}.items():
         try:
-            found.values[name] = _measured(rows, split.test, target, task)
+            found.values[name] = _measure(rows, split.test, target, task)
         except InputError as error:  # a single class
             reasons.append(f"{name}: {error}")
     found.values["target alone"] = _constant(split.train, split.test, target, task)
@@ -229,7 +229,7 @@ def _constant(train: Table, test: Table, target: str, task: str) -> dict[str, fl
     return {"auc": 0.5, "accuracy": accuracy} if task == "logistic" else {"accuracy": accuracy}
 
 
-def _measured(rows: Table, test: Table, target: str, task: str) -> dict[str, float]:
+def _measure(rows: Table, test: Table, target: str, task: str) -> dict[str, float]:
     if task == "classes":
         return {"accuracy": _accuracy_of_classes(rows, test, target)}
     model = OLSRegressor() if task == "linear" else LogisticClassifier()

@@ -203,7 +203,7 @@ def _of_run(folder: Path) -> Iterator[Record]:
                 row.target,
                 row.method,
                 row.variant,
-                _catalogued(row.dataset, task, row.split, fraction)._replace(**budget),
+                _setting_of_catalogue(row.dataset, task, row.split, fraction)._replace(**budget),
                 float(row.mean),
                 reference,
                 trivial,
@@ -228,9 +228,9 @@ def _test_fraction(config: Mapping[str, Any], experiment: str) -> float:
 
 
 @cache
-def _catalogued(dataset: str, task: str, split: str, test_fraction: float) -> Setting:
+def _setting_of_catalogue(dataset: str, task: str, split: str, test_fraction: float) -> Setting:
     """Return the setting of a data set of the catalogue, its budget left open."""
-    rows, test, domain, entry = _loaded(dataset)
+    rows, test, domain, entry = _load_facts(dataset)
     if split != "released":
         rows += test
         rows -= number_of_test_rows(rows, test_fraction)
@@ -243,7 +243,7 @@ def _catalogued(dataset: str, task: str, split: str, test_fraction: float) -> Se
 
 
 @cache
-def _loaded(dataset: str) -> tuple[int, int, Domain, Entry]:
+def _load_facts(dataset: str) -> tuple[int, int, Domain, Entry]:
     """Return the numbers of rows and of released test rows, the domain and the entry; not the rows themselves."""
     found = load(dataset)
     assert isinstance(found.table, Table)  # those of the catalogue have a public domain

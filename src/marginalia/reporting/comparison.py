@@ -32,7 +32,7 @@ def compare(
     for name, frame in (("our table", ours), ("the published table", theirs)):
         if missing := [c for c in keys if c not in frame.columns]:
             raise InputError(f"{name} has no column '{missing[0]}' to compare by")
-        frame["_key"] = _spelled(frame, keys)
+        frame["_key"] = _spell(frame, keys)
         if not (twice := frame.loc[frame["_key"].duplicated(), "_key"]).empty:
             where = " / ".join(twice.iloc[0])
             raise InputError(f"{name} has two rows for {where}; add the column that tells them apart to the keys")
@@ -43,7 +43,7 @@ def compare(
     return joined[[*keys, "mean", "stderr", "reported", "z"]]
 
 
-def _spelled(frame: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
+def _spell(frame: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
     """Return the key of each row as a tuple of text, the same for 1, 1.0 and "1"."""
 
     def spell(value: object) -> str:

@@ -54,7 +54,7 @@ def _csv_table(options: Sequence[str], root: Path) -> Iterator[list[str]]:
             column, _, wanted = value.partition(":")
             if frame[column].dtype == bool and wanted not in ("yes", "no"):
                 raise InputError(f"a page chooses rows of {name} by {value}; of a truth it shows yes or no")
-            frame = frame[np.array([_shown(shown).replace(" ", "_") == wanted for shown in frame[column]], dtype=bool)]
+            frame = frame[np.array([_text(shown).replace(" ", "_") == wanted for shown in frame[column]], dtype=bool)]
         elif key == "digits":
             digits = int(value)
         else:
@@ -63,10 +63,10 @@ def _csv_table(options: Sequence[str], root: Path) -> Iterator[list[str]]:
         raise InputError(f"a page shows column '{missing[0]}' of {name}, which has {', '.join(frame.columns)}")
     yield [column.replace("_", " ") for column in columns]
     for row in frame[columns].itertuples(index=False):
-        yield [_shown(value, digits) for value in row]
+        yield [_text(value, digits) for value in row]
 
 
-def _shown(value: object, digits: int = 6) -> str:
+def _text(value: object, digits: int = 6) -> str:
     if value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value)):
         return ""
     if isinstance(value, bool | np.bool_):

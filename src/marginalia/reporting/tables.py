@@ -46,7 +46,7 @@ def aggregate(records: pd.DataFrame, metric: str, *, reported: pd.DataFrame | No
             f"trial {row['trial']} of {_where(row)} has two rows for {metric}; remove the older records file"
         )
     rows = rows.assign(certified=verdicts(rows))
-    rows.loc[~_succeeded(rows), ["value", "epsilon_spent"]] = np.nan
+    rows.loc[~_has_value(rows), ["value", "epsilon_spent"]] = np.nan
     groups = rows.groupby(list(KEYS), dropna=False, sort=False)
     frame = groups.agg(
         mean=("value", "mean"),
@@ -57,7 +57,7 @@ def aggregate(records: pd.DataFrame, metric: str, *, reported: pd.DataFrame | No
         certified=("certified", verdict),
     ).reset_index()
     frame["stderr"] = frame["std"] / np.sqrt(frame["k"].where(frame["k"] > 0))
-    frame = _with_reported(frame, reported)
+    frame = _join_reported(frame, reported)
     for column in ("mean", "std", "stderr", "epsilon_spent"):
         frame[column] = round_significant(frame[column])
     return in_order(frame[list(AGGREGATE_COLUMNS)])
@@ -103,7 +103,7 @@ def failures(records: pd.DataFrame) -> pd.DataFrame:
     A row that claims success but holds no finite value has status ``no value``.
     """
     keys = [*(k for k in KEYS if k != "metric"), "trial"]
-    rows = records[~_succeeded(records)].copy()
+    rows = records[~_has_value(records)].copy()
     rows["status"] = rows["status"].where(rows["status"] != "ok", "no value")
     groups = rows.groupby([*keys, "status", "message"], dropna=False, sort=False)
     frame = groups["metric"].agg(lambda names: " ".join(sorted(set(names)))).rename("metrics").reset_index()
@@ -147,7 +147,7 @@ def round_significant(values: pd.Series, digits: int = 6) -> pd.Series:
     return values.map(lambda v: float(f"{v:.{digits - 1}e}") if np.isfinite(v) else v).astype(float)
 
 
-def _succeeded(rows: pd.DataFrame) -> pd.Series:
+def _has_value(rows: pd.DataFrame) -> pd.Series:
     return (rows["status"] == "ok") & np.isfinite(rows["value"])
 
 
@@ -156,7 +156,7 @@ def _where(row: pd.Series) -> str:
     return f"{'/'.join(named)} at epsilon {row['epsilon']:g}"
 
 
-def _with_reported(frame: pd.DataFrame, reported: pd.DataFrame | None) -> pd.DataFrame:
+def _join_reported(frame: pd.DataFrame, reported: pd.DataFrame | None) -> pd.DataFrame:
     if reported is None:
         return frame.assign(reported=np.nan)
     keys: Sequence[str] = [k for k in KEYS if k in reported.columns]

@@ -125,10 +125,10 @@ def total_variation(left: ArrayLike, right: ArrayLike) -> float:
 
     Negative entries (raw noisy counts) are kept; a marginal whose sum is not positive counts as uniform.
     """
-    return float(0.5 * np.abs(_normalised(left) - _normalised(right)).sum())
+    return float(0.5 * np.abs(_normalise(left) - _normalise(right)).sum())
 
 
-def _normalised(counts: ArrayLike) -> NDArray[np.float64]:
+def _normalise(counts: ArrayLike) -> NDArray[np.float64]:
     array = np.asarray(counts, float)
     total = array.sum()
     return array / total if total > 0 else np.full(array.shape, 1.0 / array.size)
@@ -226,7 +226,7 @@ def scores(
         As the model was fitted with.
     """
 
-    def gathered(columns: Callable[[Table], tuple[NDArray[Any], ...]]) -> list[NDArray[Any]]:
+    def gather(columns: Callable[[Table], tuple[NDArray[Any], ...]]) -> list[NDArray[Any]]:
         return [np.concatenate(parts) for parts in zip(*map(columns, table.batches()), strict=True)]
 
     if task == "logistic" and table.domain[target].size > 2:
@@ -234,25 +234,25 @@ def scores(
         def classes(rows: Table) -> tuple[NDArray[Any], ...]:
             return np.asarray(model.decision_function(rows), float).argmax(axis=1), rows.column(target)
 
-        found, true = gathered(classes)
+        found, true = gather(classes)
         return {"accuracy": float(np.mean(found == true))}
     encoder = Encoder(table.domain, target, one_hot=one_hot)
     if task == "linear":
 
-        def predicted(rows: Table) -> tuple[NDArray[Any], ...]:
+        def predict(rows: Table) -> tuple[NDArray[Any], ...]:
             return encoder.target_values(rows), _numbers(model.predict(rows), (rows.n_rows,), "the prediction")
 
-        y, prediction = gathered(predicted)
+        y, prediction = gather(predict)
         return {m.id: m.function(y, prediction) for m in METRICS.values() if m.of == "prediction"}
 
-    def scored(rows: Table) -> tuple[NDArray[Any], ...]:
+    def score_and_probability(rows: Table) -> tuple[NDArray[Any], ...]:
         y, score = encoder.target_values(rows, "logistic"), model.decision_function(rows)
         found = y, _numbers(score, y.shape, "the score")
         if not hasattr(model, "predict_proba"):
             return found
         return *found, _numbers(model.predict_proba(rows), (y.size, 2), "the probability")[:, 1]
 
-    y, *given = gathered(scored)
+    y, *given = gather(score_and_probability)
     answers = dict(zip(("score", "probability"), given, strict=False))
     return {m.id: m.function(y, answers[m.of]) for m in METRICS.values() if m.of in answers}
 

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 def tasks_of(entry: Entry) -> tuple[Task, ...]:
     """Return what can be learnt on a data set."""
 
-    def encoded(drop: tuple[str, ...]) -> tuple[str, ...] | None:
+    def one_hot_of(drop: tuple[str, ...]) -> tuple[str, ...] | None:
         return None if entry.one_hot is None else tuple(n for n in entry.one_hot if n not in drop)
 
-    return tuple(Task(task, spec.target, spec.drop, encoded(spec.drop)) for task, spec in entry.tasks.items())
+    return tuple(Task(task, spec.target, spec.drop, one_hot_of(spec.drop)) for task, spec in entry.tasks.items())
 
 
 @dataclass(frozen=True)

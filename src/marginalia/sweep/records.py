@@ -129,10 +129,10 @@ def write_records(
     # The Arrow schema, when it is stored too, would repeat all metadata; pandas reads the types from its own.
     with atomic_path(path) as temporary, pq.ParquetWriter(temporary, table.schema, store_schema=False) as writer:
         writer.write_table(table)
-        writer.add_key_value_metadata({**table.schema.metadata, CERTIFICATES: _packed(certificates)})
+        writer.add_key_value_metadata({**table.schema.metadata, CERTIFICATES: _pack(certificates)})
 
 
-def _packed(certificates: Iterable[RunCertificate]) -> bytes:
+def _pack(certificates: Iterable[RunCertificate]) -> bytes:
     rows: dict[str, list[Any]] = {}
     for one in certificates:
         rows.setdefault(json.dumps(one.content), []).append(dict(zip(RUN, one.run, strict=True)))

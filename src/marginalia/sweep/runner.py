@@ -127,7 +127,7 @@ class Runner:
         if known is None or not (cell in self._settled or all(r.status == "ok" for r in known)):
             known = self._run(cell)
             self._settle(cell, known)
-        return self._declared(cell, known)
+        return self._declare(cell, known)
 
     def fail(self, cell: Cell, outcome: Outcome, *, final: bool = True) -> None:
         """Store how a cell ended that could not say so itself; it is run again if that is not `final`.
@@ -222,7 +222,7 @@ class Runner:
                 error = metrics.marginal_error(model, train)
                 with uncounted():
                     score = metrics.k_marginal(model, train)
-            return {"marginal_error": error, "k_marginal": score}, self._certified(cell, model)
+            return {"marginal_error": error, "k_marginal": score}, self._certify(cell, model)
         train, test = self._split(cell, task.columns(self.data.names))
         if not cell.arm.is_private:
             domain = metrics.reference_domain(train)
@@ -235,12 +235,12 @@ class Runner:
                 )
             if not (isinstance(train, Table) and isinstance(test, Table)):
                 raise InputError("this variant chooses its settings on rows in memory, and these are streamed")
-            tuned = self._tuned(cell, task, train, test)
+            tuned = self._tune(cell, task, train, test)
             model, proof = tuned.fit(cell, train, self._seed(cell)), (tuned.epsilon_charged, tuned.message)
         else:
             source = self._source(cell) if cell.arm.source else None
             model = self._fit(cell, train, task, source)
-            proof = self._certified(cell, model, source) if cell.arm.is_private else (math.inf, "")
+            proof = self._certify(cell, model, source) if cell.arm.is_private else (math.inf, "")
         if isinstance(test, RawTable):
             test = test.coded(model.encoder_.domain)  # what this run has bought
         return metrics.scores(model, test, target=task.target, task=task.task, one_hot=task.one_hot), proof
@@ -255,7 +255,7 @@ class Runner:
         if os.getpid() != self._process:
             os._exit(0)
 
-    def _certified(self, cell: Cell, model: Any, source: Any = None) -> tuple[float, str]:
+    def _certify(self, cell: Cell, model: Any, source: Any = None) -> tuple[float, str]:
         """Store the certificate of a fit and return what it comes to: epsilon, and why it is not one, if so.
 
         Of what post-processes a `source` it is the certificate of that release, and names it.
@@ -271,7 +271,7 @@ class Runner:
                 proof.write(self.store.certificate_path(self._key(cell)))
         return spent, message
 
-    def _declared(self, cell: Cell, rows: list[ResultRecord]) -> list[ResultRecord]:
+    def _declare(self, cell: Cell, rows: list[ResultRecord]) -> list[ResultRecord]:
         """Return rows as they read today: of an own method that an audit has not passed, as its author's word.
 
         What is stored does not say: an audit changes no number, so nothing is run again for it.
@@ -309,7 +309,7 @@ class Runner:
             kept[columns] = train.project(columns), test.project(columns)
         return kept[columns]
 
-    def _tuned(self, cell: Cell, task: Task, train: Table, test: Table) -> TunedOnTest:
+    def _tune(self, cell: Cell, task: Task, train: Table, test: Table) -> TunedOnTest:
         """Return the search that all trials of a cell share: one for each task and epsilon, as published."""
         from marginalia.sweep.tuning_on_test import SEARCH, search  # loads scikit-learn, which most jobs need not
 

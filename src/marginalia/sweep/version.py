@@ -37,7 +37,7 @@ _NAMED = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Assign,
 @cache
 def code_version() -> str:
     """Return a hash of the whole library, after the generation of results."""
-    return _stamped(_hash(ast.unparse(_bare(path))) for path in sorted(ROOT.rglob("*.py")))
+    return _stamp(_hash(ast.unparse(_bare(path))) for path in sorted(ROOT.rglob("*.py")))
 
 
 def version_of(*roots: str | Callable[..., Any]) -> str:
@@ -79,10 +79,10 @@ def is_audited(path: Path) -> bool:
 @cache
 def _version(roots: tuple[str, ...]) -> str:
     parts = [text for root in roots for text in _start(root)[0]]
-    return _stamped([*parts, *(f"{m}\n{_whole(m).text}" for m in sorted(modules_behind(*roots)))])
+    return _stamp([*parts, *(f"{m}\n{_whole(m).text}" for m in sorted(modules_behind(*roots)))])
 
 
-def _stamped(texts: Iterable[str]) -> str:
+def _stamp(texts: Iterable[str]) -> str:
     return f"{GENERATION}+{_hash(''.join(texts))[:12]}"
 
 
@@ -137,11 +137,11 @@ def _start(root: str) -> tuple[list[str], frozenset[str]]:
 
 @cache
 def _whole(module: str) -> _Code:
-    text, names = _kept(_file(module))
+    text, names = _text_and_imports(_file(module))
     return _Code(text + _data(module, text), _existing(names))
 
 
-def _kept(path: Path) -> tuple[str, list[tuple[str, str]]]:
+def _text_and_imports(path: Path) -> tuple[str, list[tuple[str, str]]]:
     """Return a module's bare text and what it imports, from beside its bytecode where they are of this very source.
 
     To work them out for the sixty modules behind a fit takes longer than a small fit.

@@ -59,16 +59,16 @@ class Palette:
     def css(self) -> str:
         """Return the rules of all variables and classes; print is light."""
         light = ";".join(f"{name}:{colour}" for colour, name in self.colours.items())
-        dark = ";".join(f"{name}:{darkened(colour)}" for colour, name in self.colours.items())
+        dark = ";".join(f"{name}:{darken(colour)}" for colour, name in self.colours.items())
         rules = [f".{name}{{{text}}}" for text, name in self.styles.items()]
         root = [f":root{{{light}}}", f"@media screen and (prefers-color-scheme: dark){{:root{{{dark}}}}}"]
         return "\n".join([*(root if light else []), *rules])
 
 
-def darkened(colour: str) -> str:
+def darken(colour: str) -> str:
     """Return what stands for a colour on the dark ground: of the same hue, and as easy to see.
 
-    >>> darkened("#ffffff"), darkened("#000000")
+    >>> darken("#ffffff"), darken("#000000")
     ('#14171b', '#e6e8eb')
     """
     red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
@@ -125,7 +125,7 @@ def inline_svg(figure: Figure, palette: Palette, *, name: str, label: str) -> Ma
     _, _, width, height = (float(part) for part in root.attrib["viewBox"].split())
     inside = "".join(_written(child, palette, numbers, in_marker=False) for child in root)
     size = f'width="{_SCALE * width:.0f}" height="{_SCALE * height:.0f}" viewBox="0 0 {width:g} {height:g}"'
-    return Markup(f'<svg class="drawn" role="img" aria-label="{_escaped(label)}" {size}>{inside}</svg>')
+    return Markup(f'<svg class="drawn" role="img" aria-label="{_escape(label)}" {size}>{inside}</svg>')
 
 
 def _references(element: ElementTree.Element) -> set[str]:
@@ -143,7 +143,7 @@ def _written(element: ElementTree.Element, palette: Palette, ids: dict[str, str]
     inside = "".join(_written(c, palette, ids, in_marker=in_marker or tag == "defs") for c in element)
     if tag in ("g", "defs") and not attributes:
         return f"<defs>{inside}</defs>" if tag == "defs" and inside else inside
-    text = _escaped(element.text or "") if tag in ("text", "tspan") else ""
+    text = _escape(element.text or "") if tag in ("text", "tspan") else ""
     written = " ".join([tag, *(f'{key}="{value}"' for key, value in attributes.items())])
     return f"<{written}>{text}{inside}</{tag}>"
 
@@ -173,7 +173,7 @@ def _attributes(
         elif key in ("x", "y", "width", "height"):
             kept[key] = _NUMBER.sub(lambda found: _short(found.group(), digits), value)
         else:
-            kept[key] = _escaped(value)
+            kept[key] = _escape(value)
     if tag == "text":
         kept.pop("{http://www.w3.org/XML/1998/namespace}space", None)
     return kept
@@ -187,5 +187,5 @@ def _short(number: str, digits: int) -> str:
     return re.sub(r"^(-?)0\.", r"\1.", text)
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")

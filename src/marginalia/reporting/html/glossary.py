@@ -165,15 +165,15 @@ TERMS = (
 _ANY = re.compile("|".join(f"(?P<t{place}>{term.pattern})" for place, term in enumerate(TERMS)))
 
 
-def explained(text: str) -> Markup:
+def explain(text: str) -> Markup:
     """Return a text with a link from the first mention of each term to its entry."""
     seen: set[int] = set()
 
-    def linked(found: re.Match[str]) -> str:
+    def link_term(found: re.Match[str]) -> str:
         place = next(i for i in range(len(TERMS)) if found[f"t{i}"] is not None)
         if place in seen:
             return found.group()
         seen.add(place)
         return f'<a class="term" href="#{TERMS[place].link}">{found.group()}</a>'
 
-    return Markup(_ANY.sub(linked, str(escape(text))))
+    return Markup(_ANY.sub(link_term, str(escape(text))))

@@ -26,7 +26,7 @@ from marginalia.reporting.formats import span
 from marginalia.reporting.html import page_tables, vendored
 from marginalia.reporting.html.certificates import Sheets
 from marginalia.reporting.html.drawing import Palette, inline_svg
-from marginalia.reporting.html.glossary import TERMS, explained
+from marginalia.reporting.html.glossary import TERMS, explain
 from marginalia.reporting.html.opening import sentences
 from marginalia.reporting.tables import ARM, NON_PRIVATE
 from marginalia.sweep.metrics import HEADLINES, METRICS
@@ -141,7 +141,7 @@ def write_report(
         provenance={name: fact for name, fact in provenance.items() if name not in ("config", "datasets")},
         config=yaml.safe_dump(provenance.get("config", {}), sort_keys=False, allow_unicode=True, width=100),
     )
-    write_text(path, sealed(html, palette))
+    write_text(path, seal(html, palette))
 
 
 def template(name: str) -> Template:
@@ -150,11 +150,11 @@ def template(name: str) -> Template:
     environment = Environment(
         loader=templates, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
     )
-    environment.filters["explained"] = explained
+    environment.filters["explained"] = explain
     return environment.get_template(name)
 
 
-def sealed(html: str, palette: Palette) -> str:
+def seal(html: str, palette: Palette) -> str:
     """Return a page with the styles of its palette, and with a policy that lets its own styles and scripts run only."""
     html = html.replace("/* palette */", palette.css(), 1)
     hashes: dict[str, list[str]] = {"style": [], "script": []}

@@ -79,7 +79,7 @@ def check(records: pd.DataFrame, certificates: Iterable[RunCertificate]) -> list
     found = []
     for key, group in rows.groupby(list(SETTING), sort=False):
         pairs = [(row, known.get(tuple(getattr(row, name) for name in RUN))) for row in rows_of(group)]
-        found.append(_checked(dict(zip(SETTING, key, strict=True)), pairs))
+        found.append(_check_setting(dict(zip(SETTING, key, strict=True)), pairs))
     return sorted(found, key=_place)
 
 
@@ -89,7 +89,7 @@ def _place(one: Checked) -> tuple[Any, ...]:
     return (s["experiment"], s["protocol"], s["dataset"], *arm, s["epsilon"])
 
 
-def _checked(setting: Mapping[str, Any], pairs: Sequence[tuple[Any, Mapping[str, Any] | None]]) -> Checked:
+def _check_setting(setting: Mapping[str, Any], pairs: Sequence[tuple[Any, Mapping[str, Any] | None]]) -> Checked:
     findings: Counter[str] = Counter()
     proofs: dict[str, tuple[Certificate, Examination]] = {}
     for row, content in pairs:
