@@ -56,6 +56,22 @@ def call(capsys, monkeypatch):
     return run
 
 
+@pytest.fixture(scope="session")
+def each():
+    """Try all of many small cases: ``each(check, cases)`` calls ``check(*case)`` and fails with all that failed."""
+
+    def run(check, cases) -> None:
+        wrong = {}
+        for case in cases:
+            try:
+                check(*case)
+            except (Exception, pytest.fail.Exception) as error:
+                wrong[str(case)[:200]] = f"{type(error).__name__}: {error}"
+        assert wrong == {}
+
+    return run
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest: files are dealt out to two processes in this order, and none shall end alone."""
     items.sort(key=lambda item: (item.path.parent.name != "workflow", item.path.name != "test_isolation.py"))

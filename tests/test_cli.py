@@ -178,9 +178,15 @@ def test_synthesize_then_evaluate(call, files):
         assert 0 < json.loads(out)["marginal_error"] < 0.5
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
+def test_bad_input_is_one_line_and_exit_2(call, files, each):
+    def check(arguments, said):
+        code, out, err = call(arguments[0], *data(files), *arguments[1:])
+        assert code == 2
+        assert said in err
+        assert err.count("\n") == 1
+        assert not out
+
+    cases = [
         (["fit", "--method", "ada_spp", "--target", "b", "--epsilon", 1], "did you mean 'ada_ssp'?"),
         (["fit", "--method", "aim", "--target", "b", "--epsilon", 1], "makes synthetic rows and learns no model"),
         (["fit", "--method", "ols", "--target", "bb", "--epsilon", 1], "unknown target 'bb'; did you mean 'b'?"),
@@ -197,20 +203,23 @@ def test_synthesize_then_evaluate(call, files):
         (["synthesize", "--method", "independent", "--epsilon", 1, "--out", "x.txt"], "must be .csv or .parquet"),
         (["evaluate"], "give either --model or --synthetic"),
         (["evaluate", "--model", "none.json"], "cannot read model none.json"),
-    ],
-    ids=lambda v: v if isinstance(v, str) else " ".join(map(str, v))[:40],
-)
-def test_bad_input_is_one_line_and_exit_2(call, files, arguments, said):
-    code, out, err = call(arguments[0], *data(files), *arguments[1:])
-    assert code == 2
-    assert said in err
-    assert err.count("\n") == 1
-    assert not out
+    ]
+    each(check, cases)
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "said"),
-    [
+def test_bad_tables_are_one_line_and_nothing_is_written(call, files, each):
+    def check(name, text, said):
+        if text is not None:
+            (files / name).write_text(text)
+        code, _, err = call(
+            "fit", "--method", "ada_ssp", *data(files, name), "--target", "b", "--epsilon", 1, "--out", files / "m.json"
+        )
+        assert code == 2
+        assert said in err
+        assert err.count("\n") == 1
+        assert not (files / "m.json").exists()
+
+    cases = [
         ("nan.csv", "a,b,y\n0,,1\n", "column 'b', row 0: an empty cell has no code"),
         ("outside.csv", "a,b,y\n0,9,1\n", "column 'b', row 0: '9' is outside the codes 0..3"),
         ("missing.csv", "a,b\n0,1\n", "column 'y' of the domain is missing"),
@@ -219,18 +228,8 @@ def test_bad_input_is_one_line_and_exit_2(call, files, arguments, said):
         ("empty.csv", "a,b,y\n", "no rows"),
         ("nothing.csv", "", "the file is empty"),
         ("absent.csv", None, "cannot read"),
-    ],
-)
-def test_bad_tables_are_one_line_and_nothing_is_written(call, files, name, text, said):
-    if text is not None:
-        (files / name).write_text(text)
-    code, _, err = call(
-        "fit", "--method", "ada_ssp", *data(files, name), "--target", "b", "--epsilon", 1, "--out", files / "m.json"
-    )
-    assert code == 2
-    assert said in err
-    assert err.count("\n") == 1
-    assert not (files / "m.json").exists()
+    ]
+    each(check, cases)
 
 
 def test_an_unwritable_place_is_one_line(call, files):
@@ -243,11 +242,12 @@ def test_an_unwritable_place_is_one_line(call, files):
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    "arguments", [["fi"], ["fit", "--method"], ["fit"], ["datasets", "fetch", "adlt"], ["fit", "-x"]]
-)
-def test_usage_errors_are_one_line(call, arguments):
-    code, _, err = call(*arguments)
-    assert code == 2
-    assert err.startswith("marginalia: ")
-    assert err.count("\n") == 1
+def test_usage_errors_are_one_line(call, each):
+    def check(arguments):
+        code, _, err = call(*arguments)
+        assert code == 2
+        assert err.startswith("marginalia: ")
+        assert err.count("\n") == 1
+
+    cases = [["fi"], ["fit", "--method"], ["fit"], ["datasets", "fetch", "adlt"], ["fit", "-x"]]
+    each(check, ((case,) for case in cases))

@@ -51,9 +51,14 @@ def test_findings_are_explained_and_counted(call):
     assert content["reports"][0]["findings"][0]["check"] == "leak"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_bad_input_is_one_line(call, each):
+    def check(arguments, message):
+        code, _, err = call(*arguments)
+        assert code == 2
+        assert message in err
+        assert err.count("\n") == 1
+
+    cases = [
         ((), "name a method or a file"),
         (("aim", "--all"), "name a method or a file"),
         (("aimm",), "did you mean 'aim'"),
@@ -61,10 +66,5 @@ def test_findings_are_explained_and_counted(call):
         (("toys.py",), "name one"),
         (("nowhere.py",), "nowhere.py"),
         (("toys.py:Nobody",), "Nobody"),
-    ],
-)
-def test_bad_input_is_one_line(call, arguments, message):
-    code, _, err = call(*arguments)
-    assert code == 2
-    assert message in err
-    assert err.count("\n") == 1
+    ]
+    each(check, cases)

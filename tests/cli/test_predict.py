@@ -122,9 +122,19 @@ def test_evaluate_of_a_model_of_a_frame_is_in_the_same_scale(folder, call):
     assert said[0] == said[1]
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
+def test_refusals_are_one_line_and_write_nothing(folder, call, tmp_path, each):
+    def check(options, said):
+        folder.head(3).assign(ward=["a", "z", "b"]).to_csv("bad.csv", index=False)
+        folder.head(3).drop(columns="ward").to_csv("less.csv", index=False)
+        before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+        given = {"--model": "pay.json", "--data": "t.csv", **dict(zip(options[::2], options[1::2], strict=True))}
+        code, out, err = call("predict", *(word for pair in given.items() for word in pair))
+        assert (code, out) == (2, "")
+        assert said in err
+        assert err.count("\n") == 1
+        assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
+
+    cases = [
         (("--out", "t.csv"), "would be overwritten"),
         (("--out", "pay.json"), "the ending must be"),
         (("--out", "p.txt"), "the ending must be"),
@@ -132,15 +142,5 @@ def test_evaluate_of_a_model_of_a_frame_is_in_the_same_scale(folder, call):
         (("--data", "bad.csv", "--out", "p.csv"), "bad.csv: column 'ward', row 1: 'z' is not among the labels"),
         (("--data", "less.csv"), "less.csv: column 'ward' of the domain is missing"),
         (("--model", "d.json"), "d.json is not a model file"),
-    ],
-)
-def test_refusals_are_one_line_and_write_nothing(folder, call, tmp_path, options, said):
-    folder.head(3).assign(ward=["a", "z", "b"]).to_csv("bad.csv", index=False)
-    folder.head(3).drop(columns="ward").to_csv("less.csv", index=False)
-    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
-    given = {"--model": "pay.json", "--data": "t.csv", **dict(zip(options[::2], options[1::2], strict=True))}
-    code, out, err = call("predict", *(word for pair in given.items() for word in pair))
-    assert (code, out) == (2, "")
-    assert said in err
-    assert err.count("\n") == 1
-    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
+    ]
+    each(check, cases)

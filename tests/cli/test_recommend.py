@@ -51,9 +51,13 @@ def test_own_methods_of_a_configuration_are_looked_at(call, tmp_path):
     assert json.loads(out)["models"]["refused"]["mine"] == "two-valued columns only, unlike 'age'"
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
+def test_bad_input_is_one_line(call, each):
+    def check(arguments):
+        code, out, err = call("recommend", *OPTIONS, *arguments)
+        assert (code, out) == (2, "")
+        assert err.count("\n") == 1
+
+    cases = [
         (),
         ("none.csv",),
         ("d.parquet",),
@@ -61,9 +65,5 @@ def test_own_methods_of_a_configuration_are_looked_at(call, tmp_path):
         ("t.csv", "--epsilon", "-1"),
         ("t.csv", "--delta", "2"),
         ("t.csv", "--relation", "both"),
-    ],
-)
-def test_bad_input_is_one_line(call, arguments):
-    code, out, err = call("recommend", *OPTIONS, *arguments)
-    assert (code, out) == (2, "")
-    assert err.count("\n") == 1
+    ]
+    each(check, ((case,) for case in cases))

@@ -71,12 +71,12 @@ def transcript_epsilon(mu: float, losses: Sequence[tuple[Array, Array]], delta: 
         values, masses = np.zeros(1), np.ones(1)
         for pair in losses:
             log_p, log_q = pair[sign], pair[1 - sign]
-            values, masses = _added(values, masses, log_p - log_q, np.exp(log_p))
+            values, masses = _convolve(values, masses, log_p - log_q, np.exp(log_p))
         both.append(_epsilon(mu, values, masses, delta))
     return max(both)
 
 
-def _added(values: Array, masses: Array, loss: Array, p: Array) -> tuple[Array, Array]:
+def _convolve(values: Array, masses: Array, loss: Array, p: Array) -> tuple[Array, Array]:
     """Return the law of a sum of losses, rounded down to a grid where it has many values."""
     total = np.add.outer(values, loss).ravel()
     mass = np.multiply.outer(masses, p).ravel()

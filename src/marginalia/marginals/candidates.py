@@ -156,7 +156,7 @@ class CandidateMarginals:
             self._pairs = AllPairs(self.inference, plan)
             return self._pairs.pair(*q)
         self._no_longer_expect(q)
-        wide = self._widened(q)
+        wide = self._widen(q)
         if wide != q:
             work, _, out = self._contract(self._subtree_tables(wide), wide, ())
             peak = 8 * (work.end - self.inference.plan.n_workspace)
@@ -179,9 +179,9 @@ class CandidateMarginals:
                     f"a marginal of {out.cells} cells needs more than the {self.max_bytes >> 20} MB set for candidates"
                 )
             slices = (*slices, max(open_axes, key=lambda a: (a in q, self._sizes[a], -a)))
-        return self._sliced(work, heads, out, q, slices) if slices else self._run(work, out)
+        return self._by_slices(work, heads, out, q, slices) if slices else self._run(work, out)
 
-    def _widened(self, q: Clique) -> Clique:
+    def _widen(self, q: Clique) -> Clique:
         """Return q with further attributes of its component, by which the most expected marginals are answered too."""
         component = self._component[q[0]]
         inside = np.array([self._component[a] == component for a in range(len(self._sizes))])
@@ -203,7 +203,7 @@ class CandidateMarginals:
             missing = missing - expected[:, a]
         return tuple(int(a) for a in np.flatnonzero(chosen))
 
-    def _sliced(
+    def _by_slices(
         self, work: Contraction, heads: list[tuple[Node, Node]], out: Node, q: Clique, slices: tuple[int, ...]
     ) -> NDArray[np.float64]:
         """Run the contraction once per value of the sliced attributes and put the pieces together."""

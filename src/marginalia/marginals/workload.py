@@ -75,7 +75,7 @@ class Workload:
             check_cost(f"a workload of {short(count)} marginals", _BYTES_A_MARGINAL * count, mend=mend)
             pairs = [(c, 1.0) for c in itertools.combinations(range(len(domain)), order)]
         else:
-            pairs = _in_reach(_named(workload, domain))
+            pairs = _in_reach(_by_name(workload, domain))
         weights: dict[Clique, float] = {}
         for clique, weight in pairs:
             names = [domain.names[a] for a in clique]
@@ -131,10 +131,10 @@ def marginal_errors(workload: Sequence[Sequence[str]], a: Table, b: Table) -> ND
     )
 
 
-def _named(workload: object, domain: Domain) -> list[tuple[Clique, float]]:
+def _by_name(workload: object, domain: Domain) -> list[tuple[Clique, float]]:
     if isinstance(workload, str) or not isinstance(workload, Iterable):
         raise InputError(f"workload must be a positive order or a list of attribute tuples, not {workload!r}")
-    items = list(workload.items()) if isinstance(workload, Mapping) else [_weighted(item) for item in workload]
+    items = list(workload.items()) if isinstance(workload, Mapping) else [_with_weight(item) for item in workload]
     pairs = []
     for names, weight in items:
         if isinstance(names, str):
@@ -156,7 +156,7 @@ def _in_reach(pairs: list[tuple[Clique, float]]) -> list[tuple[Clique, float]]:
     return [(clique, max(least, math.ldexp(weight, shift))) for clique, weight in pairs]
 
 
-def _weighted(item: object) -> tuple[Sequence[str], float]:
+def _with_weight(item: object) -> tuple[Sequence[str], float]:
     if isinstance(item, Sequence) and len(item) == 2 and not isinstance(item, str) and not isinstance(item[0], str):
         return item[0], item[1]
     if not isinstance(item, Sequence):
