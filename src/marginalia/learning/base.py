@@ -383,6 +383,8 @@ def check_fit(
         operations = _FACTORISATIONS * p**3 + 4 * sum(w**2 * domain[name].size for name, w in columns.items())
     rows = f" of {n_rows:,} rows" if n_rows else ""
     check_cost(
-        f"{name} with {short(p)} features{rows}", 8 * numbers, operations / _OPERATIONS_A_SECOND,
+        f"{name} with {short(p)} features{rows}",
+        8 * numbers,
+        operations / _OPERATIONS_A_SECOND,
         mend=mend,
-    )  # fmt: skip
+    )

@@ -119,9 +119,12 @@ class BudgetedLearner(LinearLearner):
         self._check_parameters()
         randomness = Randomness(self.random_state)
         ledger = Ledger(
-            Relation(self.relation), epsilon=self.epsilon, delta=self.delta, calibration=self.calibration,
+            Relation(self.relation),
+            epsilon=self.epsilon,
+            delta=self.delta,
+            calibration=self.calibration,
             scope=self._scope(),
-        )  # fmt: skip
+        )
         given = self._given(X, y, domain)
         if isinstance(given, PrivateRows):
             given = coded_rows(

@@ -36,9 +36,10 @@ def features_of(frame: pd.DataFrame, encoder: Encoder) -> Table:
     """
     frame = named(frame)
     return Table.from_frame(
-        frame.drop(columns=encoder.target, errors="ignore"), encoder.domain.project(encoder.features),
+        frame.drop(columns=encoder.target, errors="ignore"),
+        encoder.domain.project(encoder.features),
         where="data frame",
-    )  # fmt: skip
+    )
 
 
 def code_values(attribute: Attribute) -> NDArray[np.float64]:

@@ -276,10 +276,14 @@ class AdaptiveRun(ABC):
         """Choose a marginal by the exponential mechanism; as a rule only those that can still win are scored."""
         self.scores.begin_round(self.model, self.noise)
         winner = lazy_exponential(
-            self.scores.bounds(candidates), lambda i: self.scores.score(candidates[i]),
-            epsilon=self.budget.epsilon * self._sharpening, sensitivity=self._sensitivity(candidates),
-            ledger=self.ledger, randomness=self.randomness, label="select",
-        )  # fmt: skip
+            self.scores.bounds(candidates),
+            lambda i: self.scores.score(candidates[i]),
+            epsilon=self.budget.epsilon * self._sharpening,
+            sensitivity=self._sensitivity(candidates),
+            ledger=self.ledger,
+            randomness=self.randomness,
+            label="select",
+        )
         return candidates[winner]
 
     def record(self, q: Clique, candidates: Sequence[Clique], misfit: float) -> None:

@@ -159,9 +159,12 @@ class Synthesizer(BaseEstimator, ABC):
             del self.ledger_  # a failed refit must not pass for a fitted model
         self.from_frame_ = is_frame(table)
         ledger = Ledger(
-            Relation(self.relation), epsilon=self.epsilon, delta=self.delta, calibration=self.calibration,
+            Relation(self.relation),
+            epsilon=self.epsilon,
+            delta=self.delta,
+            calibration=self.calibration,
             scope=self._scope(),
-        )  # fmt: skip
+        )
         rows = coded_rows(
             rows_of(table, domain, fit=f"{type(self).__name__}.fit"),
             ledger=ledger,
@@ -271,10 +274,13 @@ class Synthesizer(BaseEstimator, ABC):
         self._check_fitted()
         params = {k: v for k, v in self.get_params(deep=False).items() if k != "random_state"}
         header = {
-            "class": type(self).__name__, "params": params,
-            "domain": self.domain_.to_dict(), "n_rows": int(self.n_rows_),
-            "certificate": Certificate.of(self).content, **({"frame": True} if self.from_frame_ else {}),
-        }  # fmt: skip
+            "class": type(self).__name__,
+            "params": params,
+            "domain": self.domain_.to_dict(),
+            "n_rows": int(self.n_rows_),
+            "certificate": Certificate.of(self).content,
+            **({"frame": True} if self.from_frame_ else {}),
+        }
         write_arrays(path, header, self._state())
 
     @classmethod
@@ -313,9 +319,10 @@ class Synthesizer(BaseEstimator, ABC):
         """Refuse a fit on tables of `domain` that does not fit in memory; see `marginalia.memory.check_cost`."""
         codes = sum(domain.sizes)  # every synthesizer looks at all one-way marginals
         check_cost(
-            f"{type(self).__name__} with columns of {short(codes)} codes in all", 4 * 8 * codes,
+            f"{type(self).__name__} with columns of {short(codes)} codes in all",
+            4 * 8 * codes,
             mend="give columns with many codes fewer of them",
-        )  # fmt: skip
+        )
 
     def _scope(self) -> str:
         """Return whose rows are protected, where it is not every row; a release may also set ``ledger.scope``."""

@@ -73,10 +73,11 @@ class WorkloadSynthesizer(Synthesizer):
         marginals = Workload.parse(self.workload, domain).names(domain)
         cells = sum(map(domain.n_cells, marginals))
         check_cost(
-            f"{type(self).__name__} on {len(marginals):,} marginals of {short(cells)} cells", _BYTES_A_CELL * cells,
+            f"{type(self).__name__} on {len(marginals):,} marginals of {short(cells)} cells",
+            _BYTES_A_CELL * cells,
             _SECONDS_A_CELL * min(cells, 10**30),
             mend="name a smaller workload, or give columns with many codes fewer of them",
-        )  # fmt: skip
+        )
 
     def _measure_workload(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> list[Measurement]:
         marginals = Workload.parse(self.workload, table.domain).names(table.domain)

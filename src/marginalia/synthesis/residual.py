@@ -402,9 +402,10 @@ class ResidualSynthesizer(Synthesizer):
         if isinstance(self.workload, int):  # before they are listed
             count = math.comb(len(domain), min(max(1, self.workload), len(domain)))
             check_cost(
-                f"{type(self).__name__} on {short(count)} marginals", _BYTES_A_MARGINAL * count,
+                f"{type(self).__name__} on {short(count)} marginals",
+                _BYTES_A_MARGINAL * count,
                 mend="name the marginals that matter, or take a lower order",
-            )  # fmt: skip
+            )
         super()._check_cost(domain)
 
     def _sample(self, n_rows: int, rng: np.random.Generator) -> Table:

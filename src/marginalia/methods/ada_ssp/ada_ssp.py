@@ -99,9 +99,14 @@ class AdaSSPRegressor(PrivateLearner, LinearRegressor):
             return round(max(0.0, float(np.linalg.eigvalsh(gram[:d, :d].astype(float))[0])) * (x_unit**2 / unit))
 
         noisy = gaussian(
-            smallest_eigenvalue, unit=unit, sensitivity=B**2 + slack, sigma=eig, ledger=ledger, randomness=randomness,
+            smallest_eigenvalue,
+            unit=unit,
+            sensitivity=B**2 + slack,
+            sigma=eig,
+            ledger=ledger,
+            randomness=randomness,
             label="smallest eigenvalue",
-        )  # fmt: skip
+        )
         self.ridge_ = max(0.0, ceiling - max(0.0, float(noisy) - shift))
         G, h = release_apart(rows, whole, xx, xy, ledger=ledger, randomness=randomness)
         return np.asarray(np.linalg.solve(G + self.ridge_ * np.eye(d), h), dtype=np.float64)

@@ -63,10 +63,19 @@ class Density:
 
 
 def release_density(
-    points: Array, axes: Sequence[Axis], *, k: int, epsilon: float, delta: float, ledger: Ledger,
-    randomness: Randomness, calibration: str = "tight", tolerance: float = 0.1,
-    max_iterations: int = FIRST_ORDER_ITERATIONS, copies: NDArray[np.int64] | None = None,
-) -> Density:  # fmt: skip
+    points: Array,
+    axes: Sequence[Axis],
+    *,
+    k: int,
+    epsilon: float,
+    delta: float,
+    ledger: Ledger,
+    randomness: Randomness,
+    calibration: str = "tight",
+    tolerance: float = 0.1,
+    max_iterations: int = FIRST_ORDER_ITERATIONS,
+    copies: NDArray[np.int64] | None = None,
+) -> Density:
     """Release the distribution of `points`, (n, d) in [-1, 1] with n public, by moment matching (Algorithm 1).
 
     `copies`: how often each point stands there; n is their sum.

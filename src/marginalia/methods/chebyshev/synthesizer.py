@@ -36,9 +36,17 @@ MAX_SMOOTHNESS = 8
 
 
 def choose_axes(
-    sizes: Sequence[int | None], *, n: int, epsilon: float, delta: float,
-    k: int, m: int | Sequence[int] | None, c: float, mode: Mode, max_cells: int = MAX_CELLS,
-) -> tuple[tuple[Axis, ...], tuple[int, ...]]:  # fmt: skip
+    sizes: Sequence[int | None],
+    *,
+    n: int,
+    epsilon: float,
+    delta: float,
+    k: int,
+    m: int | Sequence[int] | None,
+    c: float,
+    mode: Mode,
+    max_cells: int = MAX_CELLS,
+) -> tuple[tuple[Axis, ...], tuple[int, ...]]:
     """Return the axes of a release, and the degree that was asked for on each before anything lowered it.
 
     `sizes` are the numbers of ordered codes, None for a continuous column; two codes become -1 and +1. Without `m` the
@@ -229,15 +237,31 @@ class ChebyshevMomentMatching(Synthesizer):
         self.n_rows_ = table.n_rows  # public under replace_one
         epsilon, delta = ledger.left()
         axes, self.m_requested_ = choose_axes(
-            table.domain.sizes, n=table.n_rows, epsilon=epsilon, delta=delta,
-            k=self.k, m=self.m, c=self.c, mode=self.mode, max_cells=self.max_cells,
-        )  # fmt: skip
+            table.domain.sizes,
+            n=table.n_rows,
+            epsilon=epsilon,
+            delta=delta,
+            k=self.k,
+            m=self.m,
+            c=self.c,
+            mode=self.mode,
+            max_cells=self.max_cells,
+        )
         codes, times = _distinct_rows(table)
         points = np.stack([code_values(a.size)[c] for a, c in zip(table.domain, codes, strict=True)], axis=1)
         density = release_density(
-            points, axes, k=self.k, epsilon=epsilon, delta=delta, ledger=ledger, randomness=randomness, copies=times,
-            calibration=self.calibration, tolerance=self.tolerance, max_iterations=int(self.max_iterations),
-        )  # fmt: skip
+            points,
+            axes,
+            k=self.k,
+            epsilon=epsilon,
+            delta=delta,
+            ledger=ledger,
+            randomness=randomness,
+            copies=times,
+            calibration=self.calibration,
+            tolerance=self.tolerance,
+            max_iterations=int(self.max_iterations),
+        )
         self.axes_, self.weights_ = density.axes, density.q
         self.sigma_, self.gap_, self.message_ = density.sigma, density.gap, density.message
 
@@ -263,11 +287,14 @@ class ChebyshevMomentMatching(Synthesizer):
     def _state(self) -> State:
         axes = self.axes_
         return {
-            **{f"points_{i}": a.points for i, a in enumerate(axes)}, "weights": self.weights_,
-            "degrees": np.array([a.degree for a in axes]), "requested": np.array(self.m_requested_),
-            "kinds": np.array([a.kind for a in axes]), "numbers": np.array([self.sigma_, self.gap_]),
+            **{f"points_{i}": a.points for i, a in enumerate(axes)},
+            "weights": self.weights_,
+            "degrees": np.array([a.degree for a in axes]),
+            "requested": np.array(self.m_requested_),
+            "kinds": np.array([a.kind for a in axes]),
+            "numbers": np.array([self.sigma_, self.gap_]),
             "message": np.array(self.message_),
-        }  # fmt: skip
+        }
 
     def _restore(self, state: State) -> None:
         self.weights_ = state["weights"]

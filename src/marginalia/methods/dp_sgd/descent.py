@@ -92,9 +92,17 @@ def descend(
         if ledger is None:
             return lambda w: exact_sum(w, randomness.secret.coins(len(X), batches.rate), moving)
         return poisson_gaussian(
-            partial(clipped_sum, moving=moving), unit=UNIT, n_rows=len(X), rate=batches.rate, clip=1.0,
-            noise_multiplier=noise[moving], steps=steps, ledger=ledger, randomness=randomness, label="gradients",
-        )  # fmt: skip
+            partial(clipped_sum, moving=moving),
+            unit=UNIT,
+            n_rows=len(X),
+            rate=batches.rate,
+            clip=1.0,
+            noise_multiplier=noise[moving],
+            steps=steps,
+            ledger=ledger,
+            randomness=randomness,
+            label="gradients",
+        )
 
     def exact_sum(w: Array, chosen: NDArray[np.intp], moving: NDArray[np.intp]) -> Array:
         x, length = X[chosen], rows.length[chosen, None]

@@ -78,9 +78,10 @@ class GaussianMarginals(WorkloadSynthesizer):
         largest = max(domain.sizes)
         cells = largest * (sum(domain.sizes) - largest)  # at most, of any tree
         check_cost(
-            f"{type(self).__name__} with a tree of pairs of {short(cells)} cells", _BYTES_A_CELL * cells,
+            f"{type(self).__name__} with a tree of pairs of {short(cells)} cells",
+            _BYTES_A_CELL * cells,
             mend="give columns with many codes fewer of them",
-        )  # fmt: skip
+        )
         super()._check_cost(domain)
 
     def marginal(self, attributes: Sequence[str]) -> Array:

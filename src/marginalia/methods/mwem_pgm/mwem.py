@@ -120,17 +120,25 @@ class MWEM(AdaptiveSynthesizer):
             scores.begin_round(model, 1.0)
             score = partial(_score_of, scores, candidates)
             winner = lazy_exponential(
-                scores.bounds(candidates), score, epsilon=Constants.sharpness * ratio, sensitivity=sensitivity,
-                ledger=ledger, randomness=randomness, label=f"round {t}",
-            )  # fmt: skip
+                scores.bounds(candidates),
+                score,
+                epsilon=Constants.sharpness * ratio,
+                sensitivity=sensitivity,
+                ledger=ledger,
+                randomness=randomness,
+                label=f"round {t}",
+            )
             q = candidates[winner]
             measured += measure_all(table, [tuple(names[a] for a in q)], sigma, ledger, randomness)
             cliques.append(q)
             model.release_memory()
             model = estimate(
-                domain, measured, total=number_of_records(table, ledger, [*count, *measured]), warm_start=model,
+                domain,
+                measured,
+                total=number_of_records(table, ledger, [*count, *measured]),
+                warm_start=model,
                 settings=fit_settings(model.plan, last=t == rounds),
-            )  # fmt: skip
+            )
         self.model_, self.measured_ = model, [tuple(m.attributes) for m in measured]
         self.n_rows_ = table.n_rows if ledger.relation is Relation.REPLACE_ONE else round(model.total)
 

@@ -71,9 +71,16 @@ class ObjectivePerturbationClassifier(PrivateLearner, LinearClassifier):
             return minimum.theta
 
         return objective_perturbation(
-            minimise, n_features=p, bound=B, sigma=sigma, regulariser=regulariser,
-            output_sensitivity=gap, output_sigma=output_sigma, ledger=ledger, randomness=randomness,
-        )  # fmt: skip
+            minimise,
+            n_features=p,
+            bound=B,
+            sigma=sigma,
+            regulariser=regulariser,
+            output_sensitivity=gap,
+            output_sigma=output_sigma,
+            ledger=ledger,
+            randomness=randomness,
+        )
 
     def _scales(
         self, B: float, relation: Relation, epsilon: float, delta: float

@@ -130,9 +130,13 @@ class PrivBayes(ModelSynthesizer):
         while len(chosen) < d:
             candidates = self._candidates(chosen, domain, most_cells)
             winner = exponential(
-                scores.of(candidates), epsilon=epsilon, sensitivity=SENSITIVITY[ledger.relation], ledger=ledger,
-                randomness=randomness, label=f"parents {len(chosen)}",
-            )  # fmt: skip
+                scores.of(candidates),
+                epsilon=epsilon,
+                sensitivity=SENSITIVITY[ledger.relation],
+                ledger=ledger,
+                randomness=randomness,
+                label=f"parents {len(chosen)}",
+            )
             chosen.append(candidates[winner])
         self.network_ = [(names[a], tuple(names[b] for b in p)) for a, p in chosen]
         measured += measure_all(table, [(a, *p) for a, p in self.network_[1:]], sigma, ledger, randomness)

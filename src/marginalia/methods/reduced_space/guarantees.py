@@ -63,9 +63,15 @@ class Guarantee:
 
 
 def guarantee(
-    family: Family, n: int, epsilon: float, *,
-    gamma: float = 0.05, condition_number: float = 1.0, calibration: str = "published", strict: bool = False,
-) -> Guarantee:  # fmt: skip
+    family: Family,
+    n: int,
+    epsilon: float,
+    *,
+    gamma: float = 0.05,
+    condition_number: float = 1.0,
+    calibration: str = "published",
+    strict: bool = False,
+) -> Guarantee:
     """Solve Theorems 2.2 and 2.3 for the accuracy that n records buy.
 
     `gamma` lies in (0, 1/4); `condition_number` is K, a bound on κ(ν‖μ). `strict` uses the corrected sampling lemma for

@@ -109,9 +109,11 @@ class ReducedSpaceLP(Synthesizer):
 
     RELATIONS: ClassVar[tuple[str, ...]] = ("replace_one", "add_remove")
     CHOICES: ClassVar = {
-        "noise": ("laplace", "gaussian"), "space": get_args(SpaceName), "solution": get_args(FitName),
+        "noise": ("laplace", "gaussian"),
+        "space": get_args(SpaceName),
+        "solution": get_args(FitName),
         "sampling": SAMPLING,
-    }  # fmt: skip
+    }
     PURE: ClassVar[bool] = True
 
     delta: float = 0.0
@@ -225,8 +227,10 @@ class ReducedSpaceLP(Synthesizer):
 
         def release(sums: Callable[[], NDArray[np.int64]]) -> Array:
             common: dict[str, Any] = {
-                "ledger": ledger, "randomness": randomness, "label": f"{family.kind} up to order {family.order}",
-            }  # fmt: skip
+                "ledger": ledger,
+                "randomness": randomness,
+                "label": f"{family.kind} up to order {family.order}",
+            }
             if self.noise == "laplace":
                 return laplace(sums, sensitivity=family.l1_sensitivity(relation), scale=scale, **common)
             return gaussian(sums, sensitivity=family.l2_sensitivity(relation), sigma=scale, **common)

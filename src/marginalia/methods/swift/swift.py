@@ -182,9 +182,14 @@ def _released_errors(
 
     sensitivity = ledger.relation.marginal_l1 * math.sqrt(len(marginals))
     noisy = gaussian(
-        distances, sensitivity=sensitivity, sigma=sensitivity / math.sqrt(price), ledger=ledger,
-        randomness=randomness, unit=_UNIT, label="errors of the one-way model",
-    )  # fmt: skip
+        distances,
+        sensitivity=sensitivity,
+        sigma=sensitivity / math.sqrt(price),
+        ledger=ledger,
+        randomness=randomness,
+        unit=_UNIT,
+        label="errors of the one-way model",
+    )
     return dict(zip(marginals, noisy.tolist(), strict=True))
 
 
