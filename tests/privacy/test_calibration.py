@@ -31,9 +31,8 @@ mus = st.floats(-3, 1.3).map(lambda power: 10**power)
 
 
 class TestGaussianDP:
-    @pytest.mark.parametrize(
-        ("epsilon", "delta", "mu"),
-        [
+    def test_mu_published(self) -> None:
+        published = [
             (0.05, 1e-5, 0.01731),
             (0.1, 1e-5, 0.03252),
             (0.2, 1e-5, 0.06133),
@@ -47,10 +46,13 @@ class TestGaussianDP:
             (2, 1e-6, 0.4483),
             (4, 1e-6, 0.8379),
             (8, 1e-6, 1.532),
-        ],
-    )
-    def test_mu_published(self, epsilon: float, delta: float, mu: float) -> None:
-        assert gdp_mu(epsilon, delta) == pytest.approx(mu, abs=0.6 * 10 ** -len(str(mu).split(".")[1]))
+        ]
+        off = {
+            (epsilon, delta): gdp_mu(epsilon, delta)
+            for epsilon, delta, mu in published
+            if gdp_mu(epsilon, delta) != pytest.approx(mu, abs=0.6 * 10 ** -len(str(mu).split(".")[1]))
+        }
+        assert not off
 
     def test_reference_values(self) -> None:
         assert gdp_epsilon(1, 1e-5) == pytest.approx(4.377178, abs=5e-7)
@@ -113,9 +115,8 @@ class TestGaussianDP:
 
 
 class TestZeroConcentratedDP:
-    @pytest.mark.parametrize(
-        ("epsilon", "delta", "rho"),
-        [
+    def test_rho_published(self) -> None:
+        published = [
             (0.05, 1e-5, 0.00012105),
             (0.1, 1e-5, 0.00043299),
             (0.2, 1e-5, 0.00155884),
@@ -124,7 +125,7 @@ class TestZeroConcentratedDP:
             (2, 1e-5, 0.10825636),
             (5, 1e-5, 0.55097347),
         ]
-        + [
+        published += [
             (epsilon, rows**-2.0, rho)
             for rows, values in {
                 48842: (0.000985, 0.014270, 0.053645),
@@ -135,10 +136,13 @@ class TestZeroConcentratedDP:
                 20798: (0.001096, 0.015717, 0.058748),
             }.items()
             for epsilon, rho in zip((0.25, 1, 2), values, strict=True)
-        ],
-    )
-    def test_rho_published(self, epsilon: float, delta: float, rho: float) -> None:
-        assert zcdp_rho(epsilon, delta) == pytest.approx(rho, abs=0.51e-6 if rho > 0.0009 else 0.51e-8)
+        ]
+        off = {
+            (epsilon, delta): zcdp_rho(epsilon, delta)
+            for epsilon, delta, rho in published
+            if zcdp_rho(epsilon, delta) != pytest.approx(rho, abs=0.51e-6 if rho > 0.0009 else 0.51e-8)
+        }
+        assert not off
 
     def test_epsilon_published(self) -> None:
         assert zcdp_epsilon(0.5, 1e-5) == pytest.approx(4.7285, abs=2e-4)  # theirs minimises over a list of orders
@@ -244,18 +248,18 @@ def test_halved_budget_is_group_privacy() -> None:
     assert small * (1 + math.exp(half)) == pytest.approx(1e-5)
 
 
-@pytest.mark.parametrize("bad", [0, -1, math.nan, math.inf, "one", None])
-def test_bad_epsilon(bad: object) -> None:
+def test_bad_epsilon() -> None:
     for call in (gdp_mu, zcdp_rho, gaussian_sigma, halved_budget):
-        with pytest.raises(InputError, match="epsilon is"):
-            call(bad, 1e-5)  # type: ignore[operator]
+        for bad in (0, -1, math.nan, math.inf, "one", None):
+            with pytest.raises(InputError, match=f"epsilon is '?{bad}"):
+                call(bad, 1e-5)  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("bad", [0, 1, -1e-5, 2, math.nan, math.inf, "small"])
-def test_bad_delta(bad: object) -> None:
+def test_bad_delta() -> None:
     for call in (gdp_mu, gdp_epsilon, zcdp_rho, zcdp_epsilon, gaussian_sigma, halved_budget):
-        with pytest.raises(InputError, match="delta is"):
-            call(1.0, bad)  # type: ignore[operator]
+        for bad in (0, 1, -1e-5, 2, math.nan, math.inf, "small"):
+            with pytest.raises(InputError, match=f"delta is '?{bad}"):
+                call(1.0, bad)  # type: ignore[operator]
 
 
 def test_bad_rest() -> None:

@@ -19,13 +19,11 @@ def published(epsilon: float, bound: float) -> dict[str, float]:
     return {"bound": bound, "sigma": sigma, "regulariser": bound**2 / (2 * epsilon)}
 
 
-@pytest.mark.parametrize(
-    ("nominal", "certified"), [(0.05, 0.0309), (0.1, 0.0625), (0.5, 0.3069), (1, 0.5869), (2, 1.0886)]
-)
-@pytest.mark.parametrize("bound", [1.0, math.sqrt(14)])
-def test_published_constants(nominal: float, certified: float, bound: float) -> None:
-    spent = objective_perturbation_epsilon(1e-5, **published(nominal, bound))
-    assert spent == pytest.approx(certified, abs=6e-5)
+def test_published_constants() -> None:
+    certified = {0.05: 0.0309, 0.1: 0.0625, 0.5: 0.3069, 1: 0.5869, 2: 1.0886}
+    for bound in (1.0, math.sqrt(14)):
+        spent = {nominal: objective_perturbation_epsilon(1e-5, **published(nominal, bound)) for nominal in certified}
+        assert spent == pytest.approx(certified, abs=6e-5)
 
 
 def test_published_noise_levels() -> None:

@@ -16,6 +16,11 @@ class Accountant(Protocol):
     """A sound bound for some compositions, whatever their order.
 
     The relation, where the bound depends on it, is a field.
+
+    >>> from marginalia.privacy.accountants.pure import PureDP
+    >>> accountant: Accountant = PureDP()
+    >>> accountant.covers([])
+    True
     """
 
     def covers(self, parts: Parts) -> bool:
@@ -26,7 +31,13 @@ class Accountant(Protocol):
 
 
 class SingleReleaseAccountant(Accountant, Protocol):
-    """An accountant of releases with a certificate of their own, for one epsilon at a time, which does not add up."""
+    """An accountant of releases with a certificate of their own, for one epsilon at a time, which does not add up.
+
+    >>> from marginalia.privacy import GaussianEvent, Relation
+    >>> from marginalia.privacy.accountants.stopping import RandomStopping
+    >>> RandomStopping(Relation.ADD_REMOVE).certifies(GaussianEvent(1.0, 4.0))
+    False
+    """
 
     def __hash__(self) -> int:
         """What it says is remembered."""
@@ -39,7 +50,12 @@ class SingleReleaseAccountant(Accountant, Protocol):
 
 
 def total(parts: Parts, cost: Callable[[Event], float | None]) -> float | None:
-    """Sum of an additive cost over all parts; None if one has no such cost."""
+    """Sum of an additive cost over all parts; None if one has no such cost.
+
+    >>> from marginalia.privacy import LaplaceEvent
+    >>> total([(LaplaceEvent(1.0, 2.0), 3)], lambda event: 0.5)
+    1.5
+    """
     costs = [cost(event) for event, _ in parts]
     if None in costs:
         return None
@@ -47,10 +63,20 @@ def total(parts: Parts, cost: Callable[[Event], float | None]) -> float | None:
 
 
 def kinds(parts: Parts) -> str:
-    """Name the types of the events."""
+    """Name the types of the events.
+
+    >>> from marginalia.privacy import LaplaceEvent
+    >>> kinds([(LaplaceEvent(1.0, 2.0), 3)])
+    'LaplaceEvent'
+    """
     return ", ".join(sorted({type(event).__name__ for event, _ in parts}))
 
 
 def uncovered(parts: Parts) -> PrivacyError:
-    """Return the refusal of a mix."""
+    """Return the refusal of a mix.
+
+    >>> from marginalia.privacy import LaplaceEvent
+    >>> str(uncovered([(LaplaceEvent(1.0, 2.0), 3)]))
+    'no accountant covers the composition of LaplaceEvent: such a mix is not certified'
+    """
     return PrivacyError(f"no accountant covers the composition of {kinds(parts)}: such a mix is not certified")

@@ -19,7 +19,11 @@ from marginalia.privacy.relation import Relation
 
 @cache
 def accountants(relation: Relation) -> tuple[Accountant, ...]:
-    """Return every accountant; each is sound alone, so the smallest answer of those that cover a composition holds."""
+    """Return every accountant; each is sound alone, so the smallest answer of those that cover a composition holds.
+
+    >>> [type(accountant).__name__ for accountant in accountants(Relation.ADD_REMOVE)][:2]
+    ['PureDP', 'GaussianDP']
+    """
     return (
         PureDP(),
         GaussianDP(relation),
@@ -37,6 +41,7 @@ def composed_epsilon(events: tuple[Event, ...], relation: Relation, delta: float
     At delta 0 it is the pure epsilon, or infinity. A mix that no accountant covers is a `PrivacyError`. Failures come
     off delta first: their probabilities and the delta of the rest add up.
 
+    >>> from marginalia.privacy.events import ExponentialEvent, GaussianEvent
     >>> round(composed_epsilon((GaussianEvent(1.0, 4.0), ExponentialEvent(0.1)), Relation.ADD_REMOVE, 1e-5), 3)
     0.958
     """

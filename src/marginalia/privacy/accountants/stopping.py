@@ -26,7 +26,7 @@ class RandomStopping:
     >>> from marginalia.privacy import GaussianEvent
     >>> event = RandomStoppingEvent(GaussianEvent(1.0, 10.0), r=1 / 64)
     >>> round(RandomStopping(Relation.ADD_REMOVE).epsilon([(event, 1)], 1e-6), 3)
-    0.975
+    0.976
     """
 
     relation: Relation

@@ -34,6 +34,12 @@ class TwoGroups:
     relation : Relation
     smallest : callable
         ``smallest(parts, delta)``: the price of a group by the tightest accountant; `PrivacyError` where none is.
+
+    Examples
+    --------
+    >>> parts = [(GaussianEvent(1.0, 4.0), 1), (GaussianEvent(1.0, 5.0), 1)]
+    >>> TwoGroups(Relation.ADD_REMOVE, lambda parts, delta: 0.0).covers(parts)  # Gaussian DP prices them as a whole
+    False
     """
 
     relation: Relation

@@ -17,9 +17,10 @@ from marginalia.privacy.relation import Relation
 class ZeroConcentratedDP:
     """The sum of the zCDP parameters of Gaussian and Laplace releases and selections (Bun & Steinke 2016).
 
+    >>> from marginalia.privacy.events import GaussianEvent
     >>> parts = [(GaussianEvent(1.0, 4.0), 1), (ExponentialEvent(0.1), 1)]
     >>> round(ZeroConcentratedDP(Relation.ADD_REMOVE).epsilon(parts, 1e-5), 3)
-    1.035
+    1.034
     """
 
     relation: Relation
@@ -55,6 +56,7 @@ def zcdp_parameter(event: Event, relation: Relation) -> float | None:
 def composed_rho(events: tuple[Event, ...], relation: Relation) -> float:
     """Return the zCDP parameter of the composition of `events`; `PrivacyError` where an event has none.
 
+    >>> from marginalia.privacy.events import GaussianEvent
     >>> composed_rho((GaussianEvent(1.0, 4.0), ExponentialEvent(0.1)), Relation.ADD_REMOVE)
     0.0325
     """
