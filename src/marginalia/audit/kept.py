@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from marginalia.audit.findings import Finding
 from marginalia.audit.made import Made
-from marginalia.data.table import Table
-from marginalia.data.table_schema import RawTable
+from marginalia.data.table import RawTable, Table
 from marginalia.errors import InputError
 from marginalia.privacy.noise.samplers import BitSource
 from marginalia.privacy.randomness import Randomness

@@ -17,8 +17,7 @@ from marginalia.errors import InputError, one_line, printable
 if TYPE_CHECKING:
     from marginalia.data.domain import Domain
     from marginalia.data.sources.source import CountSource, PrivateRows
-    from marginalia.data.table import Table
-    from marginalia.data.table_schema import RawTable
+    from marginalia.data.table import RawTable, Table
 
 _R = TypeVar("_R", bound="PrivateRows")
 PLAIN: dict[str, Any] = {"rich_markup_mode": None, "no_args_is_help": True, "pretty_exceptions_enable": False}
@@ -111,8 +110,8 @@ def _warn_of_inferred(path: Path, domain: Domain) -> None:
 
 def read_rows(data: str, domain: Path, share: float | None) -> CountSource | RawTable:
     """Open a table that has rows by its domain file, which may leave facts to be bought with a share of the budget."""
+    from marginalia.data.domain import Schema
     from marginalia.data.sources.opening import open_rows
-    from marginalia.data.table_schema import Schema
 
     schema = Schema.read(domain)
     _warn_of_inferred(domain, schema.stand_in())

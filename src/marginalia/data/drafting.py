@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from marginalia.data import values
 from marginalia.data.attribute import BOOLEANS, WIDE, Attribute, Type
 from marginalia.data.coding import ROWS, RawColumn
-from marginalia.data.domain_file import as_dict
+from marginalia.data.domain import as_dict
 from marginalia.errors import InputError, one_line
 
 if TYPE_CHECKING:

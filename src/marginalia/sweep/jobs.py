@@ -11,8 +11,7 @@ from typing import Any
 from marginalia.data.catalogue.catalogue import describe
 from marginalia.data.catalogue.entry import Entry
 from marginalia.data.datasets import load
-from marginalia.data.table import Table
-from marginalia.data.table_schema import RawTable, Rows
+from marginalia.data.table import RawTable, Rows, Table
 from marginalia.errors import InputError
 from marginalia.methods.record import Arm, Method
 from marginalia.peers.record import is_peer

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from marginalia.data.catalogue import catalogue
-from marginalia.data.domain import Domain
+from marginalia.data.domain import Domain, Schema
 from marginalia.data.files import atomic_path, write_text
 from marginalia.data.reading import read_frame
 from marginalia.data.splits import number_of_test_rows, random_split
-from marginalia.data.table import Table
-from marginalia.data.table_schema import RawTable, Rows, Schema
+from marginalia.data.table import RawTable, Rows, Table
 from marginalia.errors import InputError
 from marginalia.sweep.seeds import seed_sequence
 

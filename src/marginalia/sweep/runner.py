@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalia.data.table import Table
-from marginalia.data.table_schema import RawTable, Rows
+from marginalia.data.table import RawTable, Rows, Table
 from marginalia.errors import InputError
 from marginalia.methods.fit import Budget, fit
 from marginalia.methods.record import Arm, Method

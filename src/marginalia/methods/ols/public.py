@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight
 
-from marginalia.data.table_schema import Public
+from marginalia.data.domain import Public
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearLearner, LinearRegressor, parameters
 from marginalia.learning.rows import Rows
