@@ -1,7 +1,7 @@
 """How our codings of the raw files agree with the published coded files: ``python docs/agreement.py``.
 
-Writes the generated parts of ``docs/datasets.md``: the list of data sets from the catalogue alone, and how codings agree from
-the data files (``MARGINALIA_MIRROR``); without these that part stays as it is.
+Writes the generated parts of ``docs/datasets.md``: the list of data sets, from the catalogue alone, and how codings
+agree, from the data files (``MARGINALIA_MIRROR``); without these that part stays as it is.
 
 The recipes of the excess-risk paper's files (Zhou et al.) are documented nowhere; `dpml_adult`, `dpml_compas` and
 `dpml_dutch` reproduce the files exactly, up to a relabelling of categories. Their codes are dense ranks, so the domain

@@ -108,9 +108,11 @@ def test_a_reader_reruns_its_data_sets_alone(changed_by):
         return {name: version.version_of("marginalia.sweep.jobs:prepare_dataset", root) for name, root in roots.items()}
 
     assert changed_by(
-        ("data/sources/compas.py", "from __future__", "MORE = 1\nfrom __future__"), versions=versions
+        ("data/catalogue/readers/compas.py", "from __future__", "MORE = 1\nfrom __future__"), versions=versions
     ) == {"compas"}
-    assert changed_by(("data/schema.py", "from __future__", "MORE = 1\nfrom __future__"), versions=versions) == {
+    assert changed_by(
+        ("data/catalogue/entry.py", "from __future__", "MORE = 1\nfrom __future__"), versions=versions
+    ) == {
         "adult",
         "compas",
     }

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from marginalia.audit.made import Made
-from marginalia.data.sources.source import PrivateRows
-from marginalia.data.table import Table
+from marginalia.data.table import PrivateRows, Table
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearLearner
 from marginalia.methods.models import save_model

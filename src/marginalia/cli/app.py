@@ -16,8 +16,7 @@ from marginalia.errors import InputError, one_line, printable
 
 if TYPE_CHECKING:
     from marginalia.data.domain import Domain
-    from marginalia.data.sources.source import CountSource, PrivateRows
-    from marginalia.data.table import RawTable, Table
+    from marginalia.data.table import CountSource, PrivateRows, RawTable, Table
 
 _R = TypeVar("_R", bound="PrivateRows")
 PLAIN: dict[str, Any] = {"rich_markup_mode": None, "no_args_is_help": True, "pretty_exceptions_enable": False}

@@ -28,7 +28,7 @@ from marginalia.errors import unknown_name
 
 if TYPE_CHECKING:
     from marginalia.data.domain import Domain
-    from marginalia.data.sources.source import PrivateRows
+    from marginalia.data.table import PrivateRows
     from marginalia.methods.fit import Budget
     from marginalia.privacy.ledger import Ledger
 

@@ -16,8 +16,7 @@ from marginalia.data.domain import Domain, Schema
 from marginalia.data.reading import read_raw
 from marginalia.data.sources.arrow import ArrowSource
 from marginalia.data.sources.opening import is_streamed, open_source
-from marginalia.data.sources.source import CountSource
-from marginalia.data.table import zero_faults
+from marginalia.data.table import CountSource, zero_faults
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:

@@ -1,10 +1,14 @@
-"""Tables in memory: integer codes with their public domain, or raw rows of which something is left to be bought."""
+"""Private rows, and what methods may ask of them: exact counts of a few attributes, their number, the rows in batches.
+
+In memory they are a `Table` of codes, or a `RawTable` of which something is left to be bought.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,20 +17,84 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from marginalia.data.attribute import Attribute, Purchase
 from marginalia.data.coding import CORRECT, ROWS, Fault, as_text, check_not_ambiguous, codes_of, original_values
 from marginalia.data.domain import Domain, Public, Schema, public_domain
 from marginalia.data.files import atomic_path
 from marginalia.data.reading import check_header, csv_quoting, is_frame, kind_of, named, read_raw
-from marginalia.data.sources.source import CountSource, PrivateRows
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     Randomness = int | np.random.SeedSequence | np.random.Generator | None
+
+
+Counts = NDArray[np.int64]
+
+
+class PrivateRows(ABC):
+    """Private rows that a fit takes: as codes, or in original values with labels or edges left to be bought.
+
+    >>> sorted(PrivateRows.__abstractmethods__)
+    ['coded', 'n_rows']
+    """
+
+    domain: Domain  # what is public of them; a column that is to be bought has a stand-in
+    purchases: tuple[Purchase, ...] = ()  # what is left to be bought before they have codes
+
+    @property
+    @abstractmethod
+    def n_rows(self) -> int:
+        """Number of records."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns, in order."""
+        return self.domain.names
+
+    @abstractmethod
+    def coded(self, domain: Domain) -> CountSource:
+        """Return the rows as codes of a domain in which nothing is left to be bought; rows with codes keep theirs."""
+
+
+class CountSource(PrivateRows):
+    """Private rows of a public domain, wherever they lie. `Table` is the one in memory.
+
+    A method that needs counts only runs on every source, and the same seed gives the same release from each. Methods
+    call it inside a mechanism, as all that reads private rows; `expect` reads nothing.
+
+    >>> source = Table([[0, 1], [1, 1]], Domain.from_sizes({"a": 2, "b": 2}))
+    >>> isinstance(source, CountSource), source.counts(["b"])
+    (True, array([0, 2]))
+    """
+
+    def coded(self, domain: Domain) -> Self:
+        """Return these rows: they have codes."""
+        return self
+
+    @abstractmethod
+    def counts(self, names: Sequence[str]) -> Counts:
+        """Return the marginal on `names` as counts, shape = the size of each name, in the order given."""
+
+    @abstractmethod
+    def expect(self, marginals: Iterable[Sequence[str]]) -> None:
+        """Say which marginals may be asked, so that one pass over the rows can count many of them."""
+
+    @abstractmethod
+    def recoded(self, codes: Mapping[str, NDArray[np.integer]], domain: Domain) -> CountSource:
+        """Return the same rows with every code c of attribute `name` replaced by ``codes[name][c]``, of `domain`."""
+
+    @abstractmethod
+    def batches(self) -> Iterator[Table]:
+        """Yield the rows, in the order they lie in, as tables that fit in memory."""
+
+    @abstractmethod
+    def in_memory(self) -> Table:
+        """Return all rows as one table; InputError where they do not fit in memory."""
 
 
 class Table(CountSource):

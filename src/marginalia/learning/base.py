@@ -21,8 +21,7 @@ from sklearn.utils.validation import validate_data
 from marginalia.data.domain import Domain, Public
 from marginalia.data.encoding import Encoder, TaskName
 from marginalia.data.reading import is_frame, kind_of
-from marginalia.data.sources.source import CountSource, PrivateRows
-from marginalia.data.table import Table, rows_of
+from marginalia.data.table import CountSource, PrivateRows, Table, rows_of
 from marginalia.errors import InputError
 from marginalia.learning.cost import check_fit
 from marginalia.learning.rows import ArrayRows, Rows, TableRows, within_bounds

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from marginalia.data.sources.source import PrivateRows
+from marginalia.data.table import PrivateRows
 from marginalia.errors import InputError
 from marginalia.methods.record import Arm, Method
 from marginalia.privacy.relation import Relation

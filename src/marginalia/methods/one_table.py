@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from marginalia.data.attribute import Attribute
-from marginalia.data.sources.source import PrivateRows
+from marginalia.data.table import PrivateRows
 from marginalia.errors import InputError, unknown_name
 from marginalia.methods.fit import Budget, fit
 from marginalia.methods.record import NON_PRIVATE, Method

@@ -12,8 +12,7 @@ from marginalia.data.attribute import WIDE
 from marginalia.data.coding import category_counts, numbers_of
 from marginalia.data.domain import Domain
 from marginalia.data.encoding import Encoder
-from marginalia.data.sources.source import CountSource, PrivateRows
-from marginalia.data.table import RawTable, Table
+from marginalia.data.table import CountSource, PrivateRows, RawTable, Table
 from marginalia.errors import InputError
 from marginalia.sweep.seeds import seed_sequence
 

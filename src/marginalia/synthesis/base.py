@@ -14,8 +14,7 @@ from sklearn.base import BaseEstimator
 
 from marginalia.data.domain import Domain, Public
 from marginalia.data.reading import is_frame
-from marginalia.data.sources.source import CountSource, PrivateRows
-from marginalia.data.table import Table, rows_of, write_batches
+from marginalia.data.table import CountSource, PrivateRows, Table, rows_of, write_batches
 from marginalia.errors import InputError, unknown_name
 from marginalia.marginals.urns import BLOCK
 from marginalia.memory import check_cost, short

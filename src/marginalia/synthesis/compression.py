@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data.domain import Attribute, Domain
-from marginalia.data.sources.source import CountSource
-from marginalia.data.table import Table
+from marginalia.data.table import CountSource, Table
 
 Array = NDArray[np.float64]
 

@@ -21,9 +21,8 @@ from marginalia.data.attribute import Attribute
 from marginalia.data.coding import ROWS, Fault, RawColumn, check_not_ambiguous, codes_of
 from marginalia.data.domain import Domain
 from marginalia.data.reading import check_header
-from marginalia.data.sources.cover import covering, sums
-from marginalia.data.sources.source import KEPT_BYTES, Counts, PassingSource
-from marginalia.data.table import Table, zero_faults
+from marginalia.data.sources.source import KEPT_BYTES, PassingSource, covering, sums
+from marginalia.data.table import Counts, Table, zero_faults
 from marginalia.errors import InputError
 from marginalia.memory import check_cost
 

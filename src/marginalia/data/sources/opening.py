@@ -13,9 +13,8 @@ from marginalia.data.reading import check_is_no_url
 from marginalia.data.sources.arrow import ArrowSource
 from marginalia.data.sources.csv import CSVSource
 from marginalia.data.sources.parquet import ParquetSource
-from marginalia.data.sources.source import CountSource
 from marginalia.data.sources.sql import Location, SQLSource
-from marginalia.data.table import RawTable, Table
+from marginalia.data.table import CountSource, RawTable, Table
 from marginalia.errors import InputError
 
 # Above these a single file is streamed: in memory it would take about 1 GB while it is read.

@@ -1,4 +1,4 @@
-"""Tables and queries of databases."""
+"""Tables and queries of databases: their URLs, read strictly and shown without credentials; their engines, by Ibis."""
 
 from __future__ import annotations
 
@@ -363,8 +363,6 @@ class SQLSource(ArrowSource):
     """
 
     def __init__(self, table: str | ir.Table, *, domain: Domain, kept_bytes: int = KEPT_BYTES) -> None:
-        from marginalia.data.sources.sql import opened
-
         if isinstance(table, str):
             location = Location.parse(table)
             self.name, self._selected = str(location), opened(location)
@@ -380,8 +378,6 @@ class SQLSource(ArrowSource):
 
     def close(self) -> None:
         """Close the connection, if it came from a URL, and with it the snapshot; it closes with this object at last."""
-        from marginalia.data.sources.sql import close
-
         if self._ours:
             close(self._selected.get_backend())
 
@@ -403,8 +399,6 @@ class SQLSource(ArrowSource):
         return table.take(np.lexsort(table.codes.T[::-1]))
 
     def _arrow(self, columns: Sequence[str]) -> Iterator[tuple[str, int, Any]]:
-        from marginalia.data.sources.sql import stream
-
         row, n = 0, self.n_rows
         with self._in_one_line():
             batches = stream(self._selected, columns)
@@ -421,8 +415,6 @@ class SQLSource(ArrowSource):
 
     @contextmanager
     def _in_one_line(self) -> Iterator[None]:
-        from marginalia.data.sources.sql import quiet, said
-
         try:
             with quiet():
                 yield

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data.sources.source import CountSource
+from marginalia.data.table import CountSource
 from marginalia.marginals.elimination import Clique
 from marginalia.marginals.model import GraphicalModel
 

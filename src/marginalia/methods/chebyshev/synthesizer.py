@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data.domain import Domain
-from marginalia.data.sources.source import CountSource
-from marginalia.data.table import Table
+from marginalia.data.table import CountSource, Table
 from marginalia.errors import InputError
 from marginalia.marginals.urns import atoms
 from marginalia.methods.chebyshev.axes import Axis, code_values

@@ -13,8 +13,7 @@ from sklearn.base import clone
 from marginalia.data.domain import Attribute, Domain, Public
 from marginalia.data.encoding import Encoder, ztz
 from marginalia.data.reading import is_frame
-from marginalia.data.sources.source import CountSource, PrivateRows
-from marginalia.data.table import Table
+from marginalia.data.table import CountSource, PrivateRows, Table
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearLearner, LinearRegressor, Seed, parameters, poor_score
 from marginalia.learning.rows import ArrayRows, TableRows

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data.domain import Domain
-from marginalia.data.sources.source import CountSource
+from marginalia.data.table import CountSource
 from marginalia.marginals.elimination import Clique
 from marginalia.marginals.estimation import estimate, zero_cliques
 from marginalia.marginals.fitting import FitSettings

@@ -15,8 +15,7 @@ from marginalia.data import values
 from marginalia.data.attribute import Attribute, Purchase
 from marginalia.data.coding import category_counts, numbers_of
 from marginalia.data.domain import Domain, Schema
-from marginalia.data.sources.source import CountSource, PrivateRows
-from marginalia.data.table import RawTable, Table, check_known
+from marginalia.data.table import CountSource, PrivateRows, RawTable, Table, check_known
 from marginalia.errors import PrivacyError
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gdp_mu
