@@ -155,12 +155,12 @@ def _coefficients(model: Any) -> dict[str, float]:
 
 def _read(data: str, table: PrivateRows) -> Mapping[str, str | int]:
     """Return what was read, for the owner's records, and in how many passes over the rows where these are streamed."""
-    from marginalia.data.sources.opening import named
+    from marginalia.data.sources.opening import fingerprint
     from marginalia.data.sources.source import PassingSource
 
     if not isinstance(table, PassingSource):
-        return named(data)
-    return {**named(data), "passes": table.passes, "passes_at_most": table.passes_at_most}
+        return fingerprint(data)
+    return {**fingerprint(data), "passes": table.passes, "passes_at_most": table.passes_at_most}
 
 
 def _lines_of(read: Mapping[str, str | int]) -> list[str]:

@@ -590,8 +590,10 @@ class Schema:
         bought = [purchase.name for purchase in self.purchases]
         known = [column for column in self.columns if isinstance(column, Attribute)]
         return Domain(
-            known, structural_zeros=self._content.structural_zeros, ignored=(*self.ignored, *bought),
-        )  # fmt: skip
+            known,
+            structural_zeros=self._content.structural_zeros,
+            ignored=(*self.ignored, *bought),
+        )
 
     def project(self, names: Iterable[str]) -> Schema:
         """Return the schema of some columns, in its own order, with the structural zeros that fit inside."""

@@ -105,9 +105,18 @@ def _client() -> list[str] | None:
 def _download_wheel(client: list[str], requirement: str, folder: str) -> str:
     """Download the wheel into `folder`; return why that failed, or nothing."""
     command = [
-        *client, "download", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps", "--only-binary=:all:",
-        f"--timeout={PIP_SECONDS}", "--retries=1", f"--dest={folder}", requirement,
-    ]  # fmt: skip
+        *client,
+        "download",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-input",
+        "--no-deps",
+        "--only-binary=:all:",
+        f"--timeout={PIP_SECONDS}",
+        "--retries=1",
+        f"--dest={folder}",
+        requirement,
+    ]
     environment = {**os.environ, "PIP_REQUIRE_VIRTUALENV": "0"}  # nothing is installed
     try:
         done = subprocess.run(

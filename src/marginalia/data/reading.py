@@ -354,11 +354,11 @@ def kind_of(given: object) -> str:
     return cls.__name__ if package == "builtins" else f"{package} {cls.__name__}"
 
 
-def named(frame: pd.DataFrame) -> pd.DataFrame:
+def with_text_names(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a frame whose column names are text; duplicate names are refused.
 
     >>> import pandas as pd
-    >>> named(pd.DataFrame({0: [1], "a": [2]})).columns.tolist()
+    >>> with_text_names(pd.DataFrame({0: [1], "a": [2]})).columns.tolist()
     ['0', 'a']
     """
     names = [str(name) for name in frame.columns]

@@ -23,7 +23,7 @@ from marginalia.data.attribute import Attribute, Purchase
 from marginalia.data.coding import CORRECT, ROWS, Fault, as_text, check_not_ambiguous, codes_of, original_values
 from marginalia.data.domain import Domain, Public, Schema, public_domain
 from marginalia.data.files import atomic_path
-from marginalia.data.reading import check_header, csv_quoting, is_frame, kind_of, named, read_raw
+from marginalia.data.reading import check_header, csv_quoting, is_frame, kind_of, read_raw, with_text_names
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
@@ -535,7 +535,7 @@ def rows_of(given: object, domain: Public | None, *, fit: str) -> PrivateRows:
         return given
     if not is_frame(given):
         raise InputError(f"{fit} needs a marginalia.data.Table or a pandas DataFrame, not {kind_of(given)}")
-    public, frame = public_domain(domain), named(given)
+    public, frame = public_domain(domain), with_text_names(given)
     if isinstance(public, Domain):
         return Table.from_frame(frame, public, where="data frame")
     return RawTable(frame.loc[:, [name not in public.ignored for name in frame.columns]], public)

@@ -95,9 +95,10 @@ class ArrowSource(PassingSource):
         n, d = self.n_rows, len(self.domain)
         kind = np.dtype(np.int16 if max(self.domain.sizes, default=1) <= 2**15 else np.int32)
         check_cost(
-            f"a table of {n:,} rows and {d} columns", kind.itemsize * n * d,
+            f"a table of {n:,} rows and {d} columns",
+            kind.itemsize * n * d,
             mend="take fewer rows, or a method that needs counts only",
-        )  # fmt: skip
+        )
         codes, row = np.empty((n, d), kind, order="F"), 0
         for batch in self._read(self.domain.names):
             codes[row : row + batch.shape[1]] = batch.T

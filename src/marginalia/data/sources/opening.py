@@ -163,13 +163,13 @@ def name_of(data: str | os.PathLike[str]) -> str:
     return str(Location.parse(text)) if FAR in text else text
 
 
-def named(data: str | os.PathLike[str]) -> Mapping[str, str | int]:
+def fingerprint(data: str | os.PathLike[str]) -> Mapping[str, str | int]:
     """Return what tells the data again: their name without credentials and, of files, the SHA-256.
 
     Of several files it is that of their hashes, one after the other. It depends on private rows and tells whoever has
     another copy of them that it is one: it is for the owner's records, not for release.
 
-    >>> named("postgresql://ann@db.example/clinic?table=stays")
+    >>> fingerprint("postgresql://ann@db.example/clinic?table=stays")
     {'name': 'postgresql://db.example/clinic?table=stays'}
     """
     name, hashes = name_of(data), []

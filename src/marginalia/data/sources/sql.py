@@ -123,7 +123,7 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def opened(location: Location) -> ir.Table:
+def connect(location: Location) -> ir.Table:
     """Return the table or query as an expression of Ibis, on a new connection that only reads.
 
     Raises
@@ -132,28 +132,28 @@ def opened(location: Location) -> ir.Table:
         The engine's package is not installed, the server refuses, or there is no such table.
 
     >>> from marginalia.data.sources.sql import Location
-    >>> opened(Location.parse("duckdb:///no/such.db?table=t"))
+    >>> connect(Location.parse("duckdb:///no/such.db?table=t"))
     Traceback (most recent call last):
     marginalia.errors.InputError: ...no/such.db...
     """
     with quiet():
-        return _opened(location)
+        return _connect(location)
 
 
-def _opened(location: Location) -> ir.Table:
+def _connect(location: Location) -> ir.Table:
     try:
         import ibis
 
         backend = _CONNECT[location.engine](location)
     except ImportError as error:
         raise InputError(
-            f"{location.engine} needs packages that are not installed ({said(error)}); "
+            f"{location.engine} needs packages that are not installed ({reason_of(error)}); "
             f"pip install 'marginalia[{location.engine}]'"
         ) from None
     except InputError:
         raise
     except Exception as error:  # each engine has its own kinds
-        why = said(error)
+        why = reason_of(error)
         raise InputError(f"{location}: {why}{'; Spark needs Java 17' if 'JAVA_GATEWAY' in why else ''}") from None
     try:
         if location.kind == "query":
@@ -163,14 +163,14 @@ def _opened(location: Location) -> ir.Table:
     except Exception as error:
         close(backend)
         missing = isinstance(error, ibis.common.exceptions.TableNotFound)
-        why = "there is no such table, or no right to read it" if missing else said(error)
+        why = "there is no such table, or no right to read it" if missing else reason_of(error)
         raise InputError(f"{location}: {why}") from None
 
 
 def close(backend: Any) -> None:
     """Close a connection that `opened` made, which else holds a snapshot or a lock; Spark's session stays.
 
-    >>> close(opened(Location.parse("duckdb:///?query=SELECT 1 AS ward")).get_backend())
+    >>> close(connect(Location.parse("duckdb:///?query=SELECT 1 AS ward")).get_backend())
     """
     if backend.name != "pyspark":
         backend.con.close()
@@ -191,10 +191,10 @@ def stream(table: ir.Table, columns: Sequence[str]) -> Iterator[Any]:
     return iter(rows.to_pyarrow_batches(chunk_size=BATCH) if of_engine is None else of_engine(backend, rows))
 
 
-def said(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     r"""Return the line of an engine's error that says what is wrong.
 
-    >>> said(ValueError("no such column\nLINE 1: SELECT x"))
+    >>> reason_of(ValueError("no such column\nLINE 1: SELECT x"))
     'no such column'
     """
     cause = getattr(error, "java_exception", None)  # Spark's: what a task met stands at the end of the chain
@@ -221,10 +221,14 @@ def _postgresql(location: Location) -> Any:
     import ibis
 
     backend = ibis.postgres.connect(
-        host=location.host or None, user=location.user or None, database=location.database or None,
-        port=int(location.port or os.environ.get("PGPORT", "5432")), autocommit=False, options=_POSTGRESQL,
+        host=location.host or None,
+        user=location.user or None,
+        database=location.database or None,
+        port=int(location.port or os.environ.get("PGPORT", "5432")),
+        autocommit=False,
+        options=_POSTGRESQL,
         application_name="marginalia",
-    )  # fmt: skip
+    )
     backend.con.execute("SELECT 1")  # begins the transaction; those of Ibis are savepoints in it
     weakref.finalize(backend, backend.con.close)  # for whoever does not close it
     return backend
@@ -365,7 +369,7 @@ class SQLSource(ArrowSource):
     def __init__(self, table: str | ir.Table, *, domain: Domain, kept_bytes: int = KEPT_BYTES) -> None:
         if isinstance(table, str):
             location = Location.parse(table)
-            self.name, self._selected = str(location), opened(location)
+            self.name, self._selected = str(location), connect(location)
             self._ours = True
         else:
             self._selected, self._ours = table, False
@@ -421,4 +425,4 @@ class SQLSource(ArrowSource):
         except (InputError, MemoryError):
             raise
         except Exception as error:  # each engine has its own kinds
-            raise InputError(f"{self.name}: {said(error)}") from None
+            raise InputError(f"{self.name}: {reason_of(error)}") from None
