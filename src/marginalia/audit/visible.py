@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from marginalia.audit.made import Made
-from marginalia.data.table import PrivateRows, Table
+from marginalia.data.table import RawTable, Table
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearLearner
 from marginalia.methods.models import save_model
@@ -39,7 +39,7 @@ def visible(model: Any, made: Made) -> dict[str, str]:
     if hasattr(model, "ledger_") and callable(getattr(model.ledger_, "summary", None)):
         seen["the ledger's summary"] = json.dumps(model.ledger_.summary(), sort_keys=True, default=str)
     fixed = made.fixed_rows()
-    if isinstance(fixed, PrivateRows) and getattr(model, "encoder_", None) is not None:
+    if isinstance(fixed, RawTable) and getattr(model, "encoder_", None) is not None:
         fixed = fixed.coded(model.encoder_.domain)
     for name in ("predict", "decision_function", "predict_proba"):
         if callable(getattr(model, name, None)):

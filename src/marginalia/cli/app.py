@@ -123,10 +123,11 @@ def read_real_rows(data: str, domain: Path) -> Table:
     What a fit would have to buy is read off the rows themselves: the measure is private anyway, and bins that were
     bought would flatter coarse ones.
     """
+    from marginalia.data.table import RawTable
     from marginalia.sweep.metrics import reference_domain
 
     rows = read_rows(data, domain, None)
-    return rows.coded(reference_domain(rows)).in_memory()
+    return rows.coded(reference_domain(rows)) if isinstance(rows, RawTable) else rows.in_memory()
 
 
 def read_table(data: str, domain: Domain) -> Table:

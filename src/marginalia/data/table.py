@@ -40,7 +40,7 @@ class PrivateRows(ABC):
     """Private rows that a fit takes: as codes, or in original values with labels or edges left to be bought.
 
     >>> sorted(PrivateRows.__abstractmethods__)
-    ['coded', 'n_rows']
+    ['n_rows']
     """
 
     domain: Domain  # what is public of them; a column that is to be bought has a stand-in
@@ -56,10 +56,6 @@ class PrivateRows(ABC):
         """Names of the columns, in order."""
         return self.domain.names
 
-    @abstractmethod
-    def coded(self, domain: Domain) -> CountSource:
-        """Return the rows as codes of a domain in which nothing is left to be bought; rows with codes keep theirs."""
-
 
 class CountSource(PrivateRows):
     """Private rows of a public domain, wherever they lie. `Table` is the one in memory.
@@ -71,10 +67,6 @@ class CountSource(PrivateRows):
     >>> isinstance(source, CountSource), source.counts(["b"])
     (True, array([0, 2]))
     """
-
-    def coded(self, domain: Domain) -> Self:
-        """Return these rows: they have codes."""
-        return self
 
     @abstractmethod
     def counts(self, names: Sequence[str]) -> Counts:

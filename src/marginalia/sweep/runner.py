@@ -194,9 +194,9 @@ class Runner:
                     score = metrics.k_marginal(model, train)
             return {"marginal_error": error, "k_marginal": score}, self._certified(cell, model)
         train, test = self._split(cell, task.columns(self.data.names))
-        if not cell.arm.is_private:
+        if isinstance(train, RawTable) and not cell.arm.is_private:
             domain = metrics.reference_domain(train)
-            train, test = train.coded(domain), test.coded(domain)
+            train, test = train.coded(domain), test.coded(domain)  # type: ignore[union-attr]
         if cell.arm.tuned_on_test:
             if isinstance(train, RawTable):
                 raise InputError(
