@@ -22,9 +22,7 @@ import pandas as pd
 import psutil
 
 from marginalia.data.domain import Domain
-from marginalia.data.sources.engines import opened
-from marginalia.data.sources.location import Location
-from marginalia.data.sources.sql import SQLSource
+from marginalia.data.sources.sql import Location, SQLSource, connect
 
 RESULTS = Path(__file__).parent / "results" / "databases.csv"
 SIZES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 10, 12, 16, 20, 40, 100)
@@ -55,7 +53,7 @@ def streamed(url: str) -> Callable[[], object]:
 
 
 def grouped(url: str) -> Callable[[], object]:
-    table = opened(Location.parse(url))
+    table = connect(Location.parse(url))
     return lambda: [table.group_by(pair).agg(n=table.count()).to_pyarrow() for pair in PAIRS[:GROUPED]]
 
 

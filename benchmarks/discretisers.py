@@ -34,10 +34,8 @@ from harness import RESULTS, Measured, in_own_process, machine, measured
 
 from marginalia.data.attribute import Attribute, Purchase
 from marginalia.data.catalogue import catalogue
-from marginalia.data.domain import Domain
-from marginalia.data.domain_file import Content
+from marginalia.data.domain import Content, Domain, Schema
 from marginalia.data.table import Table
-from marginalia.data.table_schema import Schema
 from marginalia.methods.aim.aim import AIM
 from marginalia.methods.mst.mst import MST
 from marginalia.privacy.calibration import gdp_mu

@@ -12,10 +12,10 @@ from pyarrow import parquet
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.sources import arrow, kernel
 from marginalia.data.sources import csv as csv_source
-from marginalia.data.sources.cover import covering, sums
 from marginalia.data.sources.csv import CSVSource
 from marginalia.data.sources.kernel import Tally
 from marginalia.data.sources.parquet import ParquetSource
+from marginalia.data.sources.source import covering, sums
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.methods.ada_ssp.ada_ssp import AdaSSPRegressor

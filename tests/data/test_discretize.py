@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from marginalia.data.catalogue.discretize import column_codes, discretize
 from marginalia.data.catalogue.entry import Entry
 from marginalia.data.coding import bin_codes
-from marginalia.data.domain_file import parse_derived
+from marginalia.data.domain import parse_derived
 from marginalia.errors import InputError
 
 edges_and_values = st.lists(st.integers(-50, 50), min_size=2, max_size=8, unique=True).flatmap(

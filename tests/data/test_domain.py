@@ -1,8 +1,7 @@
 import pytest
 
 from marginalia.data.attribute import Attribute, StructuralZeros
-from marginalia.data.domain import Domain
-from marginalia.data.table_schema import Schema
+from marginalia.data.domain import Domain, Schema
 from marginalia.errors import InputError
 
 ATTRIBUTES = "attributes: [{name: age, size: 3}, {name: pensioner, size: 2}]\n"

@@ -11,7 +11,7 @@ import pytest
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.sources import opening
 from marginalia.data.sources.csv import CSVSource
-from marginalia.data.sources.opening import files_of, is_streamed, named, open_source
+from marginalia.data.sources.opening import files_of, fingerprint, is_streamed, open_source
 from marginalia.data.sources.parquet import ParquetSource
 from marginalia.data.table import Table
 from marginalia.errors import InputError
@@ -187,9 +187,9 @@ def test_an_empty_table_has_no_rows(folder, call):
 
 def test_files_are_named_by_their_hash(folder):
     whole = hashlib.sha256(Path("t.csv").read_bytes()).hexdigest()
-    assert named("t.csv") == {"name": "t.csv", "sha256": whole}
+    assert fingerprint("t.csv") == {"name": "t.csv", "sha256": whole}
     each = [hashlib.sha256(path.read_bytes()).digest() for path in files_of(PARTS)]
-    assert named(PARTS) == {"name": PARTS, "files": 3, "sha256": hashlib.sha256(b"".join(each)).hexdigest()}
-    assert named(STAYS)["sha256"] == hashlib.sha256(Path("clinic.db").read_bytes()).hexdigest()
+    assert fingerprint(PARTS) == {"name": PARTS, "files": 3, "sha256": hashlib.sha256(b"".join(each)).hexdigest()}
+    assert fingerprint(STAYS)["sha256"] == hashlib.sha256(Path("clinic.db").read_bytes()).hexdigest()
     with pytest.raises(InputError, match=r"cannot read none\.csv"):
-        named("none.csv")
+        fingerprint("none.csv")

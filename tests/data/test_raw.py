@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from marginalia.data import values
 from marginalia.data.attribute import Attribute, StructuralZeros
 from marginalia.data.coding import RawColumn
-from marginalia.data.domain import Domain
+from marginalia.data.domain import Domain, Schema
 from marginalia.data.reading import read_raw
 from marginalia.data.table import Table
-from marginalia.data.table_schema import Schema
 from marginalia.errors import InputError
 
 FREE_TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=6)

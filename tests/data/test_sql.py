@@ -11,9 +11,8 @@ import pytest
 
 from marginalia.data.attribute import Attribute, StructuralZeros
 from marginalia.data.domain import Domain
-from marginalia.data.sources.location import Location
 from marginalia.data.sources.opening import open_source
-from marginalia.data.sources.sql import SQLSource
+from marginalia.data.sources.sql import Location, SQLSource
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 

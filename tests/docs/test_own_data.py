@@ -122,7 +122,7 @@ def test_the_six_commands_run_in_a_shell(examples):
 
 
 def test_the_page_of_domain_files_names_every_key():
-    from marginalia.data.domain_file import _COLUMN_KEYS, _KEYS
+    from marginalia.data.domain import _COLUMN_KEYS, _KEYS
 
     named = set(re.findall(r"`([a-z_]+)`", PAGE.with_name("domain-files.md").read_text(encoding="utf-8")))
     assert {*_COLUMN_KEYS, *_KEYS} <= named

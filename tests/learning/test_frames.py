@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalia.data.domain import Domain
+from marginalia.data.domain import Domain, Schema
 from marginalia.data.table import Table
-from marginalia.data.table_schema import Schema
 from marginalia.errors import InputError
 from marginalia.methods.ada_ssp.ada_ssp import AdaSSPRegressor
 from marginalia.methods.adaptive_margin.classifier import AdaptiveMarginClassifier

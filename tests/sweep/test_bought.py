@@ -10,7 +10,8 @@ import pytest
 from marginalia.data import Attribute, Domain, Table
 from marginalia.data.catalogue.entry import parse_entry
 from marginalia.data.datasets import load
-from marginalia.data.table_schema import RawTable, Schema
+from marginalia.data.domain import Schema
+from marginalia.data.table import RawTable
 from marginalia.errors import InputError
 from marginalia.methods.fit import Budget, fit
 from marginalia.methods.record import Arm, Method

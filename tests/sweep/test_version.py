@@ -136,7 +136,7 @@ def test_a_reader_reruns_its_data_sets_alone(changed_by):
         return {name: version.version_of("marginalia.sweep.jobs:prepare_dataset", root) for name, root in roots.items()}
 
     assert changed_by(
-        ("data/catalogue/compas.py", "from __future__", "MORE = 1\nfrom __future__"), versions=versions
+        ("data/catalogue/readers/compas.py", "from __future__", "MORE = 1\nfrom __future__"), versions=versions
     ) == {"compas"}
     assert changed_by(
         (file_with("class RawTable"), "from __future__", "MORE = 1\nfrom __future__"), versions=versions

@@ -24,9 +24,7 @@ from numpy.typing import NDArray
 
 from marginalia.audit.findings import Finding
 from marginalia.audit.made import Made
-from marginalia.data.sources.source import PrivateRows
-from marginalia.data.table import Table
-from marginalia.data.table_schema import RawTable
+from marginalia.data.table import RawTable, Table
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearLearner
 from marginalia.methods.models import save_model
@@ -52,7 +50,7 @@ def visible(model: Any, made: Made) -> dict[str, str]:
     if hasattr(model, "ledger_") and callable(getattr(model.ledger_, "summary", None)):
         seen["the ledger's summary"] = json.dumps(model.ledger_.summary(), sort_keys=True, default=str)
     fixed = made.fixed_rows()
-    if isinstance(fixed, PrivateRows) and getattr(model, "encoder_", None) is not None:
+    if isinstance(fixed, RawTable) and getattr(model, "encoder_", None) is not None:
         fixed = fixed.coded(model.encoder_.domain)
     for name in ("predict", "decision_function", "predict_proba"):
         if callable(getattr(model, name, None)):

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data.domain import Attribute, Domain, StructuralZeros
-from marginalia.data.table import Table
-from marginalia.data.table_schema import RawTable, Rows, Schema
+from marginalia.data.domain import Attribute, Domain, Schema, StructuralZeros
+from marginalia.data.table import RawTable, Rows, Table
 
 Generator = np.random.Generator
 SHARE = 0.5  # of the budget, for what is bought: on a hundred rows less would buy nothing

@@ -93,7 +93,7 @@ def init(
 
     Example: marginalia domain init clinic.csv
     """
-    from marginalia.data.domain_file import as_dict
+    from marginalia.data.domain import as_dict
     from marginalia.data.drafting import as_yaml, draft
     from marginalia.data.files import write_text
     from marginalia.data.reading import read_raw

@@ -27,7 +27,7 @@ from marginalia.errors import unknown_name
 
 if TYPE_CHECKING:
     from marginalia.data.domain import Domain
-    from marginalia.data.sources.source import PrivateRows
+    from marginalia.data.table import PrivateRows
     from marginalia.methods.fit import Budget
     from marginalia.privacy.ledger import Ledger
 
@@ -170,12 +170,12 @@ def _coefficients(model: Any) -> dict[str, float]:
 
 def _source_facts(data: str, table: PrivateRows) -> Mapping[str, str | int]:
     """Return what was read, for the owner's records, and in how many passes over the rows where these are streamed."""
-    from marginalia.data.sources.opening import named
+    from marginalia.data.sources.opening import fingerprint
     from marginalia.data.sources.source import PassingSource
 
     if not isinstance(table, PassingSource):
-        return named(data)
-    return {**named(data), "passes": table.passes, "passes_at_most": table.passes_at_most}
+        return fingerprint(data)
+    return {**fingerprint(data), "passes": table.passes, "passes_at_most": table.passes_at_most}
 
 
 def _source_lines(read: Mapping[str, str | int]) -> list[str]:

@@ -16,9 +16,7 @@ from marginalia.errors import InputError, one_line, printable
 
 if TYPE_CHECKING:
     from marginalia.data.domain import Domain
-    from marginalia.data.sources.source import CountSource, PrivateRows
-    from marginalia.data.table import Table
-    from marginalia.data.table_schema import RawTable
+    from marginalia.data.table import CountSource, PrivateRows, RawTable, Table
 
 _R = TypeVar("_R", bound="PrivateRows")
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
@@ -101,8 +99,8 @@ def _warn_of_inferred(path: Path, domain: Domain) -> None:
 
 def read_rows(data: str, domain: Path, share: float | None) -> CountSource | RawTable:
     """Open a table that has rows by its domain file, which may leave facts to be bought with a share of the budget."""
+    from marginalia.data.domain import Schema
     from marginalia.data.sources.opening import open_rows
-    from marginalia.data.table_schema import Schema
 
     schema = Schema.read(domain)
     _warn_of_inferred(domain, schema.stand_in())
@@ -118,7 +116,7 @@ def read_real_rows(data: str, domain: Path) -> Table:
     from marginalia.sweep.metrics import reference_domain
 
     rows = read_rows(data, domain, None)
-    return rows.coded(reference_domain(rows)).in_memory()
+    return rows.coded(reference_domain(rows)) if isinstance(rows, RawTable) else rows.in_memory()
 
 
 def read_table(data: str, domain: Domain) -> Table:

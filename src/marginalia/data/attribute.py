@@ -1,4 +1,7 @@
-"""One column of a public domain: its codes, and the values of the file that they stand for."""
+"""One column of a public domain: its codes, and the values of the file that they stand for.
+
+Its labels or edges may be left to be bought (`Purchase`), or it may be derived from a column of a raw file (`Derived`).
+"""
 
 from __future__ import annotations
 

@@ -12,13 +12,11 @@ import numpy as np
 from marginalia.data import values
 from marginalia.data.attribute import Attribute
 from marginalia.data.coding import Codes, Fault, check_not_ambiguous, codes_of
-from marginalia.data.domain import Domain
+from marginalia.data.domain import Domain, Schema
 from marginalia.data.reading import read_raw
 from marginalia.data.sources.arrow import ArrowSource
 from marginalia.data.sources.opening import is_streamed, open_source
-from marginalia.data.sources.source import CountSource
-from marginalia.data.table import zero_faults
-from marginalia.data.table_schema import Schema
+from marginalia.data.table import CountSource, zero_faults
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from importlib import import_module
 from marginalia.data.catalogue import catalogue
 from marginalia.data.catalogue.entry import Entry, TaskSpec
 from marginalia.data.download import answers, fetch, find_local, from_package
-from marginalia.data.table_schema import Rows
+from marginalia.data.table import Rows
 from marginalia.errors import InputError, unknown_name
 
 

@@ -1,19 +1,335 @@
-"""The public domain of a table: which attributes it has and which values each can take."""
+"""The public domain of a table: which attributes it has, which values each can take, and how that is written down.
+
+A domain file is read strictly. Where it leaves labels or edges to be bought from the private rows it is a `Schema`.
+"""
 
 from __future__ import annotations
 
+import datetime
 import json
 import math
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, get_args
 
-from marginalia.data.attribute import Attribute, Purchase, StructuralZeros
-from marginalia.data.domain_file import as_dict, parse
+import numpy as np
+
+from marginalia.data import values
+from marginalia.data.attribute import OTHER, Attribute, Derived, Kind, Purchase, Rule, StructuralZeros
 from marginalia.data.files import read_content, write_text
+from marginalia.data.reading import kind_of
 from marginalia.errors import InputError, unknown_name
+
+_KEYS = ("attributes", "source", "structural_zeros", "ignored")
+_ZEROS_NEED = "'structural_zeros' needs 'attributes' (names) and 'cells' (lists of codes)"
+_EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
+_RAW_KEYS = ("column", "values", "empty", "among", "from")  # see `parse_derived`
+_EDGE_KEYS = ("private", "bins", "bounds")
+_COLUMN_KEYS = tuple(f.name for f in fields(Attribute))
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a domain file says.
+
+    >>> parse({"age": 8}).columns[0].name
+    'age'
+    """
+
+    columns: tuple[Attribute | Purchase, ...]
+    source: Any = "declared"
+    structural_zeros: tuple[StructuralZeros, ...] = ()
+    ignored: tuple[str, ...] = ()
+
+
+def parse(content: Any, *, where: str = "domain") -> Content:
+    """Return what a domain file of either form says; see `Domain.from_dict`.
+
+    >>> parse({"attributes": [{"name": "age", "edges": [0, "x"]}]})
+    Traceback (most recent call last):
+    marginalia.errors.InputError: domain: attribute 'age': edges are numbers (or dates, with type: date), not 'x'
+    """
+    if not isinstance(content, Mapping) or not content:
+        raise InputError(f"{where}: expected an object of attribute names and sizes")
+    if not isinstance(content.get("attributes"), list):
+        if "attributes" in content and not isinstance(content["attributes"], int):
+            raise InputError(f"{where}: 'attributes' must be a list, with a name for every entry")
+        return Content(tuple(_located(where, Attribute, str(n), m) for n, m in content.items()))
+    if unknown := set(content) - set(_KEYS):
+        raise unknown_name(f"key in {where}", min(map(str, unknown)), _KEYS)
+    zeros = content.get("structural_zeros") or ()
+    if not isinstance(zeros, list | tuple):
+        raise InputError(f"{where}: 'structural_zeros' must be a list; every entry of {_ZEROS_NEED}")
+    ignored = _texts(content.get("ignored") or (), f"{where}: 'ignored'")
+    columns = tuple(_located(where, _column, item) for item in content["attributes"])
+    if both := set(ignored) & {c.name for c in columns}:
+        raise InputError(f"{where}: column '{min(both)}' stands under 'attributes' and under 'ignored'")
+    return Content(columns, content.get("source", "declared"), tuple(_zeros(z, where) for z in zeros), ignored)
+
+
+def parse_derived(items: Iterable[Any]) -> tuple[Derived, ...]:
+    """Return the attributes that are derived from a raw file of the catalogue.
+
+    They have the keys of a domain file, by which the cells of the raw file are read, and these besides:
+
+    `column`  the name in the raw file, where that differs
+    `values`  what the raw file holds for each of the `labels`, where that differs
+    `empty`   the raw value that an empty cell counts as; without it empty cells are refused
+    `top`     a number: codes are the counts 0, 1, .. top, and all above share the last
+    `among`   Boolean: is the raw value one of these?
+    `from`    Boolean: is the raw number at least this?
+
+    >>> [children] = parse_derived([{"name": "children", "top": 2, "empty": 0}])
+    >>> children.attribute.labels, children.reads.edges, children.empty
+    (('0', '1', '2+'), (0.0, 1.0, 2.0, 3.0), '0')
+    """
+    return tuple(map(_derived, items))
+
+
+def _derived(item: Any) -> Derived:
+    if not isinstance(item, Mapping) or "name" not in item:
+        raise InputError(f"every entry of 'attributes' needs a name, got {values.shown(item)}")
+    here = f"attribute '{item['name']}'"
+    read = {key: value for key, value in item.items() if key not in _RAW_KEYS}
+    shapes = [key for key in ("among", "from", "values") if key in item]
+    top = item.get("top", False)
+    if not isinstance(top, bool):
+        if not isinstance(top, int) or top < 1:
+            raise InputError(f"{here}: 'top' is true, false, or the count that is the last, not {values.shown(top)}")
+        shapes.append("top")
+    if len(shapes) > 1 or (shapes and shapes != ["values"] and {"type", "labels", "edges", "size"} & set(item)):
+        raise InputError(f"{here}: give one of among, from, a number as top, or type with labels or edges")
+    shape = shapes[0] if shapes else ""
+    labels: tuple[str, ...] = ("no", "yes")
+    if shape == "among":
+        read |= {"type": "string", "labels": item["among"], "other": "any other value"}
+    elif shape == "from":
+        (start,) = _edges([item["from"]], here, "number")
+        read |= {"type": "number", "edges": [start - 1, start, start + 1], "bottom": True, "top": True}
+    elif shape == "top":
+        read |= {"type": "number", "edges": list(range(top + 2)), "top": True}
+        labels = (*map(str, range(top)), f"{top}+")
+    elif shape == "values":
+        labels = _texts(item.get("labels"), f"{here}: 'labels'")
+        read["labels"] = item["values"]
+    reads = _column(read)
+    if isinstance(reads, Purchase):
+        raise InputError(f"{here}: the rows of the catalogue are public, and nothing is bought of them")
+    if shape == "values" and reads.size != len(labels):
+        raise InputError(f"{here}: 'values' go with labels, one for one")
+    kind = item.get("kind", "categorical") if shape else reads.kind
+    if shape:
+        attribute = Attribute(reads.name, len(labels), kind, labels)
+    else:
+        attribute = Attribute(reads.name, reads.size, kind, reads.labels, reads.edges)
+    return Derived(
+        attribute,
+        reads,
+        column=_text(item.get("column", reads.name), f"{here}: 'column'"),
+        empty=None if item.get("empty") is None else _text(item["empty"], f"{here}: 'empty'"),
+        merged=shape == "among",
+    )
+
+
+def as_dict(attribute: Attribute) -> dict[str, Any]:
+    """Return the keys of an attribute in a file; what is not set is left out.
+
+    >>> as_dict(Attribute("born", 1, "numeric", edges=(0.0, 2.0), type="date"))["edges"]
+    ['1970-01-01', '1970-01-03']
+    """
+    content: dict[str, Any] = {"name": attribute.name, "size": attribute.size, "kind": attribute.kind}
+    for key in _COLUMN_KEYS[3:]:
+        value = getattr(attribute, key)
+        if value is not None and value is not False and (value or key == "missing"):
+            content[key] = list(value) if isinstance(value, tuple) else value
+    if attribute.type == "date" and attribute.edges is not None:
+        content["edges"] = [values.iso(edge) for edge in attribute.edges]
+    return content
+
+
+def purchase_as_dict(purchase: Purchase) -> dict[str, Any]:
+    """Return the keys of a column that is to be bought, as a file has them.
+
+    >>> purchase_as_dict(Purchase("ward", "labels", type="string"))
+    {'name': 'ward', 'kind': 'categorical', 'type': 'string', 'labels': 'private'}
+    """
+    of_date = purchase.type == "date"
+    content: dict[str, Any] = {"name": purchase.name, "kind": purchase.kind, "type": purchase.type}
+    if purchase.fact == "labels":
+        content["labels"] = "private"
+    else:
+        content["edges"] = {"private": purchase.rule, "bins": purchase.bins}
+        if purchase.bounds is not None:
+            content["edges"]["bounds"] = [values.iso(b) if of_date else b for b in purchase.bounds]
+    for key in ("bottom", "top", "other", "missing", "inferred", "format"):
+        value = getattr(purchase, key)
+        if value is not None and value is not False and (value or key == "missing"):
+            content[key] = list(value) if isinstance(value, tuple) else value
+    return content
+
+
+def _located(where: str, make: Any, *arguments: Any) -> Any:
+    try:
+        return make(*arguments)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def _column(item: Any) -> Attribute | Purchase:
+    if not isinstance(item, Mapping) or "name" not in item:
+        raise InputError(f"every entry of 'attributes' needs a name, got {values.shown(item)}")
+    name = _text(item["name"], "the name of an attribute")
+    here = f"attribute '{name}'"
+    if unknown := set(item) - set(_COLUMN_KEYS):
+        raise unknown_name(f"key of {here}", min(map(str, unknown)), _COLUMN_KEYS)
+    kind = item.get("kind", "numeric" if item.get("edges") is not None else "categorical")
+    facts: dict[str, Any] = {
+        "type": item.get("type"),
+        "bottom": _flag(item, "bottom", here),
+        "top": _flag(item, "top", here),
+        "other": _other(item.get("other"), here),
+        "missing": None if item.get("missing") is None else _texts(item["missing"], f"{here}: 'missing'"),
+        "inferred": _texts(item.get("inferred") or (), f"{here}: 'inferred'"),
+        "lenient": _flag(item, "lenient", here),
+        "format": None if item.get("format") is None else _text(item["format"], f"{here}: 'format'"),
+    }
+    for key in ("kind", "type"):
+        if not isinstance({"kind": kind, **facts}[key], str | None):
+            raise InputError(f"{here}: '{key}' must be a word")
+    raw_labels, raw_edges = item.get("labels"), item.get("edges")
+    if raw_labels == "private" or (isinstance(raw_edges, Mapping) and "private" in raw_edges):
+        return _purchase(name, here, item, kind, facts)
+    labels = None if raw_labels is None else _texts(raw_labels, f"{here}: 'labels'")
+    edges = None if raw_edges is None else _edges(raw_edges, here, facts["type"])
+    known = len(labels) if labels is not None else len(edges) - 1 if edges is not None else None
+    if known is None and facts["type"] == "boolean":
+        known = 2
+    counted = None if known is None else known + (facts["other"] is not None) + (facts["missing"] is not None)
+    size = item.get("size", counted)
+    if size is None:
+        raise InputError(f"{here} needs a size, labels or edges")
+    return Attribute(name, size, kind, labels, edges, **facts)
+
+
+def _purchase(name: str, here: str, item: Mapping[str, Any], kind: Any, facts: dict[str, Any]) -> Purchase:
+    if facts["type"] in (None, "code", "boolean"):
+        raise InputError(f"{here}: what is bought needs a type: string, integer, number or date")
+    if "size" in item:
+        raise InputError(f"{here}: leave 'size' out; it follows from what is bought")
+    fact = "edges" if item.get("labels") is None else "labels"
+    del facts["lenient"]  # it will be
+    facts["inferred"] = tuple(known for known in facts["inferred"] if known != fact)  # it will be bought
+    if fact == "labels":
+        if item["labels"] != "private" or item.get("edges") is not None:
+            raise InputError(f"{here}: give labels or edges, and one of them may be bought")
+        return Purchase(name, "labels", kind=kind, **facts)
+    wanted = item["edges"]
+    if unknown := set(wanted) - set(_EDGE_KEYS):
+        raise unknown_name(f"key of the edges of {here}", min(map(str, unknown)), _EDGE_KEYS)
+    if (rule := wanted.get("private")) not in get_args(Rule):
+        raise unknown_name(f"rule for private edges of {here}", str(rule), get_args(Rule))
+    if facts["type"] == "string":
+        raise InputError(f"{here}: edges are for integers, numbers and dates, not for type string")
+    bins = _bins(wanted.get("bins", 16), here)
+    bounds = None if wanted.get("bounds") is None else _bounds(wanted["bounds"], here, facts["type"])
+    purchase = Purchase(name, "edges", rule, bins, bounds, kind, **facts)
+    if bounds is not None:
+        purchase.attribute(edges=bounds)  # refuses what no bins can lie between
+    return purchase
+
+
+def _edges(raw: Any, here: str, of_type: Any) -> tuple[float, ...]:
+    if isinstance(raw, Mapping):
+        return _equal_bins(raw, here, of_type)
+    if not isinstance(raw, list | tuple):
+        raise InputError(f"{here}: edges must be a list of numbers, such as [0, 18, 65], not {values.shown(raw)}")
+    edges = []
+    for value in raw:
+        try:
+            if of_type == "date":
+                edges.append(float(values.day(value)))
+                continue
+            if isinstance(value, str) and _EXPONENT.fullmatch(value):  # YAML 1.1 takes 1e-7 for a text
+                value = float(value)
+            if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+                raise ValueError
+            edges.append(float(value))
+        except (ValueError, OverflowError):
+            raise InputError(
+                f"{here}: edges are numbers (or dates, with type: date), not {values.shown(value)}"
+            ) from None
+    return tuple(edges)
+
+
+def _equal_bins(raw: Mapping[str, Any], here: str, of_type: Any) -> tuple[float, ...]:
+    """Return the edges of bins of equal width between public bounds."""
+    if unknown := set(raw) - set(_EDGE_KEYS):
+        raise unknown_name(f"key of the edges of {here}", min(map(str, unknown)), _EDGE_KEYS)
+    if set(raw) != {"bins", "bounds"}:
+        raise InputError(f"{here}: equal bins need their number and bounds, such as {{bins: 4, bounds: [0, 8]}}")
+    first, last = _bounds(raw["bounds"], here, of_type)
+    return tuple(np.linspace(first, last, _bins(raw["bins"], here) + 1).tolist())
+
+
+def _bins(raw: Any, here: str) -> int:
+    if isinstance(raw, bool) or not isinstance(raw, int) or not 2 <= raw <= 4096:
+        raise InputError(f"{here}: bins must be a whole number from 2 to 4096, not {values.shown(raw)}")
+    return raw
+
+
+def _bounds(raw: Any, here: str, of_type: Any) -> tuple[float, float]:
+    bounds = () if isinstance(raw, Mapping) else _edges(raw, here, of_type)
+    if len(bounds) != 2 or not bounds[0] < bounds[1]:
+        raise InputError(f"{here}: bounds are two numbers (or dates), the lower first")
+    if of_type == "integer" and not all(map(float.is_integer, bounds)):
+        raise InputError(f"{here}: bounds of integers are whole numbers")
+    return bounds
+
+
+def _texts(raw: Any, what: str) -> tuple[str, ...]:
+    if not isinstance(raw, list | tuple):
+        raise InputError(f"{what} must be a list, such as [a, b], not {values.shown(raw)}")
+    return tuple(_text(value, what) for value in raw)
+
+
+def _text(value: Any, what: str) -> str:
+    """Return a scalar of a file as text; truth values and nothing are refused: YAML reads yes, no and null so."""
+    if isinstance(value, bool) or value is None:
+        word = {True: "true (YAML's yes, on, true)", False: "false (YAML's no, off, false)", None: "null"}[value]
+        raise InputError(f"{what}: {word} is not a text; put the word in quotes")
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if not isinstance(value, str | int | float):
+        raise InputError(f"{what}: {values.shown(value)} is not a text")
+    return values.text(value) if not isinstance(value, str) else value
+
+
+def _flag(item: Mapping[str, Any], key: str, here: str) -> bool:
+    if not isinstance(value := item.get(key, False), bool):
+        raise InputError(f"{here}: '{key}' is true or false, not {values.shown(value)}")
+    return value
+
+
+def _other(raw: Any, here: str) -> str | None:
+    if raw is None or raw is False:
+        return None
+    return OTHER if raw is True else _text(raw, f"{here}: 'other'")
+
+
+def _zeros(item: Any, where: str) -> StructuralZeros:
+    try:
+        names, cells = item["attributes"], item["cells"]
+        if not isinstance(names, list | tuple) or not all(isinstance(n, str) for n in names):
+            raise TypeError
+        if not isinstance(cells, list | tuple) or any(isinstance(c, str | Mapping) for c in cells):
+            raise TypeError
+        return StructuralZeros(tuple(names), tuple(map(tuple, cells)))
+    except (KeyError, TypeError):
+        raise InputError(f"{where}: every entry of {_ZEROS_NEED}, got {values.shown(item, 80)}") from None
+
 
 _SHOWN = 20  # attributes in the short form
 Source = Literal["documented", "declared", "released", "inferred"]
@@ -186,3 +502,158 @@ class Domain:
     def to_json(self, path: str | os.PathLike[str]) -> None:
         """Write the full JSON form, atomically."""
         write_text(path, json.dumps(self.to_dict(), indent=1) + "\n")
+
+
+class Schema:
+    """What is publicly known of a raw table, and what is to be bought.
+
+    Parameters
+    ----------
+    content : Content
+        Of a domain file.
+
+    Attributes
+    ----------
+    columns : tuple of Attribute or Purchase
+        In the order of the file.
+    purchases : tuple of Purchase
+        The columns whose labels or edges are to be bought; none: the file is a whole domain.
+    ignored : tuple of str
+        Columns of the table that are not read.
+
+    Examples
+    --------
+    >>> age = {"name": "age", "type": "integer", "edges": {"private": "adaptive", "bins": 4}}
+    >>> schema = Schema.from_dict({"attributes": [age, {"name": "ill", "type": "boolean"}]})
+    >>> [column.name for column in schema.purchases]
+    ['age']
+    >>> schema.domain({"age": schema.purchases[0].attribute(edges=(0, 18, 65, 120))})
+    Domain(age=4, ill=2; released)
+    """
+
+    def __init__(self, content: Content) -> None:
+        bought = {c.name for c in content.columns if isinstance(c, Purchase)}
+        for zeros in content.structural_zeros:
+            if both := bought & set(zeros.attributes):
+                raise InputError(f"structural zeros cannot name '{min(both)}': its codes are known after the purchase")
+        self.columns = content.columns
+        self.purchases = tuple(c for c in content.columns if isinstance(c, Purchase))
+        self.ignored = content.ignored
+        self._content = content
+
+    @classmethod
+    def from_dict(cls, content: Any, *, where: str = "domain") -> Schema:
+        """Build a schema from the content of a domain file; see `Domain.from_dict`."""
+        try:
+            schema = cls(parse(content, where=where))
+            schema.stand_in()  # refuses what no domain can hold
+            return schema
+        except InputError as error:
+            raise InputError(str(error) if str(error).startswith(where) else f"{where}: {error}") from None
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Schema:
+        """Read a schema from a YAML or JSON file."""
+        return cls.from_dict(read_content(path, "domain file"), where=str(path))
+
+    def domain(self, bought: Mapping[str, Attribute] | None = None) -> Domain:
+        """Return the domain with the attributes that were bought, by name, in place of the purchases.
+
+        Its source is ``released`` where anything was bought, else that of the file; ``inferred`` stays.
+
+        Raises
+        ------
+        InputError
+            A purchase has not been made.
+        """
+        bought = bought or {}
+        if open_ := [c.name for c in self.purchases if c.name not in bought]:
+            raise InputError(f"attribute '{open_[0]}' is not bought yet")
+        source: Source = self._content.source
+        if source != "inferred" and not all(c.free for c in self.purchases):  # what was read off the rows stays so
+            source = "released"
+        attributes = [bought[c.name] if isinstance(c, Purchase) else c for c in self.columns]
+        zeros_ = self._content.structural_zeros
+        return Domain(attributes, source=source, structural_zeros=zeros_, ignored=self.ignored)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns, in order."""
+        return tuple(column.name for column in self.columns)
+
+    def stand_in(self) -> Domain:
+        """Return the domain with a stand-in for each column that is to be bought: any value has a code in it."""
+        return self.domain({purchase.name: purchase.stand_in() for purchase in self.purchases})
+
+    def known(self) -> Domain:
+        """Return the domain of the columns that are not to be bought, by which tables with the others can be read."""
+        bought = [purchase.name for purchase in self.purchases]
+        known = [column for column in self.columns if isinstance(column, Attribute)]
+        return Domain(
+            known,
+            structural_zeros=self._content.structural_zeros,
+            ignored=(*self.ignored, *bought),
+        )
+
+    def project(self, names: Iterable[str]) -> Schema:
+        """Return the schema of some columns, in its own order, with the structural zeros that fit inside."""
+        kept = set(names)
+        zeros = tuple(z for z in self._content.structural_zeros if set(z.attributes) <= kept)
+        columns = tuple(column for column in self.columns if column.name in kept)
+        return Schema(replace(self._content, columns=columns, structural_zeros=zeros))
+
+    def of_kinds(self, kinds: Mapping[str, Kind]) -> Schema:
+        """Return the schema with other kinds for some columns."""
+        columns = tuple(replace(column, kind=kinds.get(column.name, column.kind)) for column in self.columns)
+        return Schema(replace(self._content, columns=columns))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the content of a domain file that says the same."""
+        content: dict[str, Any] = {
+            "attributes": [purchase_as_dict(c) if isinstance(c, Purchase) else as_dict(c) for c in self.columns],
+            "source": self._content.source,
+        }
+        if self._content.structural_zeros:
+            content["structural_zeros"] = [asdict(zeros) for zeros in self._content.structural_zeros]
+        if self.ignored:
+            content["ignored"] = list(self.ignored)
+        return content
+
+
+Public = Domain | Schema | Mapping[str, Any] | str | os.PathLike[str]
+"""What a fit takes as the domain of a data frame."""
+
+
+def public_domain(given: Public | None) -> Domain | Schema:
+    """Return the domain of a data frame, or a schema if some of its facts are left to be bought.
+
+    Parameters
+    ----------
+    given : Domain, Schema, dict or path
+        A dict holds what a domain file holds; see `Domain.from_dict`.
+
+    Raises
+    ------
+    InputError
+        It is none of these, or the file is wrong.
+
+    Examples
+    --------
+    >>> public_domain({"age": 8})
+    Domain(age=8; declared)
+    """
+    if given is None:
+        raise InputError("a data frame needs its public domain: fit(..., domain=...), a Domain or a domain file")
+    if isinstance(given, Domain):
+        return given
+    if isinstance(given, Mapping):
+        schema = Schema.from_dict(given)
+    elif isinstance(given, str | os.PathLike):
+        schema = Schema.read(given)
+    elif isinstance(given, Schema):
+        schema = given
+    else:
+        raise InputError(
+            f"domain is a Domain, a Schema, a dict or the path of a domain file, not a {kind_of(given)} object"
+        )
+    return schema if schema.purchases else schema.domain()

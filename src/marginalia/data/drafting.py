@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from marginalia.data import values
 from marginalia.data.attribute import BOOLEANS, WIDE, Attribute, Type
 from marginalia.data.coding import ROWS, RawColumn
-from marginalia.data.domain_file import as_dict
+from marginalia.data.domain import as_dict
 from marginalia.errors import InputError, one_line
 
 if TYPE_CHECKING:
@@ -287,9 +287,10 @@ def as_yaml(columns: Sequence[Drafted], file: str, n_rows: int) -> str:
     """
     lines = [HEAD.format(file=one_line(file), rows=n_rows, columns=len(columns)), "source: declared"]
     if any(c.attribute is None for c in columns):
-        lines += ["ignored:  # columns that are not read", *(
-            f"  - {_scalar(c.name)}  # {one_line(c.note)}" for c in columns if c.attribute is None
-        )]  # fmt: skip
+        lines += [
+            "ignored:  # columns that are not read",
+            *(f"  - {_scalar(c.name)}  # {one_line(c.note)}" for c in columns if c.attribute is None),
+        ]
     lines.append("attributes:")
     for column in columns:
         lines += _entry(column)

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from marginalia.data.attribute import Attribute
 from marginalia.data.domain import Domain
-from marginalia.data.sources.source import CountSource
-from marginalia.data.table import Table
+from marginalia.data.table import CountSource, Table
 from marginalia.errors import InputError, unknown_name
 
 TaskName = Literal["linear", "logistic"]

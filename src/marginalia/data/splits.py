@@ -7,8 +7,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from marginalia.data.table import Table
-from marginalia.data.table_schema import RawTable
+from marginalia.data.table import RawTable, Table
 from marginalia.errors import InputError
 
 R = TypeVar("R", Table, RawTable)

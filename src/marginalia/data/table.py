@@ -1,29 +1,92 @@
-"""A discrete table: integer codes with their public domain."""
+"""Private rows, and what methods may ask of them: exact counts of a few attributes, their number, the rows in batches.
+
+In memory they are a `Table` of codes, or a `RawTable` of which something is left to be bought.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from marginalia.data.attribute import Attribute
-from marginalia.data.coding import CORRECT, ROWS, Fault, check_not_ambiguous, codes_of
-from marginalia.data.decoding import as_text, original_values
-from marginalia.data.domain import Domain
+from marginalia.data.attribute import Attribute, Purchase
+from marginalia.data.coding import CORRECT, ROWS, Fault, as_text, check_not_ambiguous, codes_of, original_values
+from marginalia.data.domain import Domain, Public, Schema, public_domain
 from marginalia.data.files import atomic_path
-from marginalia.data.reading import csv_quoting, read_raw
-from marginalia.data.sources.csv_text import check_header
-from marginalia.data.sources.source import CountSource
+from marginalia.data.reading import check_header, csv_quoting, is_frame, kind_of, read_raw, with_text_names
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     Randomness = int | np.random.SeedSequence | np.random.Generator | None
+
+
+Counts = NDArray[np.int64]
+
+
+class PrivateRows(ABC):
+    """Private rows that a fit takes: as codes, or in original values with labels or edges left to be bought.
+
+    >>> sorted(PrivateRows.__abstractmethods__)
+    ['n_rows']
+    """
+
+    domain: Domain  # what is public of them; a column that is to be bought has a stand-in
+    purchases: tuple[Purchase, ...] = ()  # what is left to be bought before they have codes
+
+    @property
+    @abstractmethod
+    def n_rows(self) -> int:
+        """Number of records."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns, in order."""
+        return self.domain.names
+
+
+class CountSource(PrivateRows):
+    """Private rows of a public domain, wherever they lie. `Table` is the one in memory.
+
+    A method that needs counts only runs on every source, and the same seed gives the same release from each. Methods
+    call it inside a mechanism, as all that reads private rows; `expect` reads nothing.
+
+    >>> source = Table([[0, 1], [1, 1]], Domain.from_sizes({"a": 2, "b": 2}))
+    >>> isinstance(source, CountSource), source.counts(["b"])
+    (True, array([0, 2]))
+    """
+
+    @abstractmethod
+    def counts(self, names: Sequence[str]) -> Counts:
+        """Return the marginal on `names` as counts, shape = the size of each name, in the order given."""
+
+    @abstractmethod
+    def expect(self, marginals: Iterable[Sequence[str]]) -> None:
+        """Say which marginals may be asked, so that one pass over the rows can count many of them."""
+
+    @abstractmethod
+    def recoded(self, codes: Mapping[str, NDArray[np.integer]], domain: Domain) -> CountSource:
+        """Return the same rows with every code c of attribute `name` replaced by ``codes[name][c]``, of `domain`."""
+
+    @abstractmethod
+    def batches(self) -> Iterator[Table]:
+        """Yield the rows, in the order they lie in, as tables that fit in memory."""
+
+    @abstractmethod
+    def in_memory(self) -> Table:
+        """Return all rows as one table; InputError where they do not fit in memory."""
 
 
 class Table(CountSource):
@@ -218,7 +281,7 @@ class Table(CountSource):
         ----------
         original : bool
         random_state : int, SeedSequence, Generator or None
-            For the values inside bins, see `marginalia.data.decoding.original_values`; None: fresh entropy.
+            For the values inside bins, see `marginalia.data.coding.original_values`; None: fresh entropy.
         """
         import pandas as pd
 
@@ -304,3 +367,222 @@ def zero_faults(codes: NDArray[np.integer], domain: Domain) -> Iterator[Fault]:
             pairs = zip(zeros.attributes, columns, strict=True)
             cell = " with ".join(f"{name}={domain[name].texts[column[rows[0]]]}" for name, column in pairs)
             yield Fault(zeros.attributes[0], "is a structural zero of the domain", CORRECT, cell, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class RawTable(PrivateRows):
+    """Rows in original values, with a `Schema` that leaves labels or edges to be bought; immutable.
+
+    A fit takes it in place of a `Table`, buys what is open in its own ledger, and goes on with codes.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The columns of the schema and no others; see `of`.
+    schema : Schema
+    share : float, optional
+        Of the budget, for the purchases; default: see `marginalia.privacy.preprocessing.purchase.preprocess`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> schema = Schema.from_dict({"attributes": [{"name": "ward", "type": "string", "labels": "private"}]})
+    >>> raw = RawTable.of(pd.DataFrame({"ward": ["a", "b"]}), schema)
+    >>> raw.take([1, 1]).n_rows, raw.names
+    (2, ('ward',))
+    """
+
+    frame: pd.DataFrame
+    schema: Schema
+    share: float | None = None
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, schema: Schema, *, share: float | None = None, where: str = "table") -> Self:
+        """Return the rows of a data frame, after holding them against all that is public; see `check_known`."""
+        check_known(frame, schema, where)
+        kept = [str(name) in schema.names for name in frame.columns]
+        return cls(frame.loc[:, kept].reset_index(drop=True), schema, share)
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str], schema: Schema, *, share: float | None = None) -> Self:
+        """Read a CSV or Parquet file; see `of`."""
+        return cls.of(read_raw(path), schema, share=share, where=str(path))
+
+    @property
+    def n_rows(self) -> int:
+        """Number of records."""
+        return len(self.frame)
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def __repr__(self) -> str:
+        return f"RawTable({self.n_rows} rows, {len(self.purchases)} of {len(self.names)} columns to be bought)"
+
+    @cached_property
+    def domain(self) -> Domain:  # type: ignore[override]
+        """The domain with a stand-in for each column that is to be bought."""
+        return self.schema.stand_in()
+
+    @property
+    def purchases(self) -> tuple[Purchase, ...]:  # type: ignore[override]
+        """The columns whose labels or edges are to be bought."""
+        return self.schema.purchases
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns, in the order of the rows."""
+        return tuple(map(str, self.frame.columns))
+
+    def take(self, rows: ArrayLike | slice) -> RawTable:
+        """Return the rows of a slice, or at the given positions."""
+        chosen = rows if isinstance(rows, slice) else np.asarray(rows)
+        return RawTable(self.frame.iloc[chosen].reset_index(drop=True), self.schema, self.share)
+
+    def append(self, other: RawTable) -> RawTable:
+        """Return the rows of this table followed by those of `other`, which has the same schema."""
+        import pandas as pd
+
+        def plain(frame: pd.DataFrame) -> pd.DataFrame:  # categories of two files are not the same
+            return frame.astype({name: object for name, of in frame.dtypes.items() if str(of) == "category"})
+
+        both = pd.concat([plain(self.frame), plain(other.frame)[list(self.frame.columns)]], ignore_index=True)
+        return RawTable(both, self.schema, self.share)
+
+    def project(self, names: Iterable[str]) -> Rows:
+        """Return some columns, in the order given; as a `Table` where nothing of them is to be bought."""
+        names = list(names)
+        schema = self.schema.project(names)
+        chosen = self.frame[names]
+        return RawTable(chosen, schema, self.share) if schema.purchases else Table.from_frame(chosen, schema.domain())
+
+    @property
+    def known(self) -> Table:
+        """The columns that are not to be bought."""
+        bought = {purchase.name for purchase in self.purchases}
+        rest = self.project([name for name in self.names if name not in bought])
+        assert isinstance(rest, Table)
+        return rest
+
+    def coded(self, domain: Domain) -> Table:
+        """Return the rows as codes of a domain that has been bought, for these rows or others."""
+        return Table.from_frame(self.frame, domain)
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of the rows, and of what is publicly known of them."""
+        public = json.dumps([self.schema.to_dict(), self.share], sort_keys=True)
+        return hashlib.sha256(f"{public}\0{self.frame.to_csv(index=False)}".encode()).hexdigest()
+
+
+def check_known(frame: pd.DataFrame, schema: Schema, where: str = "table") -> None:
+    """Hold a raw table against all that is public: columns, values of those that are not bought, structural zeros.
+
+    Raises
+    ------
+    InputError
+        See `Table.from_frame`. Whatever stands in a column that is to be bought is no error.
+
+    >>> import pandas as pd
+    >>> schema = Schema.from_dict({"attributes": [{"name": "ward", "type": "string", "labels": "private"}]})
+    >>> check_known(pd.DataFrame({"age": [3]}), schema)
+    Traceback (most recent call last):
+    marginalia.errors.InputError: table: column 'ward' of the domain is missing
+    """
+    if absent := [purchase.name for purchase in schema.purchases if purchase.name not in frame.columns]:
+        raise InputError(f"{where}: column '{absent[0]}' of the domain is missing")
+    Table.from_frame(frame, schema.known(), where=where)
+
+
+Rows = Table | RawTable
+"""Rows in memory, which can be split."""
+
+
+def rows_of(given: object, domain: Public | None, *, fit: str) -> PrivateRows:
+    """Return what a fit was given as rows: a table of either kind as it is, a data frame by its public domain.
+
+    Parameters
+    ----------
+    given : PrivateRows or DataFrame
+    domain : Domain, Schema, dict or path of a domain file, optional
+        Of a data frame; a table has its own.
+    fit : str
+        Named where this is neither.
+
+    Raises
+    ------
+    InputError
+        It is neither, or has a domain too many or too few; a value of the data frame has no code.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> rows_of(pd.DataFrame({"ward": [0, 2]}), {"ward": 3}, fit="AIM.fit").n_rows
+    2
+    """
+    if isinstance(given, PrivateRows):
+        if domain is not None:
+            own = "RawTable has its schema" if given.purchases else "Table has its domain"
+            raise InputError(f"a {own}: domain is that of a data frame; leave it out")
+        return given
+    if not is_frame(given):
+        raise InputError(f"{fit} needs a marginalia.data.Table or a pandas DataFrame, not {kind_of(given)}")
+    public, frame = public_domain(domain), with_text_names(given)
+    if isinstance(public, Domain):
+        return Table.from_frame(frame, public, where="data frame")
+    return RawTable(frame.loc[:, [name not in public.ignored for name in frame.columns]], public)
+
+
+def write_batches(
+    batches: Iterable[Table], domain: Domain, path: str | os.PathLike[str], *, random_state: Randomness = None
+) -> None:
+    r"""Write tables of a domain, one after the other, as original values to one CSV or Parquet file, atomically.
+
+    Memory holds one of them. A table alone gives the file of its `to_csv` or `to_parquet`.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from marginalia.data.domain import Domain
+    >>> from marginalia.data.table import Table
+    >>> rows = Table([[0], [1]], Domain.from_sizes({"a": 2}))
+    >>> with TemporaryDirectory() as folder:
+    ...     write_batches([rows, rows], rows.domain, f"{folder}/t.csv")
+    ...     open(f"{folder}/t.csv").read()
+    'a\n0\n1\n0\n1\n'
+    """
+    stream = np.random.default_rng(random_state)
+    waiting = iter(batches)
+    some = list(islice(waiting, 2))
+    parquet = os.fspath(path).endswith(".parquet")
+    if len(some) == 1:
+        (some[0].to_parquet if parquet else some[0].to_csv)(path, random_state=stream)
+        return
+    frames = (batch.to_frame(original=True, random_state=stream) for batch in chain(some, waiting))
+    with atomic_path(path) as temporary:
+        (_parquet if parquet else _csv)(frames, domain, temporary)
+
+
+def _parquet(frames: Iterator[pd.DataFrame], domain: Domain, path: Path) -> None:
+    import pandas as pd
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    # The types of the columns are those of a table that has every code.
+    every = np.arange(max(domain.sizes, default=1))[:, None]
+    codes = np.minimum(every, np.array(domain.sizes) - 1).astype(np.int32 if len(every) > 2**15 else np.int16)
+    pairs = zip(domain, codes.T, strict=True)
+    columns = {a.name: original_values(column, a, np.random.default_rng(0)) for a, column in pairs}
+    schema = pa.Schema.from_pandas(pd.DataFrame(columns), preserve_index=False)
+    with parquet.ParquetWriter(path, schema) as writer:
+        for frame in frames:
+            writer.write_table(pa.Table.from_pandas(frame, schema=schema, preserve_index=False))
+
+
+def _csv(frames: Iterator[pd.DataFrame], domain: Domain, path: Path) -> None:
+    quoting = csv_quoting(domain.names, chain.from_iterable(a.written for a in domain))
+    header = True
+    with path.open("w", encoding="utf-8", newline="") as file:
+        for frame in frames:
+            for attribute in domain:
+                frame[attribute.name] = as_text(frame[attribute.name], attribute)
+            frame.to_csv(file, index=False, header=header, lineterminator="\n", quoting=quoting)
+            header = False

@@ -18,12 +18,10 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import validate_data
 
-from marginalia.data.domain import Domain
+from marginalia.data.domain import Domain, Public
 from marginalia.data.encoding import Encoder, TaskName, widths
 from marginalia.data.reading import is_frame, kind_of
-from marginalia.data.sources.source import CountSource, PrivateRows
-from marginalia.data.table import Table
-from marginalia.data.table_schema import Public, rows_of
+from marginalia.data.table import CountSource, PrivateRows, Table, rows_of
 from marginalia.errors import InputError
 from marginalia.learning.rows import ArrayRows, Rows, TableRows, within_bounds
 from marginalia.learning.units import class_labels, features_of, in_units

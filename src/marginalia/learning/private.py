@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data.sources.source import PrivateRows
-from marginalia.data.table_schema import Public
+from marginalia.data.domain import Public
+from marginalia.data.table import PrivateRows
 from marginalia.errors import InputError, unknown_name
 from marginalia.learning.base import LinearClassifier, LinearLearner, Seed, parameters, poor_score
 from marginalia.learning.rows import Rows, TableRows

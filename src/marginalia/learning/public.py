@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import _check_sample_weight
 
-from marginalia.data.table_schema import Public
+from marginalia.data.domain import Public
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearLearner
 from marginalia.learning.rows import Rows

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data.encoding import Encoder, TaskName, whole_ztz
-from marginalia.data.sources.source import CountSource
+from marginalia.data.table import CountSource
 from marginalia.errors import InputError
 from marginalia.learning.solvers import Array
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from marginalia.data import values
 from marginalia.data.attribute import Attribute
 from marginalia.data.encoding import Encoder
-from marginalia.data.reading import named
+from marginalia.data.reading import with_text_names
 from marginalia.data.table import Table
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def features_of(frame: pd.DataFrame, encoder: Encoder) -> Table:
     >>> features_of(pd.DataFrame({"age": [7], "ill": ["unknown"]}), encoder).codes
     array([[7]], dtype=int16)
     """
-    frame = named(frame)
+    frame = with_text_names(frame)
     return Table.from_frame(
         frame.drop(columns=encoder.target, errors="ignore"),
         encoder.domain.project(encoder.features),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from marginalia.data.attribute import Attribute
-from marginalia.data.sources.source import PrivateRows
+from marginalia.data.table import PrivateRows
 from marginalia.errors import InputError, unknown_name
 from marginalia.methods.record import NON_PRIVATE, Arm, Method
 from marginalia.methods.registry import BUILT_IN, arms_of, method

@@ -18,8 +18,7 @@ from marginalia.data.files import write_text
 from marginalia.data.sources.counted import add_up, count
 from marginalia.data.sources.opening import name_of
 from marginalia.data.sources.parquet import ParquetSource
-from marginalia.data.table import Table
-from marginalia.data.table_schema import RawTable, Rows
+from marginalia.data.table import RawTable, Rows, Table
 from marginalia.errors import InputError
 from marginalia.methods.record import Arm, Method
 from marginalia.peers.record import is_peer

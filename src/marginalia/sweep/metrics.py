@@ -14,9 +14,7 @@ from marginalia.data.attribute import WIDE
 from marginalia.data.coding import category_counts, numbers_of
 from marginalia.data.domain import Domain
 from marginalia.data.encoding import Encoder
-from marginalia.data.sources.source import CountSource, PrivateRows
-from marginalia.data.table import Table
-from marginalia.data.table_schema import RawTable
+from marginalia.data.table import CountSource, RawTable, Table
 from marginalia.errors import InputError
 from marginalia.sweep.seeds import seed_sequence
 
@@ -175,17 +173,15 @@ def k_marginal(model: Any, table: Table | CountSource) -> float:
     return k_marginal_score(marginal_error(made, table))
 
 
-def reference_domain(rows: PrivateRows) -> Domain:
+def reference_domain(raw: RawTable) -> Domain:
     """Return a domain in which rows are compared where each fit has bought its own; no private release.
 
     Bins of equal count, and the most frequent categories, read off the very rows: what fits without privacy are given,
-    and what tables of different domains are measured in. Of rows with codes it is their own.
+    and what tables of different domains are measured in.
     """
-    if not isinstance(rows, RawTable):
-        return rows.domain
     found, shares = {}, np.linspace(0, 1, REFERENCE_BINS + 1)
-    for purchase in rows.purchases:
-        column = rows.frame[purchase.name]
+    for purchase in raw.purchases:
+        column = raw.frame[purchase.name]
         if purchase.fact == "labels":
             counts = category_counts(column, purchase.missing or ())
             often = sorted(counts, key=lambda label: (-counts[label], label))[:MOST_CATEGORIES]
@@ -198,7 +194,7 @@ def reference_domain(rows: PrivateRows) -> Domain:
             edges = np.unique(np.floor(edges))
         edges = np.append(edges[:-1] if edges.size > 1 else edges, edges[-1] + 1)  # the largest value is inside
         found[purchase.name] = purchase.attribute(edges=edges.tolist())
-    domain = rows.schema.domain(found)
+    domain = raw.schema.domain(found)
     return Domain(domain, source="inferred", ignored=domain.ignored)
 
 

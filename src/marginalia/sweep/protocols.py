@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from marginalia.data.catalogue import catalogue
 from marginalia.data.catalogue.entry import Entry
-from marginalia.data.domain import Domain
+from marginalia.data.domain import Domain, Schema
 from marginalia.data.files import atomic_path, write_text
 from marginalia.data.reading import read_frame
 from marginalia.data.sources.counted import Counted, CountTables
 from marginalia.data.sources.parts import HashSplit
 from marginalia.data.splits import number_of_test_rows, random_split
-from marginalia.data.table import Table
-from marginalia.data.table_schema import RawTable, Rows, Schema
+from marginalia.data.table import RawTable, Rows, Table
 from marginalia.errors import InputError
 from marginalia.methods.task import Task
 from marginalia.streamed import CountedData, data_of

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalia.data.table import Table
-from marginalia.data.table_schema import RawTable, Rows
+from marginalia.data.table import RawTable, Rows, Table
 from marginalia.errors import InputError
 from marginalia.methods.fit import Budget, fit
 from marginalia.methods.record import Arm, Method
@@ -224,9 +223,9 @@ class Runner:
                     score = metrics.k_marginal(model, train)
             return {"marginal_error": error, "k_marginal": score}, self._certify(cell, model)
         train, test = self._split(cell, task.columns(self.data.names))
-        if not cell.arm.is_private:
+        if isinstance(train, RawTable) and not cell.arm.is_private:
             domain = metrics.reference_domain(train)
-            train, test = train.coded(domain), test.coded(domain)
+            train, test = train.coded(domain), test.coded(domain)  # type: ignore[union-attr]
         if cell.arm.tuned_on_test:
             if isinstance(train, RawTable):
                 raise InputError(

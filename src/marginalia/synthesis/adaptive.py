@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from marginalia.data.sources.source import CountSource
+from marginalia.data.table import CountSource
 from marginalia.marginals.elimination import Clique
 from marginalia.marginals.estimation import FINAL, ROUND_QUICK, ROUND_TIGHT, FitSettings, Measurement
 from marginalia.marginals.plan import Plan, seconds_per_pass

@@ -12,12 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from marginalia.data.decoding import write_batches
-from marginalia.data.domain import Domain
+from marginalia.data.domain import Domain, Public
 from marginalia.data.reading import is_frame
-from marginalia.data.sources.source import CountSource, PrivateRows
-from marginalia.data.table import Table
-from marginalia.data.table_schema import Public, rows_of
+from marginalia.data.table import CountSource, PrivateRows, Table, rows_of, write_batches
 from marginalia.errors import InputError, unknown_name
 from marginalia.marginals.sampling import BLOCK
 from marginalia.memory import check_cost, short

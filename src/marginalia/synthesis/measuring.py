@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from marginalia.data.domain import Domain
-from marginalia.data.sources.source import CountSource
+from marginalia.data.table import CountSource
 from marginalia.marginals.estimation import Measurement, estimate_total
 from marginalia.marginals.workload import Workload, WorkloadLike
 from marginalia.memory import check_cost, short

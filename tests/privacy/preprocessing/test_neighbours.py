@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalia.data.table_schema import Schema
+from marginalia.data.domain import Schema
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.transcript import listening
 from marginalia.privacy.preprocessing.purchase import preprocess

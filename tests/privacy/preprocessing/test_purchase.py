@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalia.data.domain import Domain
+from marginalia.data.domain import Domain, Schema
 from marginalia.data.table import Table
-from marginalia.data.table_schema import Schema
 from marginalia.errors import InputError, PrivacyError
 from marginalia.methods.mst.mst import MST
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu

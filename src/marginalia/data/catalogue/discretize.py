@@ -23,6 +23,7 @@ Files = Mapping[str, Path]  # role in the entry -> checked local file
 def column_codes(raw: pd.Series[Any], derived: Derived) -> NDArray[np.int64]:
     """Return the codes of one raw column.
 
+    >>> from marginalia.data.domain import parse_derived
     >>> [children] = parse_derived([{"name": "children", "top": 2, "empty": 0}])
     >>> column_codes(pd.Series([0, 3, None]), children)
     array([0, 2, 0])

@@ -13,9 +13,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_serializer, model_validator
 
 from marginalia.data.attribute import Derived
-from marginalia.data.domain import Source
-from marginalia.data.domain_file import parse_derived
-from marginalia.data.table_schema import Schema
+from marginalia.data.domain import Schema, Source, parse_derived
 from marginalia.errors import InputError, unknown_name
 
 

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from marginalia.data.domain import Domain
 from marginalia.data.files import atomic_path
 from marginalia.data.sources.arrow import ArrowSource
-from marginalia.data.sources.cover import covering, sums
 from marginalia.data.sources.parts import HashSplit
-from marginalia.data.sources.source import KEPT_BYTES, Counts, CountSource
-from marginalia.data.table import Table
+from marginalia.data.sources.source import KEPT_BYTES, covering, sums
+from marginalia.data.table import Counts, CountSource, Table
 from marginalia.errors import InputError
 from marginalia.memory import allowed_bytes
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import IO, Any
 
-from marginalia.data.sources.csv_text import (
+from marginalia.data.reading import (
     SEPARATOR_LINE,
     checked_text,
     chunks_of_rows,
@@ -21,7 +21,7 @@ from marginalia.data.sources.csv_text import (
     plain_batches,
     quotes_are_plain,
 )
-from marginalia.data.sources.files import FileSource
+from marginalia.data.sources.arrow import FileSource
 from marginalia.errors import InputError
 
 _PART = 2**22  # bytes that are read at once; in the first, the separator and the header are looked for

@@ -8,16 +8,13 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from marginalia.data.domain import Domain
+from marginalia.data.domain import Domain, Schema
 from marginalia.data.reading import check_is_no_url
 from marginalia.data.sources.arrow import ArrowSource
 from marginalia.data.sources.csv import CSVSource
-from marginalia.data.sources.location import Location
 from marginalia.data.sources.parquet import ParquetSource
-from marginalia.data.sources.source import CountSource
-from marginalia.data.sources.sql import SQLSource
-from marginalia.data.table import Table
-from marginalia.data.table_schema import RawTable, Schema
+from marginalia.data.sources.sql import Location, SQLSource
+from marginalia.data.table import CountSource, RawTable, Table
 from marginalia.errors import InputError
 
 # Above these a single file is streamed: in memory it would take about 1 GB while it is read.
@@ -166,13 +163,13 @@ def name_of(data: str | os.PathLike[str]) -> str:
     return str(Location.parse(text)) if FAR in text else text
 
 
-def named(data: str | os.PathLike[str]) -> Mapping[str, str | int]:
+def fingerprint(data: str | os.PathLike[str]) -> Mapping[str, str | int]:
     """Return what tells the data again: their name without credentials and, of files, the SHA-256.
 
     Of several files it is that of their hashes, one after the other. It depends on private rows and tells whoever has
     another copy of them that it is one: it is for the owner's records, not for release.
 
-    >>> named("postgresql://ann@db.example/clinic?table=stays")
+    >>> fingerprint("postgresql://ann@db.example/clinic?table=stays")
     {'name': 'postgresql://db.example/clinic?table=stays'}
     """
     name, hashes = name_of(data), []

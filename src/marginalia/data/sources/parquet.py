@@ -8,8 +8,7 @@ from copy import copy
 from functools import cached_property
 from typing import Any
 
-from marginalia.data.sources.arrow import BATCH
-from marginalia.data.sources.files import FileSource
+from marginalia.data.sources.arrow import BATCH, FileSource
 from marginalia.data.sources.source import PassingSource
 from marginalia.errors import InputError
 

@@ -1,94 +1,28 @@
-"""What methods may ask of private rows: exact counts of a few attributes, their number, the rows in batches."""
+"""Rows that stay where they are: what a pass over them counts, and what is kept of it for later."""
 
 from __future__ import annotations
 
 import math
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations
 from tempfile import TemporaryFile, gettempdir
-from typing import IO, TYPE_CHECKING, Self
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data.attribute import Purchase
 from marginalia.data.domain import Domain
+from marginalia.data.table import Counts, CountSource
 from marginalia.errors import InputError
 from marginalia.memory import check_cost
 
-if TYPE_CHECKING:
-    from marginalia.data.table import Table
-
-Counts = NDArray[np.int64]
 Key = tuple[int, ...]  # attribute positions, ascending
 Kept = tuple[NDArray[np.int64] | None, Counts]  # cells and their counts, or all counts
 
 KEPT_BYTES = 2**28  # of count tables: those made in one pass, and those kept for later
-
-
-class PrivateRows(ABC):
-    """Private rows that a fit takes: as codes, or in original values with labels or edges left to be bought.
-
-    >>> sorted(PrivateRows.__abstractmethods__)
-    ['coded', 'n_rows']
-    """
-
-    domain: Domain  # what is public of them; a column that is to be bought has a stand-in
-    purchases: tuple[Purchase, ...] = ()  # what is left to be bought before they have codes
-
-    @property
-    @abstractmethod
-    def n_rows(self) -> int:
-        """Number of records."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the columns, in order."""
-        return self.domain.names
-
-    @abstractmethod
-    def coded(self, domain: Domain) -> CountSource:
-        """Return the rows as codes of a domain in which nothing is left to be bought; rows with codes keep theirs."""
-
-
-class CountSource(PrivateRows):
-    """Private rows of a public domain, wherever they lie. `marginalia.data.table.Table` is the one in memory.
-
-    A method that needs counts only runs on every source, and the same seed gives the same release from each. Methods
-    call it inside a mechanism, as all that reads private rows; `expect` reads nothing.
-
-    >>> from marginalia.data.table import Table
-    >>> source = Table([[0, 1], [1, 1]], Domain.from_sizes({"a": 2, "b": 2}))
-    >>> isinstance(source, CountSource), source.counts(["b"])
-    (True, array([0, 2]))
-    """
-
-    def coded(self, domain: Domain) -> Self:
-        """Return these rows: they have codes."""
-        return self
-
-    @abstractmethod
-    def counts(self, names: Sequence[str]) -> Counts:
-        """Return the marginal on `names` as counts, shape = the size of each name, in the order given."""
-
-    @abstractmethod
-    def expect(self, marginals: Iterable[Sequence[str]]) -> None:
-        """Say which marginals may be asked, so that one pass over the rows can count many of them."""
-
-    @abstractmethod
-    def recoded(self, codes: Mapping[str, NDArray[np.integer]], domain: Domain) -> CountSource:
-        """Return the same rows with every code c of attribute `name` replaced by ``codes[name][c]``, of `domain`."""
-
-    @abstractmethod
-    def batches(self) -> Iterator[Table]:
-        """Yield the rows, in the order they lie in, as tables that fit in memory."""
-
-    @abstractmethod
-    def in_memory(self) -> Table:
-        """Return all rows as one table; InputError where they do not fit in memory."""
 
 
 class PassingSource(CountSource):
@@ -284,3 +218,60 @@ class _Spilled:
 def _subsets(key: Key) -> Iterator[Key]:
     for k in range(1, len(key) + 1):
         yield from combinations(key, k)
+
+
+_LARGEST = 2**14  # cells of a table of three attributes: its counters stay in the second cache
+_MOST = 2**23  # cells of all of them: 100 MB
+_FEWEST = 3  # pairs from which it may pay
+
+
+def covering(marginals: Sequence[tuple[int, ...]], sizes: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return tables, of which every marginal is one or a sum of one: small pairs are taken three at a time.
+
+    Three attributes have three pairs, so all pairs of d attributes need d(d-1)/6 tables where these share no pair
+    (Steiner's triple systems: they exist for d = 1 or 3 modulo 6, and taking the first triple that still fits finds
+    them for d = 2^k - 1). Tables come in the order of the attributes.
+
+    >>> covering([(0, 1), (0, 2), (1, 2), (0, 3)], [2, 3, 4, 5])
+    [(0, 1, 2), (0, 3)]
+    """
+    pairs = [q for q in marginals if len(q) == 2]
+    if len(pairs) < _FEWEST:
+        return list(marginals)
+    d = len(sizes)
+    open_ = np.zeros((d, d), bool)
+    for a, b in pairs:
+        open_[a, b] = open_[b, a] = True
+    size, left = np.array(sizes, np.float64), float(_MOST)
+    tables: list[tuple[int, ...]] = [q for q in marginals if len(q) != 2]
+    for a, b in pairs:
+        if not open_[a, b]:
+            continue
+        fitting = np.flatnonzero(open_[a] & open_[b] & (size * sizes[a] * sizes[b] <= min(_LARGEST, left)))
+        table = tuple(sorted((a, b, *fitting[:1].tolist())))
+        if fitting.size:
+            left -= sizes[a] * sizes[b] * sizes[fitting[0]]
+        open_[np.ix_(table, table)] = False
+        tables.append(table)
+    return tables
+
+
+def sums(
+    marginals: Sequence[tuple[int, ...]],
+    tables: Sequence[tuple[int, ...]],
+    counts_of: Callable[[int], NDArray[np.int64]],
+    sizes: Sequence[int],
+) -> Iterator[NDArray[np.int64]]:
+    """Yield the counts of marginals, flat, from those of the tables that cover them: ``counts_of(i)`` of the i-th.
+
+    >>> [flat.tolist() for flat in sums([(0, 1), (0, 2)], [(0, 1, 2)], lambda i: np.arange(8), [2, 2, 2])]
+    [[1, 5, 9, 13], [2, 4, 10, 12]]
+    """
+    held = {q: i for i, table in enumerate(tables) for q in {table, *combinations(table, 2)}}
+    for q in marginals:
+        table, flat = tables[held[q]], counts_of(held[q])
+        if table == q:
+            yield flat
+        else:
+            cells = flat.reshape([sizes[a] for a in table])
+            yield cells.sum(axis=tuple(i for i, a in enumerate(table) if a not in q)).ravel()

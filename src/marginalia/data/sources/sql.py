@@ -1,23 +1,338 @@
-"""Tables and queries of databases."""
+"""Tables and queries of databases: their URLs, read strictly and shown without credentials; their engines, by Ibis."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+import os
+import re
+import sys
+import warnings
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from marginalia.data.sources.arrow import BATCH
+from marginalia.errors import InputError, unknown_name
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from marginalia.data.domain import Domain
 from marginalia.data.sources.arrow import ArrowSource
-from marginalia.data.sources.location import Location
 from marginalia.data.sources.source import KEPT_BYTES
 from marginalia.data.table import Table
-from marginalia.errors import InputError
 
-if TYPE_CHECKING:
-    import ibis.expr.types as ir
+ENGINES = ("duckdb", "postgresql", "spark")
+FORM = "duckdb:///FILE?table=NAME, postgresql://HOST/DATABASE?table=SCHEMA.NAME or spark://MASTER?table=NAME"
+_PASSWORD = re.compile(r"(password|passwd|pwd)\s*=", re.IGNORECASE)
+_PARTS = re.compile(r"(?P<engine>[a-z][a-z0-9+.-]*)://(?P<place>[^?]*)\?(?P<kind>table|query)=(?P<text>.+)", re.DOTALL)
+_SERVER = re.compile(
+    r"((?P<user>[^@/:]+)@)?(?P<host>\[[0-9a-fA-F:]+\]|[^@/:\[\]]*)(:(?P<port>\d{1,5}))?(/(?P<name>[^/]+))?/?"
+)
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where a table or the rows of a query lie.
+
+    Attributes
+    ----------
+    engine : {"duckdb", "postgresql", "spark"}
+    place : str
+        The file, the server and its database, or Spark's master; "" as the engine's own environment says.
+    kind : {"table", "query"}
+    text : str
+        The name of the table, which may follow that of its schema and a dot; or a SELECT.
+    user : str
+    host, port, database : str
+        Of PostgreSQL; "" where its environment (PGUSER, PGHOST, PGPORT, PGDATABASE) says.
+
+    >>> Location.parse("postgresql://ann@db.example/clinic?table=ward.stays")
+    Location(postgresql://db.example/clinic?table=ward.stays)
+    """
+
+    engine: str
+    place: str
+    kind: Literal["table", "query"]
+    text: str
+    user: str = ""
+    host: str = ""
+    port: str = ""
+    database: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.engine}://{self.place}?{self.kind}={self.text}"
+
+    def __repr__(self) -> str:
+        return f"Location({self})"
+
+    @classmethod
+    def parse(cls, url: str) -> Location:
+        """Read a URL; what stands after ``?table=`` or ``?query=`` is taken as it is, without escapes.
+
+        Raises
+        ------
+        InputError
+            It is no such URL, or it holds a password. The message never repeats the URL, which may hold a secret.
+        """
+        engine = url.partition("://")[0]
+        if engine not in ENGINES:
+            raise unknown_name("kind of database", engine if engine.isalnum() else "", ENGINES)
+        place = re.split(r"\?(?:table|query)=", url.partition("://")[2], maxsplit=1)[0]
+        if ":" in place.rpartition("@")[0] or _PASSWORD.search(url):
+            raise InputError(
+                "a password inside a URL is refused, as lists of processes and logs show it; give it in the "
+                "environment of the engine (PostgreSQL: PGPASSWORD, or a password file)"
+            )
+        parts = _PARTS.fullmatch(url)
+        if parts is None:
+            raise InputError(f"this {engine} URL names no table; write {FORM} (or ?query=SELECT ...)")
+        place, kind, text = parts["place"], parts["kind"], parts["text"].strip().rstrip(";")
+        if kind == "table" and not (all(text.split(".")) and text.count(".") <= 2):
+            raise InputError(f"'{text}' is no name of a table; write NAME, SCHEMA.NAME or ?query=SELECT ...")
+        if engine != "postgresql":
+            return cls(engine, place, kind, text)  # type: ignore[arg-type]
+        server = _SERVER.fullmatch(place)
+        if server is None:
+            raise InputError("this postgresql URL names no server; write postgresql://HOST:PORT/DATABASE?table=NAME")
+        user, host, port, name = (server[part] or "" for part in ("user", "host", "port", "name"))
+        shown = host + (f":{port}" if port else "") + (f"/{name}" if name else "")
+        return cls(engine, shown, kind, text, user, host.strip("[]"), port, name)  # type: ignore[arg-type]
+
+
+# One snapshot for all passes, and no statement that writes.
+_POSTGRESQL = r"-c default_transaction_isolation=repeatable\ read -c default_transaction_read_only=on"
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep back what engines warn the authors of one another of: that a method or a version will go.
+
+    >>> import warnings
+    >>> with quiet():
+    ...     warnings.warn("fetch_arrow_table() is deprecated", DeprecationWarning)
+    """
+    with warnings.catch_warnings():
+        for kind in (DeprecationWarning, FutureWarning):
+            warnings.simplefilter("ignore", kind)
+        yield
+
+
+def connect(location: Location) -> ir.Table:
+    """Return the table or query as an expression of Ibis, on a new connection that only reads.
+
+    Raises
+    ------
+    InputError
+        The engine's package is not installed, the server refuses, or there is no such table.
+
+    >>> from marginalia.data.sources.sql import Location
+    >>> connect(Location.parse("duckdb:///no/such.db?table=t"))
+    Traceback (most recent call last):
+    marginalia.errors.InputError: ...no/such.db...
+    """
+    with quiet():
+        return _connect(location)
+
+
+def _connect(location: Location) -> ir.Table:
+    try:
+        import ibis
+
+        backend = _CONNECT[location.engine](location)
+    except ImportError as error:
+        raise InputError(
+            f"{location.engine} needs packages that are not installed ({reason_of(error)}); "
+            f"pip install 'marginalia[{location.engine}]'"
+        ) from None
+    except InputError:
+        raise
+    except Exception as error:  # each engine has its own kinds
+        why = reason_of(error)
+        raise InputError(f"{location}: {why}{'; Spark needs Java 17' if 'JAVA_GATEWAY' in why else ''}") from None
+    try:
+        if location.kind == "query":
+            return _query(backend, location.text)
+        *schema, name = location.text.split(".")
+        return backend.table(name, database=tuple(schema) or None)
+    except Exception as error:
+        close(backend)
+        missing = isinstance(error, ibis.common.exceptions.TableNotFound)
+        why = "there is no such table, or no right to read it" if missing else reason_of(error)
+        raise InputError(f"{location}: {why}") from None
+
+
+def close(backend: Any) -> None:
+    """Close a connection that `opened` made, which else holds a snapshot or a lock; Spark's session stays.
+
+    >>> close(connect(Location.parse("duckdb:///?query=SELECT 1 AS ward")).get_backend())
+    """
+    if backend.name != "pyspark":
+        backend.con.close()
+
+
+def stream(table: ir.Table, columns: Sequence[str]) -> Iterator[Any]:
+    """Yield the rows of some columns as record batches; no more than a few are in memory at once.
+
+    >>> import inspect
+    >>> inspect.isfunction(stream)
+    True
+    """
+    import ibis
+
+    rows = table.select(*columns) if columns else table.select(one=ibis.literal(1))
+    backend = table.get_backend()
+    of_engine = _STREAM.get(backend.name)
+    return iter(rows.to_pyarrow_batches(chunk_size=BATCH) if of_engine is None else of_engine(backend, rows))
+
+
+def reason_of(error: BaseException) -> str:
+    r"""Return the line of an engine's error that says what is wrong.
+
+    >>> reason_of(ValueError("no such column\nLINE 1: SELECT x"))
+    'no such column'
+    """
+    cause = getattr(error, "java_exception", None)  # Spark's: what a task met stands at the end of the chain
+    while cause is not None and cause.getCause() is not None:
+        cause = cause.getCause()
+    text = str(error if cause is None else cause.getMessage())
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0] if lines else f"the connection broke ({type(error).__name__})"
+
+
+def _duckdb(location: Location) -> Any:
+    import ibis
+
+    place = location.place
+    if place and not place.startswith("/"):
+        raise InputError(f"duckdb://{place}: write duckdb:///{place}, or four slashes before a path from the root")
+    path = place[1:]
+    # A name that is no table's is not looked up among the variables of this program.
+    options = {"read_only": True} if path else {}
+    return ibis.duckdb.connect(path or ":memory:", python_enable_replacements=False, **options)
+
+
+def _postgresql(location: Location) -> Any:
+    import ibis
+
+    backend = ibis.postgres.connect(
+        host=location.host or None,
+        user=location.user or None,
+        database=location.database or None,
+        port=int(location.port or os.environ.get("PGPORT", "5432")),
+        autocommit=False,
+        options=_POSTGRESQL,
+        application_name="marginalia",
+    )
+    backend.con.execute("SELECT 1")  # begins the transaction; those of Ibis are savepoints in it
+    weakref.finalize(backend, backend.con.close)  # for whoever does not close it
+    return backend
+
+
+def _spark(location: Location) -> Any:
+    import ibis
+    from pyspark.sql import SparkSession
+
+    master = location.place.rstrip("/")
+    if master and not master.startswith("local"):
+        master = f"spark://{master}"
+    session = SparkSession.getActiveSession()
+    if session is None:
+        builder = SparkSession.builder.appName("marginalia").config("spark.ui.showConsoleProgress", "false")
+        if master:
+            builder = builder.master(master)
+        if not master.startswith("spark://"):  # the workers may be on this machine
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        if master.startswith("local"):
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+            builder = builder.config("spark.ui.enabled", "false")
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("OFF")  # what fails is raised, and said in one line
+        logging.getLogger("SQLQueryContextLogger").disabled = True
+    elif master and session.sparkContext.master != master:
+        raise InputError(f"{location}: this process runs Spark on {session.sparkContext.master}; one at a time")
+    return ibis.pyspark.connect(session)
+
+
+_CONNECT: dict[str, Callable[[Location], Any]] = {"duckdb": _duckdb, "postgresql": _postgresql, "spark": _spark}
+
+
+def _query(backend: Any, query: str) -> ir.Table:
+    """Return a query as a table; what is no query is refused before the engine sees it."""
+    import sqlglot
+
+    parsed = sqlglot.parse(query, dialect=backend.dialect)
+    if len(parsed) != 1 or not isinstance(parsed[0], sqlglot.exp.Query):
+        raise InputError("the query must be one SELECT")
+    columns = _COLUMNS.get(backend.name)
+    if columns is None:
+        return backend.sql(query)
+    read = backend.compiler.type_mapper.from_string
+    return backend.sql(query, schema={name: read(kind) for name, kind in columns(backend, query)})
+
+
+def _columns_of_duckdb(backend: Any, query: str) -> Iterator[tuple[str, str]]:
+    # Ibis 12 calls methods that DuckDB 2 has no more, here and in `_of_duckdb`.
+    found = backend.con.sql(query)
+    yield from zip(found.columns, map(str, found.types), strict=True)
+
+
+def _columns_of_postgresql(backend: Any, query: str) -> Iterator[tuple[str, str]]:
+    # Ibis would make a view, and that is no reading.
+    with backend.con.cursor() as cursor:
+        cursor.execute(f"SELECT * FROM ({query}) AS q LIMIT 0")
+        for column in list(cursor.description):
+            yield column.name, cursor.execute("SELECT format_type(%s, NULL)", (column.type_code,)).fetchone()[0]
+
+
+def _of_duckdb(backend: Any, rows: ir.Table) -> Iterator[Any]:
+    with backend.con.cursor() as cursor:
+        yield from cursor.sql(backend.compile(rows)).to_arrow_reader(BATCH)
+
+
+def _of_postgresql(backend: Any, rows: ir.Table) -> Iterator[Any]:
+    # As Ibis does it, but the cursor ends before its transaction: else an error, or an early end, breaks the session.
+    import pyarrow as pa
+
+    kinds = rows.schema().as_struct().to_pyarrow()
+    with backend.con.transaction(), backend.con.cursor(name="marginalia") as cursor:
+        cursor.execute(backend.compile(rows))
+        while records := cursor.fetchmany(BATCH):
+            yield pa.RecordBatch.from_struct_array(pa.array(records, type=kinds))
+
+
+def _of_spark(backend: Any, rows: ir.Table) -> Iterator[Any]:
+    """Yield what each partition packs on its worker; Ibis, as `toArrow`, would collect the whole table first."""
+    import pyarrow as pa
+
+    def packed(batches: Iterator[Any]) -> Iterator[Any]:  # travels by value: workers need PyArrow only
+        import pyarrow as pa
+
+        for batch in batches:
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, batch.schema) as writer:
+                writer.write_batch(batch)
+            yield pa.record_batch([pa.array([sink.getvalue().to_pybytes()], pa.binary())], ["batch"])
+
+    frame = backend.raw_sql(backend.compile(rows))
+    for row in frame.mapInArrow(packed, "batch binary").toLocalIterator():
+        yield from pa.ipc.open_stream(bytes(row[0]))
+
+
+_COLUMNS: dict[str, Callable[[Any, str], Iterator[tuple[str, str]]]] = {
+    "duckdb": _columns_of_duckdb,
+    "postgres": _columns_of_postgresql,
+}
+_STREAM: dict[str, Callable[[Any, Any], Iterator[Any]]] = {
+    "duckdb": _of_duckdb,
+    "postgres": _of_postgresql,
+    "pyspark": _of_spark,
+}
 
 
 class SQLSource(ArrowSource):
@@ -52,11 +367,9 @@ class SQLSource(ArrowSource):
     """
 
     def __init__(self, table: str | ir.Table, *, domain: Domain, kept_bytes: int = KEPT_BYTES) -> None:
-        from marginalia.data.sources.engines import opened
-
         if isinstance(table, str):
             location = Location.parse(table)
-            self.name, self._selected = str(location), opened(location)
+            self.name, self._selected = str(location), connect(location)
             self._ours = True
         else:
             self._selected, self._ours = table, False
@@ -69,8 +382,6 @@ class SQLSource(ArrowSource):
 
     def close(self) -> None:
         """Close the connection, if it came from a URL, and with it the snapshot; it closes with this object at last."""
-        from marginalia.data.sources.engines import close
-
         if self._ours:
             close(self._selected.get_backend())
 
@@ -92,8 +403,6 @@ class SQLSource(ArrowSource):
         return table.take(np.lexsort(table.codes.T[::-1]))
 
     def _arrow(self, columns: Sequence[str]) -> Iterator[tuple[str, int, Any]]:
-        from marginalia.data.sources.engines import stream
-
         row, n = 0, self.n_rows
         with self._in_one_line():
             batches = stream(self._selected, columns)
@@ -110,12 +419,10 @@ class SQLSource(ArrowSource):
 
     @contextmanager
     def _in_one_line(self) -> Iterator[None]:
-        from marginalia.data.sources.engines import quiet, said
-
         try:
             with quiet():
                 yield
         except (InputError, MemoryError):
             raise
         except Exception as error:  # each engine has its own kinds
-            raise InputError(f"{self.name}: {said(error)}") from None
+            raise InputError(f"{self.name}: {reason_of(error)}") from None

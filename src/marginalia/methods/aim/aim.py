@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data.domain import Domain
-from marginalia.data.sources.source import CountSource
+from marginalia.data.table import CountSource
 from marginalia.errors import InputError
 from marginalia.marginals.elimination import Clique, megabytes_with
 from marginalia.marginals.estimation import ROUND_TIGHT, FitSettings, estimate, zero_cliques

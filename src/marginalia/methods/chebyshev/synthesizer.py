@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data.domain import Domain
-from marginalia.data.sources.source import CountSource
-from marginalia.data.table import Table
+from marginalia.data.table import CountSource, Table
 from marginalia.errors import InputError, unknown_name
 from marginalia.marginals.sampling import atoms
 from marginalia.methods.chebyshev.calibration import default_degree

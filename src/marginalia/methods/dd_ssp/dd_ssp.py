@@ -10,12 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from marginalia.data.domain import Attribute, Domain
+from marginalia.data.domain import Attribute, Domain, Public
 from marginalia.data.encoding import Encoder, ztz
 from marginalia.data.reading import is_frame
-from marginalia.data.sources.source import CountSource, PrivateRows
-from marginalia.data.table import Table
-from marginalia.data.table_schema import Public
+from marginalia.data.table import CountSource, RawTable, Table
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearLearner, LinearRegressor, Seed, parameters, poor_score
 from marginalia.learning.rows import ArrayRows, TableRows
@@ -98,7 +96,7 @@ class _DDSSP(LinearLearner):
         if domain is None and isinstance(y, str) and is_frame(X):
             domain = getattr(self.marginals, "domain_", None)
         given = self._given(X, y, domain)
-        if isinstance(given, PrivateRows) and given.purchases:
+        if isinstance(given, RawTable):
             source = self.marginals
             if not hasattr(source, "ledger_"):
                 source = self._unfitted_source().fit(X, domain=domain, preprocessing_share=preprocessing_share)

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data.domain import Domain
+from marginalia.data.domain import Domain, Public
 from marginalia.data.encoding import Encoder
-from marginalia.data.table_schema import Public
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearRegressor, parameters
 from marginalia.learning.private import BudgetedLearner

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import bmat, csr_matrix, eye
 
 from marginalia.data.domain import Domain
-from marginalia.data.sources.source import CountSource
-from marginalia.data.table import Table
+from marginalia.data.table import CountSource, Table
 from marginalia.errors import InputError
 from marginalia.marginals.estimation import Measurement
 from marginalia.marginals.sampling import atoms

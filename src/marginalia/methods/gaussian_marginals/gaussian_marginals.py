@@ -10,8 +10,7 @@ import numpy as np
 from scipy.cluster.hierarchy import DisjointSet
 
 from marginalia.data.domain import Domain
-from marginalia.data.sources.source import CountSource
-from marginalia.data.table import Table
+from marginalia.data.table import CountSource, Table
 from marginalia.errors import InputError
 from marginalia.marginals.estimation import Measurement, estimate
 from marginalia.marginals.model import GraphicalModel

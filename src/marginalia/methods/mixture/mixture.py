@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from marginalia.data.sources.source import CountSource
+from marginalia.data.table import CountSource
 from marginalia.marginals.elimination import Clique
 from marginalia.methods.mixture.product_mixture import ProductMixture, fit
 from marginalia.privacy import checks

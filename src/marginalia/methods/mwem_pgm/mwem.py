@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from marginalia.data.domain import Domain
-from marginalia.data.sources.source import CountSource
+from marginalia.data.table import CountSource
 from marginalia.errors import InputError
 from marginalia.marginals.elimination import Clique, eliminate, megabytes_with
 from marginalia.marginals.estimation import Measurement, estimate, zero_cliques

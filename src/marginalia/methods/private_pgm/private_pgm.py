@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from marginalia.data.domain import Domain
-from marginalia.data.sources.source import CountSource
+from marginalia.data.table import CountSource
 from marginalia.marginals.estimation import FINAL, estimate
 from marginalia.marginals.plan import predict_cost
 from marginalia.marginals.workload import Workload

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from marginalia.data.domain import Domain
-from marginalia.data.sources.source import CountSource
+from marginalia.data.table import CountSource
 from marginalia.marginals.elimination import Clique, megabytes_with
 from marginalia.marginals.estimation import estimate, zero_cliques
 from marginalia.memory import check_cost, short

@@ -10,8 +10,7 @@ from typing import Any, ClassVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data.sources.source import CountSource
-from marginalia.data.table import Table
+from marginalia.data.table import CountSource, Table
 from marginalia.errors import InputError, unknown_name
 from marginalia.marginals.sampling import atoms
 from marginalia.methods.reduced_space.families import Family, Kind

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from marginalia.data.sources.source import CountSource
+from marginalia.data.table import CountSource
 from marginalia.errors import InputError
 from marginalia.marginals.elimination import Clique
 from marginalia.marginals.workload import Workload

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import DisjointSet
 
 from marginalia.data.domain import Domain
-from marginalia.data.sources.source import CountSource
+from marginalia.data.table import CountSource
 from marginalia.marginals.elimination import Clique, eliminate, maximal
 from marginalia.marginals.estimation import FitSettings, estimate, zero_cliques
 from marginalia.marginals.model import GraphicalModel

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from marginalia.data.table_schema import Public
+from marginalia.data.domain import Public
 from marginalia.learning.base import LinearClassifier, LinearLearner, LinearRegressor, poor_score
 
 if TYPE_CHECKING:

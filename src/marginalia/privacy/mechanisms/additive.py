@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from marginalia.data.sources.source import CountSource
+from marginalia.data.table import CountSource
 from marginalia.privacy import checks
 from marginalia.privacy.events import GaussianEvent, LaplaceEvent
 from marginalia.privacy.ledger import Ledger

@@ -27,7 +27,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data.sources.source import CountSource
+from marginalia.data.table import CountSource
 from marginalia.errors import InputError
 from marginalia.privacy import checks
 from marginalia.privacy.events import CompositionEvent, GaussianEvent

@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 from marginalia.data import values
 from marginalia.data.attribute import Attribute, Purchase
 from marginalia.data.coding import category_counts, numbers_of
-from marginalia.data.domain import Domain
-from marginalia.data.sources.source import CountSource, PrivateRows
-from marginalia.data.table import Table
-from marginalia.data.table_schema import RawTable, Schema
+from marginalia.data.domain import Domain, Schema
+from marginalia.data.table import CountSource, PrivateRows, RawTable, Table, check_known
 from marginalia.errors import PrivacyError
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gdp_mu
@@ -94,7 +92,7 @@ def preprocess(
     0.93
     """
     share = checks.open_unit("preprocessing_share", preprocessing_share)
-    schema.check(frame)
+    check_known(frame, schema)
     bought: dict[str, Attribute] = {}
     mu = failure = 0.0
     if columns := sum(not p.free for p in schema.purchases):

@@ -16,7 +16,7 @@ import pandas as pd
 
 from marginalia.data.catalogue.discretize import Files, loader
 from marginalia.data.catalogue.entry import Entry
-from marginalia.data.packages import BROKEN, LARGEST_BYTES
+from marginalia.data.download import BROKEN, LARGEST_BYTES
 from marginalia.errors import InputError
 
 

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from marginalia.data.attribute import Kind
 from marginalia.data.catalogue.entry import Entry
-from marginalia.data.domain import Domain
-from marginalia.data.table import Table
-from marginalia.data.table_schema import RawTable, Rows, Schema
+from marginalia.data.domain import Domain, Schema
+from marginalia.data.table import RawTable, Rows, Table
 from marginalia.errors import unknown_name
 
 
