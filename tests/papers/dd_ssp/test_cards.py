@@ -19,7 +19,6 @@ SMALL = {
     "dd_ssp_ols": {"sets": [SET], "sources": ["exact", "mst"]},
     "dd_ssp_glms": {"sets": [SET], "orders": [2], "moments": 2},
     "dd_ssp_cert": {"epsilons": [0.05, 1.0]},
-    "dd_ssp_toy": {"trials": 2, "sizes": [10, 20]},
 }
 
 
