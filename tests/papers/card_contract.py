@@ -16,8 +16,11 @@ def check_card(name, small, prepared):
     rows = pd.concat([card.run(part, settings, 0, data) for part in parts])
     again = card.run(parts[0], settings, 0, data)
     first = rows.iloc[: len(again)]
-    pd.testing.assert_frame_equal(first.drop(columns="seconds", errors="ignore")[[c for c in again if c != "seconds"]],
-                                  again.drop(columns="seconds", errors="ignore"), check_dtype=False)  # fmt: skip
+    pd.testing.assert_frame_equal(
+        first.drop(columns="seconds", errors="ignore")[[c for c in again if c != "seconds"]],
+        again.drop(columns="seconds", errors="ignore"),
+        check_dtype=False,
+    )
     tables = card.tables(rows, settings)
     assert name in tables
     assert all(len(t) for t in tables.values())

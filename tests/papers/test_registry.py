@@ -38,12 +38,12 @@ def test_a_card_is_one_file_called_by_its_id():
 def test_a_card_is_named_in_a_configuration_and_run_by_a_test():
     configured = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "workflow" / "configs").glob("*.yaml"))
     tested = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests" / "papers").rglob("test_*.py"))
-    missing = {}
+    missing = []
     for name in registry.cards():
         if not re.search(rf"^  {name}:", configured, re.MULTILINE):
-            missing[name] = f"no file of workflow/configs/ has '{name}:' under 'studies:'"
+            missing.append(f"no file of workflow/configs/ has '{name}:' under 'studies:'")
         if f'"{name}"' not in tested:
-            missing[name] = f"no test calls check_card('{name}', ...)"
+            missing.append(f"no test calls check_card('{name}', ...)")
     assert not missing
 
 

@@ -109,17 +109,31 @@ class TestRisk:
         errors = {"fixed": [0.20, 0.30, 0.25], "practical": [0.24, 0.34, 0.291], "private_tuning": [0.21, 0.28, 0.25]}
         rows = pd.DataFrame(
             [
-                {"dataset": "d", "method": "adaptive_margin", "variant": variant, "calibration": "tight",
-                 "epsilon": 1.0, "trial": trial, "error": error}
+                {
+                    "dataset": "d",
+                    "method": "adaptive_margin",
+                    "variant": variant,
+                    "calibration": "tight",
+                    "epsilon": 1.0,
+                    "trial": trial,
+                    "error": error,
+                }
                 for variant, values in errors.items()
                 for trial, error in enumerate(values)
             ]
             + [
-                {"dataset": "d", "method": "logistic", "variant": "", "calibration": "none", "epsilon": math.inf,
-                 "trial": trial, "error": error}
+                {
+                    "dataset": "d",
+                    "method": "logistic",
+                    "variant": "",
+                    "calibration": "none",
+                    "epsilon": math.inf,
+                    "trial": trial,
+                    "error": error,
+                }
                 for trial, error in enumerate([0.2399, 0.3401, 0.291])
             ]
-        )  # fmt: skip
+        )
         found = pairs(rows).set_index(["first", "second"])
         assert found.loc[("practical", "fixed_c"), "difference"] == pytest.approx(0.0403333)
         assert found.loc[("practical", "fixed_c"), "better"] == "fixed_c"
@@ -194,8 +208,10 @@ class TestBounds:
         at = {"set": "adult@dpml", "n": 10_000, "d": 9, "most_frequent": 0.4}
         rows = [{**at, "kind": WORST, "gamma": g, "share": s} for g, s in ((0.0, 0.0), (0.01, 0.2), (0.1, 0.4))]
         rows += [{**at, "kind": "loss", "gamma": g, "ramp": 0.2, "hinge": 0.3} for g in (0.01, 0.1, 1.0)]
-        rows += [{**at, "kind": "error", "variant": v, "test_error": 0.25, "training_error": 0.24}
-                 for v in ("published", "practical")]  # fmt: skip
+        rows += [
+            {**at, "kind": "error", "variant": v, "test_error": 0.25, "training_error": 0.24}
+            for v in ("published", "practical")
+        ]
         row = card.tables(pd.DataFrame(rows), card.defaults)["adaptive_margin_x7"].iloc[0]
         assert (row["more_rows_alone"], row["at_margin"], row["at_share"]) == (4.0, 0.1, 0.4)
         assert row["this_paper"] == pytest.approx(4.01)
@@ -257,11 +273,19 @@ class TestVerdicts:
     def test_a_better_bound_elsewhere_is_counted(self):
         """Only sets with few outliers at the best margin are cells: the second has 200 of 10,000 rows."""
         bounds = pd.DataFrame(
-            {"set": ["digits_3v8", "separable"], "n": [100, 10_000], "this_paper": [0.4, 0.1],
-             "least_share": [0.0, 0.02],
-             "bassily_3_2_known": [0.3, 0.2], "bassily_3_2_fixed": [0.5, 0.2], "bassily_3_1_known": [0.4, 0.2],
-             "bassily_3_1_fixed": 0.5, "most_frequent": 0.5, "more_rows_alone": 0.0}
-        )  # fmt: skip
+            {
+                "set": ["digits_3v8", "separable"],
+                "n": [100, 10_000],
+                "this_paper": [0.4, 0.1],
+                "least_share": [0.0, 0.02],
+                "bassily_3_2_known": [0.3, 0.2],
+                "bassily_3_2_fixed": [0.5, 0.2],
+                "bassily_3_1_known": [0.4, 0.2],
+                "bassily_3_1_fixed": 0.5,
+                "most_frequent": 0.5,
+                "more_rows_alone": 0.0,
+            }
+        )
         table = VERDICTS.table(pd.DataFrame(), {"adaptive_margin_x7": bounds}).set_index("id")
         assert table.loc["less_than_32", ["held", "tested", "sets"]].tolist() == [0, 1, "digits 3 and 8"]
         assert "no larger on 1 of 1" in table.loc["less_than_32", "note"]
@@ -281,27 +305,44 @@ class TestVerdicts:
     def test_projection_must_lower_the_error(self):
         """No difference is not a gain: only an error lower by two standard errors is."""
         rows = pd.DataFrame(
-            {"set": "synthetic_wide", "change": "jl_factor", "value": ["0.0", "1.0", "2.0", "3.0"],
-             "difference": [0.0, 0.001, -0.001, -0.003], "difference_stderr": [0.0, 0.001, 0.001, 0.001]}
-        )  # fmt: skip
+            {
+                "set": "synthetic_wide",
+                "change": "jl_factor",
+                "value": ["0.0", "1.0", "2.0", "3.0"],
+                "difference": [0.0, 0.001, -0.001, -0.003],
+                "difference_stderr": [0.0, 0.001, 0.001, 0.001],
+            }
+        )
         row = VERDICTS.table(pd.DataFrame(), {"adaptive_margin_x6": rows}).set_index("id").loc["projection_helps"]
         assert (row["held"], row["tested"]) == (1, 3)
 
     def test_features_of_a_file_are_compared_with_each_other(self):
         """A set that has no stand-in features is no cell in which they lost."""
         rows = pd.DataFrame(
-            {"set": ["digits_3v8"] * 2 + ["1 v 9"] * 2, "features": ["learned", "raw", "ViT-B/16", "resnet50"],
-             "C": 1000.0, "margin_at_0": 0.0, "first_separable_share": 0.01, "margin_at_0.05": [0.2, 0.1, 0.1, 0.3]}
-        )  # fmt: skip
+            {
+                "set": ["digits_3v8"] * 2 + ["1 v 9"] * 2,
+                "features": ["learned", "raw", "ViT-B/16", "resnet50"],
+                "C": 1000.0,
+                "margin_at_0": 0.0,
+                "first_separable_share": 0.01,
+                "margin_at_0.05": [0.2, 0.1, 0.1, 0.3],
+            }
+        )
         table = VERDICTS.table(pd.DataFrame(), {"adaptive_margin_x1_summary": rows}).set_index("id")
         assert table.loc["better_features", ["held", "tested", "sets"]].tolist() == [1, 2, "digits 3 and 8;1 v 9"]
         assert table.loc["zero_margin", ["held", "tested"]].tolist() == [3, 3]
 
     def test_two_outputs_of_one_fit_are_one_cell(self):
         rows = pd.DataFrame(
-            {"dataset": "digits_0v1", "epsilon": [1.0, 1.0, 2.0], "method": "adaptive_margin", "epsilon_spent": 0.4,
-             "calibration": "published", "variant": ["published", "published_last", "published"]}
-        )  # fmt: skip
+            {
+                "dataset": "digits_0v1",
+                "epsilon": [1.0, 1.0, 2.0],
+                "method": "adaptive_margin",
+                "epsilon_spent": 0.4,
+                "calibration": "published",
+                "variant": ["published", "published_last", "published"],
+            }
+        )
         row = VERDICTS.table(pd.DataFrame(), {"adaptive_margin_x2": rows}).set_index("id").loc["privacy"]
         assert (row["held"], row["tested"]) == (2, 2)
 

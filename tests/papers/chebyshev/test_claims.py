@@ -18,9 +18,19 @@ def slopes(change=0.0):
             theorem = theorem_slope(k, d, (1000, 10_000, 100_000))
             for distance in ("moments", "lower", "polynomial", *(["exact"] if k == 1 or d == 1 else [])):
                 slope = theorem + change
-                rows.append({"population": "beta", "k": k, "d": d, "distance": distance, "theorem": theorem,
-                             "slope": slope, "ci_low": slope - 0.02, "ci_high": slope + 0.02,
-                             "wang_2016": wang_slope(k, d)})  # fmt: skip
+                rows.append(
+                    {
+                        "population": "beta",
+                        "k": k,
+                        "d": d,
+                        "distance": distance,
+                        "theorem": theorem,
+                        "slope": slope,
+                        "ci_low": slope - 0.02,
+                        "ci_high": slope + 0.02,
+                        "wang_2016": wang_slope(k, d),
+                    }
+                )
     atoms = [{**row, "population": "atoms", "slope": 0.0, "ci_low": 0.0, "ci_high": 0.0} for row in rows]
     return pd.DataFrame([*rows, *atoms])
 
@@ -40,8 +50,15 @@ def test_without_tables_nothing_is_tested():
 
 def test_slopes_of_the_theorem_hold_and_flat_ones_do_not():
     found = judged({"chebyshev_x1": slopes()})
-    for claim, tested in {"rate_below": 3, "rate_equal": 3, "rate_above": 6, "log_factor": 3, "transition": 3,
-                          "beats_2016": 12, "polynomials": 6}.items():  # fmt: skip
+    for claim, tested in {
+        "rate_below": 3,
+        "rate_equal": 3,
+        "rate_above": 6,
+        "log_factor": 3,
+        "transition": 3,
+        "beats_2016": 12,
+        "polynomials": 6,
+    }.items():
         row = found.loc[claim]
         assert (row["verdict"], row["tested"]) == ("held", tested), claim
         assert row["sets"] == "Beta mixture"
@@ -85,11 +102,29 @@ def test_the_lower_bound_is_judged_by_the_proofs_own_query_and_by_growth():
     n = np.array([100, 1000, 10_000])
     common = {"family": "cells", "n": n, "witness_stderr": 0.0, "decides": True, "exact": True}
     tables = [
-        pd.DataFrame({"k": 1, "d": 2, **common, "lower_bound": n**-0.5, "witness": 2 * n**-0.5, "measured": 3 * n**-0.5,
-                      "upper_bound": 9 * n**-0.5}),
-        pd.DataFrame({"k": 2, "d": 2, **common, "lower_bound": 1.0 / n, "witness": 2.0 / n,
-                      "measured": np.log(n) / n, "upper_bound": 9 * np.log(n) / n}),
-    ]  # fmt: skip
+        pd.DataFrame(
+            {
+                "k": 1,
+                "d": 2,
+                **common,
+                "lower_bound": n**-0.5,
+                "witness": 2 * n**-0.5,
+                "measured": 3 * n**-0.5,
+                "upper_bound": 9 * n**-0.5,
+            }
+        ),
+        pd.DataFrame(
+            {
+                "k": 2,
+                "d": 2,
+                **common,
+                "lower_bound": 1.0 / n,
+                "witness": 2.0 / n,
+                "measured": np.log(n) / n,
+                "upper_bound": 9 * np.log(n) / n,
+            }
+        ),
+    ]
     found = judged({"chebyshev_lower_bound": pd.concat(tables)})
     for claim in ("lower_bound", "between", "optimal", "optimal_equal"):
         assert found.loc[claim, "verdict"] == "held", claim

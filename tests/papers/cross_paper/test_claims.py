@@ -13,20 +13,41 @@ WIGGLE = np.array([-0.001, 0.0, 0.001, -0.0005, 0.0005])
 def made(gap, *, scale=1.0, metric="mse", arms=(("dd_ssp", "aim"), ("ada_ssp", "")), epsilons=(0.1, 1.0)):
     """Two arms on two sets: the first is better by `gap` (a ratio for errors) but for the wiggle of the splits."""
     base = {
-        "experiment": "full", "protocol": "strict", "task": "linear", "target": "y", "calibration": "tight",
-        "relation": "replace_one", "delta": 1e-5, "split": "random", "metric": metric, "seconds": 1.0, "peak_mb": 1.0,
-        "seed": 0, "status": "ok", "message": "", "code_version": "1",
-    }  # fmt: skip
+        "experiment": "full",
+        "protocol": "strict",
+        "task": "linear",
+        "target": "y",
+        "calibration": "tight",
+        "relation": "replace_one",
+        "delta": 1e-5,
+        "split": "random",
+        "metric": metric,
+        "seconds": 1.0,
+        "peak_mb": 1.0,
+        "seed": 0,
+        "status": "ok",
+        "message": "",
+        "code_version": "1",
+    }
     levels = np.linspace(0.5, 0.6, 5)  # of each split, common to both
     return pd.DataFrame(
         [
-            {**base, "dataset": dataset, "epsilon": epsilon, "epsilon_spent": epsilon, "trial": trial,
-             "method": method, "variant": variant,
-             "value": pair(metric, levels[trial], gap, WIGGLE[trial], scale)[place]}
-            for dataset in ("a", "b") for epsilon in epsilons for trial in range(5)
+            {
+                **base,
+                "dataset": dataset,
+                "epsilon": epsilon,
+                "epsilon_spent": epsilon,
+                "trial": trial,
+                "method": method,
+                "variant": variant,
+                "value": pair(metric, levels[trial], gap, WIGGLE[trial], scale)[place],
+            }
+            for dataset in ("a", "b")
+            for epsilon in epsilons
+            for trial in range(5)
             for place, (method, variant) in enumerate(arms)
         ]
-    )  # fmt: skip
+    )
 
 
 def pair(metric, level, gap, wiggle, scale):

@@ -28,14 +28,30 @@ def module_records():
                 for method, mean in level.items():
                     lines.append(
                         {
-                            "experiment": "full", "protocol": "strict", "dataset": dataset, "task": "logistic",
-                            "target": "y", "method": method, "variant": "", "calibration": "tight",
-                            "relation": "replace_one", "epsilon": epsilon, "delta": 1e-5, "epsilon_spent": epsilon,
-                            "trial": trial, "split": "random", "metric": "auc",
-                            "value": mean + split + rng.normal(0, 0.001), "seconds": 1.0, "peak_mb": 1.0, "seed": 0,
-                            "status": "ok", "message": "", "code_version": "1",
+                            "experiment": "full",
+                            "protocol": "strict",
+                            "dataset": dataset,
+                            "task": "logistic",
+                            "target": "y",
+                            "method": method,
+                            "variant": "",
+                            "calibration": "tight",
+                            "relation": "replace_one",
+                            "epsilon": epsilon,
+                            "delta": 1e-5,
+                            "epsilon_spent": epsilon,
+                            "trial": trial,
+                            "split": "random",
+                            "metric": "auc",
+                            "value": mean + split + rng.normal(0, 0.001),
+                            "seconds": 1.0,
+                            "peak_mb": 1.0,
+                            "seed": 0,
+                            "status": "ok",
+                            "message": "",
+                            "code_version": "1",
                         }
-                    )  # fmt: skip
+                    )
     return pd.DataFrame(lines)
 
 
@@ -115,10 +131,25 @@ def test_pairs_are_compared_on_the_same_splits(module_records):
 def test_errors_of_different_scale_are_compared_by_their_ratio():
     """SSP is a fifth better on all sets but the one of the largest scale, where it is 2 % worse."""
     base = {
-        "experiment": "full", "protocol": "strict", "task": "linear", "target": "y", "variant": "", "epsilon": 1.0,
-        "calibration": "tight", "relation": "replace_one", "delta": 1e-5, "epsilon_spent": 1.0, "split": "random",
-        "metric": "mse", "seconds": 1.0, "peak_mb": 1.0, "seed": 0, "status": "ok", "message": "", "code_version": "1",
-    }  # fmt: skip
+        "experiment": "full",
+        "protocol": "strict",
+        "task": "linear",
+        "target": "y",
+        "variant": "",
+        "epsilon": 1.0,
+        "calibration": "tight",
+        "relation": "replace_one",
+        "delta": 1e-5,
+        "epsilon_spent": 1.0,
+        "split": "random",
+        "metric": "mse",
+        "seconds": 1.0,
+        "peak_mb": 1.0,
+        "seed": 0,
+        "status": "ok",
+        "message": "",
+        "code_version": "1",
+    }
     ratios = {dataset: 0.8 + 0.001 * place for place, dataset in enumerate(DATASETS)} | {DATASETS[-1]: 1.02}
     records = pd.DataFrame(
         [

@@ -151,10 +151,13 @@ def test_every_stated_claim_has_a_verdict_on_the_sets_that_were_run(records):
 
 
 def test_claims_about_products_and_norms_and_run_times_and_the_accountant(records):
-    products = pd.DataFrame({
-        "dataset": "adult@dd_ssp", "method": ["ridge", *["objective_perturbation"] * 3],
-        "outside": [0.5, 0.05, 0.1, 0.11],
-    })  # fmt: skip
+    products = pd.DataFrame(
+        {
+            "dataset": "adult@dd_ssp",
+            "method": ["ridge", *["objective_perturbation"] * 3],
+            "outside": [0.5, 0.05, 0.1, 0.11],
+        }
+    )
     norms = pd.DataFrame(
         {"dataset": "adult@dd_ssp", "largest_norm_squared": [9.5, 8.0, 10.5], "norm_bound_squared": 10}
     )

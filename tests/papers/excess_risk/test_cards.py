@@ -160,8 +160,10 @@ def test_newtons_method_finds_what_lbfgs_finds():
 def test_rows_of_one_class_give_a_constant_model():
     model = fit_logistic(Coded(np.zeros((4, 1)), np.zeros(4, np.int64)))
     assert scores(model, Coded(np.zeros((4, 1)), np.array([0, 0, 0, 1]))) == {
-        "accuracy": 0.75, "roc_auc": 0.5, "empirical_risk": pytest.approx(-math.log(1e-16) / 4, rel=1e-6),
-    }  # fmt: skip
+        "accuracy": 0.75,
+        "roc_auc": 0.5,
+        "empirical_risk": pytest.approx(-math.log(1e-16) / 4, rel=1e-6),
+    }
 
 
 def test_large_marginals_are_compared_by_the_cells_that_occur(monkeypatch):

@@ -17,10 +17,15 @@ def compared():
 def pairs(difference, stderr=0.001):
     line = {"aim": "all_rows", "inputs": "one_hot", "variant": "tight", "method": "dp_sgd", "difference": difference}
     return pd.DataFrame(
-        {**line, "dataset": name, "better": difference > 2 * stderr, "worse": difference < -2 * stderr,
-         "as_well": difference - 1.833 * stderr > -0.01}
+        {
+            **line,
+            "dataset": name,
+            "better": difference > 2 * stderr,
+            "worse": difference < -2 * stderr,
+            "as_well": difference - 1.833 * stderr > -0.01,
+        }
         for name in ("adult", "law")
-    )  # fmt: skip
+    )
 
 
 def judged(**tables):
@@ -52,9 +57,13 @@ def test_a_step_the_wrong_way_counts_however_small(by, wrong):
 def test_the_lower_bound_is_compared_with_the_papers_own_experiment():
     """1/ln³ n is .00079 for Adult and .0014 for COMPAS."""
     excess = pd.DataFrame(
-        {"dataset": ["adult", "compas"], "epsilon": "2", "excess_risk": [0.0005, 0.007],
-         "reported_excess": [0.004, 0.005]}
-    )  # fmt: skip
+        {
+            "dataset": ["adult", "compas"],
+            "epsilon": "2",
+            "excess_risk": [0.0005, 0.007],
+            "reported_excess": [0.004, 0.005],
+        }
+    )
     sizes = pd.DataFrame({"dataset": ["adult", "compas"], "instances": [48842, 7214]})
     bounded = pd.DataFrame({"dataset": ["adult", "compas"], "excess": 1e-5})
     judge, needs = JUDGES["section4_surpassed"]
@@ -66,11 +75,18 @@ def test_the_lower_bound_is_compared_with_the_papers_own_experiment():
 
 def test_limits_are_judged_on_the_sets_that_were_run():
     names = ["adult", "churn", "heart"]
-    excess = pd.DataFrame({
-        "dataset": names, "epsilon": "2", "accuracy_drop": [0.009, 0.0101, 0.03], "accuracy_drop_stderr": 0.001,
-        "excess_risk": [0.004, 0.0199, 0.065], "excess_risk_stderr": 0.001,
-        "reported_drop": [0.001, 0.009, 0.022], "reported_excess": [0.004, 0.021, 0.032],
-    })  # fmt: skip
+    excess = pd.DataFrame(
+        {
+            "dataset": names,
+            "epsilon": "2",
+            "accuracy_drop": [0.009, 0.0101, 0.03],
+            "accuracy_drop_stderr": 0.001,
+            "excess_risk": [0.004, 0.0199, 0.065],
+            "excess_risk_stderr": 0.001,
+            "reported_drop": [0.001, 0.009, 0.022],
+            "reported_excess": [0.004, 0.021, 0.032],
+        }
+    )
     table = judged(table2_excess=excess)
     drop = table.loc["drop_below_1"]
     assert (drop["held"], drop["tested"], drop["sets"]) == (1, 2, "adult;churn")

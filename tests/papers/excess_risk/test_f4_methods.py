@@ -114,12 +114,20 @@ def made_up(aim, other, n=10):
     scatter = np.random.default_rng(0).normal(0, 0.05, n)  # of the splits, which both arms share
     arms = (("aim", "all_rows", aim), ("dp_sgd", "tight", other))
     return pd.concat(
-        pd.DataFrame({
-            "dataset": "heart", "trial": range(n), "method": method, "variant": variant, "inputs": "one_hot",
-            "n_teachers": 0, "accuracy": mean + scatter + 0.001 * (-1.0) ** np.arange(n), "roc_auc": mean + scatter,
-        })
+        pd.DataFrame(
+            {
+                "dataset": "heart",
+                "trial": range(n),
+                "method": method,
+                "variant": variant,
+                "inputs": "one_hot",
+                "n_teachers": 0,
+                "accuracy": mean + scatter + 0.001 * (-1.0) ** np.arange(n),
+                "roc_auc": mean + scatter,
+            }
+        )
         for method, variant, mean in arms
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(

@@ -53,9 +53,13 @@ def risk(w, X, y):
 def best(X, y):
     m = X.shape[1]
     found = minimize(
-        risk, np.zeros(m), args=(X, y), method="SLSQP", options={"ftol": 1e-12},
+        risk,
+        np.zeros(m),
+        args=(X, y),
+        method="SLSQP",
+        options={"ftol": 1e-12},
         constraints=[{"type": "ineq", "fun": lambda w: 1 / m - w @ w}],
-    )  # fmt: skip
+    )
     return found.x
 
 
@@ -66,8 +70,10 @@ def test_no_excess_risk_is_above_the_explicit_bound(seed):
     X, Z = (rng.choice([-1.0, 1.0], (n, m)) for _ in range(2))
     y, v = (np.where(R @ rng.normal(size=m) + rng.normal(size=n) > 0, 1.0, -1.0) for R in (X, Z))
     real, synthetic = np.column_stack([X, y]), np.column_stack([Z, v])
-    cells = [np.unique(np.vstack([real, synthetic])[:, q], axis=0, return_inverse=True)[1].ravel()
-             for q in ([a, b, c] for a in range(m + 1) for b in range(a) for c in range(b))]  # fmt: skip
+    cells = [
+        np.unique(np.vstack([real, synthetic])[:, q], axis=0, return_inverse=True)[1].ravel()
+        for q in ([a, b, c] for a in range(m + 1) for b in range(a) for c in range(b))
+    ]
     nu = max(np.abs(np.bincount(at[:n], minlength=8) - np.bincount(at[n:], minlength=8)).sum() for at in cells) / n
     excess = risk(best(Z, v), X, y) - risk(best(X, y), X, y)
     assert -1e-6 <= excess <= explicit_bound(minimax(logistic_loss, 2, (-1, 1)), logistic_loss, nu)

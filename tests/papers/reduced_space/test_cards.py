@@ -99,9 +99,9 @@ def test_the_failure_card_runs_inside_the_theorem_s_hypothesis():
     )
     assert promised.n_points == 69_025
     assert card_of("reduced_space_fail").defaults["share_of_points"] == 1.0
-    row = card_of("reduced_space_fail").run(
-        "6_bits,0", {"trials": 1, "blocks": 1, "share_of_points": 1.0}, 0, {}
-    ).iloc[0]  # fmt: skip
+    row = (
+        card_of("reduced_space_fail").run("6_bits,0", {"trials": 1, "blocks": 1, "share_of_points": 1.0}, 0, {}).iloc[0]
+    )
     assert (row["m"], row["k"]) == (promised.n_points, promised.n_synthetic)
     for name, case in reduced_space_fail.CASES.items():
         p, order, n = len(case["law"].q), case["order"], case["n"]
@@ -133,8 +133,13 @@ def test_reweighted_points_fail_the_lemma_far_below_its_m_only():
 def test_the_corollary_asks_for_what_its_theorems_ask():
     rows, _ = small("reduced_space_corollary")
     for row in rows.itertuples():
-        asked = guarantee(Family("monomials", (2,) * 4, 2), row.n, row.epsilon, gamma=row.gamma,
-                          condition_number=Law.half_and_half(4).condition_number)  # fmt: skip
+        asked = guarantee(
+            Family("monomials", (2,) * 4, 2),
+            row.n,
+            row.epsilon,
+            gamma=row.gamma,
+            condition_number=Law.half_and_half(4).condition_number,
+        )
         assert asked.accuracy == pytest.approx(row.epsilon)
         assert abs(asked.n_points - row.m) <= 1
         assert abs(asked.n_synthetic - row.k) <= 1
@@ -165,9 +170,13 @@ def test_cells_of_parities_carry_the_noise_of_their_four_terms():
 
 def test_the_arm_of_the_paper_s_name_is_the_paper_s_algorithm():
     assert reduced_space_epsilon.ARMS[PAPER] == {
-        "calibration": "published", "family": "monomials", "measure": "uniform", "sampling": "iid", "solution": "lp",
+        "calibration": "published",
+        "family": "monomials",
+        "measure": "uniform",
+        "sampling": "iid",
+        "solution": "lp",
         "space": "sampled",
-    }  # fmt: skip
+    }
     assert PAPER == "Reduced-space LP" != OURS == "Max-entropy parities"
 
 
@@ -199,13 +208,25 @@ def test_pairs_of_measures_are_judged_by_their_paired_difference():
     card = card_of("reduced_space_kappa")
     rows = pd.DataFrame(
         [
-            {"dataset": "adult_bool20", "measure": name, "m": 10, "trial": trial, "kappa": kappa, "optimum": value,
-             "asked": 1.0, "cells": 2.0}
-            for name, kappa, values in (("a", 1.0, (0.3, 0.4)), ("b", 2.0, (0.5, 0.6)), ("c", 3.0, (0.2, 0.3)),
-                                        ("d", 4.0, (0.30005, 0.4)))
+            {
+                "dataset": "adult_bool20",
+                "measure": name,
+                "m": 10,
+                "trial": trial,
+                "kappa": kappa,
+                "optimum": value,
+                "asked": 1.0,
+                "cells": 2.0,
+            }
+            for name, kappa, values in (
+                ("a", 1.0, (0.3, 0.4)),
+                ("b", 2.0, (0.5, 0.6)),
+                ("c", 3.0, (0.2, 0.3)),
+                ("d", 4.0, (0.30005, 0.4)),
+            )
             for trial, value in enumerate(values)
         ]
-    )  # fmt: skip
+    )
     pairs = card.tables(rows, card.defaults)["reduced_space_kappa_pairs"]
     order = pairs.set_index(["smaller_kappa", "larger_kappa"])["order"]
     assert order[("a", "b")] == "kept"

@@ -29,8 +29,17 @@ def test_it_asks_for_every_card_of_the_wing():
 
 
 def fail(step, failures, allowed, n_trials=100, case="6 bits"):
-    return {"case": case, "family": "monomials", "step": step, "failures": failures, "allowed_failures": allowed,
-            "n_trials": n_trials, "largest": 1.0, "m": 70.0, "n_functions": 7}  # fmt: skip
+    return {
+        "case": case,
+        "family": "monomials",
+        "step": step,
+        "failures": failures,
+        "allowed_failures": allowed,
+        "n_trials": n_trials,
+        "largest": 1.0,
+        "m": 70.0,
+        "n_functions": 7,
+    }
 
 
 @pytest.mark.parametrize(
@@ -47,7 +56,10 @@ def test_a_step_of_the_proof_that_fails_is_named():
     rows = [fail(step, 0.3 if step == "noise (3.9)" else 0.0, GAMMA) for step in steps]
     row = judge(fail=rows).loc["T2.3p"]
     assert (row["held"], row["tested"], row["note"]) == (
-        6, 7, "noise (3.9); 6 of 7 shown by the upper 95 % limit of the failures")  # fmt: skip
+        6,
+        7,
+        "noise (3.9); 6 of 7 shown by the upper 95 % limit of the failures",
+    )
 
 
 @pytest.mark.parametrize(("failures", "shown"), [(0.0, 1), (0.01, 1), (0.02, 0), (1.0, 0)])
@@ -68,8 +80,19 @@ def test_a_bound_that_nothing_can_exceed_is_not_a_cell():
     row = judge(n=rows).loc["T2.3m"]
     assert (row["held"], row["tested"], row["sets"]) == (2, 2, "8 bits")
     assert row["note"].startswith("2 cells left out")
-    vague = [{"p": 6, "n": n, "epsilon": 1 / n, "error": 1 / n, "error_stderr": 0.0, "above_bound": 0.0, "gamma": 0.1,
-              "bound": 40 / n} for n in (10, 20, 80)]  # fmt: skip
+    vague = [
+        {
+            "p": 6,
+            "n": n,
+            "epsilon": 1 / n,
+            "error": 1 / n,
+            "error_stderr": 0.0,
+            "above_bound": 0.0,
+            "gamma": 0.1,
+            "bound": 40 / n,
+        }
+        for n in (10, 20, 80)
+    ]
     assert judge(corollary=vague).loc["C2.4b", "tested"] == 1
 
 
@@ -96,8 +119,19 @@ def test_a_privacy_constant_that_is_too_small_is_seen():
 
 
 def test_the_corollary_needs_every_step_to_fall_by_more_than_noise():
-    rows = [{"p": 6, "n": n, "epsilon": 1 / n, "error": error, "error_stderr": 0.01, "above_bound": 0.0, "gamma": 0.1,
-             "bound": 0.9} for n, error in ((10, 0.5), (20, 0.3), (40, 0.29))]  # fmt: skip
+    rows = [
+        {
+            "p": 6,
+            "n": n,
+            "epsilon": 1 / n,
+            "error": error,
+            "error_stderr": 0.01,
+            "above_bound": 0.0,
+            "gamma": 0.1,
+            "bound": 0.9,
+        }
+        for n, error in ((10, 0.5), (20, 0.3), (40, 0.29))
+    ]
     table = judge(corollary=rows)
     assert (table.loc["C2.4a", "held"], table.loc["C2.4a", "tested"]) == (1, 2)
     assert table.loc["C2.4b", "verdict"] == "held"
@@ -105,8 +139,11 @@ def test_the_corollary_needs_every_step_to_fall_by_more_than_noise():
 
 def test_ties_do_not_count_for_kappa_and_noise_is_told_apart():
     orders = {"kept": (0.1, 0.01), "tied": (0.0, 0.0), "reversed": (-0.1, -0.1), "reversed by noise": (-0.01, -0.01)}
-    rows = [{"dataset": "a", "order": order, "difference": difference, "difference_stderr": 0.02}
-            for order, differences in orders.items() for difference in dict.fromkeys(differences)]  # fmt: skip
+    rows = [
+        {"dataset": "a", "order": order, "difference": difference, "difference_stderr": 0.02}
+        for order, differences in orders.items()
+        for difference in dict.fromkeys(differences)
+    ]
     kappa = [{"dataset": "a", "measure": "uniform", "asked": 10.0, "cells": 8.0}]
     table = judge(kappa_pairs=rows, kappa=kappa, fail=[fail("x", 0, 0, case="20 bits")])
     assert (table.loc["S2.3", "held"], table.loc["S2.3", "tested"]) == (2, 4)
@@ -126,16 +163,25 @@ def test_one_missing_card_leaves_the_claims_of_the_other():
 
 def test_few_points_are_enough_where_their_error_is_that_of_the_most_up_to_a_margin():
     """Neither a large excess nor one that is only too noisy to be told from none makes them enough."""
-    rows = [{"law": "x", "times": t, "excess": e, "excess_stderr": s, "n_trials": 60}
-            for t, e, s in ((1, 9, 0.1), (3, 0.5, 0.01), (10, 0.001, 0.001), (3, 0.001, 0.1))]  # fmt: skip
+    rows = [
+        {"law": "x", "times": t, "excess": e, "excess_stderr": s, "n_trials": 60}
+        for t, e, s in ((1, 9, 0.1), (3, 0.5, 0.01), (10, 0.001, 0.001), (3, 0.001, 0.1))
+    ]
     row = judge(m=rows).loc["S2.4"]
-    assert (row["held"], row["tested"], row["note"]) == (
-        1, 3, f"short: x 3, x 3 |F|; {judges.DOMAIN}")  # fmt: skip
+    assert (row["held"], row["tested"], row["note"]) == (1, 3, f"short: x 3, x 3 |F|; {judges.DOMAIN}")
 
 
 def pair(metric, arm, against, difference, stderr=0.01):
-    return {"dataset": "adult_bool20", "epsilon": 1.0, "metric": metric, "arm": arm, "against": against,
-            "difference": difference, "difference_stderr": stderr, "n_trials": 5}  # fmt: skip
+    return {
+        "dataset": "adult_bool20",
+        "epsilon": 1.0,
+        "metric": metric,
+        "arm": arm,
+        "against": against,
+        "difference": difference,
+        "difference_stderr": stderr,
+        "n_trials": 5,
+    }
 
 
 def test_better_is_a_paired_difference_beyond_two_standard_errors():
@@ -148,8 +194,10 @@ def test_better_is_a_paired_difference_beyond_two_standard_errors():
 
 
 def test_as_good_as_real_rows_is_a_test_of_equivalence():
-    rows = [{"dataset": "adult_bool20", "arm": OURS, "epsilon": 1.0, "lost": lost, "lost_stderr": stderr, "n_trials": 5}
-            for lost, stderr in ((0.001, 0.001), (0.001, 0.01), (0.02, 0.001))]  # fmt: skip
+    rows = [
+        {"dataset": "adult_bool20", "arm": OURS, "epsilon": 1.0, "lost": lost, "lost_stderr": stderr, "n_trials": 5}
+        for lost, stderr in ((0.001, 0.001), (0.001, 0.01), (0.02, 0.001))
+    ]
     row = judge(epsilon_auc=rows).loc["S4b"]
     assert (row["held"], row["tested"]) == (1, 3)
 

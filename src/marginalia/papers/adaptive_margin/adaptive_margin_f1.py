@@ -24,8 +24,15 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
     plane = _plane(settings["points"], rng)
     for state, rows in (("before", plane), ("replaced", _moved(plane))):
         w, margin = _margin(rows)
-        yield {"kind": "margin", "set": DRAWN, "state": state, "n": len(rows.y), "margin": margin,
-               "w1": w[0], "w2": w[1]}  # fmt: skip
+        yield {
+            "kind": "margin",
+            "set": DRAWN,
+            "state": state,
+            "n": len(rows.y),
+            "margin": margin,
+            "w1": w[0],
+            "w2": w[1],
+        }
         for at, (x, y) in enumerate(zip(rows.X, rows.y, strict=True)):
             yield {"kind": "point", "set": DRAWN, "state": state, "x1": x[0], "x2": x[1], "y": y, "moved": at == 0}
     sets = {name: digits_features(name, "raw", root_seed) for name in ("digits_1v9", "digits_3v8")}
@@ -91,14 +98,29 @@ def figure(tables: Tables, settings: Settings) -> Figure:
                 side = points[points["y"] == label]
                 ax.plot(side["x1"], side["x2"], color=colour, marker=marker, ls="", ms=3.5, label=f"y = {label:+d}")
             moved = points[points["moved"].astype(bool)]
-            ax.plot(moved["x1"], moved["x2"], marker="s", ms=8, ls="", mfc="none", mec="#009E73", mew=1.4,
-                    label="the point that is changed")  # fmt: skip
+            ax.plot(
+                moved["x1"],
+                moved["x2"],
+                marker="s",
+                ms=8,
+                ls="",
+                mfc="none",
+                mec="#009E73",
+                mew=1.4,
+                label="the point that is changed",
+            )
             line = rows_where(drawn, kind="margin", state=state).iloc[0]
             across = np.linspace(-1, 1, 2)
             for shift in (-line["margin"], 0.0, line["margin"]) if line["margin"] else (0.0,):
                 down = (shift - line["w1"] * across) / line["w2"]
-                ax.plot(across, down, color="#222222", lw=1.0 if shift == 0 else 0.6, ls="-" if shift == 0 else ":",
-                        label="hard-margin SVM" if shift == 0 else None)  # fmt: skip
+                ax.plot(
+                    across,
+                    down,
+                    color="#222222",
+                    lw=1.0 if shift == 0 else 0.6,
+                    ls="-" if shift == 0 else ":",
+                    label="hard-margin SVM" if shift == 0 else None,
+                )
             ax.set(
                 xlim=(-1, 1), ylim=(-0.85, 0.85), title=f"{title}: margin {line['margin']:.2f}", xticks=[], yticks=[]
             )
@@ -106,11 +128,15 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 F1 = Card(
-    id=CARD, title="One changed point takes the whole margin",
+    id=CARD,
+    title="One changed point takes the whole margin",
     caption="As Figure 1 of the paper: the largest margin of a set of points in the plane, before and after one point "
-            "(green square) changes sides. In the table, one row of a set gets the "
-            f"other label, or is replaced by a copy of another row under the other label ({set_title('digits_1v9')}, "
-            f"{set_title('digits_3v8')}, made-up rows of margin 0.2).",
+    "(green square) changes sides. In the table, one row of a set gets the "
+    f"other label, or is replaced by a copy of another row under the other label ({set_title('digits_1v9')}, "
+    f"{set_title('digits_3v8')}, made-up rows of margin 0.2).",
     defaults={"points": 40, "rows": 2000},
-    parts=lambda settings: ["all"], run=run, tables=tables, figure=figure,
-)  # fmt: skip
+    parts=lambda settings: ["all"],
+    run=run,
+    tables=tables,
+    figure=figure,
+)

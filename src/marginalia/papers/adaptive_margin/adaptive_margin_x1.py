@@ -68,13 +68,21 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 X1 = Card(
-    id=CARD, title="Margin over removed points", parts=parts, run=run, tables=tables, figure=figure,
+    id=CARD,
+    title="Margin over removed points",
+    parts=parts,
+    run=run,
+    tables=tables,
+    figure=figure,
     caption="Geometric margin of the rows left (norm 1) after removing the points of smallest margin one by one, with "
-            "a linear SVM refitted each time; 0 until they are separable. Not private. Raw pixels against the hidden "
-            "layer of a network trained on other, public digits: stand-ins for the paper's CIFAR-10 features, which a "
-            "feature file supplies.",
+    "a linear SVM refitted each time; 0 until they are separable. Not private. Raw pixels against the hidden "
+    "layer of a network trained on other, public digits: stand-ins for the paper's CIFAR-10 features, which a "
+    "feature file supplies.",
     defaults={
-        "sets": ["digits_parity", "digits_1v9", "digits_3v8"], "C": [10.0, 1000.0], "max_share": 0.08,
-        "feature_files": [], "classes": None,
+        "sets": ["digits_parity", "digits_1v9", "digits_3v8"],
+        "C": [10.0, 1000.0],
+        "max_share": 0.08,
+        "feature_files": [],
+        "classes": None,
     },
-)  # fmt: skip
+)

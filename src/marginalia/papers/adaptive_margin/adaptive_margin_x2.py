@@ -122,12 +122,14 @@ def _fits(train: Sample, test: Sample, settings: Settings, keys: tuple[int, str,
         model.fit(train.X, train.y)
         yield {
             **dict(zip(ARM, arm, strict=True)),
-            "relation": RELATION if epsilon < math.inf else "", "epsilon": epsilon,
-            "gamma": getattr(model, "gamma_", math.nan), "hinge_c": getattr(model, "hinge_c_", math.nan),
+            "relation": RELATION if epsilon < math.inf else "",
+            "epsilon": epsilon,
+            "gamma": getattr(model, "gamma_", math.nan),
+            "hinge_c": getattr(model, "hinge_c_", math.nan),
             "seconds": time.process_time() - start,
             "epsilon_spent": model.ledger_.epsilon(settings["delta"]) if epsilon < math.inf else math.inf,
             "error": test.error(np.ravel(model.coef_)),
-        }  # fmt: skip
+        }
     error = float(np.mean(test.y != (1.0 if train.y.sum() > 0 else -1.0)))
     public = {"variant": "", "calibration": "none", "relation": "", "epsilon": math.inf, "epsilon_spent": math.inf}
     yield {"method": "majority", **public, "error": error, "seconds": 0.0}
@@ -144,8 +146,13 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     wide = summary.pivot(index=["dataset", *ARM], columns="epsilon", values="error")
     wide = wide.rename(columns=lambda e: f"{e:g}" if math.isfinite(e) else "not_private").reset_index()
     wide.insert(1, "title", wide["dataset"].map(set_title))
-    return {CARD: summary, f"comparison_{CARD}": comparison(summary), f"{CARD}_wide": wide,
-            f"{CARD}_pairs": pairs(rows), f"{CARD}_chosen_gamma": gammas}  # fmt: skip
+    return {
+        CARD: summary,
+        f"comparison_{CARD}": comparison(summary),
+        f"{CARD}_wide": wide,
+        f"{CARD}_pairs": pairs(rows),
+        f"{CARD}_chosen_gamma": gammas,
+    }
 
 
 def pairs(rows: Frame) -> Frame:
@@ -170,11 +177,20 @@ def pairs(rows: Frame) -> Frame:
             same = equivalence(values, MARGIN)
             clear = abs(same.mean) > 2 * same.stderr
             better = (second if same.mean > 0 else first) if clear else ""
-            found.append({
-                "dataset": name, "title": set_title(name), "epsilon": epsilon, "first": first, "second": second,
-                "difference": same.mean, "stderr": same.stderr, "bound": same.bound, "n_trials": len(values),
-                "better": better or ("same within .01" if same.equivalent else "not told apart"),
-            })  # fmt: skip
+            found.append(
+                {
+                    "dataset": name,
+                    "title": set_title(name),
+                    "epsilon": epsilon,
+                    "first": first,
+                    "second": second,
+                    "difference": same.mean,
+                    "stderr": same.stderr,
+                    "bound": same.bound,
+                    "n_trials": len(values),
+                    "better": better or ("same within .01" if same.equivalent else "not told apart"),
+                }
+            )
     return pd.DataFrame(found)
 
 
@@ -226,24 +242,39 @@ def figure(tables: Tables, settings: Settings) -> Figure:
             low = ax.get_ylim()[0]
             if frequent > highest + 0.1 * (highest - low):  # it would squeeze all the rest into the lower half
                 ax.set_ylim(low, highest + 0.12 * (highest - low))
-                ax.text(0.98, 0.97, f"most frequent class: {frequent:.3f}", transform=ax.transAxes, fontsize=6,
-                        ha="right", va="top")  # fmt: skip
+                ax.text(
+                    0.98,
+                    0.97,
+                    f"most frequent class: {frequent:.3f}",
+                    transform=ax.transAxes,
+                    fontsize=6,
+                    ha="right",
+                    va="top",
+                )
             ax.set_title(f"{set_title(name)}, n = {rows['n_train'].iloc[0]:,}")
         outer_labels(axes, "ε", "test error", columns=3)
     return figure
 
 
 X2 = Card(
-    id=CARD, title="Test error over epsilon", parts=parts, run=run, tables=tables, figure=figure,
+    id=CARD,
+    title="Test error over epsilon",
+    parts=parts,
+    run=run,
+    tables=tables,
+    figure=figure,
     caption="Share of test rows that are wrong, mean over random 80/20 splits; bands are one standard error. "
-            "Replace-one neighbours, delta = 1e-6, the same rows for every method: one number in [-1, 1] an attribute, "
-            "a constant column, norm 1. Lines without marks: the most frequent class, and linear SVM and logistic "
-            "regression without privacy. ACS Employment was never looked at when the constants were chosen.",
+    "Replace-one neighbours, delta = 1e-6, the same rows for every method: one number in [-1, 1] an attribute, "
+    "a constant column, norm 1. Lines without marks: the most frequent class, and linear SVM and logistic "
+    "regression without privacy. ACS Employment was never looked at when the constants were chosen.",
     defaults={
         "sets": [*TABULAR, "digits_parity", "digits_3v8", "digits_0v1"],
-        "epsilons": [0.25, 0.5, 1.0, 2.0, 4.0], "delta": 1e-6, "trials": 5,
+        "epsilons": [0.25, 0.5, 1.0, 2.0, 4.0],
+        "delta": 1e-6,
+        "trials": 5,
         "compas_trials": 60,  # cheap; private tuning ends near the majority class in a few of them
-        "digits_trials": 20, "test_fraction": 0.2,
+        "digits_trials": 20,
+        "test_fraction": 0.2,
     },
     datasets=TABULAR,
-)  # fmt: skip
+)

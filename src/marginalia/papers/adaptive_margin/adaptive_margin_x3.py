@@ -58,13 +58,24 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 X3 = Card(
-    id=CARD, title="Risk over the number of outliers", parts=parts, run=run, tables=tables, figure=figure,
+    id=CARD,
+    title="Risk over the number of outliers",
+    parts=parts,
+    run=run,
+    tables=tables,
+    figure=figure,
     caption="Risk on the training rows (outliers included) and on clean test rows over the share of outliers S/n; mean "
-            "of the trials, bands one standard deviation. Far outliers lie deep on the wrong side, flips are inliers "
-            "with the other label. Lines: S/n, and the shape S/(gamma n) of the bound. epsilon = 1, delta = 1e-6, "
-            "replace-one.",
+    "of the trials, bands one standard deviation. Far outliers lie deep on the wrong side, flips are inliers "
+    "with the other label. Lines: S/n, and the shape S/(gamma n) of the bound. epsilon = 1, delta = 1e-6, "
+    "replace-one.",
     defaults={
-        "n": 10_000, "d": 50, "gamma": 0.1, "kinds": ["far", "flip"], "shares": [0.0, 0.005, 0.01, 0.03, 0.1, 0.2],
-        "trials": 5, "epsilon": 1.0, "delta": 1e-6,
+        "n": 10_000,
+        "d": 50,
+        "gamma": 0.1,
+        "kinds": ["far", "flip"],
+        "shares": [0.0, 0.005, 0.01, 0.03, 0.1, 0.2],
+        "trials": 5,
+        "epsilon": 1.0,
+        "delta": 1e-6,
     },
-)  # fmt: skip
+)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
+from marginalia.methods.adaptive_margin.grid import PRACTICAL, PUBLISHED
 from marginalia.papers.adaptive_margin.looks import ARMS
 from marginalia.papers.adaptive_margin.runs import mean_risks, risks
 from marginalia.papers.adaptive_margin.theory import explicit_unprojected, gaussian_rule, published_mu, theorem_4_1
@@ -54,8 +55,6 @@ def tables(rows: Frame, settings: Settings) -> Tables:
 
 def _model_budget(variant: str, n: int, epsilon: float, delta: float) -> float:
     """Return the Gaussian-DP budget of one model: published constants and calibration, or practical and tight."""
-    from marginalia.methods.adaptive_margin.grid import PRACTICAL, PUBLISHED
-
     constants, calibrated = (PUBLISHED, published_mu) if variant == "published" else (PRACTICAL, gdp_mu)
     return calibrated(epsilon, delta) * math.sqrt(constants.model_share / constants.margins(n, epsilon).size)
 
@@ -80,13 +79,23 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 X4 = Card(
-    id=CARD, title="Risk over the margin and over the number of rows",
+    id=CARD,
+    title="Risk over the margin and over the number of rows",
     caption="Test risk on separable rows over the margin (n = 10 000) and over n (margin 0.2), d = 50; mean of the "
-            "trials, bands one standard deviation. Dashed: Theorem 4.1 times one fitted constant (shape). Dotted: our "
-            "rule of thumb Phi(-0.87 n mu gamma²/(2R)). epsilon = 1, delta = 1e-6, replace-one.",
+    "trials, bands one standard deviation. Dashed: Theorem 4.1 times one fitted constant (shape). Dotted: our "
+    "rule of thumb Phi(-0.87 n mu gamma²/(2R)). epsilon = 1, delta = 1e-6, replace-one.",
     defaults={
-        "n": 10_000, "d": 50, "gamma": 0.2, "gammas": [0.02, 0.05, 0.1, 0.2, 0.4],
-        "rows": [250, 500, 1000, 2000, 4000, 8000, 16_000, 32_000], "trials": 5, "epsilon": 1.0, "delta": 1e-6,
+        "n": 10_000,
+        "d": 50,
+        "gamma": 0.2,
+        "gammas": [0.02, 0.05, 0.1, 0.2, 0.4],
+        "rows": [250, 500, 1000, 2000, 4000, 8000, 16_000, 32_000],
+        "trials": 5,
+        "epsilon": 1.0,
+        "delta": 1e-6,
     },
-    parts=lambda settings: list(map(str, range(settings["trials"]))), run=run, tables=tables, figure=figure,
-)  # fmt: skip
+    parts=lambda settings: list(map(str, range(settings["trials"]))),
+    run=run,
+    tables=tables,
+    figure=figure,
+)

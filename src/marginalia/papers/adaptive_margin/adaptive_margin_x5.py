@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
+from marginalia.learning.private_tuning import tuning_rate
 from marginalia.papers.adaptive_margin.looks import PURPLE
 from marginalia.papers.adaptive_margin.theory import published_mu
 from marginalia.privacy.accountants.stopping import mean_runs, random_stopping_mu
@@ -21,14 +22,19 @@ RIGHT = {"iter ": "try all, ", "tuning ": "tuning, ", "published r": "paper's r"
 @as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield budgets by epsilon, then budgets of one candidate by the number of candidates."""
-    from marginalia.learning.private_tuning import tuning_rate
     from marginalia.methods.adaptive_margin.selection import published_tuning_rate
 
     delta = settings["delta"]
     for epsilon in settings["epsilons"]:
         for rule, mu in _budgets(epsilon, delta).items():
-            yield {"block": "calibration", "epsilon": epsilon, "rule": rule, "mu": mu, "candidates": 1,
-                   "epsilon_spent": gdp_epsilon(mu, delta)}  # fmt: skip
+            yield {
+                "block": "calibration",
+                "epsilon": epsilon,
+                "rule": rule,
+                "mu": mu,
+                "candidates": 1,
+                "epsilon_spent": gdp_epsilon(mu, delta),
+            }
     epsilon = settings["epsilon"]
     budgets, calibrations = _budgets(epsilon, delta), ("published", "tight")
     for G in settings["candidates"]:
@@ -88,14 +94,21 @@ def _in_words(rule: str) -> str:
 
 
 X5 = Card(
-    id=CARD, title="What the privacy budget buys",
+    id=CARD,
+    title="What the privacy budget buys",
     caption="Left: Gaussian-DP budget mu that the paper's calibration, the conversion it rests on, and the exact "
-            "formula buy for epsilon. Right: mu of one model with its score over the number of candidates, epsilon = "
-            "1, for trying all and for private tuning; delta = 1e-6.",
+    "formula buy for epsilon. Right: mu of one model with its score over the number of candidates, epsilon = "
+    "1, for trying all and for private tuning; delta = 1e-6.",
     defaults={
-        "epsilons": [0.25, 0.5, 1.0, 2.0, 4.0, 8.0], "delta": 1e-6, "epsilon": 1.0, "n": 39_073,
-        "candidates": [4, 8, 17, 32, 64, 128, 256, 512, 1000], "misses": [0.05, 0.2, 0.5],
+        "epsilons": [0.25, 0.5, 1.0, 2.0, 4.0, 8.0],
+        "delta": 1e-6,
+        "epsilon": 1.0,
+        "n": 39_073,
+        "candidates": [4, 8, 17, 32, 64, 128, 256, 512, 1000],
+        "misses": [0.05, 0.2, 0.5],
     },
     parts=lambda settings: ["all"],  # it takes a second
-    run=run, tables=tables, figure=figure,
-)  # fmt: skip
+    run=run,
+    tables=tables,
+    figure=figure,
+)

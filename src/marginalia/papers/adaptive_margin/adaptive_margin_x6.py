@@ -12,6 +12,8 @@ import numpy as np
 
 from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame, part_name, part_values
 from marginalia.errors import unknown_name
+from marginalia.learning.private_tuning import split_budget
+from marginalia.methods.adaptive_margin.grid import PRACTICAL, PUBLISHED
 from marginalia.papers.adaptive_margin.looks import PURPLE, set_title
 from marginalia.papers.adaptive_margin.runs import DIGITS, Sample, rows_of, synthetic
 from marginalia.privacy.calibration import gdp_mu
@@ -50,10 +52,21 @@ LABELS = {
     "output": "last iterate",
     "jl_factor": "projected, C = {:g}",
 }  # fmt: skip
-LADDER = dict(zip(STEPS, (
-    "the paper's constants", "+ rows clipped at b", "+ c = γ", "+ exact budget", "+ fewer margins",
-    "+ 90 % of the budget for models", "+ our number of steps",
-), strict=True))  # fmt: skip
+LADDER = dict(
+    zip(
+        STEPS,
+        (
+            "the paper's constants",
+            "+ rows clipped at b",
+            "+ c = γ",
+            "+ exact budget",
+            "+ fewer margins",
+            "+ 90 % of the budget for models",
+            "+ our number of steps",
+        ),
+        strict=True,
+    )
+)
 
 PROJECTIONS = (0.0, 0.5, 1.0, 2.0, 3.0)  # C_JL; 0 stands for no projection
 
@@ -82,20 +95,31 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
     for change, value, constants, calibration in _arms(name):
         start = time.process_time()
         model = AdaptiveMarginClassifier(
-            epsilon=settings["epsilon"], delta=settings["delta"], variant=constants, calibration=calibration,
-            output="last" if change == "output" else "average", selection="iter", fit_intercept=False, data_radius=1.0,
+            epsilon=settings["epsilon"],
+            delta=settings["delta"],
+            variant=constants,
+            calibration=calibration,
+            output="last" if change == "output" else "average",
+            selection="iter",
+            fit_intercept=False,
+            data_radius=1.0,
             random_state=seed,
-        ).fit(train.X, train.y)  # fmt: skip
-        yield {**where, "change": change, "value": str(value), "error": test.error(model.coef_), "gamma": model.gamma_,
-               "epsilon_spent": model.ledger_.epsilon_spent, "seconds": time.process_time() - start}  # fmt: skip
+        ).fit(train.X, train.y)
+        yield {
+            **where,
+            "change": change,
+            "value": str(value),
+            "error": test.error(model.coef_),
+            "gamma": model.gamma_,
+            "epsilon_spent": model.ledger_.epsilon_spent,
+            "seconds": time.process_time() - start,
+        }
     if name != WIDE:
         yield from ({**where, **row} for row in _curve(train, test, settings, seed))
 
 
 def _arms(name: str) -> Iterator[tuple[str, float | str, Any, str]]:
     """Yield what is fitted to a set: the change, its value, all constants and the calibration."""
-    from marginalia.methods.adaptive_margin.grid import PRACTICAL, PUBLISHED
-
     if name == WIDE:  # c = gamma/3 and R = 2 throughout, so that only the projection differs
         plain = replace(PUBLISHED, project_below=0.0)
         for C in PROJECTIONS:
@@ -116,8 +140,6 @@ def _arms(name: str) -> Iterator[tuple[str, float | str, Any, str]]:
 
 def _curve(train: Sample, test: Sample, settings: Settings, seed: int) -> Iterator[Record]:
     """Yield the exact errors of every candidate of the whole grid: not private, to see how they tie."""
-    from marginalia.learning.private_tuning import split_budget
-    from marginalia.methods.adaptive_margin.grid import PRACTICAL
     from marginalia.methods.adaptive_margin.selection import Trainer, make_candidates
 
     n, d = train.X.shape
@@ -195,11 +217,16 @@ def _is_number(value: str) -> bool:
 
 
 X6 = Card(
-    id=CARD, title="What each constant is worth", parts=parts, run=run, tables=tables, figure=figure,
+    id=CARD,
+    title="What each constant is worth",
+    parts=parts,
+    run=run,
+    tables=tables,
+    figure=figure,
     caption="Test error with one of our constants changed, mean of the trials; bars are one standard error, the line "
-            "is the unchanged classifier. On the 20 far outliers also the way from the paper's constants to ours, one "
-            "step after the other (+). On d = 3,000 the rows are projected to k dimensions with the constant C. Last "
-            "panel: error of every candidate of the grid (not private). epsilon = 1, delta = 1e-6, replace-one.",
+    "is the unchanged classifier. On the 20 far outliers also the way from the paper's constants to ours, one "
+    "step after the other (+). On d = 3,000 the rows are projected to k dimensions with the constant C. Last "
+    "panel: error of every candidate of the grid (not private). epsilon = 1, delta = 1e-6, replace-one.",
     defaults={"sets": [*TABULAR, "digits_parity", FAR_OUTLIERS, WIDE], "trials": 3, "epsilon": 1.0, "delta": 1e-6},
     datasets=TABULAR,
-)  # fmt: skip
+)

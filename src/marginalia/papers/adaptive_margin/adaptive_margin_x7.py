@@ -79,12 +79,24 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
     for trial in range(settings["trials"]):
         for variant, calibration in ARMS.items():
             model = AdaptiveMarginClassifier(
-                epsilon=settings["epsilon"], delta=settings["delta"], variant=variant, calibration=calibration,
-                selection="iter", fit_intercept=False, data_radius=1.0,
+                epsilon=settings["epsilon"],
+                delta=settings["delta"],
+                variant=variant,
+                calibration=calibration,
+                selection="iter",
+                fit_intercept=False,
+                data_radius=1.0,
                 random_state=seed_of(root_seed, CARD, part, trial, variant),
-            ).fit(train.X, train.y)  # fmt: skip
-            yield {**where, "kind": "error", "variant": variant, "trial": trial, "test_error": test.error(model.coef_),
-                   "training_error": train.error(model.coef_), "seconds": time.process_time() - start}  # fmt: skip
+            ).fit(train.X, train.y)
+            yield {
+                **where,
+                "kind": "error",
+                "variant": variant,
+                "trial": trial,
+                "test_error": test.error(model.coef_),
+                "training_error": train.error(model.coef_),
+                "seconds": time.process_time() - start,
+            }
 
 
 def _without_a_class(rows: Sample, C: float, share: float, batch: int | None) -> list[tuple[float, float]]:
@@ -133,23 +145,42 @@ def tables(rows: Frame, settings: Settings) -> Tables:
             explicit_published(n, gamma, out * n, epsilon, settings["delta"], dimension=d)
             for gamma, out, _ in _measured(group)
         ]
-        lines += _lines(bounds, settings["fixed_margin"], {
-            "set": name, "title": set_title(name), "n": n, "d": d, "most_frequent": frequent,
-            "published_training_error": errors.loc["published", "training_error"],
-            "published_test_error": errors.loc["published", "test_error"],
-            "practical_test_error": errors.loc["practical", "test_error"],
-            "with_constants": min(explicit, default=1.0),
-        })  # fmt: skip
+        lines += _lines(
+            bounds,
+            settings["fixed_margin"],
+            {
+                "set": name,
+                "title": set_title(name),
+                "n": n,
+                "d": d,
+                "most_frequent": frequent,
+                "published_training_error": errors.loc["published", "training_error"],
+                "published_test_error": errors.loc["published", "test_error"],
+                "practical_test_error": errors.loc["practical", "test_error"],
+                "with_constants": min(explicit, default=1.0),
+            },
+        )
     table, every = pd.DataFrame(lines), pd.concat(curves, ignore_index=True)
     sets = table[(table["source"] == THIS) & (table["table"] == 1)].set_index("set")
-    summary = pd.DataFrame({
-        "title": sets["title"], "n": sets["n"], "d": sets["d"], "this_paper": sets["bound"], "at_margin": sets["gamma"],
-        "at_share": sets["share"], "left_out": sets["left_out"],
-        "least_share": every[every["source"] == THIS].groupby("set")["share"].min(),
-        "more_rows_alone": every[(every["source"] == THIS) & (every["table"] == 1)].groupby("set")["outliers"].min(),
-        "published_test_error": sets["published_test_error"], "practical_test_error": sets["practical_test_error"],
-        "most_frequent": sets["most_frequent"], "with_constants": sets["with_constants"],
-    })  # fmt: skip
+    summary = pd.DataFrame(
+        {
+            "title": sets["title"],
+            "n": sets["n"],
+            "d": sets["d"],
+            "this_paper": sets["bound"],
+            "at_margin": sets["gamma"],
+            "at_share": sets["share"],
+            "left_out": sets["left_out"],
+            "least_share": every[every["source"] == THIS].groupby("set")["share"].min(),
+            "more_rows_alone": every[(every["source"] == THIS) & (every["table"] == 1)]
+            .groupby("set")["outliers"]
+            .min(),
+            "published_test_error": sets["published_test_error"],
+            "practical_test_error": sets["practical_test_error"],
+            "most_frequent": sets["most_frequent"],
+            "with_constants": sets["with_constants"],
+        }
+    )
     for source, short in ((BASSILY_1, "bassily_3_1"), (BASSILY_2, "bassily_3_2")):
         for margin in ("known", "fixed"):
             chosen = (table["source"] == source) & (table["table"] == 1) & (table["margin"] == margin)
@@ -161,8 +192,14 @@ def _bounds(group: Frame, n: int, epsilon: float) -> Iterator[Record]:
     """Yield the value of every bound at every margin that was measured or tried, none cut at 1."""
     for gamma, share, left_out in _measured(group):
         value = theorem_4_1(n, gamma, share * n, epsilon, clipped=False)
-        at = {"source": THIS, "gamma": gamma, "share": share, "left_out": left_out, "bound": value,
-              "outliers": share / gamma}  # fmt: skip
+        at = {
+            "source": THIS,
+            "gamma": gamma,
+            "share": share,
+            "left_out": left_out,
+            "bound": value,
+            "outliers": share / gamma,
+        }
         yield from ({"table": table, **at} for table in (1, 2))  # at b = 1 the tables have the same row for it
     losses = group[group["kind"] == "loss"]
     for gamma, ramp, hinge in zip(losses["gamma"], losses["ramp"], losses["hinge"], strict=True):
@@ -183,17 +220,36 @@ def _lines(bounds: Frame, fixed: float, where: Record) -> Iterator[Record]:
     """Yield each bound at its best margin ("known"), and those of Bassily et al. at one fixed in advance ("fixed")."""
     for (table, source), group in bounds.groupby(["table", "source"], sort=False):
         best = group.sort_values("bound").iloc[0]
-        yield {**where, "table": table, "source": source, "margin": "not needed" if source == THIS else "known",
-               "gamma": best["gamma"], "share": best["share"], "left_out": best["left_out"],
-               "bound": best["bound"]}  # fmt: skip
+        yield {
+            **where,
+            "table": table,
+            "source": source,
+            "margin": "not needed" if source == THIS else "known",
+            "gamma": best["gamma"],
+            "share": best["share"],
+            "left_out": best["left_out"],
+            "bound": best["bound"],
+        }
         if source != THIS:
             nearest = group.iloc[int(np.argmin(np.abs(np.log(group["gamma"] / fixed))))]
-            yield {**where, "table": table, "source": source, "margin": "fixed", "gamma": nearest["gamma"],
-                   "bound": nearest["bound"]}  # fmt: skip
+            yield {
+                **where,
+                "table": table,
+                "source": source,
+                "margin": "fixed",
+                "gamma": nearest["gamma"],
+                "bound": nearest["bound"],
+            }
     separable = bounds[(bounds["source"] == THIS) & (bounds["share"] == 0)]
     known = where["n"] * separable["gamma"] ** 2
-    yield {**where, "table": 1, "source": "Nguyen et al., Theorems 6 and 11", "margin": "known",
-           "gamma": separable["gamma"].max(), "bound": (1 / known).min()}  # fmt: skip
+    yield {
+        **where,
+        "table": 1,
+        "source": "Nguyen et al., Theorems 6 and 11",
+        "margin": "known",
+        "gamma": separable["gamma"].max(),
+        "bound": (1 / known).min(),
+    }
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
@@ -215,16 +271,37 @@ def figure(tables: Tables, settings: Settings) -> Figure:
                 ax.plot(curve["gamma"], curve["bound"], **style)
             ours = rows_where(first, set=name, source=THIS).sort_values("gamma")
             one = ours[ours["left_out"] == CLASS]
-            ax.plot(one["gamma"], one["bound"], color=PURPLE, marker="^", ms=2, ls="",
-                    label="the same, the rarer class left out")  # fmt: skip
+            ax.plot(
+                one["gamma"],
+                one["bound"],
+                color=PURPLE,
+                marker="^",
+                ms=2,
+                ls="",
+                label="the same, the rarer class left out",
+            )
             ours = ours[ours["left_out"] != CLASS]
-            ax.plot(ours["gamma"], ours["outliers"].where(ours["outliers"] > 0), color=PURPLE, ls=DOTTED, lw=0.9,
-                    label="Theorem 4.1, outlier term S/(γn) alone")  # fmt: skip
+            ax.plot(
+                ours["gamma"],
+                ours["outliers"].where(ours["outliers"] > 0),
+                color=PURPLE,
+                ls=DOTTED,
+                lw=0.9,
+                label="Theorem 4.1, outlier term S/(γn) alone",
+            )
             measured = {"published": ("#9E77C7", "s", 1.3), "practical": ("#222222", "D", 1.8)}
             for variant, (colour, marker, place) in measured.items():
                 error = max(table.loc[name, f"{variant}_test_error"], 2e-4)
-                ax.plot([place], [error], color=colour, marker=marker, ms=4, ls="", clip_on=False,
-                        label=f"measured test error, {variant} constants")  # fmt: skip
+                ax.plot(
+                    [place],
+                    [error],
+                    color=colour,
+                    marker=marker,
+                    ms=4,
+                    ls="",
+                    clip_on=False,
+                    label=f"measured test error, {variant} constants",
+                )
             ax.set(xscale="log", yscale="log", xlim=(1e-3, 2.2), ylim=(1e-4, 1e3))
             ax.set_title(f"{set_title(name)}, n = {table.loc[name, 'n']:,}", fontsize=6.5)
         outer_labels(axes, "margin γ", "bound on the risk", columns=min(4, len(names)))
@@ -232,17 +309,28 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 X7 = Card(
-    id=CARD, title="The risk bounds of Tables 1 and 2 on measured margins",
+    id=CARD,
+    title="The risk bounds of Tables 1 and 2 on measured margins",
     caption="The bounds of the paper's Table 1 over the margin, without constants and logarithms and not cut at 1: in "
-            "the grey area a bound says nothing. Theorem 4.1 at the margins that removing points leaves: the worst "
-            "ones (up to 40 %; 8 % of digits and made-up rows), or the rarer class and then the worst; the bounds "
-            "of Bassily et al. at every confidence margin, with the smallest loss found. Marks at the "
-            "right: measured test error. epsilon = 1, delta = 1e-6.",
+    "the grey area a bound says nothing. Theorem 4.1 at the margins that removing points leaves: the worst "
+    "ones (up to 40 %; 8 % of digits and made-up rows), or the rarer class and then the worst; the bounds "
+    "of Bassily et al. at every confidence margin, with the smallest loss found. Marks at the "
+    "right: measured test error. epsilon = 1, delta = 1e-6.",
     defaults={
         "sets": ["separable", "outliers", *TABULAR, "digits_parity", "digits_1v9", "digits_3v8"],
-        "epsilon": 1.0, "delta": 1e-6, "small_share": 0.08, "rows": 4000, "C": 100.0, "share": 0.4, "margins": 31,
-        "fixed_margin": 0.1, "trials": 3,
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "small_share": 0.08,
+        "rows": 4000,
+        "C": 100.0,
+        "share": 0.4,
+        "margins": 31,
+        "fixed_margin": 0.1,
+        "trials": 3,
     },
     parts=lambda settings: list(settings["sets"]),  # one part a set
-    run=run, tables=tables, figure=figure, datasets=TABULAR,
-)  # fmt: skip
+    run=run,
+    tables=tables,
+    figure=figure,
+    datasets=TABULAR,
+)

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame, part_name, part_values
+from marginalia.methods.adaptive_margin.grid import PUBLISHED
 from marginalia.papers.adaptive_margin.looks import PURPLE, arm_style, set_title
 from marginalia.papers.adaptive_margin.runs import rows_of
+from marginalia.papers.adaptive_margin.theory import published_mu
 from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import DASHED, drawing, log_axis, outer_labels, rows_where
 from marginalia.sweep.seeds import seed_of, seed_sequence
@@ -30,8 +32,6 @@ def parts(settings: Settings) -> list[str]:
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield the errors of the paper's constants with the paper's T and with a capped one, on the same splits."""
     from marginalia.methods.adaptive_margin.classifier import AdaptiveMarginClassifier
-    from marginalia.methods.adaptive_margin.grid import PUBLISHED
-    from marginalia.papers.adaptive_margin.theory import published_mu
 
     name, epsilon = part_values(part)[0], float(part_values(part)[1])
     sample, delta = rows_of(name, data), settings["delta"]
@@ -47,15 +47,31 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
             seed = seed_of(*keys, epsilon, *([repeat] if repeat else []))
             start = time.process_time()
             model = AdaptiveMarginClassifier(
-                epsilon=epsilon, delta=delta, variant="published", calibration="published", selection="iter",
-                fit_intercept=False, data_radius=1.0, max_steps=limit, random_state=seed,
-            ).fit(train.X, train.y)  # fmt: skip
+                epsilon=epsilon,
+                delta=delta,
+                variant="published",
+                calibration="published",
+                selection="iter",
+                fit_intercept=False,
+                data_radius=1.0,
+                max_steps=limit,
+                random_state=seed,
+            ).fit(train.X, train.y)
             yield {
-                "set": name, "n": n, "d": d, "epsilon": epsilon, "trial": trial, "steps": steps, "repeat": repeat,
-                "T": PUBLISHED.steps(n, mu, d, limit), "candidates": candidates,
-                "test_error": test.error(model.coef_), "training_error": train.error(model.coef_),
-                "epsilon_spent": model.ledger_.epsilon_spent, "seconds": time.process_time() - start,
-            }  # fmt: skip
+                "set": name,
+                "n": n,
+                "d": d,
+                "epsilon": epsilon,
+                "trial": trial,
+                "steps": steps,
+                "repeat": repeat,
+                "T": PUBLISHED.steps(n, mu, d, limit),
+                "candidates": candidates,
+                "test_error": test.error(model.coef_),
+                "training_error": train.error(model.coef_),
+                "epsilon_spent": model.ledger_.epsilon_spent,
+                "seconds": time.process_time() - start,
+            }
 
 
 def tables(rows: Frame, settings: Settings) -> Tables:
@@ -107,20 +123,30 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 X8 = Card(
-    id=CARD, title="The paper's number of gradient steps as it stands",
+    id=CARD,
+    title="The paper's number of gradient steps as it stands",
     caption="Test error of the paper's constants and calibration with its number of gradient steps T = n²μ², and with "
-            "at most 1,000 of them, on the same splits; bars are one standard deviation of ten capped runs on one "
-            "split. Adult is run up to epsilon = 1 and ACS Employment up to 0.5: T grows as (n epsilon)². delta = "
-            "1e-6, replace-one.",
+    "at most 1,000 of them, on the same splits; bars are one standard deviation of ten capped runs on one "
+    "split. Adult is run up to epsilon = 1 and ACS Employment up to 0.5: T grows as (n epsilon)². delta = "
+    "1e-6, replace-one.",
     defaults={
         "epsilons": {
-            "adult@dpml": [0.25, 0.5, 1.0], "acs_employment@dd_ssp": [0.25, 0.5], "compas@dpml": [0.25, 0.5, 1.0, 2.0],
-            "digits_parity": [0.25, 0.5, 1.0, 2.0], "digits_3v8": [0.25, 0.5, 1.0, 2.0, 4.0],
+            "adult@dpml": [0.25, 0.5, 1.0],
+            "acs_employment@dd_ssp": [0.25, 0.5],
+            "compas@dpml": [0.25, 0.5, 1.0, 2.0],
+            "digits_parity": [0.25, 0.5, 1.0, 2.0],
+            "digits_3v8": [0.25, 0.5, 1.0, 2.0, 4.0],
             "digits_0v1": [0.25, 0.5, 1.0, 2.0, 4.0],
         },
         "ticks": [0.25, 0.5, 1.0, 2.0, 4.0],
-        "delta": 1e-6, "trials": {"adult@dpml": 1, "acs_employment@dd_ssp": 1, "compas@dpml": 5}, "other_trials": 20,
+        "delta": 1e-6,
+        "trials": {"adult@dpml": 1, "acs_employment@dd_ssp": 1, "compas@dpml": 5},
+        "other_trials": 20,
         "repeats": {"adult@dpml": 10, "acs_employment@dd_ssp": 10},  # of the capped fit, with other noise
     },
-    parts=parts, run=run, tables=tables, figure=figure, datasets=("adult@dpml", "compas@dpml", "acs_employment@dd_ssp"),
-)  # fmt: skip
+    parts=parts,
+    run=run,
+    tables=tables,
+    figure=figure,
+    datasets=("adult@dpml", "compas@dpml", "acs_employment@dd_ssp"),
+)

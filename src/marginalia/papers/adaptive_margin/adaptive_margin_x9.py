@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
+from marginalia.learning.private_tuning import tuning_rate
+from marginalia.methods.adaptive_margin.grid import margin_grid
 from marginalia.papers.adaptive_margin.looks import PURPLE
 from marginalia.papers.adaptive_margin.runs import synthetic
 from marginalia.privacy.ledger import Ledger
@@ -55,8 +57,17 @@ def projection(settings: Settings, rng: np.random.Generator, seed: int) -> Rows:
                 kept.append(float((X @ phi.T @ v).min() / np.linalg.norm(v)) / gamma)
             for lemma, least in (("6.2", 1 / 3), ("5.1", 1 / 2)):
                 share = float(np.mean(np.array(kept) >= least))
-                yield {"lemma": lemma, "gamma": gamma, "setting": C, "k": k, "measured": share, "bound": 1.0,
-                       "holds": share == 1, "mean_kept": float(np.mean(kept)), "trials": len(kept)}  # fmt: skip
+                yield {
+                    "lemma": lemma,
+                    "gamma": gamma,
+                    "setting": C,
+                    "k": k,
+                    "measured": share,
+                    "bound": 1.0,
+                    "holds": share == 1,
+                    "mean_kept": float(np.mean(kept)),
+                    "trials": len(kept),
+                }
 
 
 def descent(settings: Settings, rng: np.random.Generator, seed: int) -> Rows:
@@ -71,8 +82,13 @@ def descent(settings: Settings, rng: np.random.Generator, seed: int) -> Rows:
             train, _, _ = synthetic(n, d, gamma, rng, n_test=1, outliers=0)
             Z = train.X * train.y[:, None]
             for output, found in excess.items():
-                run_of = Descent(radius, mu, math.ceil((n * mu) ** 2), output,  # type: ignore[arg-type]
-                                 log_factor=math.log(1 / beta) if output == "last" else 1.0)  # fmt: skip
+                run_of = Descent(
+                    radius,
+                    mu,
+                    math.ceil((n * mu) ** 2),
+                    output,  # type: ignore[arg-type]
+                    log_factor=math.log(1 / beta) if output == "last" else 1.0,
+                )
                 w = noisy_descent(
                     Z, np.array([c]), run_of, ledger=Ledger("replace_one"), randomness=Randomness(seed + trial)
                 )[:, 0]
@@ -92,8 +108,6 @@ def grid(settings: Settings, rng: np.random.Generator, seed: int) -> Rows:
 
     S = share n gamma^power, and, as power infinity, no outlier up to a margin and nothing but outliers beyond.
     """
-    from marginalia.methods.adaptive_margin.grid import margin_grid
-
     for n in settings["grid_rows"]:
         candidates = margin_grid(n)
         smooth = [(power, share) for power in settings["grid_powers"] for share in settings["grid_shares"]]
@@ -108,8 +122,16 @@ def grid(settings: Settings, rng: np.random.Generator, seed: int) -> Rows:
                         _bound(g, n, power, value, epsilon).min() for g in (candidates, np.geomspace(1 / n, 1, 4001))
                     ]
                     ratio = best[0] / best[1]
-                yield {"lemma": "6.4", "setting": epsilon, "n": n, "power": power, "share": value,
-                       "measured": float(ratio), "bound": 4.0, "holds": bool(ratio <= 4)}  # fmt: skip
+                yield {
+                    "lemma": "6.4",
+                    "setting": epsilon,
+                    "n": n,
+                    "power": power,
+                    "share": value,
+                    "measured": float(ratio),
+                    "bound": 4.0,
+                    "holds": bool(ratio <= 4),
+                }
 
 
 def _bound(gamma: NDArray[np.float64], n: int, power: float, share: float, epsilon: float) -> NDArray[np.float64]:
@@ -119,8 +141,6 @@ def _bound(gamma: NDArray[np.float64], n: int, power: float, share: float, epsil
 
 def tuning(settings: Settings, rng: np.random.Generator, seed: int) -> Rows:
     """Lemma 7.2, its condition as printed and as proved; Lemma A.4: the tail of the number of runs."""
-    from marginalia.learning.private_tuning import tuning_rate
-
     draws = settings["tuning_draws"]
     for G in settings["tuning_candidates"]:
         for beta in settings["tuning_betas"]:
@@ -129,11 +149,29 @@ def tuning(settings: Settings, rng: np.random.Generator, seed: int) -> Rows:
                 runs = rng.geometric(r, draws)
                 never = float(np.mean((1 - 1 / G) ** runs))  # the chance to miss one candidate, given the runs
                 slack = 3 * math.sqrt(beta * (1 - beta) / draws)
-                yield {"lemma": "7.2", "form": form, "setting": beta, "candidates": G, "r": r, "measured": never,
-                       "bound": beta, "holds": never <= beta + slack, "trials": draws}  # fmt: skip
+                yield {
+                    "lemma": "7.2",
+                    "form": form,
+                    "setting": beta,
+                    "candidates": G,
+                    "r": r,
+                    "measured": never,
+                    "bound": beta,
+                    "holds": never <= beta + slack,
+                    "trials": draws,
+                }
                 tail = float(np.mean(runs > math.ceil(math.log(beta) / math.log1p(-r))))
-                yield {"lemma": "A.4", "form": form, "setting": beta, "candidates": G, "r": r, "measured": tail,
-                       "bound": beta, "holds": tail <= beta + slack, "trials": draws}  # fmt: skip
+                yield {
+                    "lemma": "A.4",
+                    "form": form,
+                    "setting": beta,
+                    "candidates": G,
+                    "r": r,
+                    "measured": tail,
+                    "bound": beta,
+                    "holds": tail <= beta + slack,
+                    "trials": draws,
+                }
             for eta in SHAPES:
                 yield from ({"setting": beta, "candidates": G, "eta": eta, **row} for row in _rate(eta, G, beta))
 
@@ -153,8 +191,13 @@ def _rate(eta: float, G: int, beta: float) -> Rows:
     bound = share / (G + share - G * share)
     most = float(brentq(lambda r: missed(r) - beta, 1e-12, 1 - 1e-9, xtol=1e-15))
     yield {"lemma": "M.1", "form": "as printed", "measured": most, "bound": bound, "holds": most <= bound}
-    yield {"lemma": "M.1", "form": "turned round", "measured": missed(bound), "bound": beta,
-           "holds": missed(bound) <= beta}  # fmt: skip
+    yield {
+        "lemma": "M.1",
+        "form": "turned round",
+        "measured": missed(bound),
+        "bound": beta,
+        "holds": missed(bound) <= beta,
+    }
 
 
 def choice(settings: Settings, rng: np.random.Generator, seed: int) -> Rows:
@@ -177,13 +220,28 @@ def choice(settings: Settings, rng: np.random.Generator, seed: int) -> Rows:
             for form, unit in (("as printed", 1.0), ("with sigma", sigma)):
                 tail = sigma * math.sqrt(2 * math.log(2 * G)) + unit * math.sqrt(2 * math.log(1 / beta))
                 above = 1 - NormalDist().cdf(tail / sigma) ** G  # exact
-                yield {"lemma": "A.5", "form": form, **at, "beta": beta, "measured": above, "bound": beta,
-                       "holds": above <= beta}  # fmt: skip
+                yield {
+                    "lemma": "A.5",
+                    "form": form,
+                    **at,
+                    "beta": beta,
+                    "measured": above,
+                    "bound": beta,
+                    "holds": above <= beta,
+                }
                 most = 2 * sigma * math.sqrt(2 * math.log(2 * G)) + 2 * unit * math.sqrt(2 * math.log(2 / beta))
                 wide = 2 * (1 - NormalDist().cdf(most / 2 / sigma) ** G)  # of the range, by its two halves
                 exceeded = float(np.mean(np.ptp(noise, axis=1) >= most))
-                yield {"lemma": "A.6, F.2", "form": form, **at, "beta": beta, "measured": exceeded, "bound": beta,
-                       "holds": exceeded <= beta + 3 * math.sqrt(beta / draws), "half_by_half": wide}  # fmt: skip
+                yield {
+                    "lemma": "A.6, F.2",
+                    "form": form,
+                    **at,
+                    "beta": beta,
+                    "measured": exceeded,
+                    "bound": beta,
+                    "holds": exceeded <= beta + 3 * math.sqrt(beta / draws),
+                    "half_by_half": wide,
+                }
 
 
 def tables(rows: Frame, settings: Settings) -> Tables:
@@ -202,16 +260,25 @@ def figure(tables: Tables, settings: Settings) -> Figure:
             kept.plot(rows["setting"], rows["mean_kept"], marker=marker, label=f"γ = {gamma:.2g}")
         kept.axhline(1 / 3, color="#222222", ls=DASHED, label="γ/3")
         log_axis(kept, settings["jl_factors"])
-        kept.set(xlabel="constant C of the dimension k", ylabel="margin kept, mean", ylim=(-0.5, 1),
-                 title="Lemma 6.2: margin after projection")  # fmt: skip
+        kept.set(
+            xlabel="constant C of the dimension k",
+            ylabel="margin kept, mean",
+            ylim=(-0.5, 1),
+            title="Lemma 6.2: margin after projection",
+        )
         for lemma, label, marker in (("C.1", "average, mean", "o"), ("C.2", "last iterate, quantile", "s")):
             rows = rows_where(table, lemma=lemma)
             colour = PURPLE if lemma == "C.1" else "#D55E00"
             loss.plot(rows["setting"], rows["measured"], color=colour, marker=marker, label=label)
             loss.plot(rows["setting"], rows["bound"], color=colour, ls=DASHED, label=f"bound of Lemma {lemma}")
         log_axis(loss, settings["descent_mu"])
-        loss.set(yscale="log", ylim=(5, None), xlabel="budget μ of the descent", ylabel="excess summed loss",
-                 title="Lemmas C.1, C.2: loss of the descent")  # fmt: skip
+        loss.set(
+            yscale="log",
+            ylim=(5, None),
+            xlabel="budget μ of the descent",
+            ylabel="excess summed loss",
+            title="Lemmas C.1, C.2: loss of the descent",
+        )
         rows = rows_where(table, lemma="6.4")
         for power, marker in zip([*settings["grid_powers"], math.inf], "osD^v", strict=False):
             worst = rows_where(rows, power=power).groupby("n")["measured"].max()
@@ -220,38 +287,66 @@ def figure(tables: Tables, settings: Settings) -> Figure:
             )
             step.plot(worst.index, worst, marker=marker, label=label)
         step.axhline(4, color="#222222", ls=DASHED, label="bound")
-        step.set(xscale="log", xlabel="rows n", ylabel="worst ratio", ylim=(0.9, 4.2),
-                 title="Lemma 6.4: doubling grid against any margin")  # fmt: skip
+        step.set(
+            xscale="log",
+            xlabel="rows n",
+            ylabel="worst ratio",
+            ylim=(0.9, 4.2),
+            title="Lemma 6.4: doubling grid against any margin",
+        )
         for form, colour, marker in (("as printed", "#D55E00", "s"), ("as proved", PURPLE, "o")):
             rows = rows_where(table, lemma="7.2", form=form)
             missed.plot(rows["bound"], rows["measured"], color=colour, marker=marker, ls="", label=f"condition {form}")
         ends = [min(settings["tuning_betas"]), max(settings["tuning_betas"])]
         missed.plot(ends, ends, color="#222222", ls=DASHED, label="allowed")
-        missed.set(xlabel="allowed failure probability β", ylabel="P(best never tried)", ylim=(0, 1),
-                   title="Lemma 7.2: private tuning misses the best")  # fmt: skip
+        missed.set(
+            xlabel="allowed failure probability β",
+            ylabel="P(best never tried)",
+            ylim=(0, 1),
+            title="Lemma 7.2: private tuning misses the best",
+        )
         for ax in (kept, loss, step, missed):
             ax.legend(fontsize=5.5, frameon=False, loc="lower left" if ax is loss else "best")
     return figure
 
 
 X9 = Card(
-    id=CARD, title="The lemmas, measured",
+    id=CARD,
+    title="The lemmas, measured",
     caption="Top left: margin kept by a projection to k = C ln((n+1)(n+2)/β)/γ² dimensions, mean of the draws; Lemma "
-            "6.2 asks for a third. Top right: excess hinge loss of noisy gradient descent with the paper's T, and the "
-            "bounds (the constant of C.2 is taken as 1). Bottom left: worst ratio of the bound at the best margin of "
-            "the doubling grid to that at the best margin of all. Bottom right: probability that private tuning never "
-            "tries the best candidate, with the number of runs that the lemma prints and that its proof gives.",
+    "6.2 asks for a third. Top right: excess hinge loss of noisy gradient descent with the paper's T, and the "
+    "bounds (the constant of C.2 is taken as 1). Bottom left: worst ratio of the bound at the best margin of "
+    "the doubling grid to that at the best margin of all. Bottom right: probability that private tuning never "
+    "tries the best candidate, with the number of runs that the lemma prints and that its proof gives.",
     defaults={
         "parts": ["projection", "descent", "grid", "tuning", "choice"],
-        "projected_rows": 1000, "projected_dimension": 1000, "projected_margins": [0.3, 0.4, 0.6],
-        "jl_factors": [0.25, 0.5, 1.0, 2.0, 4.0], "projections": 10,
-        "descent_rows": 500, "descent_dimension": 20, "descent_margin": 0.3, "descent_beta": 0.1,
-        "descent_mu": [0.02, 0.05, 0.1, 0.2], "descents": 20,
-        "grid_rows": [100, 1000, 10_000, 100_000], "grid_powers": [0.5, 1.0, 2.0, 3.0],
-        "grid_shares": [0.01, 0.1, 1.0], "grid_edges": [1.01, 1.5, 1.99], "grid_epsilons": [0.1, 1.0],
-        "tuning_draws": 200_000, "tuning_candidates": [4, 12, 17], "tuning_betas": [0.01, 0.05, 0.2, 0.5],
-        "choice_draws": 20_000, "choice_rate": 1 / 64, "choice_candidates": 17,
-        "choice_spread": 40.0, "choice_sigmas": [0.5, 1.0, 5.0, 50.0],
+        "projected_rows": 1000,
+        "projected_dimension": 1000,
+        "projected_margins": [0.3, 0.4, 0.6],
+        "jl_factors": [0.25, 0.5, 1.0, 2.0, 4.0],
+        "projections": 10,
+        "descent_rows": 500,
+        "descent_dimension": 20,
+        "descent_margin": 0.3,
+        "descent_beta": 0.1,
+        "descent_mu": [0.02, 0.05, 0.1, 0.2],
+        "descents": 20,
+        "grid_rows": [100, 1000, 10_000, 100_000],
+        "grid_powers": [0.5, 1.0, 2.0, 3.0],
+        "grid_shares": [0.01, 0.1, 1.0],
+        "grid_edges": [1.01, 1.5, 1.99],
+        "grid_epsilons": [0.1, 1.0],
+        "tuning_draws": 200_000,
+        "tuning_candidates": [4, 12, 17],
+        "tuning_betas": [0.01, 0.05, 0.2, 0.5],
+        "choice_draws": 20_000,
+        "choice_rate": 1 / 64,
+        "choice_candidates": 17,
+        "choice_spread": 40.0,
+        "choice_sigmas": [0.5, 1.0, 5.0, 50.0],
     },
-    parts=lambda settings: list(settings["parts"]), run=run, tables=tables, figure=figure,
-)  # fmt: skip
+    parts=lambda settings: list(settings["parts"]),
+    run=run,
+    tables=tables,
+    figure=figure,
+)

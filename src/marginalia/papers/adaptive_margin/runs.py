@@ -175,14 +175,26 @@ def risks(
 
     for variant, calibration in ARMS:
         model = AdaptiveMarginClassifier(
-            epsilon=settings["epsilon"], delta=settings["delta"], variant=variant, calibration=calibration,
-            selection="iter", fit_intercept=False, data_radius=1.0, random_state=seed_of(*key, "adaptive_margin"),
-        )  # fmt: skip
+            epsilon=settings["epsilon"],
+            delta=settings["delta"],
+            variant=variant,
+            calibration=calibration,
+            selection="iter",
+            fit_intercept=False,
+            data_radius=1.0,
+            random_state=seed_of(*key, "adaptive_margin"),
+        )
         start = time.process_time()
         model.fit(train.X, train.y)
         seconds = time.process_time() - start
-        yield {"variant": variant, "calibration": calibration, **errors(model.coef_), "gamma_chosen": model.gamma_,
-               "epsilon_spent": model.ledger_.epsilon(settings["delta"]), "seconds": seconds}  # fmt: skip
+        yield {
+            "variant": variant,
+            "calibration": calibration,
+            **errors(model.coef_),
+            "gamma_chosen": model.gamma_,
+            "epsilon_spent": model.ledger_.epsilon(settings["delta"]),
+            "seconds": seconds,
+        }
     svm = linear_svm().fit(train.X, train.y)
     yield {"variant": "svm", "calibration": "none", **errors(np.ravel(svm.coef_))}
 
@@ -219,8 +231,12 @@ def removal_curve(rows: Sample, *, C: float, max_share: float, batch: int | None
         left = rows.take(kept)
         margins = left.y * (left.X @ hard_svm(left, C))
         points.append(
-            {"removed": removed, "share": removed / n, "margin": max(float(margins.min()), 0.0),
-             "errors": int(np.count_nonzero(margins <= 0))}
-        )  # fmt: skip
+            {
+                "removed": removed,
+                "share": removed / n,
+                "margin": max(float(margins.min()), 0.0),
+                "errors": int(np.count_nonzero(margins <= 0)),
+            }
+        )
         kept = kept[np.sort(np.argsort(margins, kind="stable")[batch:])]
     return frame(points)

@@ -15,9 +15,14 @@ LEGEND_LINE = 0.17  # inches
 
 
 def ablation(
-    card: str, title: str, caption: str, over: str, cases: Callable[[Settings], list[Record]],
-    more: Callable[[], Tables] = dict, **defaults: Any,
-) -> Card:  # fmt: skip
+    card: str,
+    title: str,
+    caption: str,
+    over: str,
+    cases: Callable[[Settings], list[Record]],
+    more: Callable[[], Tables] = dict,
+    **defaults: Any,
+) -> Card:
     """Return the card that runs every case for all trials.
 
     `over` is the setting on the horizontal axis; `more` makes tables that need no run.
@@ -34,13 +39,16 @@ def ablation(
         return {card: mean_table(rows, keys, [*DISTANCES, "epsilon_spent", "gap"]), **more()}
 
     return Card(
-        id=card, title=title,
+        id=card,
+        title=title,
         caption=f"{caption} Means over trials, bars: one standard error. In the plane and in space the cosine lower "
         "bound of d_k.",
         defaults={"trials": 10, "over": over, **defaults},
         parts=lambda settings: ["all"],  # seconds a trial
-        run=run, tables=tables, figure=_figure,
-    )  # fmt: skip
+        run=run,
+        tables=tables,
+        figure=_figure,
+    )
 
 
 def _figure(tables: Tables, settings: Settings) -> Figure:

@@ -59,8 +59,10 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     means = mean_table(rows, keys, ["cells", "epsilon_spent", "sigma", "gap", "error"])
     means["arm"] = means["arm"].astype("category").cat.set_categories(list(ARMS))
     means = means.sort_values(["d", "k", "arm"]).astype({"arm": str}).reset_index(drop=True)
-    return {CARD: means[[*keys, "cells", "epsilon_spent", "sigma", "gap", "error", "error_stderr", "n_trials"]],
-            f"{CARD}_grids": _grids(rows)}  # fmt: skip
+    return {
+        CARD: means[[*keys, "cells", "epsilon_spent", "sigma", "gap", "error", "error_stderr", "n_trials"]],
+        f"{CARD}_grids": _grids(rows),
+    }
 
 
 @as_frame
@@ -72,9 +74,16 @@ def _grids(rows: Frame) -> Iterator[Record]:
             relative = ((errors[paper] - errors[ours]) / errors[ours].mean()).to_numpy()
             found = equivalence(relative, MARGIN)
             yield {
-                "k": k, "d": d, "n": n, "noise": noise, "difference": found.mean, "stderr": found.stderr,
-                "bound": found.bound, "equal": found.equivalent, "n_trials": len(relative),
-            }  # fmt: skip
+                "k": k,
+                "d": d,
+                "n": n,
+                "noise": noise,
+                "difference": found.mean,
+                "stderr": found.stderr,
+                "bound": found.bound,
+                "equal": found.equivalent,
+                "n_trials": len(relative),
+            }
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
@@ -95,11 +104,15 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 ALGORITHM = Card(
-    id=CARD, title="Algorithm 1 word for word",
+    id=CARD,
+    title="Algorithm 1 word for word",
     caption="Mean distance d_k to the records at nominal epsilon 0.5, which the paper's theorem covers: Algorithm 1 as "
-            "printed (its grid, its noise, solved to the end), the same grid and ours with one and the same noise, and "
-            "our default. Exact on the line and for k = 1, else the largest error of a cosine query; bars: one "
-            "standard error. The printed noise is smaller because it spends more: see epsilon_spent in the table.",
+    "printed (its grid, its noise, solved to the end), the same grid and ours with one and the same noise, and "
+    "our default. Exact on the line and for k = 1, else the largest error of a cosine query; bars: one "
+    "standard error. The printed noise is smaller because it spends more: see epsilon_spent in the table.",
     defaults={"trials": 10, "grid": GRID},
-    parts=lambda settings: [part_name(pair) for pair in settings["grid"]], run=run, tables=tables, figure=figure,
-)  # fmt: skip
+    parts=lambda settings: [part_name(pair) for pair in settings["grid"]],
+    run=run,
+    tables=tables,
+    figure=figure,
+)

@@ -13,7 +13,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
+from marginalia.methods.chebyshev.constants import chain_rule, fejer_korovkin, smoothness_constant
+from marginalia.methods.chebyshev.lower_bound import indistinguishable
+from marginalia.methods.chebyshev.moments import Degrees, polynomials
 from marginalia.papers.chebyshev.runs import DELTA, Array
+from marginalia.privacy.calibration import gdp_epsilon
 from marginalia.reporting.panels import DASHED, DOTTED, drawing, look, rows_where
 
 CARD = "chebyshev_lemmas"
@@ -42,7 +46,6 @@ Case = tuple[str, str, float, float]
 def _lemma_1() -> Iterator[Case]:
     """The ε of both Gaussian mechanisms of the lemma, at sensitivity 1."""
     from marginalia.methods.chebyshev.calibration import lemma_factor, printed_factor
-    from marginalia.privacy.calibration import gdp_epsilon
 
     for epsilon in (0.1, 0.5, 0.99, 1.0, 2.0, 4.0, 8.0):
         factor = lemma_factor(epsilon, DELTA)
@@ -54,8 +57,6 @@ def _lemma_1() -> Iterator[Case]:
 
 def _lemma_2() -> Iterator[Case]:
     """Inner products of the basis by Gauss quadrature, exact for these degrees."""
-    from marginalia.methods.chebyshev.moments import polynomials
-
     for m in (4, 16, 64):
         nodes = np.cos(np.pi * (np.arange(2 * m + 1) + 0.5) / (2 * m + 1))
         T = polynomials(nodes, m)
@@ -65,8 +66,6 @@ def _lemma_2() -> Iterator[Case]:
 
 def _lemma_5() -> Iterator[Case]:
     """The largest change of an event's probability that (ε, δ)-DP allows on h changed records, over all methods."""
-    from marginalia.methods.chebyshev.lower_bound import indistinguishable
-
     for epsilon, h, delta in itertools.product((0.1, 1.0, 2.0), (1, 3), (0.0, 0.01)):
         case = f"epsilon {epsilon:g}, delta {delta:g}, {h} changed"
         printed = 1 - float(indistinguishable(epsilon, delta, h))
@@ -124,16 +123,12 @@ def _proposition_1() -> Iterator[Case]:
 
 def _lemma_9() -> Iterator[Case]:
     """The largest coefficient of the chain rule for f(cos θ), one variable."""
-    from marginalia.methods.chebyshev.constants import chain_rule
-
     for order in range(1, 7):
         yield "Lemma 9: chain rule", f"order {order}", math.factorial(order), float(np.abs(chain_rule(order)).max())
 
 
 def _lemma_13() -> Iterator[Case]:
     """S, the sum of ‖K‖^-k."""
-    from marginalia.methods.chebyshev.moments import Degrees
-
     for d, k, m in itertools.product((1, 2, 3), (1, 2, 3, 4), (4, 32)):
         more = (m ** (d - k) - 1) / (d - k) if k < d else math.log(m) if k == d else 1 / (k - d)
         found = Degrees((m,) * d, k).total_weight
@@ -148,8 +143,6 @@ def _largest_polynomial() -> Iterator[Case]:
 
 def _theorem_3() -> Iterator[Case]:
     """Σ ‖K‖^2k c_K² of f = Σ x_i, k = 1: d/2, beside e; and of our constant for any f, beside e^k k!."""
-    from marginalia.methods.chebyshev.constants import smoothness_constant
-
     for d in (1, 2, 4, 5, 6, 8, 12):
         yield "Theorem 3: constant, sum of coordinates", f"k 1, d {d}", math.e, d / 2
     for k, d in itertools.product((1, 2, 3), (1, 2, 3)):
@@ -176,8 +169,6 @@ def _kernel_errors(k: int, m: int) -> Record:
     place of the kernel mean A, whose multipliers stay in [0, 1]. ``best_positive`` is 1 - cos(π/(m+2)): no positive
     kernel of degree m errs by less on x. ``needed_constant`` is that times m^k: Lemma 12 states that it stays bounded.
     """
-    from marginalia.methods.chebyshev.constants import fejer_korovkin
-
     theta = np.pi * (np.arange(POINTS) + 0.5) / POINTS
     f = np.maximum(np.cos(theta), 0.0) ** k / math.factorial(k)
     j = np.arange(m + 1)
@@ -192,9 +183,13 @@ def _kernel_errors(k: int, m: int) -> Record:
 
     best = 1 - math.cos(math.pi / (m + 2))
     return {
-        "k": k, "m": m, "best_positive": best, "fejer_korovkin": error(rho),
-        "repaired": error(1 - (1 - rho) ** math.ceil(k / 2)), "needed_constant": best * float(m) ** k,
-    }  # fmt: skip
+        "k": k,
+        "m": m,
+        "best_positive": best,
+        "fejer_korovkin": error(rho),
+        "repaired": error(1 - (1 - rho) ** math.ceil(k / 2)),
+        "needed_constant": best * float(m) ** k,
+    }
 
 
 def tables(rows: Frame, settings: Settings) -> Tables:
@@ -227,11 +222,15 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 LEMMAS = Card(
-    id=CARD, title="The approximation lemma fails from k = 3 on",
+    id=CARD,
+    title="The approximation lemma fails from k = 3 on",
     caption="Largest error of polynomials of degree m made by a kernel, for two k-smooth functions (x, and x^k/k! for "
-            "positive x, 0 else). Lemma 12 states an error of order m^-k (dotted) for a positive kernel; no positive "
-            "kernel errs by less than 1 - cos(π/(m+2)) on x (dashed), which is of order m^-2. The repaired kernel "
-            "keeps the order m^-k.",
+    "positive x, 0 else). Lemma 12 states an error of order m^-k (dotted) for a positive kernel; no positive "
+    "kernel errs by less than 1 - cos(π/(m+2)) on x (dashed), which is of order m^-2. The repaired kernel "
+    "keeps the order m^-k.",
     defaults={"smoothness": SMOOTHNESS, "degrees": DEGREES},
-    parts=lambda settings: ["statements", "kernels"], run=run, tables=tables, figure=figure,
-)  # fmt: skip
+    parts=lambda settings: ["statements", "kernels"],
+    run=run,
+    tables=tables,
+    figure=figure,
+)

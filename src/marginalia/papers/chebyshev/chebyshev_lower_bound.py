@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame, part_name, part_values
+from marginalia.methods.chebyshev.constants import smoothness_constant
+from marginalia.methods.chebyshev.lower_bound import bump_height, hard_records, lower_bound, witness
 from marginalia.papers.chebyshev.runs import DELTA, Array, distances, release_records
 from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import DASHED, curve, drawing, log_axis, look, rows_where
@@ -43,9 +45,6 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 
 def _one_run(k: int, d: int, n: int, family: str, trial: int, root_seed: int, *, exact: bool) -> Record:
     """Run the method on one random table of a family; ``witness`` is the error of the query that the proof uses."""
-    from marginalia.methods.chebyshev.constants import smoothness_constant
-    from marginalia.methods.chebyshev.lower_bound import bump_height, hard_records, lower_bound, witness
-
     table_seed, noise_seed = seed_sequence(root_seed, CARD, family, k, d, n, trial).spawn(2)
     rng = np.random.default_rng(table_seed)
     proven = lower_bound(n, EPSILON, DELTA, k=k, d=d, family=family)
@@ -61,10 +60,19 @@ def _one_run(k: int, d: int, n: int, family: str, trial: int, root_seed: int, *,
     else:
         seen = abs(float(x.sum(axis=1).mean()) - _mean_sum(q))
     return {
-        "family": family, "d": d, "n": n, "trial": trial, **row, **distances(x, density, k, exact=exact),
-        "cells_an_axis": proven.m, "moved": proven.moved, "lower_bound": proven.value, "witness": seen,
-        "paper_bump_at_most": paper if family == "cells" else math.nan, "constant": smoothness_constant(k, d),
-    }  # fmt: skip
+        "family": family,
+        "d": d,
+        "n": n,
+        "trial": trial,
+        **row,
+        **distances(x, density, k, exact=exact),
+        "cells_an_axis": proven.m,
+        "moved": proven.moved,
+        "lower_bound": proven.value,
+        "witness": seen,
+        "paper_bump_at_most": paper if family == "cells" else math.nan,
+        "constant": smoothness_constant(k, d),
+    }
 
 
 def _corners(n: int, d: int, moved: int, moves: Array) -> Array:
@@ -88,10 +96,14 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     measured = means["exact"].fillna(means["lower"])
     stderr = means["exact_stderr"].fillna(means["lower_stderr"])
     table = means[[*keys, "lower_bound", "paper_bump_at_most", "witness", "witness_stderr"]].assign(
-        measured=measured, measured_stderr=stderr, exact=means["exact"].notna(), upper_bound=means["bound"],
-        measured_over_lower=measured / means["lower_bound"], upper_over_measured=means["bound"] / measured,
+        measured=measured,
+        measured_stderr=stderr,
+        exact=means["exact"].notna(),
+        upper_bound=means["bound"],
+        measured_over_lower=measured / means["lower_bound"],
+        upper_over_measured=means["bound"] / measured,
         n_trials=means["n_trials"],
-    )  # fmt: skip
+    )
     # The proof is that of the better family: the bound of the pair.
     best = table.groupby(["k", "d", "n"])["lower_bound"].transform("max")
     return {CARD: table.assign(decides=table["lower_bound"] == best)}
@@ -123,12 +135,16 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 LOWER_BOUND = Card(
-    id=CARD, title="No private method can do better than this",
+    id=CARD,
+    title="No private method can do better than this",
     caption="Theorem 2 with its constant worked out, over the number of records n (epsilon = 1, delta = 1e-6). From "
-            "above: the error proven for this method on any table; its mean error on the random tables of the proof, "
-            "bars one standard error (exact on the line, and for k = 1 up to 3,000 records; else the largest error of "
-            "a cosine query); what is proven for every private method, by Construction 1 for k < d, else mostly by two "
-            "points; and the most that Construction 1 can give with the paper's own bump.",
+    "above: the error proven for this method on any table; its mean error on the random tables of the proof, "
+    "bars one standard error (exact on the line, and for k = 1 up to 3,000 records; else the largest error of "
+    "a cosine query); what is proven for every private method, by Construction 1 for k < d, else mostly by two "
+    "points; and the most that Construction 1 can give with the paper's own bump.",
     defaults={"trials": 3, "quick_trials": 10, "grid": GRID, "exact_records": EXACT_RECORDS},
-    parts=lambda settings: [part_name(pair) for pair in settings["grid"]], run=run, tables=tables, figure=figure,
-)  # fmt: skip
+    parts=lambda settings: [part_name(pair) for pair in settings["grid"]],
+    run=run,
+    tables=tables,
+    figure=figure,
+)

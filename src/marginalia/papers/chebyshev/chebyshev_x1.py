@@ -130,12 +130,22 @@ def _slopes(rows: Frame) -> Iterator[Record]:
             finite = finite_slope(k, d, ns)
             judged = name == MAIN and (distance == "exact" or (distance == "lower" and k >= d))
             yield {
-                "population": name, "k": k, "d": d, "distance": distance, "n_from": ns[0], "n_to": ns[-1],
-                "asymptotic": -min(1.0, k / d), "theorem": theorem_slope(k, d, ns), "finite_n": finite,
-                "wang_2016": wang_slope(k, d), "wang_2016_pure": wang_slope(k, d, pure=True),
-                "slope": slope, "ci_low": low, "ci_high": high,
+                "population": name,
+                "k": k,
+                "d": d,
+                "distance": distance,
+                "n_from": ns[0],
+                "n_to": ns[-1],
+                "asymptotic": -min(1.0, k / d),
+                "theorem": theorem_slope(k, d, ns),
+                "finite_n": finite,
+                "wang_2016": wang_slope(k, d),
+                "wang_2016_pure": wang_slope(k, d, pure=True),
+                "slope": slope,
+                "ci_low": low,
+                "ci_high": high,
                 "within_tolerance": abs(slope - finite) <= TOLERANCE if judged else None,
-            }  # fmt: skip
+            }
 
 
 def tables(rows: Frame, settings: Settings) -> Tables:
@@ -182,13 +192,22 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 X1 = Card(
-    id=CARD, title="How the error falls with the number of records",
+    id=CARD,
+    title="How the error falls with the number of records",
     caption="Mean distance d_k between the private density and the data over the number of records n, a row for each "
-            "dimension d and a column for each smoothness k (epsilon = 1, delta = 1e-6, noise as small as it may be). "
-            "Exact distances where they can be computed, else the largest error of a cosine query; bars: one standard "
-            "error over trials. Lines start at the first mean: dashed, the slope of the proof's noise term on the same "
-            "n; dotted, the asymptotic slope -min(1, k/d); thin, the slope of Wang et al. (2016).",
-    defaults={"trials": 10, "populations": (MAIN, "atoms"), "grid": GRID, "exact_records": EXACT_RECORDS,
-              "long_trials": 3},
-    parts=parts, run=run, tables=tables, figure=figure,
-)  # fmt: skip
+    "dimension d and a column for each smoothness k (epsilon = 1, delta = 1e-6, noise as small as it may be). "
+    "Exact distances where they can be computed, else the largest error of a cosine query; bars: one standard "
+    "error over trials. Lines start at the first mean: dashed, the slope of the proof's noise term on the same "
+    "n; dotted, the asymptotic slope -min(1, k/d); thin, the slope of Wang et al. (2016).",
+    defaults={
+        "trials": 10,
+        "populations": (MAIN, "atoms"),
+        "grid": GRID,
+        "exact_records": EXACT_RECORDS,
+        "long_trials": 3,
+    },
+    parts=parts,
+    run=run,
+    tables=tables,
+    figure=figure,
+)

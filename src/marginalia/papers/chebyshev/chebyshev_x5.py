@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from marginalia.card import Record, as_frame
+from marginalia.methods.chebyshev.moments import Degrees
 from marginalia.papers.chebyshev.ablation import ablation
 from marginalia.papers.chebyshev.runs import DELTA
 from marginalia.privacy.calibration import gdp_epsilon
@@ -24,7 +25,6 @@ def true_epsilons() -> Iterator[Record]:
     prescribes from ε = 1 on.
     """
     from marginalia.methods.chebyshev import calibration as noise
-    from marginalia.methods.chebyshev.moments import Degrees
 
     for d, k, m in CALIBRATED:
         indices = Degrees((m,) * d, k)
@@ -40,12 +40,20 @@ def true_epsilons() -> Iterator[Record]:
 
 
 X5 = ablation(
-    "chebyshev_x5", "What the published noise buys, and costs",
+    "chebyshev_x5",
+    "What the published noise buys, and costs",
     "k = d = 2, n = 10,000, degree 16: error over the epsilon that the worst pair of records really spends, at nominal "
     "0.5 and 1. line 3: Algorithm 1's noise, which the paper states below epsilon 1; Lemma 1: the noise that it "
     "prescribes from there on; tight: ours; corrected: the paper's proof with its constants right.",
     "epsilon_spent",
-    lambda s: [{"k": 2, "d": 2, "n": s["n"], "m": 16, "calibration": c, "epsilon": e} for e in s["epsilons"]
-               for c in ("line_3", "published", "tight", "corrected") if e >= 1 or c != "published"],
-    more=lambda: {"chebyshev_x5_true_epsilon": true_epsilons()}, n=10_000, epsilons=(0.5, 1.0), curves=("epsilon",),
-)  # fmt: skip
+    lambda s: [
+        {"k": 2, "d": 2, "n": s["n"], "m": 16, "calibration": c, "epsilon": e}
+        for e in s["epsilons"]
+        for c in ("line_3", "published", "tight", "corrected")
+        if e >= 1 or c != "published"
+    ],
+    more=lambda: {"chebyshev_x5_true_epsilon": true_epsilons()},
+    n=10_000,
+    epsilons=(0.5, 1.0),
+    curves=("epsilon",),
+)

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
+from marginalia.methods.chebyshev.measures import GridMeasure
+from marginalia.methods.chebyshev.moments import Axis, histogram
 from marginalia.papers.chebyshev.runs import DELTA, Array, draw, empirical, line_distance, one_run
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.reporting.means import mean_table
@@ -49,7 +51,6 @@ def dyadic_histogram(x: Array, levels: int, mu: float, rng: np.random.Generator)
 
 def grid_histogram(x: Array, axes: Any, mu: float, rng: np.random.Generator) -> Array:
     """Return the simplex projection of the histogram on the cells of a grid, noise √2/(n·mu) a cell."""
-    from marginalia.methods.chebyshev.moments import histogram
     from marginalia.methods.chebyshev.solvers import project_simplex
 
     H = histogram(axes, x)
@@ -67,8 +68,6 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 
 def _grid_rows(case: tuple[int, int, int, int], settings: Settings, trial: int, root_seed: int) -> Iterator[Record]:
     from marginalia.methods.chebyshev.distance import cosine_lower_bound
-    from marginalia.methods.chebyshev.measures import GridMeasure
-    from marginalia.methods.chebyshev.moments import Axis
 
     k, d, n, m = case
     release = one_run(CARD, root_seed, k=k, d=d, n=n, m=m, trial=trial)
@@ -83,8 +82,6 @@ def _grid_rows(case: tuple[int, int, int, int], settings: Settings, trial: int, 
 
 
 def _tree_rows(n: int, settings: Settings, trial: int, root_seed: int) -> Iterator[Record]:
-    from marginalia.methods.chebyshev.measures import GridMeasure
-
     x, noise_seed = draw(CARD, root_seed, "beta", 1, n, trial)
     p, common = empirical(x), {"comparison": "dyadic tree", "d": 1, "n": n, "trial": trial}
     for k in (1, 2, 3):
@@ -144,12 +141,19 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 X7 = Card(
-    id=CARD, title="Chebyshev moment matching beside Gaussian histograms",
+    id=CARD,
+    title="Chebyshev moment matching beside Gaussian histograms",
     caption="Mean error (exact d_k on the line, cosine lower bound in the plane) at epsilon = 1: on the same grid, and "
-            "beside a dyadic tree on the line with its best number of levels in hindsight. Bars: one standard error.",
+    "beside a dyadic tree on the line with its best number of levels in hindsight. Bars: one standard error.",
     defaults={
-        "trials": 10, "grid_cases": GRID_CASES, "tree_records": (400, 1600, 10_000), "levels": (5, 7, 9),
+        "trials": 10,
+        "grid_cases": GRID_CASES,
+        "tree_records": (400, 1600, 10_000),
+        "levels": (5, 7, 9),
         "largest_degree": 300,
     },
-    parts=lambda settings: ["grid", "tree"], run=run, tables=tables, figure=figure,
-)  # fmt: skip
+    parts=lambda settings: ["grid", "tree"],
+    run=run,
+    tables=tables,
+    figure=figure,
+)

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
 from marginalia.data.splits import random_split
 from marginalia.data.table import Table
+from marginalia.methods.chebyshev.measures import GridMeasure
+from marginalia.methods.chebyshev.moments import code_values
 from marginalia.papers.chebyshev.runs import DELTA, Array
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.reporting.means import beside_real, mean_table
@@ -52,8 +54,15 @@ def _one_split(rows: Table, name: str, trial: int, settings: Settings, root_seed
     label = next((a.name for a in train.domain if a.size == 2), None)
 
     def measured(method: str, variant: str, epsilon: float, q: Array, **more: float) -> Record:
-        return {"columns": name, "trial": trial, "method": method, "variant": variant, "epsilon": epsilon,
-                **more, **_quality(q, train, test, label)}  # fmt: skip
+        return {
+            "columns": name,
+            "trial": trial,
+            "method": method,
+            "variant": variant,
+            "epsilon": epsilon,
+            **more,
+            **_quality(q, train, test, label),
+        }
 
     real = _counts(train)
     yield measured("real", "", np.inf, real / real.sum())
@@ -106,8 +115,6 @@ def _counts(table: Table) -> Array:
 def _quality(q: Array, train: Table, test: Table, label: str | None) -> dict[str, float]:
     """Return total variation of pairs (codes, and eight bins), the smooth lower bound, and the AUC on real rows."""
     from marginalia.methods.chebyshev.distance import cosine_lower_bound
-    from marginalia.methods.chebyshev.measures import GridMeasure
-    from marginalia.methods.chebyshev.moments import code_values
 
     p = _counts(train) / train.n_rows
     axes = tuple(code_values(size) for size in p.shape)
@@ -129,8 +136,6 @@ def _auc(q: Array, test: Table, label: str) -> float:
     """Train a logistic regression with quadratic features on the weighted cells; score it on held-out rows."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import PolynomialFeatures
-
-    from marginalia.methods.chebyshev.moments import code_values
 
     names = list(test.domain.names)
     target = names.index(label)
@@ -178,15 +183,22 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 X8 = Card(
-    id=CARD, title="Chebyshev moment matching on real tables",
+    id=CARD,
+    title="Chebyshev moment matching on real tables",
     caption="Smooth error (cosine lower bound of d_2 between density and training rows) and AUC of a quadratic "
-            "logistic regression trained on the weighted density and tested on held-out real rows, over epsilon; "
-            "beside Gaussian histograms on b bins an axis. Bars: one standard error over splits; black line: trained "
-            "on the real rows.",
+    "logistic regression trained on the weighted density and tested on held-out real rows, over epsilon; "
+    "beside Gaussian histograms on b bins an axis. Bars: one standard error over splits; black line: trained "
+    "on the real rows.",
     defaults={
-        "trials": 10, "column_sets": tuple(COLUMNS), "epsilons": (0.25, 0.5, 1.0, 2.0, 4.0), "smoothness": (1, 2, 3),
+        "trials": 10,
+        "column_sets": tuple(COLUMNS),
+        "epsilons": (0.25, 0.5, 1.0, 2.0, 4.0),
+        "smoothness": (1, 2, 3),
         "bins": (8, 16, 0),
     },
-    parts=lambda settings: list(settings["column_sets"]), run=run, tables=tables, figure=figure,
+    parts=lambda settings: list(settings["column_sets"]),
+    run=run,
+    tables=tables,
+    figure=figure,
     datasets=("adult_smooth4", "compas_smooth3"),
-)  # fmt: skip
+)

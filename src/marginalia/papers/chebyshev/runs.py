@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 from marginalia.card import Record
 from marginalia.errors import unknown_name
+from marginalia.methods.chebyshev.constants import a_priori_bound
+from marginalia.methods.chebyshev.measures import GridMeasure, Measure
+from marginalia.methods.chebyshev.moments import Axis, histogram
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
 from marginalia.sweep.seeds import seed_sequence
@@ -49,9 +52,17 @@ def draw(card: str, root_seed: int, name: str, d: int, n: int, trial: int) -> tu
 
 
 def one_run(
-    card: str, root_seed: int, *, k: int, d: int, n: int, trial: int, name: str = "beta", exact: bool = False,
+    card: str,
+    root_seed: int,
+    *,
+    k: int,
+    d: int,
+    n: int,
+    trial: int,
+    name: str = "beta",
+    exact: bool = False,
     **release: Any,
-) -> Record:  # fmt: skip
+) -> Record:
     """Draw records, release their density for smoothness `k`, and measure how far it is from them.
 
     `release` goes to `release_records`; `exact` to `distances`.
@@ -62,16 +73,22 @@ def one_run(
 
 
 def release_records(
-    x: Array, noise_seed: np.random.SeedSequence, *, k: int, epsilon: float = 1.0, m: int | None = None,
-    calibration: str = "tight", tolerance: float = 0.1, mode: str = "practical",
-) -> tuple[Record, Any]:  # fmt: skip
+    x: Array,
+    noise_seed: np.random.SeedSequence,
+    *,
+    k: int,
+    epsilon: float = 1.0,
+    m: int | None = None,
+    calibration: str = "tight",
+    tolerance: float = 0.1,
+    mode: str = "practical",
+) -> tuple[Record, Any]:
     """Release the density of records and return what the release was, and the `Density`.
 
     `m` None is the theory's degree, not lowered to what is quick to solve; `mode` ``paper`` is the uniform grid of
     Algorithm 1, to which records are rounded. ``bound`` is a-priori.
     """
     from marginalia.methods.chebyshev.calibration import default_degree
-    from marginalia.methods.chebyshev.constants import a_priori_bound
     from marginalia.methods.chebyshev.release import release_density
     from marginalia.methods.chebyshev.synthesizer import choose_axes
 
@@ -82,15 +99,31 @@ def release_records(
     ledger = Ledger("replace_one")
     start = time.process_time()
     density = release_density(
-        x, axes, k=k, epsilon=epsilon, delta=DELTA, ledger=ledger, randomness=Randomness(noise_seed),
-        calibration=calibration, tolerance=tolerance, max_iterations=FIRST_ORDER_ITERATIONS,
-    )  # fmt: skip
+        x,
+        axes,
+        k=k,
+        epsilon=epsilon,
+        delta=DELTA,
+        ledger=ledger,
+        randomness=Randomness(noise_seed),
+        calibration=calibration,
+        tolerance=tolerance,
+        max_iterations=FIRST_ORDER_ITERATIONS,
+    )
     return {
-        "k": k, "epsilon": epsilon, "calibration": calibration, "tolerance": tolerance, "m": axes[0].degree,
-        "cells": density.q.size, "epsilon_spent": ledger.epsilon(DELTA), "sigma": density.sigma, "gap": density.gap,
-        "solver": density.solver, "bound": a_priori_bound(axes, k, density.sigma, tolerance),
+        "k": k,
+        "epsilon": epsilon,
+        "calibration": calibration,
+        "tolerance": tolerance,
+        "m": axes[0].degree,
+        "cells": density.q.size,
+        "epsilon_spent": ledger.epsilon(DELTA),
+        "sigma": density.sigma,
+        "gap": density.gap,
+        "solver": density.solver,
+        "bound": a_priori_bound(axes, k, density.sigma, tolerance),
         "seconds": time.process_time() - start,
-    }, density  # fmt: skip
+    }, density
 
 
 def distances(x: Array, density: Any, k: int, *, exact: bool) -> dict[str, float]:
@@ -101,18 +134,23 @@ def distances(x: Array, density: Any, k: int, *, exact: bool) -> dict[str, float
     product of two columns, all of them in every F_k.
     """
     from marginalia.methods.chebyshev.distance import cosine_lower_bound, earth_mover, moment_distance
-    from marginalia.methods.chebyshev.measures import Measure
 
     q, d = density.measure(), x.shape[1]
     polynomial = _polynomial_error(Measure.of(x), q)
     if d == 1 and k <= 3:
-        return {"exact": line_distance(empirical(x), q, k), "lower": math.nan, "moments": math.nan,
-                "polynomial": polynomial}  # fmt: skip
+        return {
+            "exact": line_distance(empirical(x), q, k),
+            "lower": math.nan,
+            "moments": math.nan,
+            "polynomial": polynomial,
+        }
     p = empirical(x)
     return {
         "exact": earth_mover(Measure.of(x), q) if k == 1 and exact else math.nan,
-        "lower": cosine_lower_bound(p, q, k), "moments": moment_distance(p, q, k), "polynomial": polynomial,
-    }  # fmt: skip
+        "lower": cosine_lower_bound(p, q, k),
+        "moments": moment_distance(p, q, k),
+        "polynomial": polynomial,
+    }
 
 
 def _polynomial_error(p: Any, q: Any) -> float:
@@ -129,9 +167,6 @@ def _powers(x: Array) -> Array:
 
 def empirical(x: Array) -> Any:
     """Return the records as a measure: in the plane on a fine raster, else as they are."""
-    from marginalia.methods.chebyshev.measures import GridMeasure, Measure
-    from marginalia.methods.chebyshev.moments import Axis, histogram
-
     if x.shape[1] != 2:
         return Measure.of(x)
     fine = [Axis.gauss(1, 1, n_points=RASTER_NODES)] * 2

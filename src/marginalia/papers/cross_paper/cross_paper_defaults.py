@@ -12,6 +12,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
+from marginalia.data.catalogue.catalogue import title
+from marginalia.reporting.panels import DASHED, drawing, log_axis, rows_where
+from marginalia.sweep.metrics import scores
+from marginalia.sweep.protocols import Prepared, split_rows
 
 PICKED_ON = ("adult", "acs_income_lin@dd_ssp", "acs_employment@dd_ssp", "acs_mobility@dd_ssp")
 SETS = ("nist_taxi", "acs_income_lin@dd_ssp", "adult", "acs_mobility@dd_ssp", "compas", "law", "dutch")
@@ -24,8 +28,6 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
     """Yield test MSE or AUC of each method, multiple of its ridge, epsilon and split on one data set."""
     from marginalia.methods.objective_perturbation.objective_perturbation import ObjectivePerturbationClassifier
     from marginalia.methods.ssp.ssp import SSPClassifier, SSPRegressor
-    from marginalia.sweep.metrics import scores
-    from marginalia.sweep.protocols import Prepared, split_rows
 
     learners = {
         "linear": {"ssp": SSPRegressor},
@@ -48,9 +50,14 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
                         found = scores(model, test, target=task.target, task=task.task, one_hot=task.one_hot)
                         metric = "mse" if task.task == "linear" else "auc"
                         yield {
-                            "method": name, "metric": metric, "dataset": part, "epsilon": epsilon, "trial": trial,
-                            "multiple": multiple, "value": found[metric],
-                        }  # fmt: skip
+                            "method": name,
+                            "metric": metric,
+                            "dataset": part,
+                            "epsilon": epsilon,
+                            "trial": trial,
+                            "multiple": multiple,
+                            "value": found[metric],
+                        }
 
 
 def tables(rows: Frame, settings: Settings) -> Tables:
@@ -75,9 +82,6 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw the differences over the multiple, a panel for each method and metric, at the smallest epsilon."""
     import pandas as pd
 
-    from marginalia.data.catalogue.catalogue import title
-    from marginalia.reporting.panels import DASHED, drawing, log_axis, rows_where
-
     table = tables["cross_paper_defaults"]
     epsilon = table["epsilon"].min()
     sets = list(table["dataset"].unique())
@@ -92,10 +96,16 @@ def figure(tables: Tables, settings: Settings) -> Figure:
                 rule = rows.iloc[[0]].assign(multiple=1.0, difference=0.0, standard_error=0.0)
                 rows = pd.concat([rows, rule]).sort_values("multiple")
                 ax.errorbar(
-                    rows["multiple"], rows["difference"], yerr=2 * rows["standard_error"], lw=1, ms=3,
-                    marker="os^vDPXh"[place % 8], color=colours[place % 8], label=title(dataset),
+                    rows["multiple"],
+                    rows["difference"],
+                    yerr=2 * rows["standard_error"],
+                    lw=1,
+                    ms=3,
+                    marker="os^vDPXh"[place % 8],
+                    color=colours[place % 8],
+                    label=title(dataset),
                     ls=DASHED if dataset in PICKED_ON else "-",
-                )  # fmt: skip
+                )
             ax.axhline(0, color="#767676", lw=0.7)
             ax.axvline(1, color="#767676", lw=0.7)
             log_axis(ax, [1.0, *rows_where(table, method=method, metric=metric)["multiple"]])
@@ -105,7 +115,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 DEFAULTS = Card(
-    id="cross_paper_defaults", title="Defaults by rule, and what other values would have done",
+    id="cross_paper_defaults",
+    title="Defaults by rule, and what other values would have done",
     caption=(
         "Change of the test AUC (or of minus the logarithm of the test MSE) when the ridge is another multiple of the "
         "one that the rule gives (vertical line), on the same splits with the same noise; bars: two standard errors. "
@@ -113,6 +124,8 @@ DEFAULTS = Card(
     ),
     defaults={"trials": 5, "epsilons": [0.1, 1.0], "multiples": [0.3, 1.0, 2.5, 5.0]},
     parts=lambda settings: list(SETS),
-    run=run, tables=tables, figure=figure,
+    run=run,
+    tables=tables,
+    figure=figure,
     datasets=SETS,
-)  # fmt: skip
+)

@@ -52,10 +52,17 @@ def frontier(records: Frame) -> Frame:
         )
         rows = rows.assign(log_seconds=np.log(rows["seconds"].clip(lower=1e-4)))
         for (experiment, epsilon), there in rows.groupby(["experiment", "epsilon"], sort=False):
-            arms = there.groupby(["name", *ARM], sort=False).agg(
-                datasets=("utility", "size"), seconds=("log_seconds", "mean"), utility=("utility", pd.Series.mean),
-                lowest=("utility", "min"), highest=("utility", "max"),
-            ).reset_index()  # fmt: skip
+            arms = (
+                there.groupby(["name", *ARM], sort=False)
+                .agg(
+                    datasets=("utility", "size"),
+                    seconds=("log_seconds", "mean"),
+                    utility=("utility", pd.Series.mean),
+                    lowest=("utility", "min"),
+                    highest=("utility", "max"),
+                )
+                .reset_index()
+            )
             common: dict[str, Any] = {"experiment": experiment, "metric": metric, "epsilon": epsilon}
             arms = arms.assign(**common, n_datasets=there.groupby(["dataset", "target"]).ngroups)
             arms["seconds"] = np.exp(arms["seconds"])
@@ -149,12 +156,24 @@ def figure(table: Frame) -> Figure:
             where = EXPERIMENT_TITLES.get(experiment, experiment)
             axes.set_title(f"{where}, ε = {level:g}", loc="left", fontsize=7)
             axes.set_xlabel("CPU seconds" if (experiment, level) == rows[-1] else "")
-    drawn.legend(handles=handles, loc="lower center", ncols=4, frameon=False, handlelength=1.2, columnspacing=1.4,
-                 labelspacing=0.32, borderaxespad=0.2)  # fmt: skip
+    drawn.legend(
+        handles=handles,
+        loc="lower center",
+        ncols=4,
+        frameon=False,
+        handlelength=1.2,
+        columnspacing=1.4,
+        labelspacing=0.32,
+        borderaxespad=0.2,
+    )
     drawn.subplots_adjust(
-        left=0.55 / DOUBLE_COLUMN, right=1 - 0.08 / DOUBLE_COLUMN, top=1 - 0.2 / height,
-        bottom=(legend + 0.42) / height, wspace=0.42, hspace=0.42 / (_PANEL - 0.42),
-    )  # fmt: skip
+        left=0.55 / DOUBLE_COLUMN,
+        right=1 - 0.08 / DOUBLE_COLUMN,
+        top=1 - 0.2 / height,
+        bottom=(legend + 0.42) / height,
+        wspace=0.42,
+        hspace=0.42 / (_PANEL - 0.42),
+    )
     return drawn
 
 

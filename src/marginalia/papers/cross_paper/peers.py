@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from marginalia.card import Axes, Comparison, Figure, Frame, Record
+from marginalia.data.catalogue import catalogue
 from marginalia.papers.cross_paper.cross_paper_frontier import release_seconds, with_utility
 from marginalia.papers.cross_paper.ranking import marker, named_aggregate
 from marginalia.papers.form import in_style
 from marginalia.peers.record import is_peer
-from marginalia.reporting.style import DOUBLE_COLUMN, method_rank
+from marginalia.reporting.panels import rows_where
+from marginalia.reporting.style import DOUBLE_COLUMN, arm_name, counterpart, method_rank
 
 MEASURES = ("marginal_error", "k_marginal", "auc", "mse")
 COMPARED = ("k_marginal", "auc", "mse", "seconds", "peak_mb")  # a model's marginals and a peer's rows are not alike
@@ -42,7 +44,6 @@ def releases(records: Frame) -> Frame:
     """
     import pandas as pd
 
-    from marginalia.reporting.style import arm_name
     from marginalia.reporting.tables import in_order, round_significant
 
     rows = pd.DataFrame()
@@ -85,13 +86,21 @@ def _costs(records: Frame) -> Frame:
     """Return what each release took, and how many of its runs succeeded."""
     private = records[np.isfinite(records["epsilon"])]
     own = private[~_learned(private)]  # of a synthesizer its fit; the learner on its rows is public work
-    runs = own.assign(ok=own["status"] == "ok").groupby([*_RELEASE, "task", "target", "trial"], as_index=False).agg(
-        ok=("ok", "all"), peak_mb=("peak_mb", "max"), status=("status", "max"),
-    )  # fmt: skip
+    runs = (
+        own.assign(ok=own["status"] == "ok")
+        .groupby([*_RELEASE, "task", "target", "trial"], as_index=False)
+        .agg(
+            ok=("ok", "all"),
+            peak_mb=("peak_mb", "max"),
+            status=("status", "max"),
+        )
+    )
     found = runs.groupby(_RELEASE, as_index=False).agg(
-        k=("ok", "sum"), n_trials=("ok", "size"), peak_mb=("peak_mb", "max"),
+        k=("ok", "sum"),
+        n_trials=("ok", "size"),
+        peak_mb=("peak_mb", "max"),
         status=("status", lambda every: " ".join(sorted(set(every) - {"ok"})) or "ok"),
-    )  # fmt: skip
+    )
     spent = release_seconds(records[records["status"] == "ok"])
     seconds = spent[~_learned(spent)].groupby(_RELEASE, as_index=False)["seconds"].mean()
     return found.merge(seconds, on=_RELEASE, how="left")
@@ -106,7 +115,6 @@ def pairs(records: Frame) -> Frame:
     """
     import pandas as pd
 
-    from marginalia.reporting.style import arm_name, counterpart
     from marginalia.reporting.tables import round_significant
 
     lines: list[Record] = []
@@ -124,10 +132,27 @@ def pairs(records: Frame) -> Frame:
                     continue
                 clear = len(gaps) > 1 and abs(gaps.mean()) > 2 * gaps.sem()
                 verdict = ("better" if gaps.mean() > 0 else "worse") if clear else "alike"
-                lines.append(dict(zip(_PAIR, (
-                    *place, measure, arm_name(*peer), arm_name(*other), against, mean[peer], mean[other], gaps.mean(),
-                    gaps.sem(), len(gaps), verdict,
-                ), strict=True)))  # fmt: skip
+                lines.append(
+                    dict(
+                        zip(
+                            _PAIR,
+                            (
+                                *place,
+                                measure,
+                                arm_name(*peer),
+                                arm_name(*other),
+                                against,
+                                mean[peer],
+                                mean[other],
+                                gaps.mean(),
+                                gaps.sem(),
+                                len(gaps),
+                                verdict,
+                            ),
+                            strict=True,
+                        )
+                    )
+                )
     frame = pd.DataFrame(lines, columns=list(_PAIR))
     numbers = ("peer_mean", "ours_mean", "difference", "stderr")
     return frame.assign(**{c: round_significant(frame[c].astype(float), 4) for c in numbers})
@@ -157,7 +182,6 @@ def better(records: Frame) -> Frame:
     """Say in sentences what peers do better than ours, first than the best of them."""
     import pandas as pd
 
-    from marginalia.data.catalogue import catalogue
     from marginalia.reporting.tables import rows_of
 
     found, sentences = pairs(records), []
@@ -192,8 +216,6 @@ def counts(records: Frame) -> Frame:
 
 def failed(records: Frame) -> Frame:
     """List what peers and ours did not finish: each status and message with its epsilons and number of runs."""
-    from marginalia.reporting.style import arm_name
-
     bad = records[(records["status"] != "ok") & ~records["message"].str.startswith("SourceFailedError")]
     names = [arm_name(*arm) for arm in bad[["method", "variant", "calibration"]].itertuples(index=False)]
     bad = bad.assign(name=names).drop_duplicates([*_OF_FAILURE, "epsilon", "trial"])
@@ -221,8 +243,6 @@ def figure(table: Frame) -> Figure:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    from marginalia.data.catalogue import catalogue
-    from marginalia.reporting.panels import rows_where
     from marginalia.reporting.tables import rows_of
 
     shown = table[table["seconds"].notna()]
@@ -247,16 +267,35 @@ def figure(table: Frame) -> Figure:
             _draw(axes, here, measure, limits)
             axes.set_title(catalogue.title(dataset), loc="left", fontsize=7)
             if dataset == datasets[0]:
-                axes.annotate(title, (0, 1), xytext=(0, 15), xycoords="axes fraction", textcoords="offset points",
-                              fontsize=7.5, fontweight="bold")  # fmt: skip
+                axes.annotate(
+                    title,
+                    (0, 1),
+                    xytext=(0, 15),
+                    xycoords="axes fraction",
+                    textcoords="offset points",
+                    fontsize=7.5,
+                    fontweight="bold",
+                )
             axes.set_ylabel(label, labelpad=1.5)
             axes.set_xlabel("CPU seconds" if dataset == datasets[-1] else "")
-    drawn.legend(handles=handles, loc="lower center", ncols=_NAME, frameon=False, handlelength=1.2, columnspacing=1.4,
-                 labelspacing=0.32, borderaxespad=0.2)  # fmt: skip
+    drawn.legend(
+        handles=handles,
+        loc="lower center",
+        ncols=_NAME,
+        frameon=False,
+        handlelength=1.2,
+        columnspacing=1.4,
+        labelspacing=0.32,
+        borderaxespad=0.2,
+    )
     drawn.subplots_adjust(
-        left=0.5 / DOUBLE_COLUMN, right=1 - 0.08 / DOUBLE_COLUMN, top=1 - 0.36 / height,
-        bottom=(legend + 0.42) / height, wspace=0.32, hspace=0.42 / (_HEIGHT - 0.42),
-    )  # fmt: skip
+        left=0.5 / DOUBLE_COLUMN,
+        right=1 - 0.08 / DOUBLE_COLUMN,
+        top=1 - 0.36 / height,
+        bottom=(legend + 0.42) / height,
+        wspace=0.32,
+        hspace=0.42 / (_HEIGHT - 0.42),
+    )
     return drawn
 
 
@@ -283,8 +322,6 @@ def _draw(axes: Axes, rows: Frame, measure: str, limits: tuple[float, float]) ->
 
 def caption(table: Frame) -> str:
     """Return the caption: what the axes are, what is not drawn."""
-    from marginalia.data.catalogue import catalogue
-
     parts = [
         "Utility against CPU seconds of a whole release at ε = 1 (mean over trials); thin lines span the other ε. Open "
         "marks: other libraries' methods, whose ε is their claim; a library has one colour, a method the mark of ours "

@@ -137,19 +137,26 @@ def ranking(records: Frame) -> Frame:
         for name in [*mean.index, *(n for n in everyone.arms if n not in mean)]:
             arm = dict(zip(ARM, everyone.arms[name], strict=True))
             line: Record = {
-                "experiment": contest.experiment, "metric": contest.metric, "name": name, **arm,
-                "pure_epsilon": "yes" if arm["method"] in PURE_EPSILON else "no", "n_blocks": len(contest.values),
+                "experiment": contest.experiment,
+                "metric": contest.metric,
+                "name": name,
+                **arm,
+                "pure_epsilon": "yes" if arm["method"] in PURE_EPSILON else "no",
+                "n_blocks": len(contest.values),
                 "protects": "every row" if name in contest.arms else "some rows",
-            }  # fmt: skip
+            }
             if name in mean:
                 gap = mean[name] - mean.iloc[0]
                 line |= {
-                    "mean_rank": mean[name], "n_datasets": n_datasets, "blocks": len(ranks), "friedman_p": friedman,
+                    "mean_rank": mean[name],
+                    "n_datasets": n_datasets,
+                    "blocks": len(ranks),
+                    "friedman_p": friedman,
                     "critical_difference": difference,
                     "like_best": ("yes" if gap <= difference else "no") if tested else "",
                     "wilcoxon_p": p.get(frozenset((mean.index[0], name)), (np.nan, np.nan))[1],
                     **{f"rank_at_{epsilon:g}": rank for epsilon, rank in by_epsilon[name].items()},
-                }  # fmt: skip
+                }
             else:
                 values = everyone.values[name].dropna()
                 line |= {"n_datasets": values.groupby(_BLOCK[:2]).ngroups, "blocks": len(values), "like_best": ""}
@@ -217,9 +224,13 @@ def marker(arm: Any, size: float = 5) -> dict[str, Any]:
     """Return how to draw the point of an arm, a row of a table."""
     look = arm_look(arm.method, arm.variant, arm.calibration)
     return {
-        "color": look.colour, "marker": look.marker, "fillstyle": look.fill, "markerfacecoloralt": "white",
-        "mew": 0.8, "ms": size,
-    }  # fmt: skip
+        "color": look.colour,
+        "marker": look.marker,
+        "fillstyle": look.fill,
+        "markerfacecoloralt": "white",
+        "mew": 0.8,
+        "ms": size,
+    }
 
 
 @in_style
@@ -253,9 +264,13 @@ def figure(table: Frame) -> Figure:
     bar = Line2D([], [], color="#555555", lw=1, label="smallest to largest mean rank over ε")
     drawn.legend(handles=[band, bar], loc="lower center", ncols=2, frameon=False, borderaxespad=0.1)
     drawn.subplots_adjust(
-        left=names / DOUBLE_COLUMN, right=1 - 0.06 / DOUBLE_COLUMN, top=1 - 0.22 / height, bottom=_FOOT / height,
-        wspace=(names + 0.06) / (column - names - 0.06), hspace=0.62 / (sum(heights) / len(heights)),
-    )  # fmt: skip
+        left=names / DOUBLE_COLUMN,
+        right=1 - 0.06 / DOUBLE_COLUMN,
+        top=1 - 0.22 / height,
+        bottom=_FOOT / height,
+        wspace=(names + 0.06) / (column - names - 0.06),
+        hspace=0.62 / (sum(heights) / len(heights)),
+    )
     return drawn
 
 

@@ -61,14 +61,24 @@ def base(records: Frame) -> Frame:
             gain, two = (
                 float(gap[name].iloc[0]) * k if len(gap) else np.nan for name, k in (("difference", 1), ("stderr", 2))
             )
-            lines.append({
-                "task": task, "dataset": dataset, "epsilon": epsilon, "dd_ssp_on_aim": mean[DD_SSP],
-                "aim_synth": mean[AIM_SYNTH], "published_baseline": mean[published], "ssp_tight": mean[SSP],
-                "objective_perturbation_tight": mean.get(OBJ_PERT_TIGHT, np.nan),
-                "dp_sgd_fixed": mean.get(DP_SGD, np.nan), "best_calibrated": NAMES[best], "gain": gain,
-                "two_stderr": two, "n_trials": len(rows),
-                "dd_ssp": "tie" if not abs(gain) > two else "better" if gain > 0 else "worse",
-            })  # fmt: skip
+            lines.append(
+                {
+                    "task": task,
+                    "dataset": dataset,
+                    "epsilon": epsilon,
+                    "dd_ssp_on_aim": mean[DD_SSP],
+                    "aim_synth": mean[AIM_SYNTH],
+                    "published_baseline": mean[published],
+                    "ssp_tight": mean[SSP],
+                    "objective_perturbation_tight": mean.get(OBJ_PERT_TIGHT, np.nan),
+                    "dp_sgd_fixed": mean.get(DP_SGD, np.nan),
+                    "best_calibrated": NAMES[best],
+                    "gain": gain,
+                    "two_stderr": two,
+                    "n_trials": len(rows),
+                    "dd_ssp": "tie" if not abs(gain) > two else "better" if gain > 0 else "worse",
+                }
+            )
     return rounded(pd.DataFrame(lines))
 
 
@@ -88,10 +98,13 @@ def splits(records: Frame) -> Frame:
             if not {DD_SSP, other} <= set(released.columns) & set(random.columns):
                 continue
             here, elsewhere = (
-                (SIGN[METRIC[task]] * (values[DD_SSP] - values[other])).dropna().groupby(KEYS)
-                .agg(["mean", "sem", "std", "size"]).query("size > 1")
+                (SIGN[METRIC[task]] * (values[DD_SSP] - values[other]))
+                .dropna()
+                .groupby(KEYS)
+                .agg(["mean", "sem", "std", "size"])
+                .query("size > 1")
                 for values in (released, random)
-            )  # fmt: skip
+            )
             both = here.add_suffix("_released").join(elsewhere, how="inner").sort_index().reset_index()
             both["beyond_split"] = both["mean_released"].abs() > 2 * both["std"]
             tables.append(both.assign(task=task, left=DD_SSP, right=other).rename(columns=SPLIT_COLUMNS))

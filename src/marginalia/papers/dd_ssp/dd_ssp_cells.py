@@ -32,6 +32,7 @@ from marginalia.papers.dd_ssp.arms import (
 )
 from marginalia.papers.dd_ssp.dd_ssp_charges import at, charges
 from marginalia.papers.form import rounded
+from marginalia.reporting.verdicts import LEVEL, equivalence_of
 
 INCOME = "acs_income_lin@dd_ssp"
 MARGIN = {"mse": 0.05, "auc": 0.01}  # of "the same": a share of the right arm's MSE, AUC
@@ -147,8 +148,6 @@ def _to_curve(values: Frame, grid: Frame, metric: str, arm: str, charge: str) ->
 def _judged(here: Frame, holds: str, margin: float | None, metric: str) -> Frame:
     """Return the cells with bound, margin, ``ahead`` and ``held``."""
     from scipy.stats import t
-
-    from marginalia.reporting.verdicts import LEVEL, equivalence_of
 
     here = here.assign(metric=metric, ahead=here["difference"] > 0)
     if holds == "better":

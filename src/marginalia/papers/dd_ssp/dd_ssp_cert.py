@@ -104,7 +104,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 CERT = Card(
-    id="dd_ssp_cert", title="DD-SSP: nominal and certified epsilon",
+    id="dd_ssp_cert",
+    title="DD-SSP: nominal and certified epsilon",
     caption=(
         "Certified over nominal epsilon of the formulas in the DD-SSP paper and its code, delta = 1e-5. Below the line "
         "at 1 a method spends less than it is allowed, that is, adds too much noise; above it the promise is broken. "
@@ -112,5 +113,7 @@ CERT = Card(
     ),
     defaults={"epsilons": [0.05, 0.1, 0.2, 0.5, 1.0, 2.0], "delta": 1e-5},
     parts=lambda settings: ["all"],
-    run=run, tables=tables, figure=figure,
-)  # fmt: skip
+    run=run,
+    tables=tables,
+    figure=figure,
+)

@@ -36,9 +36,11 @@ def charges(records: Frame) -> Frame:
     rows = rows[(rows["arm"] == DP_SGD_GRID) & rows["metric"].isin(METRIC.values())]
     groups = rows.groupby(["task", "metric", "dataset", "epsilon", "delta"])
     table = groups.agg(
-        charged_exactly=("epsilon_spent", "max"), mean=("value", "mean"), stderr=("value", "sem"),
+        charged_exactly=("epsilon_spent", "max"),
+        mean=("value", "mean"),
+        stderr=("value", "sem"),
         n_trials=("value", "size"),
-    ).reset_index()  # fmt: skip
+    ).reset_index()
     pairs = [advanced_composition(e, d) for e, d in zip(table["epsilon"], table["delta"], strict=True)]
     both = pd.DataFrame(pairs, table.index, ["charged_by_advanced_composition", "delta_advanced"])
     order = ["task", "metric", "dataset", "epsilon", "delta", "charged_exactly", *both.columns]

@@ -32,9 +32,11 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     from marginalia.learning.statistics import logistic_scale
 
     error = (rows["parabola"] - rows["log_sigmoid"]).abs()
-    summary = rows.assign(largest_error=error).groupby("radius").agg(
-        {"b0": "first", "b1": "first", "b2": "first", "largest_error": "max"}
-    )  # fmt: skip
+    summary = (
+        rows.assign(largest_error=error)
+        .groupby("radius")
+        .agg({"b0": "first", "b1": "first", "b2": "first", "largest_error": "max"})
+    )
     summary["factor_on_least_squares"] = [logistic_scale(float(radius)) for radius in summary.index]
     return {"dd_ssp_f2": summary.reset_index(), "dd_ssp_f2_curves": rounded(rows.drop(columns=["b0", "b1", "b2"]))}
 
@@ -55,12 +57,15 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 F2 = Card(
-    id="dd_ssp_f2", title="DD-SSP: the parabola in place of the log-likelihood",
+    id="dd_ssp_f2",
+    title="DD-SSP: the parabola in place of the log-likelihood",
     caption=(
         "The log-likelihood ln(1/(1+exp(-s))) of one record and the parabola through it at three Chebyshev nodes, on "
         "[-6, 6] (the paper's Figure 2), with their difference, which is 0 at the three nodes."
     ),
     defaults={"radii": [2.0, 4.0, 6.0, 10.0], "points": 121},
     parts=lambda settings: ["all"],
-    run=run, tables=tables, figure=figure,
-)  # fmt: skip
+    run=run,
+    tables=tables,
+    figure=figure,
+)

@@ -45,18 +45,25 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
     ]
     for trial in range(settings["trials"]):
         model = ObjectivePerturbationClassifier(
-            epsilon=settings["epsilon"], delta=settings["delta"], calibration="published", one_hot=task.one_hot,
+            epsilon=settings["epsilon"],
+            delta=settings["delta"],
+            calibration="published",
+            one_hot=task.one_hot,
             random_state=seed_of(root_seed, "dd_ssp_f4", part, trial),
-        )  # fmt: skip
+        )
         thetas.append(("objective_perturbation", trial, model.fit(train, task.target).coef_))
     for method, trial, theta in thetas:
         product = y * (X @ theta)
         shares = np.histogram(np.clip(product, EDGES[0], EDGES[-1]), bins=EDGES)[0] / len(product)
         yield {
-            "dataset": part, "method": method, "trial": trial, "outside": float(np.mean(np.abs(product) > RADIUS)),
-            "smallest": product.min(), "largest": product.max(),
+            "dataset": part,
+            "method": method,
+            "trial": trial,
+            "outside": float(np.mean(np.abs(product) > RADIUS)),
+            "smallest": product.min(),
+            "largest": product.max(),
             **{f"from_{edge}": share for edge, share in zip(EDGES, shares, strict=False)},
-        }  # fmt: skip
+        }
 
 
 def tables(rows: Frame, settings: Settings) -> Tables:
@@ -96,7 +103,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 F4 = Card(
-    id="dd_ssp_f4", title="DD-SSP: inner products of the logistic loss",
+    id="dd_ssp_f4",
+    title="DD-SSP: inner products of the logistic loss",
     caption=(
         "Histogram of y x·theta over the training rows (a diagnostic that is not private), mean over trials, for theta "
         "from published objective perturbation at epsilon = 1 (the paper's caption), from ridge logistic regression "
@@ -104,5 +112,9 @@ F4 = Card(
         "log-likelihood is replaced by a parabola."
     ),
     defaults={"sets": list(CLASSIFIED), "epsilon": 1.0, "delta": 1e-5, "trials": 5},
-    parts=lambda settings: list(settings["sets"]), run=run, tables=tables, figure=figure, datasets=CLASSIFIED,
-)  # fmt: skip
+    parts=lambda settings: list(settings["sets"]),
+    run=run,
+    tables=tables,
+    figure=figure,
+    datasets=CLASSIFIED,
+)

@@ -58,9 +58,12 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
     for radius in settings["poisson_radii"]:
         theta = _poisson(X, counts, radius)
         yield {
-            "dataset": part, "model": "Poisson", "degree": 2, "radius": radius,
+            "dataset": part,
+            "model": "Poisson",
+            "degree": 2,
+            "radius": radius,
             "error": float(np.linalg.norm(X @ (theta - truth)) / np.linalg.norm(X @ truth)),
-        }  # fmt: skip
+        }
 
 
 def _moment_error(table: Table, encoder: Encoder, order: int, rng: np.random.Generator) -> float:
@@ -137,15 +140,24 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 GLMS = Card(
-    id="dd_ssp_glms", title="DD-SSP: other models, and degree 4",
+    id="dd_ssp_glms",
+    title="DD-SSP: other models, and degree 4",
     caption=(
         "The polynomials of appendix F in place of log-likelihoods, fitted on the shaded interval. Left: logistic "
         "regression by degree 2 and 4; the leading coefficient of degree 4 is positive, so that its objective has no "
         "maximum. Right: the parabola in place of exp(s) for Poisson regression on [-6, 6]."
     ),
     defaults={
-        "sets": list(CLASSIFIED), "orders": [2, 3, 4], "moments": 5, "degrees": [2, 4], "radius": 6.0,
+        "sets": list(CLASSIFIED),
+        "orders": [2, 3, 4],
+        "moments": 5,
+        "degrees": [2, 4],
+        "radius": 6.0,
         "poisson_radii": [2.0, 6.0],
     },
-    parts=lambda settings: list(settings["sets"]), run=run, tables=tables, figure=figure, datasets=CLASSIFIED,
-)  # fmt: skip
+    parts=lambda settings: list(settings["sets"]),
+    run=run,
+    tables=tables,
+    figure=figure,
+    datasets=CLASSIFIED,
+)

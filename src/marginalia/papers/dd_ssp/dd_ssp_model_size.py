@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from marginalia.card import Comparison, Figure, Frame
+from marginalia.data.catalogue import catalogue
 from marginalia.papers.dd_ssp.arms import AIM, DD_SSP, DD_SSP_100MB, KEYS
 from marginalia.papers.dd_ssp.dd_ssp_cells import cells
 from marginalia.papers.dd_ssp.run_times import seconds
@@ -25,10 +26,14 @@ def model_size(records: Frame) -> Frame:
     rows = seconds(records)
     parts = [rows[rows["arm"] == arm].groupby(KEYS)["seconds"].agg(["mean", "sem"]) for arm in SIZES.values()]
     times = parts[0].add_suffix("_200").join(parts[1].add_suffix("_100"), how="inner")
-    times = pd.DataFrame({
-        "seconds_200mb": times["mean_200"], "seconds_100mb": times["mean_100"],
-        "saved": times["mean_200"] - times["mean_100"], "saved_stderr": np.hypot(times["sem_200"], times["sem_100"]),
-    })  # fmt: skip
+    times = pd.DataFrame(
+        {
+            "seconds_200mb": times["mean_200"],
+            "seconds_100mb": times["mean_100"],
+            "saved": times["mean_200"] - times["mean_100"],
+            "saved_stderr": np.hypot(times["sem_200"], times["sem_100"]),
+        }
+    )
     tested = cells(records)
     tested = tested[(tested["left"] == DD_SSP_100MB) & (tested["right"] == DD_SSP)]
     tested = tested[["metric", *KEYS, "difference", "stderr", "bound", "margin", "held"]].rename(
@@ -62,8 +67,6 @@ def figure(table: Frame) -> Figure:
 
 
 def _names(rows: Frame) -> list[str]:
-    from marginalia.data.catalogue import catalogue
-
     return [
         f"{catalogue.title(name).split(' (')[0]}\nε = {epsilon:g}"
         for name, epsilon in zip(rows["dataset"], rows["epsilon"], strict=True)

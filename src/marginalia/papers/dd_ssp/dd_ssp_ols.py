@@ -62,9 +62,12 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     """Return every cell; and for each source by how much AUC and log-loss differ over the scales."""
     scaled = rows[rows["source"] != "logistic regression"].groupby(["dataset", "source"], sort=False)
     summary = scaled.agg(
-        auc=("auc", "first"), smallest_auc=("auc", "min"), largest_auc=("auc", "max"), best_risk=("risk", "min"),
+        auc=("auc", "first"),
+        smallest_auc=("auc", "min"),
+        largest_auc=("auc", "max"),
+        best_risk=("risk", "min"),
         worst_risk=("risk", "max"),
-    ).reset_index()  # fmt: skip
+    ).reset_index()
     summary["auc_constant"] = summary["largest_auc"] - summary["smallest_auc"] <= 1e-12
     return {"dd_ssp_ols": rows, "dd_ssp_ols_summary": summary}
 
@@ -88,7 +91,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 OLS = Card(
-    id="dd_ssp_ols", title="DD-SSP: the logistic variant is least squares",
+    id="dd_ssp_ols",
+    title="DD-SSP: the logistic variant is least squares",
     caption=(
         "Test AUC and mean log-loss of DD-SSP's logistic variant over the interval of its parabola, for several "
         "sources of marginals (epsilon = 1, one run each; exact: no privacy). The AUC is that of least squares on "
@@ -102,5 +106,9 @@ OLS = Card(
         "epsilon": 1.0,
         "delta": 1e-5,
     },
-    parts=lambda settings: list(settings["sets"]), run=run, tables=tables, figure=figure, datasets=CLASSIFIED,
-)  # fmt: skip
+    parts=lambda settings: list(settings["sets"]),
+    run=run,
+    tables=tables,
+    figure=figure,
+    datasets=CLASSIFIED,
+)

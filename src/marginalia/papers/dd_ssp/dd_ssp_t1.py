@@ -27,12 +27,19 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
         X, y = encoder.transform(train), encoder.target_values(train, task.task)
         squares = np.einsum("ij,ij->i", X, X)
         yield {
-            "dataset": part, "task": task.task, "target": task.target, "rows": prepared.table.n_rows + n_test,
-            "train_rows": train.n_rows, "test_rows": n_test, "attributes": len(train.domain),
-            "features": X.shape[1], "norm_bound_squared": encoder.norm_bound**2,
-            "largest_norm_squared": squares.max(), "mean_norm_squared": squares.mean(),
+            "dataset": part,
+            "task": task.task,
+            "target": task.target,
+            "rows": prepared.table.n_rows + n_test,
+            "train_rows": train.n_rows,
+            "test_rows": n_test,
+            "attributes": len(train.domain),
+            "features": X.shape[1],
+            "norm_bound_squared": encoder.norm_bound**2,
+            "largest_norm_squared": squares.max(),
+            "mean_norm_squared": squares.mean(),
             "positive_rate": float(np.mean(y > 0)) if task.task == "logistic" else np.nan,
-        }  # fmt: skip
+        }
 
 
 def tables(rows: Frame, settings: Settings) -> Tables:
@@ -58,11 +65,16 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 T1 = Card(
-    id="dd_ssp_t1", title="DD-SSP: the data sets",
+    id="dd_ssp_t1",
+    title="DD-SSP: the data sets",
     caption=(
         "Squared norms of the encoded training rows of the DD-SSP paper's data sets: the public bound (number of "
         "features before encoding), the largest and the mean one. All noise is scaled to the bound."
     ),
     defaults={"sets": list(NAMES)},
-    parts=lambda settings: list(settings["sets"]), run=run, tables=tables, figure=figure, datasets=tuple(NAMES),
-)  # fmt: skip
+    parts=lambda settings: list(settings["sets"]),
+    run=run,
+    tables=tables,
+    figure=figure,
+    datasets=tuple(NAMES),
+)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from marginalia.card import Axes, Comparison, Figure, Frame
+from marginalia.data.catalogue import catalogue
 from marginalia.papers.dd_ssp.arms import (
     ADA_SSP,
     ADA_SSP_PRINTED,
@@ -75,8 +76,10 @@ def figure3(records: Frame) -> Frame:
     grid = charges(records)
     parts = [curves(records, FIGURE3)]
     for name, charge in (
-        (COST_IGNORED, "epsilon"), (COST_CHARGED, "charged_by_advanced_composition"), (COST_EXACT, "charged_exactly"),
-    ):  # fmt: skip
+        (COST_IGNORED, "epsilon"),
+        (COST_CHARGED, "charged_by_advanced_composition"),
+        (COST_EXACT, "charged_exactly"),
+    ):
         points = grid[["metric", "dataset", "mean", "stderr", "n_trials"]].assign(
             curve=name, arm=DP_SGD_GRID, epsilon=grid[charge]
         )
@@ -86,8 +89,6 @@ def figure3(records: Frame) -> Frame:
 
 def draw(table: Frame) -> Figure:
     """Draw MSE in the upper row and AUC in the lower, a panel a data set."""
-    from marginalia.data.catalogue import catalogue
-
     panels = {m: list(dict.fromkeys(table.loc[table["metric"] == m, "dataset"])) for m in METRIC.values()}
     panels = {m: [d for d in ORDER if d in names] + [d for d in names if d not in ORDER] for m, names in panels.items()}
     columns = max(len(names) for names in panels.values())
@@ -141,9 +142,10 @@ def _band(ax: Axes, rows: Frame) -> None:
     if found[COST_IGNORED].empty:
         return
     looks: dict[str, dict[str, Any]] = {
-        COST_IGNORED: {"ls": (0, (1, 1.2)), "lw": 1.0}, COST_CHARGED: {"marker": "*", "ms": 6, "mew": 0, "lw": 0.9},
+        COST_IGNORED: {"ls": (0, (1, 1.2)), "lw": 1.0},
+        COST_CHARGED: {"marker": "*", "ms": 6, "mew": 0, "lw": 0.9},
         COST_EXACT: {"marker": "|", "ms": 5, "ls": (0, (4, 2)), "lw": 0.8},
-    }  # fmt: skip
+    }
     left, right = found[COST_IGNORED], found[COST_CHARGED]
     low, high = max(left["epsilon"].min(), right["epsilon"].min()), min(left["epsilon"].max(), right["epsilon"].max())
     if low < high:
@@ -213,6 +215,10 @@ F3 = Comparison(
 )
 F5 = Comparison("dd_ssp_figure5", "dd_ssp", figure5, title="DD-SSP on MST and on AIM", figure=draw, caption=caption5)
 F6 = Comparison(
-    "dd_ssp_figure6", "dd_ssp", figure6, title="DD-SSP with Private-PGM and with mixture inference", figure=draw,
+    "dd_ssp_figure6",
+    "dd_ssp",
+    figure6,
+    title="DD-SSP with Private-PGM and with mixture inference",
+    figure=draw,
     caption=caption6,
-)  # fmt: skip
+)

@@ -57,9 +57,12 @@ def growth(records: Frame) -> Frame:
     by_epsilon = rows.groupby(["dataset", "arm", "epsilon"])["seconds"].mean().reset_index()
     ordered = by_epsilon.sort_values("epsilon").groupby(["dataset", "arm"])
     table = ordered.agg(
-        epsilon_from=("epsilon", "first"), epsilon_to=("epsilon", "last"), seconds_from=("seconds", "first"),
-        seconds_to=("seconds", "last"), slowest=("seconds", "max"),
-    ).reset_index()  # fmt: skip
+        epsilon_from=("epsilon", "first"),
+        epsilon_to=("epsilon", "last"),
+        seconds_from=("seconds", "first"),
+        seconds_to=("seconds", "last"),
+        slowest=("seconds", "max"),
+    ).reset_index()
     table["ratio"] = table["seconds_to"] / table["seconds_from"]
     for column in ("seconds_from", "seconds_to", "slowest", "ratio"):
         table[column] = round_significant(table[column], 3)

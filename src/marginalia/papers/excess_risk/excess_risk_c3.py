@@ -61,9 +61,11 @@ def coverage(aim: AIM, table: Table) -> dict[str, float]:
     for form, bound in bounds.items():
         held = true <= bound
         found |= {
-            f"{form}_all": float(held.all()), f"{form}_share": float(held.mean()),
-            f"{form}_bound": float(np.median(bound)) / n, f"{form}_vacuous": float(np.mean(bound >= 2 * n)),
-        }  # fmt: skip
+            f"{form}_all": float(held.all()),
+            f"{form}_share": float(held.mean()),
+            f"{form}_bound": float(np.median(bound)) / n,
+            f"{form}_vacuous": float(np.mean(bound >= 2 * n)),
+        }
     return {**found, **_of_the_released_model(aim, table, names)}
 
 
@@ -80,8 +82,11 @@ def _of_the_released_model(aim: AIM, table: Table, names: list[tuple[str, ...]])
     some = names[:: max(1, len(names) // RELEASED)]
     bounds = np.array([aim.confidence_bound(q, confidence=CONFIDENCE) for q in some])
     true = np.array([np.abs(table.counts(q) - aim.marginal(q)).sum() for q in some])
-    return {"released_all": float(np.all(true <= bounds)), "released_bound": float(np.median(bounds)) / table.n_rows,
-            "released_distance": float(np.median(true)) / table.n_rows}  # fmt: skip
+    return {
+        "released_all": float(np.all(true <= bounds)),
+        "released_bound": float(np.median(bounds)) / table.n_rows,
+        "released_distance": float(np.median(true)) / table.n_rows,
+    }
 
 
 def fits(rows: Frame) -> Frame:
@@ -95,9 +100,16 @@ def bound_table(records: object, tables: Mapping[str, Frame]) -> Frame:
     """Return, for each data set and epsilon, how often the bounds hold for all candidates at once, and their widths."""
     rows = tables[ROWS]
     groups = rows.groupby(["dataset", "epsilon"])
-    kept = ["candidates", *(f"{form}_all" for form in (*FORMS, "released")), *(f"{form}_share" for form in FORMS),
-            "distance", *(f"{form}_bound" for form in FORMS), "weighted_vacuous", "released_bound",
-            "released_distance"]  # fmt: skip
+    kept = [
+        "candidates",
+        *(f"{form}_all" for form in (*FORMS, "released")),
+        *(f"{form}_share" for form in FORMS),
+        "distance",
+        *(f"{form}_bound" for form in FORMS),
+        "weighted_vacuous",
+        "released_bound",
+        "released_distance",
+    ]
     table = groups[kept].mean()
     table.insert(0, "fits", groups.size())
     return rounded(table.reset_index())
@@ -106,8 +118,11 @@ def bound_table(records: object, tables: Mapping[str, Frame]) -> Frame:
 def figure(table: Frame) -> Figure:
     """Draw the median bound and the median true distance over epsilon, a panel for each data set."""
     shown = [name for name in LABELS if name in set(table["dataset"])]
-    curves = {"distance": "true distance", "printed_bound": "bound as printed (needs the true marginal)",
-              "weighted_bound": "bound from the release"}  # fmt: skip
+    curves = {
+        "distance": "true distance",
+        "printed_bound": "bound as printed (needs the true marginal)",
+        "weighted_bound": "bound from the release",
+    }
     largest: Any = table[[*curves]].max(axis=None)
     top = 1.4 * max(2.0, largest)
     with drawing(len(shown), 3, entries=4, height=1.6) as (figure, axes):
@@ -130,6 +145,11 @@ def caption(table: Frame) -> str:
 
 
 C3 = Comparison(
-    "excess_risk_c3", "excess_risk", bound_table, needs=("excess_risk_table2_strict",),
-    title="Theorem C.3: the bound on marginals that AIM did not measure", figure=figure, caption=caption,
-)  # fmt: skip
+    "excess_risk_c3",
+    "excess_risk",
+    bound_table,
+    needs=("excess_risk_table2_strict",),
+    title="Theorem C.3: the bound on marginals that AIM did not measure",
+    figure=figure,
+    caption=caption,
+)

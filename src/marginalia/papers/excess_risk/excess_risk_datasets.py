@@ -31,13 +31,19 @@ def _summary(name: str, settings: Settings, data: Folders) -> Record:
     candidates = workload.closure()
     codes = [len(np.unique(column)) for column in table.codes.T]
     return {
-        "dataset": uncoded(name), "instances": table.n_rows, "features": len(domain),
-        "training_rows": table.n_rows - math.ceil(TEST_FRACTION * table.n_rows), "label": task.target,
-        "positive_rate": float(table.column(task.target).mean()), "largest_domain": max(domain.sizes),
-        "codes_are_ranks": codes == list(domain.sizes), "workload": len(workload.cliques),
-        "all_4_way": math.comb(len(domain), 4), "candidates": len(candidates),
+        "dataset": uncoded(name),
+        "instances": table.n_rows,
+        "features": len(domain),
+        "training_rows": table.n_rows - math.ceil(TEST_FRACTION * table.n_rows),
+        "label": task.target,
+        "positive_rate": float(table.column(task.target).mean()),
+        "largest_domain": max(domain.sizes),
+        "codes_are_ranks": codes == list(domain.sizes),
+        "workload": len(workload.cliques),
+        "all_4_way": math.comb(len(domain), 4),
+        "candidates": len(candidates),
         "candidate_cells": sum(domain.n_cells([domain.names[a] for a in clique]) for clique in candidates),
-    }  # fmt: skip
+    }
 
 
 def tables(rows: Frame, settings: Settings) -> Tables:
@@ -67,11 +73,16 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 DATASETS = Card(
-    id="excess_risk_datasets", title="Table 1: the data sets",
+    id="excess_risk_datasets",
+    title="Table 1: the data sets",
     caption=(
         "Rows of the published files (filled) and as printed in Table 1 (open). Churn's printed number is that of the "
         "80 % of its rows that train."
     ),
     defaults={"sets": SETS, "max_cells": 1e6},
-    parts=lambda settings: ["sets"], run=run, tables=tables, figure=figure, datasets=SETS,
-)  # fmt: skip
+    parts=lambda settings: ["sets"],
+    run=run,
+    tables=tables,
+    figure=figure,
+    datasets=SETS,
+)

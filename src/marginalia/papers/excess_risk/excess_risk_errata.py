@@ -204,12 +204,17 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 ERRATA = Card(
-    id="excess_risk_errata", title="What the published runs spend where a record is replaced",
+    id="excess_risk_errata",
+    title="What the published runs spend where a record is replaced",
     caption=(
         "The privacy loss of AIM as run for the paper, under the neighbouring relation of the paper's own proofs (a "
         "record is replaced), over the one that it claims: medians of the six data sets, bars from the smallest to the "
         "largest. Dashed: the claim."
     ),
     defaults={"sets": SETS, "epsilons": (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0), "draws": 10, "splits": 10},
-    parts=parts, run=run, tables=tables, figure=figure, datasets=SETS,
-)  # fmt: skip
+    parts=parts,
+    run=run,
+    tables=tables,
+    figure=figure,
+    datasets=SETS,
+)

@@ -42,6 +42,11 @@ def caption(table: Frame) -> str:
 
 
 F2 = Comparison(
-    "excess_risk_f2", "excess_risk", errors, needs=("excess_risk_table2",),
-    title="Figure 2: marginal error of AIM's rows", figure=figure, caption=caption,
-)  # fmt: skip
+    "excess_risk_f2",
+    "excess_risk",
+    errors,
+    needs=("excess_risk_table2",),
+    title="Figure 2: marginal error of AIM's rows",
+    figure=figure,
+    caption=caption,
+)

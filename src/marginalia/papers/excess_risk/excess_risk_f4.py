@@ -38,6 +38,7 @@ from marginalia.papers.excess_risk.runs import (
 )
 from marginalia.papers.form import rounded
 from marginalia.papers.reported import reported
+from marginalia.reporting.panels import drawing, rows_where
 from marginalia.sweep.metrics import roc_auc
 from marginalia.sweep.seeds import seed_of
 
@@ -69,9 +70,16 @@ def steps_of(fit: str, name: str, settings: Settings, root_seed: int, data: Fold
                 private = _scored(rows, unseen, task, inputs)
                 real = {f"real_{k}": v for k, v in _scored(known, unseen, task, inputs).items()}
                 yield {
-                    "trial": trial, "method": "aim", "variant": step, "inputs": inputs, "n_teachers": 0,
-                    "epsilon": float(settings["epsilon"]), "epsilon_spent": spent, **private, **real,
-                }  # fmt: skip
+                    "trial": trial,
+                    "method": "aim",
+                    "variant": step,
+                    "inputs": inputs,
+                    "n_teachers": 0,
+                    "epsilon": float(settings["epsilon"]),
+                    "epsilon_spent": spent,
+                    **private,
+                    **real,
+                }
 
 
 def encoded(table: Table, task: Task, inputs: str) -> Coded:
@@ -105,11 +113,20 @@ def ladder(rows: Frame) -> Frame:
                 if own.empty:
                     continue
                 change = own["lost"] - before if before is not None else own["lost"] * float("nan")
-                lines.append({
-                    "dataset": name, "metric": metric, "step": step, "mean": own["score"].mean(),
-                    "real": own[f"real_{metric}"].mean(), "lost": own["lost"].mean(), "lost_stderr": own["lost"].sem(),
-                    "change": change.mean(), "change_stderr": change.sem(), "n": len(own),
-                })  # fmt: skip
+                lines.append(
+                    {
+                        "dataset": name,
+                        "metric": metric,
+                        "step": step,
+                        "mean": own["score"].mean(),
+                        "real": own[f"real_{metric}"].mean(),
+                        "lost": own["lost"].mean(),
+                        "lost_stderr": own["lost"].sem(),
+                        "change": change.mean(),
+                        "change_stderr": change.sem(),
+                        "n": len(own),
+                    }
+                )
                 before = own["lost"]
     return rounded(pd.DataFrame(lines))
 
@@ -187,8 +204,14 @@ def every_method(
         yield {"method": "logistic", "inputs": inputs, **PUBLIC, **without}
 
     delta = 1 / n_public**2
-    common: Record = {"relation": "add_remove", "n_public": n_public, "delta": delta, "fit_intercept": True,
-                      "clip": 1.0, "random_state": seed}  # fmt: skip
+    common: Record = {
+        "relation": "add_remove",
+        "n_public": n_public,
+        "delta": delta,
+        "fit_intercept": True,
+        "clip": 1.0,
+        "random_state": seed,
+    }
     codes, one_hot = {"inputs": "codes"}, {"one_hot": task.one_hot}
     tuned: Record = {"calibration": "published", **DP_SGD[name]}
     for variant, inputs, budget, parameters in (
@@ -228,10 +251,17 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     """
     epsilon = float(settings["epsilon"])
     rows = rows.assign(dataset=rows["dataset"].map(uncoded))
-    table = rows.groupby(KEYS, sort=False).agg(
-        epsilon_spent=("epsilon_spent", "max"), mean=("accuracy", "mean"), stderr=("accuracy", "sem"),
-        n_trials=("accuracy", "size"), roc_auc=("roc_auc", "mean"),
-    ).reset_index()  # fmt: skip
+    table = (
+        rows.groupby(KEYS, sort=False)
+        .agg(
+            epsilon_spent=("epsilon_spent", "max"),
+            mean=("accuracy", "mean"),
+            stderr=("accuracy", "sem"),
+            n_trials=("accuracy", "size"),
+            roc_auc=("roc_auc", "mean"),
+        )
+        .reset_index()
+    )
     printed = reported("excess_risk_table2").query("metric == 'accuracy'")
     arm = printed["epsilon"].map({"real": ("logistic", ""), f"{epsilon:g}": ("aim", "as_published")})
     printed = printed.assign(arm=arm).dropna(subset=["arm"])
@@ -267,12 +297,24 @@ def pairs(rows: Frame) -> Frame:
                 continue
             mean = float(np.mean(gap["accuracy"]))
             stderr = float(np.std(gap["accuracy"], ddof=1)) / math.sqrt(n)
-            lines.append({
-                "dataset": name, "aim": own[0], "inputs": own[1], "method": method, "variant": theirs[0],
-                "n_teachers": k, "difference": mean, "stderr": stderr, "auc_difference": gap["roc_auc"].mean(),
-                "auc_stderr": gap["roc_auc"].sem(), "n": n, "better": mean > 2 * stderr, "worse": mean < -2 * stderr,
-                "as_well": mean - t.isf(0.05, n - 1) * stderr > -MARGIN,
-            })  # fmt: skip
+            lines.append(
+                {
+                    "dataset": name,
+                    "aim": own[0],
+                    "inputs": own[1],
+                    "method": method,
+                    "variant": theirs[0],
+                    "n_teachers": k,
+                    "difference": mean,
+                    "stderr": stderr,
+                    "auc_difference": gap["roc_auc"].mean(),
+                    "auc_stderr": gap["roc_auc"].sem(),
+                    "n": n,
+                    "better": mean > 2 * stderr,
+                    "worse": mean < -2 * stderr,
+                    "as_well": mean - t.isf(0.05, n - 1) * stderr > -MARGIN,
+                }
+            )
     return rounded(pd.DataFrame(lines))
 
 
@@ -296,8 +338,6 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw a panel for each data set, in the paper's order: its six bars, and beside them three on equal terms."""
     from matplotlib.patheffects import withStroke
 
-    from marginalia.reporting.panels import drawing, rows_where
-
     table = tables[F4.id]
     shown = [name for name in LABELS if name in set(table["dataset"])]
     with drawing(len(shown), 3, entries=3, height=1.75, space=0.62) as (figure, axes):
@@ -309,13 +349,34 @@ def figure(tables: Tables, settings: Settings) -> Figure:
                     continue  # a part of the run is missing
                 row = found.iloc[which]
                 at, height = place + 0.6 * (place >= 6), row["mean"]
-                ax.bar(at, height, 0.8, yerr=np.nan_to_num(row["stderr"]), label=label, linewidth=0.7,
-                       error_kw={"elinewidth": 0.7, "capsize": 1.2}, **style)  # fmt: skip
-                text = ax.text(at, height + np.nan_to_num(row["stderr"]) + 0.01, f"{height:.3f}".lstrip("0"),
-                               fontsize=5.2, ha="center", va="bottom", zorder=4)  # fmt: skip
+                ax.bar(
+                    at,
+                    height,
+                    0.8,
+                    yerr=np.nan_to_num(row["stderr"]),
+                    label=label,
+                    linewidth=0.7,
+                    error_kw={"elinewidth": 0.7, "capsize": 1.2},
+                    **style,
+                )
+                text = ax.text(
+                    at,
+                    height + np.nan_to_num(row["stderr"]) + 0.01,
+                    f"{height:.3f}".lstrip("0"),
+                    fontsize=5.2,
+                    ha="center",
+                    va="bottom",
+                    zorder=4,
+                )
                 text.set_path_effects([withStroke(linewidth=1.2, foreground="white")])
-            ax.axhline(rows_where(group, method="trivial")["mean"].iloc[0], color="black", lw=0.8, ls=(0, (4, 2)),
-                       label="most frequent class", zorder=3)  # fmt: skip
+            ax.axhline(
+                rows_where(group, method="trivial")["mean"].iloc[0],
+                color="black",
+                lw=0.8,
+                ls=(0, (4, 2)),
+                label="most frequent class",
+                zorder=3,
+            )
             ax.set_xticks([2.5, 7.6], ["as in the paper", "on equal terms"])
             ax.tick_params(axis="x", length=0)
             ax.grid(axis="x", visible=False)
@@ -326,7 +387,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 F4 = Card(
-    id="excess_risk_f4", title="Figure 4: AIM, DP-SGD and PATE at ε = 1",
+    id="excess_risk_f4",
+    title="Figure 4: AIM, DP-SGD and PATE at ε = 1",
     caption=(
         "Test accuracy, mean of ten random 80/20 splits with one standard error. Left of the gap, the bars of the "
         "paper's Figure 4: raw integer codes, the noise and the settings of its authors (chosen for each data set), "
@@ -337,5 +399,8 @@ F4 = Card(
     ),
     defaults={"sets": SETS, "trials": 10, "epsilon": 1.0, "aim": {}},
     parts=parts,
-    run=run, tables=tables, figure=figure, datasets=(*SETS, *PUBLIC_SETS),
-)  # fmt: skip
+    run=run,
+    tables=tables,
+    figure=figure,
+    datasets=(*SETS, *PUBLIC_SETS),
+)

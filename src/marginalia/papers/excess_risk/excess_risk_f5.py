@@ -42,10 +42,15 @@ def _synthetic_set(name: str, draw: int, settings: Settings, root_seed: int, dat
             unseen = real.take(test)
             for trained_on, rows in (("real", real.take(train)), ("aim", made.take(synthetic_train))):
                 yield {
-                    "dataset": name, "target": target, "trained_on": trained_on, "draw": draw, "split": split,
+                    "dataset": name,
+                    "target": target,
+                    "trained_on": trained_on,
+                    "draw": draw,
+                    "split": split,
                     "accuracy": scores(fit_logistic(rows), unseen)["accuracy"],
-                    "majority": int(np.bincount(unseen.y).max()) / len(unseen.y), "seconds": seconds,
-                }  # fmt: skip
+                    "majority": int(np.bincount(unseen.y).max()) / len(unseen.y),
+                    "seconds": seconds,
+                }
 
 
 def tables(rows: Frame, settings: Settings) -> Tables:
@@ -82,7 +87,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 F5 = Card(
-    id="excess_risk_f5", title="Figure 5: several targets from one synthetic set",
+    id="excess_risk_f5",
+    title="Figure 5: several targets from one synthetic set",
     caption=(
         "Accuracy of one logistic regression for each target, trained on real rows (plain) and on AIM's at epsilon = 1 "
         "(hatched), tested on real rows; ten synthetic sets, ten splits of each. Error bars: one standard error over "
@@ -90,5 +96,8 @@ F5 = Card(
     ),
     defaults={"targets": TARGETS, "epsilon": 1.0, "draws": 10, "splits": 10, "aim": {}},
     parts=lambda settings: list(settings["targets"]),
-    run=run, tables=tables, figure=figure, datasets=tuple(TARGETS),
-)  # fmt: skip
+    run=run,
+    tables=tables,
+    figure=figure,
+    datasets=tuple(TARGETS),
+)

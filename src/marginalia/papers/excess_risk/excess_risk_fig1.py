@@ -36,11 +36,15 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
         for panel, method, iterations, p in polynomials:
             shown = zip(coefficients(settings), p.coef, strict=True) if degree == settings["degree"] else ()
             yield {
-                "panel": panel, "method": method, "iterations": iterations, "degree": degree,
-                "interval_low": low, "interval_high": high,
+                "panel": panel,
+                "method": method,
+                "iterations": iterations,
+                "degree": degree,
+                "interval_low": low,
+                "interval_high": high,
                 **{name: round(float(a), 12) + 0.0 for name, a in shown},
                 "max_error": sup_error(p, logistic_loss, interval),
-            }  # fmt: skip
+            }
 
 
 def tables(rows: Frame, settings: Settings) -> Tables:
@@ -89,7 +93,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 FIG1 = Card(
-    id="excess_risk_fig1", title="Figure 1: polynomials of degree 4 for the logistic loss",
+    id="excess_risk_fig1",
+    title="Figure 1: polynomials of degree 4 for the logistic loss",
     caption=(
         "Polynomials of degree 4 for ln(1 + exp(-x)) on [-5, 5] (above) and their errors (below; the scales differ). "
         "Dotted: what the paper prints as the minimax polynomial. Iterated Bernstein polynomials after 1, 4 and 9 "
@@ -97,5 +102,7 @@ FIG1 = Card(
     ),
     defaults={"degree": 4, "degrees": (2, 4, 6, 8, 10), "interval": (-5.0, 5.0), "iterations": (1, 4, 9)},
     parts=lambda settings: ["polynomials"],
-    run=run, tables=tables, figure=figure,
-)  # fmt: skip
+    run=run,
+    tables=tables,
+    figure=figure,
+)

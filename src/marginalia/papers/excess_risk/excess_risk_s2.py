@@ -46,20 +46,32 @@ def _case(case: str, settings: Settings, root_seed: int) -> Iterator[Record]:
         for calibration in ("published", "tight"):
             start = time.process_time()
             model = Exhaustive(
-                epsilon=settings["epsilon"], delta=settings["delta"], order=d, search=search,
-                calibration=calibration, random_state=seed_of(root_seed, S2.id, case, trial, "noise"),
-            ).fit(table)  # fmt: skip
+                epsilon=settings["epsilon"],
+                delta=settings["delta"],
+                order=d,
+                search=search,
+                calibration=calibration,
+                random_state=seed_of(root_seed, S2.id, case, trial, "noise"),
+            ).fit(table)
             seconds = time.process_time() - start
             sigma = model.measurements_[0].sigma
             synthetic = model.sample()
             cliques = (q for k in range(1, d + 1) for q in itertools.combinations(table.domain.names, k))
             yield {
-                "columns": columns, "d": d, "n": n, "search": search, "calibration": calibration, "trial": trial,
+                "columns": columns,
+                "d": d,
+                "n": n,
+                "search": search,
+                "calibration": calibration,
+                "trial": trial,
                 "distance": max(float(np.abs(synthetic.counts(q) - table.counts(q)).sum()) for q in cliques),
-                "objective": model.objective_, "objective_real": model.objective(table),
-                "nu_gen": nu_gen(columns - 1, 2, d, settings["exponent"], sigma), "sigma": sigma,
-                "epsilon_spent": model.ledger_.epsilon(model.delta), "seconds": seconds,
-            }  # fmt: skip
+                "objective": model.objective_,
+                "objective_real": model.objective(table),
+                "nu_gen": nu_gen(columns - 1, 2, d, settings["exponent"], sigma),
+                "sigma": sigma,
+                "epsilon_spent": model.ledger_.epsilon(model.delta),
+                "seconds": seconds,
+            }
 
 
 def binary_rows(columns: int, n: int, rng: np.random.Generator) -> Table:
@@ -76,11 +88,17 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     rows = rows.assign(guarantee=rows["objective"] + rows["objective_real"], violated=rows["distance"] > rows["nu_gen"])
     rows["within"] = rows["distance"] <= rows["guarantee"] + 1e-9
     table = rows.groupby(["columns", "d", "n", "search", "calibration"]).agg(
-        distance=("distance", "mean"), largest=("distance", "max"), objective=("objective", "mean"),
-        guarantee=("guarantee", "mean"), nu_gen=("nu_gen", "first"), violated=("violated", "mean"),
-        within_guarantee=("within", "mean"), sigma=("sigma", "first"), epsilon_spent=("epsilon_spent", "first"),
+        distance=("distance", "mean"),
+        largest=("distance", "max"),
+        objective=("objective", "mean"),
+        guarantee=("guarantee", "mean"),
+        nu_gen=("nu_gen", "first"),
+        violated=("violated", "mean"),
+        within_guarantee=("within", "mean"),
+        sigma=("sigma", "first"),
+        epsilon_spent=("epsilon_spent", "first"),
         trials=("distance", "size"),
-    )  # fmt: skip
+    )
     table.insert(list(table).index("within_guarantee"), "allowed", 2.0 ** -float(settings["exponent"]))
     return {S2.id: rounded(table.reset_index())}
 
@@ -110,7 +128,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 S2 = Card(
-    id="excess_risk_s2", title="Algorithm 1 on tiny tables, with Lemmas 3.3 and 3.4",
+    id="excess_risk_s2",
+    title="Algorithm 1 on tiny tables, with Lemmas 3.3 and 3.4",
     caption=(
         "Largest L1 distance between a true marginal of at most d columns and that of the data set found, in records: "
         "mean and largest of the trials (marks), what the two objectives guarantee (open), and Lemma 3.4's bound "
@@ -118,5 +137,7 @@ S2 = Card(
     ),
     defaults={"cases": tuple(CASES), "trials": 100, "epsilon": 1.0, "delta": 1e-6, "exponent": 1.0},
     parts=lambda settings: list(dict.fromkeys(CASES[case][-1] for case in settings["cases"])),
-    run=run, tables=tables, figure=figure,
-)  # fmt: skip
+    run=run,
+    tables=tables,
+    figure=figure,
+)

@@ -132,9 +132,10 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
             rows, sizes = Coded.of(synthetic, task.target), [table.n_rows, synthetic.n_rows]
             whole = {
                 **errors_of(table, synthetic, aim.workload_.names(table.domain)),
-                "epsilon_spent": aim.ledger_.epsilon(aim.delta), "rounds": float(aim.rounds_),
+                "epsilon_spent": aim.ledger_.epsilon(aim.delta),
+                "rounds": float(aim.rounds_),
                 "rows": float(synthetic.n_rows),
-            }  # fmt: skip
+            }
             for metric, value in whole.items():
                 yield {**key, "split": -1, "metric": metric, "value": value, "seconds": seconds}
         for split, halves in enumerate(splits(name, draw, settings["splits"], root_seed, *sizes)):
@@ -201,10 +202,16 @@ def verdict(compared: Frame) -> Frame:
     groups += [(str(name), cells) for name, cells in every.groupby("dataset")]
     groups += [("all, private", every[~real]), ("all, real", every[real]), ("all", every)]
     table = pd.DataFrame(
-        {"cells": name, "n": len(z), "within": int((z <= LIMIT).sum()), "share": (z <= LIMIT).mean(),
-         "mean_z": cells["z"].mean(), "largest_z": z.max()}
+        {
+            "cells": name,
+            "n": len(z),
+            "within": int((z <= LIMIT).sum()),
+            "share": (z <= LIMIT).mean(),
+            "mean_z": cells["z"].mean(),
+            "largest_z": z.max(),
+        }
         for name, cells, z in ((name, cells, cells["z"].abs()) for name, cells in groups)
-    )  # fmt: skip
+    )
     words = ["reproduced", "mostly reproduced"]
     table["verdict"] = np.select([table["share"] >= WANTED, table["share"] >= 0.5], words, "not reproduced")
     return rounded(table)
@@ -225,10 +232,12 @@ def apart(compared: Frame) -> Frame:
     cells = compared.assign(difference=compared["mean"] - compared["reported"])
     cells["reason"] = np.select(
         [(best_first["score"] > at_more).reindex(cells.index), cells["difference"].abs() <= SMALL],
-        ["the published value is better than all published ones at larger budgets and that of real rows",
-         f"no more than {SMALL:g} apart, where ten sets hardly scatter"],
+        [
+            "the published value is better than all published ones at larger budgets and that of real rows",
+            f"no more than {SMALL:g} apart, where ten sets hardly scatter",
+        ],
         "not explained",
-    )  # fmt: skip
+    )
     columns = [*KEYS, "mean", "stderr", "reported", "difference", "z", "reason"]
     return rounded(cells.loc[cells["z"].abs() > LIMIT, columns].reset_index(drop=True))
 
@@ -245,11 +254,13 @@ def excess(rows: Frame, published: Frame) -> Frame:
     wide = tests.pivot(index=["dataset", "epsilon", "draw", "split"], columns="metric", values="value")
     private = wide.drop(math.inf, level="epsilon")
     real = wide.xs(math.inf, level="epsilon").reindex(private.droplevel("epsilon").index).set_axis(private.index)
-    costs = pd.DataFrame({
-        "accuracy_drop": real["accuracy"] - private["accuracy"],
-        "excess_risk": private["empirical_risk"] - real["empirical_risk"],
-        "training_excess": private["training_risk"] - real["training_risk"],
-    })  # fmt: skip
+    costs = pd.DataFrame(
+        {
+            "accuracy_drop": real["accuracy"] - private["accuracy"],
+            "excess_risk": private["empirical_risk"] - real["empirical_risk"],
+            "training_excess": private["training_risk"] - real["training_risk"],
+        }
+    )
     groups = costs.groupby(["dataset", "epsilon", "draw"]).mean().groupby(["dataset", "epsilon"])
     table = groups.mean().join(groups.sem().add_suffix("_stderr")).reset_index()
     table["epsilon"] = table["epsilon"].map(spelled)
@@ -275,7 +286,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 TABLE2 = Card(
-    id="excess_risk_table2", title="Figure 3 and Table 2: models trained on AIM's rows",
+    id="excess_risk_table2",
+    title="Figure 3 and Table 2: models trained on AIM's rows",
     caption=(
         "Accuracy, ROC-AUC and empirical risk of a logistic regression trained on AIM's rows and tested on real ones. "
         "Ten synthetic sets, ten splits of each; bars are one standard error over the sets, open marks the published "
@@ -283,5 +295,9 @@ TABLE2 = Card(
         "has seen the test rows."
     ),
     defaults={"sets": SETS, "epsilons": EPSILONS, "draws": 10, "splits": 10, "aim": {}},
-    parts=parts, run=run, tables=tables, figure=figure, datasets=SETS,
-)  # fmt: skip
+    parts=parts,
+    run=run,
+    tables=tables,
+    figure=figure,
+    datasets=SETS,
+)

@@ -39,8 +39,13 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
         rows, known, unseen = (Coded.of(t, task.target) for t in (sample, table.take(train), table.take(test)))
         for metric, value in {**scored(rows, known=known, unseen=unseen), **spent}.items():
             yield {
-                "dataset": name, "epsilon": epsilon, "draw": draw, "metric": metric, "value": value, "seconds": seconds
-            }  # fmt: skip
+                "dataset": name,
+                "epsilon": epsilon,
+                "draw": draw,
+                "metric": metric,
+                "value": value,
+                "seconds": seconds,
+            }
 
 
 def tables(rows: Frame, settings: Settings) -> Tables:
@@ -55,10 +60,17 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     real = rows[np.isinf(rows["epsilon"])].rename(columns={"value": "real"})
     both = rows.merge(real[["dataset", "metric", "draw", "real"]], on=["dataset", "metric", "draw"], how="left")
     both["lost"] = np.where(both["metric"] == "empirical_risk", -1.0, 1.0) * (both["real"] - both["value"])
-    table = both.groupby(KEYS).agg(
-        mean=("value", "mean"), stderr=("value", "sem"), lost=("lost", "mean"), lost_stderr=("lost", "sem"),
-        n=("value", "size"),
-    ).reset_index()  # fmt: skip
+    table = (
+        both.groupby(KEYS)
+        .agg(
+            mean=("value", "mean"),
+            stderr=("value", "sem"),
+            lost=("lost", "mean"),
+            lost_stderr=("lost", "sem"),
+            n=("value", "size"),
+        )
+        .reset_index()
+    )
     table["epsilon"] = table["epsilon"].map(spelled)
     printed = reported("excess_risk_table2").rename(columns={"value": "reported"})[[*KEYS, "reported"]]
     return {STRICT.id: rounded(table.merge(printed, on=KEYS, how="left")), ROWS: bound}
@@ -70,7 +82,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 STRICT = Card(
-    id="excess_risk_table2_strict", title="Table 2 and Figure 3 under the strict protocol",
+    id="excess_risk_table2_strict",
+    title="Table 2 and Figure 3 under the strict protocol",
     caption=(
         "Accuracy, ROC-AUC and empirical risk of a logistic regression trained on AIM's rows and tested on rows that "
         "AIM has not seen. Columns and bins come from documentation, other columns are left out. Ten random splits, "
@@ -79,5 +92,9 @@ STRICT = Card(
         "values, of all columns, whose AIM has seen the test rows."
     ),
     defaults={"sets": SETS, "epsilons": (0.5, 1.0, 2.0), "draws": 10, "aim": {}},
-    parts=parts, run=run, tables=tables, figure=figure, datasets=(*SETS, *PUBLIC_SETS),
-)  # fmt: skip
+    parts=parts,
+    run=run,
+    tables=tables,
+    figure=figure,
+    datasets=(*SETS, *PUBLIC_SETS),
+)

@@ -49,9 +49,14 @@ def _synthetic_set(name: str, draw: int, settings: Settings, root_seed: int, dat
         nu = 2 * float(marginal_distances(table, synthetic, cliques).max())
         sigma = theory.sigma_gen(m, d, epsilon, 1 / n**2)
         yield {
-            "dataset": name, "draw": draw, "d": d, "excess": risks[0] - risks[1], "risk": risks[1],
-            "nu_share": nu, **bounds(m, d, n, nu, theory.nu_gen(m, levels, d, settings["exponent"], sigma)),
-        }  # fmt: skip
+            "dataset": name,
+            "draw": draw,
+            "d": d,
+            "excess": risks[0] - risks[1],
+            "risk": risks[1],
+            "nu_share": nu,
+            **bounds(m, d, n, nu, theory.nu_gen(m, levels, d, settings["exponent"], sigma)),
+        }
 
 
 def fit_in_ball(X: Array, y: Array, radius: float) -> Array:
@@ -105,12 +110,18 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     table = groups[["excess", "risk", "nu_share", *BOUNDS]].mean()
     table.insert(1, "excess_largest", groups["excess"].max())
     verdict = [
-        {"bound": bound, "d": d, "n": len(cells), "holds": int((cells["excess"] <= cells[bound]).sum()),
-         "below_trivial": int((cells[bound] < TRIVIAL).sum()), "smallest": cells[bound].min(),
-         "largest": cells[bound].max()}
+        {
+            "bound": bound,
+            "d": d,
+            "n": len(cells),
+            "holds": int((cells["excess"] <= cells[bound]).sum()),
+            "below_trivial": int((cells[bound] < TRIVIAL).sum()),
+            "smallest": cells[bound].min(),
+            "largest": cells[bound].max(),
+        }
         for bound in BOUNDS
         for d, cells in rows.groupby("d")
-    ]  # fmt: skip
+    ]
     return {TH1.id: rounded(table.reset_index()), f"{TH1.id}_verdict": rounded(pd.DataFrame(verdict))}
 
 
@@ -134,7 +145,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 TH1 = Card(
-    id="excess_risk_th1", title="Theorems 3.1 and 3.2, Corollaries 3.5 and 3.6: the bounds against what is measured",
+    id="excess_risk_th1",
+    title="Theorems 3.1 and 3.2, Corollaries 3.5 and 3.6: the bounds against what is measured",
     caption=(
         "Excess empirical risk on the real rows of a logistic model with |w| <= 1/sqrt(m), features in [-1, 1], no "
         "intercept, no penalty, trained on AIM's rows (epsilon = 1; mean of the synthetic sets), and bounds on it from "
@@ -143,5 +155,8 @@ TH1 = Card(
     ),
     defaults={"sets": SETS, "epsilon": 1.0, "draws": 3, "orders": (2, 4), "exponent": 10.0, "aim": {}},
     parts=lambda settings: list(settings["sets"]),
-    run=run, tables=tables, figure=figure, datasets=SETS,
-)  # fmt: skip
+    run=run,
+    tables=tables,
+    figure=figure,
+    datasets=SETS,
+)

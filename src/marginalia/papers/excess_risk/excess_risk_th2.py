@@ -33,11 +33,15 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
                 # By symmetry the law for the opposite secret is the same law of the numbers of agreeing columns.
                 w = instance.fit(*instance.draw_from(law, n, (sign * secret).astype(np.int8), rng))
                 yield {
-                    "g": g, "trial": trial, "sign": sign, "d": d,
+                    "g": g,
+                    "trial": trial,
+                    "sign": sign,
+                    "d": d,
                     "excess": float(instance.loss(y * (X @ w)).mean()) - best,
                     "limit": instance.risk(*instance.best_on(law)) - instance.optimum,
-                    "lower_bound": instance.lower_bound, "margin": instance.margin,
-                }  # fmt: skip
+                    "lower_bound": instance.lower_bound,
+                    "margin": instance.margin,
+                }
 
 
 def tables(rows: Frame, settings: Settings) -> Tables:
@@ -70,7 +74,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 TH2 = Card(
-    id="excess_risk_th2", title="Theorem 4.1: what generators that see low-order marginals must lose",
+    id="excess_risk_th2",
+    title="Theorem 4.1: what generators that see low-order marginals must lose",
     caption=(
         "Excess risk of models trained on rows of the maximum-entropy law that has the exact marginals of at most d "
         "columns of the hard instance (40 hidden, 40 known columns), mean over a secret and its opposite; bars are one "
@@ -79,5 +84,7 @@ TH2 = Card(
     ),
     defaults={"g": (0.05, 0.1), "orders": (2, 3, 4), "hidden": 40, "known": 40, "n": 20_000, "trials": 5},
     parts=lambda settings: [str(float(g)) for g in settings["g"]],
-    run=run, tables=tables, figure=figure,
-)  # fmt: skip
+    run=run,
+    tables=tables,
+    figure=figure,
+)

@@ -240,9 +240,10 @@ class HardInstance:
             return float(p @ self.loss(t)), np.array([slopes @ u, slopes @ v])
 
         radius: Any = {
-            "type": "ineq", "fun": lambda x: self.tau**2 - x[0] ** 2 / self.hidden - x[1] ** 2 / self.known,
+            "type": "ineq",
+            "fun": lambda x: self.tau**2 - x[0] ** 2 / self.hidden - x[1] ** 2 / self.known,
             "jac": lambda x: np.array([-2 * x[0] / self.hidden, -2 * x[1] / self.known]),
-        }  # fmt: skip
+        }
         start = 0.5 * self.scale(np.array([1.0, 1.0]))
         options: Any = {"ftol": 1e-14, "maxiter": 500}
         best = minimize(objective, start, jac=True, method="SLSQP", constraints=[radius], options=options)

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
+from marginalia.methods.reduced_space.families import Family
+from marginalia.privacy.relation import Relation
 from marginalia.reporting.panels import drawing, look, rows_where
 from marginalia.sweep.seeds import seed_sequence
 
@@ -26,9 +28,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 
     All sets of as many attributes are alike, and all cells with as many ones: one of each is measured.
     """
-    from marginalia.methods.reduced_space.families import Family
     from marginalia.methods.reduced_space.guarantees import laplace_scale
-    from marginalia.privacy.relation import Relation
 
     for (p, order), (arm, (kind, calibration)) in product(settings["shapes"], ARMS.items()):
         attributes = tuple(range(order))
@@ -48,9 +48,14 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
             at = squared[(slice(None), *cell)]
             error = float(np.sqrt(at.mean()))
             yield {
-                "p": p, "order": order, "arm": arm, "cell": "".join(map(str, cell)), "error": error,
-                "error_stderr": float(at.std(ddof=1) / np.sqrt(len(at)) / (2 * error)), "n_trials": len(at),
-            }  # fmt: skip
+                "p": p,
+                "order": order,
+                "arm": arm,
+                "cell": "".join(map(str, cell)),
+                "error": error,
+                "error_stderr": float(at.std(ddof=1) / np.sqrt(len(at)) / (2 * error)),
+                "n_trials": len(at),
+            }
 
 
 def tables(rows: Frame, settings: Settings) -> Tables:
@@ -72,9 +77,13 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 CELLS = Card(
-    id=CARD, title="Which functions to release: the noise that reaches a cell",
+    id=CARD,
+    title="Which functions to release: the noise that reaches a cell",
     caption="Root mean square error of the noisy count of one marginal cell (1: the bit is set) at ε = 1, by what is "
-            "released: the paper's monomials with its noise and with the least noise that is private, or parities.",
+    "released: the paper's monomials with its noise and with the least noise that is private, or parities.",
     defaults={"trials": 1000, "shapes": ((10, 2), (13, 2), (20, 2), (10, 3), (13, 3))},
-    parts=lambda settings: ["all"], run=run, tables=tables, figure=figure,
-)  # fmt: skip
+    parts=lambda settings: ["all"],
+    run=run,
+    tables=tables,
+    figure=figure,
+)

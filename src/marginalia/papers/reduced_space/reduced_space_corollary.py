@@ -35,10 +35,21 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
         k, m = math.ceil(L / accuracy**2), math.ceil(law.condition_number * N / (gamma * accuracy**2))
         key = (root_seed, CARD, p, factor, trial)
         codes = law.sample(n, np.random.default_rng(seed_sequence(*key)))
-        fit = one_run(codes, order=ORDER, seed=seed_of(*key), epsilon=accuracy, n_synthetic=k, n_points=m,
-                      **ALGORITHM_1)  # fmt: skip
-        yield {"p": p, "factor": factor, "n": n, "k": k, "m": m, "gamma": gamma, "trial": trial, **fit,
-               "epsilon": accuracy, "bound": 8 * accuracy}  # fmt: skip
+        fit = one_run(
+            codes, order=ORDER, seed=seed_of(*key), epsilon=accuracy, n_synthetic=k, n_points=m, **ALGORITHM_1
+        )
+        yield {
+            "p": p,
+            "factor": factor,
+            "n": n,
+            "k": k,
+            "m": m,
+            "gamma": gamma,
+            "trial": trial,
+            **fit,
+            "epsilon": accuracy,
+            "bound": 8 * accuracy,
+        }
 
 
 def tables(rows: Frame, settings: Settings) -> Tables:
@@ -61,11 +72,14 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 COROLLARY = Card(
-    id=CARD, title="Corollary 2.4: accuracy and privacy vanish together",
+    id=CARD,
+    title="Corollary 2.4: accuracy and privacy vanish together",
     caption="Algorithm 1 with ε = δ, over the number of records in units of N ln N (N = |F|, marginals of order 2): "
-            "the privacy ε, and the largest error of the synthetic data beside its bound 8δ (dotted). k and m are what "
-            "Theorem 2.3 asks; mean over runs, bars of one standard error.",
+    "the privacy ε, and the largest error of the synthetic data beside its bound 8δ (dotted). k and m are what "
+    "Theorem 2.3 asks; mean over runs, bars of one standard error.",
     defaults={"trials": 30, "bits": (6, 8, 10), "factors": (16, 64, 256, 1024, 4096)},
     parts=lambda settings: list(map(str, settings["bits"])),
-    run=run, tables=tables, figure=figure,
-)  # fmt: skip
+    run=run,
+    tables=tables,
+    figure=figure,
+)

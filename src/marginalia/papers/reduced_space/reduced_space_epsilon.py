@@ -13,6 +13,9 @@ import numpy as np
 from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame, part_name, part_values
 from marginalia.data.catalogue.catalogue import title
 from marginalia.data.table import Table
+from marginalia.methods.reduced_space.families import Family
+from marginalia.methods.reduced_space.sampling import tree_measure
+from marginalia.methods.reduced_space.spaces import AUTO_CUBE_CELLS
 from marginalia.papers.reduced_space.runs import ALGORITHM_1, SETS, largest, one_part_a_split, split
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import laplace
@@ -76,8 +79,6 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 def _trial(
     name: str, trial: int, chosen: tuple[str, ...], settings: Settings, root_seed: int, data: Folders
 ) -> Iterator[Record]:
-    from marginalia.methods.reduced_space.spaces import AUTO_CUBE_CELLS
-
     train, test = split(name, trial, root_seed, data)
     where = {"dataset": name, "trial": trial}
     yield {**where, "arm": "real", "epsilon": np.inf, **_quality(train, train, test)}
@@ -94,8 +95,6 @@ def _trial(
 
 def _fitted(arm: str, train: Table, test: Table, epsilon: float, seed: int) -> dict[str, dict[str, Any]]:
     """Return how good an arm's rows are; with the tree's points also the rows of its tree itself, without any fit."""
-    from marginalia.methods.reduced_space.families import Family
-    from marginalia.methods.reduced_space.sampling import tree_measure
     from marginalia.methods.reduced_space.synthesizer import ReducedSpaceLP
 
     start = time.process_time()
@@ -107,11 +106,15 @@ def _fitted(arm: str, train: Table, test: Table, epsilon: float, seed: int) -> d
     numbers = np.ravel_multi_index(tuple(rows.codes.T), train.domain.sizes)
     quality: dict[str, dict[str, Any]] = {
         arm: {
-            **_quality(rows, train, test), "own_error": largest(error), "optimum": model.optimum_,
-            "certificate": model.certificate(table=rows), "distinct_rows": float(len(np.unique(numbers))),
-            "epsilon_spent": model.ledger_.epsilon(model.delta), "seconds": seconds,
+            **_quality(rows, train, test),
+            "own_error": largest(error),
+            "optimum": model.optimum_,
+            "certificate": model.certificate(table=rows),
+            "distinct_rows": float(len(np.unique(numbers))),
+            "epsilon_spent": model.ledger_.epsilon(model.delta),
+            "seconds": seconds,
         }
-    }  # fmt: skip
+    }
     if arm == TREE:
         tree = tree_measure(family, model.averages_, model.scale_)
         drawn = Table(tree.sample(train.n_rows, np.random.default_rng(seed)), train.domain)
@@ -124,9 +127,12 @@ def _independent(train: Table, test: Table, epsilon: float, seed: int) -> dict[s
     p = len(train.domain)
     rng = np.random.default_rng(seed)
     sums = laplace(
-        lambda: train.codes.sum(axis=0), sensitivity=p, scale=p / epsilon,
-        ledger=Ledger("replace_one"), randomness=Randomness(seed),
-    )  # fmt: skip
+        lambda: train.codes.sum(axis=0),
+        sensitivity=p,
+        scale=p / epsilon,
+        ledger=Ledger("replace_one"),
+        randomness=Randomness(seed),
+    )
     rows = Table((rng.random((train.n_rows, p)) < np.clip(sums / train.n_rows, 0, 1)).astype(int), train.domain)
     return _quality(rows, train, test)
 
@@ -164,13 +170,27 @@ def _cell_errors(rows: Table, train: Table) -> Any:
 
 def tables(rows: Frame, settings: Settings) -> Tables:
     """Return means over splits, AUC beside that of the real rows, and paired differences between arms."""
-    values = ["accuracy", "auc", "tv2", "tv3", "max_error", "mean_error", "own_error", "optimum", "certificate",
-              "distinct_rows", "epsilon_spent"]  # fmt: skip
+    values = [
+        "accuracy",
+        "auc",
+        "tv2",
+        "tv3",
+        "max_error",
+        "mean_error",
+        "own_error",
+        "optimum",
+        "certificate",
+        "distinct_rows",
+        "epsilon_spent",
+    ]
     auc = beside_real(rows, "dataset", "arm")
     spread = rows.groupby(["dataset", "arm", "epsilon"])["auc"].std().rename("auc_std").reset_index()
     auc = auc.merge(spread, on=["dataset", "arm", "epsilon"])
-    return {CARD: mean_table(rows, ["dataset", "arm", "epsilon"], values), f"{CARD}_auc": auc,
-            f"{CARD}_pairs": _pairs(rows)}  # fmt: skip
+    return {
+        CARD: mean_table(rows, ["dataset", "arm", "epsilon"], values),
+        f"{CARD}_auc": auc,
+        f"{CARD}_pairs": _pairs(rows),
+    }
 
 
 @as_frame
@@ -182,10 +202,15 @@ def _pairs(rows: Frame) -> Iterator[Record]:
             if {arm, against} <= set(by_arm):
                 difference = (by_arm[arm] - by_arm[against]).dropna()
                 yield {
-                    "dataset": name, "epsilon": epsilon, "metric": metric, "arm": arm, "against": against,
-                    "difference": difference.mean(), "difference_stderr": difference.sem(),
+                    "dataset": name,
+                    "epsilon": epsilon,
+                    "metric": metric,
+                    "arm": arm,
+                    "against": against,
+                    "difference": difference.mean(),
+                    "difference_stderr": difference.sem(),
                     "n_trials": len(difference),
-                }  # fmt: skip
+                }
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
@@ -210,13 +235,23 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 EPSILON = Card(
-    id=CARD, title="From Algorithm 1 to maximum-entropy parities on real tables",
+    id=CARD,
+    title="From Algorithm 1 to maximum-entropy parities on real tables",
     caption="Above: held-out AUC of a logistic regression on synthetic rows, below that of one on the real rows of the "
-            "same splits (at 0.0001: no loss). Below: mean total variation over all pairs of columns. "
-            f"{PAPER}: the paper's algorithm (10,000 uniform points); then one change after another: exact noise (its "
-            "true sensitivity), parities instead of monomials, points from the released tree; and our own fit. "
-            "Gaussian noise is (ε, 1e-6)-DP, all others are purely ε-DP. Mean over splits, bars of one standard error.",
-    defaults={"trials": 5, "paper_trials": 20, "sets": SETS, "epsilons": (0.5, 1.0, 2.0, 4.0, 8.0),
-              "arms": tuple(ARMS)},
-    parts=parts, run=run, tables=tables, figure=figure, datasets=SETS,
-)  # fmt: skip
+    "same splits (at 0.0001: no loss). Below: mean total variation over all pairs of columns. "
+    f"{PAPER}: the paper's algorithm (10,000 uniform points); then one change after another: exact noise (its "
+    "true sensitivity), parities instead of monomials, points from the released tree; and our own fit. "
+    "Gaussian noise is (ε, 1e-6)-DP, all others are purely ε-DP. Mean over splits, bars of one standard error.",
+    defaults={
+        "trials": 5,
+        "paper_trials": 20,
+        "sets": SETS,
+        "epsilons": (0.5, 1.0, 2.0, 4.0, 8.0),
+        "arms": tuple(ARMS),
+    },
+    parts=parts,
+    run=run,
+    tables=tables,
+    figure=figure,
+    datasets=SETS,
+)

@@ -28,11 +28,13 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 
 
 F = Card(
-    id=CARD, title="Error over the number of functions",
+    id=CARD,
+    title="Error over the number of functions",
     caption="Largest error over the number of released averages (6 to 12 bits, order 1 to 3), 10,000 records, ε = 1, "
-            "every point of the domain as space: mean and worst of the runs, beside 8δ and the certificate.",
+    "every point of the domain as space: mean and worst of the runs, beside 8δ and the certificate.",
     defaults={"trials": 20, "records": 10_000, "attributes": (6, 8, 10, 12), "orders": (1, 2, 3)},
-    parts=lambda settings: list(map(str, settings["attributes"])), run=run,
+    parts=lambda settings: list(map(str, settings["attributes"])),
+    run=run,
     tables=lambda rows, settings: {CARD: summary(rows, ["arm", "p", "order", "n_functions"])},
     figure=lambda tables, settings: error_beside_bounds(tables[CARD], "n_functions", "released averages |F|"),
-)  # fmt: skip
+)

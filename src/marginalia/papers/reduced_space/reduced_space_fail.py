@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame, part_name, part_values
+from marginalia.methods.reduced_space.families import Array, Family
+from marginalia.methods.reduced_space.sampling import TreeMeasure
 from marginalia.papers.reduced_space.runs import GAMMA, Law, averages, largest, one_run
 from marginalia.reporting.panels import drawing, look, rows_where
 from marginalia.sweep.seeds import seed_of, seed_sequence
-
-if TYPE_CHECKING:
-    from marginalia.methods.reduced_space.families import Array, Family
 
 CARD = "reduced_space_fail"
 KINDS: tuple[Any, ...] = ("monomials", "parities")
@@ -45,8 +44,6 @@ class Remembered:
     """Uniform points, drawn once for both families and kept: the proof needs all of Ω*, also where h* is 0."""
 
     def __init__(self, p: int, m: int, rng: np.random.Generator) -> None:
-        from marginalia.methods.reduced_space.sampling import TreeMeasure
-
         self.points = TreeMeasure.uniform((2,) * p).sample(m, rng)
 
     def sample(self, m: int, rng: np.random.Generator) -> NDArray[np.integer]:
@@ -57,7 +54,6 @@ class Remembered:
 @as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield one row for each trial of a block and each family: every quantity that the proof bounds."""
-    from marginalia.methods.reduced_space.families import Family
     from marginalia.methods.reduced_space.guarantees import guarantee
 
     case, block = part_values(part)
@@ -77,14 +73,31 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
         for kind, family in families.items():
             true = law.averages(family)
             reweighted = _averages(family, pool.points, ratio) / m  # ⟨f, ν'_m⟩, the mass of ν'_m first
-            fit = one_run(codes, order=order, seed=seed_of(*key, kind), n_synthetic=k, space="sampled", measure=pool,
-                          n_points=m, family=kind, calibration="published")  # fmt: skip
+            fit = one_run(
+                codes,
+                order=order,
+                seed=seed_of(*key, kind),
+                n_synthetic=k,
+                space="sampled",
+                measure=pool,
+                n_points=m,
+                family=kind,
+                calibration="published",
+            )
             yield {
-                "case": name, "family": kind, "trial": trial, "kappa": kappa, "n": n, "m": m, "k": k,
-                "accuracy": promised.accuracy, **fit, "records": largest(averages(family, codes) - true),
+                "case": name,
+                "family": kind,
+                "trial": trial,
+                "kappa": kappa,
+                "n": n,
+                "m": m,
+                "k": k,
+                "accuracy": promised.accuracy,
+                **fit,
+                "records": largest(averages(family, codes) - true),
                 "points": largest(reweighted - np.r_[1.0, true]),
                 "normalised": largest(reweighted[1:] / reweighted[0] - true),
-            }  # fmt: skip
+            }
 
 
 def _averages(family: Family, points: NDArray[np.integer], weights: Array) -> Array:
@@ -106,9 +119,17 @@ def tables(rows: Frame, settings: Settings) -> Tables:
         steps.append((CERTIFICATE, own["error"] / own["certificate"], 1, GAMMA))
         for step, value, times, allowed in steps:
             table.append(
-                facts | {"step": step, "allowed": times, "q95": value.quantile(0.95), "largest": value.max(),
-                         "failures": (value > times).mean(), "allowed_failures": allowed, "n_trials": len(own)}
-            )  # fmt: skip
+                facts
+                | {
+                    "step": step,
+                    "allowed": times,
+                    "q95": value.quantile(0.95),
+                    "largest": value.max(),
+                    "failures": (value > times).mean(),
+                    "allowed_failures": allowed,
+                    "n_trials": len(own),
+                }
+            )
     whole = dict.fromkeys(("n_functions", "n", "k", "m"), int)
     return {CARD: DataFrame(table).astype(whole)}
 
@@ -124,22 +145,31 @@ def figure(tables: Tables, settings: Settings) -> Figure:
                 places = np.arange(len(rows)) + 0.13 * (i - 1.5)
                 ax.plot(places, rows["q95"], ls="none", label=str(case), **look(i))
             allowed = rows_where(own, case=own["case"].iloc[0])["allowed"]
-            ax.hlines(allowed, np.arange(len(steps)) - 0.4, np.arange(len(steps)) + 0.4, color="#000000", lw=1.2,
-                      label="allowed by the proof")  # fmt: skip
+            ax.hlines(
+                allowed,
+                np.arange(len(steps)) - 0.4,
+                np.arange(len(steps)) + 0.4,
+                color="#000000",
+                lw=1.2,
+                label="allowed by the proof",
+            )
             ax.set_xticks(range(len(steps)), steps, rotation=35, ha="right", fontsize=5.5)
             ax.set(ylabel="95 % quantile, in δ", ylim=(0, None), title=kind)
     return figure
 
 
 FAIL = Card(
-    id=CARD, title="The accuracy theorem, step by step",
+    id=CARD,
+    title="The accuracy theorem, step by step",
     caption="Everything that the proof of Theorem 2.3 bounds, over runs inside its hypothesis (ε = 1, γ = 0.05, the "
-            "paper's noise; k and m the smallest that it allows): 95 % quantile over runs in units of the accuracy δ, "
-            "beside the multiple of δ that the proof allows. 20 and 30 bits: the points are fewer than the domain's.",
+    "paper's noise; k and m the smallest that it allows): 95 % quantile over runs in units of the accuracy δ, "
+    "beside the multiple of δ that the proof allows. 20 and 30 bits: the points are fewer than the domain's.",
     defaults={"trials": 100, "blocks": 2, "cases": tuple(CASES), "share_of_points": 1.0},
     parts=lambda settings: [
         part_name(case.replace(" ", "_"), block)
         for case, block in product(settings["cases"], range(settings["blocks"]))
     ],
-    run=run, tables=tables, figure=figure,
-)  # fmt: skip
+    run=run,
+    tables=tables,
+    figure=figure,
+)

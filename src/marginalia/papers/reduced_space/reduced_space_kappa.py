@@ -7,6 +7,9 @@ from itertools import combinations
 
 from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
 from marginalia.data.catalogue.catalogue import title
+from marginalia.methods.reduced_space import sampling
+from marginalia.methods.reduced_space.families import Family
+from marginalia.methods.reduced_space.spaces import Pool
 from marginalia.papers.reduced_space.runs import GAMMA, SETS, split
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import laplace
@@ -24,11 +27,8 @@ SURE = 2.0  # standard errors
 @as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield κ and the noise-free optimum of every measure built from one release."""
-    from marginalia.methods.reduced_space import sampling
-    from marginalia.methods.reduced_space.families import Family
     from marginalia.methods.reduced_space.fits import fit_columns
     from marginalia.methods.reduced_space.guarantees import guarantee, laplace_scale
-    from marginalia.methods.reduced_space.spaces import Pool
 
     for trial in range(settings["trials"]):
         train, _ = split(part, trial, root_seed, data)
@@ -57,9 +57,15 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
                 space = Pool(family, measure.sample(m, rng))
                 optimum = fit_columns(space, exact, loss="chebyshev", gap=GAP, rng=rng).value
                 yield {
-                    "dataset": part, "measure": label, "m": m, "trial": trial, "kappa": kappa, "optimum": optimum,
-                    "asked": float(asked), "cells": 2.0 ** len(family.sizes),
-                }  # fmt: skip
+                    "dataset": part,
+                    "measure": label,
+                    "m": m,
+                    "trial": trial,
+                    "kappa": kappa,
+                    "optimum": optimum,
+                    "asked": float(asked),
+                    "cells": 2.0 ** len(family.sizes),
+                }
 
 
 def tables(rows: Frame, settings: Settings) -> Tables:
@@ -78,10 +84,16 @@ def _pairs(rows: Frame) -> Iterator[Record]:
             sure = abs(mean) > SURE * stderr
             order = "tied" if abs(mean) <= GAP else "kept" if mean > 0 else "reversed" if sure else "reversed by noise"
             yield {
-                "dataset": name, "m": m, "smaller_kappa": a, "larger_kappa": b, "kappa_ratio": kappas[b].mean()
-                / kappas[a].mean(), "difference": mean, "difference_stderr": stderr, "order": order,
+                "dataset": name,
+                "m": m,
+                "smaller_kappa": a,
+                "larger_kappa": b,
+                "kappa_ratio": kappas[b].mean() / kappas[a].mean(),
+                "difference": mean,
+                "difference_stderr": stderr,
+                "order": order,
                 "n_trials": len(difference),
-            }  # fmt: skip
+            }
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
@@ -91,8 +103,14 @@ def figure(tables: Tables, settings: Settings) -> Figure:
         for ax, name in zip(axes, sets, strict=False):
             for i, (measure, rows) in enumerate(rows_where(tables[CARD], dataset=name).groupby("measure")):
                 optimum, spread = rows["optimum"], rows["optimum_stderr"]
-                curve(ax, rows["m"], optimum.clip(lower=GAP), spread.where(optimum > GAP, 0.0), label=str(measure),
-                      **look(i))  # fmt: skip
+                curve(
+                    ax,
+                    rows["m"],
+                    optimum.clip(lower=GAP),
+                    spread.where(optimum > GAP, 0.0),
+                    label=str(measure),
+                    **look(i),
+                )
             ax.set(xscale="log", yscale="log", ylim=(0.7 * GAP, 1.0), xlabel="points m")
             ax.set_title(title(name).replace(", ", ",\n"))
         axes[0].set_ylabel("distance the points leave")
@@ -100,10 +118,15 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 KAPPA = Card(
-    id=CARD, title="Which measure to draw the points from",
+    id=CARD,
+    title="Which measure to draw the points from",
     caption="Smallest largest deviation from the data's own averages (parities of order 2, no noise) that the m points "
-            "allow, for measures built from one release at ε = 1; optima below the solver's 0.0001 are drawn there. "
-            "Mean over splits, bars of one standard error. It reads the private rows: an evaluation, not a release.",
+    "allow, for measures built from one release at ε = 1; optima below the solver's 0.0001 are drawn there. "
+    "Mean over splits, bars of one standard error. It reads the private rows: an evaluation, not a release.",
     defaults={"trials": 5, "sets": SETS, "epsilon": 1.0, "points": (300, 1000, 3000, 10_000)},
-    parts=lambda settings: list(settings["sets"]), run=run, tables=tables, figure=figure, datasets=SETS,
-)  # fmt: skip
+    parts=lambda settings: list(settings["sets"]),
+    run=run,
+    tables=tables,
+    figure=figure,
+    datasets=SETS,
+)

@@ -40,11 +40,14 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 LEMMA = Card(
-    id=CARD, title="Lemma 3.2: the constant of the sampling lemma",
+    id=CARD,
+    title="Lemma 3.2: the constant of the sampling lemma",
     caption="Exact probability that some average of fair bits misses its mean by more than δ = 0.1, with as many "
-            "records as Lemma 3.2 asks for at γ = 0.1 (black line: what it allows): as printed, and with Hoeffding's "
-            "constant for functions in [-1, 1]. Functions with values ±1, and with values 0 and 1.",
+    "records as Lemma 3.2 asks for at γ = 0.1 (black line: what it allows): as printed, and with Hoeffding's "
+    "constant for functions in [-1, 1]. Functions with values ±1, and with values 0 and 1.",
     defaults={"bits": (20, 210), "gamma": 0.1, "accuracy": 0.1},
-    parts=lambda settings: list(map(str, settings["bits"])), run=run,
-    tables=lambda rows, settings: {CARD: rows}, figure=figure,
-)  # fmt: skip
+    parts=lambda settings: list(map(str, settings["bits"])),
+    run=run,
+    tables=lambda rows, settings: {CARD: rows},
+    figure=figure,
+)

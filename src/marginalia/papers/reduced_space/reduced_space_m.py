@@ -55,10 +55,14 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 M = Card(
-    id=CARD, title="How many points the reduced space needs",
+    id=CARD,
+    title="How many points the reduced space needs",
     caption="Largest error and optimum t* of the linear program, over the number m of uniform points in units of the "
-            "number |F| = 37 of functions (parities of order 2 on eight bits, 5,000 records, ε = 1), for populations "
-            "of growing Rényi condition number κ. Mean over runs, bars of one standard error.",
+    "number |F| = 37 of functions (parities of order 2 on eight bits, 5,000 records, ε = 1), for populations "
+    "of growing Rényi condition number κ. Mean over runs, bars of one standard error.",
     defaults={"trials": 60, "records": 5000, "times": (1, 3, 10, 30), "laws": (0.0, 0.5, 0.7, 0.8, 0.9)},
-    parts=lambda settings: [f"{q:g}" for q in settings["laws"]], run=run, tables=tables, figure=figure,
-)  # fmt: skip
+    parts=lambda settings: [f"{q:g}" for q in settings["laws"]],
+    run=run,
+    tables=tables,
+    figure=figure,
+)

@@ -22,8 +22,15 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
         key = (root_seed, CARD, n, trial)
         codes = Law.half_and_half(8).sample(n, np.random.default_rng(seed_sequence(*key)))
         for name, arm in ARMS.items():
-            fit = one_run(codes, order=2, seed=seed_of(*key, name), space="sampled", measure="uniform",
-                          n_points=settings["points"], **arm)  # fmt: skip
+            fit = one_run(
+                codes,
+                order=2,
+                seed=seed_of(*key, name),
+                space="sampled",
+                measure="uniform",
+                n_points=settings["points"],
+                **arm,
+            )
             yield {"arm": name, "n": n, "trial": trial, **fit}
 
 
@@ -46,13 +53,15 @@ def error_beside_bounds(table: Frame, over: str, label: str) -> Figure:
 
 
 N = Card(
-    id=CARD, title="Error over the number of records",
+    id=CARD,
+    title="Error over the number of records",
     caption="Largest error over all averages of order 2 on eight bits of a known population (ε = 1, 2,000 uniform "
-            "points, as many synthetic rows as records): mean and worst of the runs, beside the 8δ of Theorem 2.3 and "
-            "the certificate that each run publishes (γ = 0.05). An average of a ±1-valued function moves by twice a "
-            "share of records.",
+    "points, as many synthetic rows as records): mean and worst of the runs, beside the 8δ of Theorem 2.3 and "
+    "the certificate that each run publishes (γ = 0.05). An average of a ±1-valued function moves by twice a "
+    "share of records.",
     defaults={"trials": 100, "records": (1000, 3000, 10_000, 30_000, 100_000), "points": 2000},
-    parts=lambda settings: list(map(str, settings["records"])), run=run,
+    parts=lambda settings: list(map(str, settings["records"])),
+    run=run,
     tables=lambda rows, settings: {CARD: summary(rows, ["arm", "n"])},
     figure=lambda tables, settings: error_beside_bounds(tables[CARD], "n", "records n"),
-)  # fmt: skip
+)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
+from marginalia.methods.reduced_space.families import Family
 from marginalia.papers.reduced_space.runs import Law
 from marginalia.reporting.panels import DASHED, drawing, look
 from marginalia.sweep.seeds import seed_sequence
@@ -26,8 +27,6 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 
     Only the number of draws on each of the 256 points matters, and it is multinomial.
     """
-    from marginalia.methods.reduced_space.families import Family
-
     accuracy, gamma, runs = settings["accuracy"], settings["gamma"], settings["runs"]
     points = np.array(list(product((0, 1), repeat=BITS)))
     for law, order, kind, share in product(LAWS, settings["orders"], KINDS, settings["shares"]):
@@ -39,10 +38,18 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
         drawn = rng.multinomial(m, np.full(len(points), 1 / len(points)), size=runs) / m
         deviation = np.abs((drawn * density * len(points)) @ F.T - F @ density).max(axis=1)
         yield {
-            "law": law.name, "kappa": kappa, "order": order, "family": kind, "n_functions": family.size, "share": share,
-            "m": m, "deviation_q95": float(np.quantile(deviation, 0.95)),
-            "failures": float((deviation > accuracy).mean()), "allowed": gamma, "n_trials": runs,
-        }  # fmt: skip
+            "law": law.name,
+            "kappa": kappa,
+            "order": order,
+            "family": kind,
+            "n_functions": family.size,
+            "share": share,
+            "m": m,
+            "deviation_q95": float(np.quantile(deviation, 0.95)),
+            "failures": float((deviation > accuracy).mean()),
+            "allowed": gamma,
+            "n_trials": runs,
+        }
 
 
 def tables(rows: Frame, settings: Settings) -> Tables:
@@ -60,17 +67,31 @@ def figure(tables: Tables, settings: Settings) -> Figure:
                 ax.plot(rows["share"], rows["failures"], label=label, **look(i))
             ax.axhline(settings["gamma"], color="#000000", ls=DASHED, lw=0.9, label="allowed, γ")
             ax.axvline(1.0, color="#767676", lw=0.7)
-            ax.set(xscale="log", xlabel="points m, as a share of the lemma's", ylabel="runs beyond δ",
-                   ylim=(-0.03, 1.03), title=f"{kind}, order {order}")  # fmt: skip
+            ax.set(
+                xscale="log",
+                xlabel="points m, as a share of the lemma's",
+                ylabel="runs beyond δ",
+                ylim=(-0.03, 1.03),
+                title=f"{kind}, order {order}",
+            )
     return figure
 
 
 POINTS = Card(
-    id=CARD, title="Lemma 3.3: how many points carry the population's averages",
+    id=CARD,
+    title="Lemma 3.3: how many points carry the population's averages",
     caption="Share of runs in which some average of the reweighted uniform points misses the population's by more than "
-            "δ = 0.1, over their number m as a share of the lemma's K|F|/(γδ²) (grey line), for laws on eight bits. "
-            "Dashed: γ = 0.05, what the lemma allows at its own m.",
-    defaults={"runs": 1000, "orders": (1, 2), "accuracy": 0.1, "gamma": 0.05,
-              "shares": (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)},
-    parts=lambda settings: ["all"], run=run, tables=tables, figure=figure,
-)  # fmt: skip
+    "δ = 0.1, over their number m as a share of the lemma's K|F|/(γδ²) (grey line), for laws on eight bits. "
+    "Dashed: γ = 0.05, what the lemma allows at its own m.",
+    defaults={
+        "runs": 1000,
+        "orders": (1, 2),
+        "accuracy": 0.1,
+        "gamma": 0.05,
+        "shares": (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
+    },
+    parts=lambda settings: ["all"],
+    run=run,
+    tables=tables,
+    figure=figure,
+)

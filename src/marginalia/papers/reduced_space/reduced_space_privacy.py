@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from marginalia.card import Card, Figure, Folders, Record, Settings, Tables, as_frame
+from marginalia.methods.reduced_space.families import Family
 from marginalia.reporting.panels import DASHED, curve, drawing, look, rows_where
 
 CARD = "reduced_space_privacy"
@@ -21,16 +22,21 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 
     The averages are linear in the table, so the pair of records decides, whatever the others are.
     """
-    from marginalia.methods.reduced_space.families import Family
-
     for kind, order, p in product(KINDS, settings["orders"], settings["bits"]):
         if p < order:
             continue
         family = Family(kind, (2,) * p, order)
         values = family.values(np.array(list(product((0, 1), repeat=p)))).astype(np.int16)
         moved = max(int(np.abs(values - values[:, [i]]).sum(axis=0).max()) for i in range(values.shape[1]))
-        yield {"family": kind, "order": order, "p": p, "n_functions": family.size, "moved": moved,
-               "theorem": 2 * family.size, "share": moved / (2 * family.size)}  # fmt: skip
+        yield {
+            "family": kind,
+            "order": order,
+            "p": p,
+            "n_functions": family.size,
+            "moved": moved,
+            "theorem": 2 * family.size,
+            "share": moved / (2 * family.size),
+        }
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
@@ -45,11 +51,14 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 PRIVACY = Card(
-    id=CARD, title="Theorem 2.2: how far one record moves the averages",
+    id=CARD,
+    title="Theorem 2.2: how far one record moves the averages",
     caption="Largest 1-norm by which replacing one record moves n times the averages, over all pairs of records of p "
-            "bits, as a share of the 2|F| that Theorem 2.2 calibrates its noise to (dashed). A share of one half means "
-            "that the published noise spends half of ε.",
+    "bits, as a share of the 2|F| that Theorem 2.2 calibrates its noise to (dashed). A share of one half means "
+    "that the published noise spends half of ε.",
     defaults={"bits": (2, 3, 4, 5, 6, 7, 8), "orders": (1, 2, 3)},
-    parts=lambda settings: ["all"], run=run,
-    tables=lambda rows, settings: {CARD: rows}, figure=figure,
-)  # fmt: skip
+    parts=lambda settings: ["all"],
+    run=run,
+    tables=lambda rows, settings: {CARD: rows},
+    figure=figure,
+)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +17,12 @@ from marginalia.card import Folders, Frame, Record, Settings, part_name
 from marginalia.data.domain import Domain
 from marginalia.data.splits import random_split
 from marginalia.data.table import Table
+from marginalia.methods.reduced_space.families import Array, Family
+from marginalia.methods.reduced_space.spaces import Cube
 from marginalia.methods.registry import method
 from marginalia.reporting.means import mean_table
 from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.seeds import seed_sequence
-
-if TYPE_CHECKING:
-    from marginalia.methods.reduced_space.families import Array, Family
 
 SETS = ("adult_bool20", "compas_bool13", "law_bool13", "dutch_bool16")
 GAMMA = 0.05
@@ -56,8 +55,6 @@ def split(name: str, trial: int, root_seed: int, data: Folders) -> tuple[Table, 
 
 def averages(family: Family, codes: NDArray[np.integer]) -> Array:
     """Return (1/n) Σ f(x_i) of every function but the constant."""
-    from marginalia.methods.reduced_space.spaces import Cube
-
     cells = math.prod(family.sizes)
     if cells > HISTOGRAM_CELLS:
         return family.sums(codes) / len(codes)
@@ -75,8 +72,6 @@ def cell_errors(rows: NDArray[np.integer], codes: NDArray[np.integer], order: in
 
     An average of a ±1-valued function moves by twice a share, and that of a product of bits is one cell of several.
     """
-    from marginalia.methods.reduced_space.families import Family
-
     cells = Family("cells", (2,) * codes.shape[1], order)
     return averages(cells, rows) - averages(cells, codes)
 
@@ -89,7 +84,6 @@ def one_run(
     In the units of the family's functions: ``noise``, the largest; ``optimum`` t*; ``fit_error`` of h* and ``error`` of
     the synthetic rows against the data; ``drawing`` between the two; ``bound`` 8δ. ``cell_error`` is in shares.
     """
-    from marginalia.methods.reduced_space.families import Family
     from marginalia.methods.reduced_space.guarantees import guarantee
     from marginalia.methods.reduced_space.synthesizer import ReducedSpaceLP
 
@@ -104,12 +98,17 @@ def one_run(
     family = Family(model.family, table.domain.sizes, order)
     exact, drawn = averages(family, codes), averages(family, rows.codes)
     return {
-        "n_functions": family.size, "noise": largest(model.averages_ - exact), "optimum": model.optimum_,
-        "fit_error": largest(model.fitted_ - exact), "drawing": largest(drawn - model.fitted_),
-        "error": largest(drawn - exact), "cell_error": largest(cell_errors(rows.codes, codes, order)),
+        "n_functions": family.size,
+        "noise": largest(model.averages_ - exact),
+        "optimum": model.optimum_,
+        "fit_error": largest(model.fitted_ - exact),
+        "drawing": largest(drawn - model.fitted_),
+        "error": largest(drawn - exact),
+        "cell_error": largest(cell_errors(rows.codes, codes, order)),
         "bound": guarantee(family, n, epsilon, gamma=GAMMA, calibration=model.calibration).bound,
-        "certificate": model.certificate(gamma=GAMMA, table=rows), "seconds": seconds,
-    }  # fmt: skip
+        "certificate": model.certificate(gamma=GAMMA, table=rows),
+        "seconds": seconds,
+    }
 
 
 def summary(rows: Frame, keys: list[str]) -> Frame:
