@@ -7,8 +7,10 @@ imported inside the functions that need them; a test watches that they stay out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,9 +18,6 @@ if TYPE_CHECKING:
     import matplotlib.axes
     import matplotlib.figure
     import pandas as pd
-import os
-from collections.abc import Iterable
-from functools import wraps
 
 # What the functions of a card take and return; pandas and Matplotlib by name only, so that they stay out.
 Settings: TypeAlias = Mapping[str, Any]

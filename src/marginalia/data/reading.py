@@ -4,32 +4,28 @@ from __future__ import annotations
 
 import codecs
 import csv
+import errno
+import gzip
 import io
 import os
 import re
+import sys
+import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 import numpy as np
 
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
-    from pyarrow import csv as arrow
-import errno
-import gzip
-import sys
-import zipfile
-import zlib
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeGuard
-
-if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
     from numpy.typing import NDArray
+    from pyarrow import csv as arrow
 
     Column = tuple[NDArray[np.integer[Any]], list[str]]  # each row's position among the distinct cells
 

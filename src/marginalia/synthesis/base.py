@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from marginalia.data.domain import Domain, Public
 from marginalia.data.reading import is_frame
 from marginalia.data.table import CountSource, PrivateRows, Table, rows_of, write_batches
 from marginalia.errors import InputError, unknown_name
+from marginalia.marginals.model import GraphicalModel
 from marginalia.marginals.sampling import BLOCK
 from marginalia.memory import check_cost, short
 from marginalia.privacy import checks
@@ -37,9 +39,7 @@ from marginalia.threads import one_blas_thread
 
 if TYPE_CHECKING:
     import pandas as pd
-import math
 
-from marginalia.marginals.model import GraphicalModel
 
 Array = NDArray[np.float64]
 State = Mapping[str, NDArray[Any]]  # a fitted model as named arrays, no objects

@@ -11,21 +11,20 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
-
-from marginalia.data.sources.arrow import BATCH
-from marginalia.errors import InputError, unknown_name
-
-if TYPE_CHECKING:
-    import ibis.expr.types as ir
 from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from marginalia.data.domain import Domain
-from marginalia.data.sources.arrow import ArrowSource
+from marginalia.data.sources.arrow import BATCH, ArrowSource
 from marginalia.data.sources.source import KEPT_BYTES
 from marginalia.data.table import Table
+from marginalia.errors import InputError, unknown_name
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
 
 ENGINES = ("duckdb", "postgresql", "spark")
 FORM = "duckdb:///FILE?table=NAME, postgresql://HOST/DATABASE?table=SCHEMA.NAME or spark://MASTER?table=NAME"

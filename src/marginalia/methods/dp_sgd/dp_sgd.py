@@ -7,23 +7,35 @@ that are Gaussian-DP, so there the batches hold all rows.
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from marginalia.data.domain import Domain, Public
-from marginalia.data.encoding import Encoder
+from marginalia.data.encoding import Encoder, TaskName
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearRegressor, parameters
 from marginalia.learning.private import BudgetedLearner
-from marginalia.learning.rows import Rows
-from marginalia.methods.dp_sgd.descent import Batches, Run, descend
+from marginalia.learning.private_tuning import draw_runs, split_budget, tuning_rate
+from marginalia.learning.rows import Integers, Rows
+from marginalia.learning.solvers import Array
+from marginalia.methods.dp_sgd.descent import Batches, Directions, Run, descend
 from marginalia.methods.dp_sgd.opacus import descend_by_opacus
 from marginalia.privacy import checks
 from marginalia.privacy.accountants.pld import poisson_gaussian_noise_multiplier
-from marginalia.privacy.events import Event, PoissonGaussianEvent
+from marginalia.privacy.accountants.stopping import random_stopping_mu
+from marginalia.privacy.events import (
+    CompositionEvent,
+    Event,
+    GaussianEvent,
+    PoissonGaussianEvent,
+    RandomStoppingEvent,
+)
 from marginalia.privacy.ledger import Ledger, PublicInput
+from marginalia.privacy.mechanisms.additive import gaussian
 from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
@@ -31,22 +43,7 @@ from marginalia.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from marginalia.learning.base import Given
-from itertools import product
 
-from scipy.special import expit
-
-from marginalia.data.encoding import TaskName
-from marginalia.learning.private_tuning import draw_runs, split_budget, tuning_rate
-from marginalia.learning.rows import Integers
-from marginalia.learning.solvers import Array
-from marginalia.methods.dp_sgd.descent import Directions
-from marginalia.privacy.accountants.stopping import random_stopping_mu
-from marginalia.privacy.events import (
-    CompositionEvent,
-    GaussianEvent,
-    RandomStoppingEvent,
-)
-from marginalia.privacy.mechanisms.additive import gaussian
 
 BATCH_SIZE = 256
 
