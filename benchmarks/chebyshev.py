@@ -20,7 +20,8 @@ from harness import RESULTS, Row, in_own_process, measured, peak_mb, store, stor
 
 from marginalia.methods.chebyshev.calibration import noise_scale
 from marginalia.methods.chebyshev.moments import Axis, Degrees, MomentMap, histogram
-from marginalia.methods.chebyshev.release import fit_moments
+from marginalia.methods.chebyshev.release import _fit
+from marginalia.methods.chebyshev.solvers import Objective
 
 DENSE_LIMIT = 10**10  # products M² N of one dense Newton matrix
 
@@ -74,9 +75,11 @@ def fit(case: Case, moment_map: type[MomentMap]) -> dict[str, float | str]:
     A = moment_map(axes)
     sigma = noise_scale(indices, case.n, 1.0, 1e-6, calibration="tight")
     moments = A.apply(histogram(axes, x)) + sigma * indices.power(case.k / 2) * rng.standard_normal(indices.shape)
-    timed = measured(lambda: fit_moments(A, moments, indices, sigma=sigma, tolerance=0.1, max_iterations=300))
-    solution, solver, half_noise = timed.value
-    note = f"{solver}, {solution.iterations} iterations, {indices.norms.size} moments, {A.n_cells} cells"
+    half_noise = 0.5 * sigma**2 * indices.total_weight
+    objective = Objective(A, moments, indices.fit_weights)
+    timed = measured(lambda: _fit(objective, 0.1 * half_noise, case.k, 300))
+    solver, solution = timed.value
+    note = f"{solver}, {solution.iterations} iterations, {objective.target.size} moments, {A.n_cells} cells"
     return {
         "cpu": timed.cpu,
         "wall": timed.wall,
