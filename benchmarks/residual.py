@@ -33,7 +33,7 @@ from marginalia.methods.aim.aim import AIM
 from marginalia.methods.aim_residual.aim_residual import ResidualAIM
 from marginalia.methods.dd_ssp.dd_ssp import DDSSPClassifier, DDSSPRegressor
 from marginalia.methods.gaussian_marginals.gaussian_marginals import GaussianMarginals
-from marginalia.methods.residual_planner.planner import ResidualPlanner
+from marginalia.methods.residual_planner.residual_planner import ResidualPlanner
 from marginalia.sweep.metrics import marginal_error, scores
 from marginalia.synthesis.base import Synthesizer
 

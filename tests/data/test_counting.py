@@ -23,7 +23,7 @@ from marginalia.methods.aim.aim import AIM
 from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier
 from marginalia.methods.independent.independent import Independent
 from marginalia.methods.mst.mst import MST
-from marginalia.methods.reduced_space.synthesizer import ReducedSpaceLP
+from marginalia.methods.reduced_space.reduced_space import ReducedSpaceLP
 from marginalia.methods.ssp.ssp import SSPClassifier
 
 SIZES = {"a": 2, "b": 300, "c": 5, "d": 7}

@@ -102,7 +102,7 @@ def releases():
     from marginalia.methods.gaussian_marginals.gaussian_marginals import GaussianMarginals
     from marginalia.methods.independent.independent import Independent
     from marginalia.methods.mst.mst import MST
-    from marginalia.methods.reduced_space.synthesizer import ReducedSpaceLP
+    from marginalia.methods.reduced_space.reduced_space import ReducedSpaceLP
 
     return [
         AIM(epsilon=1.0, rounds=3),

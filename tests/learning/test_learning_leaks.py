@@ -22,7 +22,7 @@ from marginalia.errors import InputError, PrivacyError
 from marginalia.learning.rows import ArrayRows, within_bounds
 from marginalia.methods.ada_ssp.ada_ssp import AdaSSPRegressor
 from marginalia.methods.adaptive_margin import selection as margin_descent
-from marginalia.methods.adaptive_margin.classifier import AdaptiveMarginClassifier
+from marginalia.methods.adaptive_margin.adaptive_margin import AdaptiveMarginClassifier
 from marginalia.methods.dd_ssp.dd_ssp import DDSSPClassifier, DDSSPRegressor
 from marginalia.methods.dp_sgd import dp_sgd
 from marginalia.methods.dp_sgd.descent import UNIT, Directions

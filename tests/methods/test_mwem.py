@@ -8,8 +8,8 @@ from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.marginals.elimination import eliminate
 from marginalia.methods.independent.independent import Independent
-from marginalia.methods.mwem_pgm import mwem
-from marginalia.methods.mwem_pgm.mwem import MWEM
+from marginalia.methods.mwem_pgm import mwem_pgm
+from marginalia.methods.mwem_pgm.mwem_pgm import MWEM
 from marginalia.privacy.accountants.gdp import bounded_range_mu
 from marginalia.privacy.calibration import gdp_mu, zcdp_rho
 from marginalia.privacy.events import ExponentialEvent, GaussianEvent
@@ -67,9 +67,9 @@ def test_scores_are_those_of_the_paper(monkeypatch):
         models.append(estimate(*given, **named))
         return models[-1]
 
-    real, estimate = mwem.lazy_exponential, mwem.estimate
-    monkeypatch.setattr(mwem, "lazy_exponential", select)
-    monkeypatch.setattr(mwem, "estimate", fit)
+    real, estimate = mwem_pgm.lazy_exponential, mwem_pgm.estimate
+    monkeypatch.setattr(mwem_pgm, "lazy_exponential", select)
+    monkeypatch.setattr(mwem_pgm, "estimate", fit)
     model = MWEM(workload=weights, rounds=4, epsilon=2.0, random_state=1).fit(table)
     assert len(seen) == 4
     for scores, fitted in zip(seen, models, strict=False):
@@ -193,9 +193,9 @@ def test_the_first_model_has_the_released_number_of_records(relation, monkeypatc
         released.append(measure_all(*given))
         return released[-1]
 
-    estimate, measure_all = mwem.estimate, mwem.measure_all
-    monkeypatch.setattr(mwem, "estimate", fit)
-    monkeypatch.setattr(mwem, "measure_all", measure)
+    estimate, measure_all = mwem_pgm.estimate, mwem_pgm.measure_all
+    monkeypatch.setattr(mwem_pgm, "estimate", fit)
+    monkeypatch.setattr(mwem_pgm, "measure_all", measure)
     MWEM(epsilon=0.2, relation=relation, random_state=0).fit(chained(5000))
     if relation is Relation.REPLACE_ONE:
         assert set(totals) == {5000}

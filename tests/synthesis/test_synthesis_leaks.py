@@ -17,18 +17,18 @@ from marginalia.errors import InputError, PrivacyError
 from marginalia.methods.aim import aim
 from marginalia.methods.aim.aim import AIM
 from marginalia.methods.aim_residual.aim_residual import ResidualAIM
-from marginalia.methods.chebyshev.synthesizer import ChebyshevMomentMatching
+from marginalia.methods.chebyshev.chebyshev import ChebyshevMomentMatching
 from marginalia.methods.exhaustive.exhaustive import Exhaustive
 from marginalia.methods.gaussian_marginals.gaussian_marginals import GaussianMarginals
 from marginalia.methods.independent import independent
 from marginalia.methods.independent.independent import Independent
 from marginalia.methods.mixture.mixture import MixtureInference
 from marginalia.methods.mst.mst import MST
-from marginalia.methods.mwem_pgm.mwem import MWEM
+from marginalia.methods.mwem_pgm.mwem_pgm import MWEM
 from marginalia.methods.private_pgm.private_pgm import PrivatePGM
 from marginalia.methods.privbayes.privbayes import PrivBayes
-from marginalia.methods.reduced_space.synthesizer import ReducedSpaceLP
-from marginalia.methods.residual_planner.planner import ResidualPlanner
+from marginalia.methods.reduced_space.reduced_space import ReducedSpaceLP
+from marginalia.methods.residual_planner.residual_planner import ResidualPlanner
 from marginalia.methods.swift.swift import SWIFT
 from marginalia.privacy.randomness import Randomness
 

@@ -8,8 +8,8 @@ from marginalia.marginals import Workload
 from marginalia.methods.aim.aim import AIM
 from marginalia.methods.aim_residual.aim_residual import ResidualAIM
 from marginalia.methods.mixture.mixture import MixtureInference
-from marginalia.methods.mwem_pgm.mwem import MWEM
-from marginalia.methods.residual_planner.planner import ResidualPlanner
+from marginalia.methods.mwem_pgm.mwem_pgm import MWEM
+from marginalia.methods.residual_planner.residual_planner import ResidualPlanner
 from marginalia.methods.swift.swift import SWIFT
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.examination import examine

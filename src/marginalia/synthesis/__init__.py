@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from marginalia.methods.aim.aim import AIM as AIM
     from marginalia.methods.aim_residual.aim_residual import ResidualAIM as ResidualAIM
-    from marginalia.methods.chebyshev.synthesizer import ChebyshevMomentMatching as ChebyshevMomentMatching
+    from marginalia.methods.chebyshev.chebyshev import ChebyshevMomentMatching as ChebyshevMomentMatching
     from marginalia.methods.exhaustive.exhaustive import Exhaustive as Exhaustive
     from marginalia.methods.gaussian_marginals.gaussian_marginals import GaussianMarginals as GaussianMarginals
     from marginalia.methods.independent.independent import Independent as Independent
     from marginalia.methods.mixture.mixture import MixtureInference as MixtureInference
     from marginalia.methods.mst.mst import MST as MST
-    from marginalia.methods.mwem_pgm.mwem import MWEM as MWEM
+    from marginalia.methods.mwem_pgm.mwem_pgm import MWEM as MWEM
     from marginalia.methods.private_pgm.private_pgm import PrivatePGM as PrivatePGM
     from marginalia.methods.privbayes.privbayes import PrivBayes as PrivBayes
-    from marginalia.methods.reduced_space.synthesizer import ReducedSpaceLP as ReducedSpaceLP
-    from marginalia.methods.residual_planner.planner import ResidualPlanner as ResidualPlanner
+    from marginalia.methods.reduced_space.reduced_space import ReducedSpaceLP as ReducedSpaceLP
+    from marginalia.methods.residual_planner.residual_planner import ResidualPlanner as ResidualPlanner
     from marginalia.methods.swift.swift import SWIFT as SWIFT
 
 __all__ = [

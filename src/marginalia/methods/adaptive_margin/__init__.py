@@ -7,7 +7,7 @@ from marginalia.methods.record import Arm, Audit, Limits, Method
 METHOD = Method(
     "adaptive_margin",
     "learner",
-    {"logistic": "marginalia.methods.adaptive_margin.classifier:AdaptiveMarginClassifier"},
+    {"logistic": "marginalia.methods.adaptive_margin.adaptive_margin:AdaptiveMarginClassifier"},
     (
         Arm("adaptive_margin", "tight", "practical", ("logistic",)),
         Arm("adaptive_margin", "tight", "published", ("logistic",)),

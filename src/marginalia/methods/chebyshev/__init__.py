@@ -7,7 +7,7 @@ from marginalia.methods.record import TRAINED_ON_ROWS, Arm, Audit, Limits, Metho
 METHOD = Method(
     "chebyshev",
     "synthesizer",
-    {"": "marginalia.methods.chebyshev.synthesizer:ChebyshevMomentMatching"},
+    {"": "marginalia.methods.chebyshev.chebyshev:ChebyshevMomentMatching"},
     (Arm("chebyshev"), Arm("chebyshev", "published"), *trained_on_rows_of("chebyshev")),
     about="Chebyshev moments (Ding, He, Zhu); up to four numeric, ordinal or two-valued columns",
     label="Chebyshev",

@@ -7,7 +7,7 @@ from marginalia.methods.record import TRAINED_ON_ROWS, Arm, Method, trained_on_r
 METHOD = Method(
     "mwem_pgm",
     "synthesizer",
-    {"": "marginalia.methods.mwem_pgm.mwem:MWEM"},
+    {"": "marginalia.methods.mwem_pgm.mwem_pgm:MWEM"},
     (Arm("mwem_pgm"), *trained_on_rows_of("mwem_pgm")),
     about="the workload's worst marginal, a few rounds (Hardt et al. 2012, McKenna et al. 2019)",
     label="MWEM+PGM",

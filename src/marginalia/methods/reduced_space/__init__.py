@@ -7,7 +7,7 @@ from marginalia.methods.record import TRAINED_ON_ROWS, Arm, Audit, Limits, Metho
 METHOD = Method(
     "reduced_space",
     "synthesizer",
-    {"": "marginalia.methods.reduced_space.synthesizer:ReducedSpaceLP"},
+    {"": "marginalia.methods.reduced_space.reduced_space:ReducedSpaceLP"},
     (
         Arm("reduced_space"),
         Arm(

@@ -7,7 +7,7 @@ from marginalia.methods.record import Arm, Limits, Method
 METHOD = Method(
     "residual_planner",
     "synthesizer",
-    {"": "marginalia.methods.residual_planner.planner:ResidualPlanner"},
+    {"": "marginalia.methods.residual_planner.residual_planner:ResidualPlanner"},
     (Arm("residual_planner"),),
     about="every pair from its residuals, at the least total variance (Xiao et al. 2023)",
     label="Residual planner",

@@ -79,7 +79,7 @@ def parts(settings: Settings) -> list[str]:
 @as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield the test errors of all changes on one split."""
-    from marginalia.methods.adaptive_margin.classifier import AdaptiveMarginClassifier
+    from marginalia.methods.adaptive_margin.adaptive_margin import AdaptiveMarginClassifier
 
     name, number = part_values(part)
     trial = int(number)

@@ -31,7 +31,7 @@ def parts(settings: Settings) -> list[str]:
 @as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield the errors of the paper's constants with the paper's T and with a capped one, on the same splits."""
-    from marginalia.methods.adaptive_margin.classifier import AdaptiveMarginClassifier
+    from marginalia.methods.adaptive_margin.adaptive_margin import AdaptiveMarginClassifier
 
     name, epsilon = part_values(part)[0], float(part_values(part)[1])
     sample, delta = rows_of(name, data), settings["delta"]

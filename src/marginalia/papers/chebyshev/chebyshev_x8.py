@@ -47,7 +47,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 
 
 def _one_split(rows: Table, name: str, trial: int, settings: Settings, root_seed: int) -> Iterator[Record]:
-    from marginalia.methods.chebyshev.synthesizer import ChebyshevMomentMatching
+    from marginalia.methods.chebyshev.chebyshev import ChebyshevMomentMatching
 
     split = random_split(rows, test_fraction=0.2, seed=seed_sequence(root_seed, CARD, name, trial))
     train, test = split.train, split.test

@@ -89,8 +89,8 @@ def release_records(
     Algorithm 1, to which records are rounded. ``bound`` is a-priori.
     """
     from marginalia.methods.chebyshev.calibration import default_degree
+    from marginalia.methods.chebyshev.chebyshev import choose_axes
     from marginalia.methods.chebyshev.release import release_density
-    from marginalia.methods.chebyshev.synthesizer import choose_axes
 
     n, d = x.shape
     m = m or default_degree(n, epsilon, DELTA, k=k, d=d)

@@ -95,7 +95,7 @@ def _trial(
 
 def _fitted(arm: str, train: Table, test: Table, epsilon: float, seed: int) -> dict[str, dict[str, Any]]:
     """Return how good an arm's rows are; with the tree's points also the rows of its tree itself, without any fit."""
-    from marginalia.methods.reduced_space.synthesizer import ReducedSpaceLP
+    from marginalia.methods.reduced_space.reduced_space import ReducedSpaceLP
 
     start = time.process_time()
     model = ReducedSpaceLP(epsilon=epsilon, random_state=seed, **ARMS[arm]).fit(train)

@@ -85,7 +85,7 @@ def one_run(
     the synthetic rows against the data; ``drawing`` between the two; ``bound`` 8δ. ``cell_error`` is in shares.
     """
     from marginalia.methods.reduced_space.guarantees import guarantee
-    from marginalia.methods.reduced_space.synthesizer import ReducedSpaceLP
+    from marginalia.methods.reduced_space.reduced_space import ReducedSpaceLP
 
     n, p = codes.shape
     table = Table(codes, Domain.from_sizes({f"x{j}": 2 for j in range(p)}))
