@@ -113,6 +113,7 @@ def read_real_rows(data: str, domain: Path) -> Table:
     What a fit would have to buy is read off the rows themselves: the measure is private anyway, and bins that were
     bought would flatter coarse ones.
     """
+    from marginalia.data.table import RawTable
     from marginalia.sweep.metrics import reference_domain
 
     rows = read_rows(data, domain, None)
