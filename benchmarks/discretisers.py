@@ -175,7 +175,7 @@ def by_privtree(raw: Raw, run: Run) -> tuple[Table, float, float]:
 
 def for_free(raw: Raw, run: Run) -> tuple[Table, float, float]:
     attributes = []
-    public = {c.name: c.bin_edges or range((c.top or 0) + 2) for c in _catalogued(raw)}
+    public = {c.attribute.name: c.reads.edges for c in _catalogued(raw)}
     for name in raw.train.columns:
         if name not in raw.numeric:
             attributes.append(fixed(raw, name))

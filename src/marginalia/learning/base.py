@@ -92,7 +92,8 @@ class LinearLearner(BaseEstimator, ABC):
             rows = rows_of(X, domain, fit=f"{type(self).__name__}.fit")
             if rows.purchases:
                 self._check_purchases(rows, y)
-            self.from_frame_ = is_frame(X)
+            if is_frame(X):
+                self.from_frame_ = True
             return rows
         if domain is not None:
             raise InputError("domain is that of a data frame with a target name: fit(df, 'target', domain=...)")

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
 
 class PublicLearner(LinearLearner, ABC):
-    """A linear model that is fitted to rows, not to a release of them."""
+    """A linear model that is fitted to rows, not to a release of them.
+
+    >>> from marginalia.learning import OLSRegressor
+    >>> OLSRegressor().fit([[0.0], [0.5], [1.0]], [0.0, 0.5, 1.0]).coef_.round(6)
+    array([1.])
+    """
 
     def fit(
         self,

@@ -34,6 +34,9 @@ class Budget:
         None: from the operating system, as a release of somebody's data needs.
     n_public : int or None
         Publicly documented number of training rows, for methods under ``add_remove`` that need one.
+
+    >>> Budget(1.0, 1e-5, "add_remove", random_state=None).n_public is None
+    True
     """
 
     epsilon: float
@@ -64,6 +67,13 @@ def fit(
         None for a synthesizer.
     source : fitted synthesizer, optional
         What the arm post-processes; fitted now on `train` if the arm needs one and none is given.
+
+    >>> from marginalia.data import Domain, Table
+    >>> table = Table([[0, 1], [1, 0], [1, 1]] * 20, Domain.from_sizes({"a": 2, "b": 2}))
+    >>> budget = Budget(1.0, 1e-5, "replace_one", random_state=0)
+    >>> [arm] = arms_of("dd_ssp", variant="mst")
+    >>> fit(arm, BUILT_IN, budget, table, Task("linear", "b")).ledger_.certified
+    True
     """
     if not arm.source or task is None:
         model = _build(registry[arm.method], arm, budget, task)
@@ -117,6 +127,11 @@ def fit_synthesizer(name: str, table: PrivateRows, budget: Budget) -> Any:
     ------
     InputError
         Unknown id, or the id of a learner.
+
+    >>> from marginalia.data import Domain, Table
+    >>> table = Table([[0, 1], [1, 0], [1, 1]], Domain.from_sizes({"a": 2, "b": 2}))
+    >>> fit_synthesizer("independent", table, Budget(1.0, 1e-5, "add_remove", random_state=0)).sample(3).n_rows
+    3
     """
     chosen = method(name)
     if chosen.kind != "synthesizer":
@@ -152,6 +167,11 @@ def fit_learner(
     ------
     InputError
         Unknown id or target, a target that the method cannot learn, a calibration or a source that it does not have.
+
+    >>> from marginalia.data import Domain, Table
+    >>> table = Table([[0, 1], [1, 0], [1, 1]] * 20, Domain.from_sizes({"a": 2, "b": 2}))
+    >>> fit_learner("ssp", table, "b", Budget(1.0, 1e-5, "replace_one", random_state=0)).coef_.shape
+    (1,)
     """
     chosen = method(name)
     if chosen.kind == "synthesizer":

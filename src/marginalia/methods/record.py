@@ -24,7 +24,11 @@ TRAINED_ON_ROWS = {"ols": ("OLS", 0), "logistic": ("logistic", 0)}  # the `varia
 
 
 def tupled(value: Any) -> Any:
-    """Turn lists into tuples at every depth: arms are compared and hashed, and are serialised as JSON."""
+    """Turn lists into tuples at every depth: arms are compared and hashed, and are serialised as JSON.
+
+    >>> tupled([1, ["a", [2]]])
+    (1, ('a', (2,)))
+    """
     return tuple(tupled(v) for v in value) if isinstance(value, list | tuple) else value
 
 
@@ -35,6 +39,9 @@ def frozen(method: str, parameters: Mapping[str, Any] | None) -> tuple[tuple[str
     ------
     InputError
         One of them holds a mapping, which cannot be compared.
+
+    >>> frozen("aim", {"workload": [["a", "b"]], "rounds": 4})
+    (('rounds', 4), ('workload', (('a', 'b'),)))
     """
     ordered = tuple((k, tupled(v)) for k, v in sorted((parameters or {}).items()))
     for name, value in ordered:
@@ -69,6 +76,9 @@ class Arm:
     tuned_on_test : bool
         Hyper-parameters are chosen on the test rows, as papers have done: not private at any epsilon, and run under
         ``as_published`` only.
+
+    >>> Arm("ssp", tasks=("linear",)).is_private, Arm("ols", "none").is_private
+    (True, False)
     """
 
     method: str
@@ -87,7 +97,11 @@ class Arm:
 
 
 def trained_on_rows_of(source: str) -> tuple[Arm, ...]:
-    """Return the arms of a synthesizer whose rows a public learner is trained on."""
+    """Return the arms of a synthesizer whose rows a public learner is trained on.
+
+    >>> [(arm.variant, arm.tasks) for arm in trained_on_rows_of("mst")]
+    [('ols', ('linear',)), ('logistic', ('logistic',))]
+    """
     return tuple(
         Arm(source, variant=learner, tasks=(task,), source=source, learner=learner) for task, learner in LEARNERS
     )
@@ -109,6 +123,9 @@ class Limits:
         Whether delta must be below 1/n.
     all_pairs : bool
         Whether it holds the tables of all pairs of columns at once.
+
+    >>> Limits(columns=4, values="ordered").public_rows
+    False
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -137,6 +154,9 @@ class Audit:
     queries : str
         The parameter that says how many of its training rows the method takes as public, unless it is given others as
         ``public``; it is audited in both ways.
+
+    >>> Audit(quick={"rounds": 6}).sizes
+    (40, 90, 150)
     """
 
     quick: Mapping[str, Any] = field(default_factory=dict)
@@ -194,6 +214,10 @@ class Method:
         Whether all noise of its ``tight`` arms is Gaussian, and is that of the exact trade-off for the budget.
     raw_answers : bool
         Whether its answers to marginals are noisy tables that rows drawn from it do not follow.
+
+    >>> record = Method("mine", "learner", {"linear": "mine.py:Mine"}, (Arm("mine", tasks=("linear",)),), pure=True)
+    >>> record.calibrations, record.facts()["pure"]
+    (('tight',), True)
     """
 
     id: str
@@ -273,7 +297,12 @@ class _Source(SourceFileLoader):
 
 
 def class_from_file(path: Path, name: str) -> type:
-    """Import a user's Python file and return its class `name`; what goes wrong is one line."""
+    """Import a user's Python file and return its class `name`; what goes wrong is one line.
+
+    >>> class_from_file(Path("none.py"), "Mine")
+    Traceback (most recent call last):
+    marginalia.errors.InputError: method file none.py does not exist
+    """
     if not path.is_file():
         raise InputError(f"method file {path} does not exist")
     loader = _Source(f"marginalia_own_{path.stem}", str(path))

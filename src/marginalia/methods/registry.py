@@ -29,7 +29,14 @@ DEFAULT = tuple(name for name, m in BUILT_IN.items() if m.default)
 
 
 def method(name: str, registry: Mapping[str, Method] = BUILT_IN) -> Method:
-    """Return the method with id `name`, or raise an `InputError` with the nearest id."""
+    """Return the method with id `name`, or raise an `InputError` with the nearest id.
+
+    >>> method("aim").label
+    'AIM'
+    >>> method("aimm")
+    Traceback (most recent call last):
+    marginalia.errors.InputError: unknown method 'aimm'; did you mean 'aim'?
+    """
     try:
         return registry[name]
     except KeyError:

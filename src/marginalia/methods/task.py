@@ -19,6 +19,9 @@ class Task:
         Attributes that may not be features of this task (they determine the target).
     one_hot : tuple of str or None
         Features encoded as one-hot blocks; None: every categorical attribute with more than two codes.
+
+    >>> Task("linear", "income", drop=("tax",)).drop
+    ('tax',)
     """
 
     task: Literal["linear", "logistic"]
