@@ -39,6 +39,10 @@ def test_a_panel_for_each_data_set_and_target(mse):
     assert figures.metric_vs_epsilon(mse, "mse", width="single").get_figwidth() == 3.4
 
 
+def test_the_first_panel_of_a_row_names_the_metric(mse):
+    assert [axes.get_ylabel() for axes in figures.metric_vs_epsilon(mse, "mse").axes] == ["test MSE", ""]
+
+
 def test_the_epsilon_axis_is_logarithmic_with_the_epsilons_as_ticks(mse):
     for axes in figures.metric_vs_epsilon(mse, "mse").axes:
         assert axes.get_xscale() == "log"

@@ -74,10 +74,11 @@ def metric_vs_epsilon(aggregates: pd.DataFrame, metric: str, *, width: Width = "
         for axes in grid.flat[len(panels) :]:
             axes.remove()
         titles = plain_titles(panels)
+        name = METRICS[metric].name if metric in METRICS else metric
         for place, (axes, panel, lines) in enumerate(zip(grid.flat, panels, arms, strict=False)):
             letter = f"({chr(ord('a') + place)}) " if len(panels) > 1 else ""
             _draw_panel(axes, panel, lines, title=letter + titles[place], inches=inches / columns)
-            axes.set_ylabel(METRICS[metric].name if metric in METRICS else metric if place % columns == 0 else "")
+            axes.set_ylabel(name if place % columns == 0 else "")
             axes.set_xlabel("ε" if place + columns >= len(panels) else "")
         figure.legend(
             handles=handles,
