@@ -108,3 +108,4 @@ def test_wrong_entries_are_one_clear_line(change, words):
         parse_entry("mine", {**OWN, **change})
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+    assert str(caught.value).count("'mine'") == 1

@@ -230,5 +230,5 @@ def _one_line(name: str, error: ValidationError) -> InputError:
     where = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
         return unknown_name(f"key of data set '{name}'", where, set(Entry.model_fields) - {"name"})
-    message = first["msg"].removeprefix("Value error, ")
+    message = first["msg"].removeprefix("Value error, ").removeprefix(f"data set '{name}': ")  # its domain says it, too
     return InputError(f"data set '{name}': {where + ': ' if where else ''}{message}")
