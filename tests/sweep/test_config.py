@@ -83,6 +83,6 @@ def test_epsilons_are_spelled_shortest():
 
 
 def test_committed_schema_is_the_models():
-    """Editors read the schema file; `python -m marginalia.sweep.config` writes it."""
+    """Editors read the schema file; `python -m marginalia.sweep.config > FILE` writes it."""
     committed = json.loads((ROOT / "workflow/schemas/config.schema.json").read_text())
     assert committed == json.loads(json.dumps(Config.model_json_schema(by_alias=True)))
