@@ -124,7 +124,11 @@ def dependents(module: str) -> set[str]:
 
 def forget(module: str) -> None:
     """Drop from memory a module, those that import it, and all tests."""
-    for name in dependents(module):
+    gone = dependents(module)
+    # A package comes before what is in it: one that goes takes along the packages inside it, or these would import it.
+    packages = [name for name, loaded in sys.modules.items() if hasattr(loaded, "__path__")]
+    gone |= {name for name in packages if any(name.startswith(f"{other}.") for other in gone)}
+    for name in gone:
         sys.modules.pop(name, None)
         package, _, last = name.rpartition(".")
         if package in sys.modules:
