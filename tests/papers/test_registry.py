@@ -67,3 +67,9 @@ def test_importing_the_cards_stays_light(wing):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_report_shows_verdicts_where_claims_stand_whatever_files_are_called():
+    ids = list(registry.comparisons(["dd_ssp"]))
+    assert ids.index("dd_ssp_cells") < ids.index("dd_ssp_verdicts") < ids.index("dd_ssp_figure3")
+    assert ids.index("dd_ssp_figure6") < ids.index("dd_ssp_model_size")

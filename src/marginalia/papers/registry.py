@@ -26,8 +26,19 @@ def _registered() -> dict[str, Card | Comparison]:
 def _modules() -> Iterator[ModuleType]:
     for wing in pkgutil.iter_modules(papers.__path__, f"{papers.__name__}."):
         if wing.ispkg:
-            for module in pkgutil.iter_modules(import_module(wing.name).__path__, f"{wing.name}."):
-                yield import_module(module.name)
+            found = [module.name for module in pkgutil.iter_modules(import_module(wing.name).__path__)]
+            paper = wing.name.rpartition(".")[2]
+            for name in sorted(found, key=lambda name: _place(name, paper)):
+                yield import_module(f"{wing.name}.{name}")
+
+
+def _place(module: str, paper: str) -> str:
+    """Return what decides where a module's cards and comparisons stand in a report: its name, as a reader has it.
+
+    >>> sorted(["dd_ssp_model_size", "figures", "judges"], key=lambda name: _place(name, "dd_ssp"))
+    ['judges', 'figures', 'dd_ssp_model_size']
+    """
+    return "claims" if module == "judges" else module.removeprefix(f"{paper}_")
 
 
 def cards() -> dict[str, Card]:
