@@ -114,9 +114,10 @@ def test_all_private_methods_are_audited():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", PRIVATE)
 def test_nothing_is_found_in_our_own_methods(method):
-    """The first arm under each relation; `marginalia audit --all` takes all of them."""
+    """The first arm under each relation; `marginalia audit --all` takes all of them, in CI at each change."""
     every = list(subjects(method))
     for subject in [next(s for s in every if s.relation is relation) for relation in {s.relation for s in every}]:
         report = audit(subject, QUICK)
