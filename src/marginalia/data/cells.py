@@ -91,16 +91,16 @@ def merged(values: list[Any] | NDArray[Any]) -> tuple[NDArray[np.int64], NDArray
         if not gone.any():
             return np.arange(len(values)), values
         return np.where(gone, -1, np.cumsum(~gone) - 1), values[~gone]
-    found: dict[Hashable, int] = {}
-    which, distinct = np.empty(len(values), np.int64), []
-    for i, value in enumerate(values.tolist() if isinstance(values, np.ndarray) else values):
-        if value is None:
-            which[i] = -1
-            continue
-        at = which[i] = found.setdefault(key(value), len(distinct))
-        if at == len(distinct):
-            distinct.append(value)
-    return which, _objects(distinct)
+    listed = values.tolist() if isinstance(values, np.ndarray) else values
+    kinds = set(map(type, listed)) - {type(None)}
+    keys = listed if len(kinds) < 2 and Decimal not in kinds else [None if v is None else key(v) for v in listed]
+    apart = dict.fromkeys(keys)
+    if len(apart) == len(keys) and None not in apart:
+        return np.arange(len(keys)), _objects(listed)
+    at = {known: i for i, known in enumerate(k for k in apart if k is not None)}
+    which = np.fromiter((-1 if k is None else at[k] for k in keys), np.int64, len(keys))
+    first = np.unique(which, return_index=True)[1][int((which < 0).any()) :]
+    return which, _objects([listed[i] for i in first.tolist()])
 
 
 def of_numpy(values: NDArray[Any]) -> NDArray[Any]:
@@ -232,6 +232,8 @@ def _decimal(value: Decimal) -> Decimal | float | None:
 
 
 def _time(value: datetime.datetime) -> Any:
+    if type(value) is datetime.datetime and value.tzinfo in (None, datetime.UTC) and not value.fold:
+        return value
     if value != value:  # NaT
         return None
     if hasattr(value, "asm8"):  # pandas', of any year; in UTC where it has a zone
@@ -244,7 +246,7 @@ def _time(value: datetime.datetime) -> Any:
 
 
 def _date(value: datetime.date) -> datetime.date:
-    return datetime.date(value.year, value.month, value.day)
+    return value if type(value) is datetime.date else datetime.date(value.year, value.month, value.day)
 
 
 def _duration(value: datetime.timedelta) -> str | None:
