@@ -166,13 +166,6 @@ class Attribute:
         return {number: code for number, code in reversed([*numbers]) if number is not None}
 
     @cached_property
-    def true_code(self) -> int:
-        """The code of True: that of the label that says so, as `yes` and `1` do, else 1."""
-        first, last = (self.labels or BOOLEANS)[:2]
-        says = [[label.casefold() in values.WORDS[truth] for truth in (False, True)] for label in (first, last)]
-        return 0 if (says[0][1] and not says[1][1]) or (says[1][0] and not says[0][0]) else 1
-
-    @cached_property
     def mark_values(self) -> frozenset[float]:
         """The marks of missing values that are values of the column's type: numbers, or days since 1970-01-01."""
         found = set()

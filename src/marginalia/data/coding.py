@@ -118,7 +118,7 @@ class RawColumn:
         except pa.ArrowNotImplementedError:  # of nested types, and some that are rare
             try:
                 return cls(*cells.merged(_cells(column.to_pylist(), name, lenient=lenient)))
-            except (ValueError, pa.ArrowNotImplementedError):
+            except (ValueError, OverflowError, pa.ArrowNotImplementedError):
                 what = f"column '{name}' holds values of type {column.type}; give each cell one value"
                 raise InputError(what) from None
         at = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
@@ -349,7 +349,7 @@ def _boolean_code(value: Any, attribute: Attribute) -> int | Reason:
                 return code
         value = next((truth for truth in (False, True) if written.casefold() in values.WORDS[truth]), value)
     if isinstance(value, bool):
-        return attribute.true_code if value else 1 - attribute.true_code
+        return int(value)
     return f"is neither {labels[0]} nor {labels[1]}", CORRECT
 
 
@@ -427,7 +427,7 @@ def original_values(codes: NDArray[np.integer], attribute: Attribute, rng: np.ra
         known = [*(attribute.labels or ()), *(() if attribute.other is None else (attribute.other,)), mark]
         return pd.Series(known).take(codes).reset_index(drop=True)
     if attribute.type == "boolean":
-        truth = pd.Series(codes == attribute.true_code)
+        truth = pd.Series(codes == 1)
         return truth.astype("boolean").mask(gone) if gone.any() else truth
     here = np.where(gone, 0, codes)
     if attribute.edges is None:
@@ -467,8 +467,7 @@ def as_text(column: pd.Series[Any], attribute: Attribute) -> pd.Series[Any]:
             column = pd.Series(np.datetime_as_string(column.to_numpy().astype("datetime64[D]")), dtype=object)
     elif attribute.type == "boolean":
         labels = np.array(attribute.labels or BOOLEANS, dtype=object)
-        true = column.fillna(False).to_numpy(dtype=bool)
-        column = pd.Series(labels[np.where(true, attribute.true_code, 1 - attribute.true_code)], dtype=object)
+        column = pd.Series(labels[column.fillna(False).to_numpy(dtype=bool).astype(int)], dtype=object)
     mark = next(iter(attribute.missing or ()), None)
     return column.astype(object).mask(gone, mark) if gone.any() else column
 
