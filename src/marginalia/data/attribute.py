@@ -160,6 +160,12 @@ class Attribute:
         return {value: code for code, value in enumerate(self.label_values)}
 
     @cached_property
+    def label_numbers(self) -> dict[Any, int]:
+        """The code of each label of text that is a plain number, by its exact value; of equal ones the first."""
+        numbers = ((values.exact(label), code) for code, label in enumerate(self.labels or ()))
+        return {number: code for number, code in reversed([*numbers]) if number is not None}
+
+    @cached_property
     def mark_values(self) -> frozenset[float]:
         """The marks of missing values that are values of the column's type: numbers, or days since 1970-01-01."""
         found = set()

@@ -11,7 +11,7 @@ import numpy as np
 
 from marginalia.data import values
 from marginalia.data.attribute import Attribute
-from marginalia.data.coding import Codes, Fault, check_not_ambiguous, codes_of
+from marginalia.data.coding import Codes, Fault, RawColumn, check_not_ambiguous, codes_of
 from marginalia.data.domain import Domain, Schema
 from marginalia.data.reading import read_raw
 from marginalia.data.sources.arrow import ArrowSource
@@ -98,9 +98,10 @@ def _of_source(source: CountSource) -> list[str]:
 
 def _unread(raw: pd.Series[Any], attribute: Attribute, codes: Codes) -> Iterator[str]:
     """Yield which values of a column that is to be bought count as missing because they cannot be read."""
-    _, faults = codes_of(raw, replace(attribute, lenient=False))
+    column = RawColumn.of(raw, attribute.name, lenient=True)
+    _, faults = codes_of(column, replace(attribute, lenient=False))
     for fault in faults:
         rows = fault.rows[codes[fault.rows] == attribute.missing_code]
         if rows.size:
-            value = values.shown(raw.iloc[int(rows[0])])
+            value = values.shown(column.distinct[column.which[rows[0]]])
             yield replace(fault, mend="it counts as missing", value=value, rows=rows).count_line(codes.size)

@@ -14,12 +14,14 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 import numpy as np
 
+from marginalia.data.coding import RawColumn
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
@@ -257,8 +259,15 @@ def read_frame(path: str | os.PathLike[str], *, parquet: bool = False, **options
     """
     import pandas as pd
 
-    try:
+    with _in_one_line(path, parquet=parquet):
         return (pd.read_parquet if parquet else pd.read_csv)(path, **options)
+    raise AssertionError
+
+
+@contextmanager
+def _in_one_line(path: str | os.PathLike[str], *, parquet: bool) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:  # Arrow's error of a file that is not there says its name only
         missing = os.strerror(errno.ENOENT) if isinstance(error, FileNotFoundError) else str(error).splitlines()[0]
         raise InputError(f"cannot read {path}: {error.strerror or missing}") from None
@@ -295,14 +304,8 @@ def read_raw(path: str | os.PathLike[str]) -> pd.DataFrame:
     """
     check_is_no_url(path)
     if Path(path).suffix == ".parquet":
-        # Not as doubles, which would round large numbers because a row has a gap.
-        options = {"integer_object_nulls": True}
-        try:
-            frame = read_frame(path, parquet=True, to_pandas_kwargs=options)
-        except InputError as error:
-            if "out of range" not in str(error):
-                raise
-            frame = read_frame(path, parquet=True, to_pandas_kwargs={**options, "date_as_object": False})
+        with _in_one_line(path, parquet=True):
+            frame = _parquet_frame(path)
         frame.columns = [str(name) for name in frame.columns]
         check_header(list(frame.columns), str(path))
         return frame
@@ -326,6 +329,71 @@ def check_is_no_url(path: str | os.PathLike[str]) -> None:
         raise InputError(
             "a file is needed here, not the URL of a database; fit, synthesize, evaluate and datasets check take one"
         )
+
+
+def _parquet_frame(path: str | os.PathLike[str]) -> pd.DataFrame:
+    from pyarrow import parquet
+
+    table = parquet.read_table(path, coerce_int96_timestamp_unit="us")
+    if os.path.isfile(path):
+        table = with_instants(table, instants_of_spark(parquet.read_metadata(path)))
+    return arrow_frame(table)
+
+
+def instants_of_spark(metadata: Any) -> list[str]:
+    """Return the columns of a Parquet file in which Spark wrote instants as INT96, a type that does not say so.
+
+    >>> import io
+    >>> import pyarrow as pa
+    >>> from pyarrow import parquet
+    >>> file = io.BytesIO()
+    >>> parquet.write_table(pa.table({"a": [1]}), file)
+    >>> instants_of_spark(parquet.read_metadata(file))
+    []
+    """
+    if b"org.apache.spark.version" not in (metadata.metadata or {}):
+        return []
+    columns = map(metadata.schema.column, range(metadata.num_columns))
+    return [column.path for column in columns if column.physical_type == "INT96"]
+
+
+def with_instants(table: Any, names: Iterable[str]) -> Any:
+    """Return an Arrow table, or batch, in which times in some columns are instants in UTC.
+
+    >>> import pyarrow as pa
+    >>> with_instants(pa.table({"a": pa.array([0], pa.timestamp("us"))}), ["a"]).schema.field("a").type
+    TimestampType(timestamp[us, tz=UTC])
+    """
+    import pyarrow as pa
+
+    for name in set(names).intersection(table.schema.names):
+        at = table.schema.get_field_index(name)
+        table = table.set_column(at, name, table.column(at).cast(pa.timestamp("us", "UTC")))
+    return table
+
+
+def arrow_frame(table: Any) -> pd.DataFrame:
+    """Return an Arrow table as a data frame with the same cells; days and times of day are objects.
+
+    >>> import pyarrow as pa
+    >>> far = pa.chunked_array([pa.array([0, 3_700_000], pa.int32()).cast(pa.date32())])
+    >>> arrow_frame(pa.table({"a": [2**60, None], "b": far})).to_dict("list")
+    {'a': [1152921504606846976, None], 'b': [datetime.date(1970, 1, 1), '12100-04-04']}
+    """
+    import pandas as pd
+    import pyarrow as pa
+
+    def own(kind: Any) -> Any:
+        of = kind.value_type if pa.types.is_dictionary(kind) else kind
+        return pd.ArrowDtype(kind) if pa.types.is_date(of) or pa.types.is_time(of) else None
+
+    # A gap does not make large whole numbers doubles, which would round them.
+    frame: pd.DataFrame = table.to_pandas(types_mapper=own, integer_object_nulls=True)
+    for name, kind in frame.dtypes.items():
+        if isinstance(kind, pd.ArrowDtype) and own(kind.pyarrow_dtype) is not None:
+            column = RawColumn.of(frame[name])
+            frame[name] = pd.Series(np.append(column.distinct, None)[column.which], index=frame.index, dtype=object)
+    return frame
 
 
 def is_frame(given: object) -> TypeGuard[pd.DataFrame]:

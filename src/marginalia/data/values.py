@@ -6,9 +6,12 @@ import datetime
 import math
 import re
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
+
+from marginalia.data.cells import SeveralError, cell
 
 EPOCH = datetime.date(1970, 1, 1).toordinal()
 _MONTHS = (
@@ -26,35 +29,76 @@ _MONTHS = (
     "december",
 )
 _TIME = re.compile(r"[T ]+\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)? ?([AaPp][Mm]|Z|[+-]\d{2}(:?\d{2})?)?$")
+_OFFSET = re.compile(r":\d{2}([.,]\d+)? ?(Z|[+-]\d{2}(:?\d{2})?)$")
 _YEAR_FIRST = re.compile(r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})$")
 _YEAR_LAST = re.compile(r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4})$")
 _DAY_NAME = re.compile(r"(\d{1,2})[ -]([A-Za-z]{3,9})\.?,?[ -](\d{4})$")
 _NAME_DAY = re.compile(r"([A-Za-z]{3,9})\.? (\d{1,2}),? (\d{4})$")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+_LONG = 400  # digits of a decimal that is shown with its exponent
+# A day that Python cannot hold, as `marginalia.data.cells` writes it.
+_BEYOND = re.compile(
+    r"((-\d{4,}|\d{5,}|0000)-\d{2}-\d{2}( \d{2}:\d{2}:\d{2}.*)?|[+-]?infinity)$"
+)  # of the years of Python
 _WITH_COMMA = re.compile(r"[+-]?\d[\d.' ]*,\d+([.,]\d+)*%?$")
 
 
-def text(value: Any) -> str:
-    """Return a raw value as text without outer spaces; whole numbers have no decimal point.
+WORDS = {False: ("false", "no", "0", "f", "n", "off"), True: ("true", "yes", "1", "t", "y", "on")}
+"""How truth values are written in files and databases, in lower case; the usual first."""
 
-    >>> text(1.0), text(" a ")
-    ('1', 'a')
+
+def text(value: Any) -> str:
+    """Return a raw value as text, the same from whatever source; none is empty text.
+
+    Whole numbers have no decimal point, decimals the zeros that they came with. Times are ISO 8601 with a space,
+    instants in UTC.
+
+    >>> text(1.0), text(" a "), text(Decimal("1.50")), text(np.datetime64("2020-01-01T10:30"))
+    ('1', 'a', '1.50', '2020-01-01 10:30:00')
     """
+    if type(value) is not str:
+        try:
+            value = cell(value)
+        except SeveralError:
+            value = str(value)
+    if value is None:
+        return ""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
+    if isinstance(value, Decimal) and abs(value.adjusted()) < _LONG:
+        return f"{value:f}"
     return str(value).strip()
 
 
-def has_hash(value: object) -> bool:
-    """Whether a raw value is one value: lists have no hash, nor tuples with lists inside.
+def spellings(value: Any) -> tuple[str, ...]:
+    """Return the texts that may stand for a cell: its own, and if it is no text other usual ones.
 
-    >>> has_hash((1, 2)), has_hash(([1], 2))
-    (True, False)
+    A time at midnight may be written as a day, a day as midnight, with a T, and an instant with a Z.
+
+    >>> spellings(datetime.date(2020, 1, 1)), spellings("2020-01-01")
+    (('2020-01-01', '2020-01-01 00:00:00', '2020-01-01T00:00:00'), ('2020-01-01',))
     """
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
+    own = text(value)
+    if isinstance(value, Decimal):
+        return own, text(float(value))
+    if not isinstance(value, datetime.date):
+        return (own,)
+    time = value if isinstance(value, datetime.datetime) else datetime.datetime.combine(value, datetime.time())
+    written = [own, f"{value:%Y-%m-%d}"] if time.time() == datetime.time() and time.tzinfo is None else [own]
+    written += [time.isoformat(" "), time.isoformat()]
+    if time.tzinfo is not None:
+        written += [other.replace("+00:00", "Z") for other in written]
+    return tuple(dict.fromkeys(written))
+
+
+def exact(value: Any) -> Decimal | None:
+    """Return the number that a cell or a label is, None where it is no plain one.
+
+    >>> exact("01.50") == exact(1.5), exact("x")
+    (True, None)
+    """
+    written = text(value)
+    return Decimal(written) if _NUMBER.fullmatch(written) else None
 
 
 def number(value: Any, *, infinite: bool = False) -> float:
@@ -94,26 +138,35 @@ def day(value: Any, format: str | None = None, *, iso_first: bool = False) -> in
     Traceback (most recent call last):
     ValueError: may be 3 April or 4 March: say by `format` which, or write dates as year-month-day
     """
-    if isinstance(value, datetime.date):  # and its subclasses, pandas' Timestamp among them
-        try:
-            return value.toordinal() - EPOCH
-        except NotImplementedError:  # pandas' own beyond the years of Python
-            raise ValueError("is a date outside the years 1 to 9999") from None
+    value = value if type(value) is str else cell(value)
+    if isinstance(value, datetime.date):
+        return value.toordinal() - EPOCH
     if format is not None and not (iso_first and _is_iso(text(value))):
         try:
             return datetime.datetime.strptime(text(value), format).date().toordinal() - EPOCH
         except ValueError:
             raise ValueError(f"is not a date of format {format}") from None
-    written = _TIME.sub("", text(value))
+    written = text(value)
+    if _OFFSET.search(written) and (time := _instant(written)) is not None:
+        return day(time)
+    written = _TIME.sub("", written)
     try:
         return datetime.date.fromisoformat(written).toordinal() - EPOCH
     except ValueError:
-        pass
+        if _BEYOND.match(text(value)):
+            raise ValueError("is a date outside the years 1 to 9999") from None
     try:
         year, month, day_ = _year_month_day(written)
         return datetime.date(year, month, day_).toordinal() - EPOCH
     except ValueError as error:
         raise ValueError(str(error) if "may be" in str(error) else "is not a date") from None
+
+
+def _instant(written: str) -> Any:
+    try:
+        return cell(datetime.datetime.fromisoformat(written.replace(" +", "+").replace(" -", "-")))
+    except ValueError:
+        return None
 
 
 def is_date_format(format: str, days: Iterable[int] = (12482, 6573, 17115)) -> bool:

@@ -8,6 +8,7 @@ from copy import copy
 from functools import cached_property
 from typing import Any
 
+from marginalia.data.reading import instants_of_spark, with_instants
 from marginalia.data.sources.arrow import BATCH, FileSource
 from marginalia.data.sources.source import PassingSource
 from marginalia.errors import InputError
@@ -120,9 +121,11 @@ class ParquetSource(FileSource):
         try:
             with _opened(path) as file:
                 groups = None if self._groups is None else self._groups[path]
-                yield from file.iter_batches(
+                instants = instants_of_spark(file.metadata)
+                for batch in file.iter_batches(
                     batch_size=BATCH, columns=list(columns), row_groups=groups, use_threads=False
-                )
+                ):
+                    yield with_instants(batch, instants)
         except (OSError, pa.ArrowException) as error:
             raise InputError(f"{path}: a damaged file ({str(error).splitlines()[0]})") from None
 
@@ -132,7 +135,7 @@ def _opened(path: str) -> Any:
     from pyarrow import parquet
 
     try:
-        return parquet.ParquetFile(path)
+        return parquet.ParquetFile(path, coerce_int96_timestamp_unit="us")
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or str(error).splitlines()[0]}") from None
     except pa.ArrowException as error:
