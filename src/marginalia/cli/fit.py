@@ -198,7 +198,8 @@ def _purchases(table: PrivateRows, domain: Domain) -> list[str]:
         if attribute.edges is None:
             lines.append(f"{attribute.name}: {attribute.n_values} labels")
             continue
-        first, last = (iso(e) if attribute.type == "date" else f"{e:g}" for e in attribute.edges[:: attribute.n_values])
+        ends, unit = attribute.edges[:: attribute.n_values], attribute.counted_in
+        first, last = (f"{e:g}" if unit is None else iso(e, unit) for e in ends)
         lines.append(f"{attribute.name}: {attribute.n_values} bins from {first} to {last}")
     return lines
 
