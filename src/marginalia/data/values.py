@@ -31,7 +31,7 @@ _MONTHS = (
     "december",
 )
 _TIME = re.compile(
-    r"[T ]+(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,]\d+)?)?(?: ?([AaPp])[Mm])?"
+    r"[T ]+(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d+))?)?(?: ?([AaPp])[Mm])?"
     r"(?: ?(Z|UTC|GMT|([+-])(\d{2})(?::?(\d{2})(?::(\d{2}))?)?))?$"
 )
 _YEAR_FIRST = re.compile(r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})$")
@@ -131,20 +131,7 @@ def moment(
     Traceback (most recent call last):
     ValueError: has a time of day that no clock shows
     """
-    if isinstance(value, datetime.date):  # and its subclasses, pandas' Timestamp among them
-        shown_there = _on_the_clock(value, zone)
-    elif format is not None and not (iso_first and _is_iso(_TIME.sub("", text(value)))):
-        try:
-            read = datetime.datetime.strptime(text(value), format)
-        except ValueError:
-            raise ValueError(f"is not a date of format {format}") from None
-        shown_there = _on_the_clock(read, zone)
-    else:
-        shown_there = _on_the_clock(_date_time(text(value), unit), zone)
-    days = shown_there.toordinal() - EPOCH
-    if unit == "day":
-        return days
-    return (days * 86_400 + shown_there.hour * 3600 + shown_there.minute * 60 + shown_there.second) // SECONDS[unit]
+    return _count(_clock(value, unit, format, zone, iso_first=iso_first), unit)
 
 
 def whole_moment(value: Any, unit: Unit, format: str | None = None, *, zone: str | None = None) -> int:
@@ -156,10 +143,24 @@ def whole_moment(value: Any, unit: Unit, format: str | None = None, *, zone: str
     Traceback (most recent call last):
     ValueError: begins no whole hour
     """
-    count = moment(value, unit, format, zone=zone, iso_first=True)
-    if moment(value, "second", format, zone=zone, iso_first=True) != count * SECONDS[unit]:
+    clock = _clock(value, "second", format, zone, iso_first=True)
+    count = _count(clock, unit)
+    if clock != _at(count, unit):
         raise ValueError(f"begins no whole {unit}")
     return count
+
+
+def is_shortened(value: Any, unit: Unit, format: str | None = None, *, zone: str | None = None) -> bool:
+    """Whether a raw value that has a `moment` says more of the time than that does.
+
+    >>> is_shortened("1970-01-01 02:30", "hour"), is_shortened("1970-01-01 02:00", "hour")
+    (True, False)
+    """
+    try:
+        whole_moment(value, unit, format, zone=zone)
+    except ValueError:
+        return True
+    return False
 
 
 def is_instant(value: Any) -> bool:
@@ -171,7 +172,7 @@ def is_instant(value: Any) -> bool:
     if isinstance(value, datetime.date):
         return getattr(value, "tzinfo", None) is not None
     found = _TIME.search(text(value))
-    return found is not None and found[5] is not None
+    return found is not None and found[6] is not None
 
 
 @cache
@@ -189,6 +190,29 @@ def zone_rules(name: str) -> datetime.tzinfo:
         raise ValueError("is no zone of the IANA data base, such as Europe/Berlin")
     with data.joinpath("zoneinfo", *name.split("/")).open("rb") as file:
         return ZoneInfo.from_file(file, key=name)
+
+
+def _clock(
+    value: Any, unit: Unit, format: str | None, zone: str | None, *, iso_first: bool = False
+) -> datetime.datetime:
+    """Return the date and time that a raw value says, on the clocks of the zone."""
+    if isinstance(value, datetime.date):  # and its subclasses, pandas' Timestamp among them
+        return _on_the_clock(value, zone)
+    if format is None or (iso_first and _is_iso(_TIME.sub("", text(value)))):
+        return _on_the_clock(_date_time(text(value), unit), zone)
+    try:
+        return _on_the_clock(datetime.datetime.strptime(text(value), format), zone)
+    except ValueError:
+        raise ValueError(f"is not a date of format {format}") from None
+
+
+def _count(clock: datetime.datetime, unit: Unit) -> int:
+    days = clock.toordinal() - EPOCH
+    return (
+        days
+        if unit == "day"
+        else (days * 86_400 + clock.hour * 3600 + clock.minute * 60 + clock.second) // SECONDS[unit]
+    )
 
 
 def _on_the_clock(value: datetime.date, zone: str | None) -> datetime.datetime:
@@ -210,20 +234,26 @@ def _date_time(written: str, unit: Unit) -> datetime.datetime:
     """Return the date, the time of day and the offset of a text; of a day without offset no time is looked at."""
     found = _TIME.search(written)
     date = _date(written[: found.start()] if found else written)
-    if found is None or (unit == "day" and not found[5]):
+    if found is None or (unit == "day" and not found[6]):
         return datetime.datetime.combine(date, datetime.time())
     hour, minute, second = (int(found[i] or 0) for i in (1, 2, 3))
-    if found[4]:
-        hour = hour % 12 + 12 * (found[4] in "Pp") if 1 <= hour <= 12 else 24
-    offset = None
     if found[5]:
-        offset = datetime.timedelta(hours=int(found[7] or 0), minutes=int(found[8] or 0), seconds=int(found[9] or 0))
-        offset = -offset if found[6] == "-" else offset
+        hour = hour % 12 + 12 * (found[5] in "Pp") if 1 <= hour <= 12 else 24
+    offset = None
+    if found[6]:
+        offset = datetime.timedelta(hours=int(found[8] or 0), minutes=int(found[9] or 0), seconds=int(found[10] or 0))
+        offset = -offset if found[7] == "-" else offset
     try:
         zone = None if offset is None else datetime.timezone(offset)
-        return datetime.datetime.combine(date, datetime.time(hour, minute, 59 if second == 60 else second, tzinfo=zone))
+        time = datetime.time(hour, minute, min(second, 59) if second <= 60 else second, _micro(found[4]), zone)
     except ValueError:
         raise ValueError("has a time of day that no clock shows") from None
+    return datetime.datetime.combine(date, time)
+
+
+def _micro(digits: str | None) -> int:
+    """Return the decimals of a second in whole microseconds; at least one where there is anything left of them."""
+    return 0 if not digits or not int(digits) else max(1, int(digits[:6].ljust(6, "0")))
 
 
 def _date(written: str) -> datetime.date:
