@@ -117,7 +117,7 @@ def test_a_fit_says_it_to_the_owner_and_writes_it_nowhere(frame, expected, tmp_p
     data = ["--data", str(tmp_path / "t.csv"), "--domain", str(tmp_path / "d.json"), "--epsilon", "1", "--seed", "0"]
     code, out, err = call(verb, *words, *data, "--json")
     assert code == 0, err
-    assert [said for said in err.splitlines() if said.startswith("folded")] == expected
+    assert [said.removeprefix("marginalia: ") for said in err.splitlines()] == expected
     assert "folded" not in out
     assert not any(b"folded" in path.read_bytes() for path in tmp_path.iterdir())
 

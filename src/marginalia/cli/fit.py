@@ -219,7 +219,7 @@ def _budget(epsilon: float, delta: float) -> tuple[float, float]:
 def _say_on_stderr(folds: list[str]) -> None:
     """Say what is not kept of the cells: facts of the private rows, which are no part of what is released."""
     for line in folds:
-        print(one_line(line), file=sys.stderr)
+        print(f"marginalia: {one_line(line)}", file=sys.stderr)
 
 
 def _say_what_is_left_open(budget: Budget, n_rows: int) -> None:

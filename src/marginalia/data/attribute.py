@@ -215,10 +215,15 @@ class Attribute:
     @cached_property
     def mark_value(self) -> float | None:
         """The first mark of missing values, if that is a number or a time of the column's type."""
-        return self.value_of(self.missing[0]) if self.missing else None
+        return self._value_of(self.missing[0]) if self.missing else None
 
-    def value_of(self, apart: str) -> float | None:
-        """Return the number or time that a special text or a mark of missing values is besides; None if it is none."""
+    @property
+    def special_values(self) -> dict[int, float]:
+        """The special codes whose texts are numbers or times of the column's type, and these."""
+        pairs = zip(self.special_codes, map(self._value_of, self.special), strict=True)
+        return {code: value for code, value in pairs if value is not None}
+
+    def _value_of(self, apart: str) -> float | None:
         value = self._read_or_text(apart)
         return None if isinstance(value, str) else float(value)
 
@@ -272,7 +277,7 @@ class Attribute:
         for what, marks in (("mark of missing values", self.missing or ()), ("special text", self.special)):
             _check_texts(self, what, marks)
             both = [mark for mark in marks if mark in texts or (self.type == "code" and self._is_code(mark))]
-            if both or (self.edges is None and {self.value_of(mark) for mark in marks} & set(self.label_values)):
+            if both or (self.edges is None and {self._value_of(mark) for mark in marks} & set(self.label_values)):
                 raise self._wrong(f"a {what} is a label too; keep it in one of the two")
         for text, code in zip(self.special, self.special_codes, strict=True):
             if text == self.other or self.apart[text] != code or self.apart[self._read_or_text(text)] != code:

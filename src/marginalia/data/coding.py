@@ -391,7 +391,7 @@ def original_values(codes: NDArray[np.integer], attribute: Attribute, rng: np.ra
         numbers = np.array(attribute.label_values, dtype=np.float64)[here]
     else:
         numbers = _inside_bins(here, attribute, rng)
-    for code, value in _special_values(attribute).items():
+    for code, value in attribute.special_values.items():
         numbers[codes == code] = value
     if attribute.mark_value is not None:
         numbers[gone] = attribute.mark_value
@@ -414,15 +414,9 @@ def _of_type(numbers: NDArray[np.float64], gone: NDArray[np.bool_], attribute: A
     return pd.Series(seconds)
 
 
-def _special_values(attribute: Attribute) -> dict[int, float]:
-    """Return the special codes whose texts are numbers or times of the column's type, and these."""
-    pairs = zip(attribute.special_codes, map(attribute.value_of, attribute.special), strict=True)
-    return {code: value for code, value in pairs if value is not None}
-
-
 def _with_special(column: pd.Series[Any], codes: NDArray[np.integer], attribute: Attribute) -> pd.Series[Any]:
     """Return a column of values with the special texts that are none of its type."""
-    texts = [code for code in attribute.special_codes if code not in _special_values(attribute)]
+    texts = [code for code in attribute.special_codes if code not in attribute.special_values]
     column = column.astype(object) if texts else column
     for code in texts:
         column[codes == code] = attribute.texts[code]
@@ -462,7 +456,7 @@ def _as_text_with_special(column: pd.Series[Any], attribute: Attribute) -> pd.Se
     import pandas as pd
 
     written = pd.Series(None, index=range(len(column)), dtype=object)
-    values_of = _special_values(attribute)
+    values_of = attribute.special_values
     for code, text in zip(attribute.special_codes, attribute.special, strict=True):
         cell: Any = text
         if code in values_of:
