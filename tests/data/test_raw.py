@@ -30,7 +30,7 @@ def days(text):
 @st.composite
 def attributes(draw, name="x"):
     """Any attribute that files may hold."""
-    kind = draw(st.sampled_from(["string", "integer", "number", "boolean", "date", "code"]))
+    kind = draw(st.sampled_from(["string", "integer", "number", "boolean", "date", "timestamp", "code"]))
     facts, labels, edges = {"type": kind}, None, None
     if kind == "string":
         words = draw(st.lists(WORDS, min_size=3, max_size=7, unique=True))
@@ -41,27 +41,38 @@ def attributes(draw, name="x"):
     else:
         facts["missing"] = draw(st.sampled_from([None, (), ("?",), ("?", "n/a")]))
     n_values = 2 if kind == "boolean" else draw(st.integers(1, 5))
-    if kind in ("integer", "date"):
+    if kind == "timestamp":
+        facts["unit"] = draw(st.sampled_from(["day", "hour", "minute", "second"]))
+    if kind in ("date", "timestamp"):
+        facts["zone"] = draw(st.sampled_from([None, "Europe/Berlin", "Asia/Kathmandu"]))
+    if kind in ("integer", "date", "timestamp"):
         numbers = sorted(draw(st.sets(st.integers(-700_000, 700_000), min_size=n_values + 1, max_size=n_values + 1)))
     elif kind == "number":
         some = st.floats(-1e9, 1e9).map(lambda x: x + 0.0)
         numbers = sorted(draw(st.sets(some, min_size=n_values + 1, max_size=n_values + 1)))
-    if kind in ("integer", "date", "number"):
+    if kind in ("integer", "date", "timestamp", "number"):
         if draw(st.booleans()):
             edges = tuple(map(float, numbers))
             facts |= {"bottom": draw(st.booleans()), "top": draw(st.booleans())}
         else:
-            write = {"integer": str, "number": repr, "date": lambda d: str(np.datetime64(d, "D"))}[kind]
+            write = {"integer": str, "number": repr, "date": values.iso}.get(
+                kind, lambda count: values.iso(count, facts["unit"])
+            )
             labels = tuple(write(v) for v in draw(st.permutations(numbers[1:])))
         if draw(st.booleans()):
-            mark = "1234567" if kind == "integer" else "9999-12-31" if kind == "date" else "-99e11"
+            mark = {"integer": "1234567", "number": "-99e11"}.get(kind, "9999-12-31")
             facts["missing"] = (mark,)
     if kind == "boolean" and draw(st.booleans()):
         labels = tuple(
             draw(st.lists(st.sampled_from(["ja", "nein", "oui", "non"]), min_size=2, max_size=2, unique=True))
         )
+    words = {*(labels or ()), facts.get("other"), *(facts["missing"] or ())}
+    apart = ["<0.1", "refused", *(["-7654321"] if kind in ("integer", "number") else []), "0001-01-02"]
+    facts["special"] = tuple(
+        t for t in draw(st.lists(st.sampled_from(apart), max_size=3, unique=True)) if t not in words
+    )
     known = len(labels) if labels else n_values
-    size = known + (facts.get("other") is not None) + (facts["missing"] is not None)
+    size = known + len(facts["special"]) + (facts.get("other") is not None) + (facts["missing"] is not None)
     return Attribute(name, size, "numeric" if edges else "categorical", labels, edges, **facts)
 
 

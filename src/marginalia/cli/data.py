@@ -93,9 +93,10 @@ def init(
 
     Example: marginalia domain init clinic.csv
     """
-    from marginalia.data.domain import as_dict
+    from marginalia.data.domain import Domain, as_dict
     from marginalia.data.drafting import as_yaml, draft
     from marginalia.data.files import write_text
+    from marginalia.data.folding import folds_of
     from marginalia.data.reading import read_raw
 
     target = out or file.with_suffix(".domain.yaml")
@@ -118,12 +119,14 @@ def init(
     notes = {column.name: column.note for column in columns if column.attribute is not None and column.note}
     if numbers := [name for name in frame.columns if name.replace(".", "", 1).isdecimal()]:
         notes["the header"] = f"'{numbers[0]}' is a number: without a header line the first row would be taken for it"
+    folds = folds_of(frame, Domain(known))
     facts = sum(len(attribute.inferred) for attribute in known)
     content = {"out": str(target), "rows": len(frame), "attributes": [as_dict(attribute) for attribute in known]}
     lines = [
         f"{target}: {len(known)} attributes, {facts} facts read off the rows: confirm, edit or buy them",
         *(f"ignored: {name} ({note})" for name, note in ignored.items()),
         *(f"look at: {name} ({note})" for name, note in notes.items()),
+        *folds,
         f"then: marginalia datasets check {file} --domain {target}",
     ]
-    show(as_json, {**content, "ignored": ignored, "notes": notes}, lines)
+    show(as_json, {**content, "ignored": ignored, "notes": notes, "folded": folds}, lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +24,7 @@ from marginalia.cli.shared import (
     read_rows,
     show,
 )
-from marginalia.errors import unknown_name
+from marginalia.errors import one_line, unknown_name
 
 if TYPE_CHECKING:
     from marginalia.data.domain import Domain
@@ -84,9 +85,11 @@ def fit(
     if out is not None:
         check_out(out, (".json",), (*files_of(data), domain))
     budget = Budget(*_budget(epsilon, delta), _relation(relation), seed, n_public)
-    table = read_rows(data, domain, preprocessing_share)
+    folds: list[str] = []
+    table = read_rows(data, domain, preprocessing_share, notes=folds)
     with progress(f"fitting {method}", quiet=as_json):
         model = fit_learner(method, table, target, budget, calibration=calibration, source=source)
+    _say_on_stderr(folds)
     if hasattr(model, "ledger_"):
         _say_what_is_left_open(budget, table.n_rows)
     if out is not None:
@@ -140,7 +143,8 @@ def synthesize(
     check_out(out, (".csv", ".parquet"), (*files_of(data), domain))
     check_out(proof, (".json",), (*files_of(data), domain))
     budget = Budget(*_budget(epsilon, delta), _relation(relation), seed)
-    table = read_rows(data, domain, preprocessing_share)
+    folds: list[str] = []
+    table = read_rows(data, domain, preprocessing_share, notes=folds)
     if rows is not None:
         check_number(rows)
         check_room(out, rows, len(table.names))
@@ -148,6 +152,7 @@ def synthesize(
         model = fit_synthesizer(method, table, budget)
         drawn = model.write_sample(out, rows)
         Certificate.of(model).write(proof)
+    _say_on_stderr(folds)
     _say_what_is_left_open(budget, table.n_rows)
     read, bought = _source_facts(data, table), _purchases(table, model.domain_)
     content = {"method": method, "data": read, "rows": drawn, "out": str(out), "bought": bought}
@@ -198,7 +203,8 @@ def _purchases(table: PrivateRows, domain: Domain) -> list[str]:
         if attribute.edges is None:
             lines.append(f"{attribute.name}: {attribute.n_values} labels")
             continue
-        first, last = (iso(e) if attribute.type == "date" else f"{e:g}" for e in attribute.edges[:: attribute.n_values])
+        ends, unit = attribute.edges[:: attribute.n_values], attribute.counted_in
+        first, last = (f"{e:g}" if unit is None else iso(e, unit) for e in ends)
         lines.append(f"{attribute.name}: {attribute.n_values} bins from {first} to {last}")
     return lines
 
@@ -208,6 +214,12 @@ def _budget(epsilon: float, delta: float) -> tuple[float, float]:
     from marginalia.privacy import checks
 
     return checks.budget(epsilon, delta, pure=True)  # whether a method is pure it says itself
+
+
+def _say_on_stderr(folds: list[str]) -> None:
+    """Say what is not kept of the cells: facts of the private rows, which are no part of what is released."""
+    for line in folds:
+        print(f"marginalia: {one_line(line)}", file=sys.stderr)
 
 
 def _say_what_is_left_open(budget: Budget, n_rows: int) -> None:

@@ -97,14 +97,16 @@ def _warn_of_inferred(path: Path, domain: Domain) -> None:
         print(one_line(f"marginalia: warning: {path}: {what}; no certificate covers that"), file=sys.stderr)
 
 
-def read_rows(data: str, domain: Path, share: float | None) -> CountSource | RawTable:
+def read_rows(
+    data: str, domain: Path, share: float | None, *, notes: list[str] | None = None
+) -> CountSource | RawTable:
     """Open a table that has rows by its domain file, which may leave facts to be bought with a share of the budget."""
     from marginalia.data.domain import Schema
     from marginalia.data.sources.opening import open_rows
 
     schema = Schema.read(domain)
     _warn_of_inferred(domain, schema.stand_in())
-    return _with_rows(open_rows(data, schema, share=share, where=str(domain)), data)
+    return _with_rows(open_rows(data, schema, share=share, where=str(domain), notes=notes), data)
 
 
 def read_real_rows(data: str, domain: Path) -> Table:

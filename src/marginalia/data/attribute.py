@@ -16,7 +16,8 @@ from marginalia.data import values
 from marginalia.errors import InputError, unknown_name
 
 Kind = Literal["categorical", "ordinal", "numeric"]
-Type = Literal["code", "string", "integer", "number", "boolean", "date"]
+Type = Literal["code", "string", "integer", "number", "boolean", "date", "timestamp"]
+Unit = values.Unit
 Fact = Literal["type", "labels", "edges", "missing"]
 Rule = Literal["adaptive", "quantile", "uniform"]
 
@@ -25,8 +26,17 @@ LARGEST_SIZE = 10_000_000
 what a graphical model may take by default."""
 
 BOOLEANS = ("False", "True")
+WHOLE = ("integer", "date", "timestamp")  # types of whole numbers
+NUMBERS = ("number", *WHOLE)  # types whose values are numbers here
 OTHER = "other"
 WIDE = 2.0**53  # beyond which double precision does not tell whole numbers apart
+# Dates and times that a format must tell apart.
+_SOME_TIMES = {
+    unit: [
+        (day * 86_400 + second) // values.SECONDS[unit] for day, second in ((12482, 0), (6573, 46_861), (17115, 83_399))
+    ]
+    for unit in get_args(Unit)
+}
 _LARGEST_WHOLE = 2**53  # whole numbers beyond are not told apart in double precision
 
 
@@ -34,7 +44,8 @@ _LARGEST_WHOLE = 2**53  # whole numbers beyond are not told apart in double prec
 class Attribute:
     """One column: codes from 0 to ``size - 1`` and what they mean.
 
-    The codes are those of the labels or bins in their order, then that of `other`, then that of missing values.
+    The codes are those of the labels or bins in their order, then that of `other`, then those of `special` texts, then
+    that of missing values.
 
     Parameters
     ----------
@@ -46,8 +57,9 @@ class Attribute:
     labels : tuple of str, optional
         The value behind each code.
     edges : tuple of float, optional
-        Public bin edges, ascending, one more than bins; bins are left-closed. Of dates: days since 1970-01-01.
-    type : {"code", "string", "integer", "number", "boolean", "date"}, optional
+        Public bin edges, ascending, one more than bins; bins are left-closed. Of dates: days since 1970-01-01; of
+        timestamps: so many `unit` since then.
+    type : {"code", "string", "integer", "number", "boolean", "date", "timestamp"}, optional
         What files and data frames hold: the codes themselves, or original values. None (files of older versions):
         codes, as long as these cannot be confused with values.
     bottom, top : bool
@@ -64,7 +76,15 @@ class Attribute:
         with what was bought: a refusal would tell about a row. It needs `missing`, and open outer bins or `other`.
     format : str, optional
         How dates are written in files, as `strptime` reads it: ``"%d/%m/%Y"``. None: any way that can be meant one way
-        only; they are written year-month-day. Edges and labels are ISO dates either way.
+        only; they are written year-month-day. Edges and labels are ISO dates either way. So it is with timestamps.
+    unit : {"day", "hour", "minute", "second"}, optional
+        Of a timestamp: it counts whole units, and what is shorter is dropped.
+    zone : str, optional
+        Of dates and timestamps: whose clocks show an instant, such as ``"Europe/Berlin"``; None: UTC. Dates and times
+        without an offset stand as they are.
+    special : tuple of str
+        Texts that have a code each, whatever the type: ``"<0.1"`` of a measurement, ``"refused"`` of an answer. They
+        stand for no value of the type.
 
     Raises
     ------
@@ -92,6 +112,9 @@ class Attribute:
     inferred: tuple[Fact, ...] = ()
     lenient: bool = False
     format: str | None = None
+    unit: Unit | None = None
+    zone: str | None = None
+    special: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -110,7 +133,10 @@ class Attribute:
         if unknown := set(self.inferred) - set(get_args(Fact)):
             raise unknown_name(f"fact under 'inferred' of attribute '{self.name}'", min(unknown), get_args(Fact))
         if self.n_values < 1:
-            raise self._wrong(f"{self.size} codes leave none for a value, besides those of 'other' and 'missing'")
+            raise self._wrong(
+                f"{self.size} codes leave none for a value, besides those of 'other', 'special' and 'missing'"
+            )
+        self._check_time()
         self._check_labels()
         self._check_edges()
         self._check_type()
@@ -118,7 +144,7 @@ class Attribute:
     @property
     def n_values(self) -> int:
         """Number of codes that stand for a label or a bin."""
-        return self.size - (self.other is not None) - (self.missing is not None)
+        return self.size - (self.other is not None) - len(self.special) - (self.missing is not None)
 
     @property
     def other_code(self) -> int | None:
@@ -131,25 +157,37 @@ class Attribute:
         return None if self.missing is None else self.size - 1
 
     @property
+    def special_codes(self) -> range:
+        """The codes of the special texts, in their order."""
+        first = self.n_values + (self.other is not None)
+        return range(first, first + len(self.special))
+
+    @property
+    def counted_in(self) -> Unit | None:
+        """The unit since 1970-01-01T00:00 in which the values of a date or timestamp are counted; None of others."""
+        return "day" if self.type == "date" else self.unit
+
+    @property
     def holds_codes(self) -> bool:
         """Whether files hold the codes themselves."""
         return self.type is None or self.type == "code"
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What each code is called: its label, False or True, or the code itself; then ``other`` and ``missing``."""
+        """What each code is called: its label, False or True, or the code itself; then the rest."""
         known = self.labels or (BOOLEANS if self.type == "boolean" else tuple(map(str, range(self.n_values))))
         other = () if self.other is None else (self.other,)
-        return (*known, *other, *(() if self.missing is None else ("missing",)))
+        return (*known, *other, *self.special, *(() if self.missing is None else ("missing",)))
 
     @property
     def written(self) -> tuple[str, ...]:
-        """The texts that files may hold: labels, `other` and the marks of missing values."""
-        return (*(self.labels or ()), *(() if self.other is None else (self.other,)), *(self.missing or ()))
+        """The texts that files may hold: labels, `other`, special texts and the marks of missing values."""
+        other = () if self.other is None else (self.other,)
+        return (*(self.labels or ()), *other, *self.special, *(self.missing or ()))
 
     @cached_property
     def label_values(self) -> tuple[Any, ...]:
-        """The labels as values of the column's type: numbers, days since 1970-01-01, Booleans, or text."""
+        """The labels as values of the column's type: numbers, units since 1970-01-01, Booleans, or text."""
         if self.type == "boolean":
             return (False, True)
         return tuple(self._read(label) for label in self.labels or ())
@@ -166,31 +204,45 @@ class Attribute:
         return {number: code for number, code in reversed([*numbers]) if number is not None}
 
     @cached_property
+    def apart(self) -> dict[str | float, int]:
+        """The codes of what stands for no value of the column's type, by its text, and by its value if it has one.
+
+        These are the special texts and the marks of missing values, such as -9 among numbers.
+        """
+        codes: dict[str | float, int] = dict(zip(self.special, self.special_codes, strict=True))
+        codes |= dict.fromkeys(self.missing or (), self.size - 1)
+        return {key: code for text, code in codes.items() for key in (text, self._read_or_text(str(text)))}
+
+    @cached_property
     def mark_values(self) -> frozenset[float]:
-        """The marks of missing values that are values of the column's type: numbers, or days since 1970-01-01."""
-        found = set()
-        for mark in self.missing or ():
-            try:
-                found.add(self._read(mark))
-            except ValueError:
-                continue
-        return frozenset(v for v in found if not isinstance(v, str))
+        """The values that stand for none, special or missing: numbers, or units since 1970-01-01."""
+        return frozenset(value for value in self.apart if not isinstance(value, str))
 
     @cached_property
     def mark_value(self) -> float | None:
-        """The first mark of missing values, if that is a number or a day of the column's type."""
-        for mark in (self.missing or ())[:1]:
-            try:
-                value = self._read(mark)
-            except ValueError:
-                return None
-            return None if isinstance(value, str) else float(value)
-        return None
+        """The first mark of missing values, if that is a number or a time of the column's type."""
+        return self._value_of(self.missing[0]) if self.missing else None
+
+    @property
+    def special_values(self) -> dict[int, float]:
+        """The special codes whose texts are numbers or times of the column's type, and these."""
+        pairs = zip(self.special_codes, map(self._value_of, self.special), strict=True)
+        return {code: value for code, value in pairs if value is not None}
+
+    def _value_of(self, apart: str) -> float | None:
+        value = self._read_or_text(apart)
+        return None if isinstance(value, str) else float(value)
+
+    def _read_or_text(self, written: str) -> Any:
+        try:
+            return self._read(written)
+        except ValueError:
+            return written
 
     def _read(self, written: str) -> Any:
         """Return a label or a mark as a value of the column's type; ValueError if it is none."""
-        if self.type == "date":
-            return values.day(written, self.format, iso_first=True)
+        if self.counted_in is not None:
+            return values.moment(written, self.counted_in, self.format, zone=self.zone, iso_first=True)
         if self.type not in ("integer", "number"):
             return written
         value = values.number(written)
@@ -214,6 +266,8 @@ class Attribute:
         for label in self.labels:
             try:
                 self._read(label)
+                if self.type == "timestamp":
+                    values.whole_moment(label, self.unit or "second", self.format, zone=self.zone)
             except ValueError as error:
                 raise self._wrong(f"label {values.shown(label)} {error}; its type is {self.type}") from None
         known = self.label_values
@@ -224,12 +278,19 @@ class Attribute:
             raise self._wrong("whole numbers from 2^53 on are not told apart; as labels they need type: string")
 
     def _check_marks(self) -> None:
-        """No mark is a value: neither a label, nor what files or data frames may hold in its place."""
-        _check_texts(self, "mark of missing values", self.missing or ())
+        """No mark or special text is a value: neither a label, nor what files or data frames may hold in its place."""
         texts = {*(self.labels or ()), *(BOOLEANS if self.type == "boolean" else ())}
-        both = [mark for mark in self.missing or () if mark in texts or (self.type == "code" and self._is_code(mark))]
-        if both or (self.edges is None and self.mark_values & set(self.label_values)):
-            raise self._wrong("a mark of missing values is a label too; keep it in one of the two")
+        for what, marks in (("mark of missing values", self.missing or ()), ("special text", self.special)):
+            _check_texts(self, what, marks)
+            both = [mark for mark in marks if mark in texts or (self.type == "code" and self._is_code(mark))]
+            if both or (self.edges is None and {self._value_of(mark) for mark in marks} & set(self.label_values)):
+                raise self._wrong(f"a {what} is a label too; keep it in one of the two")
+        for text, code in zip(self.special, self.special_codes, strict=True):
+            if text == self.other or self.apart[text] != code or self.apart[self._read_or_text(text)] != code:
+                raise self._wrong(
+                    f"special text {values.shown(text)} is the same as 'other', another one or a mark of missing "
+                    "values; keep it in one place"
+                )
 
     def _is_code(self, written: str) -> bool:
         try:
@@ -250,8 +311,8 @@ class Attribute:
         if not all(a < b for a, b in zip(self.edges, self.edges[1:], strict=False)):
             raise self._wrong("bin edges must be strictly ascending")
         if self.type in ("string", "boolean", "code"):
-            raise self._wrong(f"edges are for integers, numbers and dates, not for type {self.type}")
-        if self.type in ("integer", "date"):
+            raise self._wrong(f"edges are for integers, numbers, dates and timestamps, not for type {self.type}")
+        if self.type in WHOLE:
             self._check_whole_bins()
         for a, b in zip(self.edges, self.edges[1:], strict=False):
             first = a
@@ -270,29 +331,45 @@ class Attribute:
             if inside < 1:
                 raise self._wrong(f"the bin from {a:g} to {b:g} holds no whole number (its right end does not count)")
 
+    def _check_time(self) -> None:
+        if self.unit is None and self.type == "timestamp":
+            raise self._wrong(f"a timestamp needs its 'unit': {', '.join(get_args(Unit))}")
+        if self.unit is not None and self.type != "timestamp":
+            raise self._wrong("'unit' is for timestamps")
+        if self.unit is not None and self.unit not in get_args(Unit):
+            raise unknown_name(f"unit of attribute '{self.name}'", str(self.unit), get_args(Unit))
+        if self.zone is not None:
+            if self.counted_in is None:
+                raise self._wrong("'zone' is for dates and timestamps")
+            try:
+                values.zone_rules(self.zone)
+            except ValueError as error:
+                raise self._wrong(f"zone {values.shown(self.zone)} {error}") from None
+
+    def _check_format(self) -> None:
+        if self.format is None:
+            return
+        if self.counted_in is None:
+            raise self._wrong("'format' is for dates and timestamps")
+        if not values.is_time_format(self.format, self.counted_in, _SOME_TIMES[self.counted_in]):
+            needs = "day, month and year; such as '%d/%m/%Y'"
+            if self.type == "timestamp":
+                needs = f"day, month, year and time to the {self.unit}; such as '%d/%m/%Y %H:%M:%S'"
+            raise self._wrong(f"format {values.shown(self.format)} gives no {needs}")
+        ends = self.label_values if self.edges is None else (math.ceil(self.edges[0]), math.ceil(self.edges[-1]) - 1)
+        if not self.lenient and not values.is_time_format(self.format, self.counted_in, ends):
+            raise self._wrong(f"format {values.shown(self.format)} tells not all years of its labels or edges apart")
+
     def _check_type(self) -> None:
-        if self.format is not None:
-            if self.type != "date":
-                raise self._wrong("'format' is for dates")
-            if not values.is_date_format(self.format):
-                raise self._wrong(
-                    f"format {values.shown(self.format)} gives no day, month and year; such as '%d/%m/%Y'"
-                )
-            ends = (
-                self.label_values if self.edges is None else (math.ceil(self.edges[0]), math.ceil(self.edges[-1]) - 1)
-            )
-            if not self.lenient and not values.is_date_format(self.format, ends):
-                raise self._wrong(
-                    f"format {values.shown(self.format)} tells not all years of its labels or edges apart"
-                )
+        self._check_format()
         if self.type is None:
-            given = self.other is not None or self.missing is not None or self.inferred
+            given = self.other is not None or self.missing is not None or self.inferred or self.special
             if given or self.bottom or self.top or self.lenient:
                 raise self._wrong(f"needs a type: {', '.join(get_args(Type))}")
             return
         if self.type == "boolean" and self.n_values != 2:
             raise self._wrong(f"a boolean has two values, not {self.n_values}")
-        if self.type in ("integer", "number", "date", "string") and self.labels is None and self.edges is None:
+        if self.type in (*NUMBERS, "string") and self.labels is None and self.edges is None:
             raise self._wrong(f"type {self.type} needs labels{' or edges' if self.type != 'string' else ''}")
         if self.other is not None:
             if self.type != "string":
@@ -332,7 +409,8 @@ class Purchase:
     bins : int
         Most bins, at least 2.
     bounds : tuple of float, optional
-        Public bounds of the edges, ascending; of dates in days since 1970-01-01. None: they are bought too.
+        Public bounds of the edges, ascending; of dates in days since 1970-01-01, of timestamps in units since then.
+        None: they are bought too.
 
     Examples
     --------
@@ -354,6 +432,14 @@ class Purchase:
     missing: tuple[str, ...] | None = None
     inferred: tuple[Fact, ...] = ()
     format: str | None = None
+    unit: Unit | None = None
+    zone: str | None = None
+    special: tuple[str, ...] = ()
+
+    @property
+    def counted_in(self) -> Unit | None:
+        """As of `Attribute`."""
+        return "day" if self.type == "date" else self.unit
 
     def attribute(self, *, labels: Sequence[str] | None = None, edges: Sequence[float] | None = None) -> Attribute:
         """Return the column with the labels or edges that were bought; every value has a code then.
@@ -362,27 +448,35 @@ class Purchase:
         any or not: all else would tell about single rows. Numbers and dates that are categories are so by their text,
         and the column is then one of strings: only these have an `other`.
         """
-        facts: dict[str, Any] = {"missing": self.missing or (), "inferred": self.inferred, "lenient": True}
+        facts: dict[str, Any] = {
+            "missing": self.missing or (),
+            "inferred": self.inferred,
+            "lenient": True,
+            "special": self.special,
+        }
         if edges is not None:
             known = tuple(map(float, edges))
             return Attribute(
                 self.name,
-                len(known),
+                len(known) + len(self.special),
                 "numeric",
                 edges=known,
                 type=self.type,
                 bottom=True,
                 top=True,
                 format=self.format,
+                unit=self.unit,
+                zone=self.zone,
                 **facts,
             )
         other = self.other or OTHER
-        while other in facts["missing"]:
+        while other in (*facts["missing"], *self.special):
             other += "_"
         known_labels = tuple(label for label in labels or () if label != other)
         if not known_labels:  # an attribute needs one; this one then stays empty
             known_labels, other = (other,), f"{other}_"
-        return Attribute(self.name, len(known_labels) + 2, self.kind, known_labels, type="string", other=other, **facts)
+        size = len(known_labels) + len(self.special) + 2
+        return Attribute(self.name, size, self.kind, known_labels, type="string", other=other, **facts)
 
     @property
     def free(self) -> bool:

@@ -13,6 +13,7 @@ from marginalia.data import values
 from marginalia.data.attribute import Attribute
 from marginalia.data.coding import Codes, Fault, RawColumn, check_not_ambiguous, codes_of
 from marginalia.data.domain import Domain, Schema
+from marginalia.data.folding import folds_of, known_labels
 from marginalia.data.reading import read_raw
 from marginalia.data.sources.arrow import ArrowSource
 from marginalia.data.sources.opening import is_streamed, open_source
@@ -32,7 +33,8 @@ def check(
     missing or unknown only the first is told, before any value; and columns that are to be bought are not taken.
 
     Of a domain file with facts that are to be bought the rest is checked: what stands in these columns is no problem.
-    What will be bought, and which of its cells cannot be read and so count as missing, is added to `notes`.
+    What will be bought, which of its cells cannot be read and so count as missing, and what of the cells is folded (see
+    `marginalia.data.folding`), is added to `notes`.
     Problems are columns that are missing or unknown; per column and reason the number of rows whose value has no code,
     with the first such row (rows count from 0, without the header); and rows that are structural zeros.
 
@@ -41,12 +43,14 @@ def check(
     """
     notes = [] if notes is None else notes
     try:
-        if not isinstance(domain, Domain):
+        if isinstance(domain, Domain):
+            may_fold = domain
+        else:
             schema = Schema.read(domain)
-            domain = schema.stand_in()
+            domain, may_fold = schema.stand_in(), known_labels(schema)
             notes += [f"to be bought with part of epsilon: {purchase}" for purchase in schema.purchases]
         if is_streamed(file):
-            return _of_source(open_source(file, domain))
+            return _of_source(open_source(file, domain), notes)
         frame = read_raw(file)
     except InputError as error:
         return [str(error)]
@@ -73,10 +77,11 @@ def check(
         problems += [fault.count_line(len(frame)) for fault in faults]
         if attribute.lenient:
             notes += _unread(frame[attribute.name], attribute, codes[:, j])
+    notes += folds_of(frame, may_fold.project([name for name in may_fold.names if name in frame.columns]))
     return problems + [fault.count_line(len(frame)) for fault in zero_faults(codes, whole)]
 
 
-def _of_source(source: CountSource) -> list[str]:
+def _of_source(source: CountSource, notes: list[str]) -> list[str]:
     """Return the problems of rows that are streamed; those of one column and reason are one line."""
     assert isinstance(source, ArrowSource)
     found: dict[tuple[str, str, str], tuple[str, Fault, int]] = {}
@@ -86,6 +91,7 @@ def _of_source(source: CountSource) -> list[str]:
             place, first, many = found.get(key, (where, fault, 0))
             found[key] = place, first, many + fault.rows.size
         n = source.n_rows
+        notes += source.folded()
     except InputError as error:
         return [str(error)]
     if not n:

@@ -5,8 +5,8 @@ A value without a code is a `Fault`. Going back, a value inside a bin is drawn, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from marginalia.data import cells, values
-from marginalia.data.attribute import BOOLEANS, Attribute
+from marginalia.data.attribute import BOOLEANS, NUMBERS, Attribute
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ Reason = tuple[str, str]  # what is wrong with a value, and how to mend it
 ROWS = "(rows count from 0)"
 _EMPTY = ("has no code", "give missing values one by `missing: []`, or drop these rows")
 CORRECT = "correct the file, or the domain"
+_ISO: dict[values.Unit, str] = {"day": "D", "hour": "m", "minute": "m", "second": "s"}  # what is written, for numpy
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,9 @@ def codes_of(raw: pd.Series[Any] | RawColumn, attribute: Attribute) -> tuple[Cod
 
 
 def numbers_of(raw: pd.Series[Any], attribute: Attribute) -> NDArray[np.float64]:
-    """Return a raw column as numbers (dates: days since 1970-01-01), NaN where its value counts as missing.
+    """Return a raw column as numbers (of dates and timestamps: units since 1970-01-01), NaN where it holds no value.
+
+    Cells that count as missing hold none, nor do those with special texts.
 
     >>> import pandas as pd
     >>> age = Attribute("age", 2, edges=(0, 9), type="number", bottom=True, top=True, missing=("?",), lenient=True)
@@ -196,7 +199,7 @@ def numbers_of(raw: pd.Series[Any], attribute: Attribute) -> NDArray[np.float64]
     """
     column = RawColumn.of(raw, attribute.name, lenient=attribute.lenient)
     numbers, _ = _numbers(column.distinct, attribute)
-    numbers = np.where(_marked(column.distinct, numbers, attribute), np.nan, numbers)
+    numbers = np.where(_apart_codes(column.distinct, numbers, attribute) >= 0, np.nan, numbers)
     return np.append(numbers, np.nan)[column.which]
 
 
@@ -264,7 +267,7 @@ def bin_codes(
 
 def _distinct_codes(distinct: NDArray[Any], attribute: Attribute) -> tuple[Codes, dict[int, Reason]]:
     """Return the code of each distinct value, -1 where it has none, and why (by its position)."""
-    if attribute.type in ("integer", "number", "date"):
+    if attribute.type in NUMBERS:
         numbers, reasons = _numbers(distinct, attribute)
         codes = _number_codes(numbers, attribute)
         beyond = [i for i in np.flatnonzero(codes < 0).tolist() if i not in reasons]
@@ -280,32 +283,42 @@ def _distinct_codes(distinct: NDArray[Any], attribute: Attribute) -> tuple[Codes
                 codes[i] = found
             else:
                 reasons[i] = found
-    if attribute.missing:
-        codes[_marked(distinct, numbers, attribute)] = attribute.size - 1
-    return codes, reasons
+    apart = _apart_codes(distinct, numbers, attribute)
+    return np.where(apart >= 0, apart, codes), reasons
 
 
-def _marked(distinct: NDArray[Any], numbers: NDArray[np.float64], attribute: Attribute) -> NDArray[np.bool_]:
-    """Return which distinct values are marks of missing ones: by their text, or their number."""
-    marks = np.isin(numbers, list(attribute.mark_values))
-    if distinct.dtype == np.float64:
-        found = set(attribute.mark_values) if numbers is distinct else set()
-        more = [mark for mark in _double_marks(attribute) if mark not in found]
-        return marks | np.isin(distinct, more) if more else marks
-    known = frozenset(attribute.missing or ())
-    marked = [v in known if type(v) is str else not known.isdisjoint(values.spellings(v)) for v in distinct.tolist()]
-    return marks | np.array(marked, dtype=bool)
+def _apart_codes(distinct: NDArray[Any], numbers: NDArray[np.float64], attribute: Attribute) -> Codes:
+    """Return the code of each distinct value that is a special text or a mark of a missing value, else -1.
+
+    It is one by the number or time that it is, or by its text; either way by itself alone.
+    """
+    codes = np.full(len(distinct), -1, dtype=np.int64)
+    texts = {}
+    for key, code in attribute.apart.items():
+        if isinstance(key, str):
+            texts[key] = code
+        else:
+            codes[numbers == key] = code
+    if distinct.dtype == np.float64:  # by the number that has this text: to write all numbers takes long
+        for text, code in texts.items():
+            if (number := _number_of_text(text)) is not None:
+                codes[distinct == number] = code
+    elif texts:
+        for i, value in enumerate(distinct.tolist()):
+            for written in (value,) if type(value) is str else values.spellings(value):
+                if written in texts:
+                    codes[i] = texts[written]
+                    break
+    return codes
 
 
-def _double_marks(attribute: Attribute) -> Iterator[float]:
-    """Yield the doubles whose text is a mark of missing values."""
-    for mark in attribute.missing or ():
-        try:
-            number = values.number(mark, infinite=True)
-        except ValueError:
-            continue
-        if values.text(number) == mark:
-            yield number
+def _number_of_text(text: str) -> float | None:
+    """Return the double that is written so."""
+    try:
+        number = values.number(text, infinite=True)
+    except ValueError:
+        return None
+    return number if values.text(number) == text else None
 
 
 def _own_code(value: Any, attribute: Attribute) -> int | Reason:
@@ -354,16 +367,16 @@ def _boolean_code(value: Any, attribute: Attribute) -> int | Reason:
 
 
 def _numbers(distinct: NDArray[Any], attribute: Attribute) -> tuple[NDArray[np.float64], dict[int, Reason]]:
-    """Return each value as a number, of a date as days since 1970-01-01; NaN where it is none, and why."""
+    """Return each value as a number, of a time as units since 1970-01-01; NaN where it is none, and why."""
     reasons: dict[int, Reason] = {}
-    if distinct.dtype == np.float64 and attribute.type != "date":
+    if distinct.dtype == np.float64 and attribute.counted_in is None:
         numbers = distinct
         unread = np.isnan(numbers) if attribute.lenient else ~np.isfinite(numbers)
         reasons = {int(i): ("is not a number", CORRECT) for i in np.flatnonzero(unread)}
     else:
         read: Callable[[Any], float] = partial(values.number, infinite=attribute.lenient)
-        if attribute.type == "date":
-            read = partial(values.day, format=attribute.format)
+        if attribute.counted_in is not None:
+            read = partial(values.moment, unit=attribute.counted_in, format=attribute.format, zone=attribute.zone)
         numbers = np.full(len(distinct), np.nan)
         for i, value in enumerate(distinct.tolist()):
             try:
@@ -389,8 +402,8 @@ def _number_codes(numbers: NDArray[np.float64], attribute: Attribute) -> Codes:
 def _outside(attribute: Attribute) -> Reason:
     if attribute.edges is None:
         return _no_label(attribute)
-    show = values.iso if attribute.type == "date" else "{:g}".format
-    first, last = show(attribute.edges[0]), show(attribute.edges[-1])
+    unit = attribute.counted_in
+    first, last = (f"{e:g}" if unit is None else values.iso(e, unit) for e in (attribute.edges[0], attribute.edges[-1]))
     return (
         f"is outside the bins from {first} to {last} (left-closed)",
         f"{CORRECT}; `bottom: true`, `top: true` open the outer bins",
@@ -400,15 +413,17 @@ def _outside(attribute: Attribute) -> Reason:
 def original_values(codes: NDArray[np.integer], attribute: Attribute, rng: np.random.Generator) -> pd.Series[Any]:
     """Return the values behind the codes of one attribute.
 
-    A value of a bin is drawn uniformly inside it: whole numbers for integers, days for dates, and numbers rounded to
-    three significant digits of the bin's width. An open outer bin counts as it stands, from edge to edge.
+    A value of a bin is drawn uniformly inside it: whole numbers for integers, days for dates, whole units for
+    timestamps, and numbers rounded to three significant digits of the bin's width. An open outer bin counts as it
+    stands, from edge to edge.
 
     Returns
     -------
     Series
         Codes as they are where the attribute holds codes; text, integers as int64 or (with missing values)
-        Int64, numbers as float64, Booleans as bool or boolean, dates as datetime64. A missing value is the first mark
-        where that is a value of the type, else pandas' own.
+        Int64, numbers as float64, Booleans as bool or boolean, dates and timestamps as datetime64 without a zone. A
+        missing value is the first mark where that is a value of the type, else pandas' own. A special text is its
+        value where it is one of the type; with others, the column is one of objects.
 
     Examples
     --------
@@ -422,29 +437,50 @@ def original_values(codes: NDArray[np.integer], attribute: Attribute, rng: np.ra
         return pd.Series(codes)
     codes = np.asarray(codes)
     gone = codes == attribute.size - 1 if attribute.missing is not None else np.zeros(codes.shape, dtype=bool)
+    special = np.isin(codes, attribute.special_codes)
     mark = next(iter(attribute.missing or ()), None)
     if attribute.type == "string":
-        known = [*(attribute.labels or ()), *(() if attribute.other is None else (attribute.other,)), mark]
+        other = () if attribute.other is None else (attribute.other,)
+        known = [*(attribute.labels or ()), *other, *attribute.special, mark]
         return pd.Series(known).take(codes).reset_index(drop=True)
+    here = np.where(gone | special, 0, codes)
     if attribute.type == "boolean":
-        truth = pd.Series(codes == 1)
-        return truth.astype("boolean").mask(gone) if gone.any() else truth
-    here = np.where(gone, 0, codes)
+        truth = pd.Series(here == 1)
+        return _with_special(truth.astype("boolean").mask(gone) if gone.any() else truth, codes, attribute)
     if attribute.edges is None:
         numbers = np.array(attribute.label_values, dtype=np.float64)[here]
     else:
         numbers = _inside_bins(here, attribute, rng)
+    for code, value in attribute.special_values.items():
+        numbers[codes == code] = value
     if attribute.mark_value is not None:
         numbers[gone] = attribute.mark_value
         gone = np.zeros_like(gone)
+    return _with_special(_of_type(numbers, gone, attribute), codes, attribute)
+
+
+def _of_type(numbers: NDArray[np.float64], gone: NDArray[np.bool_], attribute: Attribute) -> pd.Series[Any]:
+    """Return numbers as values of the column's type, with pandas' own missing value where one is gone."""
+    import pandas as pd
+
     if attribute.type == "number":
         return pd.Series(np.where(gone, np.nan, numbers))
     whole = pd.Series(numbers.astype(np.int64))
     if attribute.type == "integer":
         return whole.astype("Int64").mask(gone) if gone.any() else whole
-    days = numbers.astype(np.int64).astype("datetime64[D]")
-    days[gone] = np.datetime64("NaT", "D")
-    return pd.Series(days.astype("datetime64[s]"))
+    assert attribute.counted_in is not None
+    seconds = (numbers.astype(np.int64) * values.SECONDS[attribute.counted_in]).astype("datetime64[s]")
+    seconds[gone] = np.datetime64("NaT", "s")
+    return pd.Series(seconds)
+
+
+def _with_special(column: pd.Series[Any], codes: NDArray[np.integer], attribute: Attribute) -> pd.Series[Any]:
+    """Return a column of values with the special texts that are none of its type."""
+    texts = [code for code in attribute.special_codes if code not in attribute.special_values]
+    column = column.astype(object) if texts else column
+    for code in texts:
+        column[codes == code] = attribute.texts[code]
+    return column
 
 
 def as_text(column: pd.Series[Any], attribute: Attribute) -> pd.Series[Any]:
@@ -459,17 +495,39 @@ def as_text(column: pd.Series[Any], attribute: Attribute) -> pd.Series[Any]:
 
     if attribute.holds_codes or attribute.type == "string":
         return column
+    if len(attribute.special):
+        return _as_text_with_special(column, attribute)
     gone = column.isna()
-    if attribute.type == "date":
+    if (unit := attribute.counted_in) is not None:
         if attribute.format is not None:
             column = column.dt.strftime(attribute.format).astype(object)
         else:
-            column = pd.Series(np.datetime_as_string(column.to_numpy().astype("datetime64[D]")), dtype=object)
+            times = column.to_numpy().astype(f"datetime64[{_ISO[unit]}]")
+            column = pd.Series(np.datetime_as_string(times), dtype=object)
     elif attribute.type == "boolean":
         labels = np.array(attribute.labels or BOOLEANS, dtype=object)
         column = pd.Series(labels[column.fillna(False).to_numpy(dtype=bool).astype(int)], dtype=object)
     mark = next(iter(attribute.missing or ()), None)
     return column.astype(object).mask(gone, mark) if gone.any() else column
+
+
+def _as_text_with_special(column: pd.Series[Any], attribute: Attribute) -> pd.Series[Any]:
+    """Return the special cells of a column as their texts, and the others as if there were none."""
+    import pandas as pd
+
+    written = pd.Series(None, index=range(len(column)), dtype=object)
+    values_of = attribute.special_values
+    for code, text in zip(attribute.special_codes, attribute.special, strict=True):
+        cell: Any = text
+        if code in values_of:
+            cell = _of_type(np.array([values_of[code]]), np.array([False]), attribute)[0]
+        written[column.isin([cell]).to_numpy()] = text
+    plain = written.isna().to_numpy()
+    rest = column[plain].reset_index(drop=True).infer_objects()
+    if len(rest):
+        size = attribute.size - len(attribute.special)
+        written[plain] = as_text(rest, replace(attribute, special=(), size=size)).to_numpy(dtype=object)
+    return written
 
 
 def _inside_bins(codes: NDArray[np.integer], attribute: Attribute, rng: np.random.Generator) -> NDArray[np.float64]:

@@ -107,7 +107,7 @@ def _derived(item: Any) -> Derived:
     if shape == "among":
         read |= {"type": "string", "labels": item["among"], "other": "any other value"}
     elif shape == "from":
-        (start,) = _edges([item["from"]], here, "number")
+        (start,) = _edges([item["from"]], here, {"type": "number"})
         read |= {"type": "number", "edges": [start - 1, start, start + 1], "bottom": True, "top": True}
     elif shape == "top":
         read |= {"type": "number", "edges": list(range(top + 2)), "top": True}
@@ -145,8 +145,8 @@ def as_dict(attribute: Attribute) -> dict[str, Any]:
         value = getattr(attribute, key)
         if value is not None and value is not False and (value or key == "missing"):
             content[key] = list(value) if isinstance(value, tuple) else value
-    if attribute.type == "date" and attribute.edges is not None:
-        content["edges"] = [values.iso(edge) for edge in attribute.edges]
+    if attribute.counted_in is not None and attribute.edges is not None:  # the first whole unit of a bin
+        content["edges"] = [values.iso(math.ceil(edge), attribute.counted_in) for edge in attribute.edges]
     return content
 
 
@@ -156,15 +156,15 @@ def purchase_as_dict(purchase: Purchase) -> dict[str, Any]:
     >>> purchase_as_dict(Purchase("ward", "labels", type="string"))
     {'name': 'ward', 'kind': 'categorical', 'type': 'string', 'labels': 'private'}
     """
-    of_date = purchase.type == "date"
     content: dict[str, Any] = {"name": purchase.name, "kind": purchase.kind, "type": purchase.type}
     if purchase.fact == "labels":
         content["labels"] = "private"
     else:
         content["edges"] = {"private": purchase.rule, "bins": purchase.bins}
         if purchase.bounds is not None:
-            content["edges"]["bounds"] = [values.iso(b) if of_date else b for b in purchase.bounds]
-    for key in ("bottom", "top", "other", "missing", "inferred", "format"):
+            unit = purchase.counted_in
+            content["edges"]["bounds"] = [b if unit is None else values.iso(b, unit) for b in purchase.bounds]
+    for key in ("bottom", "top", "other", "missing", "inferred", "format", "unit", "zone", "special"):
         value = getattr(purchase, key)
         if value is not None and value is not False and (value or key == "missing"):
             content[key] = list(value) if isinstance(value, tuple) else value
@@ -195,28 +195,36 @@ def _column(item: Any) -> Attribute | Purchase:
         "inferred": _texts(item.get("inferred") or (), f"{here}: 'inferred'"),
         "lenient": _flag(item, "lenient", here),
         "format": None if item.get("format") is None else _text(item["format"], f"{here}: 'format'"),
+        "unit": item.get("unit"),
+        "zone": None if item.get("zone") is None else _text(item["zone"], f"{here}: 'zone'"),
+        "special": _texts(item.get("special") or (), f"{here}: 'special'"),
     }
-    for key in ("kind", "type"):
+    for key in ("kind", "type", "unit"):
         if not isinstance({"kind": kind, **facts}[key], str | None):
             raise InputError(f"{here}: '{key}' must be a word")
     raw_labels, raw_edges = item.get("labels"), item.get("edges")
     if raw_labels == "private" or (isinstance(raw_edges, Mapping) and "private" in raw_edges):
         return _purchase(name, here, item, kind, facts)
     labels = None if raw_labels is None else _texts(raw_labels, f"{here}: 'labels'")
-    edges = None if raw_edges is None else _edges(raw_edges, here, facts["type"])
+    edges = None if raw_edges is None else _edges(raw_edges, here, facts)
     known = len(labels) if labels is not None else len(edges) - 1 if edges is not None else None
     if known is None and facts["type"] == "boolean":
         known = 2
-    counted = None if known is None else known + (facts["other"] is not None) + (facts["missing"] is not None)
+    counted = None if known is None else known + _beside(facts)
     size = item.get("size", counted)
     if size is None:
         raise InputError(f"{here} needs a size, labels or edges")
     return Attribute(name, size, kind, labels, edges, **facts)
 
 
+def _beside(facts: Mapping[str, Any]) -> int:
+    """Return the number of codes that stand for no label or bin."""
+    return (facts["other"] is not None) + len(facts["special"]) + (facts["missing"] is not None)
+
+
 def _purchase(name: str, here: str, item: Mapping[str, Any], kind: Any, facts: dict[str, Any]) -> Purchase:
     if facts["type"] in (None, "code", "boolean"):
-        raise InputError(f"{here}: what is bought needs a type: string, integer, number or date")
+        raise InputError(f"{here}: what is bought needs a type: string, integer, number, date or timestamp")
     if "size" in item:
         raise InputError(f"{here}: leave 'size' out; it follows from what is bought")
     fact = "edges" if item.get("labels") is None else "labels"
@@ -225,6 +233,8 @@ def _purchase(name: str, here: str, item: Mapping[str, Any], kind: Any, facts: d
     if fact == "labels":
         if item["labels"] != "private" or item.get("edges") is not None:
             raise InputError(f"{here}: give labels or edges, and one of them may be bought")
+        if facts["type"] == "timestamp":
+            raise InputError(f"{here}: what is bought of timestamps is edges; labels need type: string")
         return Purchase(name, "labels", kind=kind, **facts)
     wanted = item["edges"]
     if unknown := set(wanted) - set(_EDGE_KEYS):
@@ -232,25 +242,28 @@ def _purchase(name: str, here: str, item: Mapping[str, Any], kind: Any, facts: d
     if (rule := wanted.get("private")) not in get_args(Rule):
         raise unknown_name(f"rule for private edges of {here}", str(rule), get_args(Rule))
     if facts["type"] == "string":
-        raise InputError(f"{here}: edges are for integers, numbers and dates, not for type string")
+        raise InputError(f"{here}: edges are for integers, numbers, dates and timestamps, not for type string")
     bins = _bins(wanted.get("bins", 16), here)
-    bounds = None if wanted.get("bounds") is None else _bounds(wanted["bounds"], here, facts["type"])
+    bounds = None if wanted.get("bounds") is None else _bounds(wanted["bounds"], here, facts)
     purchase = Purchase(name, "edges", rule, bins, bounds, kind, **facts)
     if bounds is not None:
         purchase.attribute(edges=bounds)  # refuses what no bins can lie between
     return purchase
 
 
-def _edges(raw: Any, here: str, of_type: Any) -> tuple[float, ...]:
+def _edges(raw: Any, here: str, facts: Mapping[str, Any]) -> tuple[float, ...]:
     if isinstance(raw, Mapping):
-        return _equal_bins(raw, here, of_type)
+        return _equal_bins(raw, here, facts)
     if not isinstance(raw, list | tuple):
         raise InputError(f"{here}: edges must be a list of numbers, such as [0, 18, 65], not {values.shown(raw)}")
     edges = []
     for value in raw:
+        if facts["type"] == "timestamp":
+            edges.append(_time_edge(value, here, facts))
+            continue
         try:
-            if of_type == "date":
-                edges.append(float(values.day(value)))
+            if facts["type"] == "date":
+                edges.append(float(values.day(value, zone=facts["zone"])))
                 continue
             if isinstance(value, str) and _EXPONENT.fullmatch(value):  # YAML 1.1 takes 1e-7 for a text
                 value = float(value)
@@ -264,14 +277,24 @@ def _edges(raw: Any, here: str, of_type: Any) -> tuple[float, ...]:
     return tuple(edges)
 
 
-def _equal_bins(raw: Mapping[str, Any], here: str, of_type: Any) -> tuple[float, ...]:
+def _time_edge(value: Any, here: str, facts: Mapping[str, Any]) -> float:
+    if facts["unit"] not in get_args(values.Unit):
+        raise InputError(f"{here}: a timestamp needs its 'unit': {', '.join(get_args(values.Unit))}")
+    try:
+        return float(values.whole_moment(value, facts["unit"], zone=facts["zone"]))
+    except ValueError as error:
+        raise InputError(f"{here}: edge {values.shown(value)} {error}") from None
+
+
+def _equal_bins(raw: Mapping[str, Any], here: str, facts: Mapping[str, Any]) -> tuple[float, ...]:
     """Return the edges of bins of equal width between public bounds."""
     if unknown := set(raw) - set(_EDGE_KEYS):
         raise unknown_name(f"key of the edges of {here}", min(map(str, unknown)), _EDGE_KEYS)
     if set(raw) != {"bins", "bounds"}:
         raise InputError(f"{here}: equal bins need their number and bounds, such as {{bins: 4, bounds: [0, 8]}}")
-    first, last = _bounds(raw["bounds"], here, of_type)
-    return tuple(np.linspace(first, last, _bins(raw["bins"], here) + 1).tolist())
+    first, last = _bounds(raw["bounds"], here, facts)
+    edges = np.linspace(first, last, _bins(raw["bins"], here) + 1)
+    return tuple((np.ceil(edges) if facts["type"] in ("date", "timestamp") else edges).tolist())  # as they are written
 
 
 def _bins(raw: Any, here: str) -> int:
@@ -280,11 +303,11 @@ def _bins(raw: Any, here: str) -> int:
     return raw
 
 
-def _bounds(raw: Any, here: str, of_type: Any) -> tuple[float, float]:
-    bounds = () if isinstance(raw, Mapping) else _edges(raw, here, of_type)
+def _bounds(raw: Any, here: str, facts: Mapping[str, Any]) -> tuple[float, float]:
+    bounds = () if isinstance(raw, Mapping) else _edges(raw, here, facts)
     if len(bounds) != 2 or not bounds[0] < bounds[1]:
         raise InputError(f"{here}: bounds are two numbers (or dates), the lower first")
-    if of_type == "integer" and not all(map(float.is_integer, bounds)):
+    if facts["type"] == "integer" and not all(map(float.is_integer, bounds)):
         raise InputError(f"{here}: bounds of integers are whole numbers")
     return bounds
 
@@ -461,7 +484,8 @@ class Domain:
             ``{"name": size, ...}``, or ``{"attributes": [{"name": ..., ...}, ...], "source": ...,
             "structural_zeros": [{"attributes": [...], "cells": [[...], ...]}], "ignored": [...]}``. The keys of an
             attribute are those of `Attribute`; it may leave `size` out where its labels or edges determine it.
-            `other` may be true, which means the text "other"; edges of dates are ISO dates.
+            `other` may be true, which means the text "other"; edges of dates are ISO dates, of timestamps ISO
+            date-times.
         where : str
             Named in error messages.
 

@@ -8,9 +8,9 @@ import math
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,9 @@ BINS = 16  # aimed at
 MOST = 0.9  # share of the values that decides for a type, or against a text
 COVERED = 0.5  # share of the rows that the labels of an open set must cover
 ENOUGH = 20  # rows, from which on values that all differ are an identifier
-FORMATS = ("%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d.%m.%Y", "%Y/%m/%d")  # beside ISO
+_DATES = ("%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d.%m.%Y", "%Y/%m/%d")  # beside ISO
+FORMATS = tuple(f"{date}{time}" for time in ("", " %H:%M", " %H:%M:%S") for date in _DATES)
+_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400)  # seconds
 IDENTIFIER = re.compile(r"(^|[\W_])(id|uuid|guid|key|nr|no|number|index)$|^(id|uuid|guid|unnamed)", re.IGNORECASE)
 
 
@@ -95,6 +97,11 @@ def _column(name: str, column: RawColumn) -> Drafted:
     gaps = bool(marks) or bool((column.which < 0).any())
     facts: dict[str, Any] = {"type": kind, "missing": marks if gaps else None, "format": form}
     facts["inferred"] = ("type", "missing") if gaps else ("type",)
+    if kind == "date":
+        cells = {i: column.distinct[i] for i in found if i in set(known)}
+        facts |= _time_facts(cells.values(), form)
+        if "unit" in facts:
+            kind, found = "timestamp", {i: values.moment(c, facts["unit"], form) for i, c in cells.items()}
     here, weights = [texts[i] for i in known], counts[known]
     if kind == "boolean":
         low = {t.lower(): t for t in here}
@@ -155,6 +162,15 @@ def _type_of(
             return "date", marks, {i: float(values.day(texts[i], fitting[0])) for i in both}, fitting[0]
         return "date", marks, dates, None
     return "string", tuple(t for t in marks if t in MARKS), {}, None
+
+
+def _time_facts(cells: Collection[Any], form: str | None) -> dict[str, Any]:
+    """Return what dates are besides: the coarsest unit of those that have a time of day, the zone of those with one."""
+    zone = {"zone": "UTC"} if any(map(values.is_instant, cells)) else {}
+    for unit in get_args(values.Unit):
+        if unit == "second" or not any(values.is_shortened(cell, unit, form) for cell in cells):
+            return zone if unit == "day" else {"type": "timestamp", "unit": unit, **zone}
+    raise AssertionError
 
 
 def _fits(written: str, form: str) -> bool:
@@ -222,13 +238,14 @@ def _of_numbers(name: str, numbers: NDArray[np.float64], n: int, facts: dict[str
         return Drafted(
             name, None, "whole numbers of 2^53 and more are not told apart; type: string, if they are categories"
         )
-    if low == high or (kind != "date" and distinct <= FEW and n >= 5 * distinct):
+    unit: values.Unit | None = "day" if kind == "date" else facts.get("unit")
+    if low == high or (unit is None and distinct <= FEW and n >= 5 * distinct):
         small = kind == "integer" and high - low < FEW
         shown = np.arange(low, high + 1) if small else np.unique(numbers)
-        labels = tuple(values.iso(v) if kind == "date" else values.text(float(v)) for v in shown)
+        labels = tuple(values.text(float(v)) if unit is None else values.iso(v, unit) for v in shown)
         facts |= {"labels": labels, "kind": "ordinal", "inferred": (*facts["inferred"], "labels")}
         return Drafted(name, Attribute(name, len(labels) + (facts["missing"] is not None), **facts), note)
-    edges = _date_edges(low, high) if kind == "date" else _number_edges(low, high, whole=kind == "integer")
+    edges = _number_edges(low, high, whole=kind == "integer") if unit is None else _time_edges(low, high, unit)
     facts |= {"edges": edges, "kind": "numeric", "bottom": True, "top": True}
     facts["inferred"] = (*facts["inferred"], "edges")
     return Drafted(name, Attribute(name, len(edges) - 1 + (facts["missing"] is not None), **facts), note)
@@ -243,6 +260,16 @@ def _number_edges(low: float, high: float, *, whole: bool) -> tuple[float, ...]:
         step = max(1.0, step)
     first, last = math.floor(low / step), math.floor(high / step) + 1
     return tuple(float(f"{k * step:.15g}") for k in range(first, last + 1))
+
+
+def _time_edges(low: float, high: float, unit: values.Unit) -> tuple[float, ...]:
+    """Return the edges of dates; of times of few days, about `BINS` bins of so many hours, minutes or seconds."""
+    a_day = 86_400 // values.SECONDS[unit]
+    if a_day == 1 or high - low >= BINS * a_day:
+        return tuple(day * a_day for day in _date_edges(low // a_day, high // a_day))
+    step = next(s for s in _STEPS if s >= values.SECONDS[unit] and s * BINS >= (high - low) * values.SECONDS[unit])
+    step //= values.SECONDS[unit]
+    return tuple(float(k * step) for k in range(int(low // step), int(high // step) + 2))
 
 
 def _date_edges(low: float, high: float) -> tuple[float, ...]:
@@ -307,7 +334,20 @@ def _entry(column: Drafted) -> Iterator[str]:
         yield f"    # {one_line(column.note)}"
     if column.attribute.type in ("integer", "number"):
         content["labels"] = [float(label) for label in content.get("labels", ())]
-    for key in ("type", "format", "kind", "labels", "edges", "bottom", "top", "other", "missing", "inferred"):
+    for key in (
+        "type",
+        "unit",
+        "zone",
+        "format",
+        "kind",
+        "labels",
+        "edges",
+        "bottom",
+        "top",
+        "other",
+        "missing",
+        "inferred",
+    ):
         if content.get(key) or (key == "missing" and key in content):
             yield f"    {key}: {_scalar(content[key])}"
     if column.attribute.edges is not None:

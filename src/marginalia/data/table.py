@@ -24,6 +24,7 @@ from marginalia.data.coding import CORRECT, ROWS, Fault, as_text, check_not_ambi
 from marginalia.data.domain import Domain, Public, Schema, public_domain
 from marginalia.data.files import atomic_path
 from marginalia.data.reading import check_header, csv_quoting, is_frame, kind_of, read_raw, with_text_names
+from marginalia.data.values import text
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
@@ -315,6 +316,8 @@ class Table(CountSource):
     ) -> None:
         """Write a Parquet file, atomically; see `to_frame`."""
         frame = self.to_frame(original=original, random_state=random_state)
+        for attribute in self.domain if original else ():
+            frame[attribute.name] = _one_kind(frame[attribute.name], attribute)
         with atomic_path(path) as temporary:
             frame.to_parquet(temporary, index=False)
 
@@ -570,11 +573,20 @@ def _parquet(frames: Iterator[pd.DataFrame], domain: Domain, path: Path) -> None
     every = np.arange(max(domain.sizes, default=1))[:, None]
     codes = np.minimum(every, np.array(domain.sizes) - 1).astype(np.int32 if len(every) > 2**15 else np.int16)
     pairs = zip(domain, codes.T, strict=True)
-    columns = {a.name: original_values(column, a, np.random.default_rng(0)) for a, column in pairs}
+    columns = {a.name: _one_kind(original_values(column, a, np.random.default_rng(0)), a) for a, column in pairs}
     schema = pa.Schema.from_pandas(pd.DataFrame(columns), preserve_index=False)
     with parquet.ParquetWriter(path, schema) as writer:
         for frame in frames:
+            for attribute in domain:
+                frame[attribute.name] = _one_kind(frame[attribute.name], attribute)
             writer.write_table(pa.Table.from_pandas(frame, schema=schema, preserve_index=False))
+
+
+def _one_kind(column: pd.Series[Any], attribute: Attribute) -> pd.Series[Any]:
+    """Return a column as a Parquet file holds it: of one type, or as text where values stand beside special texts."""
+    if column.dtype != object or attribute.type == "string":
+        return column
+    return as_text(column, attribute).map(text, na_action="ignore").astype(object)
 
 
 def _csv(frames: Iterator[pd.DataFrame], domain: Domain, path: Path) -> None:

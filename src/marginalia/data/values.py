@@ -1,4 +1,4 @@
-"""Read one raw value: a number, a date, a text. What cannot be read without guessing is refused, with the reason."""
+"""Read one raw value: a number, a date, a time, a text. What cannot be read without guessing is refused, and why."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ import math
 import re
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import Any
+from functools import cache
+from importlib import resources
+from typing import Any, Literal
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from marginalia.data.cells import SeveralError, cell
 
+Unit = Literal["day", "hour", "minute", "second"]
+SECONDS: dict[Unit, int] = {"day": 86_400, "hour": 3600, "minute": 60, "second": 1}
 EPOCH = datetime.date(1970, 1, 1).toordinal()
 _MONTHS = (
     "january",
@@ -28,8 +33,10 @@ _MONTHS = (
     "november",
     "december",
 )
-_TIME = re.compile(r"[T ]+\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)? ?([AaPp][Mm]|Z|[+-]\d{2}(:?\d{2})?)?$")
-_OFFSET = re.compile(r":\d{2}([.,]\d+)? ?(Z|[+-]\d{2}(:?\d{2})?)$")
+_TIME = re.compile(
+    r"[T ]+(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d+))?)?(?: ?([AaPp])[Mm])?"
+    r"(?: ?(Z|UTC|GMT|([+-])(\d{2})(?::?(\d{2})(?::(\d{2}))?)?))?$"
+)
 _YEAR_FIRST = re.compile(r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})$")
 _YEAR_LAST = re.compile(r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4})$")
 _DAY_NAME = re.compile(r"(\d{1,2})[ -]([A-Za-z]{3,9})\.?,?[ -](\d{4})$")
@@ -37,9 +44,9 @@ _NAME_DAY = re.compile(r"([A-Za-z]{3,9})\.? (\d{1,2}),? (\d{4})$")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 _LONG = 400  # digits of a decimal that is shown with its exponent
 # A day that Python cannot hold, as `marginalia.data.cells` writes it.
-_BEYOND = re.compile(
-    r"((-\d{4,}|\d{5,}|0000)-\d{2}-\d{2}( \d{2}:\d{2}:\d{2}.*)?|[+-]?infinity)$"
-)  # of the years of Python
+_BEYOND = re.compile(r"(-\d{4,}|\d{5,}|0000)-\d{2}-\d{2}$|[+-]?infinity$")
+
+_SHOWN = {"hour": "minutes", "minute": "minutes", "second": "seconds"}  # as `isoformat` calls it
 _WITH_COMMA = re.compile(r"[+-]?\d[\d.' ]*,\d+([.,]\d+)*%?$")
 
 
@@ -124,13 +131,8 @@ def number(value: Any, *, infinite: bool = False) -> float:
     return result
 
 
-def day(value: Any, format: str | None = None, *, iso_first: bool = False) -> int:
-    """Return the day of a raw value, counted from 1970-01-01; ValueError says why it has none.
-
-    With a `format` text is read by `strptime`, and in no other way (but as an ISO date, with `iso_first`).
-
-    Dates and date-times are read as ISO 8601, year first, with the month's English name, day.month.year with points,
-    and day/month/year or month/day/year with slashes or hyphens where only one of the two is a date. A time is dropped.
+def day(value: Any, format: str | None = None, *, zone: str | None = None, iso_first: bool = False) -> int:
+    """Return the day of a raw value, counted from 1970-01-01; see `moment`.
 
     >>> day("1970-01-03"), day("Jan 3, 1970"), day("13/01/1970"), day("03/01/1970", "%d/%m/%Y")
     (2, 2, 12, 2)
@@ -138,35 +140,173 @@ def day(value: Any, format: str | None = None, *, iso_first: bool = False) -> in
     Traceback (most recent call last):
     ValueError: may be 3 April or 4 March: say by `format` which, or write dates as year-month-day
     """
+    return moment(value, "day", format, zone=zone, iso_first=iso_first)
+
+
+def moment(
+    value: Any, unit: Unit, format: str | None = None, *, zone: str | None = None, iso_first: bool = False
+) -> int:
+    """Return the time of a raw value in whole units since 1970-01-01T00:00; ValueError says why it has none.
+
+    Dates and date-times are read as ISO 8601, year first, with the month's English name, day.month.year with points,
+    and day/month/year or month/day/year with slashes or hyphens where only one of the two is a date. A date alone is
+    its midnight. With a `format` text is read by `strptime`, and in no other way (but as ISO, with `iso_first`).
+
+    An instant (an aware datetime, or a text with an offset) is shown on the clocks of `zone`, by default UTC. What has
+    no offset is taken as it stands: the clock time of wherever it was written down.
+
+    Parameters
+    ----------
+    value : date, datetime or text
+    unit : {"day", "hour", "minute", "second"}
+        What is shorter is dropped; a leap second counts to the second before.
+    format, zone : str, optional
+    iso_first : bool
+
+    Examples
+    --------
+    >>> moment("1970-01-02 03:30", "hour"), moment("1970-01-02T03:30+01:00", "hour")
+    (27, 26)
+    >>> moment("1970-01-02T03:30+01:00", "hour", zone="Asia/Kathmandu")  # 02:30 in UTC, 08:00 there
+    32
+    >>> moment("1970-01-02 25:00", "hour")
+    Traceback (most recent call last):
+    ValueError: has a time of day that no clock shows
+    """
+    return _count(_clock(value, unit, format, zone, iso_first=iso_first), unit)
+
+
+def whole_moment(value: Any, unit: Unit, format: str | None = None, *, zone: str | None = None) -> int:
+    """Return the `moment` of a value that begins a unit, as edges and labels do; ValueError if it lies inside one.
+
+    >>> whole_moment("1970-01-01 02:00", "hour")
+    2
+    >>> whole_moment("1970-01-01 02:30", "hour")
+    Traceback (most recent call last):
+    ValueError: begins no whole hour
+    """
+    clock = _clock(value, "second", format, zone, iso_first=True)
+    count = _count(clock, unit)
+    if clock != _at(count, unit):
+        raise ValueError(f"begins no whole {unit}")
+    return count
+
+
+def is_shortened(value: Any, unit: Unit, format: str | None = None, *, zone: str | None = None) -> bool:
+    """Whether a raw value that has a `moment` says more of the time than that does.
+
+    >>> is_shortened("1970-01-01 02:30", "hour"), is_shortened("1970-01-01 02:00", "hour")
+    (True, False)
+    """
+    try:
+        whole_moment(value, unit, format, zone=zone)
+    except ValueError:
+        return True
+    return False
+
+
+def is_instant(value: Any) -> bool:
+    """Whether a raw value says which instant it means, whatever the zone: it has an offset.
+
+    >>> is_instant("2024-01-31 10:00Z"), is_instant("2024-01-31 10:00")
+    (True, False)
+    """
+    if type(value) is not str and isinstance(value := cell(value), datetime.date):
+        return getattr(value, "tzinfo", None) is not None
+    found = _TIME.search(text(value))
+    return found is not None and found[6] is not None
+
+
+@cache
+def zone_rules(name: str) -> datetime.tzinfo:
+    """Return a zone of the IANA data base, by the rules of the package tzdata: the same on every machine.
+
+    >>> zone_rules("Europe/Berlin")
+    zoneinfo.ZoneInfo(key='Europe/Berlin')
+    >>> zone_rules("Berlin")
+    Traceback (most recent call last):
+    ValueError: is no zone of the IANA data base, such as Europe/Berlin
+    """
+    data = resources.files("tzdata")
+    if name not in data.joinpath("zones").read_text().split():
+        raise ValueError("is no zone of the IANA data base, such as Europe/Berlin")
+    with data.joinpath("zoneinfo", *name.split("/")).open("rb") as file:
+        return ZoneInfo.from_file(file, key=name)
+
+
+def _clock(
+    value: Any, unit: Unit, format: str | None, zone: str | None, *, iso_first: bool = False
+) -> datetime.datetime:
+    """Return the date and time that a raw value says, on the clocks of the zone."""
     value = value if type(value) is str else cell(value)
     if isinstance(value, datetime.date):
-        return value.toordinal() - EPOCH
-    if format is not None and not (iso_first and _is_iso(text(value))):
-        try:
-            return datetime.datetime.strptime(text(value), format).date().toordinal() - EPOCH
-        except ValueError:
-            raise ValueError(f"is not a date of format {format}") from None
-    written = text(value)
-    if _OFFSET.search(written) and (time := _instant(written)) is not None:
-        return day(time)
-    written = _TIME.sub("", written)
+        return _on_the_clock(value, zone)
+    if format is None or (iso_first and _is_iso(_TIME.sub("", text(value)))):
+        return _on_the_clock(_date_time(text(value), unit), zone)
     try:
-        return datetime.date.fromisoformat(written).toordinal() - EPOCH
+        return _on_the_clock(datetime.datetime.strptime(text(value), format), zone)
     except ValueError:
-        if _BEYOND.match(text(value)):
+        raise ValueError(f"is not a date of format {format}") from None
+
+
+def _count(clock: datetime.datetime, unit: Unit) -> int:
+    days = clock.toordinal() - EPOCH
+    return (
+        days
+        if unit == "day"
+        else (days * 86_400 + clock.hour * 3600 + clock.minute * 60 + clock.second) // SECONDS[unit]
+    )
+
+
+def _on_the_clock(value: datetime.date, zone: str | None) -> datetime.datetime:
+    """Return what a clock shows at an instant in a zone; a date or clock time as it is."""
+    rules = datetime.UTC if zone is None else zone_rules(zone)
+    try:
+        if not isinstance(value, datetime.datetime):
+            return datetime.datetime(value.year, value.month, value.day)
+        if value.utcoffset() is not None:
+            value = value.astimezone(rules)
+        return value.replace(tzinfo=None)
+    except OverflowError:
+        raise ValueError("is a date outside the years 1 to 9999") from None
+
+
+def _date_time(written: str, unit: Unit) -> datetime.datetime:
+    """Return the date, the time of day and the offset of a text; of a day without offset no time is looked at."""
+    found = _TIME.search(written)
+    date = _date(written[: found.start()] if found else written)
+    if found is None or (unit == "day" and not found[6]):
+        return datetime.datetime.combine(date, datetime.time())
+    hour, minute, second = (int(found[i] or 0) for i in (1, 2, 3))
+    if found[5]:
+        hour = hour % 12 + 12 * (found[5] in "Pp") if 1 <= hour <= 12 else 24
+    offset = None
+    if found[6]:
+        offset = datetime.timedelta(hours=int(found[8] or 0), minutes=int(found[9] or 0), seconds=int(found[10] or 0))
+        offset = -offset if found[7] == "-" else offset
+    try:
+        zone = None if offset is None else datetime.timezone(offset)
+        time = datetime.time(hour, minute, min(second, 59) if second <= 60 else second, _micro(found[4]), zone)
+    except ValueError:
+        raise ValueError("has a time of day that no clock shows") from None
+    return datetime.datetime.combine(date, time)
+
+
+def _micro(digits: str | None) -> int:
+    """Return the decimals of a second in whole microseconds; at least one where there is anything left of them."""
+    return 0 if not digits or not int(digits) else max(1, int(digits[:6].ljust(6, "0")))
+
+
+def _date(written: str) -> datetime.date:
+    try:
+        return datetime.date.fromisoformat(written)
+    except ValueError:
+        if _BEYOND.match(written):
             raise ValueError("is a date outside the years 1 to 9999") from None
     try:
-        year, month, day_ = _year_month_day(written)
-        return datetime.date(year, month, day_).toordinal() - EPOCH
+        return datetime.date(*_year_month_day(written))
     except ValueError as error:
         raise ValueError(str(error) if "may be" in str(error) else "is not a date") from None
-
-
-def _instant(written: str) -> Any:
-    try:
-        return cell(datetime.datetime.fromisoformat(written.replace(" +", "+").replace(" -", "-")))
-    except ValueError:
-        return None
 
 
 def is_date_format(format: str, days: Iterable[int] = (12482, 6573, 17115)) -> bool:
@@ -175,8 +315,17 @@ def is_date_format(format: str, days: Iterable[int] = (12482, 6573, 17115)) -> b
     >>> is_date_format("%d/%m/%Y"), is_date_format("%d/%m"), is_date_format("%d/%m/%y", [-1000])
     (True, False, False)
     """
+    return is_time_format(format, "day", days)
+
+
+def is_time_format(format: str, unit: Unit, moments: Iterable[int]) -> bool:
+    """Whether times, by their whole units since 1970-01-01T00:00, can be written by a format and read again.
+
+    >>> is_time_format("%d/%m/%Y %H:%M", "minute", [1439]), is_time_format("%d/%m/%Y %H", "minute", [1439])
+    (True, False)
+    """
     try:
-        return all(day(datetime.date.fromordinal(d + EPOCH).strftime(format), format) == d for d in days)
+        return all(moment(_at(count, unit).strftime(format), unit, format) == count for count in moments)
     except ValueError:
         return False
 
@@ -189,13 +338,20 @@ def _is_iso(written: str) -> bool:
     return True
 
 
-def iso(days: float) -> str:
-    """Return the ISO text of a day counted from 1970-01-01.
+def iso(count: float, unit: Unit = "day") -> str:
+    """Return the ISO text of a time in whole units since 1970-01-01T00:00; hours are written with their minutes.
 
-    >>> iso(2)
-    '1970-01-03'
+    >>> iso(2), iso(27, "hour"), iso(61, "second")
+    ('1970-01-03', '1970-01-02T03:00', '1970-01-01T00:01:01')
     """
-    return datetime.date.fromordinal(int(days) + EPOCH).isoformat()
+    at = _at(int(count), unit)
+    return at.date().isoformat() if unit == "day" else at.isoformat(timespec=_SHOWN[unit])
+
+
+def _at(count: int, unit: Unit) -> datetime.datetime:
+    days, seconds = divmod(count * SECONDS[unit], 86_400)
+    date = datetime.date.fromordinal(days + EPOCH)
+    return datetime.datetime.combine(date, datetime.time(seconds // 3600, seconds // 60 % 60, seconds % 60))
 
 
 def shown(value: Any, length: int = 40) -> str:
@@ -204,7 +360,7 @@ def shown(value: Any, length: int = 40) -> str:
     >>> shown("a" * 99)
     "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...'"
     """
-    written = text(value)
+    written = text(value) or str(value)  # of NaN
     return repr(written if len(written) <= length else written[:length] + "...")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data import values
-from marginalia.data.attribute import Attribute
+from marginalia.data.attribute import NUMBERS, WHOLE, Attribute
 from marginalia.data.encoding import Encoder
 from marginalia.data.reading import with_text_names
 from marginalia.data.table import Table
@@ -45,8 +45,8 @@ def features_of(frame: pd.DataFrame, encoder: Encoder) -> Table:
 def code_values(attribute: Attribute) -> NDArray[np.float64]:
     """Return the number that each code stands for, shape (n_values,).
 
-    The middle of a bin (of integers and dates: of its whole numbers; an open bin counts as it stands), a label that is
-    a number, a date as days since 1970-01-01; the code itself where labels are no numbers.
+    The middle of a bin (of integers, dates and timestamps: of its whole numbers; an open bin counts as it stands), a
+    label that is a number, a date or timestamp as units since 1970-01-01; the code itself where labels are no numbers.
 
     >>> code_values(Attribute("age", 2, "numeric", edges=(0, 18, 65), type="integer"))
     array([ 8.5, 41. ])
@@ -55,10 +55,10 @@ def code_values(attribute: Attribute) -> NDArray[np.float64]:
     """
     if attribute.edges is not None:
         low, high = np.array(attribute.edges[:-1]), np.array(attribute.edges[1:])
-        if attribute.type in ("integer", "date"):
+        if attribute.type in WHOLE:
             low, high = np.ceil(low), np.ceil(high) - 1
         return np.asarray((low + high) / 2, dtype=np.float64)
-    if attribute.type in ("integer", "number", "date"):
+    if attribute.type in NUMBERS:
         return np.array(attribute.label_values, dtype=np.float64)
     try:
         found = [values.number(label) for label in attribute.labels or ()] if attribute.type == "string" else []
@@ -74,7 +74,7 @@ def in_units(scores: NDArray[np.float64], attribute: Attribute) -> NDArray[Any]:
 
     Returns
     -------
-    ndarray of float64, or of datetime64[s] (whole days) for a date
+    ndarray of float64, or of datetime64[s] (whole units) for a date or timestamp
 
     Examples
     --------
@@ -83,8 +83,8 @@ def in_units(scores: NDArray[np.float64], attribute: Attribute) -> NDArray[Any]:
     """
     codes = (scores + 1) / 2 * (attribute.n_values - 1)
     numbers = np.interp(codes, np.arange(attribute.n_values), code_values(attribute))
-    if attribute.type == "date":
-        return np.round(numbers).astype(np.int64).astype("datetime64[D]").astype("datetime64[s]")
+    if attribute.counted_in is not None:
+        return _times(np.round(numbers), attribute.counted_in)
     return np.asarray(numbers, dtype=np.float64)
 
 
@@ -101,12 +101,17 @@ def class_labels(attribute: Attribute) -> NDArray[Any]:
     if attribute.edges is not None:
         if attribute.labels is not None:
             return np.array(attribute.labels)
-        ends = [values.iso(e) if attribute.type == "date" else f"{e:.12g}" for e in attribute.edges]
+        unit = attribute.counted_in
+        ends = [f"{e:.12g}" if unit is None else values.iso(e, unit) for e in attribute.edges]
         return np.array([f"[{a}, {b})" for a, b in pairwise(ends)])
     if attribute.type == "boolean":
         return np.array([False, True])
-    if attribute.type == "date":
-        return np.array(attribute.label_values, dtype="datetime64[D]").astype("datetime64[s]")
+    if attribute.counted_in is not None:
+        return _times(np.array(attribute.label_values), attribute.counted_in)
     if attribute.type in ("integer", "number"):
         return np.array(attribute.label_values, dtype=np.int64 if attribute.type == "integer" else np.float64)
     return np.array(attribute.labels)
+
+
+def _times(counts: NDArray[Any], unit: values.Unit) -> NDArray[np.datetime64]:
+    return (counts.astype(np.int64) * values.SECONDS[unit]).astype("datetime64[s]")

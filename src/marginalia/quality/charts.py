@@ -12,6 +12,7 @@ from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
 from marginalia.data.domain import Attribute
+from marginalia.data.values import iso
 from marginalia.quality.quality import ColumnQuality
 from marginalia.reporting.panels import COLOURS
 from marginalia.reporting.style import RC, SINGLE_COLUMN
@@ -48,9 +49,7 @@ def code_names(attribute: Attribute) -> list[str]:
 
 
 def _edge(attribute: Attribute, edge: float) -> str:
-    if attribute.type == "date":
-        return str(np.datetime64(int(edge), "D"))
-    return f"{edge:.10g}"
+    return f"{edge:.10g}" if attribute.counted_in is None else iso(edge, attribute.counted_in)
 
 
 def column_chart(attribute: Attribute, quality: ColumnQuality) -> Figure:

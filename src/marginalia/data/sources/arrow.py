@@ -20,6 +20,7 @@ from tqdm import tqdm
 from marginalia.data.attribute import Attribute
 from marginalia.data.coding import ROWS, Fault, RawColumn, check_not_ambiguous, codes_of
 from marginalia.data.domain import Domain
+from marginalia.data.folding import Folds
 from marginalia.data.reading import check_header
 from marginalia.data.sources.source import KEPT_BYTES, PassingSource, covering, sums
 from marginalia.data.table import Counts, Table, zero_faults
@@ -113,6 +114,14 @@ class ArrowSource(PassingSource):
                 codes[:, j], found = codes_of(_raw(batch.column(attribute.name), attribute), attribute)
                 yield from ((where, _later(fault, first)) for fault in found)
             yield from ((where, _later(fault, first)) for fault in zero_faults(codes, self._given))
+
+    def folded(self) -> list[str]:
+        """Return a line for everything of the cells that the codes do not keep, by a pass over such columns."""
+        folds = Folds(self._given)
+        for _, _, batch in self._arrow(folds.names) if folds.names else ():
+            for name in folds.names:
+                folds.add(self._given[name], _raw(batch.column(name), self._given[name]))
+        return list(folds.lines())
 
     def _count(self, marginals: Sequence[tuple[str, ...]]) -> Iterator[Counts]:
         from marginalia.data.sources.kernel import Tally  # numba takes 0.2 s to load

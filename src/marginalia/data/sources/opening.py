@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from marginalia.data.domain import Domain, Schema
-from marginalia.data.reading import check_is_no_url
+from marginalia.data.folding import folds_of, known_labels
+from marginalia.data.reading import check_is_no_url, read_raw
 from marginalia.data.sources.arrow import ArrowSource
 from marginalia.data.sources.csv import CSVSource
 from marginalia.data.sources.parquet import ParquetSource
@@ -24,7 +25,12 @@ FAR = "://"
 
 
 def open_rows(
-    data: str | os.PathLike[str], schema: Schema, *, share: float | None = None, where: str = "domain"
+    data: str | os.PathLike[str],
+    schema: Schema,
+    *,
+    share: float | None = None,
+    where: str = "domain",
+    notes: list[str] | None = None,
 ) -> CountSource | RawTable:
     r"""Return the rows of `open_source`; where the schema leaves facts to be bought, those of one file in memory.
 
@@ -36,6 +42,8 @@ def open_rows(
         Of the budget, for what is bought; see `RawTable`.
     where : str
         The domain file, for error messages.
+    notes : list of str, optional
+        What is folded is added, see `marginalia.data.folding`; of rows in memory only: others would need a pass.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -44,14 +52,22 @@ def open_rows(
     ...     open_rows(f"{folder}/t.csv", schema)
     RawTable(2 rows, 1 of 1 columns to be bought)
     """
-    if not schema.purchases:
-        return open_source(data, schema.domain())
-    if is_streamed(data):
+    if not is_streamed(data):
+        frame, where = read_raw(data), str(data)
+        rows: Table | RawTable
+        if schema.purchases:
+            rows = RawTable.of(frame, schema, share=share, where=where)
+        else:
+            rows = Table.from_frame(frame, schema.domain(), where=where)
+        if notes is not None:
+            notes += folds_of(frame, known_labels(schema))
+        return rows
+    if schema.purchases:
         raise InputError(
             f"{where}: what is bought needs the rows in one file that fits into memory, not streamed ones; declare "
             f"the labels and edges of '{schema.purchases[0].name}' there"
         )
-    return RawTable.read(data, schema, share=share)
+    return open_source(data, schema.domain())
 
 
 def open_source(data: str | os.PathLike[str], domain: Domain) -> CountSource:

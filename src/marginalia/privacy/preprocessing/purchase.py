@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data import values
-from marginalia.data.attribute import Attribute, Purchase
+from marginalia.data.attribute import WHOLE, Attribute, Purchase
 from marginalia.data.coding import category_counts, numbers_of
 from marginalia.data.domain import Domain, Schema
 from marginalia.data.table import CountSource, PrivateRows, RawTable, Table, check_known
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 PREPROCESSING_SHARE = 0.1
 ROUNDS = {"adaptive": 2, "quantile": 2, "uniform": 1}  # of dividing cells, after the first
-DAYS = (values.day(datetime.date.min), values.day(datetime.date.max))
 
 
 def preprocess(
@@ -138,7 +137,7 @@ def coded_rows(
 
 
 def buy_edges(column: pd.Series, purchase: Purchase, *, mu: float, ledger: Ledger, randomness: Randomness) -> Attribute:
-    """Buy the bins of one column of numbers or dates; all releases together are mu-GDP.
+    """Buy the bins of one column of numbers, dates or times; all releases together are mu-GDP.
 
     Bins of equal width inside public bounds read no row and cost nothing.
 
@@ -149,7 +148,7 @@ def buy_edges(column: pd.Series, purchase: Purchase, *, mu: float, ledger: Ledge
     (20.0, ('0', '1', '2', 'missing'))
     """
     rule = purchase.rule or "adaptive"
-    whole = purchase.type in ("integer", "date")
+    whole, unit = purchase.type in WHOLE, purchase.counted_in
     if purchase.free:
         found = Density(np.array(purchase.bounds), np.zeros(1))
     else:
@@ -163,7 +162,7 @@ def buy_edges(column: pd.Series, purchase: Purchase, *, mu: float, ledger: Ledge
             ledger=ledger,
             randomness=randomness,
             bounds=purchase.bounds,
-            limits=DAYS if purchase.type == "date" else None,
+            limits=None if unit is None else _limits(unit),
             tails=rule != "uniform",
             label=purchase.name,
         )
@@ -187,7 +186,7 @@ def buy_labels(
     ('A', 'B', 'other', 'missing')
     """
     shown = frequent_categories(
-        lambda: category_counts(column, purchase.missing or ()),
+        lambda: category_counts(column, (*(purchase.missing or ()), *purchase.special)),
         sigma=ledger.relation.marginal_l2 / mu,
         failure=failure,
         ledger=ledger,
@@ -200,6 +199,11 @@ def buy_labels(
     return purchase.attribute(labels=labels)
 
 
+def _limits(unit: values.Unit) -> tuple[int, int]:
+    """Return the first and the last time that there is, in units since 1970-01-01T00:00."""
+    return values.moment(datetime.datetime.min, unit), values.moment(datetime.datetime.max, unit)
+
+
 def _order(read: Callable[[str], float], label: str) -> float:
     """Return the place of a label among others: its value; what cannot be read comes last."""
     try:
@@ -209,7 +213,7 @@ def _order(read: Callable[[str], float], label: str) -> float:
 
 
 def numbers(column: pd.Series, purchase: Purchase) -> NDArray[np.float64]:
-    """Return a raw column as numbers (dates: days since 1970-01-01), NaN where it is missing or cannot be read.
+    """Return a raw column as numbers (times: units since 1970-01-01), NaN where it is missing or cannot be read.
 
     >>> import pandas as pd
     >>> numbers(pd.Series(["3", " ", "?", "x"]), Purchase("age", "edges", type="integer", missing=("?",)))

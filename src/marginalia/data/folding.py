@@ -1,0 +1,115 @@
+"""Say what the codes of a table do not keep of its cells, before anybody misses it in what is made of the codes.
+
+These are facts of the private rows, counted without noise: for the owner of the table, and no part of a release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from marginalia.data import values
+from marginalia.data.attribute import Attribute
+from marginalia.data.coding import RawColumn, codes_of
+from marginalia.data.domain import Domain, Schema
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Fold = tuple[Callable[[Any], bool], str]  # whether something of a cell is dropped, and what
+
+
+class Folds:
+    r"""Counts of the rows in whose cells something is folded, of a table that may come in parts.
+
+    Parameters
+    ----------
+    domain : Domain
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> seen = Attribute("seen", 1, "numeric", edges=(0, 31), type="date")
+    >>> folds = Folds(Domain([seen]))
+    >>> folds.add(seen, RawColumn.of(pd.Series(["1970-01-03 10:15", "1970-01-04 10:15Z", "1970-01-05"])))
+    >>> print(*folds.lines(), sep="\n")
+    folded, for your eyes only: column 'seen': 1 of 3 rows (33.3 %) have an offset: shown on the clocks of UTC (`zone...
+    folded, for your eyes only: column 'seen': 2 of 3 rows (66.7 %) have a time of day: `type: date` drops it, ...
+    """
+
+    def __init__(self, domain: Domain) -> None:
+        self._of = {attribute.name: found for attribute in domain if (found := list(_folds(attribute)))}
+        self._rows = {name: np.zeros(len(found), np.int64) for name, found in self._of.items()}
+        self._n = dict.fromkeys(self._of, 0)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns in which something may be folded."""
+        return tuple(self._of)
+
+    def add(self, attribute: Attribute, column: RawColumn) -> None:
+        """Count the rows of one column, of all or of a part of them."""
+        if attribute.name not in self._of:
+            return
+        each = np.bincount(column.which[column.which >= 0], minlength=len(column.distinct))
+        codes, _ = codes_of(RawColumn(np.arange(len(column.distinct)), column.distinct), attribute)
+        known = (codes >= 0) & (codes < attribute.n_values + (attribute.other is not None)) & (each > 0)
+        cells = np.asarray(column.distinct, dtype=object)[known].tolist()
+        for i, (is_folded, _) in enumerate(self._of[attribute.name]):
+            folded = np.fromiter(map(is_folded, cells), dtype=bool, count=len(cells))
+            self._rows[attribute.name][i] += each[known][folded].sum()
+        self._n[attribute.name] += column.which.size
+
+    def lines(self) -> Iterator[str]:
+        """Yield a line for each column and way of folding, with the number and share of its rows."""
+        for name, found in self._of.items():
+            for (_, what), count in zip(found, self._rows[name].tolist(), strict=True):
+                if count:
+                    share = f"{count:,} of {self._n[name]:,} rows ({100 * count / self._n[name]:.3g} %)"
+                    yield f"folded, for your eyes only: column '{name}': {share} {what}"
+
+
+def known_labels(schema: Schema) -> Domain:
+    """Return the domain of the columns of which it is known what may be folded: labels that are to be bought are not.
+
+    >>> known_labels(Schema.from_dict({"attributes": [{"name": "ward", "type": "string", "labels": "private"}]})).names
+    ()
+    """
+    unknown = {purchase.name for purchase in schema.purchases if purchase.fact == "labels"}
+    return schema.project([name for name in schema.names if name not in unknown]).stand_in()
+
+
+def folds_of(frame: pd.DataFrame, domain: Domain) -> list[str]:
+    """Return the lines on what is folded in the rows of a data frame, which has the columns of the domain.
+
+    >>> import pandas as pd
+    >>> ward = Attribute("ward", 2, labels=("A",), type="string", other="other")
+    >>> folds_of(pd.DataFrame({"ward": ["A", "B", "C", "other"]}), Domain([ward]))
+    ["folded, for your eyes only: column 'ward': 2 of 4 rows (50 %) are none of the 1 labels: all become 'other'"]
+    """
+    folds = Folds(domain)
+    for name in folds.names:
+        folds.add(domain[name], RawColumn.of(frame[name], name, lenient=True))
+    return list(folds.lines())
+
+
+def _folds(attribute: Attribute) -> Iterator[Fold]:
+    unit, form, zone = attribute.counted_in, attribute.format, attribute.zone
+    if unit is not None:
+        clocks = zone or "UTC (`zone: Europe/Berlin` names others)"
+        yield values.is_instant, f"have an offset: shown on the clocks of {clocks}"
+        what = "have a time of day: `type: date` drops it, `type: timestamp` keeps it"
+        if attribute.type == "timestamp":
+            what = f"are no whole {unit}s: `unit: {unit}` drops the rest"
+        yield lambda cell: values.is_shortened(cell, unit, form, zone=zone), what
+    if attribute.type == "integer" and attribute.lenient:  # else they are refused
+        yield lambda cell: values.number(cell, infinite=True) % 1 > 0, "have decimals: `type: integer` drops them"
+    if attribute.other is not None:
+        texts = {*(attribute.labels or ()), attribute.other}
+        n = attribute.n_values
+        yield (
+            lambda cell: values.text(cell) not in texts and str(cell).strip() not in texts,
+            f"are none of the {n} labels: all become '{attribute.other}'",
+        )
