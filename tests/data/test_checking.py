@@ -97,5 +97,6 @@ def test_what_is_to_be_bought_is_named_and_so_is_what_cannot_be_read(tmp_path):
         "to be bought with part of epsilon: the edges of 'seen' (quantile, at most 8 bins, bounds too)",
         "column 'age': 1 of 5 rows: 'x' in row 2 is not a number; it counts as missing",
         "column 'seen': 1 of 5 rows: '2024' in row 3 is not a date; it counts as missing",
-        "column 'seen': 1 of 5 rows: '-9999-01-01' in row 4 is a date outside the years 1 to 9999; it counts as missing",
+        "column 'seen': 1 of 5 rows: '-9999-01-01' in row 4 is a date outside the years 1 to 9999; "
+        "it counts as missing",
     ]
