@@ -14,9 +14,6 @@ from marginalia.data.encoding import Encoder
 from marginalia.data.reading import with_text_names
 from marginalia.data.table import Table
 
-if TYPE_CHECKING:
-    pass
-
 
 def features_of(frame: Any, encoder: Encoder) -> Table:
     """Return the feature columns of a data frame as codes; the target may be missing, and is not looked at.
