@@ -199,19 +199,19 @@ def test_what_is_refused_is_one_line(case):
     assert not hasattr(model, "coef_")  # the old fit does not pass for the new one
 
 
-def polars_frame():
-    cls = type("DataFrame", (), {"columns": ["age"], "__module__": "polars.dataframe.frame"})
+def lazy_frame():
+    cls = type("LazyFrame", (), {"columns": ["age"], "__module__": "polars.dataframe.frame"})
     return cls()
 
 
-def test_a_frame_of_polars_is_refused_in_one_line():
+def test_a_frame_without_its_rows_is_refused_in_one_line():
     for fit in (
-        lambda: SSPRegressor().fit(polars_frame(), "pay", domain=DOMAIN),
-        lambda: SSPRegressor().fit(polars_frame(), "pay"),
-        lambda: Independent().fit(polars_frame(), domain=DOMAIN),
-        lambda: SSPRegressor().fit(frame_of(), "pay", domain=DOMAIN).predict(polars_frame()),
+        lambda: SSPRegressor().fit(lazy_frame(), "pay", domain=DOMAIN),
+        lambda: SSPRegressor().fit(lazy_frame(), "pay"),
+        lambda: Independent().fit(lazy_frame(), domain=DOMAIN),
+        lambda: SSPRegressor().fit(frame_of(), "pay", domain=DOMAIN).predict(lazy_frame()),
     ):
-        with pytest.raises(InputError, match="not polars DataFrame"):
+        with pytest.raises(InputError, match="not polars LazyFrame"):
             fit()
 
 

@@ -84,7 +84,7 @@ class RawColumn:
             return cls.of_arrow(raw.array.__arrow_array__(), name, lenient=lenient)
         if isinstance(kind, pd.DatetimeTZDtype):
             which, times = pd.factorize(raw)
-            utc = times.tz_convert("UTC").tz_localize(None).to_numpy()
+            utc = pd.DatetimeIndex(times).tz_convert("UTC").tz_localize(None).to_numpy()
             return cls(*cells.merged(cells.times(utc, utc=True)))._at(which)
         typed = getattr(kind, "numpy_dtype", kind)  # of pandas' nullable types
         if isinstance(typed, np.dtype) and typed.kind in "biufMm" and typed != np.longdouble:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -392,22 +392,50 @@ def arrow_frame(table: Any) -> pd.DataFrame:
     for name, kind in frame.dtypes.items():
         if isinstance(kind, pd.ArrowDtype) and own(kind.pyarrow_dtype) is not None:
             column = RawColumn.of(frame[name])
-            frame[name] = pd.Series(np.append(column.distinct, None)[column.which], index=frame.index, dtype=object)
+            distinct: NDArray[Any] = np.array([*column.distinct, None], dtype=object)
+            frame[name] = distinct[column.which]
     return frame
 
 
-def is_frame(given: object) -> TypeGuard[pd.DataFrame]:
-    """Whether this is a data frame of pandas.
+def is_frame(given: object) -> bool:
+    """Whether this is a data frame: of pandas, or one that hands out Arrow columns (Polars, PyArrow, Narwhals, DuckDB).
 
-    >>> is_frame([[1, 2]])
-    False
+    >>> import pyarrow as pa
+    >>> is_frame(pa.table({"a": [1]})), is_frame([[1, 2]])
+    (True, False)
     """
-    pandas = sys.modules.get("pandas")  # whoever has a frame has imported it
-    return pandas is not None and isinstance(given, pandas.DataFrame)
+    pandas = sys.modules.get("pandas")  # whoever has a frame of it has imported it
+    if pandas is not None and isinstance(given, pandas.DataFrame):
+        return True
+    return hasattr(given, "__arrow_c_stream__") and hasattr(given, "columns")
+
+
+def pandas_frame(given: Any) -> pd.DataFrame:
+    """Return a data frame as one of pandas, with the same cells; see `is_frame`.
+
+    Raises
+    ------
+    InputError
+        A column has a type that Arrow has not.
+
+    >>> import pyarrow as pa
+    >>> pandas_frame(pa.table({"a": [True, None]}))["a"].tolist()
+    [True, None]
+    """
+    import pandas as pd
+
+    if isinstance(given, pd.DataFrame):
+        return given
+    import pyarrow as pa
+
+    try:
+        return arrow_frame(pa.table(given))
+    except (pa.ArrowException, TypeError) as error:
+        raise InputError(f"{kind_of(given)}: a column cannot be read through Arrow ({error}); cast it") from None
 
 
 def kind_of(given: object) -> str:
-    """Return what a message calls a thing that is no data frame of pandas.
+    """Return what a message calls a thing that is no data frame.
 
     >>> import numpy as np
     >>> kind_of([]), kind_of(np.array([1]))
@@ -418,13 +446,14 @@ def kind_of(given: object) -> str:
     return cls.__name__ if package == "builtins" else f"{package} {cls.__name__}"
 
 
-def with_text_names(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame whose column names are text; duplicate names are refused.
+def with_text_names(given: Any) -> pd.DataFrame:
+    """Return a data frame as one of pandas whose column names are text; duplicate names are refused.
 
     >>> import pandas as pd
     >>> with_text_names(pd.DataFrame({0: [1], "a": [2]})).columns.tolist()
     ['0', 'a']
     """
+    frame = pandas_frame(given)
     names = [str(name) for name in frame.columns]
     check_header(names, "data frame")
     return frame.set_axis(names, axis=1)

@@ -23,7 +23,15 @@ from marginalia.data.attribute import Attribute, Purchase
 from marginalia.data.coding import CORRECT, ROWS, Fault, as_text, check_not_ambiguous, codes_of, original_values
 from marginalia.data.domain import Domain, Public, Schema, public_domain
 from marginalia.data.files import atomic_path
-from marginalia.data.reading import check_header, csv_quoting, is_frame, kind_of, read_raw, with_text_names
+from marginalia.data.reading import (
+    check_header,
+    csv_quoting,
+    is_frame,
+    kind_of,
+    pandas_frame,
+    read_raw,
+    with_text_names,
+)
 from marginalia.data.values import text
 from marginalia.errors import InputError
 
@@ -219,6 +227,7 @@ class Table(CountSource):
         Parameters
         ----------
         frame : DataFrame
+            Of pandas, or one that hands out Arrow columns (Polars, PyArrow, Narwhals, DuckDB).
             Original values in the columns whose attribute has a `type`, codes in the others.
         domain : Domain
             Attributes in any order; columns that it ignores may be there or not.
@@ -233,6 +242,7 @@ class Table(CountSource):
             A column is missing, unknown or stands twice; a value has no code; codes and values could be confused
             because an attribute has edges, or numbers as labels, and no `type`; a row is a structural zero.
         """
+        frame = pandas_frame(frame)
         columns = [str(c) for c in frame.columns]
         check_header(columns, where)
         columns = [c for c in columns if c not in domain.ignored]
@@ -402,6 +412,7 @@ class RawTable(PrivateRows):
     @classmethod
     def of(cls, frame: pd.DataFrame, schema: Schema, *, share: float | None = None, where: str = "table") -> Self:
         """Return the rows of a data frame, after holding them against all that is public; see `check_known`."""
+        frame = pandas_frame(frame)
         check_known(frame, schema, where)
         kept = [str(name) in schema.names for name in frame.columns]
         return cls(frame.loc[:, kept].reset_index(drop=True), schema, share)
@@ -507,6 +518,7 @@ def rows_of(given: object, domain: Public | None, *, fit: str) -> PrivateRows:
     Parameters
     ----------
     given : PrivateRows or DataFrame
+        Of pandas, or one that hands out Arrow columns (Polars, PyArrow, Narwhals, DuckDB).
     domain : Domain, Schema, dict or path of a domain file, optional
         Of a data frame; a table has its own.
     fit : str
@@ -529,7 +541,7 @@ def rows_of(given: object, domain: Public | None, *, fit: str) -> PrivateRows:
             raise InputError(f"a {own}: domain is that of a data frame; leave it out")
         return given
     if not is_frame(given):
-        raise InputError(f"{fit} needs a marginalia.data.Table or a pandas DataFrame, not {kind_of(given)}")
+        raise InputError(f"{fit} needs a marginalia.data.Table or a data frame, not {kind_of(given)}")
     public, frame = public_domain(domain), with_text_names(given)
     if isinstance(public, Domain):
         return Table.from_frame(frame, public, where="data frame")

@@ -169,7 +169,7 @@ class LinearLearner(BaseEstimator, ABC):
             raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit first")
         if self.from_frame_ and self.encoder_ is not None and hasattr(X, "columns"):
             if not is_frame(X):
-                raise InputError(f"predict from a pandas DataFrame, not {kind_of(X)}")
+                raise InputError(f"predict from a data frame, not {kind_of(X)}")
             X = features_of(X, self.encoder_)
         if not isinstance(X, PrivateRows):
             return self._validated(X)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,8 @@ from marginalia.data.encoding import Encoder
 from marginalia.data.reading import with_text_names
 from marginalia.data.table import Table
 
-if TYPE_CHECKING:
-    import pandas as pd
 
-
-def features_of(frame: pd.DataFrame, encoder: Encoder) -> Table:
+def features_of(frame: Any, encoder: Encoder) -> Table:
     """Return the feature columns of a data frame as codes; the target may be missing, and is not looked at.
 
     Raises

@@ -298,11 +298,39 @@ def _of_postgresql(backend: Any, rows: ir.Table) -> Iterator[Any]:
     # As Ibis does it, but the cursor ends before its transaction: else an error, or an early end, breaks the session.
     import pyarrow as pa
 
-    kinds = rows.schema().as_struct().to_pyarrow()
+    asked, kinds = zip(*map(_asked_of_postgresql, rows.schema().items()), strict=True)
+    query = f"SELECT {', '.join(asked)} FROM ({backend.compile(rows)}) AS q"
     with backend.con.transaction(), backend.con.cursor(name="marginalia") as cursor:
-        cursor.execute(backend.compile(rows))
+        cursor.execute(query)
         while records := cursor.fetchmany(BATCH):
-            yield pa.RecordBatch.from_struct_array(pa.array(records, type=kinds))
+            yield pa.RecordBatch.from_struct_array(pa.array(records, type=pa.struct(kinds)))
+
+
+def _asked_of_postgresql(column: tuple[str, Any]) -> tuple[str, Any]:
+    """Return the expression for a column, and its field in Arrow.
+
+    Days and times are counted by the server: psycopg has none before year 1, after 9999, nor infinity, and one of these
+    would break the batch. So would NaN among decimals; Arrow has none of any number of digits.
+    """
+    import pyarrow as pa
+
+    name, kind = column
+    quoted = '"' + name.replace('"', '""') + '"'
+    counted = f"CASE WHEN isfinite({quoted}) THEN {{}} WHEN {quoted} > 'epoch' THEN {{}} ELSE -{{}} END AS {quoted}"
+    if kind.is_date():
+        return counted.format(f"{quoted} - DATE 'epoch'", *["2147483647"] * 2), pa.field(name, pa.date32())
+    if kind.is_timestamp():
+        count = f"(EXTRACT(EPOCH FROM {quoted}) * 1000000)::bigint"
+        zone = None if kind.timezone is None else "UTC"
+        return counted.format(count, *["9223372036854775807"] * 2), pa.field(name, pa.timestamp("us", zone))
+    if kind.is_decimal():
+        some = f"NULLIF({quoted}, 'NaN')"
+        if kind.precision is None or kind.precision > 38:
+            return f"{some}::text AS {quoted}", pa.field(name, pa.string())
+        return f"{some} AS {quoted}", pa.field(name, pa.decimal128(kind.precision, kind.scale or 0))
+    if kind.is_uuid():
+        return f"{quoted}::text AS {quoted}", pa.field(name, pa.string())
+    return quoted, pa.field(name, kind.to_pyarrow())
 
 
 def _of_spark(backend: Any, rows: ir.Table) -> Iterator[Any]:
