@@ -120,6 +120,26 @@ def test_clocks_that_go_back_leap_or_lie_far_away(cell, zone, shown):
     assert values.iso(values.day(cell, zone=zone)) == shown[:10]
 
 
+@given(
+    st.text("0123456789-+:.,T ZW", max_size=26)
+    | st.from_regex(
+        r"20[0-9]{2}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.,][0-9]{1,7})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?",
+        fullmatch=True,
+    ),
+    st.sampled_from(UNITS),
+)
+def test_the_short_way_of_reading_is_no_other_reading(written, unit):
+    def read(how):
+        try:
+            return how()
+        except ValueError as error:
+            return str(error)
+
+    if written[10:11] in ("T", " "):  # the short way takes one of them, the long one several
+        longer = written[:10] + "T" + " " * 9 + written[11:]
+        assert read(lambda: values.moment(written, unit)) == read(lambda: values.moment(longer, unit))
+
+
 @pytest.mark.parametrize(
     ("cell", "why"),
     [

@@ -273,6 +273,11 @@ def _on_the_clock(value: datetime.date, zone: str | None) -> datetime.datetime:
 
 def _date_time(written: str, unit: Unit) -> datetime.datetime:
     """Return the date, the time of day and the offset of a text; of a day without offset no time is looked at."""
+    if 16 <= len(written) <= 25 and written[10] in "T " and written[11:13] != "24" and written[13] == ":":
+        try:
+            return datetime.datetime.fromisoformat(written)  # what most texts are, several times as fast as below
+        except ValueError:
+            pass
     found = _TIME.search(written)
     date = _date(written[: found.start()] if found else written)
     if found is None or (unit == "day" and not found[6]):

@@ -183,7 +183,7 @@ def reference_domain(raw: RawTable) -> Domain:
     for purchase in raw.purchases:
         column = raw.frame[purchase.name]
         if purchase.fact == "labels":
-            counts = category_counts(column, purchase.missing or ())
+            counts = category_counts(column, (*(purchase.missing or ()), *purchase.special))
             often = sorted(counts, key=lambda label: (-counts[label], label))[:MOST_CATEGORIES]
             found[purchase.name] = purchase.attribute(labels=sorted(often))
             continue
