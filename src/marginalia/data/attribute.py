@@ -12,12 +12,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, get_args
 
+import numpy as np
+
 from marginalia.data import values
 from marginalia.errors import InputError, unknown_name
 
 Kind = Literal["categorical", "ordinal", "numeric"]
 Type = Literal["code", "string", "integer", "number", "boolean", "date"]
 Fact = Literal["type", "labels", "edges", "missing"]
+Within = Literal["log"] | tuple[tuple[float, ...], ...]
 Rule = Literal["adaptive", "quantile", "uniform"]
 
 LARGEST_SIZE = 10_000_000
@@ -26,7 +29,7 @@ what a graphical model may take by default."""
 
 BOOLEANS = ("False", "True")
 OTHER = "other"
-WIDE = 2.0**53  # beyond which double precision does not tell whole numbers apart
+WIDE = values.WIDE
 _LARGEST_WHOLE = 2**53  # whole numbers beyond are not told apart in double precision
 
 
@@ -62,6 +65,12 @@ class Attribute:
     lenient : bool
         Every value has a code: one that cannot be read counts as missing, an infinite one to the outer bin. So it is
         with what was bought: a refusal would tell about a row. It needs `missing`, and open outer bins or `other`.
+    decimals : int, optional
+        Of numbers, from 0 to 6: a value is rounded to so many (half to even) before it gets a code, and has so many
+        where it is written.
+    within : "log" or tuple of tuple of float, optional
+        How values lie inside bins, for drawing them: by their logarithms (in bins beside 0 and across it: evenly), or
+        for each bin the places that cut it into parts of equal mass, none if values lie evenly. None: evenly in all.
     format : str, optional
         How dates are written in files, as `strptime` reads it: ``"%d/%m/%Y"``. None: any way that can be meant one way
         only; they are written year-month-day. Edges and labels are ISO dates either way.
@@ -92,6 +101,8 @@ class Attribute:
     inferred: tuple[Fact, ...] = ()
     lenient: bool = False
     format: str | None = None
+    decimals: int | None = None
+    within: Within | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -111,8 +122,10 @@ class Attribute:
             raise unknown_name(f"fact under 'inferred' of attribute '{self.name}'", min(unknown), get_args(Fact))
         if self.n_values < 1:
             raise self._wrong(f"{self.size} codes leave none for a value, besides those of 'other' and 'missing'")
+        self._check_decimals()
         self._check_labels()
         self._check_edges()
+        self._check_within()
         self._check_type()
 
     @property
@@ -247,6 +260,8 @@ class Attribute:
             raise self._wrong(f"edges are for integers, numbers and dates, not for type {self.type}")
         if self.type in ("integer", "date"):
             self._check_whole_bins()
+        if self.decimals is not None:
+            self._check_decimal_bins()
         for a, b in zip(self.edges, self.edges[1:], strict=False):
             first = a
             while first in self.mark_values:
@@ -263,6 +278,43 @@ class Attribute:
             inside = math.ceil(b) - math.ceil(a) - sum(a <= mark < b for mark in self.mark_values)
             if inside < 1:
                 raise self._wrong(f"the bin from {a:g} to {b:g} holds no whole number (its right end does not count)")
+
+    def _check_decimals(self) -> None:
+        if self.decimals is None:
+            return
+        if self.type != "number":
+            raise self._wrong("'decimals' is for type number")
+        if isinstance(self.decimals, bool) or self.decimals not in range(values.MOST_DECIMALS + 1):
+            raise self._wrong(f"decimals are a whole number from 0 to {values.MOST_DECIMALS}, not {self.decimals!r}")
+        for label in self.labels or ():
+            if self.edges is None and (value := values.number(label)) != values.rounded(value, self.decimals):
+                raise self._wrong(f"label {values.shown(label)} has more than {self.decimals} decimals")
+
+    def _check_decimal_bins(self) -> None:
+        """Every bin holds a number of so many decimals that is no mark of missing values."""
+        assert self.edges is not None
+        assert self.decimals is not None
+        first = values.steps_from(self.edges, self.decimals)
+        marks = values.rounded(sorted(self.mark_values), self.decimals)
+        steps = np.diff(first) - np.diff(np.searchsorted(marks, self.edges))
+        if (np.abs(first) > _LARGEST_WHOLE).any():
+            raise self._wrong(f"edges of {self.decimals} decimals lie below 2^53 steps of 10^-{self.decimals}")
+        for i in np.flatnonzero(steps < 1)[:1].tolist():
+            a, b = self.edges[i], self.edges[i + 1]
+            raise self._wrong(f"the bin from {a!r} to {b!r} holds no number of {self.decimals} decimals")
+
+    def _check_within(self) -> None:
+        if self.within is None:
+            return
+        if self.edges is None:
+            raise self._wrong("'within' goes with edges")
+        if self.within == "log":
+            return
+        if not isinstance(self.within, tuple) or len(self.within) != self.n_values:
+            raise self._wrong(f"'within' is log, or a list of places for each of the {self.n_values} bins")
+        for a, b, places in zip(self.edges, self.edges[1:], self.within, strict=False):
+            if not all(x <= y for x, y in zip((a, *places), (*places, b), strict=True)):
+                raise self._wrong(f"the places within the bin from {a:g} to {b:g} do not ascend inside it")
 
     def _check_type(self) -> None:
         if self.format is not None:
@@ -348,8 +400,16 @@ class Purchase:
     missing: tuple[str, ...] | None = None
     inferred: tuple[Fact, ...] = ()
     format: str | None = None
+    decimals: int | None = None
 
-    def attribute(self, *, labels: Sequence[str] | None = None, edges: Sequence[float] | None = None) -> Attribute:
+    def attribute(
+        self,
+        *,
+        labels: Sequence[str] | None = None,
+        edges: Sequence[float] | None = None,
+        within: Sequence[Sequence[float]] = (),
+        decimals: int | None = None,
+    ) -> Attribute:
         """Return the column with the labels or edges that were bought; every value has a code then.
 
         Values beyond the edges count to the outer bins, other labels to `other`, and gaps have a code whether there are
@@ -368,6 +428,8 @@ class Purchase:
                 bottom=True,
                 top=True,
                 format=self.format,
+                decimals=self.decimals if decimals is None else decimals,
+                within=tuple(tuple(map(float, places)) for places in within) if any(within) else None,
                 **facts,
             )
         other = self.other or OTHER

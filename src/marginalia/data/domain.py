@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from marginalia.data import values
-from marginalia.data.attribute import OTHER, Attribute, Derived, Kind, Purchase, Rule, StructuralZeros
+from marginalia.data.attribute import OTHER, Attribute, Derived, Kind, Purchase, Rule, StructuralZeros, Within
 from marginalia.data.files import read_content, write_text
 from marginalia.data.reading import kind_of
 from marginalia.errors import InputError, unknown_name
@@ -143,8 +143,8 @@ def as_dict(attribute: Attribute) -> dict[str, Any]:
     content: dict[str, Any] = {"name": attribute.name, "size": attribute.size, "kind": attribute.kind}
     for key in _COLUMN_KEYS[3:]:
         value = getattr(attribute, key)
-        if value is not None and value is not False and (value or key == "missing"):
-            content[key] = list(value) if isinstance(value, tuple) else value
+        if value is not None and value is not False and (value or key in ("missing", "decimals")):
+            content[key] = _listed(value)
     if attribute.type == "date" and attribute.edges is not None:
         content["edges"] = [values.iso(edge) for edge in attribute.edges]
     return content
@@ -164,11 +164,15 @@ def purchase_as_dict(purchase: Purchase) -> dict[str, Any]:
         content["edges"] = {"private": purchase.rule, "bins": purchase.bins}
         if purchase.bounds is not None:
             content["edges"]["bounds"] = [values.iso(b) if of_date else b for b in purchase.bounds]
-    for key in ("bottom", "top", "other", "missing", "inferred", "format"):
+    for key in ("bottom", "top", "other", "missing", "inferred", "format", "decimals"):
         value = getattr(purchase, key)
-        if value is not None and value is not False and (value or key == "missing"):
-            content[key] = list(value) if isinstance(value, tuple) else value
+        if value is not None and value is not False and (value or key in ("missing", "decimals")):
+            content[key] = _listed(value)
     return content
+
+
+def _listed(value: Any) -> Any:
+    return [_listed(part) for part in value] if isinstance(value, tuple) else value
 
 
 def _located(where: str, make: Any, *arguments: Any) -> Any:
@@ -195,6 +199,7 @@ def _column(item: Any) -> Attribute | Purchase:
         "inferred": _texts(item.get("inferred") or (), f"{here}: 'inferred'"),
         "lenient": _flag(item, "lenient", here),
         "format": None if item.get("format") is None else _text(item["format"], f"{here}: 'format'"),
+        "decimals": item.get("decimals"),
     }
     for key in ("kind", "type"):
         if not isinstance({"kind": kind, **facts}[key], str | None):
@@ -211,7 +216,8 @@ def _column(item: Any) -> Attribute | Purchase:
     size = item.get("size", counted)
     if size is None:
         raise InputError(f"{here} needs a size, labels or edges")
-    return Attribute(name, size, kind, labels, edges, **facts)
+    within = None if item.get("within") is None else _within(item["within"], here)
+    return Attribute(name, size, kind, labels, edges, **facts, within=within)
 
 
 def _purchase(name: str, here: str, item: Mapping[str, Any], kind: Any, facts: dict[str, Any]) -> Purchase:
@@ -272,6 +278,14 @@ def _equal_bins(raw: Mapping[str, Any], here: str, of_type: Any) -> tuple[float,
         raise InputError(f"{here}: equal bins need their number and bounds, such as {{bins: 4, bounds: [0, 8]}}")
     first, last = _bounds(raw["bounds"], here, of_type)
     return tuple(np.linspace(first, last, _bins(raw["bins"], here) + 1).tolist())
+
+
+def _within(raw: Any, here: str) -> Within:
+    if raw == "log":
+        return "log"
+    if not isinstance(raw, list | tuple) or not all(isinstance(places, list | tuple) for places in raw):
+        raise InputError(f"{here}: 'within' is log, or a list of the places within each bin, not {values.shown(raw)}")
+    return tuple(_edges(places, here, "number") for places in raw)
 
 
 def _bins(raw: Any, here: str) -> int:

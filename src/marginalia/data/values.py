@@ -6,10 +6,14 @@ import datetime
 import math
 import re
 from collections.abc import Iterable
+from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+MOST_DECIMALS = 6
+WIDE = 2.0**53  # beyond which double precision does not tell whole numbers apart
 EPOCH = datetime.date(1970, 1, 1).toordinal()
 _MONTHS = (
     "january",
@@ -78,6 +82,52 @@ def number(value: Any, *, infinite: bool = False) -> float:
             raise ValueError("has a comma: numbers are read with a decimal point and without separators of thousands")
         raise ValueError("is not a number")
     return result
+
+
+def rounded(numbers: ArrayLike, decimals: int) -> NDArray[np.float64]:
+    """Return numbers rounded to decimals, half to even, each by itself: by the shortest decimal that reads as it.
+
+    So 2.675 is half way between 2.67 and 2.68, as a text, a float or a Decimal. NaN and infinities stay.
+
+    >>> rounded([2.675, 4.9, -0.001], 2), rounded([0.5, 1.5], 0)
+    (array([2.68, 4.9 , 0.  ]), array([0., 2.]))
+    """
+    numbers = np.asarray(numbers, dtype=np.float64)
+    scale = 10.0**decimals
+    with np.errstate(over="ignore", invalid="ignore"):
+        steps = numbers * scale
+        result = np.rint(steps) / scale
+        near = np.abs(np.abs(steps - np.trunc(steps)) - 0.5) < 1e-4  # where the error of the product might decide
+    doubtful = np.isfinite(numbers) & (near | (np.abs(steps) > 2.0**35))
+    step = Decimal(1).scaleb(-decimals)
+    for i in np.flatnonzero(doubtful & (np.abs(numbers) < WIDE)):
+        result.flat[i] = float(Decimal(repr(float(numbers.flat[i]))).quantize(step, ROUND_HALF_EVEN))
+    return np.where(np.abs(numbers) < WIDE, result, numbers) + 0.0  # no -0.0
+
+
+def decimals_of(numbers: ArrayLike) -> NDArray[np.int64]:
+    """Return for each number how many decimals its shortest text has: 0 to 6, or 7 for more; NaN has no entry.
+
+    >>> decimals_of([4.9, 3.0, 1 / 3, float("nan"), float("inf")])
+    array([1, 0, 7, 0])
+    """
+    numbers = np.asarray(numbers, dtype=np.float64)
+    numbers = numbers[~np.isnan(numbers)]
+    found = np.full(numbers.shape, MOST_DECIMALS + 1)
+    with np.errstate(over="ignore"):
+        for d in range(MOST_DECIMALS, -1, -1):
+            found[np.rint(numbers * 10.0**d) / 10.0**d == numbers] = d
+    return found
+
+
+def steps_from(numbers: ArrayLike, decimals: int) -> NDArray[np.float64]:
+    """Return for each number the least whole number of steps of 10^-decimals that is not below it.
+
+    >>> steps_from([4.9, 4.901], 2)
+    array([490., 491.])
+    """
+    near = rounded(numbers, decimals)
+    return np.asarray(np.rint(near * 10.0**decimals) + (near < numbers))
 
 
 def day(value: Any, format: str | None = None, *, iso_first: bool = False) -> int:

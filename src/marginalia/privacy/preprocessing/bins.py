@@ -13,7 +13,9 @@ from marginalia.privacy.preprocessing.density import Density
 Array = NDArray[np.float64]
 
 SPREAD = 0.25  # what a bin of mass m costs beside its deviation d from evenness, in m (d + SPREAD m)
-_MOST_CELLS = 32  # for each bin, between which `adaptive` chooses
+PARTS = 8  # of equal mass, for each bin: between them `adaptive` chooses, and in them values of a bin are drawn
+_MOST_PARTS = 512
+_EVEN = 0.01  # largest deviation, in shares of a bin, at which values are drawn evenly
 
 
 def uniform(density: Density, bins: int, whole: bool) -> Array:
@@ -34,11 +36,10 @@ def quantile(density: Density, bins: int, whole: bool) -> Array:
     >>> quantile(Density(np.array([0.0, 1.0, 9.0]), np.array([60.0, 40.0])), 2, True)
     array([0., 1., 9.])
     """
-    below = np.concatenate([[0.0], np.cumsum(density.counts)])
-    inner = np.interp(np.arange(1, bins) / bins, below / (below[-1] or 1.0), density.edges)
+    inner = np.interp(np.arange(1, bins) / bins, density.below, density.edges)
     if whole:
         inner = np.rint(inner)
-    heavy = density.counts >= below[-1] / bins
+    heavy = density.counts >= density.counts.sum() / bins
     inside = heavy[np.clip(np.searchsorted(density.edges, inner, side="right") - 1, 0, heavy.size - 1)]
     sides = [density.edges[:-1][heavy], density.edges[1:][heavy]] if inside.any() else []
     edges = np.unique(np.concatenate([density.edges[[0, -1]], inner, *sides]))
@@ -46,18 +47,22 @@ def quantile(density: Density, bins: int, whole: bool) -> Array:
 
 
 def adaptive(density: Density, bins: int, whole: bool) -> Array:
-    """Return edges between cells such that values lie evenly inside a bin, and no bin holds very many.
+    """Return edges such that values lie evenly inside a bin, and no bin holds very many.
 
     The sum over bins of m (d + SPREAD m) is smallest, with m the share of values in a bin and d the largest deviation
     of its counts from even ones: the mean error of a range query that ends at the place of a random value, where d is
     what evenness gets wrong inside the bin it ends in, and SPREAD m stands for what a bin hides of other columns. An
-    optimal histogram by dynamic programming (Jagadish et al. 1998, there with squared errors).
+    optimal histogram by dynamic programming (Jagadish et al. 1998, there with squared errors). Edges are chosen from
+    those at which the shape of the density changes, and from those of parts of equal mass.
 
-    >>> density = Density(np.array([0.0, 1.0, 2.0, 3.0, 8.0]), np.array([90.0, 0.0, 2.0, 8.0]))
+    >>> density = Density(np.array([0.0, 1.0, 2.0, 3.0, 8.0]), np.array([90.0, 0.0, 2.0, 8.0]), np.array([1.0]))
     >>> adaptive(density, 2, True)
     array([0., 1., 8.])
     """
-    return _fewest_lost(density, _coarse(density, _MOST_CELLS * bins), bins)
+    parts = min(PARTS * bins, _MOST_PARTS)
+    places = np.interp(np.arange(1, parts) / parts, density.below, density.edges) if density.counts.any() else []
+    edges = np.unique(np.concatenate([density.edges[[0, -1]], density.breaks, np.rint(places) if whole else places]))
+    return _fewest_lost(density, edges, bins)
 
 
 RULES: Mapping[str, Callable[[Density, int, bool], Array]] = {
@@ -85,20 +90,28 @@ def without_empty(edges: Array, marks: Iterable[float]) -> Array:
     return np.array(kept)
 
 
-def _coarse(density: Density, most: int) -> Array:
-    """Return the edges of cells joined until each holds a fair share of `most`; full cells stay as they are."""
-    if density.counts.size <= most:
-        return density.edges
-    least, kept, held = density.counts.sum() / most * 2, [density.edges[0]], 0.0
-    for left, right, count in zip(density.edges[:-1], density.edges[1:], density.counts, strict=True):
-        if count >= least and held > 0:
-            kept.append(left)
-            held = 0.0
-        held += count
-        if held >= least:
-            kept.append(right)
-            held = 0.0
-    return np.unique([*kept, density.edges[-1]])
+def places_within(density: Density, edges: Array) -> tuple[tuple[float, ...], ...]:
+    """Return for each bin the places that cut it into `PARTS` of equal mass; none where values lie evenly.
+
+    Rounded to four digits of the bin's width.
+
+    >>> places_within(Density(np.array([0.0, 1.0, 8.0]), np.array([50.0, 50.0])), np.array([0.0, 8.0]))
+    ((0.25, 0.5, 0.75, 1.0, 2.75, 4.5, 6.25),)
+    """
+    x, F = density.edges, density.below
+    G = np.interp(edges, x, F)
+    found: list[tuple[float, ...]] = []
+    for a, b, low, high in zip(*(e.tolist() for e in (edges[:-1], edges[1:], G[:-1], G[1:])), strict=True):
+        inside = (x > a) & (x < b)
+        even = low + (high - low) * (x[inside] - a) / (b - a)
+        if np.abs(F[inside] - even).max(initial=0.0) <= _EVEN * (high - low):
+            found.append(())
+            continue
+        xs, Fs = np.concatenate([[a], x[inside], [b]]), np.concatenate([[low], F[inside], [high]])
+        places = np.interp(low + (high - low) * np.arange(1, PARTS) / PARTS, Fs, xs)
+        digits = 3 - math.floor(math.log10(b - a))
+        found.append(tuple(np.clip(np.round(places, digits) if abs(digits) < 300 else places, a, b).tolist()))
+    return tuple(found)
 
 
 def _fewest_lost(density: Density, edges: Array, bins: int) -> Array:
@@ -106,8 +119,7 @@ def _fewest_lost(density: Density, edges: Array, bins: int) -> Array:
     m = edges.size - 1
     if m <= bins:
         return edges
-    below = np.concatenate([[0.0], np.cumsum(density.counts)])
-    x, F = density.edges, below / max(1.0, below[-1])
+    x, F = density.edges, density.below
     G = np.interp(edges, x, F)
     cost = np.full((m, m + 1), np.inf)  # of a bin from edge i to edge j
     for i in range(m):
