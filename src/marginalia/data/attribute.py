@@ -5,6 +5,7 @@ Its labels or edges may be left to be bought (`Purchase`), or it may be derived 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -20,7 +21,7 @@ from marginalia.errors import InputError, unknown_name
 Kind = Literal["categorical", "ordinal", "numeric"]
 Type = Literal["code", "string", "integer", "number", "boolean", "date"]
 Fact = Literal["type", "labels", "edges", "missing"]
-Within = Literal["log"] | tuple[tuple[float, ...], ...]
+Within = Literal["log"] | tuple[tuple[tuple[float, float], ...], ...]
 Rule = Literal["adaptive", "quantile", "uniform"]
 
 LARGEST_SIZE = 10_000_000
@@ -68,9 +69,10 @@ class Attribute:
     decimals : int, optional
         Of numbers, from 0 to 6: a value is rounded to so many (half to even) before it gets a code, and has so many
         where it is written.
-    within : "log" or tuple of tuple of float, optional
-        How values lie inside bins, for drawing them: by their logarithms (in bins beside 0 and across it: evenly), or
-        for each bin the places that cut it into parts of equal mass, none if values lie evenly. None: evenly in all.
+    within : "log" or tuple of tuple of pairs, optional
+        How values lie inside bins, for drawing them: evenly in their logarithms (in bins beside 0 and across it: in
+        themselves); or for each bin places, with the share of the bin's values below each, evenly between two. None:
+        evenly in all bins.
     format : str, optional
         How dates are written in files, as `strptime` reads it: ``"%d/%m/%Y"``. None: any way that can be meant one way
         only; they are written year-month-day. Edges and labels are ISO dates either way.
@@ -313,7 +315,8 @@ class Attribute:
         if not isinstance(self.within, tuple) or len(self.within) != self.n_values:
             raise self._wrong(f"'within' is log, or a list of places for each of the {self.n_values} bins")
         for a, b, places in zip(self.edges, self.edges[1:], self.within, strict=False):
-            if not all(x <= y for x, y in zip((a, *places), (*places, b), strict=True)):
+            ends = ((a, 0.0), *places, (b, 1.0))
+            if not all(x <= y and p <= q for (x, p), (y, q) in itertools.pairwise(ends)):
                 raise self._wrong(f"the places within the bin from {a:g} to {b:g} do not ascend inside it")
 
     def _check_type(self) -> None:
@@ -407,7 +410,7 @@ class Purchase:
         *,
         labels: Sequence[str] | None = None,
         edges: Sequence[float] | None = None,
-        within: Sequence[Sequence[float]] = (),
+        within: Within | None = None,
         decimals: int | None = None,
     ) -> Attribute:
         """Return the column with the labels or edges that were bought; every value has a code then.
@@ -429,7 +432,7 @@ class Purchase:
                 top=True,
                 format=self.format,
                 decimals=self.decimals if decimals is None else decimals,
-                within=tuple(tuple(map(float, places)) for places in within) if any(within) else None,
+                within=within,
                 **facts,
             )
         other = self.other or OTHER

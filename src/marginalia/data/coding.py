@@ -450,8 +450,8 @@ def _by_density(
         assert attribute.within is not None
         for b, places in enumerate(attribute.within):
             if places and (here := np.flatnonzero(bins == b)).size:
-                ends = (attribute.edges[b], *places, attribute.edges[b + 1])
-                drawn[here] = np.interp(share[here] * (len(places) + 1), np.arange(len(ends)), ends)
+                ends = [(attribute.edges[b], 0.0), *places, (attribute.edges[b + 1], 1.0)]
+                drawn[here] = np.interp(share[here], [below for _, below in ends], [place for place, _ in ends])
     if attribute.type == "number" and attribute.decimals is None:
         return _rounded_between(drawn, low, high)
     d = attribute.decimals or 0

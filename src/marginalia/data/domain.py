@@ -283,9 +283,12 @@ def _equal_bins(raw: Mapping[str, Any], here: str, of_type: Any) -> tuple[float,
 def _within(raw: Any, here: str) -> Within:
     if raw == "log":
         return "log"
-    if not isinstance(raw, list | tuple) or not all(isinstance(places, list | tuple) for places in raw):
-        raise InputError(f"{here}: 'within' is log, or a list of the places within each bin, not {values.shown(raw)}")
-    return tuple(_edges(places, here, "number") for places in raw)
+    try:
+        return tuple(tuple((float(place), float(below)) for place, below in places) for places in raw)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{here}: 'within' is log, or for each bin a list of pairs [place, share below], not {values.shown(raw)}"
+        ) from None
 
 
 def _bins(raw: Any, here: str) -> int:

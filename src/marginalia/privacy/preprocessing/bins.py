@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
 
@@ -13,9 +14,8 @@ from marginalia.privacy.preprocessing.density import Density
 Array = NDArray[np.float64]
 
 SPREAD = 0.25  # what a bin of mass m costs beside its deviation d from evenness, in m (d + SPREAD m)
-PARTS = 8  # of equal mass, for each bin: between them `adaptive` chooses, and in them values of a bin are drawn
-_MOST_PARTS = 512
-_EVEN = 0.01  # largest deviation, in shares of a bin, at which values are drawn evenly
+TOLERANCE = 0.001  # share of all values by which those drawn inside bins may be misplaced
+_PARTS, _MOST_PARTS = 8, 512  # of equal mass, for each bin and in all: `adaptive` chooses between them
 
 
 def uniform(density: Density, bins: int, whole: bool) -> Array:
@@ -59,7 +59,7 @@ def adaptive(density: Density, bins: int, whole: bool) -> Array:
     >>> adaptive(density, 2, True)
     array([0., 1., 8.])
     """
-    parts = min(PARTS * bins, _MOST_PARTS)
+    parts = min(_PARTS * bins, _MOST_PARTS)
     places = np.interp(np.arange(1, parts) / parts, density.below, density.edges) if density.counts.any() else []
     edges = np.unique(np.concatenate([density.edges[[0, -1]], density.breaks, np.rint(places) if whole else places]))
     return _fewest_lost(density, edges, bins)
@@ -90,28 +90,28 @@ def without_empty(edges: Array, marks: Iterable[float]) -> Array:
     return np.array(kept)
 
 
-def places_within(density: Density, edges: Array) -> tuple[tuple[float, ...], ...]:
-    """Return for each bin the places that cut it into `PARTS` of equal mass; none where values lie evenly.
+def places_within(density: Density, edges: Array) -> tuple[tuple[tuple[float, float], ...], ...]:
+    """Return for each bin how its values lie: places inside it, and the shares of its values below them.
 
-    Rounded to four digits of the bin's width.
+    Values lie evenly between two of them; the fewest places, greedily, that keep `TOLERANCE` (Douglas & Peucker 1973).
 
     >>> places_within(Density(np.array([0.0, 1.0, 8.0]), np.array([50.0, 50.0])), np.array([0.0, 8.0]))
-    ((0.25, 0.5, 0.75, 1.0, 2.75, 4.5, 6.25),)
+    (((1.0, 0.5),),)
     """
-    x, F = density.edges, density.below
-    G = np.interp(edges, x, F)
-    found: list[tuple[float, ...]] = []
-    for a, b, low, high in zip(*(e.tolist() for e in (edges[:-1], edges[1:], G[:-1], G[1:])), strict=True):
-        inside = (x > a) & (x < b)
-        even = low + (high - low) * (x[inside] - a) / (b - a)
-        if np.abs(F[inside] - even).max(initial=0.0) <= _EVEN * (high - low):
-            found.append(())
-            continue
-        xs, Fs = np.concatenate([[a], x[inside], [b]]), np.concatenate([[low], F[inside], [high]])
-        places = np.interp(low + (high - low) * np.arange(1, PARTS) / PARTS, Fs, xs)
-        digits = 3 - math.floor(math.log10(b - a))
-        found.append(tuple(np.clip(np.round(places, digits) if abs(digits) < 300 else places, a, b).tolist()))
-    return tuple(found)
+    x = np.union1d(density.edges, edges)
+    F = np.interp(x, density.edges, density.below)
+
+    def between(i: int, j: int) -> list[int]:
+        """Return the places to keep between two that are kept."""
+        off = np.abs(F[i : j + 1] - F[i] - (F[j] - F[i]) * ((x[i : j + 1] - x[i]) / (x[j] - x[i])))
+        k = i + int(off.argmax())
+        return [*between(i, k), k, *between(k, j)] if off[k - i] > TOLERANCE else []
+
+    ends = np.searchsorted(x, edges).tolist()
+    return tuple(
+        tuple((float(x[k]), round(float((F[k] - F[i]) / (F[j] - F[i])), 4)) for k in between(i, j))
+        for i, j in itertools.pairwise(ends)
+    )
 
 
 def _fewest_lost(density: Density, edges: Array, bins: int) -> Array:
@@ -126,8 +126,8 @@ def _fewest_lost(density: Density, edges: Array, bins: int) -> Array:
         j = np.arange(i + 1, m + 1)
         inside = (x > edges[i]) & (x < edges[-1])
         xs, Fs = x[inside], F[inside]
-        slope = (G[j] - G[i]) / (edges[j] - edges[i])
-        off = np.abs(Fs[None, :] - G[i] - slope[:, None] * (xs[None, :] - edges[i]))
+        way = (xs[None, :] - edges[i]) / (edges[j] - edges[i])[:, None]
+        off = np.abs(Fs[None, :] - G[i] - (G[j] - G[i])[:, None] * way)
         off[xs[None, :] >= edges[j][:, None]] = 0.0
         mass = G[j] - G[i]
         cost[i, j] = mass * (off.max(axis=1, initial=0.0) + SPREAD * mass)

@@ -192,14 +192,14 @@ def smoothed(edges: Array, counts: Array, variances: Array, *, trimmed: bool) ->
     >>> smoothed(edges, counts, np.ones(6), trimmed=True).counts.round().tolist()
     [50.0, 50.0, 50.0, 10.0, 10.0]
     """
-    coordinates = (edges, _logarithms(edges))
-    cost, shape = _costs(coordinates, counts, variances)
+    widths = [_widths(edges), _widths(_logarithms(edges))]
+    cost, shape = _costs(widths, counts, variances)
     fits, breaks = [], {0, counts.size}
     for penalty in PENALTIES:
         stretches = _cheapest(cost + penalty)
         fit, sure = np.zeros(counts.size), []
         for i, j in stretches:
-            width = np.diff(coordinates[shape[i, j]][i : j + 1])
+            width = widths[shape[i, j]][i:j]
             precision = float((width**2 / variances[i:j]).sum())
             height = float((width * counts[i:j] / variances[i:j]).sum()) / precision
             fit[i:j] = max(height, 0.0) * width
@@ -218,7 +218,7 @@ def smoothed(edges: Array, counts: Array, variances: Array, *, trimmed: bool) ->
     if trimmed:
         return Density(edges[first : end + 1], counts[first:end], inner)
     for outer in (slice(0, first), slice(end, counts.size)):
-        length = np.diff(coordinates[1][outer.start : outer.stop + 1])
+        length = widths[1][outer]
         counts[outer] = LEFT_OUT * counts[first:end].sum() * length / (length.sum() or 1.0)
     return Density(edges, counts, np.unique([edges[0], *inner, edges[-1]]))
 
@@ -230,11 +230,15 @@ def _logarithms(edges: Array) -> Array:
     return np.asarray(np.sign(edges) * np.log1p(size / unit))
 
 
-def _costs(coordinates: tuple[Array, ...], counts: Array, variances: Array) -> tuple[Array, NDArray[np.int8]]:
-    """Return the least chi-square of a stretch from cell i up to j, and the coordinate in which it is even then."""
+def _widths(edges: Array) -> Array:
+    """Return the widths of cells, as shares of all; that of 0 alone is negligible but not 0."""
+    return np.asarray(np.maximum(np.diff(edges) / (edges[-1] - edges[0]), 2.0**-60))
+
+
+def _costs(widths: list[Array], counts: Array, variances: Array) -> tuple[Array, NDArray[np.int8]]:
+    """Return the least chi-square of a stretch from cell i up to j, and in which widths it is even then."""
     m = counts.size
-    costs = np.full((len(coordinates), m, m + 1), np.inf)
-    widths = [np.diff(x) / (x[-1] - x[0]) for x in coordinates]
+    costs = np.full((len(widths), m, m + 1), np.inf)
     for i in range(m):  # sums from i on: differences of sums from 0 on would lose the narrow cells
         y, var = counts[i:], variances[i:]
         squares = np.cumsum(y**2 / var)

@@ -180,10 +180,10 @@ def buy_edges(column: pd.Series, purchase: Purchase, *, mu: float, ledger: Ledge
     edges = RULES[rule](found, purchase.bins, whole)
     if whole:
         edges = without_empty(edges, [mark * scale for mark in purchase.stand_in().mark_values])
-    within = () if purchase.free else places_within(found, edges)
+    within = tuple(tuple((x / scale, p) for x, p in places) for places in places_within(found, edges))
     return purchase.attribute(
         edges=(edges / scale).tolist(),
-        within=[np.round(np.array(places) / scale, 12).tolist() if scale > 1 else places for places in within],
+        within=within if any(within) else None,
         decimals=decimals,
     )
 
