@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -15,15 +14,17 @@ from marginalia.privacy.randomness import Randomness
 
 SHARE = 0.05  # of mu², for the decimals of a column
 ROUNDED = 0.05  # share of values that may have more
+SURE = 4.0  # standard deviations from which on values show
 
 
 def buy_decimals(
     values: Callable[[], NDArray[np.float64]], *, mu: float, ledger: Ledger, randomness: Randomness, label: str = ""
 ) -> int | None:
-    """Return the least number of decimals that nearly all values need; None if that is not clear, or more than six.
+    """Return the least number of decimals that nearly all values need; None if there is none, up to six.
 
     Counts how many values need 0, 1, .. 6 or more decimals: one Gaussian release, which is mu-GDP. At most `ROUNDED` of
-    the values need more than is returned, within two standard deviations of the noise.
+    the values need more than is returned, within two standard deviations of the noise. Where the noise is too large to
+    say so: the least number beyond which no values show, if values surely show up to it.
 
     >>> prices = np.array([4.9, 9.99] * 500)
     >>> buy_decimals(lambda: prices, mu=1.0, ledger=Ledger("add_remove"), randomness=Randomness(0))
@@ -38,8 +39,10 @@ def buy_decimals(
         randomness=randomness,
         label=f"{label}: decimals",
     )
-    least = ROUNDED * (float(counts.sum()) - 2 * sigma)
-    for d in range(MOST_DECIMALS + 1):
-        if float(counts[d + 1 :].sum()) + 2 * sigma * math.sqrt(MOST_DECIMALS + 1 - d) <= least:
-            return d
-    return None
+    d = np.arange(MOST_DECIMALS + 1)
+    up_to, total = np.cumsum(counts)[:-1], float(counts.sum())
+    beyond, noise = total - up_to, sigma * np.sqrt(MOST_DECIMALS + 1 - d)
+    nearly_all = beyond + 2 * noise <= ROUNDED * (total - 2 * sigma)
+    likely = (beyond <= ROUNDED * total + noise) & (up_to >= SURE * sigma * np.sqrt(d + 1))
+    found = np.flatnonzero(nearly_all if nearly_all.any() else likely)
+    return int(found[0]) if found.size else None

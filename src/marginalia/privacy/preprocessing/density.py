@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,12 +20,14 @@ Places = NDArray[np.intp]
 # Shares of mu² of the rounds; without bounds the first one looks for them.
 INSIDE = (0.15, 0.2, 0.25, 0.4)
 ANYWHERE = (0.3, 0.15, 0.2, 0.35)
-FALSE_BOUND = 1e-4  # probability that noise passes for values: bounds that are wrong by far make all cells too wide
+# Probability that noise passes for values, as bounds that are wrong by far make all cells too wide; where nothing is so
+# sure, a guess is better than none.
+FALSE_BOUND, FALSE_GUESS = 1e-4, 0.1
 # Standard deviations of noise from which on thin ends belong to the values, and so do this many cells beyond the bounds
 # together: the further they reach, the worse is a false alarm.
 TAILS = {1: 2.0, 2: 2.5, 4: 3.0, 8: 3.5}
 SURE = 4.0  # standard deviations from which on a cell is divided
-END = 2.5  # and below which a stretch at either end is left out
+END = 1.5  # and below which a stretch at either end is left out
 LEFT_OUT = 1e-6  # mass that such a stretch keeps inside public bounds
 PENALTIES = (2.0, 4.0, 8.0)  # of one more stretch, in units of chi-square
 MOST_CELLS = 700
@@ -107,8 +110,8 @@ def density(
     dividing, the fullest one is divided all the same.
 
     Bounds from a logarithmic histogram: Karwa & Vadhan (2018), Algorithm 1; Wilson et al. (2020), section 5.1.1, as we
-    do on powers of two of both signs. With probability 1 - FALSE_BOUND no empty stretch of the first round counts as
-    occupied (a threshold of normal quantiles, by the union bound). A value beyond the bounds is misplaced, while an
+    do on powers of two of both signs. Occupied is what exceeds the noise of all empty stretches with probability 1 -
+    FALSE_BOUND (a threshold of normal quantiles, by the union bound). A value beyond the bounds is misplaced, while an
     empty cell within them does little harm: so bounds grow over neighbouring cells that hold more than noise likely
     would.
 
@@ -272,7 +275,8 @@ def _inside(edges: Array, counts: Array, sigma: float, tails: bool, whole: bool)
     edges, counts = edges[first : last + 2], counts[first : last + 1]
     kept = np.ones(edges.size, dtype=bool) if whole else _without_dust(edges)
     starts = np.flatnonzero(kept)
-    return edges[kept], np.add.reduceat(counts, starts[:-1]), sigma**2 * np.diff(starts).astype(float)
+    counts = np.add.reduceat(counts[: starts[-1]], starts[:-1])
+    return edges[kept], counts, sigma**2 * np.diff(starts).astype(float)
 
 
 def _bounds(edges: Array, counts: Array, sigma: float, tails: bool) -> tuple[int, int]:
@@ -285,9 +289,9 @@ def _bounds(edges: Array, counts: Array, sigma: float, tails: bool) -> tuple[int
         inside = left >= 0 and left + width <= cells
         return inside and float(below[left + width] - below[left]) > math.sqrt(width) * least
 
-    surely = -sigma * float(ndtri(FALSE_BOUND / (len(TAILS) * cells)))
-    for width in TAILS:  # the narrowest in which values show
-        found = [i for i in range(cells - width + 1) if held(i, width, surely)]
+    for failure, width in itertools.product((FALSE_BOUND, FALSE_GUESS), TAILS):  # the narrowest in which values show
+        least = -sigma * float(ndtri(failure / (len(TAILS) * cells)))
+        found = [i for i in range(cells - width + 1) if held(i, width, least)]
         if found:
             break
     else:
@@ -357,7 +361,7 @@ def grid(lower: float, upper: float, whole: bool) -> Array:
     steps = steps[steps >= 1] if whole else steps
     edges = np.concatenate([divided(lower, upper, EQUAL, whole), lower + steps, upper - steps, number_line(whole)])
     edges = np.unique(np.clip(np.rint(edges) if whole else edges, lower, upper))
-    return edges if whole else edges[_without_dust(edges)]
+    return edges if whole else np.unique([lower, *edges[_without_dust(edges)], upper])
 
 
 def divided(left: float, right: float, parts: int, whole: bool) -> Array:
@@ -371,12 +375,10 @@ def divided(left: float, right: float, parts: int, whole: bool) -> Array:
 
 
 def _without_dust(edges: Array) -> NDArray[np.bool_]:
-    """Return which edges to keep: those nearest to 0, and to each other, are too near to matter beside the largest."""
-    largest = float(np.abs(edges).max())
-    kept = (edges == 0) | (edges == ZERO_ENDS) | (np.abs(edges) >= largest * 2.0**-_DUST)
-    kept &= np.append(True, (np.diff(edges) > largest * 2.0**-_NARROW) | (edges[1:] == ZERO_ENDS))
-    kept[[0, -1]] = True
-    return np.asarray(kept)
+    """Return which edges to keep: not those so near to 0, or to another, that it does not matter beside the largest."""
+    largest, of_zero = float(np.abs(edges).max()), (edges == 0) | (edges == ZERO_ENDS)
+    apart = np.append(True, np.diff(edges) > largest * 2.0**-_NARROW)
+    return np.asarray(of_zero | (apart & (np.abs(edges) >= largest * 2.0**-_DUST)))
 
 
 def histogram(values: Array, edges: Array) -> NDArray[np.int64]:
