@@ -27,7 +27,8 @@ FALSE_BOUND, FALSE_GUESS = 1e-4, 0.1
 # together: the further they reach, the worse is a false alarm.
 TAILS = {1: 2.0, 2: 2.5, 4: 3.0, 8: 3.5}
 SURE = 4.0  # standard deviations from which on a cell is divided
-END = 1.5  # and below which a stretch at either end is left out
+END = 1.5  # and below which a stretch at either end is left out; or below SURE, if it has little mass (`SMALL`)
+SMALL = 0.01
 LEFT_OUT = 1e-6  # mass that such a stretch keeps inside public bounds
 PENALTIES = (2.0, 4.0, 8.0)  # of one more stretch, in units of chi-square
 MOST_CELLS = 700
@@ -151,7 +152,7 @@ def density(
         edges, parts = _divided(edges, *least_squares(rounds, parents), sigma, whole)
         rounds.append((count(edges, sigma, "parts"), np.full(parts.size, sigma**2)))
         parents.append(parts)
-    return smoothed(edges, *least_squares(rounds, parents), trimmed=bounds is None)
+    return smoothed(edges, *least_squares(rounds, parents), trimmed=bounds is None, tails=tails)
 
 
 def least_squares(rounds: list[tuple[Array, Array]], parents: list[Places]) -> tuple[Array, Array]:
@@ -185,11 +186,12 @@ def least_squares(rounds: list[tuple[Array, Array]], parents: list[Places]) -> t
     return estimate, variance
 
 
-def smoothed(edges: Array, counts: Array, variances: Array, *, trimmed: bool) -> Density:
+def smoothed(edges: Array, counts: Array, variances: Array, *, trimmed: bool, tails: bool = True) -> Density:
     """Return a density of few stretches, each even in the values or in their logarithms, that fits noisy counts.
 
     The mean of three partitions into stretches, of which each minimises chi-square plus a penalty for a stretch. A
     stretch at either end that may be empty has no values; it is cut off if `trimmed`, else it keeps a little mass.
+    Without `tails` one that is not surely occupied may be empty.
 
     >>> edges, counts = np.arange(7.0), np.array([0.0, 50.0, 48.0, 52.0, 9.0, 11.0])
     >>> smoothed(edges, counts, np.ones(6), trimmed=True).counts.round().tolist()
@@ -197,7 +199,7 @@ def smoothed(edges: Array, counts: Array, variances: Array, *, trimmed: bool) ->
     """
     widths = [_widths(edges), _widths(_logarithms(edges))]
     cost, shape = _costs(widths, counts, variances)
-    fits, breaks = [], {0, counts.size}
+    fits, breaks, total = [], {0, counts.size}, float(counts.sum())
     for penalty in PENALTIES:
         stretches = _cheapest(cost + penalty)
         fit, sure = np.zeros(counts.size), []
@@ -206,7 +208,8 @@ def smoothed(edges: Array, counts: Array, variances: Array, *, trimmed: bool) ->
             precision = float((width**2 / variances[i:j]).sum())
             height = float((width * counts[i:j] / variances[i:j]).sum()) / precision
             fit[i:j] = max(height, 0.0) * width
-            sure.append(height * math.sqrt(precision) >= END)
+            least = END if tails and fit[i:j].sum() > SMALL * total else SURE
+            sure.append(height * math.sqrt(precision) > least)
         if any(sure):
             first, last = sure.index(True), len(sure) - 1 - sure[::-1].index(True)
             fit[: stretches[first][0]] = fit[stretches[last][1] :] = 0.0
