@@ -356,6 +356,26 @@ class Attribute:
         self._check_marks()
 
 
+def point_edges(points: Iterable[float], of_type: Type | None, decimals: int | None) -> tuple[float, ...]:
+    """Return the edges of bins that hold one value each: one unit wide, or 0 alone among numbers without decimals.
+
+    >>> point_edges([0, 9.99], "number", 2), point_edges([40], "integer", None)
+    ((0.0, 0.01, 9.99, 10.0), (40.0, 41.0))
+    """
+    edges: list[float] = []
+    for point in points:
+        if of_type == "number" and decimals is None:
+            if point != 0:
+                raise InputError(f"the point {point:g} needs `decimals`: of other numbers only 0 has a bin of its own")
+            edges += [0.0, math.nextafter(0.0, 1.0)]
+            continue
+        scale = 10.0 ** (decimals or 0)
+        if values.rounded(point, decimals or 0) != point:
+            raise InputError(f"the point {point:g} has more than {decimals or 0} decimals")
+        edges += [float(point), (round(point * scale) + 1) / scale]
+    return tuple(edges)
+
+
 def _check_texts(attribute: Attribute, what: str, texts: Iterable[str]) -> None:
     """Raise unless the texts differ, and each reads the same after a way through a file."""
     texts = list(texts)
@@ -382,6 +402,8 @@ class Purchase:
         Most bins, at least 2.
     bounds : tuple of float, optional
         Public bounds of the edges, ascending; of dates in days since 1970-01-01. None: they are bought too.
+    points : tuple of float
+        Values that have bins of their own whatever is bought, besides `bins`.
 
     Examples
     --------
@@ -404,6 +426,7 @@ class Purchase:
     inferred: tuple[Fact, ...] = ()
     format: str | None = None
     decimals: int | None = None
+    points: tuple[float, ...] = ()
 
     def attribute(
         self,

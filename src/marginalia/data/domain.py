@@ -18,7 +18,17 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from marginalia.data import values
-from marginalia.data.attribute import OTHER, Attribute, Derived, Kind, Purchase, Rule, StructuralZeros, Within
+from marginalia.data.attribute import (
+    OTHER,
+    Attribute,
+    Derived,
+    Kind,
+    Purchase,
+    Rule,
+    StructuralZeros,
+    Within,
+    point_edges,
+)
 from marginalia.data.files import read_content, write_text
 from marginalia.data.reading import kind_of
 from marginalia.errors import InputError, unknown_name
@@ -27,8 +37,9 @@ _KEYS = ("attributes", "source", "structural_zeros", "ignored")
 _ZEROS_NEED = "'structural_zeros' needs 'attributes' (names) and 'cells' (lists of codes)"
 _EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 _RAW_KEYS = ("column", "values", "empty", "among", "from")  # see `parse_derived`
-_EDGE_KEYS = ("private", "bins", "bounds")
-_COLUMN_KEYS = tuple(f.name for f in fields(Attribute))
+_EDGE_KEYS = ("private", "bins", "bounds", "from", "to", "steps")
+_COLUMN_KEYS = (*(f.name for f in fields(Attribute)), "points")
+_DECADES = 6  # below the largest edge, between which and 0 there are no more steps
 
 
 @dataclass(frozen=True)
@@ -141,7 +152,7 @@ def as_dict(attribute: Attribute) -> dict[str, Any]:
     ['1970-01-01', '1970-01-03']
     """
     content: dict[str, Any] = {"name": attribute.name, "size": attribute.size, "kind": attribute.kind}
-    for key in _COLUMN_KEYS[3:]:
+    for key in _COLUMN_KEYS[3:-1]:
         value = getattr(attribute, key)
         if value is not None and value is not False and (value or key in ("missing", "decimals")):
             content[key] = _listed(value)
@@ -164,7 +175,7 @@ def purchase_as_dict(purchase: Purchase) -> dict[str, Any]:
         content["edges"] = {"private": purchase.rule, "bins": purchase.bins}
         if purchase.bounds is not None:
             content["edges"]["bounds"] = [values.iso(b) if of_date else b for b in purchase.bounds]
-    for key in ("bottom", "top", "other", "missing", "inferred", "format", "decimals"):
+    for key in ("bottom", "top", "other", "missing", "inferred", "format", "decimals", "points"):
         value = getattr(purchase, key)
         if value is not None and value is not False and (value or key in ("missing", "decimals")):
             content[key] = _listed(value)
@@ -201,6 +212,8 @@ def _column(item: Any) -> Attribute | Purchase:
         "format": None if item.get("format") is None else _text(item["format"], f"{here}: 'format'"),
         "decimals": item.get("decimals"),
     }
+    if not isinstance(facts["decimals"], int | None):
+        raise InputError(f"{here}: decimals are a whole number, not {values.shown(facts['decimals'])}")
     for key in ("kind", "type"):
         if not isinstance({"kind": kind, **facts}[key], str | None):
             raise InputError(f"{here}: '{key}' must be a word")
@@ -208,7 +221,14 @@ def _column(item: Any) -> Attribute | Purchase:
     if raw_labels == "private" or (isinstance(raw_edges, Mapping) and "private" in raw_edges):
         return _purchase(name, here, item, kind, facts)
     labels = None if raw_labels is None else _texts(raw_labels, f"{here}: 'labels'")
-    edges = None if raw_edges is None else _edges(raw_edges, here, facts["type"])
+    edges = None if raw_edges is None else _edges(raw_edges, here, facts["type"], facts["decimals"])
+    if points := _points(item, here, facts):
+        if edges is None:
+            raise InputError(f"{here}: 'points' go with edges")
+        edges = tuple(sorted({*edges, *points}))
+        for end, flag in ((edges[:2], "bottom"), (edges[-2:], "top")):
+            if facts[flag] and set(end) <= set(points):
+                raise InputError(f"{here}: the point {end[0]:g} has no bin of its own beside `{flag}: true`")
     known = len(labels) if labels is not None else len(edges) - 1 if edges is not None else None
     if known is None and facts["type"] == "boolean":
         known = 2
@@ -241,15 +261,30 @@ def _purchase(name: str, here: str, item: Mapping[str, Any], kind: Any, facts: d
         raise InputError(f"{here}: edges are for integers, numbers and dates, not for type string")
     bins = _bins(wanted.get("bins", 16), here)
     bounds = None if wanted.get("bounds") is None else _bounds(wanted["bounds"], here, facts["type"])
-    purchase = Purchase(name, "edges", rule, bins, bounds, kind, **facts)
+    points = _edges(item["points"], here, facts["type"]) if _points(item, here, facts) else ()
+    purchase = Purchase(name, "edges", rule, bins, bounds, kind, **facts, points=points)
     if bounds is not None:
         purchase.attribute(edges=bounds)  # refuses what no bins can lie between
     return purchase
 
 
-def _edges(raw: Any, here: str, of_type: Any) -> tuple[float, ...]:
+def _points(item: Mapping[str, Any], here: str, facts: Mapping[str, Any]) -> tuple[float, ...]:
+    """Return the edges that the points of a column add to its own."""
+    if item.get("points") is None:
+        return ()
+    if facts["type"] not in ("integer", "number", "date"):
+        raise InputError(f"{here}: 'points' are for integers, numbers and dates")
+    if not isinstance(item["points"], list | tuple):
+        raise InputError(f"{here}: 'points' must be a list of values, such as [0, 9.99]")
+    try:
+        return point_edges(_edges(item["points"], here, facts["type"]), facts["type"], facts["decimals"])
+    except InputError as error:
+        raise InputError(str(error) if str(error).startswith(here) else f"{here}: {error}") from None
+
+
+def _edges(raw: Any, here: str, of_type: Any, decimals: Any = None) -> tuple[float, ...]:
     if isinstance(raw, Mapping):
-        return _equal_bins(raw, here, of_type)
+        return _steps(raw, here, of_type, decimals) if "steps" in raw else _equal_bins(raw, here, of_type)
     if not isinstance(raw, list | tuple):
         raise InputError(f"{here}: edges must be a list of numbers, such as [0, 18, 65], not {values.shown(raw)}")
     edges = []
@@ -278,6 +313,24 @@ def _equal_bins(raw: Mapping[str, Any], here: str, of_type: Any) -> tuple[float,
         raise InputError(f"{here}: equal bins need their number and bounds, such as {{bins: 4, bounds: [0, 8]}}")
     first, last = _bounds(raw["bounds"], here, of_type)
     return tuple(np.linspace(first, last, _bins(raw["bins"], here) + 1).tolist())
+
+
+def _steps(raw: Mapping[str, Any], here: str, of_type: Any, decimals: Any) -> tuple[float, ...]:
+    """Return edges that follow the same steps in each power of ten, such as 1, 2, 5, 10, 20, 50 on both sides of 0."""
+    if set(raw) != {"from", "to", "steps"} or of_type not in ("integer", "number"):
+        raise InputError(f"{here}: steps of numbers need both ends, such as {{from: 0, to: 1000, steps: 1-2-5}}")
+    first, last = _bounds([raw["from"], raw["to"]], here, of_type)
+    if not re.fullmatch(r"1(-[2-9])*", steps := str(raw["steps"])) or (digits := steps.split("-")) != sorted(
+        set(digits)
+    ):
+        raise InputError(f"{here}: steps are digits that ascend from 1, such as 1-2-5, not {values.shown(steps)}")
+    largest = max(-first, last)
+    unit = 1.0 if of_type == "integer" else 10.0 ** -(decimals or 0) if decimals is not None else 0.0
+    least = first if first > 0 else -last if last < 0 else max(unit, largest / 10.0**_DECADES)
+    powers = range(math.floor(math.log10(least)), math.ceil(math.log10(largest)) + 1)
+    sizes = [float(f"{digit}e{power}") for power in powers for digit in digits]
+    inner = {0.0, *(sign * size for size in sizes if size >= least for sign in (1, -1))}
+    return (first, *sorted(edge for edge in inner if first < edge < last), last)
 
 
 def _within(raw: Any, here: str) -> Within:

@@ -111,12 +111,12 @@ def decimals_of(numbers: ArrayLike) -> NDArray[np.int64]:
     >>> decimals_of([4.9, 3.0, 1 / 3, float("nan"), float("inf")])
     array([1, 0, 7, 0])
     """
-    numbers = np.asarray(numbers, dtype=np.float64)
-    numbers = numbers[~np.isnan(numbers)]
-    found = np.full(numbers.shape, MOST_DECIMALS + 1)
+    known = np.asarray(numbers, dtype=np.float64)
+    known = known[~np.isnan(known)]
+    found = np.full(known.shape, MOST_DECIMALS + 1)
     with np.errstate(over="ignore"):
         for d in range(MOST_DECIMALS, -1, -1):
-            found[np.rint(numbers * 10.0**d) / 10.0**d == numbers] = d
+            found[np.rint(known * 10.0**d) / 10.0**d == known] = d
     return found
 
 
@@ -127,7 +127,7 @@ def steps_from(numbers: ArrayLike, decimals: int) -> NDArray[np.float64]:
     array([490., 491.])
     """
     near = rounded(numbers, decimals)
-    return np.asarray(np.rint(near * 10.0**decimals) + (near < numbers))
+    return np.asarray(np.rint(near * 10.0**decimals) + (near < np.asarray(numbers)))
 
 
 def day(value: Any, format: str | None = None, *, iso_first: bool = False) -> int:

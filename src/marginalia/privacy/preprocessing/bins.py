@@ -59,8 +59,8 @@ def adaptive(density: Density, bins: int, whole: bool) -> Array:
     >>> adaptive(density, 2, True)
     array([0., 1., 8.])
     """
-    parts = min(_PARTS * bins, _MOST_PARTS)
-    places = np.interp(np.arange(1, parts) / parts, density.below, density.edges) if density.counts.any() else []
+    parts = min(_PARTS * bins, _MOST_PARTS) if density.counts.any() else 1
+    places = np.interp(np.arange(1, parts) / parts, density.below, density.edges)
     edges = np.unique(np.concatenate([density.edges[[0, -1]], density.breaks, np.rint(places) if whole else places]))
     return _fewest_lost(density, edges, bins)
 

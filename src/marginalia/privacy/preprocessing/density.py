@@ -147,7 +147,8 @@ def density(
         edges = grid(*bounds, whole)
         counts = count(edges, sigmas[0], "cells")
         variances = np.full(counts.size, sigmas[0] ** 2)
-    rounds, parents = [(counts, variances)], []
+    rounds = [(counts, variances)]
+    parents: list[Places] = []
     for sigma in sigmas[1:]:
         edges, parts = _divided(edges, *least_squares(rounds, parents), sigma, whole)
         rounds.append((count(edges, sigma, "parts"), np.full(parts.size, sigma**2)))
@@ -193,8 +194,8 @@ def smoothed(edges: Array, counts: Array, variances: Array, *, trimmed: bool, ta
     stretch at either end that may be empty has no values; it is cut off if `trimmed`, else it keeps a little mass.
     Without `tails` one that is not surely occupied may be empty.
 
-    >>> edges, counts = np.arange(7.0), np.array([0.0, 50.0, 48.0, 52.0, 9.0, 11.0])
-    >>> smoothed(edges, counts, np.ones(6), trimmed=True).counts.round().tolist()
+    >>> edges, counts = np.arange(7.0), np.array([0.0, 50.0, 49.0, 51.0, 9.0, 11.0])
+    >>> smoothed(edges, counts, np.full(6, 4.0), trimmed=True).counts.round().tolist()
     [50.0, 50.0, 50.0, 10.0, 10.0]
     """
     widths = [_widths(edges), _widths(_logarithms(edges))]
@@ -346,7 +347,7 @@ def number_line(whole: bool, limits: tuple[float, float] | None = None) -> Array
     from -128 to 128, and a cell for 0 alone; inside `limits` where a type has some.
 
     >>> number_line(whole=True)[53:58], number_line(whole=True, limits=(-3, 3))
-    (array([-1., 0., 1., 2., 4.]), array([-3., -2., -1., 0., 1., 2., 3.]))
+    (array([-1.,  0.,  1.,  2.,  4.]), array([-3., -2., -1.,  0.,  1.,  2.,  3.]))
     """
     powers = 2.0 ** np.arange(0 if whole else _SMALLEST, (_WHOLE if whole else _LARGEST) + 1)
     edges = np.concatenate([-powers[::-1], [0.0] if whole else [0.0, ZERO_ENDS], powers])

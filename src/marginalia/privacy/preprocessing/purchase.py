@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data import values
-from marginalia.data.attribute import Attribute, Purchase
+from marginalia.data.attribute import Attribute, Purchase, point_edges
 from marginalia.data.coding import category_counts, numbers_of
 from marginalia.data.domain import Domain, Schema
 from marginalia.data.table import CountSource, PrivateRows, RawTable, Table, check_known
@@ -177,7 +177,9 @@ def buy_edges(column: pd.Series, purchase: Purchase, *, mu: float, ledger: Ledge
             tails=rule != "uniform",
             label=purchase.name,
         )
+    points = point_edges(purchase.points, of_type, decimals if whole else None)
     edges = RULES[rule](found, purchase.bins, whole)
+    edges = np.union1d(edges, np.rint(np.multiply(points, scale)) if whole else points)
     if whole:
         edges = without_empty(edges, [mark * scale for mark in purchase.stand_in().mark_values])
     within = tuple(tuple((x / scale, p) for x, p in places) for places in places_within(found, edges))
