@@ -153,8 +153,7 @@ def by_privtree(raw: Raw, run: Run) -> tuple[Table, float, float]:
         column = numbers(raw.train[name], Purchase(name, "edges", type=raw.numeric[name], missing=()))
         whole = raw.numeric[name] == "integer"
         found = density(
-            lambda column=column: column, whole=whole, rounds=0, worth=1.0, sigma=math.sqrt(3) / mu, ledger=free,
-            randomness=randomness,
+            lambda column=column: column, whole=whole, mu=mu / math.sqrt(3), ledger=free, randomness=randomness,
         )  # fmt: skip
         scale = 3 / float(logit(ndtr(mu * math.sqrt(2 / 3) / 2)))
         decay, theta = scale * math.log(2), found.total / BINS
@@ -183,8 +182,8 @@ def for_free(raw: Raw, run: Run) -> tuple[Table, float, float]:
             column = numbers(raw.train[name], Purchase(name, "edges", type=raw.numeric[name], missing=()))
             whole = raw.numeric[name] == "integer"
             known = density(
-                lambda column=column: column, whole=whole, rounds=2, worth=0.5 / BINS, sigma=1e-3,
-                ledger=Ledger("add_remove"), randomness=Randomness(0),
+                lambda column=column: column, whole=whole, mu=1e3, ledger=Ledger("add_remove"),
+                randomness=Randomness(0),
             )  # fmt: skip
             attributes.append(binned(raw, name, adaptive(known, BINS, whole)))
         else:

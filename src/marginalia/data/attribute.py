@@ -5,12 +5,15 @@ Its labels or edges may be left to be bought (`Purchase`), or it may be derived 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, get_args
+
+import numpy as np
 
 from marginalia.data import values
 from marginalia.errors import InputError, unknown_name
@@ -19,6 +22,7 @@ Kind = Literal["categorical", "ordinal", "numeric"]
 Type = Literal["code", "string", "integer", "number", "boolean", "date", "timestamp"]
 Unit = values.Unit
 Fact = Literal["type", "labels", "edges", "missing"]
+Within = Literal["log"] | tuple[tuple[tuple[float, float], ...], ...]
 Rule = Literal["adaptive", "quantile", "uniform"]
 
 LARGEST_SIZE = 10_000_000
@@ -29,7 +33,7 @@ BOOLEANS = ("False", "True")
 WHOLE = ("integer", "date", "timestamp")  # types of whole numbers
 NUMBERS = ("number", *WHOLE)  # types whose values are numbers here
 OTHER = "other"
-WIDE = 2.0**53  # beyond which double precision does not tell whole numbers apart
+WIDE = values.WIDE
 # Dates and times that a format must tell apart.
 _SOME_TIMES = {
     unit: [
@@ -74,6 +78,13 @@ class Attribute:
     lenient : bool
         Every value has a code: one that cannot be read counts as missing, an infinite one to the outer bin. So it is
         with what was bought: a refusal would tell about a row. It needs `missing`, and open outer bins or `other`.
+    decimals : int, optional
+        Of numbers, from 0 to 6: a value is rounded to so many (half to even) before it gets a code, and has so many
+        where it is written.
+    within : "log" or tuple of tuple of pairs, optional
+        How values lie inside bins, for drawing them: evenly in their logarithms (in bins beside 0 and across it: in
+        themselves); or for each bin places, with the share of the bin's values below each, evenly between two. None:
+        evenly in all bins.
     format : str, optional
         How dates are written in files, as `strptime` reads it: ``"%d/%m/%Y"``. None: any way that can be meant one way
         only; they are written year-month-day. Edges and labels are ISO dates either way. So it is with timestamps.
@@ -115,6 +126,8 @@ class Attribute:
     unit: Unit | None = None
     zone: str | None = None
     special: tuple[str, ...] = ()
+    decimals: int | None = None
+    within: Within | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -137,8 +150,10 @@ class Attribute:
                 f"{self.size} codes leave none for a value, besides those of 'other', 'special' and 'missing'"
             )
         self._check_time()
+        self._check_decimals()
         self._check_labels()
         self._check_edges()
+        self._check_within()
         self._check_type()
 
     @property
@@ -314,6 +329,8 @@ class Attribute:
             raise self._wrong(f"edges are for integers, numbers, dates and timestamps, not for type {self.type}")
         if self.type in WHOLE:
             self._check_whole_bins()
+        if self.decimals is not None:
+            self._check_decimal_bins()
         for a, b in zip(self.edges, self.edges[1:], strict=False):
             first = a
             while first in self.mark_values:
@@ -360,6 +377,44 @@ class Attribute:
         if not self.lenient and not values.is_time_format(self.format, self.counted_in, ends):
             raise self._wrong(f"format {values.shown(self.format)} tells not all years of its labels or edges apart")
 
+    def _check_decimals(self) -> None:
+        if self.decimals is None:
+            return
+        if self.type != "number":
+            raise self._wrong("'decimals' is for type number")
+        if isinstance(self.decimals, bool) or self.decimals not in range(values.MOST_DECIMALS + 1):
+            raise self._wrong(f"decimals are a whole number from 0 to {values.MOST_DECIMALS}, not {self.decimals!r}")
+        for label in self.labels or ():
+            if self.edges is None and (value := values.number(label)) != values.rounded(value, self.decimals):
+                raise self._wrong(f"label {values.shown(label)} has more than {self.decimals} decimals")
+
+    def _check_decimal_bins(self) -> None:
+        """Every bin holds a number of so many decimals that is no mark of missing values."""
+        assert self.edges is not None
+        assert self.decimals is not None
+        first = values.steps_from(self.edges, self.decimals)
+        marks = values.rounded(sorted(self.mark_values), self.decimals)
+        steps = np.diff(first) - np.diff(np.searchsorted(marks, self.edges))
+        if (np.abs(first) > _LARGEST_WHOLE).any():
+            raise self._wrong(f"edges of {self.decimals} decimals lie below 2^53 steps of 10^-{self.decimals}")
+        for i in np.flatnonzero(steps < 1)[:1].tolist():
+            a, b = self.edges[i], self.edges[i + 1]
+            raise self._wrong(f"the bin from {a!r} to {b!r} holds no number of {self.decimals} decimals")
+
+    def _check_within(self) -> None:
+        if self.within is None:
+            return
+        if self.edges is None:
+            raise self._wrong("'within' goes with edges")
+        if self.within == "log":
+            return
+        if not isinstance(self.within, tuple) or len(self.within) != self.n_values:
+            raise self._wrong(f"'within' is log, or a list of places for each of the {self.n_values} bins")
+        for a, b, places in zip(self.edges, self.edges[1:], self.within, strict=False):
+            ends = ((a, 0.0), *places, (b, 1.0))
+            if not all(x <= y and p <= q for (x, p), (y, q) in itertools.pairwise(ends)):
+                raise self._wrong(f"the places within the bin from {a:g} to {b:g} do not ascend inside it")
+
     def _check_type(self) -> None:
         self._check_format()
         if self.type is None:
@@ -382,6 +437,26 @@ class Attribute:
         if self.lenient and (self.missing is None or not (self.other is not None or (self.bottom and self.top))):
             raise self._wrong("lenient needs 'missing', and 'bottom' and 'top', or 'other'")
         self._check_marks()
+
+
+def point_edges(points: Iterable[float], of_type: Type | None, decimals: int | None) -> tuple[float, ...]:
+    """Return the edges of bins that hold one value each: one unit wide, or 0 alone among numbers without decimals.
+
+    >>> point_edges([0, 9.99], "number", 2), point_edges([40], "integer", None)
+    ((0.0, 0.01, 9.99, 10.0), (40.0, 41.0))
+    """
+    edges: list[float] = []
+    for point in points:
+        if of_type == "number" and decimals is None:
+            if point != 0:
+                raise InputError(f"the point {point:g} needs `decimals`: of other numbers only 0 has a bin of its own")
+            edges += [0.0, math.nextafter(0.0, 1.0)]
+            continue
+        scale = 10.0 ** (decimals or 0)
+        if values.rounded(point, decimals or 0) != point:
+            raise InputError(f"the point {point:g} has more than {decimals or 0} decimals")
+        edges += [float(point), (round(point * scale) + 1) / scale]
+    return tuple(edges)
 
 
 def _check_texts(attribute: Attribute, what: str, texts: Iterable[str]) -> None:
@@ -441,7 +516,17 @@ class Purchase:
         """As of `Attribute`."""
         return "day" if self.type == "date" else self.unit
 
-    def attribute(self, *, labels: Sequence[str] | None = None, edges: Sequence[float] | None = None) -> Attribute:
+    decimals: int | None = None
+    points: tuple[float, ...] = ()
+
+    def attribute(
+        self,
+        *,
+        labels: Sequence[str] | None = None,
+        edges: Sequence[float] | None = None,
+        within: Within | None = None,
+        decimals: int | None = None,
+    ) -> Attribute:
         """Return the column with the labels or edges that were bought; every value has a code then.
 
         Values beyond the edges count to the outer bins, other labels to `other`, and gaps have a code whether there are
@@ -467,6 +552,8 @@ class Purchase:
                 format=self.format,
                 unit=self.unit,
                 zone=self.zone,
+                decimals=self.decimals if decimals is None else decimals,
+                within=within,
                 **facts,
             )
         other = self.other or OTHER

@@ -393,6 +393,8 @@ def _numbers(distinct: NDArray[Any], attribute: Attribute) -> tuple[NDArray[np.f
 
 
 def _number_codes(numbers: NDArray[np.float64], attribute: Attribute) -> Codes:
+    if attribute.decimals is not None:
+        numbers = values.rounded(numbers, attribute.decimals)
     if attribute.edges is not None:
         return bin_codes(numbers, attribute.edges, bottom=attribute.bottom, top=attribute.top)
     positions = attribute.positions
@@ -413,9 +415,9 @@ def _outside(attribute: Attribute) -> Reason:
 def original_values(codes: NDArray[np.integer], attribute: Attribute, rng: np.random.Generator) -> pd.Series[Any]:
     """Return the values behind the codes of one attribute.
 
-    A value of a bin is drawn uniformly inside it: whole numbers for integers, days for dates, whole units for
-    timestamps, and numbers rounded to three significant digits of the bin's width. An open outer bin counts as it
-    stands, from edge to edge.
+    A value of a bin is drawn inside it, by what `within` says, else uniformly: whole numbers for integers, days for
+    dates, whole units for timestamps, multiples of 10^-`decimals` for numbers that have decimals, others rounded to
+    three significant digits of the bin's width. An open outer bin counts as it stands, from edge to edge.
 
     Returns
     -------
@@ -507,6 +509,8 @@ def as_text(column: pd.Series[Any], attribute: Attribute) -> pd.Series[Any]:
     elif attribute.type == "boolean":
         labels = np.array(attribute.labels or BOOLEANS, dtype=object)
         column = pd.Series(labels[column.fillna(False).to_numpy(dtype=bool).astype(int)], dtype=object)
+    elif attribute.decimals is not None:
+        column = column.map(f"{{:.{attribute.decimals}f}}".format).astype(object)
     mark = next(iter(attribute.missing or ()), None)
     return column.astype(object).mask(gone, mark) if gone.any() else column
 
@@ -532,13 +536,51 @@ def _as_text_with_special(column: pd.Series[Any], attribute: Attribute) -> pd.Se
 
 def _inside_bins(codes: NDArray[np.integer], attribute: Attribute, rng: np.random.Generator) -> NDArray[np.float64]:
     """Draw a value inside the bin of each code that is no mark of a missing value."""
-    edges = np.array(attribute.edges, dtype=np.float64)
-    draw = _numbers_between if attribute.type == "number" else _whole_numbers_between
-    numbers = draw(edges[codes], edges[codes + 1], rng)
-    marks = list(attribute.mark_values)
-    while marks and (again := np.flatnonzero(np.isin(numbers, marks))).size:
-        numbers[again] = draw(edges[codes[again]], edges[codes[again] + 1], rng)
+    edges, d = np.array(attribute.edges, dtype=np.float64), attribute.decimals
+    numbers = np.empty(codes.size)
+    again, marks = np.arange(codes.size), list(attribute.mark_values)
+    while again.size:
+        bins = codes[again]
+        low, high = edges[bins], edges[bins + 1]
+        if attribute.within is not None:
+            numbers[again] = _by_density(low, high, bins, attribute, rng)
+        elif d is not None:
+            steps = _whole_numbers_between(values.steps_from(low, d), values.steps_from(high, d), rng)
+            numbers[again] = steps / 10.0**d
+        else:
+            numbers[again] = (_numbers_between if attribute.type == "number" else _whole_numbers_between)(
+                low, high, rng
+            )
+        again = again[np.isin(numbers[again], marks)] if marks else again[:0]
     return numbers
+
+
+def _by_density(
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    bins: NDArray[np.integer],
+    attribute: Attribute,
+    rng: np.random.Generator,
+) -> NDArray[np.float64]:
+    """Draw a value of each bin from the density that the attribute has within it, on multiples of its unit."""
+    share = rng.random(low.shape)
+    drawn = low + share * (high - low)
+    if attribute.within == "log":
+        above, below = low > 0, high < 0
+        drawn[above] = low[above] * (high[above] / low[above]) ** share[above]
+        drawn[below] = low[below] * (high[below] / low[below]) ** share[below]
+    else:
+        assert attribute.edges is not None
+        assert attribute.within is not None
+        for b, places in enumerate(attribute.within):
+            if places and (here := np.flatnonzero(bins == b)).size:
+                ends = [(attribute.edges[b], 0.0), *places, (attribute.edges[b + 1], 1.0)]
+                drawn[here] = np.interp(share[here], [below for _, below in ends], [place for place, _ in ends])
+    if attribute.type == "number" and attribute.decimals is None:
+        return _rounded_between(drawn, low, high)
+    d = attribute.decimals or 0
+    first, last = values.steps_from(low, d), values.steps_from(high, d) - 1
+    return np.clip(np.floor(drawn * 10.0**d), first, last) / 10.0**d + 0.0
 
 
 def _whole_numbers_between(
@@ -551,7 +593,13 @@ def _whole_numbers_between(
 def _numbers_between(
     low: NDArray[np.float64], high: NDArray[np.float64], rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    drawn = low + rng.random(low.shape) * (high - low)
+    return _rounded_between(low + rng.random(low.shape) * (high - low), low, high)
+
+
+def _rounded_between(
+    drawn: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Round to three significant digits of the bin's width, and not out of the bin."""
     digits = (2 - np.floor(np.log10(high - low))).astype(int)
     wide = high - low > 100 * np.spacing(np.maximum(abs(low), abs(high)))  # of fewer doubles none is round
     rounded = drawn.copy()

@@ -18,7 +18,18 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from marginalia.data import values
-from marginalia.data.attribute import OTHER, Attribute, Derived, Kind, Purchase, Rule, StructuralZeros
+from marginalia.data.attribute import (
+    NUMBERS,
+    OTHER,
+    Attribute,
+    Derived,
+    Kind,
+    Purchase,
+    Rule,
+    StructuralZeros,
+    Within,
+    point_edges,
+)
 from marginalia.data.files import read_content, write_text
 from marginalia.data.reading import kind_of
 from marginalia.errors import InputError, unknown_name
@@ -27,8 +38,9 @@ _KEYS = ("attributes", "source", "structural_zeros", "ignored")
 _ZEROS_NEED = "'structural_zeros' needs 'attributes' (names) and 'cells' (lists of codes)"
 _EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 _RAW_KEYS = ("column", "values", "empty", "among", "from")  # see `parse_derived`
-_EDGE_KEYS = ("private", "bins", "bounds")
-_COLUMN_KEYS = tuple(f.name for f in fields(Attribute))
+_EDGE_KEYS = ("private", "bins", "bounds", "from", "to", "steps")
+_COLUMN_KEYS = (*(f.name for f in fields(Attribute)), "points")
+_DECADES = 6  # below the largest edge, between which and 0 there are no more steps
 
 
 @dataclass(frozen=True)
@@ -141,10 +153,10 @@ def as_dict(attribute: Attribute) -> dict[str, Any]:
     ['1970-01-01', '1970-01-03']
     """
     content: dict[str, Any] = {"name": attribute.name, "size": attribute.size, "kind": attribute.kind}
-    for key in _COLUMN_KEYS[3:]:
+    for key in _COLUMN_KEYS[3:-1]:
         value = getattr(attribute, key)
-        if value is not None and value is not False and (value or key == "missing"):
-            content[key] = list(value) if isinstance(value, tuple) else value
+        if value is not None and value is not False and (value or key in ("missing", "decimals")):
+            content[key] = _listed(value)
     if attribute.counted_in is not None and attribute.edges is not None:  # the first whole unit of a bin
         content["edges"] = [values.iso(math.ceil(edge), attribute.counted_in) for edge in attribute.edges]
     return content
@@ -164,11 +176,16 @@ def purchase_as_dict(purchase: Purchase) -> dict[str, Any]:
         if purchase.bounds is not None:
             unit = purchase.counted_in
             content["edges"]["bounds"] = [b if unit is None else values.iso(b, unit) for b in purchase.bounds]
-    for key in ("bottom", "top", "other", "missing", "inferred", "format", "unit", "zone", "special"):
+    last = ("format", "decimals", "points", "unit", "zone", "special")
+    for key in ("bottom", "top", "other", "missing", "inferred", *last):
         value = getattr(purchase, key)
-        if value is not None and value is not False and (value or key == "missing"):
-            content[key] = list(value) if isinstance(value, tuple) else value
+        if value is not None and value is not False and (value or key in ("missing", "decimals")):
+            content[key] = _listed(value)
     return content
+
+
+def _listed(value: Any) -> Any:
+    return [_listed(part) for part in value] if isinstance(value, tuple) else value
 
 
 def _located(where: str, make: Any, *arguments: Any) -> Any:
@@ -198,7 +215,10 @@ def _column(item: Any) -> Attribute | Purchase:
         "unit": item.get("unit"),
         "zone": None if item.get("zone") is None else _text(item["zone"], f"{here}: 'zone'"),
         "special": _texts(item.get("special") or (), f"{here}: 'special'"),
+        "decimals": item.get("decimals"),
     }
+    if not isinstance(facts["decimals"], int | None):
+        raise InputError(f"{here}: decimals are a whole number, not {values.shown(facts['decimals'])}")
     for key in ("kind", "type", "unit"):
         if not isinstance({"kind": kind, **facts}[key], str | None):
             raise InputError(f"{here}: '{key}' must be a word")
@@ -207,6 +227,13 @@ def _column(item: Any) -> Attribute | Purchase:
         return _purchase(name, here, item, kind, facts)
     labels = None if raw_labels is None else _texts(raw_labels, f"{here}: 'labels'")
     edges = None if raw_edges is None else _edges(raw_edges, here, facts)
+    if points := _points(item, here, facts):
+        if edges is None:
+            raise InputError(f"{here}: 'points' go with edges")
+        edges = tuple(sorted({*edges, *points}))
+        for end, flag in ((edges[:2], "bottom"), (edges[-2:], "top")):
+            if facts[flag] and set(end) <= set(points):
+                raise InputError(f"{here}: the point {end[0]:g} has no bin of its own beside `{flag}: true`")
     known = len(labels) if labels is not None else len(edges) - 1 if edges is not None else None
     if known is None and facts["type"] == "boolean":
         known = 2
@@ -214,7 +241,8 @@ def _column(item: Any) -> Attribute | Purchase:
     size = item.get("size", counted)
     if size is None:
         raise InputError(f"{here} needs a size, labels or edges")
-    return Attribute(name, size, kind, labels, edges, **facts)
+    within = None if item.get("within") is None else _within(item["within"], here)
+    return Attribute(name, size, kind, labels, edges, **facts, within=within)
 
 
 def _beside(facts: Mapping[str, Any]) -> int:
@@ -245,15 +273,30 @@ def _purchase(name: str, here: str, item: Mapping[str, Any], kind: Any, facts: d
         raise InputError(f"{here}: edges are for integers, numbers, dates and timestamps, not for type string")
     bins = _bins(wanted.get("bins", 16), here)
     bounds = None if wanted.get("bounds") is None else _bounds(wanted["bounds"], here, facts)
-    purchase = Purchase(name, "edges", rule, bins, bounds, kind, **facts)
+    points = _edges(item["points"], here, facts) if _points(item, here, facts) else ()
+    purchase = Purchase(name, "edges", rule, bins, bounds, kind, **facts, points=points)
     if bounds is not None:
         purchase.attribute(edges=bounds)  # refuses what no bins can lie between
     return purchase
 
 
+def _points(item: Mapping[str, Any], here: str, facts: Mapping[str, Any]) -> tuple[float, ...]:
+    """Return the edges that the points of a column add to its own."""
+    if item.get("points") is None:
+        return ()
+    if facts["type"] not in NUMBERS:
+        raise InputError(f"{here}: 'points' are for integers, numbers, dates and timestamps")
+    if not isinstance(item["points"], list | tuple):
+        raise InputError(f"{here}: 'points' must be a list of values, such as [0, 9.99]")
+    try:
+        return point_edges(_edges(item["points"], here, facts), facts["type"], facts["decimals"])
+    except InputError as error:
+        raise InputError(str(error) if str(error).startswith(here) else f"{here}: {error}") from None
+
+
 def _edges(raw: Any, here: str, facts: Mapping[str, Any]) -> tuple[float, ...]:
     if isinstance(raw, Mapping):
-        return _equal_bins(raw, here, facts)
+        return _steps(raw, here, facts) if "steps" in raw else _equal_bins(raw, here, facts)
     if not isinstance(raw, list | tuple):
         raise InputError(f"{here}: edges must be a list of numbers, such as [0, 18, 65], not {values.shown(raw)}")
     edges = []
@@ -295,6 +338,36 @@ def _equal_bins(raw: Mapping[str, Any], here: str, facts: Mapping[str, Any]) -> 
     first, last = _bounds(raw["bounds"], here, facts)
     edges = np.linspace(first, last, _bins(raw["bins"], here) + 1)
     return tuple((np.ceil(edges) if facts["type"] in ("date", "timestamp") else edges).tolist())  # as they are written
+
+
+def _steps(raw: Mapping[str, Any], here: str, facts: Mapping[str, Any]) -> tuple[float, ...]:
+    """Return edges that follow the same steps in each power of ten, such as 1, 2, 5, 10, 20, 50 on both sides of 0."""
+    of_type, decimals = facts["type"], facts.get("decimals")
+    if set(raw) != {"from", "to", "steps"} or of_type not in ("integer", "number"):
+        raise InputError(f"{here}: steps of numbers need both ends, such as {{from: 0, to: 1000, steps: 1-2-5}}")
+    first, last = _bounds([raw["from"], raw["to"]], here, facts)
+    if not re.fullmatch(r"1(-[2-9])*", steps := str(raw["steps"])) or (digits := steps.split("-")) != sorted(
+        set(digits)
+    ):
+        raise InputError(f"{here}: steps are digits that ascend from 1, such as 1-2-5, not {values.shown(steps)}")
+    largest = max(-first, last)
+    unit = 1.0 if of_type == "integer" else 10.0 ** -(decimals or 0) if decimals is not None else 0.0
+    least = first if first > 0 else -last if last < 0 else max(unit, largest / 10.0**_DECADES)
+    powers = range(math.floor(math.log10(least)), math.ceil(math.log10(largest)) + 1)
+    sizes = [float(f"{digit}e{power}") for power in powers for digit in digits]
+    inner = {0.0, *(sign * size for size in sizes if size >= least for sign in (1, -1))}
+    return (first, *sorted(edge for edge in inner if first < edge < last), last)
+
+
+def _within(raw: Any, here: str) -> Within:
+    if raw == "log":
+        return "log"
+    try:
+        return tuple(tuple((float(place), float(below)) for place, below in places) for places in raw)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{here}: 'within' is log, or for each bin a list of pairs [place, share below], not {values.shown(raw)}"
+        ) from None
 
 
 def _bins(raw: Any, here: str) -> int:

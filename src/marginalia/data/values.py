@@ -6,18 +6,21 @@ import datetime
 import math
 import re
 from collections.abc import Iterable
-from decimal import Decimal
+from decimal import ROUND_HALF_EVEN, Decimal
 from functools import cache
 from importlib import resources
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from marginalia.data.cells import SeveralError, cell
 
 Unit = Literal["day", "hour", "minute", "second"]
 SECONDS: dict[Unit, int] = {"day": 86_400, "hour": 3600, "minute": 60, "second": 1}
+MOST_DECIMALS = 6
+WIDE = 2.0**53  # beyond which double precision does not tell whole numbers apart
 EPOCH = datetime.date(1970, 1, 1).toordinal()
 _MONTHS = (
     "january",
@@ -129,6 +132,52 @@ def number(value: Any, *, infinite: bool = False) -> float:
             raise ValueError("has a comma: numbers are read with a decimal point and without separators of thousands")
         raise ValueError("is not a number")
     return result
+
+
+def rounded(numbers: ArrayLike, decimals: int) -> NDArray[np.float64]:
+    """Return numbers rounded to decimals, half to even, each by itself: by the shortest decimal that reads as it.
+
+    So 2.675 is half way between 2.67 and 2.68, as a text, a float or a Decimal. NaN and infinities stay.
+
+    >>> rounded([2.675, 4.9, -0.001], 2), rounded([0.5, 1.5], 0)
+    (array([2.68, 4.9 , 0.  ]), array([0., 2.]))
+    """
+    numbers = np.asarray(numbers, dtype=np.float64)
+    scale = 10.0**decimals
+    with np.errstate(over="ignore", invalid="ignore"):
+        steps = numbers * scale
+        result = np.rint(steps) / scale
+        near = np.abs(np.abs(steps - np.trunc(steps)) - 0.5) < 1e-4  # where the error of the product might decide
+    doubtful = np.isfinite(numbers) & (near | (np.abs(steps) > 2.0**35))
+    step = Decimal(1).scaleb(-decimals)
+    for i in np.flatnonzero(doubtful & (np.abs(numbers) < WIDE)):
+        result.flat[i] = float(Decimal(repr(float(numbers.flat[i]))).quantize(step, ROUND_HALF_EVEN))
+    return np.where(np.abs(numbers) < WIDE, result, numbers) + 0.0  # no -0.0
+
+
+def decimals_of(numbers: ArrayLike) -> NDArray[np.int64]:
+    """Return for each number how many decimals its shortest text has: 0 to 6, or 7 for more; NaN has no entry.
+
+    >>> decimals_of([4.9, 3.0, 1 / 3, float("nan"), float("inf")])
+    array([1, 0, 7, 0])
+    """
+    known = np.asarray(numbers, dtype=np.float64)
+    known = known[~np.isnan(known)]
+    found = np.full(known.shape, MOST_DECIMALS + 1)
+    with np.errstate(over="ignore"):
+        for d in range(MOST_DECIMALS, -1, -1):
+            found[np.rint(known * 10.0**d) / 10.0**d == known] = d
+    return found
+
+
+def steps_from(numbers: ArrayLike, decimals: int) -> NDArray[np.float64]:
+    """Return for each number the least whole number of steps of 10^-decimals that is not below it.
+
+    >>> steps_from([4.9, 4.901], 2)
+    array([490., 491.])
+    """
+    near = rounded(numbers, decimals)
+    return np.asarray(np.rint(near * 10.0**decimals) + (near < np.asarray(numbers)))
 
 
 def day(value: Any, format: str | None = None, *, zone: str | None = None, iso_first: bool = False) -> int:

@@ -111,7 +111,7 @@ def test_public_bounds_cost_no_round_and_are_public_inputs():
     wanted = {"type": "integer", "edges": {"private": "adaptive", "bins": 8, "bounds": [0, 120]}}
     domain, _, ledger = bought(age=wanted)
     assert (domain["age"].edges[0], domain["age"].edges[-1]) == (0, 120)
-    assert len([e for e in ledger.events if e.label.startswith("age")]) == 2
+    assert [e.label for e in ledger.events if e.label.startswith("age")] == ["age: cells", *["age: parts"] * 3]
     assert [(p.name, p.value, p.source) for p in ledger.public_inputs] == [("bounds of age", [0.0, 120.0], "declared")]
 
 

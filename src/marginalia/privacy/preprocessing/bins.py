@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
 
@@ -13,7 +14,8 @@ from marginalia.privacy.preprocessing.density import Density
 Array = NDArray[np.float64]
 
 SPREAD = 0.25  # what a bin of mass m costs beside its deviation d from evenness, in m (d + SPREAD m)
-_MOST_CELLS = 32  # for each bin, between which `adaptive` chooses
+TOLERANCE = 0.001  # share of all values by which those drawn inside bins may be misplaced
+_PARTS, _MOST_PARTS = 8, 512  # of equal mass, for each bin and in all: `adaptive` chooses between them
 
 
 def uniform(density: Density, bins: int, whole: bool) -> Array:
@@ -34,11 +36,10 @@ def quantile(density: Density, bins: int, whole: bool) -> Array:
     >>> quantile(Density(np.array([0.0, 1.0, 9.0]), np.array([60.0, 40.0])), 2, True)
     array([0., 1., 9.])
     """
-    below = np.concatenate([[0.0], np.cumsum(density.counts)])
-    inner = np.interp(np.arange(1, bins) / bins, below / (below[-1] or 1.0), density.edges)
+    inner = np.interp(np.arange(1, bins) / bins, density.below, density.edges)
     if whole:
         inner = np.rint(inner)
-    heavy = density.counts >= below[-1] / bins
+    heavy = density.counts >= density.counts.sum() / bins
     inside = heavy[np.clip(np.searchsorted(density.edges, inner, side="right") - 1, 0, heavy.size - 1)]
     sides = [density.edges[:-1][heavy], density.edges[1:][heavy]] if inside.any() else []
     edges = np.unique(np.concatenate([density.edges[[0, -1]], inner, *sides]))
@@ -46,18 +47,22 @@ def quantile(density: Density, bins: int, whole: bool) -> Array:
 
 
 def adaptive(density: Density, bins: int, whole: bool) -> Array:
-    """Return edges between cells such that values lie evenly inside a bin, and no bin holds very many.
+    """Return edges such that values lie evenly inside a bin, and no bin holds very many.
 
     The sum over bins of m (d + SPREAD m) is smallest, with m the share of values in a bin and d the largest deviation
     of its counts from even ones: the mean error of a range query that ends at the place of a random value, where d is
     what evenness gets wrong inside the bin it ends in, and SPREAD m stands for what a bin hides of other columns. An
-    optimal histogram by dynamic programming (Jagadish et al. 1998, there with squared errors).
+    optimal histogram by dynamic programming (Jagadish et al. 1998, there with squared errors). Edges are chosen from
+    those at which the shape of the density changes, and from those of parts of equal mass.
 
-    >>> density = Density(np.array([0.0, 1.0, 2.0, 3.0, 8.0]), np.array([90.0, 0.0, 2.0, 8.0]))
+    >>> density = Density(np.array([0.0, 1.0, 2.0, 3.0, 8.0]), np.array([90.0, 0.0, 2.0, 8.0]), np.array([1.0]))
     >>> adaptive(density, 2, True)
     array([0., 1., 8.])
     """
-    return _fewest_lost(density, _coarse(density, _MOST_CELLS * bins), bins)
+    parts = min(_PARTS * bins, _MOST_PARTS) if density.counts.any() else 1
+    places = np.interp(np.arange(1, parts) / parts, density.below, density.edges)
+    edges = np.unique(np.concatenate([density.edges[[0, -1]], density.breaks, np.rint(places) if whole else places]))
+    return _fewest_lost(density, edges, bins)
 
 
 RULES: Mapping[str, Callable[[Density, int, bool], Array]] = {
@@ -85,20 +90,28 @@ def without_empty(edges: Array, marks: Iterable[float]) -> Array:
     return np.array(kept)
 
 
-def _coarse(density: Density, most: int) -> Array:
-    """Return the edges of cells joined until each holds a fair share of `most`; full cells stay as they are."""
-    if density.counts.size <= most:
-        return density.edges
-    least, kept, held = density.counts.sum() / most * 2, [density.edges[0]], 0.0
-    for left, right, count in zip(density.edges[:-1], density.edges[1:], density.counts, strict=True):
-        if count >= least and held > 0:
-            kept.append(left)
-            held = 0.0
-        held += count
-        if held >= least:
-            kept.append(right)
-            held = 0.0
-    return np.unique([*kept, density.edges[-1]])
+def places_within(density: Density, edges: Array) -> tuple[tuple[tuple[float, float], ...], ...]:
+    """Return for each bin how its values lie: places inside it, and the shares of its values below them.
+
+    Values lie evenly between two of them; the fewest places, greedily, that keep `TOLERANCE` (Douglas & Peucker 1973).
+
+    >>> places_within(Density(np.array([0.0, 1.0, 8.0]), np.array([50.0, 50.0])), np.array([0.0, 8.0]))
+    (((1.0, 0.5),),)
+    """
+    x = np.union1d(density.edges, edges)
+    F = np.interp(x, density.edges, density.below)
+
+    def between(i: int, j: int) -> list[int]:
+        """Return the places to keep between two that are kept."""
+        off = np.abs(F[i : j + 1] - F[i] - (F[j] - F[i]) * ((x[i : j + 1] - x[i]) / (x[j] - x[i])))
+        k = i + int(off.argmax())
+        return [*between(i, k), k, *between(k, j)] if off[k - i] > TOLERANCE else []
+
+    ends = np.searchsorted(x, edges).tolist()
+    return tuple(
+        tuple((float(x[k]), round(float((F[k] - F[i]) / (F[j] - F[i])), 4)) for k in between(i, j))
+        for i, j in itertools.pairwise(ends)
+    )
 
 
 def _fewest_lost(density: Density, edges: Array, bins: int) -> Array:
@@ -106,16 +119,15 @@ def _fewest_lost(density: Density, edges: Array, bins: int) -> Array:
     m = edges.size - 1
     if m <= bins:
         return edges
-    below = np.concatenate([[0.0], np.cumsum(density.counts)])
-    x, F = density.edges, below / max(1.0, below[-1])
+    x, F = density.edges, density.below
     G = np.interp(edges, x, F)
     cost = np.full((m, m + 1), np.inf)  # of a bin from edge i to edge j
     for i in range(m):
         j = np.arange(i + 1, m + 1)
         inside = (x > edges[i]) & (x < edges[-1])
         xs, Fs = x[inside], F[inside]
-        slope = (G[j] - G[i]) / (edges[j] - edges[i])
-        off = np.abs(Fs[None, :] - G[i] - slope[:, None] * (xs[None, :] - edges[i]))
+        way = (xs[None, :] - edges[i]) / (edges[j] - edges[i])[:, None]
+        off = np.abs(Fs[None, :] - G[i] - (G[j] - G[i])[:, None] * way)
         off[xs[None, :] >= edges[j][:, None]] = 0.0
         mass = G[j] - G[i]
         cost[i, j] = mass * (off.max(axis=1, initial=0.0) + SPREAD * mass)

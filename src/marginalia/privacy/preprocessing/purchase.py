@@ -12,24 +12,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data import values
-from marginalia.data.attribute import WHOLE, Attribute, Purchase
+from marginalia.data.attribute import Attribute, Purchase, point_edges
 from marginalia.data.coding import category_counts, numbers_of
 from marginalia.data.domain import Domain, Schema
 from marginalia.data.table import CountSource, PrivateRows, RawTable, Table, check_known
+from marginalia.data.values import rounded
 from marginalia.errors import PrivacyError
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger, PublicInput
 from marginalia.privacy.mechanisms.partition import frequent_categories
-from marginalia.privacy.preprocessing.bins import RULES, without_empty
-from marginalia.privacy.preprocessing.density import Density, density, releases
+from marginalia.privacy.preprocessing.bins import RULES, places_within, without_empty
+from marginalia.privacy.preprocessing.decimals import SHARE, buy_decimals
+from marginalia.privacy.preprocessing.density import Density, density
 from marginalia.privacy.randomness import Randomness
 
 if TYPE_CHECKING:
     import pandas as pd
 
 PREPROCESSING_SHARE = 0.1
-ROUNDS = {"adaptive": 2, "quantile": 2, "uniform": 1}  # of dividing cells, after the first
 
 
 def preprocess(
@@ -147,31 +148,46 @@ def buy_edges(column: pd.Series, purchase: Purchase, *, mu: float, ledger: Ledge
     >>> age.edges[0], age.texts
     (20.0, ('0', '1', '2', 'missing'))
     """
-    rule = purchase.rule or "adaptive"
-    whole, unit = purchase.type in WHOLE, purchase.counted_in
+    rule, of_type, decimals = purchase.rule or "adaptive", purchase.type, purchase.decimals
+    unit = purchase.counted_in
+    read = functools.cache(lambda: numbers(column, purchase))
+    if of_type == "number" and decimals is None and not purchase.free:
+        decimals = buy_decimals(
+            read, mu=mu * math.sqrt(SHARE), ledger=ledger, randomness=randomness, label=purchase.name
+        )
+        mu *= math.sqrt(1 - SHARE)
+    whole = of_type != "number" or decimals is not None
+    scale = 10.0 ** (decimals or 0)  # from here on values are counted in steps of 10^-decimals
+    bounds = purchase.bounds
+    if bounds is not None:
+        ledger.public_inputs += (PublicInput(f"bounds of {purchase.name}", list(bounds), "declared"),)
+        bounds = tuple(np.rint(np.multiply(bounds, scale)).tolist()) if decimals is not None else bounds
     if purchase.free:
-        found = Density(np.array(purchase.bounds), np.zeros(1))
+        assert bounds is not None
+        found = Density(np.array(bounds), np.zeros(1))
     else:
-        number_of = releases(ROUNDS[rule], purchase.bounds)
         found = density(
-            functools.cache(lambda: numbers(column, purchase)),
+            read if decimals is None else functools.cache(lambda: np.rint(rounded(read(), decimals) * scale)),
             whole=whole,
-            rounds=ROUNDS[rule],
-            worth=0.5 / purchase.bins,
-            sigma=ledger.relation.marginal_l2 * math.sqrt(number_of) / mu,
+            mu=mu,
             ledger=ledger,
             randomness=randomness,
-            bounds=purchase.bounds,
+            bounds=bounds,
             limits=None if unit is None else _limits(unit),
             tails=rule != "uniform",
             label=purchase.name,
         )
-    if purchase.bounds is not None:
-        ledger.public_inputs += (PublicInput(f"bounds of {purchase.name}", list(purchase.bounds), "declared"),)
+    points = point_edges(purchase.points, of_type, decimals if whole else None)
     edges = RULES[rule](found, purchase.bins, whole)
+    edges = np.union1d(edges, np.rint(np.multiply(points, scale)) if whole else points)
     if whole:
-        edges = without_empty(edges, purchase.stand_in().mark_values)
-    return purchase.attribute(edges=edges.tolist())
+        edges = without_empty(edges, [mark * scale for mark in purchase.stand_in().mark_values])
+    within = tuple(tuple((x / scale, p) for x, p in places) for places in places_within(found, edges))
+    return purchase.attribute(
+        edges=(edges / scale).tolist(),
+        within=within if any(within) else None,
+        decimals=decimals,
+    )
 
 
 def buy_labels(

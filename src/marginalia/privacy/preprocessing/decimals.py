@@ -1,0 +1,48 @@
+"""With how many decimals the numbers of a private column are written: one noisy histogram."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.data.values import MOST_DECIMALS, decimals_of
+from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.mechanisms.additive import gaussian
+from marginalia.privacy.randomness import Randomness
+
+SHARE = 0.05  # of mu², for the decimals of a column
+ROUNDED = 0.05  # share of values that may have more
+SURE = 4.0  # standard deviations from which on values show
+
+
+def buy_decimals(
+    values: Callable[[], NDArray[np.float64]], *, mu: float, ledger: Ledger, randomness: Randomness, label: str = ""
+) -> int | None:
+    """Return the least number of decimals that nearly all values need; None if there is none, up to six.
+
+    Counts how many values need 0, 1, .. 6 or more decimals: one Gaussian release, which is mu-GDP. At most `ROUNDED` of
+    the values need more than is returned, within two standard deviations of the noise. Where the noise is too large to
+    say so: the least number beyond which no values show, if values surely show up to it.
+
+    >>> prices = np.array([4.9, 9.99] * 500)
+    >>> buy_decimals(lambda: prices, mu=1.0, ledger=Ledger("add_remove"), randomness=Randomness(0))
+    2
+    """
+    sigma = ledger.relation.marginal_l2 / mu
+    counts = gaussian(
+        lambda: np.bincount(decimals_of(values()), minlength=MOST_DECIMALS + 2),
+        sensitivity=ledger.relation.marginal_l2,
+        sigma=sigma,
+        ledger=ledger,
+        randomness=randomness,
+        label=f"{label}: decimals",
+    )
+    d = np.arange(MOST_DECIMALS + 1)
+    up_to, total = np.cumsum(counts)[:-1], float(counts.sum())
+    beyond, noise = total - up_to, sigma * np.sqrt(MOST_DECIMALS + 1 - d)
+    nearly_all = beyond + 2 * noise <= ROUNDED * (total - 2 * sigma)
+    likely = (beyond <= ROUNDED * total + noise) & (up_to >= SURE * sigma * np.sqrt(d + 1))
+    found = np.flatnonzero(nearly_all if nearly_all.any() else likely)
+    return int(found[0]) if found.size else None
