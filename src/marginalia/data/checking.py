@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from marginalia.data import values
-from marginalia.data.attribute import Attribute
+from marginalia.data.attribute import Attribute, Purchase
 from marginalia.data.coding import Codes, Fault, check_not_ambiguous, codes_of
 from marginalia.data.domain import Domain, Schema
 from marginalia.data.reading import read_raw
+from marginalia.data.rules.raw_rows import line, obeyed
 from marginalia.data.sources.arrow import ArrowSource
 from marginalia.data.sources.opening import is_streamed, open_source
 from marginalia.data.table import CountSource, zero_faults
@@ -34,18 +35,24 @@ def check(
     Of a domain file with facts that are to be bought the rest is checked: what stands in these columns is no problem.
     What will be bought, and which of its cells cannot be read and so count as missing, is added to `notes`.
     Problems are columns that are missing or unknown; per column and reason the number of rows whose value has no code,
-    with the first such row (rows count from 0, without the header); and rows that are structural zeros.
+    with the first such row (rows count from 0, without the header); and rows that are structural zeros. A row that
+    breaks a rule is no problem; the share of rows that obey each rule and derived column is added to `notes`.
 
     >>> check("no/such/file.csv", Domain.from_sizes({"age": 8}))
     ['cannot read no/such/file.csv: No such file or directory']
     """
     notes = [] if notes is None else notes
+    columns: Sequence[Attribute | Purchase]
     try:
-        if not isinstance(domain, Domain):
+        if isinstance(domain, Domain):
+            columns = domain.attributes
+        else:
             schema = Schema.read(domain)
-            domain = schema.stand_in()
+            domain, columns = schema.stand_in(), schema.columns
             notes += [f"to be bought with part of epsilon: {purchase}" for purchase in schema.purchases]
         if is_streamed(file):
+            if domain.rules:
+                notes.append("rules and derived columns are not checked on rows that are streamed")
             return _of_source(open_source(file, domain))
         frame = read_raw(file)
     except InputError as error:
@@ -73,6 +80,8 @@ def check(
         problems += [fault.count_line(len(frame)) for fault in faults]
         if attribute.lenient:
             notes += _unread(frame[attribute.name], attribute, codes[:, j])
+    if len(frame):
+        notes += [f"rule, off the private rows: {line(*found)}" for found in obeyed(frame, columns, domain.rules)]
     return problems + [fault.count_line(len(frame)) for fault in zero_faults(codes, whole)]
 
 

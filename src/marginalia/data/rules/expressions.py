@@ -92,7 +92,8 @@ class Expression:
         assert self.names is not None  # parsed now, so that what is wrong is said now
 
     @cached_property
-    def _parsed(self) -> tuple[ast.expr, Mapping[str, str]]:
+    def parsed(self) -> tuple[ast.expr, Mapping[str, str], str]:
+        """The tree, the columns in backticks by what stands for them in it, and the text with these in their place."""
         names: dict[str, str] = {}
 
         def bare(found: re.Match[str]) -> str:
@@ -114,12 +115,12 @@ class Expression:
             raise InputError(f"`{self.text[:100]}`, {where}: is no expression such as a + b") from None
         except (ValueError, RecursionError, MemoryError):
             raise InputError(f"`{self.text[:100]}` is no expression such as a + b") from None
-        return tree, names
+        return tree, names, source
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The columns that it names, in the order of the text."""
-        tree, bare = self._parsed
+        tree, bare, _ = self.parsed
         called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
         found = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called]
         found.sort(key=lambda node: (node.lineno, node.col_offset))
@@ -128,21 +129,23 @@ class Expression:
     @cached_property
     def texts(self) -> tuple[str, ...]:
         """The texts in it, which files may hold."""
-        nodes = ast.walk(self._parsed[0])
+        nodes = ast.walk(self.parsed[0])
         return tuple(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
 
     def compiled(self, types: Mapping[str, str]) -> Compiled:
         """Return the expression over columns of these types (integer, number, date, string, boolean)."""
-        return _Compiler(self.text, self._parsed[1], types).compiled(self._parsed[0])
+        return _Compiler(self, types).compiled(self.parsed[0])
 
 
 class _Compiler:
-    def __init__(self, text: str, bare: Mapping[str, str], types: Mapping[str, str]) -> None:
-        self.text, self.bare, self.types = text, bare, types
+    def __init__(self, expression: Expression, types: Mapping[str, str]) -> None:
+        self.text, self.types = expression.text, types
+        _, self.bare, self.source = expression.parsed
 
     def wrong(self, node: ast.expr, what: str) -> InputError:
         text = self.text if len(self.text) <= 100 else f"{self.text[:100]}..."
-        return InputError(f"`{text}`, letter {node.col_offset + 1}: {what}")
+        before = self.source.encode()[: node.col_offset].decode(errors="ignore")  # Python counts bytes
+        return InputError(f"`{text}`, letter {len(before) + 1}: {what}")
 
     def compiled(self, node: ast.expr, depth: int = 0) -> Compiled:
         if depth > DEEPEST:

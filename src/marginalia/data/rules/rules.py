@@ -147,11 +147,15 @@ class Rules:
             _of(f"derived column '{name}'", Expression, text)
         names = {name: Expression(text).names for name, text in derived.items()}
         try:
-            order = TopologicalSorter({n: [o for o in known if o in names] for n, known in names.items()})
-            known = tuple((n, derived[n]) for n in order.static_order())
+            TopologicalSorter({n: [o for o in known if o in names] for n, known in names.items()}).prepare()
         except CycleError as error:
             raise InputError(f"derived columns go in a circle: {' from '.join(error.args[1])}") from None
-        return cls(tuple(_of("rules", _rule, item) for item in rules), known, tuple(n for n, _ in known))
+        known: list[tuple[str, str]] = []
+        while len(known) < len(derived):  # in the order of the file, as far as that can be
+            done = dict(known)
+            ready = (n for n in derived if n not in done and all(o in done for o in names[n] if o in names))
+            known.append((name := next(ready), derived[name]))
+        return cls(tuple(_of("rules", _rule, item) for item in rules), tuple(known), tuple(n for n, _ in known))
 
     def __bool__(self) -> bool:
         return bool(self.rules or self.derived)
@@ -377,7 +381,7 @@ def _bare(name: str) -> str:
 
 
 def _order(text: str) -> Order:
-    tree, bare = Expression(text)._parsed
+    tree, bare, _ = Expression(text).parsed
     if not isinstance(tree, ast.Compare):
         raise InputError(f"`{text[:100]}` is no rule; a rule is {_SHAPES}")
     names, ways = [], []
@@ -423,5 +427,5 @@ def _check_set(column: Column, texts: Sequence[str]) -> None:
     for text in texts:
         if column.edges is not None and text != "missing" and not _THRESHOLD.fullmatch(text):
             raise InputError(f"of the bins of '{column.name}' say '< 15' or '>= 15', not {values.shown(text)}")
-        if not chosen(column, [text]).any():
+        if not column.lenient and not chosen(column, [text]).any():  # a refusal would tell what was not bought
             raise unknown_name(f"value of '{column.name}'", text, column.texts)
