@@ -143,14 +143,14 @@ def test_a_zero_of_an_order_is_a_pair_without_values():
     """By brute force over all pairs of whole numbers, bins open or not."""
     for edges in ((0, 2, 5), (1, 3, 4)):
         for strict in (False, True):
-            a = Attribute("a", 2, "numeric", edges=(0.0, 2.0, 4.0), type="integer", bottom=True)
+            a = Attribute("a", 2, "numeric", edges=(0.0, 6.0, 8.0), type="integer", bottom=True)
             b = Attribute("b", 2, "numeric", edges=tuple(map(float, edges)), type="integer", top=strict)
             rules = Rules.parse([f"a {'<' if strict else '<='} b"], {})
             held = set()
-            for x in range(-9, 4):
+            for x in range(-9, 8):
                 for y in range(edges[0], 9 if strict else edges[-1]):
                     if x < y or (x == y and not strict):
-                        held.add((int(x >= 2), int(y >= edges[1])))
+                        held.add((int(x >= 6), int(y >= edges[1])))
             every = {(i, j) for i in range(2) for j in range(2)}
             zeros = {cell for z in rules.zeros({"a": a, "b": b}) for cell in z.cells}
             assert zeros == every - held
@@ -209,16 +209,29 @@ def test_decimals_stay_what_they_are():
 
 
 def test_codes_are_changed_as_little_as_can_be():
-    """One column of the rule changes, and by the law of the rows that hold; the others keep their codes."""
+    """Rows exchange codes of one column: what a method has measured of single columns stays."""
     rng = np.random.default_rng(0)
     columns = [Attribute(n, 2, "numeric", edges=(0.0, 1.0, 2.0), type="integer") for n in "abc"]
     domain = Domain(columns, rules=Rules.parse(["a <= b"], {}))
     codes = rng.integers(2, size=(2000, 3))
     drawn = Table(codes, domain).obeying(rng).codes
-    bad = codes[:, 0] > codes[:, 1]
-    assert np.array_equal(drawn[~bad], codes[~bad])
+    assert (drawn[:, 0] <= drawn[:, 1]).all()
     assert np.array_equal(drawn[:, 2], codes[:, 2])
-    assert (np.sum(drawn[bad] != codes[bad], axis=1) == 1).all()
+    assert (np.abs(drawn.sum(axis=0) - codes.sum(axis=0)) < 0.06 * len(codes)).all()
+    assert (np.sum(drawn != codes, axis=1) <= 1).all()
+
+
+def test_exchanges_keep_all_one_way_marginals():
+    """Of two columns that are independent, one with a value in 60 % of the rows and one in 30 % of them."""
+    rng = np.random.default_rng(0)
+    columns = [Attribute(n, 3, labels=("x", "y"), type="string", missing=()) for n in "abc"]
+    domain = Domain(columns, rules=Rules.parse(["b needs a"], {}))
+    shares = ([0.4, 0.2, 0.4], [0.2, 0.1, 0.7], [0.3, 0.3, 0.4])
+    codes = np.column_stack([rng.choice(3, size=5000, p=p) for p in shares])
+    table = Table(codes, domain)
+    drawn = table.obeying(rng)
+    assert not ((drawn.codes[:, 1] != 2) & (drawn.codes[:, 0] == 2)).any()
+    assert all(np.array_equal(drawn.counts([n]), table.counts([n])) for n in "abc")
 
 
 def test_rows_without_one_that_holds_are_found_by_search():

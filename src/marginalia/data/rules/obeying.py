@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Codes = NDArray[np.integer]
 Columns = Mapping[str, Codes]
+SWAPS = 40  # rounds in which rows exchange codes
 ROUNDS = 8  # of drawing values anew before they are drawn one after the other
 _TRIED = 100_000  # codes, before a search for one possible row gives up
 
@@ -105,9 +106,9 @@ def _parts(rules: Rules) -> Iterator[tuple[tuple[str, ...], Rules]]:
 def with_possible_codes(codes: Codes, attributes: Sequence[Attribute], rules: Rules, rng: np.random.Generator) -> Codes:
     """Return codes, shape (n, d), with rows that cannot hold changed until they can.
 
-    Of the columns that are tied together one is drawn anew, from the rows that hold and agree with this one in the
-    others; where there are none, all of them from a row that holds. So each change has the law of the method's own rows
-    given what is kept.
+    First such a row and one that holds change places in one column, where both can hold then: all one-way marginals
+    stay as they were drawn. What is left after `SWAPS` rounds has one column drawn anew, from the rows that hold and
+    agree with it in the others that its rules name; where there are none, all of these from a row that holds.
 
     Examples
     --------
@@ -126,6 +127,7 @@ def with_possible_codes(codes: Codes, attributes: Sequence[Attribute], rules: Ru
         if fine.all():
             continue
         out = np.array(out, order="F") if out is codes else out
+        _swap(out, where, [named[name] for name in names], tied, fine, rng)
         good, bad = np.flatnonzero(fine), np.flatnonzero(~fine)
         donors = out[np.ix_(good, where)]
         changed = rng.integers(len(names), size=bad.size)
@@ -144,6 +146,34 @@ def with_possible_codes(codes: Codes, attributes: Sequence[Attribute], rules: Ru
         if bad.size and len(donors):
             out[np.ix_(bad, where)] = donors[rng.integers(len(donors), size=bad.size)]
     return out
+
+
+def _swap(
+    codes: Codes,
+    where: NDArray[np.int64],
+    attributes: Sequence[Attribute],
+    rules: Rules,
+    fine: NDArray[np.bool_],
+    rng: np.random.Generator,
+) -> None:
+    """Let rows that cannot hold and rows that can exchange the code of a column, while both can then, in place."""
+    named = {attribute.name: attribute for attribute in attributes}
+
+    def holds(rows: Codes) -> NDArray[np.bool_]:
+        return possible(dict(zip(named, rows.T, strict=True)), named, rules)
+
+    for _ in range(SWAPS):
+        bad, good = (rng.permutation(np.flatnonzero(rows)) for rows in (~fine, fine))
+        pairs = min(bad.size, good.size)
+        if not pairs:
+            return
+        bad, good = bad[:pairs], good[:pairs]
+        one, other = codes[np.ix_(bad, where)], codes[np.ix_(good, where)]
+        at = np.arange(pairs), rng.integers(where.size, size=pairs)
+        one[at], other[at] = other[at], one[at]
+        done = holds(one) & holds(other)
+        codes[np.ix_(bad[done], where)], codes[np.ix_(good[done], where)] = one[done], other[done]
+        fine[bad[done]] = True
 
 
 def _like(rows: Codes, donors: Codes, rng: np.random.Generator) -> NDArray[np.int64]:
