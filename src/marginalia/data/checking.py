@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from marginalia.data.coding import Codes, Fault, RawColumn, check_not_ambiguous,
 from marginalia.data.domain import Domain, Schema
 from marginalia.data.folding import folds_of, known_labels
 from marginalia.data.reading import read_raw
+from marginalia.data.rules.raw_rows import line, obeyed
 from marginalia.data.sources.arrow import ArrowSource
 from marginalia.data.sources.opening import is_streamed, open_source
 from marginalia.data.table import CountSource, zero_faults
@@ -36,20 +37,24 @@ def check(
     What will be bought, which of its cells cannot be read and so count as missing, and what of the cells is folded (see
     `marginalia.data.folding`), is added to `notes`.
     Problems are columns that are missing or unknown; per column and reason the number of rows whose value has no code,
-    with the first such row (rows count from 0, without the header); and rows that are structural zeros.
+    with the first such row (rows count from 0, without the header); and rows that are structural zeros. A row that
+    breaks a rule is no problem; the share of rows that obey each rule and derived column is added to `notes`.
 
     >>> check("no/such/file.csv", Domain.from_sizes({"age": 8}))
     ['cannot read no/such/file.csv: No such file or directory']
     """
     notes = [] if notes is None else notes
+    columns: Sequence[Attribute | Purchase]
     try:
         if isinstance(domain, Domain):
-            may_fold = domain
+            columns, may_fold = domain.attributes, domain
         else:
             schema = Schema.read(domain)
-            domain, may_fold = schema.stand_in(), known_labels(schema)
+            domain, columns, may_fold = schema.stand_in(), schema.columns, known_labels(schema)
             notes += [f"to be bought with part of epsilon: {purchase}" for purchase in schema.purchases]
         if is_streamed(file):
+            if domain.rules:
+                notes.append("rules and derived columns are not checked on rows that are streamed")
             return _of_source(open_source(file, domain), notes)
         frame = read_raw(file)
     except InputError as error:
@@ -78,6 +83,8 @@ def check(
         if attribute.lenient:
             notes += _unread(frame[attribute.name], attribute, codes[:, j])
     notes += folds_of(frame, may_fold.project([name for name in may_fold.names if name in frame.columns]))
+    if len(frame):
+        notes += [f"rule, off the private rows: {line(*found)}" for found in obeyed(frame, columns, domain.rules)]
     return problems + [fault.count_line(len(frame)) for fault in zero_faults(codes, whole)]
 
 

@@ -12,7 +12,8 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -32,9 +33,11 @@ from marginalia.data.attribute import (
 )
 from marginalia.data.files import read_content, write_text
 from marginalia.data.reading import kind_of
+from marginalia.data.rules.obeying import some_possible
+from marginalia.data.rules.rules import Rules
 from marginalia.errors import InputError, unknown_name
 
-_KEYS = ("attributes", "source", "structural_zeros", "ignored")
+_KEYS = ("attributes", "source", "structural_zeros", "ignored", "derived", "rules")
 _ZEROS_NEED = "'structural_zeros' needs 'attributes' (names) and 'cells' (lists of codes)"
 _EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 _RAW_KEYS = ("column", "values", "empty", "among", "from")  # see `parse_derived`
@@ -55,6 +58,7 @@ class Content:
     source: Any = "declared"
     structural_zeros: tuple[StructuralZeros, ...] = ()
     ignored: tuple[str, ...] = ()
+    rules: Rules = field(default_factory=Rules)
 
 
 def parse(content: Any, *, where: str = "domain") -> Content:
@@ -79,7 +83,10 @@ def parse(content: Any, *, where: str = "domain") -> Content:
     columns = tuple(_located(where, _column, item) for item in content["attributes"])
     if both := set(ignored) & {c.name for c in columns}:
         raise InputError(f"{where}: column '{min(both)}' stands under 'attributes' and under 'ignored'")
-    return Content(columns, content.get("source", "declared"), tuple(_zeros(z, where) for z in zeros), ignored)
+    rules = _located(where, Rules.parse, content.get("rules") or (), content.get("derived") or {})
+    _located(where, rules.check, columns)
+    zeros = tuple(_zeros(z, where) for z in zeros)
+    return Content(columns, content.get("source", "declared"), zeros, ignored, rules)
 
 
 def parse_derived(items: Iterable[Any]) -> tuple[Derived, ...]:
@@ -445,11 +452,20 @@ class Domain:
     structural_zeros : iterable of StructuralZeros
     ignored : iterable of str
         Columns of files and data frames that are not read.
+    rules : Rules
+        What synthetic rows obey, and the columns that are derived from others: these are ignored, too.
+
+    Attributes
+    ----------
+    declared_zeros : tuple of StructuralZeros
+        Those that were given: a row that lies in one is refused.
+    structural_zeros : tuple of StructuralZeros
+        These, and those that follow from the rules: no model gives them mass.
 
     Raises
     ------
     InputError
-        Duplicate names, or structural zeros outside the domain.
+        Duplicate names, structural zeros outside the domain, or rules that do not fit it.
 
     Examples
     --------
@@ -465,24 +481,41 @@ class Domain:
         source: Source = "declared",
         structural_zeros: Iterable[StructuralZeros] = (),
         ignored: Iterable[str] = (),
+        rules: Rules = Rules(),
     ) -> None:
         self.attributes = tuple(attributes)
         if source not in get_args(Source):
             raise unknown_name("domain source", str(source), get_args(Source))
         self.source: Source = "inferred" if any(a.inferred for a in self.attributes) else source
-        self.ignored = tuple(ignored)
+        self.rules = rules
+        self.ignored = tuple(dict.fromkeys((*ignored, *rules.unread)))
         self._position = {a.name: i for i, a in enumerate(self.attributes)}
         if len(self._position) != len(self.attributes):
             twice, _ = Counter(a.name for a in self.attributes).most_common(1)[0]
             raise InputError(f"attribute '{twice}' stands twice in the domain; give it once")
-        self.structural_zeros = tuple(structural_zeros)
-        for zeros in self.structural_zeros:
+        self.declared_zeros = tuple(structural_zeros)
+        for zeros in self.declared_zeros:
             sizes = [self[name].size for name in zeros.attributes]
             if len(set(zeros.attributes)) != len(sizes) or not sizes:
                 raise InputError(f"structural zeros need different attributes, not {list(zeros.attributes)}")
             for cell in zeros.cells:
                 if len(cell) != len(sizes) or not all(c in range(m) for c, m in zip(cell, sizes, strict=True)):
                     raise InputError(f"structural zero {list(cell)} lies outside {list(zeros.attributes)} = {sizes}")
+        if rules:
+            rules.check(self.attributes)
+            self._check_possible()
+
+    def _check_possible(self) -> None:
+        """Refuse rules that leave no row, but for what was bought: a refusal would tell about it."""
+        tied = {name for rule in self.rules.rules for name in rule.columns}
+        attributes = [a for a in self.attributes if a.name in tied]
+        if tied and not any(a.lenient for a in attributes) and not len(some_possible(attributes, self.rules, wanted=1)):
+            raise InputError("the rules leave no possible row; take one of them out, or change the bins")
+
+    @cached_property
+    def structural_zeros(self) -> tuple[StructuralZeros, ...]:
+        """Cells that no synthetic row lies in: those that were declared, and those that follow from the rules."""
+        return self.declared_zeros + self.rules.zeros({a.name: a for a in self.attributes})
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -509,10 +542,11 @@ class Domain:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Domain):
             return NotImplemented
-        return self.attributes == other.attributes and self.structural_zeros == other.structural_zeros
+        mine, theirs = ((d.attributes, d.declared_zeros, d.rules) for d in (self, other))
+        return mine == theirs
 
     def __hash__(self) -> int:
-        return hash((self.attributes, self.structural_zeros))
+        return hash((self.attributes, self.declared_zeros, self.rules))
 
     def __repr__(self) -> str:
         inside = ", ".join(f"{a.name}={a.size}" for a in self.attributes[:_SHOWN])
@@ -533,9 +567,9 @@ class Domain:
 
     def project(self, names: Sequence[str]) -> Domain:
         """Return the domain of `names`, in the order given, with the structural zeros that fit inside."""
-        kept = [z for z in self.structural_zeros if set(z.attributes) <= set(names)]
-        attributes = [self[n] for n in names]
-        return Domain(attributes, source=self.source, structural_zeros=kept, ignored=self.ignored)
+        kept = [z for z in self.declared_zeros if set(z.attributes) <= set(names)]
+        attributes, rules = [self[n] for n in names], self.rules.among(names)
+        return Domain(attributes, source=self.source, structural_zeros=kept, ignored=self.ignored, rules=rules)
 
     def drop(self, name: str) -> Domain:
         """Return the domain without attribute `name`."""
@@ -573,7 +607,13 @@ class Domain:
             fact = f"the {bought[0].fact} of '{bought[0].name}'"
             raise InputError(f"{where}: {fact} are left to be bought from the private rows; give them here instead")
         try:
-            return cls(attributes, source=said.source, structural_zeros=said.structural_zeros, ignored=said.ignored)
+            return cls(
+                attributes,
+                source=said.source,
+                structural_zeros=said.structural_zeros,
+                ignored=said.ignored,
+                rules=said.rules,
+            )
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
 
@@ -590,11 +630,11 @@ class Domain:
     def to_dict(self) -> dict[str, Any]:
         """Return the full JSON form."""
         content: dict[str, Any] = {"attributes": [as_dict(a) for a in self.attributes], "source": self.source}
-        if self.structural_zeros:
-            content["structural_zeros"] = [asdict(zeros) for zeros in self.structural_zeros]
-        if self.ignored:
-            content["ignored"] = list(self.ignored)
-        return content
+        if self.declared_zeros:
+            content["structural_zeros"] = [asdict(zeros) for zeros in self.declared_zeros]
+        if ignored := [name for name in self.ignored if name not in dict(self.rules.derived)]:
+            content["ignored"] = ignored
+        return content | self.rules.to_dict()
 
     def to_json(self, path: str | os.PathLike[str]) -> None:
         """Write the full JSON form, atomically."""
@@ -635,7 +675,7 @@ class Schema:
                 raise InputError(f"structural zeros cannot name '{min(both)}': its codes are known after the purchase")
         self.columns = content.columns
         self.purchases = tuple(c for c in content.columns if isinstance(c, Purchase))
-        self.ignored = content.ignored
+        self.ignored = tuple(dict.fromkeys((*content.ignored, *content.rules.unread)))
         self._content = content
 
     @classmethod
@@ -671,7 +711,9 @@ class Schema:
             source = "released"
         attributes = [bought[c.name] if isinstance(c, Purchase) else c for c in self.columns]
         zeros_ = self._content.structural_zeros
-        return Domain(attributes, source=source, structural_zeros=zeros_, ignored=self.ignored)
+        return Domain(
+            attributes, source=source, structural_zeros=zeros_, ignored=self.ignored, rules=self._content.rules
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -690,6 +732,7 @@ class Schema:
             known,
             structural_zeros=self._content.structural_zeros,
             ignored=(*self.ignored, *bought),
+            rules=self._content.rules.among(column.name for column in known),
         )
 
     def project(self, names: Iterable[str]) -> Schema:
@@ -697,7 +740,10 @@ class Schema:
         kept = set(names)
         zeros = tuple(z for z in self._content.structural_zeros if set(z.attributes) <= kept)
         columns = tuple(column for column in self.columns if column.name in kept)
-        return Schema(replace(self._content, columns=columns, structural_zeros=zeros))
+        rules = self._content.rules.among(kept)
+        return Schema(
+            replace(self._content, columns=columns, structural_zeros=zeros, ignored=self.ignored, rules=rules)
+        )
 
     def of_kinds(self, kinds: Mapping[str, Kind]) -> Schema:
         """Return the schema with other kinds for some columns."""
@@ -712,9 +758,9 @@ class Schema:
         }
         if self._content.structural_zeros:
             content["structural_zeros"] = [asdict(zeros) for zeros in self._content.structural_zeros]
-        if self.ignored:
-            content["ignored"] = list(self.ignored)
-        return content
+        if ignored := [name for name in self.ignored if name not in dict(self._content.rules.derived)]:
+            content["ignored"] = ignored
+        return content | self._content.rules.to_dict()
 
 
 Public = Domain | Schema | Mapping[str, Any] | str | os.PathLike[str]

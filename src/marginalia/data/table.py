@@ -32,6 +32,7 @@ from marginalia.data.reading import (
     read_raw,
     with_text_names,
 )
+from marginalia.data.rules.obeying import derive, obey, with_possible_codes
 from marginalia.data.values import text
 from marginalia.errors import InputError
 
@@ -300,7 +301,24 @@ class Table(CountSource):
             return pd.DataFrame(self.codes, columns=list(self.domain.names))
         rng = np.random.default_rng(random_state)
         columns = {a.name: original_values(self.codes[:, j], a, rng) for j, a in enumerate(self.domain)}
+        if rules := self.domain.rules:
+            named = {a.name: a for a in self.domain}
+            obey(columns, dict(zip(named, self.codes.T, strict=True)), named, rules, rng)
         return pd.DataFrame(columns, index=range(self.n_rows))
+
+    def obeying(self, rng: np.random.Generator) -> Table:
+        """Return synthetic rows with those that no values of their bins could make obey the rules drawn anew.
+
+        >>> edges = {"type": "integer", "edges": [0, 10, 20]}
+        >>> columns = [{"name": "a", **edges}, {"name": "b", **edges}]
+        >>> domain = Domain.from_dict({"attributes": columns, "rules": ["a <= b"]})
+        >>> Table([[1, 0], [1, 1]], domain).obeying(np.random.default_rng(0)).codes.tolist()
+        [[1, 1], [1, 1]]
+        """
+        if not self.domain.rules.rules or not self.n_rows:
+            return self
+        codes = with_possible_codes(self.codes, self.domain.attributes, self.domain.rules, rng)
+        return self if codes is self.codes else Table._trusted(codes, self.domain)
 
     def to_csv(
         self,
@@ -313,7 +331,7 @@ class Table(CountSource):
         frame = self.to_frame(original=original, random_state=random_state)
         for attribute in self.domain if original else ():
             frame[attribute.name] = as_text(frame[attribute.name], attribute)
-        quoting = csv_quoting(self.names, chain.from_iterable(a.written for a in self.domain))
+        quoting = csv_quoting(frame.columns, _written(self.domain))
         with atomic_path(path) as temporary:
             frame.to_csv(temporary, index=False, lineterminator="\n", quoting=quoting)
 
@@ -360,7 +378,9 @@ def _checked_column(values: NDArray[Any], name: str, size: int) -> NDArray[Any]:
 
 
 def zero_faults(codes: NDArray[np.integer], domain: Domain) -> Iterator[Fault]:
-    """Yield, for each set of structural zeros of a domain, the rows that lie in them.
+    """Yield, for each set of declared structural zeros of a domain, the rows that lie in them.
+
+    A row that breaks a rule is none: it has its codes as any other, and no synthetic row is like it.
 
     >>> from marginalia.data.attribute import StructuralZeros
     >>> from marginalia.data.domain import Domain
@@ -371,7 +391,7 @@ def zero_faults(codes: NDArray[np.integer], domain: Domain) -> Iterator[Fault]:
     """
     import pandas as pd
 
-    for zeros in domain.structural_zeros:
+    for zeros in domain.declared_zeros:
         columns = [codes[:, domain.index(name)] for name in zeros.attributes]
         if not zeros.cells or not len(codes):
             continue
@@ -585,7 +605,11 @@ def _parquet(frames: Iterator[pd.DataFrame], domain: Domain, path: Path) -> None
     every = np.arange(max(domain.sizes, default=1))[:, None]
     codes = np.minimum(every, np.array(domain.sizes) - 1).astype(np.int32 if len(every) > 2**15 else np.int16)
     pairs = zip(domain, codes.T, strict=True)
-    columns = {a.name: _one_kind(original_values(column, a, np.random.default_rng(0)), a) for a, column in pairs}
+    columns = {a.name: original_values(column, a, np.random.default_rng(0)) for a, column in pairs}
+    named = {a.name: a for a in domain}
+    if domain.rules.derived:
+        derive(columns, dict(zip(named, codes.T, strict=True)), named, domain.rules)
+    columns |= {name: _one_kind(columns[name], attribute) for name, attribute in named.items()}
     schema = pa.Schema.from_pandas(pd.DataFrame(columns), preserve_index=False)
     with parquet.ParquetWriter(path, schema) as writer:
         for frame in frames:
@@ -602,7 +626,7 @@ def _one_kind(column: pd.Series[Any], attribute: Attribute) -> pd.Series[Any]:
 
 
 def _csv(frames: Iterator[pd.DataFrame], domain: Domain, path: Path) -> None:
-    quoting = csv_quoting(domain.names, chain.from_iterable(a.written for a in domain))
+    quoting = csv_quoting((*domain.names, *dict(domain.rules.derived)), _written(domain))
     header = True
     with path.open("w", encoding="utf-8", newline="") as file:
         for frame in frames:
@@ -610,3 +634,9 @@ def _csv(frames: Iterator[pd.DataFrame], domain: Domain, path: Path) -> None:
                 frame[attribute.name] = as_text(frame[attribute.name], attribute)
             frame.to_csv(file, index=False, header=header, lineterminator="\n", quoting=quoting)
             header = False
+
+
+def _written(domain: Domain) -> Iterator[str]:
+    """Yield the texts that a file of a domain may hold."""
+    yield from chain.from_iterable(a.written for a in domain)
+    yield from domain.rules.texts

@@ -227,9 +227,10 @@ def _initial(plan: Plan, domain: Domain, warm_start: GraphicalModel | None) -> N
         host = next(i for i, c in enumerate(plan.cliques) if set(clique) <= set(c))
         axes = plan.cliques[host]
         table = theta[plan.theta_at[host] : plan.theta_at[host + 1]].reshape([plan.sizes[a] for a in axes])
-        for cell in zeros.cells:
-            fixed = {domain.index(a): x for a, x in zip(zeros.attributes, cell, strict=True)}
-            table[tuple(fixed.get(a, slice(None)) for a in axes)] = -np.inf
+        cells = dict(zip(map(domain.index, zeros.attributes), np.array(zeros.cells).T, strict=True))
+        impossible = np.zeros([plan.sizes[a] if a in cells else 1 for a in axes], dtype=bool)
+        impossible[tuple(cells.get(a, 0) for a in axes)] = True
+        np.copyto(table, -np.inf, where=impossible)
     return theta
 
 

@@ -192,8 +192,7 @@ class Synthesizer(BaseEstimator, ABC):
         self._check_fitted()
         count = self._number(n_rows)
         check_rows(count, len(self.domain_))
-        with one_blas_thread():
-            table = self._sample(count, Randomness(self.random_state, "sample").generator)
+        table = self._rows(count)
         if not self.from_frame_:
             return table
         return table.to_frame(original=True, random_state=Randomness(self.random_state, "values").generator)
@@ -225,17 +224,21 @@ class Synthesizer(BaseEstimator, ABC):
         self._check_fitted()
         count, values = self._number(n_rows), Randomness(self.random_state, "values").generator
         check_room(path, count, len(self.domain_))
-        if count > STREAMED:
-            batches = self._drawn(count)
-        else:
-            with one_blas_thread():
-                batches = iter([self._sample(count, Randomness(self.random_state, "sample").generator)])
+        batches = self._drawn(count) if count > STREAMED else iter([self._rows(count)])
         write_batches(batches, self.domain_, path, random_state=values)
         return count
 
-    def _drawn(self, n_rows: int) -> Iterator[Table]:
+    def _rows(self, n_rows: int) -> Table:
+        """Draw rows that can obey the rules of the domain."""
         with one_blas_thread():
-            yield from self._batches(n_rows, Randomness(self.random_state, "batches").generator)
+            drawn = self._sample(n_rows, Randomness(self.random_state, "sample").generator)
+        return drawn.obeying(Randomness(self.random_state, "rules").generator)
+
+    def _drawn(self, n_rows: int) -> Iterator[Table]:
+        rules = Randomness(self.random_state, "rules").generator
+        with one_blas_thread():
+            for batch in self._batches(n_rows, Randomness(self.random_state, "batches").generator):
+                yield batch.obeying(rules)
 
     def _number(self, n_rows: int | None) -> int:
         count = self.n_rows_ if n_rows is None else n_rows

@@ -145,7 +145,7 @@ class ArrowSource(PassingSource):
 
     def _coded(self, names: Sequence[str], also: Sequence[str] = ()) -> Iterator[tuple[NDArray[np.integer], Any]]:
         """Yield the codes of batches, and the batches, which have the columns `also` besides."""
-        zeros = {n for z in self._given.structural_zeros for n in z.attributes}
+        zeros = {n for z in self._given.declared_zeros for n in z.attributes}
         read = [n for n in self._given.names if n in zeros or n in names]
         of = self._given.project(read)
         kind = _smallest([*of.sizes, *(self.domain[n].size for n in names)])

@@ -55,4 +55,4 @@ def public_of(entry: Entry, files: dict[str, Path]) -> Domain | Schema:
         return schema
     domain = schema.domain()
     source = entry.domain_source or domain.source
-    return Domain(domain, source=source, structural_zeros=domain.structural_zeros, ignored=domain.ignored)
+    return Domain(domain, source=source, structural_zeros=domain.declared_zeros, ignored=domain.ignored)

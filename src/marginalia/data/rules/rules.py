@@ -1,0 +1,431 @@
+"""What a domain file says under `rules` and `derived`: parsed, held against the columns, and as structural zeros.
+
+- ``a <= b`` (`Order`; ``<`` and chains too): holds where both have a value. A chain holds for any two of its columns.
+- ``a needs b`` (`Needs`): a has a value only where b has one.
+- ``never: {a: [x, y], b: [z]}`` (`Never`): no row has one of these values in every one of the columns.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.data import values
+from marginalia.data.attribute import Attribute, Purchase, StructuralZeros
+from marginalia.data.rules.expressions import Compiled, Expression
+from marginalia.data.rules.ranges import Ranges, n_ranges
+from marginalia.errors import InputError, unknown_name
+
+Column = Attribute | Purchase
+Codes = NDArray[np.integer]
+MOST_CELLS = 2**18
+"""Cells of the largest zero table, 2 MB: what a rule or a circle of rules may add to a graphical model. A larger one is
+obeyed by redrawing rows alone."""
+
+_SHAPES = "'a <= b', 'a needs b' or {never: {a: [x], b: [y]}}"
+_WAYS: dict[type[ast.cmpop], tuple[bool, bool]] = {  # ascending, strict
+    ast.LtE: (True, False),
+    ast.Lt: (True, True),
+    ast.GtE: (False, False),
+    ast.Gt: (False, True),
+}
+
+
+@dataclass(frozen=True)
+class Order:
+    """Columns in ascending order; `strict[i]` says that column i + 1 is not equal to column i.
+
+    >>> str(Order(("admission", "discharge"), (False,)))
+    'admission <= discharge'
+    """
+
+    columns: tuple[str, ...]
+    strict: tuple[bool, ...]
+
+    def __str__(self) -> str:
+        signs = (" < " if strict else " <= " for strict in self.strict)
+        return _quoted(self.columns[0]) + "".join(s + _quoted(c) for s, c in zip(signs, self.columns[1:], strict=True))
+
+    @property
+    def written(self) -> str:
+        """The rule as a domain file has it."""
+        return str(self)
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str, bool], ...]:
+        """Each two columns of the chain, and whether their order is strict."""
+        n = len(self.columns)
+        return tuple((self.columns[i], self.columns[j], any(self.strict[i:j])) for i, j in combinations(range(n), 2))
+
+
+@dataclass(frozen=True)
+class Needs:
+    """A value of `column` only where each of `others` has one.
+
+    >>> str(Needs("icd_3", ("icd_2",)))
+    'icd_3 needs icd_2'
+    """
+
+    column: str
+    others: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.column} needs {', '.join(self.others)}"
+
+    @property
+    def written(self) -> str:
+        """The rule as a domain file has it."""
+        return str(self)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All that it names."""
+        return (self.column, *self.others)
+
+
+@dataclass(frozen=True)
+class Never:
+    """Values that never stand together in a row, some for each column: labels, 'missing', or of bins ``("< 15",)``.
+
+    >>> str(Never((("sex", ("m",)), ("pregnant", ("yes",)))))
+    'never sex: m with pregnant: yes'
+    """
+
+    sets: tuple[tuple[str, tuple[str, ...]], ...]
+
+    def __str__(self) -> str:
+        return "never " + " with ".join(f"{name}: {', '.join(texts)}" for name, texts in self.sets)
+
+    @property
+    def written(self) -> dict[str, Any]:
+        """The rule as a domain file has it."""
+        return {"never": {name: list(texts) for name, texts in self.sets}}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All that it names."""
+        return tuple(name for name, _ in self.sets)
+
+
+Rule = Order | Needs | Never
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The rules of a domain, and the formulas of its derived columns in the order in which they are computed.
+
+    >>> rules = Rules.parse(["a <= b"], {"c": "b - a"})
+    >>> rules.derived, rules.unread
+    ((('c', 'b - a'),), ('c',))
+    """
+
+    rules: tuple[Rule, ...] = ()
+    derived: tuple[tuple[str, str], ...] = ()
+    unread: tuple[str, ...] = field(
+        default=(), compare=False
+    )  # columns that were derived from what is not here any more, too
+
+    @classmethod
+    def parse(cls, rules: Any, derived: Any) -> Rules:
+        """Return what a domain file says under the two keys."""
+        if not isinstance(rules, list | tuple):
+            raise InputError(f"'rules' must be a list of {_SHAPES}")
+        if not isinstance(derived, Mapping):
+            raise InputError("'derived' must name columns and how they are computed, such as {total: price * quantity}")
+        for name, text in derived.items():
+            if not isinstance(name, str) or not name:
+                raise InputError(f"'derived': the name of a column is a text, not {values.shown(name)}")
+            _of(f"derived column '{name}'", Expression, text)
+        names = {name: Expression(text).names for name, text in derived.items()}
+        try:
+            TopologicalSorter({n: [o for o in known if o in names] for n, known in names.items()}).prepare()
+        except CycleError as error:
+            raise InputError(f"derived columns go in a circle: {' from '.join(error.args[1])}") from None
+        known: list[tuple[str, str]] = []
+        while len(known) < len(derived):  # in the order of the file, as far as that can be
+            done = dict(known)
+            ready = (n for n in derived if n not in done and all(o in done for o in names[n] if o in names))
+            known.append((name := next(ready), derived[name]))
+        return cls(tuple(_of("rules", _rule, item) for item in rules), tuple(known), tuple(n for n, _ in known))
+
+    def __bool__(self) -> bool:
+        return bool(self.rules or self.derived)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts that derived columns may hold."""
+        return tuple(text for _, said in self.derived for text in Expression(said).texts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the keys of a domain file that say the same."""
+        content: dict[str, Any] = {}
+        if self.derived:
+            content["derived"] = dict(self.derived)
+        if self.rules:
+            content["rules"] = [rule.written for rule in self.rules]
+        return content
+
+    def among(self, names: Iterable[str]) -> Rules:
+        """Return the rules about these columns alone, and the columns that can be derived from them."""
+        known = set(names)
+        derived = []
+        for name, text in self.derived:
+            if set(Expression(text).names) <= known:
+                known.add(name)
+                derived.append((name, text))
+        return replace(self, rules=tuple(r for r in self.rules if set(r.columns) <= known), derived=tuple(derived))
+
+    def compiled(self, columns: Iterable[Column]) -> dict[str, Compiled]:
+        """Return the derived columns, ready to be computed."""
+        types = {column.name: type_of(column) for column in columns}
+        found = {}
+        for name, text in self.derived:
+            found[name] = _of(f"derived column '{name}'", Expression(text).compiled, types)
+            types[name] = found[name].type
+        return found
+
+    def check(self, columns: Sequence[Column]) -> None:
+        """Refuse what does not fit the columns, and orders in a circle."""
+        known = {column.name: column for column in columns}
+        self.compiled(columns)
+        for name, _ in self.derived:
+            if name in known:
+                raise InputError(f"column '{name}' stands under 'attributes' and under 'derived'; keep one")
+        for rule in self.rules:
+            for name in rule.columns:
+                if name in self.unread:
+                    raise InputError(f"rule '{rule}': '{name}' is derived; rules are about columns that are drawn")
+                if name not in known:
+                    raise InputError(f"rule '{rule}': {unknown_name('column', name, known)}")
+            if len(set(rule.columns)) < max(2, len(rule.columns)):
+                raise InputError(f"rule '{rule}': needs two different columns or more")
+            _of(f"rule '{rule}'", _check_rule, rule, known)
+        try:
+            self.sequence  # noqa: B018
+        except CycleError as error:
+            raise InputError(f"the orders of 'rules' go in a circle: {' <= '.join(error.args[1])}") from None
+
+    @cached_property
+    def edges(self) -> tuple[tuple[str, str, bool], ...]:
+        """Every order of two columns, and whether it is strict."""
+        return tuple(dict.fromkeys(pair for r in self.rules if isinstance(r, Order) for pair in r.pairs))
+
+    @cached_property
+    def sequence(self) -> tuple[str, ...]:
+        """The columns that have an order, each after those that are at most as large."""
+        graph: dict[str, set[str]] = {}
+        for below, above, _ in self.edges:
+            graph.setdefault(above, set()).add(below)
+        return tuple(TopologicalSorter(graph).static_order())
+
+    def zeros(self, attributes: Mapping[str, Attribute]) -> tuple[StructuralZeros, ...]:
+        """Return the cells that cannot hold a row by a rule alone, as far as a graphical model can bear them.
+
+        Of an order these are pairs of bins without a valid pair of values; bins that are open have no end. A table that
+        closes a circle with those before it is left out if all columns of the circle have more than `MOST_CELLS` cells.
+        """
+        found = []
+        parts: list[set[str]] = []  # columns that hang together
+        for names, impossible in self._tables(attributes):
+            if not impossible.any():
+                continue
+            touched = [part for part in parts if part & set(names)]
+            whole = set(names).union(*touched)
+            circle = any(len(part & set(names)) > 1 for part in touched)
+            if circle and _cells(attributes, whole) > MOST_CELLS:
+                continue
+            parts = [part for part in parts if part not in touched] + [whole]
+            found.append(StructuralZeros(names, tuple(map(tuple, np.argwhere(impossible).tolist()))))
+        return tuple(found)
+
+    def _tables(self, attributes: Mapping[str, Attribute]) -> Iterable[tuple[tuple[str, ...], NDArray[np.bool_]]]:
+        """Yield columns and which of their cells are impossible, each set of columns once."""
+        tables: dict[tuple[str, ...], NDArray[np.bool_]] = {}
+
+        def add(names: tuple[str, ...], masks: Sequence[NDArray[np.bool_]]) -> None:
+            if _cells(attributes, names) > MOST_CELLS:
+                return
+            order = tuple(sorted(names))
+            cells = np.ones([attributes[n].size for n in order], dtype=bool)
+            for name, mask in zip(names, masks, strict=True):
+                shape = [-1 if n == name else 1 for n in order]
+                cells &= mask.reshape(shape)
+            tables[order] = tables.get(order, np.zeros(1, dtype=bool)) | cells
+
+        for rule in self.rules:
+            if isinstance(rule, Order):
+                for a, b, strict in zip(rule.columns, rule.columns[1:], rule.strict, strict=False):
+                    if _cells(attributes, (a, b)) <= MOST_CELLS:
+                        low, high = Ranges.of(attributes[a]).widest_low, Ranges.of(attributes[b]).widest_high
+                        with np.errstate(invalid="ignore"):
+                            bad = np.greater_equal if strict else np.greater
+                            cells = bad.outer(low, high)  # NaN, no number: no order
+                        cells = cells if a < b else cells.T
+                        key = (min(a, b), max(a, b))
+                        tables[key] = tables.get(key, np.zeros(1, dtype=bool)) | cells
+            elif isinstance(rule, Needs):
+                for other in rule.others:
+                    add((rule.column, other), [has_value(attributes[rule.column]), ~has_value(attributes[other])])
+            else:
+                add(rule.columns, [chosen(attributes[n], texts) for n, texts in rule.sets])
+        return tables.items()
+
+
+def type_of(column: Column) -> str:
+    """Return the type of what is drawn for a column, as expressions know it.
+
+    >>> type_of(Attribute("a", 3))
+    'integer'
+    """
+    if isinstance(column, Purchase) and column.fact == "labels":
+        return "string"
+    if column.type in (None, "code"):
+        return "integer"
+    unit = getattr(column, "unit", None)
+    return f"timestamp in {unit}s" if column.type == "timestamp" else str(column.type)
+
+
+def has_value(attribute: Attribute) -> NDArray[np.bool_]:
+    """Return which codes stand for a value, shape (size,): all but that of missing ones.
+
+    >>> has_value(Attribute("a", 2, labels=("x",), type="string", missing=()))
+    array([ True, False])
+    """
+    return np.arange(attribute.size) != (-1 if attribute.missing_code is None else attribute.missing_code)
+
+
+def chosen(attribute: Attribute, texts: Sequence[str]) -> NDArray[np.bool_]:
+    """Return which codes a set of values of `Never` means, shape (size,).
+
+    A label that was not bought is the value of no code.
+
+    >>> chosen(Attribute("age", 3, edges=(0, 15, 40, 90), type="integer"), ("< 40",))
+    array([ True,  True, False])
+    """
+    found = np.zeros(attribute.size, dtype=bool)
+    for text in texts:
+        if text == "missing" and attribute.missing_code is not None and text not in attribute.texts[:-1]:
+            found[attribute.missing_code] = True
+        elif attribute.edges is not None and (sign := _THRESHOLD.fullmatch(text)):
+            at = _edge(attribute, sign[2])
+            found[: n_ranges(attribute)] |= (np.arange(n_ranges(attribute)) < at) == (sign[1] == "<")
+        elif attribute.edges is None:
+            found |= np.array([known == text for known in attribute.texts], dtype=bool)
+    return found
+
+
+_THRESHOLD = re.compile(r"(<|>=)\s*(\S+)")
+_NEEDS = re.compile(r"(.+?)\s+needs\s+(.+)")
+
+
+def _edge(attribute: Attribute, written: str) -> int:
+    """Return which edge a threshold is, counted from 0; InputError if it cuts a bin in two."""
+    assert attribute.edges is not None
+    try:
+        number = values.day(written) if attribute.type == "date" else values.number(written)
+    except ValueError as error:
+        raise InputError(f"'{written}' {error}") from None
+    first, last = int(attribute.bottom), len(attribute.edges) - int(attribute.top)
+    if number not in attribute.edges[first:last]:
+        raise InputError(f"{written} is no edge between bins of '{attribute.name}'; add it to its edges")
+    return attribute.edges.index(number)
+
+
+def _cells(attributes: Mapping[str, Attribute], names: Iterable[str]) -> int:
+    cells = 1
+    for name in names:
+        cells *= attributes[name].size
+    return cells
+
+
+def _of(where: str, make: Any, *arguments: Any) -> Any:
+    try:
+        return make(*arguments)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def _quoted(name: str) -> str:
+    return name if name.isidentifier() else f"`{name}`"
+
+
+def _rule(item: Any) -> Rule:
+    if isinstance(item, Mapping) and set(item) == {"never"} and isinstance(item["never"], Mapping):
+        return Never(tuple((str(name), _texts(name, texts)) for name, texts in item["never"].items()))
+    if not isinstance(item, str):
+        raise InputError(f"every rule is {_SHAPES}, not {values.shown(item)}")
+    if found := _NEEDS.fullmatch(item.strip()):
+        return Needs(_bare(found[1]), tuple(map(_bare, found[2].split(","))))
+    return _order(item)
+
+
+def _texts(name: Any, texts: Any) -> tuple[str, ...]:
+    known = texts if isinstance(texts, list | tuple) else [texts]
+    for text in known:
+        if text is None or isinstance(text, Mapping | list | tuple):
+            raise InputError(f"never: the values of '{name}' are texts, such as [a, b], not {values.shown(text)}")
+    return tuple(values.text(text) for text in known)
+
+
+def _bare(name: str) -> str:
+    return name.strip().removeprefix("`").removesuffix("`")
+
+
+def _order(text: str) -> Order:
+    tree, bare, _ = Expression(text).parsed
+    if not isinstance(tree, ast.Compare):
+        raise InputError(f"`{text[:100]}` is no rule; a rule is {_SHAPES}")
+    names, ways = [], []
+    for node in (tree.left, *tree.comparators):
+        if not isinstance(node, ast.Name):
+            raise InputError(f"`{text[:100]}`: an order is between columns; derive a column from what is computed")
+        names.append(bare.get(node.id, node.id))
+    for op in tree.ops:
+        if type(op) not in _WAYS:
+            raise InputError(f"`{text[:100]}`: orders are written by <= < >= >")
+        ways.append(_WAYS[type(op)])
+    if len({ascending for ascending, _ in ways}) > 1:
+        raise InputError(f"`{text[:100]}`: one rule has < and <=, or > and >=, not both ways")
+    step = 1 if ways[0][0] else -1
+    return Order(tuple(names[::step]), tuple(strict for _, strict in ways[::step]))
+
+
+def _check_rule(rule: Rule, known: Mapping[str, Column]) -> None:
+    if isinstance(rule, Order):
+        groups = {_scale_of(known[name]) for name in rule.columns}
+        if len(groups) > 1:
+            raise InputError("numbers and dates have no order with each other")
+    elif isinstance(rule, Needs):
+        if isinstance(column := known[rule.column], Attribute) and column.missing is None:
+            raise InputError(f"'{column.name}' is never missing; give it 'missing', or leave the rule out")
+    else:
+        for name, texts in rule.sets:
+            _check_set(known[name], texts)
+
+
+def _scale_of(column: Column) -> str:
+    kind = type_of(column)
+    if kind in ("string", "boolean"):
+        raise InputError(f"orders are for integers, numbers and dates; '{column.name}' is of type {kind}")
+    return "numbers" if kind in ("integer", "number") else "time"
+
+
+def _check_set(column: Column, texts: Sequence[str]) -> None:
+    if isinstance(column, Purchase):
+        if column.fact == "edges" and set(texts) != {"missing"}:
+            raise InputError(f"the edges of '{column.name}' are known after the purchase; give them, or use its labels")
+        return
+    for text in texts:
+        if column.edges is not None and text != "missing" and not _THRESHOLD.fullmatch(text):
+            raise InputError(f"of the bins of '{column.name}' say '< 15' or '>= 15', not {values.shown(text)}")
+        if not column.lenient and not chosen(column, [text]).any():  # a refusal would tell what was not bought
+            raise unknown_name(f"value of '{column.name}'", text, column.texts)
