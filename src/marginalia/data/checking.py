@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marginalia.data import values
-from marginalia.data.attribute import Attribute
+from marginalia.data.attribute import Attribute, Purchase
 from marginalia.data.coding import Codes, Fault, RawColumn, check_not_ambiguous, codes_of
 from marginalia.data.domain import Domain, Schema
 from marginalia.data.folding import folds_of, known_labels
