@@ -86,8 +86,10 @@ COUNTRIES = {
     "US": 0.02, "BR": 0.01, "JP": 0.01,
 }  # fmt: skip
 OFFSETS = {"GB": 0, "US": -300, "BR": -180, "JP": 540}  # minutes; else that of Berlin
-CATEGORIES = ("books", "cables", "clothes", "coffee", "garden", 'monitors 24"', "music", "phones", "shoes", "spare parts",
-              "tea", "toys")  # fmt: skip
+CATEGORIES = (
+    "books", "cables", "clothes", "coffee", "garden", 'monitors 24"', "music", "phones", "shoes", "spare parts", "tea",
+    "toys",
+)  # fmt: skip
 LEVELS = (9.9, 4.5, 24.9, 6.9, 19.9, 180.0, 11.9, 320.0, 69.0, 3.2, 5.5, 17.9)  # median price of each category
 SHIPPING = (0.0, 4.9, 9.99, 14.9, 29.0)
 MISSING = ("", "n/a", "unknown")

@@ -134,11 +134,10 @@ def judge(raw: Raw, real: pd.DataFrame, made: pd.DataFrame) -> dict[str, Any]:
 
 
 def write_inputs(name: str, folder: Path) -> Raw:
-    """Write the CSV and the domain files of a table, unless they are there."""
+    """Write the CSV and the domain files of a table."""
     raw = make(name, folder / "packages")
     folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / f"{name}.csv").exists():
-        raw.frame.to_csv(folder / f"{name}.csv", index=False)
+    raw.frame.to_csv(folder / f"{name}.csv", index=False)
     for full, ending in ((False, ""), (True, "-full")):
         text = yaml.safe_dump(raw.domain(full=full), sort_keys=False, allow_unicode=True, width=10**6)
         (folder / f"{name}{ending}.yaml").write_text(text, encoding="utf-8")
