@@ -50,7 +50,7 @@ def written(frame, known, real):
                 else 0
             )
             frame[name] = frame[name].map(lambda v, d=decimals: "" if pd.isna(v) else f"{v:.{d}f}")
-    return frame.fillna("")
+    return frame.astype(object).where(frame.notna(), "")
 
 
 def dpmm(frame, task):

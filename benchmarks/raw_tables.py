@@ -95,7 +95,9 @@ def values_of(raw: Raw, frame: pd.DataFrame) -> dict[str, Values]:
             whole = pd.Series(np.where(wall.isna(), texts, wall), index=texts.index, dtype=object)
             found[name] = Values.of(whole, numeric=True)
             if name in ZONES:
-                found[f"{name} (time of day)"] = Values.of((wall % 86400).fillna("").astype(object), numeric=True)
+                found[f"{name} (time of day)"] = Values.of(
+                    (wall % 86400).astype(object).where(wall.notna(), ""), numeric=True
+                )
         else:
             found[name] = Values.of(texts, numeric=keys["type"] in ("integer", "number"))
     return found

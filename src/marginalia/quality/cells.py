@@ -45,8 +45,10 @@ class Values:
     @classmethod
     def of_distinct(cls, which: NDArray[np.int64], distinct: Any, numbers: NDArray[np.float64]) -> Values:
         """Take distinct texts, the number that each is (NaN: none), and the place of each cell among them."""
+        used, which = np.unique(which, return_inverse=True)
+        distinct, numbers = np.asarray(distinct, dtype=object)[used], numbers[used]
         is_text = ~np.isfinite(numbers)
-        known, places = np.unique(np.asarray(distinct, dtype=object)[is_text].astype(str), return_inverse=True)
+        known, places = np.unique(distinct[is_text].astype(str), return_inverse=True)
         place = np.full(len(distinct), -1, dtype=np.int64)
         place[is_text] = places
         return cls(np.where(is_text, np.nan, numbers)[which], place[which], tuple(map(str, known)))
