@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,9 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from marginalia.cli.shared import DomainFile, Json, check_out, read_real_rows, read_table, show
+from marginalia.errors import unknown_name
 
 if TYPE_CHECKING:
     from marginalia.quality.quality import Quality
+    from marginalia.quality.raw import RawQuality
+
+_MOST_CAUSES = 12  # that are printed; the page and the JSON have all
 
 
 def quality(
@@ -28,16 +33,21 @@ def quality(
 
     Example: marginalia quality t.csv synthetic.csv --domain d.yaml --target income --out quality.html
     """
-    from marginalia.quality.quality import measure
-
     if out is not None:
         check_out(out, (".html", ".htm"), (real, synthetic, domain))
+        from marginalia.quality.page import (
+            write_quality,  # what is not installed is said before the first second of work
+        )
+
+    from marginalia.quality.quality import measure
+
     rows = read_real_rows(str(real), domain)
     made = read_table(str(synthetic), rows.domain)
-    found = measure(rows, made, target=target, synthetic_path=synthetic)
+    if target is not None and target not in rows.domain:
+        raise unknown_name("target", target, rows.domain.names)
+    verbose = sys.stderr.isatty() and not as_json
+    found = measure(rows, made, target=target, real_path=real, synthetic_path=synthetic, verbose=verbose)
     if out is not None:
-        from marginalia.quality.page import write_quality
-
         write_quality(out, found, real_name=real.name, synthetic_name=synthetic.name)
     show(as_json, found.to_dict(), [*_lines(found), *([f"page: {out}"] if out else [])])
 
@@ -47,7 +57,12 @@ def _lines(found: Quality) -> Iterator[str]:
 
     yield f"PRIVATE: {PRIVATE}"
     yield f"rows             {len(found.real):,} real, {len(found.synthetic):,} synthetic"
-    yield f"marginal error   {found.pairs.error:.6g}, mean of {len(found.pairs.errors)} pairs"
+    real, made = found.compared
+    if real < len(found.real) or made < len(found.synthetic):
+        yield f"compared         {real:,} and {made:,} of them, drawn at random by seed {found.seed}"
+    if found.raw is not None:
+        yield from _raw_lines(found.raw)
+    yield f"domain's codes   marginal error {found.pairs.error:.6g}, mean of {len(found.pairs.errors)} pairs"
     yield f"k-marginal score {found.pairs.score:.1f} of 1000 (NIST, k = 2)"
     if found.pairs.equivalent is not None:
         share = found.pairs.equivalent
@@ -55,6 +70,8 @@ def _lines(found: Quality) -> Iterator[str]:
     worst = ", ".join(f"{a} x {b} {error:.4g}" for (a, b), error in list(found.pairs.errors.items())[:3])
     yield f"worst pairs      {worst}"
     if found.downstream is not None:
+        for bound in found.downstream.bounded:
+            yield f"model            bounded: {bound}"
         for trained, values in found.downstream.values.items():
             measured = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
             yield f"model            of {found.downstream.target}, trained on {trained}: {measured}"
@@ -71,3 +88,17 @@ def _lines(found: Quality) -> Iterator[str]:
         yield f"certificate      ({found.examination.requested:g}, {found.examination.delta:g})-DP, recomputed"
     else:
         yield f"certificate      DOES NOT HOLD: {'; '.join(found.examination.problems)}"
+
+
+def _raw_lines(raw: RawQuality) -> Iterator[str]:
+    halves = "" if raw.halves is None else f"; two random halves of the real rows {1000 * (1 - raw.halves):.1f}"
+    yield f"raw score        {raw.score:.1f} of 1000{halves}"
+    yield f"mark             {raw.mark.upper()}"
+    worst = ", ".join(f"{one.name} {one.error:.4g}" for one in raw.columns[:3])
+    yield f"worst columns    {worst} (error on raw values, 0 to 1)"
+    for rule, (real, made) in raw.rules.items():
+        yield f"rule             {rule}: {made:.1%} of the synthetic rows, {real:.1%} of the real ones"
+    for cause in raw.causes[:_MOST_CAUSES]:
+        yield f"cause            {cause}"
+    if len(raw.causes) > _MOST_CAUSES:
+        yield f"                 and {len(raw.causes) - _MOST_CAUSES} more"

@@ -1,7 +1,7 @@
 """All that is measured of one synthetic table.
 
-Every column and every pair of columns, what a model makes of it, and whole rows: impossible ones, and copies of real
-ones.
+Raw values; every column and every pair of columns in the codes of the domain; what a model makes of it; and whole rows:
+impossible ones, and copies of real ones.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean
@@ -18,7 +18,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from tqdm import tqdm
 
+from marginalia.data.attribute import Attribute
+from marginalia.data.domain import Domain
 from marginalia.data.encoding import Encoder
 from marginalia.data.splits import random_split
 from marginalia.data.table import Table, zero_faults
@@ -27,10 +30,13 @@ from marginalia.methods.logistic.logistic import LogisticClassifier
 from marginalia.methods.ols.ols import OLSRegressor
 from marginalia.privacy.certificate import ENDING, Certificate
 from marginalia.privacy.examination import Examination, examine
+from marginalia.quality.raw import RawQuality, measure_raw
+from marginalia.quality.raw_rows import MOST_ROWS, read_values, sampled
 from marginalia.sweep.metrics import k_marginal_score, mean_squared_error, scores, total_variation
 
 FRACTIONS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # those of SDNist
 _MOST_CELLS = 2**18  # of a marginal that is held as a whole; of a larger one only the cells that have rows are
+_AT_ONCE = 2**16  # rows that are hashed
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +113,7 @@ def columns(real: Table, synthetic: Table) -> list[ColumnQuality]:
     return found
 
 
-def marginals(real: Table, synthetic: Table, *, k: int = 2, seed: int = 0) -> MarginalQuality:
+def marginals(real: Table, synthetic: Table, *, k: int = 2, seed: int = 0, verbose: bool = False) -> MarginalQuality:
     """Return the error of every marginal of `k` columns, and the scores of subsamples of the real rows.
 
     Parameters
@@ -117,6 +123,8 @@ def marginals(real: Table, synthetic: Table, *, k: int = 2, seed: int = 0) -> Ma
     k : int
     seed : int
         Of the order of the real rows: the subsamples are the first of them.
+    verbose : bool
+        Show a bar.
 
     Raises
     ------
@@ -131,7 +139,8 @@ def marginals(real: Table, synthetic: Table, *, k: int = 2, seed: int = 0) -> Ma
     shuffled = real.take(np.random.default_rng(seed).permutation(len(real)))
     parts = [shuffled.take(slice(a, b)) for a, b in zip([0, *stops], [*stops, len(real)], strict=True)]
     errors, sums = {}, np.zeros(len(stops))
-    for names in combinations(real.domain.names, k):
+    every = list(combinations(real.domain.names, k))
+    for names in tqdm(every, desc="pairs" if k == 2 else "marginals", disable=not verbose, leave=False):
         made, *counts = _counts([synthetic, *parts], names)
         *samples, whole = np.cumsum(counts, axis=0)
         errors[names] = total_variation(made, whole)
@@ -163,6 +172,9 @@ MODELS = {
     "logistic": "logistic regression",
     "classes": "logistic regression, one class at a time",
 }
+# What a model is made of at most, so that no table takes long: see `Downstream.bounded`.
+TRAINING_ROWS, TEST_ROWS, CLASSES = 20_000, 50_000, 20
+_FEATURES = {"linear": 600, "logistic": 600, "classes": 200}
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +194,8 @@ class Downstream:
         more than two classes, or mean squared error of the target scaled to [-1, 1].
     why : str
         Why there is no model of the synthetic rows; else empty.
+    bounded : list of str
+        What was left out so that the models take little time: rows, classes, codes.
     """
 
     target: str
@@ -190,9 +204,10 @@ class Downstream:
     test_rows: int
     values: dict[str, dict[str, float]] = field(default_factory=dict)
     why: str = ""
+    bounded: list[str] = field(default_factory=list)
 
 
-def downstream(real: Table, synthetic: Table, target: str, *, seed: int = 0) -> Downstream:
+def downstream(real: Table, synthetic: Table, target: str, *, seed: int = 0, verbose: bool = False) -> Downstream:
     """Train on synthetic rows and on 80 % of the real rows, test both on the other 20 %.
 
     Parameters
@@ -201,22 +216,70 @@ def downstream(real: Table, synthetic: Table, target: str, *, seed: int = 0) -> 
     target : str
         Two codes are classified, more are classified too if they have no order, else their code is regressed on.
     seed : int
-        Of the random split.
+        Of the random split, and of the rows that are taken of large tables.
+    verbose : bool
+        Show a bar.
+
+    Notes
+    -----
+    Of large tables a model sees 20,000 random rows to train on and 50,000 to be tested on; of many classes the 20 most
+    frequent, and no rows of the others; and of columns with many codes the most frequent, the others as one, so that
+    there are at most 600 features (of several classes: 200).
     """
     size = real.domain[target].size
     if size < 2 or len(real.domain) < 2:
         raise InputError(f"target '{target}' has {size} code(s) on {len(real.domain)} column(s): nothing can be learnt")
     task = "logistic" if size == 2 else "classes" if real.domain[target].kind == "categorical" else "linear"
-    split = random_split(real, seed=seed, test_fraction=TEST_FRACTION)
-    found = Downstream(target, task, len(split.train), len(split.test))
-    reasons = []
-    for name, rows in {"synthetic rows": synthetic, "real rows": split.train}.items():
-        try:
-            found.values[name] = _measure(rows, split.test, target, task)
-        except InputError as error:  # a single class
-            reasons.append(f"{name}: {error}")
-    found.values["target alone"] = _constant(split.train, split.test, target, task)
-    return Downstream(target, task, found.train_rows, found.test_rows, found.values, "; ".join(reasons))
+    Encoder(
+        real.domain.project([target, next(n for n in real.domain.names if n != target)]), target
+    )  # it can be learnt
+    bounded = []
+    if task == "classes" and size > CLASSES:
+        often = np.sort(np.argsort(-real.counts([target]), kind="stable")[:CLASSES])
+        real, synthetic = (t.take(np.flatnonzero(np.isin(t.column(target), often))) for t in (real, synthetic))
+        bounded.append(f"the {CLASSES} most frequent of {size:,} classes; rows of the others are left out")
+    split = random_split(real, seed=seed, test_fraction=TEST_FRACTION, train_limit=TRAINING_ROWS)
+    train, test = split.train, split.test.take(sampled(len(split.test), seed=seed, most=TEST_ROWS))
+    rows = synthetic.take(sampled(len(synthetic), seed=seed, most=TRAINING_ROWS))
+    if len(train) + len(split.test) < len(real) or len(rows) < len(synthetic) or len(test) < len(split.test):
+        bounded.append(f"{len(train):,} real and {len(rows):,} synthetic rows to train on, {len(test):,} to test on")
+    merge = _merges(train, target, _FEATURES[task])
+    if merge:
+        bounded.append(f"the most frequent codes of {', '.join(merge)}; the others count as one")
+        train, test, rows = (_merged(table, merge) for table in (train, test, rows))
+    found, reasons = Downstream(target, task, len(train), len(test), bounded=bounded), []
+    with tqdm(desc="models", total=2, disable=not verbose, leave=False) as bar:
+        for name, of in {"synthetic rows": rows, "real rows": train}.items():
+            try:
+                found.values[name] = _measure(of, test, target, task)
+            except InputError as error:  # a single class
+                reasons.append(f"{name}: {error}")
+            bar.update()
+    found.values["target alone"] = _constant(train, test, target, task)
+    return replace(found, why="; ".join(reasons))
+
+
+def _merges(train: Table, target: str, most: int) -> dict[str, NDArray[np.int64]]:
+    """Return new codes of the columns with so many that a model would have more than `most` features."""
+    sizes = {a.name: a.size for a in train.domain if a.kind == "categorical" and a.name != target}
+    others = sum(a.size - a.n_values + 1 for a in train.domain if a.name != target and a.name not in sizes)
+    kept = max(sizes.values(), default=0)
+    while kept > 3 and sum(min(size, kept) - 1 for size in sizes.values()) + others > most:
+        kept -= 1 + kept // 50
+    found = {}
+    for name, size in sizes.items():
+        if size > kept:
+            often = np.argsort(-train.counts([name]), kind="stable")[: kept - 1]
+            found[name] = np.full(size, kept - 1)
+            found[name][often] = np.arange(kept - 1)
+    return found
+
+
+def _merged(table: Table, codes: dict[str, NDArray[np.int64]]) -> Table:
+    """Return a table with the codes of some columns replaced, others as they are."""
+    new = {name: codes.get(name, np.arange(table.domain[name].size)) for name in table.domain.names}
+    attributes = [Attribute(a.name, int(codes[a.name].max()) + 1) if a.name in codes else a for a in table.domain]
+    return table.recoded(new, Domain(attributes))
 
 
 def _constant(train: Table, test: Table, target: str, task: str) -> dict[str, float]:
@@ -292,8 +355,12 @@ def copies(real: Table, synthetic: Table, *, seed: int = 0) -> Copies:
 def _keys(table: Table) -> NDArray[np.uint64]:
     """Return a 64-bit hash of each row: two different rows share one with a probability of about 10^-19."""
     names = sorted(table.domain.names)
-    frame = pd.DataFrame(table.project(names).codes.astype(np.int64), columns=names)
-    return np.asarray(pd.util.hash_pandas_object(frame, index=False), dtype=np.uint64)
+    places, keys = [table.domain.index(name) for name in names], np.empty(len(table), dtype=np.uint64)
+    for first in range(0, len(table), _AT_ONCE):
+        part = slice(first, first + _AT_ONCE)
+        frame = pd.DataFrame(table.codes[part][:, places].astype(np.int64), columns=names)
+        keys[part] = pd.util.hash_pandas_object(frame, index=False)
+    return keys
 
 
 def impossible(table: Table) -> int:
@@ -326,6 +393,8 @@ class Quality:
         The one beside the synthetic file, whatever it is worth.
     examination : Examination or None
         What recomputing it found.
+    raw : RawQuality or None
+        None where the files that the tables were read from are not known.
     """
 
     real: Table
@@ -339,6 +408,12 @@ class Quality:
     downstream: Downstream | None
     certificate: Certificate | None
     examination: Examination | None
+    raw: RawQuality | None = None
+
+    @property
+    def compared(self) -> tuple[int, int]:
+        """Real and synthetic rows that columns and pairs are of."""
+        return min(len(self.real), MOST_ROWS), min(len(self.synthetic), MOST_ROWS)
 
     def to_dict(self) -> dict[str, Any]:
         """Return every number in plain JSON types."""
@@ -354,6 +429,8 @@ class Quality:
         return {
             "private": PRIVATE,
             "rows": {"real": len(self.real), "synthetic": len(self.synthetic)},
+            "compared_rows": {"real": self.compared[0], "synthetic": self.compared[1]},
+            "raw": None if self.raw is None else self.raw.to_dict(),
             "columns": lost,
             "pairs": [{"columns": list(pair), "error": error} for pair, error in self.pairs.errors.items()],
             "marginal_error": self.pairs.error,
@@ -379,10 +456,15 @@ def measure(
     synthetic: Table,
     *,
     target: str | None = None,
+    real_path: str | os.PathLike[str] | None = None,
     synthetic_path: str | os.PathLike[str] | None = None,
     seed: int = 0,
+    verbose: bool = False,
 ) -> Quality:
     """Measure a synthetic table against the real one.
+
+    Of tables of more than 200,000 rows, so many random rows are compared; copies and impossible rows are counted in
+    all.
 
     Parameters
     ----------
@@ -390,10 +472,13 @@ def measure(
         With the same columns, in any order; two at least.
     target : str, optional
         Column that a model is trained for.
-    synthetic_path : path-like, optional
-        Where the synthetic table was read from: a certificate is looked for beside it.
+    real_path, synthetic_path : path-like, optional
+        Where the tables were read from, in the order of their rows. With both, raw values are compared; beside the
+        latter a certificate is looked for.
     seed : int
-        Of the splits and subsamples of the real rows.
+        Of the splits and subsamples of the rows.
+    verbose : bool
+        Show bars.
 
     Raises
     ------
@@ -403,15 +488,26 @@ def measure(
     if set(real.domain.names) != set(synthetic.domain.names):
         raise InputError("the real and the synthetic table have different columns")
     synthetic = synthetic.project(real.domain.names)
-    pairs = marginals(real, synthetic, seed=seed)
-    model = None if target is None else downstream(real, synthetic, target, seed=seed)
+    rows = [sampled(len(table), seed=seed) for table in (real, synthetic)]
+    some_real, some_made = (
+        table if len(table) <= MOST_ROWS else table.take(part)
+        for table, part in zip((real, synthetic), rows, strict=True)
+    )
+    pairs = marginals(some_real, some_made, seed=seed, verbose=verbose)
+    raw = None
+    if real_path is not None and synthetic_path is not None:
+        cells = [
+            read_values(path, real.domain, part) for path, part in zip((real_path, synthetic_path), rows, strict=True)
+        ]
+        raw = measure_raw(cells[0], cells[1], real.domain, seed=seed, verbose=verbose)
+    model = None if target is None else downstream(real, synthetic, target, seed=seed, verbose=verbose)
     proof = Path(f"{synthetic_path}{ENDING}") if synthetic_path is not None else None
     certificate = Certificate.read(proof) if proof is not None and proof.is_file() else None
     return Quality(
         real,
         synthetic,
         seed,
-        columns(real, synthetic),
+        columns(some_real, some_made),
         pairs,
         copies(real, synthetic, seed=seed),
         impossible(real),
@@ -419,4 +515,5 @@ def measure(
         model,
         certificate,
         None if certificate is None else examine(certificate),
+        raw,
     )

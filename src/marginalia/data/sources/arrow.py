@@ -123,6 +123,16 @@ class ArrowSource(PassingSource):
                 folds.add(self._given[name], _raw(batch.column(name), self._given[name]))
         return list(folds.lines())
 
+    def raw(self, rows: NDArray[np.int64]) -> Iterator[dict[str, RawColumn]]:
+        """Yield the raw columns of some rows in batches; `rows` are their numbers, ascending."""
+        start = 0
+        for _, _, batch in self._arrow(self._given.names):
+            first, last = np.searchsorted(rows, [start, start + batch.num_rows])
+            if last > first:
+                taken = batch.take(rows[first:last] - start)
+                yield {a.name: _raw(taken.column(a.name), a) for a in self._given}
+            start += batch.num_rows
+
     def _count(self, marginals: Sequence[tuple[str, ...]]) -> Iterator[Counts]:
         from marginalia.data.sources.kernel import Tally  # numba takes 0.2 s to load
 

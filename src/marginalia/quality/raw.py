@@ -1,0 +1,454 @@
+"""What a synthetic table is worth on raw values: the cells of the files, not the codes of a domain.
+
+A domain's bins cannot show what they lose. Here columns are cut at the quantiles of the real rows, and values that many
+rows share are a cell of their own; and what is wrong is said in words, with its cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import combinations
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from marginalia.data.attribute import Attribute
+from marginalia.data.domain import Domain
+from marginalia.quality.cells import COARSE, FINE, Cells, Values, distance, shares
+from marginalia.quality.raw_rows import kind_of
+
+QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+DAY = 86_400
+# Thresholds of what is said; all are shares of rows, or errors from 0 to 1.
+GOOD, BAD = 0.05, 0.3  # of a column's error: below the first good, from the second on bad
+GOOD_SCORE, BAD_SCORE = 950, 800
+_POINT = 0.01  # of rows that share a value
+_WRONG = 0.02  # a difference of shares that is worth a line
+_CROWDED = 0.5  # of the rows in one bin of many values
+_HALVES = 5000  # rows below which halves say nothing
+
+Shares = tuple[float, float]  # of the real rows, and of the synthetic ones
+
+
+@dataclass(frozen=True)
+class RawColumnQuality:
+    """One raw column, or the time of day or the weekday of one.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"number", "time", "text"}
+    error : float
+        Total variation distance on about 100 cells of equal counts, shared values alone; 0 to 1.
+    ks, w1 : float or None
+        Kolmogorov-Smirnov and Wasserstein distance of the numbers; `w1` in the unit of the column, of times in days.
+    scale : float or None
+        Mean absolute deviation of the real numbers, to read `w1` by.
+    quantiles : dict of float to (float, float)
+        Real and synthetic.
+    points : dict of str to (float, float)
+        Values that 1 % of the rows of a table share: their shares, the most wrong first.
+    texts : (float, float)
+        Shares of rows that hold no number (no time), missing ones among them; of a column of texts, empty cells.
+    bin : str
+        Of a domain with bins, the one that holds most real rows; else empty.
+    bin_share : float
+        The share of real rows with a number that it holds.
+    causes : list of str
+        What is wrong, in words.
+    """
+
+    name: str
+    kind: str
+    error: float
+    ks: float | None = None
+    w1: float | None = None
+    scale: float | None = None
+    quantiles: dict[float, tuple[float, float]] = field(default_factory=dict)
+    points: dict[str, Shares] = field(default_factory=dict)
+    texts: Shares = (0.0, 0.0)
+    bin: str = ""
+    bin_share: float = 0.0
+    causes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class RawQuality:
+    """All raw columns.
+
+    Attributes
+    ----------
+    rows : (int, int)
+        Real and synthetic rows that were compared.
+    columns : list of RawColumnQuality
+        The worst first.
+    pairs : dict of (str, str) to float
+        Total variation distance of every pair of columns, each cut into about 10 cells; the worst first.
+    halves : float or None
+        Mean of the same for two random halves of the real rows; None for few rows.
+    missing : float
+        Total variation distance of the patterns of missing cells.
+    nested : dict of str to float
+        Gaps that go together in all real rows ("icd_2 is missing, so is icd_3"): share of synthetic rows that break it.
+    rules : dict of str to (float, float)
+        Of each rule and derived column of the domain: the shares of rows that obey it.
+    """
+
+    rows: tuple[int, int]
+    columns: list[RawColumnQuality]
+    pairs: dict[tuple[str, str], float]
+    halves: float | None
+    missing: float
+    nested: dict[str, float]
+    rules: dict[str, Shares]
+
+    @property
+    def error(self) -> float:
+        """The mean over all pairs, or of the single column."""
+        return fmean(self.pairs.values()) if self.pairs else self.columns[0].error
+
+    @property
+    def score(self) -> float:
+        """From 0 (nothing in common) to 1000 (the same)."""
+        return 1000 * (1 - self.error)
+
+    @property
+    def mark(self) -> str:
+        """``good``, ``fair`` or ``bad``: the worst of what score, columns and rules say."""
+        worst, broken = self.columns[0].error, 1 - min((made for _, made in self.rules.values()), default=1.0)
+        if self.score < BAD_SCORE or worst >= BAD or broken >= BAD:
+            return "bad"
+        floor = min(GOOD_SCORE, 1000 * (1 - 2 * (self.halves or 0)))
+        return "good" if self.score >= floor and worst < 2 * GOOD and broken < GOOD else "fair"
+
+    @property
+    def causes(self) -> list[str]:
+        """What is wrong, the worst columns first."""
+        said = [cause for column in self.columns for cause in column.causes]
+        said += [
+            f"{rule}: holds in {made:.1%} of the synthetic rows, in {real:.1%} of the real ones"
+            for rule, (real, made) in self.rules.items()
+            if real - made > _WRONG
+        ]
+        said += [f"{gap}: not so in {share:.1%} of the synthetic rows" for gap, share in self.nested.items()]
+        return said
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every number in plain JSON types."""
+        both = ("real", "synthetic")
+        return {
+            "rows": dict(zip(both, self.rows, strict=True)),
+            "mark": self.mark,
+            "score": self.score,
+            "score_of_halves": None if self.halves is None else 1000 * (1 - self.halves),
+            "pair_error": self.error,
+            "causes": self.causes,
+            "columns": {
+                one.name: {
+                    "kind": one.kind,
+                    "error": one.error,
+                    "ks": one.ks,
+                    "w1": one.w1,
+                    "mean_deviation": one.scale,
+                    "quantiles": {f"{p:g}": dict(zip(both, pair, strict=True)) for p, pair in one.quantiles.items()},
+                    "points": {value: dict(zip(both, pair, strict=True)) for value, pair in one.points.items()},
+                    "without_number": dict(zip(both, one.texts, strict=True)),
+                    "fullest_bin": {"name": one.bin, "share": one.bin_share} if one.bin else None,
+                    "causes": one.causes,
+                }
+                for one in self.columns
+            },
+            "pairs": [{"columns": list(pair), "error": error} for pair, error in self.pairs.items()],
+            "missing_patterns": self.missing,
+            "nested_gaps_broken": self.nested,
+            "rules": {rule: dict(zip(both, pair, strict=True)) for rule, pair in self.rules.items()},
+        }
+
+
+def measure_raw(
+    real: Mapping[str, Values],
+    synthetic: Mapping[str, Values],
+    domain: Domain,
+    *,
+    seed: int = 0,
+    verbose: bool = False,
+) -> RawQuality:
+    """Compare raw columns.
+
+    Parameters
+    ----------
+    real, synthetic : mapping of str to Values
+        As `read_values` returns them, with rows.
+    domain : Domain
+        That of the synthetic table: its bins are looked at for causes, and its rules for being obeyed.
+    seed : int
+        Of the halves of the real rows.
+    verbose : bool
+        Show a bar.
+    """
+    n = len(next(iter(real.values())))
+    halved = np.random.default_rng(seed).permutation(n)
+    columns, codes = [], {}
+    with tqdm(desc="raw values", unit=" columns", total=len(real), disable=not verbose, leave=False) as bar:
+        for name, column in real.items():
+            attribute = domain[name]
+            kind = kind_of(attribute) if column.finite.size else "text"
+            columns.append(_column(name, kind, column, synthetic[name], attribute))
+            if kind == "time":
+                columns += _parts(name, column, synthetic[name])
+            cells = Cells.of(column, COARSE)
+            codes[name] = (
+                cells.size,
+                cells.codes(column).astype(np.int32),
+                cells.codes(synthetic[name]).astype(np.int32),
+            )
+            bar.update()
+    pairs, halves = {}, []
+    with tqdm(desc="raw pairs", total=len(codes) * (len(codes) - 1) // 2, disable=not verbose, leave=False) as bar:
+        for a, b in combinations(codes, 2):
+            (m, ours_a, theirs_a), (k, ours_b, theirs_b) = codes[a], codes[b]
+            cells_of_real = ours_a * k + ours_b
+            pairs[a, b] = distance(shares(cells_of_real, m * k), shares(theirs_a * k + theirs_b, m * k))
+            if n >= _HALVES:
+                halves.append(distance(*(shares(part, m * k) for part in np.array_split(cells_of_real[halved], 2))))
+            bar.update()
+    missing, nested = _gaps(real, synthetic)
+    return RawQuality(
+        rows=(n, len(next(iter(synthetic.values())))),
+        columns=sorted(columns, key=lambda one: -one.error),
+        pairs=dict(sorted(pairs.items(), key=lambda item: -item[1])),
+        halves=fmean(halves) if halves else None,
+        missing=missing,
+        nested=nested,
+        rules=rules_obeyed(domain, real, synthetic),
+    )
+
+
+def rules_obeyed(domain: Domain, real: Mapping[str, Values], synthetic: Mapping[str, Values]) -> dict[str, Shares]:
+    """Return, for each rule and derived column that a domain states, the shares of rows that obey it."""
+    return {}
+
+
+# -- one column -----------------------------------------------------------------------------------------------------
+
+
+def _column(name: str, kind: str, real: Values, made: Values, attribute: Attribute) -> RawColumnQuality:
+    cells = Cells.of(real, FINE)
+    error = distance(shares(cells.codes(real), cells.size), shares(cells.codes(made), cells.size))
+    points = _points(kind, real, made)
+    if kind == "text":
+        empty = (_empty_share(real), _empty_share(made))
+        found = RawColumnQuality(name, kind, error, points=points, texts=empty)
+    else:
+        ks, w1 = _distances(real.finite, made.finite)
+        unit = DAY if kind == "time" else 1
+        scale = float(np.abs(real.finite - np.median(real.finite)).mean()) / unit
+        both = [
+            np.quantile(v.finite, QUANTILES) if v.finite.size else np.full(len(QUANTILES), np.nan) for v in (real, made)
+        ]
+        quantiles = {p: (float(a), float(b)) for p, a, b in zip(QUANTILES, *both, strict=True)}
+        texts = (float((real.texts >= 0).mean()), float((made.texts >= 0).mean()))
+        fullest, share = _fullest_bin(real, attribute)
+        found = RawColumnQuality(
+            name, kind, error, ks, None if w1 is None else w1 / unit, scale, quantiles, points, texts, fullest, share
+        )
+    found.causes.extend(_causes(found, real, made))
+    return found
+
+
+def _distances(real: NDArray[np.float64], made: NDArray[np.float64]) -> tuple[float | None, float | None]:
+    """Return the Kolmogorov-Smirnov and the Wasserstein distance of two sorted samples; None where one is empty.
+
+    >>> _distances(np.array([0.0, 1.0]), np.array([0.0, 3.0]))
+    (0.5, 1.0)
+    """
+    if not (real.size and made.size):
+        return None, None
+    at = np.unique(np.concatenate([real, made]))
+    gap = np.abs(np.searchsorted(real, at, "right") / real.size - np.searchsorted(made, at, "right") / made.size)
+    return float(gap.max()), float((gap[:-1] * np.diff(at)).sum())
+
+
+def _points(kind: str, real: Values, made: Values) -> dict[str, Shares]:
+    """Return the values that 1 % of the rows of a table share, with their shares, the most wrong first."""
+    counted: list[dict[str, float]] = []
+    for column in (real, made):
+        numbers, counts = np.unique(column.finite, return_counts=True)
+        often = counts >= _POINT * len(column)
+        found = {shown(kind, x): c / len(column) for x, c in zip(numbers[often], counts[often], strict=True)}
+        counts = np.bincount(column.texts[column.texts >= 0], minlength=len(column.known))
+        found |= {
+            column.known[i]: counts[i] / len(column) for i in np.flatnonzero(counts >= max(1, _POINT * len(column)))
+        }
+        counted.append(found)
+    missed = [{value for value in other if value not in own} for own, other in zip(counted, counted[::-1], strict=True)]
+    for own, column, values in zip(counted, (real, made), missed, strict=True):
+        own.update({value: _share_of(column, kind, value) for value in values})
+    ours, theirs = counted
+    return {
+        value: (float(ours[value]), float(theirs[value]))
+        for value in sorted(ours, key=lambda value: -abs(ours[value] - theirs[value]))
+    }
+
+
+def _share_of(column: Values, kind: str, value: str) -> float:
+    """Return the share of rows that hold a value, as `shown` writes it."""
+    if value in column.known:
+        return float((column.texts == column.known.index(value)).mean())
+    if kind == "text":
+        return 0.0
+    number = np.datetime64(value, "s").astype(float) if kind == "time" and value[:1].isdigit() else _number(value)
+    first, last = (np.searchsorted(column.finite, number, side=side) for side in ("left", "right"))
+    return float((last - first) / len(column))
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return np.nan
+
+
+def shown(kind: str, number: float) -> str:
+    """Return a raw number as it is written in tables: a time by its ISO form.
+
+    >>> shown("time", 5400.0), shown("number", 4.90)
+    ('1970-01-01T01:30:00', '4.9')
+    """
+    if kind != "time" or not np.isfinite(number):
+        return f"{number:.10g}"
+    text = str(np.datetime64(round(number), "s"))
+    return text.removesuffix("T00:00:00")
+
+
+def _empty_share(column: Values) -> float:
+    return float((column.texts == column.known.index("")).mean()) if "" in column.known else 0.0
+
+
+def _fullest_bin(real: Values, attribute: Attribute) -> tuple[str, float]:
+    """Return the bin of the domain that holds most of the real numbers, and their share; none without bins."""
+    if attribute.edges is None or not real.finite.size:
+        return "", 0.0
+    unit = _seconds_of_unit(attribute)
+    edges = np.asarray(attribute.edges, dtype=float) * unit
+    place = np.clip(np.searchsorted(edges, real.finite, side="right") - 1, 0, len(edges) - 2)
+    counts = np.bincount(place, minlength=len(edges) - 1)
+    fullest = int(counts.argmax())
+    kind = kind_of(attribute)
+    ends = f"{shown(kind, edges[fullest])} to {shown(kind, edges[fullest + 1])}"
+    inside = real.finite[place == fullest]
+    if inside[0] == inside[-1]:  # a bin of one value loses nothing
+        return "", 0.0
+    which = {0: "first bin", len(edges) - 2: "last bin"}.get(fullest, f"bin {fullest + 1}")
+    return f"the {which} of `{attribute.name}` ({ends})", float(counts[fullest] / place.size)
+
+
+def _seconds_of_unit(attribute: Attribute) -> int:
+    """Return how many seconds (numbers: how many of themselves) one step of the edges of a column is."""
+    if attribute.type == "timestamp":
+        return {"day": DAY, "hour": 3600, "minute": 60, "second": 1}[str(getattr(attribute, "unit", "second"))]
+    return DAY if attribute.type == "date" else 1
+
+
+def _causes(found: RawColumnQuality, real: Values, made: Values) -> list[str]:
+    """Return what is wrong with a column, in words; nothing of one that is good."""
+    name, said = f"`{found.name}`", []
+    for value, (ours, theirs) in list(found.points.items())[:1]:
+        if ours - theirs > _WRONG:
+            what = f"is {value}" if value else "is empty"
+            said.append(f"{name} {what} in {ours:.1%} of the real rows, in {theirs:.1%} of the synthetic ones")
+    if found.kind == "text":
+        fresh = set(made.known) - set(real.known)
+        share = float(np.isin(made.texts, [i for i, text in enumerate(made.known) if text in fresh]).mean())
+        if share > _WRONG:
+            said.append(f"{share:.1%} of the synthetic rows of {name} hold texts that no real row has")
+    elif found.error > GOOD:
+        if found.bin_share > _CROWDED:
+            said.insert(0, f"{_percent(found.bin_share)} of rows lie in {found.bin}: its bins are too coarse there")
+        if found.kind == "time" and real.finite.size and made.finite.size:
+            ours, theirs = (len(np.unique(v.finite % DAY)) for v in (real, made))
+            if theirs == 1 < ours:
+                said.insert(0, f"{name} has lost its time of day: all synthetic rows say midnight")
+        if made.finite.size and real.finite.size:
+            beyond = float(((made.finite < real.finite[0]) | (made.finite > real.finite[-1])).mean())
+            if beyond > _WRONG:
+                said.append(f"{beyond:.1%} of the synthetic values of {name} lie beyond all real ones")
+        if found.kind == "number" and made.finite.size and real.finite.size:
+            ours_d, theirs_d = _decimals(real.finite), _decimals(made.finite)
+            if ours_d < theirs_d:
+                said.append(f"{name} has {ours_d} decimals in the real rows, {theirs_d} in the synthetic ones")
+    if abs(found.texts[0] - found.texts[1]) > _WRONG and not any("is empty" in line for line in said):
+        ours_t, theirs_t = found.texts
+        said.append(f"{name} holds no value in {ours_t:.1%} of the real rows, in {theirs_t:.1%} of the synthetic ones")
+    if found.error >= BAD and not said:
+        middle = found.quantiles.get(0.5)
+        at = f": median {shown(found.kind, middle[0])}, synthetic {shown(found.kind, middle[1])}" if middle else ""
+        said.append(f"{name} is distributed otherwise (error {found.error:.2f}){at}")
+    return said
+
+
+def _percent(share: float) -> str:
+    """Return a share that is not said to be all where it is not.
+
+    >>> _percent(0.974), _percent(0.99934), _percent(1.0)
+    ('97%', '99.93%', '100%')
+    """
+    return f"{share:.0%}" if share < 0.995 or share == 1 else f"{share:.2%}"
+
+
+def _decimals(numbers: NDArray[np.float64], most: int = 6) -> int:
+    """Return how many decimals nearly all of some numbers have.
+
+    >>> _decimals(np.array([1.0, 4.9, 9.99]))
+    2
+    """
+    sample = numbers[:: max(1, len(numbers) // 10_000)]
+    for d in range(most):
+        if np.mean(np.abs(np.round(sample, d) - sample) < 1e-9 * np.maximum(1, np.abs(sample))) > 0.99:
+            return d
+    return most
+
+
+def _parts(name: str, real: Values, made: Values) -> list[RawColumnQuality]:
+    """Return the time of day of a column of times that has one, and its weekday."""
+    found = []
+    if real.finite.size and np.any(real.finite % DAY):
+        ours, theirs = (Values(v.numbers % DAY, v.texts, v.known) for v in (real, made))
+        cells = Cells.of(ours, FINE)
+        error = distance(shares(cells.codes(ours), cells.size), shares(cells.codes(theirs), cells.size))
+        found.append(RawColumnQuality(f"{name} (time of day)", "time", error))
+    days = [shares(((v.finite // DAY + 3) % 7).astype(np.int64), 7) for v in (real, made)]
+    return [*found, RawColumnQuality(f"{name} (weekday)", "time", distance(*days))]
+
+
+# -- missing cells --------------------------------------------------------------------------------------------------
+
+
+def _gaps(real: Mapping[str, Values], made: Mapping[str, Values]) -> tuple[float, dict[str, float]]:
+    """Compare the patterns of empty cells, and find gaps that go together in all real rows and not in all others."""
+    ours, theirs = ({name: _empty(column) for name, column in table.items()} for table in (real, made))
+    names = [name for name in ours if ours[name].any() or theirs[name].any()]
+    patterns = 0.0
+    if names:
+        packed = [np.packbits(np.stack([table[name] for name in names], axis=1), axis=1) for table in (ours, theirs)]
+        distinct, inverse = np.unique(np.concatenate(packed), axis=0, return_inverse=True)
+        parts = np.split(inverse.ravel(), [len(packed[0])])
+        patterns = distance(*(shares(part, len(distinct)) for part in parts))
+    nested = {}
+    for a in names:
+        for b in names:
+            if a != b and ours[a].any() and not ours[b].all() and not np.any(ours[a] & ~ours[b]):
+                broken = float((theirs[a] & ~theirs[b]).mean())
+                if broken:
+                    nested[f"where `{a}` is empty, `{b}` is"] = broken
+    return patterns, dict(sorted(nested.items(), key=lambda item: -item[1]))
+
+
+def _empty(column: Values) -> NDArray[np.bool_]:
+    if "" not in column.known:
+        return np.zeros(len(column), dtype=bool)
+    return np.asarray(column.texts == column.known.index(""))
