@@ -52,8 +52,13 @@ def test_from_a_raw_file_to_a_synthetic_one(clinic, call):
     assert set(frame["ward"]) <= {"surgery", "medicine", "?"}
     assert frame["age"].dropna().between(0, 99).all()
     assert pd.to_datetime(frame["born"]).dt.year.between(1949, 1976).all()
-    certificate = json.loads(made.with_name("made.csv.certificate.json").read_text())
-    assert "inferred" in json.dumps(certificate)
+    said = "not certified: 2 columns' labels and 2 columns' edges were read off the rows (ward, ill, age, 1 more)"
+    assert f"certificate: {said}; buy them, or say `reviewed: true`" in out
+    code, out, _ = call("certify", f"{made}.certificate.json")
+    assert (code, "NOT CERTIFIED: 2 columns' labels" in out) == (1, True)
+    assert json.loads(made.with_name("made.csv.certificate.json").read_text())["certified"] is False
+    code, out, _ = call("quality", clinic, made, "--domain", domain, "--out", clinic.with_name("q.html"))
+    assert (code, "DOES NOT HOLD: not certified: 2 columns' labels" in out) == (0, True), out
 
     again = clinic.with_name("again.csv")
     assert call(*arguments, "--out", again)[0] == 0
@@ -63,7 +68,16 @@ def test_from_a_raw_file_to_a_synthetic_one(clinic, call):
     code, out, err = call(*fit)
     assert code == 0, err
     assert "age=missing" in out
+    assert "certificate: not certified: 2 columns' labels" in out
     assert call("evaluate", "--model", clinic.with_name("m.json"), *used)[0] == 0
+
+    text = Path(domain).read_text()
+    assert text.count("\nattributes:") == 1
+    Path(domain).write_text(text.replace("\nattributes:", "\ndefaults: {reviewed: true}\nattributes:"))
+    code, out, err = call(*arguments, "--out", again)
+    assert (code, err) == (0, "")
+    assert "certificate: (1, 1e-05)-DP, add_remove\n" in out
+    assert call("certify", f"{again}.certificate.json")[0] == 0
 
 
 def test_nothing_of_the_users_is_overwritten(clinic, call):

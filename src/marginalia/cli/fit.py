@@ -248,6 +248,9 @@ def _certificate_line(ledger: Ledger | None, delta: float) -> str:
     if ledger is None:
         return "certificate: none, this method is not private"
     if not ledger.certified:
+        if ledger.read_off and ledger.events:
+            cost = f"({ledger.epsilon(delta):.6g}, {delta:g})"
+            return f"certificate: {ledger.message}. The releases by themselves cost {cost}"
         return f"certificate: refused. {ledger.message}"
     scope = f", {ledger.message}" if ledger.message else ""
     return f"certificate: ({ledger.epsilon(delta):.6g}, {delta:g})-DP, {ledger.relation}{scope}"

@@ -18,17 +18,19 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from marginalia.data import values
-from marginalia.data.attribute import OTHER, Attribute, Derived, Kind, Purchase, Rule, StructuralZeros
+from marginalia.data.attribute import OTHER, Attribute, Derived, Fact, Kind, Purchase, Rule, StructuralZeros
 from marginalia.data.files import read_content, write_text
 from marginalia.data.reading import kind_of
 from marginalia.errors import InputError, unknown_name
 
-_KEYS = ("attributes", "source", "structural_zeros", "ignored")
+_KEYS = ("attributes", "source", "structural_zeros", "ignored", "defaults")
+_DEFAULTS = ("missing", "reviewed")
 _ZEROS_NEED = "'structural_zeros' needs 'attributes' (names) and 'cells' (lists of codes)"
 _EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 _RAW_KEYS = ("column", "values", "empty", "among", "from")  # see `parse_derived`
 _EDGE_KEYS = ("private", "bins", "bounds")
 _COLUMN_KEYS = tuple(f.name for f in fields(Attribute))
+_READ_KEYS = (*_COLUMN_KEYS, "reviewed")
 
 
 @dataclass(frozen=True)
@@ -64,10 +66,26 @@ def parse(content: Any, *, where: str = "domain") -> Content:
     if not isinstance(zeros, list | tuple):
         raise InputError(f"{where}: 'structural_zeros' must be a list; every entry of {_ZEROS_NEED}")
     ignored = _texts(content.get("ignored") or (), f"{where}: 'ignored'")
-    columns = tuple(_located(where, _column, item) for item in content["attributes"])
+    defaults = _located(where, _defaults, content.get("defaults") or {})
+    columns = tuple(_located(where, _column, _with_defaults(item, defaults)) for item in content["attributes"])
     if both := set(ignored) & {c.name for c in columns}:
         raise InputError(f"{where}: column '{min(both)}' stands under 'attributes' and under 'ignored'")
     return Content(columns, content.get("source", "declared"), tuple(_zeros(z, where) for z in zeros), ignored)
+
+
+def _defaults(given: Any) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise InputError("'defaults' must be keys of attributes with values, such as {missing: [NA]}")
+    if unknown := set(given) - set(_DEFAULTS):
+        raise unknown_name("key of 'defaults'", min(map(str, unknown)), _DEFAULTS)
+    return given
+
+
+def _with_defaults(item: Any, defaults: Mapping[str, Any]) -> Any:
+    """Return the entry of an attribute with what it does not say itself; files of codes have no marks."""
+    if not isinstance(item, Mapping) or item.get("type") in (None, "code"):
+        return item
+    return {**defaults, **item}
 
 
 def parse_derived(items: Iterable[Any]) -> tuple[Derived, ...]:
@@ -183,8 +201,8 @@ def _column(item: Any) -> Attribute | Purchase:
         raise InputError(f"every entry of 'attributes' needs a name, got {values.shown(item)}")
     name = _text(item["name"], "the name of an attribute")
     here = f"attribute '{name}'"
-    if unknown := set(item) - set(_COLUMN_KEYS):
-        raise unknown_name(f"key of {here}", min(map(str, unknown)), _COLUMN_KEYS)
+    if unknown := set(item) - set(_READ_KEYS):
+        raise unknown_name(f"key of {here}", min(map(str, unknown)), _READ_KEYS)
     kind = item.get("kind", "numeric" if item.get("edges") is not None else "categorical")
     facts: dict[str, Any] = {
         "type": item.get("type"),
@@ -192,7 +210,7 @@ def _column(item: Any) -> Attribute | Purchase:
         "top": _flag(item, "top", here),
         "other": _other(item.get("other"), here),
         "missing": None if item.get("missing") is None else _texts(item["missing"], f"{here}: 'missing'"),
-        "inferred": _texts(item.get("inferred") or (), f"{here}: 'inferred'"),
+        "inferred": _inferred(item, here),
         "lenient": _flag(item, "lenient", here),
         "format": None if item.get("format") is None else _text(item["format"], f"{here}: 'format'"),
     }
@@ -212,6 +230,14 @@ def _column(item: Any) -> Attribute | Purchase:
     if size is None:
         raise InputError(f"{here} needs a size, labels or edges")
     return Attribute(name, size, kind, labels, edges, **facts)
+
+
+def _inferred(item: Mapping[str, Any], here: str) -> tuple[str, ...]:
+    """Return the facts that were read off the rows and that nobody has confirmed as public."""
+    found = _texts(item.get("inferred") or (), f"{here}: 'inferred'")
+    if unknown := set(found) - set(get_args(Fact)):
+        raise unknown_name(f"fact under 'inferred' of {here}", min(unknown), get_args(Fact))
+    return () if _flag(item, "reviewed", here) else found
 
 
 def _purchase(name: str, here: str, item: Mapping[str, Any], kind: Any, facts: dict[str, Any]) -> Purchase:
@@ -398,6 +424,17 @@ class Domain:
         """Number of codes of each attribute, in column order."""
         return tuple(a.size for a in self.attributes)
 
+    @property
+    def inferred(self) -> dict[str, list[str]]:
+        """The columns of each fact that was read off the private rows, and that nobody has confirmed.
+
+        >>> ward = Attribute("ward", 1, labels=("A",), type="string", inferred=("type", "labels"))
+        >>> Domain([ward]).inferred
+        {'labels': ['ward'], 'type': ['ward']}
+        """
+        found = {fact: [a.name for a in self if fact in a.inferred] for fact in ("labels", "edges", "missing", "type")}
+        return {fact: names for fact, names in found.items() if names}
+
     def __len__(self) -> int:
         return len(self.attributes)
 
@@ -459,9 +496,11 @@ class Domain:
         ----------
         content : dict
             ``{"name": size, ...}``, or ``{"attributes": [{"name": ..., ...}, ...], "source": ...,
-            "structural_zeros": [{"attributes": [...], "cells": [[...], ...]}], "ignored": [...]}``. The keys of an
-            attribute are those of `Attribute`; it may leave `size` out where its labels or edges determine it.
-            `other` may be true, which means the text "other"; edges of dates are ISO dates.
+            "structural_zeros": [{"attributes": [...], "cells": [[...], ...]}], "ignored": [...], "defaults": {...}}``.
+            The keys of an attribute are those of `Attribute`; it may leave `size` out where its labels or edges
+            determine it. `other` may be true, which means the text "other"; edges of dates are ISO dates. ``reviewed:
+            true`` says that whatever is `inferred` is public knowledge, and empties it. `defaults` holds `missing` or
+            `reviewed` of all attributes with a `type` that do not say it themselves.
         where : str
             Named in error messages.
 

@@ -197,7 +197,9 @@ def _first(n: int, lines: Iterable[str]) -> list[str]:
 
 
 def _value_text(value: Any) -> str:
-    return ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, Mapping) else str(value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{k} {_value_text(v)}" for k, v in value.items())
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _short(text: str, most: int = 300) -> str:
