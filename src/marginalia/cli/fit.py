@@ -170,22 +170,24 @@ def _coefficients(model: Any) -> dict[str, float]:
 
 def _source_facts(data: str, table: PrivateRows) -> Mapping[str, str | int]:
     """Return what was read, for the owner's records, and in how many passes over the rows where these are streamed."""
-    from marginalia.data.sources.opening import fingerprint
+    from marginalia.data.sources.opening import fingerprint, skipped_of
     from marginalia.data.sources.source import PassingSource
 
     if not isinstance(table, PassingSource):
         return fingerprint(data)
-    return {**fingerprint(data), "passes": table.passes, "passes_at_most": table.passes_at_most}
+    skipped = {"skipped": line} if (line := skipped_of(data)) else {}
+    return {**fingerprint(data), **skipped, "passes": table.passes, "passes_at_most": table.passes_at_most}
 
 
 def _source_lines(read: Mapping[str, str | int]) -> list[str]:
     """Return a line on rows that were streamed; a file that was read needs none."""
     if "passes" not in read:
         return []
+    skipped = [str(read["skipped"])] if "skipped" in read else []
     if not read["passes"]:
-        return [f"data: {read['name']}, rows read as they are, none counted"]
+        return [f"data: {read['name']}, rows read as they are, none counted", *skipped]
     passes = f"{read['passes']} passes over the rows" if read["passes"] != 1 else "1 pass over the rows"
-    return [f"data: {read['name']}, {passes}, at most {read['passes_at_most']}"]
+    return [f"data: {read['name']}, {passes}, at most {read['passes_at_most']}", *skipped]
 
 
 def _purchases(table: PrivateRows, domain: Domain) -> list[str]:

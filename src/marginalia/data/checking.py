@@ -15,7 +15,7 @@ from marginalia.data.coding import Codes, Fault, check_not_ambiguous, codes_of
 from marginalia.data.domain import Domain, Schema
 from marginalia.data.reading import read_raw
 from marginalia.data.sources.arrow import ArrowSource
-from marginalia.data.sources.opening import is_streamed, open_source
+from marginalia.data.sources.opening import is_streamed, open_source, skipped_of
 from marginalia.data.table import CountSource, zero_faults
 from marginalia.errors import InputError
 
@@ -32,7 +32,8 @@ def check(
     missing or unknown only the first is told, before any value; and columns that are to be bought are not taken.
 
     Of a domain file with facts that are to be bought the rest is checked: what stands in these columns is no problem.
-    What will be bought, and which of its cells cannot be read and so count as missing, is added to `notes`.
+    What will be bought, which of its cells cannot be read and so count as missing, and what of a folder is not read, is
+    added to `notes`.
     Problems are columns that are missing or unknown; per column and reason the number of rows whose value has no code,
     with the first such row (rows count from 0, without the header); and rows that are structural zeros.
 
@@ -45,6 +46,8 @@ def check(
             schema = Schema.read(domain)
             domain = schema.stand_in()
             notes += [f"to be bought with part of epsilon: {purchase}" for purchase in schema.purchases]
+        if skipped := skipped_of(file):
+            notes.append(skipped)
         if is_streamed(file):
             return _of_source(open_source(file, domain))
         frame = read_raw(file)
