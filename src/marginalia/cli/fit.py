@@ -68,6 +68,9 @@ def fit(
     ] = None,
     source: Annotated[str | None, typer.Option("--source", help="Synthesizer behind dd_ssp; default: aim.")] = None,
     preprocessing_share: Share = None,
+    on_missing_target: Annotated[
+        str, typer.Option("--on-missing-target", help="refuse, or drop: fit the rows that have a target (add_remove).")
+    ] = "refuse",
     out: Annotated[Path | None, typer.Option("--out", help="Write the model (JSON).")] = None,
     as_json: Json = False,
 ) -> None:
@@ -86,7 +89,12 @@ def fit(
     budget = Budget(*_budget(epsilon, delta), _relation(relation), seed, n_public)
     table = read_rows(data, domain, preprocessing_share)
     with progress(f"fitting {method}", quiet=as_json):
-        model = fit_learner(method, table, target, budget, calibration=calibration, source=source)
+        model = fit_learner(
+            *(method, table, target, budget),
+            calibration=calibration,
+            source=source,
+            on_missing_target=on_missing_target,
+        )
     if hasattr(model, "ledger_"):
         _say_what_is_left_open(budget, table.n_rows)
     if out is not None:

@@ -641,6 +641,11 @@ class Schema:
         columns = tuple(column for column in self.columns if column.name in kept)
         return Schema(replace(self._content, columns=columns, structural_zeros=zeros))
 
+    def with_attribute(self, attribute: Attribute) -> Schema:
+        """Return the schema with another attribute of the same name in place of one."""
+        columns = tuple(attribute if column.name == attribute.name else column for column in self.columns)
+        return Schema(replace(self._content, columns=columns))
+
     def of_kinds(self, kinds: Mapping[str, Kind]) -> Schema:
         """Return the schema with other kinds for some columns."""
         columns = tuple(replace(column, kind=kinds.get(column.name, column.kind)) for column in self.columns)
