@@ -97,4 +97,27 @@ def test_what_is_to_be_bought_is_named_and_so_is_what_cannot_be_read(tmp_path):
         "to be bought with part of epsilon: the edges of 'seen' (quantile, at most 8 bins, bounds too)",
         "column 'age': 1 of 5 rows: 'x' in row 2 is not a number; it counts as missing",
         "column 'seen': 2 of 5 rows: '2024' in row 3 is not a date; it counts as missing",
+        "folded: seen (the time of day is dropped: 25% of the rows)",
+        "folded: seen (the zone is dropped, and the date taken as it stands: 25% of the rows)",
+    ]
+
+
+def test_what_the_codes_do_not_tell_is_said_with_its_share(tmp_path):
+    frame = pd.DataFrame(
+        {
+            "ward": ["a", "b", "c", "d"] * 5,
+            "seen": ["2024-01-31 10:00", "2024-01-31 00:00", "2024-02-01", "2024-02-01T09:00:00Z"] * 5,
+            "born": ["2000-01-01"] * 20,
+        }
+    )
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    dates = {"type": "date", "edges": ["1990-01-01", "2030-01-01"]}
+    ward = {"name": "ward", "type": "string", "labels": ["a"], "other": "else"}
+    domain = Domain.from_dict({"attributes": [ward, {"name": "seen", **dates}, {"name": "born", **dates}]})
+    notes = []
+    assert check(tmp_path / "t.csv", domain, notes=notes) == []
+    assert notes == [
+        "folded: ward (values that are no label become `else`: 75% of the rows)",
+        "folded: seen (the time of day is dropped: 50% of the rows)",
+        "folded: seen (the zone is dropped, and the date taken as it stands: 25% of the rows)",
     ]

@@ -11,8 +11,9 @@ import numpy as np
 
 from marginalia.data import values
 from marginalia.data.attribute import Attribute
-from marginalia.data.coding import Codes, Fault, check_not_ambiguous, codes_of
+from marginalia.data.coding import Codes, Fault, RawColumn, check_not_ambiguous, codes_of
 from marginalia.data.domain import Domain, Schema
+from marginalia.data.drafting import folded, time_and_zone
 from marginalia.data.reading import read_raw
 from marginalia.data.sources.arrow import ArrowSource
 from marginalia.data.sources.opening import is_streamed, open_source, skipped_of
@@ -32,8 +33,8 @@ def check(
     missing or unknown only the first is told, before any value; and columns that are to be bought are not taken.
 
     Of a domain file with facts that are to be bought the rest is checked: what stands in these columns is no problem.
-    What will be bought, which of its cells cannot be read and so count as missing, and what of a folder is not read, is
-    added to `notes`.
+    To `notes` is added what will be bought, which of its cells cannot be read and so count as missing, what of a folder
+    is not read, and what of a file's cells their codes do not tell, with the share of the rows: for the owner's eyes.
     Problems are columns that are missing or unknown; per column and reason the number of rows whose value has no code,
     with the first such row (rows count from 0, without the header); and rows that are structural zeros.
 
@@ -66,6 +67,7 @@ def check(
         problems.append("the table has no rows")
     whole = domain.project([name for name in domain.names if name in frame.columns])
     codes = np.zeros((len(frame), len(whole)), dtype=np.int64)
+    folds: dict[str, dict[str, float]] = {}
     for j, attribute in enumerate(whole):
         try:
             check_not_ambiguous(attribute, str(file))
@@ -74,9 +76,24 @@ def check(
             problems.append(str(error))
             continue
         problems += [fault.count_line(len(frame)) for fault in faults]
+        folds[attribute.name] = _folds(frame[attribute.name], attribute, codes[:, j])
         if attribute.lenient:
             notes += _unread(frame[attribute.name], attribute, codes[:, j])
+    notes += folded(folds)
     return problems + [fault.count_line(len(frame)) for fault in zero_faults(codes, whole)]
+
+
+def _folds(raw: pd.Series[Any], attribute: Attribute, codes: Codes) -> dict[str, float]:
+    """Return what of the cells their codes do not tell, and the share of the rows in which it is so."""
+    found = {}
+    if attribute.other is not None and not attribute.lenient and (others := codes == attribute.other_code).any():
+        found[f"values that are no label become `{attribute.other}`"] = float(others.mean())
+    if attribute.type == "date":
+        column = RawColumn.of(raw, attribute.name, lenient=attribute.lenient)
+        weights = np.bincount(column.which[column.which >= 0], minlength=len(column.distinct))
+        texts = [values.text(value) for value in column.distinct.tolist()]
+        found |= time_and_zone(texts, weights) if weights.any() else {}
+    return found
 
 
 def _of_source(source: CountSource) -> list[str]:

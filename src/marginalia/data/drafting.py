@@ -152,7 +152,7 @@ def _column(name: str, column: RawColumn, public: tuple[str, ...]) -> Drafted:
     except InputError as error:  # numbers that double precision cannot tell apart
         return Drafted(name, None, str(error))
     if kind == "date":
-        drafted = replace(drafted, folds=_time_and_zone([texts[i] for i in read], weights_read))
+        drafted = replace(drafted, folds=time_and_zone([texts[i] for i in read], weights_read))
     unread = [i for i in known if i not in found]
     if unread and drafted.attribute is not None:
         row = int(np.argmax(np.isin(column.which, unread)))
@@ -241,8 +241,12 @@ def _of_strings(name: str, here: list[str], weights: NDArray[np.integer], facts:
     return Drafted(name, Attribute(name, size, **facts), folds=folds)
 
 
-def _time_and_zone(texts: Sequence[str], weights: NDArray[np.integer]) -> dict[str, float]:
-    """Return what of instants is dropped with their time of day, and in which share of the rows."""
+def time_and_zone(texts: Sequence[str], weights: NDArray[np.integer]) -> dict[str, float]:
+    """Return what of instants is dropped with their time of day, and in which share of the rows.
+
+    >>> time_and_zone(["2024-01-31", "2024-01-31 10:15"], np.array([3, 1]))
+    {'the time of day is dropped': 0.25}
+    """
     found = [_TIME_OF_DAY.search(t) for t in texts]
     timed = np.array([bool(t and t["time"].strip("0:.,")) for t in found])
     zoned = np.array([bool(t and t["zone"]) for t in found])
@@ -558,26 +562,36 @@ def questions(columns: Sequence[Drafted]) -> Iterator[str]:
             if c.note and (c.attribute is None) == (word == "ignored"):
                 groups.setdefault(c.question or c.note, []).append(c)
         for question, group in groups.items():
-            yield f"{word}: {_named(group)} ({group[0].note if len(group) == 1 else question})"
-    folded: dict[str, list[Drafted]] = {}
-    for c in columns:
-        for what in c.folds:
-            folded.setdefault(what, []).append(c)
-    for what, group in folded.items():
-        share = max(c.folds[what] for c in group)
-        yield f"folded: {_named(group)} ({what}: {'up to ' * (len(group) > 1)}{_percent(share)} of the rows)"
+            said = group[0].note if len(group) == 1 else question
+            yield f"{word}: {_names([c.name for c in group])} ({said})"
+    yield from folded({c.name: c.folds for c in columns})
     same: dict[str, list[Drafted]] = {}
     for c in columns:
         if c.attribute is not None and c.attribute.labels is not None and "labels" in c.attribute.inferred:
             same.setdefault(", ".join(c.attribute.labels), []).append(c)
     for labels, group in same.items():
         if len(group) > 2:
-            yield f"public? the labels {_cut(labels)} of {_named(group)}: then say `reviewed: true` there"
+            names = _names([c.name for c in group])
+            yield f"public? the labels {_cut(labels)} of {names}: then say `reviewed: true` there"
 
 
-def _named(columns: Sequence[Drafted]) -> str:
-    more = f" and {len(columns) - 3} more" if len(columns) > 3 else ""
-    return ", ".join(c.name for c in columns[:3]) + more
+def folded(folds: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
+    """Yield what the codes of some columns do not tell of their cells; of which it is the same share a line.
+
+    >>> list(folded({"born": {"the time of day is dropped": 0.5}, "seen": {"the time of day is dropped": 1.0}}))
+    ['folded: born, seen (the time of day is dropped: up to 100% of the rows)']
+    """
+    groups: dict[str, dict[str, float]] = {}
+    for name, of_column in folds.items():
+        for what, share in of_column.items():
+            groups.setdefault(what, {})[name] = share
+    for what, shares in groups.items():
+        most = f"{'up to ' * (len(shares) > 1)}{_percent(max(shares.values()))} of the rows"
+        yield f"folded: {_names(list(shares))} ({what}: {most})"
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _cut(text: str) -> str:
