@@ -140,3 +140,23 @@ def test_names_and_values_of_a_file_break_no_line(call, tmp_path, monkeypatch):
     with pytest.raises(InputError) as caught:
         Table.read("t.csv", domain=Domain.from_json("d.json"))
     assert str(caught.value).isprintable()
+
+
+def test_a_survey_is_asked_about_in_a_few_lines(tmp_path, call):
+    """114 near-identical lines of 120 columns hid the one that mattered."""
+    rng = np.random.default_rng(0)
+    n = 300
+    answers, shares = ["1", "2", "3", "4", "5", "", "don't know"], [0.19] * 5 + [0.02, 0.03]
+    frame = {f"q{k}": [*rng.choice(answers, n - 1, p=shares), "don't know"] for k in range(110)}
+    frame |= {f"text_{k}": [f"t {v}" for v in rng.permutation(10**6)[:n]] for k in range(9)}
+    pd.DataFrame(frame | {"income": np.exp(rng.normal(10, 1.5, n)).round()}).to_csv(tmp_path / "s.csv", index=False)
+    code, out, _ = call("domain", "init", tmp_path / "s.csv", "--out", tmp_path / "asked.yaml")
+    assert (code, len(out.splitlines())) == (0, 6), out
+    assert 'look at: q0, q1, q2 and 107 more (cells that are no integer, such as "don\'t know"' in out
+    code, out, _ = call("domain", "init", tmp_path / "s.csv", "--missing", "don't know")
+    assert (code, "don't know" in out) == (0, False)
+    assert "public? the labels 1, 2, 3, 4, 5 of q0, q1, q2 and 107 more: then say `reviewed: true` there" in out
+    domain = Domain.from_yaml(tmp_path / "s.domain.yaml")
+    assert domain["q7"].missing == ("don't know",)
+    assert "missing" not in domain.inferred
+    assert call("datasets", "check", tmp_path / "s.csv", "--domain", tmp_path / "s.domain.yaml")[0] == 0

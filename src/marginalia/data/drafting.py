@@ -494,7 +494,7 @@ HEAD = """\
 #   edges    the first and last are the smallest and largest value of a row, rounded
 # For each column:
 #   buy      put the commented line in the place of its labels or edges (recommended: they then fit the rows as these
-#            are, part of epsilon pays for them, and the certificate covers them);
+#            are, part of epsilon pays, and the certificate covers them), and add `reviewed: true` for the rest;
 #   confirm  what is public knowledge (a code book, a form, a law): add `reviewed: true`;
 #   edit     or write what is public in its place, and add `reviewed: true`.
 # `defaults: {{reviewed: true}}` says so of all columns. Until then this file is as private as the table.
@@ -576,7 +576,7 @@ def questions(columns: Sequence[Drafted]) -> Iterator[str]:
 
 
 def folded(folds: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
-    """Yield what the codes of some columns do not tell of their cells; of which it is the same share a line.
+    """Yield what the codes of columns do not tell of their cells, one line for all columns with the same loss.
 
     >>> list(folded({"born": {"the time of day is dropped": 0.5}, "seen": {"the time of day is dropped": 1.0}}))
     ['folded: born, seen (the time of day is dropped: up to 100% of the rows)']

@@ -184,7 +184,7 @@ def _binding(certificate: Certificate, table: str | os.PathLike[str] | None) -> 
     bound = certificate.content.get(HASH)
     if table is None:
         if bound:
-            yield f"none lies beside it; it is that of the file with SHA-256 {bound}"
+            yield f"the file with SHA-256 {bound}"
     elif not bound:
         yield f"whether {Path(table).name} is the one that it is of is not known: it holds no hash of a table"
     else:
