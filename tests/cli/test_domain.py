@@ -52,8 +52,13 @@ def test_from_a_raw_file_to_a_synthetic_one(clinic, call):
     assert set(frame["ward"]) <= {"surgery", "medicine", "?"}
     assert frame["age"].dropna().between(0, 99).all()
     assert pd.to_datetime(frame["born"]).dt.year.between(1949, 1976).all()
-    certificate = json.loads(made.with_name("made.csv.certificate.json").read_text())
-    assert "inferred" in json.dumps(certificate)
+    said = "not certified: 2 columns' labels and 2 columns' edges were read off the rows (ward, ill, age, 1 more)"
+    assert f"certificate: {said}; buy them, or say `reviewed: true`" in out
+    code, out, _ = call("certify", f"{made}.certificate.json")
+    assert (code, "NOT CERTIFIED: 2 columns' labels" in out) == (1, True)
+    assert json.loads(made.with_name("made.csv.certificate.json").read_text())["certified"] is False
+    code, out, _ = call("quality", clinic, made, "--domain", domain, "--out", clinic.with_name("q.html"))
+    assert (code, "DOES NOT HOLD: not certified: 2 columns' labels" in out) == (0, True), out
 
     again = clinic.with_name("again.csv")
     assert call(*arguments, "--out", again)[0] == 0
@@ -63,7 +68,16 @@ def test_from_a_raw_file_to_a_synthetic_one(clinic, call):
     code, out, err = call(*fit)
     assert code == 0, err
     assert "age=missing" in out
+    assert "certificate: not certified: 2 columns' labels" in out
     assert call("evaluate", "--model", clinic.with_name("m.json"), *used)[0] == 0
+
+    text = Path(domain).read_text()
+    assert text.count("\nattributes:") == 1
+    Path(domain).write_text(text.replace("\nattributes:", "\ndefaults: {reviewed: true}\nattributes:"))
+    code, out, err = call(*arguments, "--out", again)
+    assert (code, err) == (0, "")
+    assert "certificate: (1, 1e-05)-DP, add_remove\n" in out
+    assert call("certify", f"{again}.certificate.json")[0] == 0
 
 
 def test_nothing_of_the_users_is_overwritten(clinic, call):
@@ -126,3 +140,23 @@ def test_names_and_values_of_a_file_break_no_line(call, tmp_path, monkeypatch):
     with pytest.raises(InputError) as caught:
         Table.read("t.csv", domain=Domain.from_json("d.json"))
     assert str(caught.value).isprintable()
+
+
+def test_a_survey_is_asked_about_in_a_few_lines(tmp_path, call):
+    """114 near-identical lines of 120 columns hid the one that mattered."""
+    rng = np.random.default_rng(0)
+    n = 300
+    answers, shares = ["1", "2", "3", "4", "5", "", "don't know"], [0.19] * 5 + [0.02, 0.03]
+    frame = {f"q{k}": [*rng.choice(answers, n - 1, p=shares), "don't know"] for k in range(110)}
+    frame |= {f"text_{k}": [f"t {v}" for v in rng.permutation(10**6)[:n]] for k in range(9)}
+    pd.DataFrame(frame | {"income": np.exp(rng.normal(10, 1.5, n)).round()}).to_csv(tmp_path / "s.csv", index=False)
+    code, out, _ = call("domain", "init", tmp_path / "s.csv", "--out", tmp_path / "asked.yaml")
+    assert (code, len(out.splitlines())) == (0, 6), out
+    assert 'look at: q0, q1, q2 and 107 more (cells that are no integer, such as "don\'t know"' in out
+    code, out, _ = call("domain", "init", tmp_path / "s.csv", "--missing", "don't know")
+    assert (code, "don't know" in out) == (0, False)
+    assert "public? the labels 1, 2, 3, 4, 5 of q0, q1, q2 and 107 more: then say `reviewed: true` there" in out
+    domain = Domain.from_yaml(tmp_path / "s.domain.yaml")
+    assert domain["q7"].missing == ("don't know",)
+    assert "missing" not in domain.inferred
+    assert call("datasets", "check", tmp_path / "s.csv", "--domain", tmp_path / "s.domain.yaml")[0] == 0

@@ -309,7 +309,7 @@ def test_the_index_of_a_frame_is_no_column(table, tmp_path):
 def test_a_file_under_two_names_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pd.DataFrame({"a": [0, 1]}).to_parquet("t.parquet")
-    with pytest.raises(InputError, match="a file stands twice"):
+    with pytest.raises(InputError, match="are one file: rows would be counted twice"):
         ParquetSource(["t.parquet", "./t.parquet"], domain=Domain.from_sizes({"a": 2}))
 
 

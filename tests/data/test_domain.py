@@ -201,3 +201,41 @@ def test_codes_are_called_what_the_file_says():
     assert Attribute("ill", 3, type="boolean", missing=()).texts == ("False", "True", "missing")
     assert Attribute("ill", 2, labels=("no", "yes"), type="boolean").texts == ("no", "yes")
     assert Attribute("ill", 2).texts == ("0", "1")
+
+
+WARD = {"name": "ward", "type": "string", "labels": ["a", "b"], "inferred": ["type", "labels"]}
+
+
+@pytest.mark.parametrize("said", [{}, {"reviewed": False}, {"reviewed": True}])
+def test_a_reviewed_attribute_is_declared(said):
+    inferred = {} if said.get("reviewed") else {"labels": ["ward"], "type": ["ward"]}
+    domain = Domain.from_dict({"attributes": [WARD | said]})
+    assert domain.inferred == inferred
+    assert domain.source == ("inferred" if inferred else "declared")
+    assert Domain.from_dict({"attributes": [WARD], "defaults": said}).inferred == inferred
+    assert Domain.from_dict(domain.to_dict()) == domain
+
+
+def test_what_an_attribute_says_itself_comes_before_the_defaults():
+    code = {"name": "ill", "size": 2}
+    own = {"name": "age", "type": "integer", "labels": [1, 2], "missing": ["?"], "inferred": ["labels"]}
+    none = {"name": "sex", "type": "string", "labels": ["m"], "missing": None}
+    content = {"attributes": [WARD, own | {"reviewed": False}, none, code]}
+    content["defaults"] = {"missing": ["don't know", "-"], "reviewed": True}
+    domain = Domain.from_dict(content)
+    assert [a.missing for a in domain] == [("don't know", "-"), ("?",), None, None]
+    assert domain.inferred == {"labels": ["age"]}
+
+
+@pytest.mark.parametrize(
+    ("defaults", "said"),
+    [
+        ({"labels": ["a"]}, "unknown key of 'defaults' 'labels'"),
+        (["missing"], "'defaults' must be keys of attributes"),
+        ({"missing": "NA"}, "'missing' must be a list"),
+        ({"reviewed": "yes"}, "'reviewed' is true or false"),
+    ],
+)
+def test_defaults_are_read_strictly(defaults, said):
+    with pytest.raises(InputError, match=said):
+        Domain.from_dict({"attributes": [WARD], "defaults": defaults})

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from marginalia.data.checking import check
 from marginalia.data.domain import Domain
-from marginalia.data.drafting import as_yaml, draft
+from marginalia.data.drafting import as_yaml, draft, questions
 from marginalia.data.reading import read_raw
 from marginalia.data.table import Table
 from marginalia.errors import InputError
@@ -233,3 +233,176 @@ def test_dates_that_can_be_read_in_two_ways_are_left_to_the_user(dates, said):
 def test_numbers_that_doubles_do_not_tell_apart_are_left_out():
     [drafted] = draft(pd.DataFrame({"account": [2**53 + 1] * 30 + [2**53 + 2] * 30}))
     assert (drafted.attribute, drafted.note[:27]) == (None, "whole numbers of 2^53 and m")
+
+
+MANY_ROWS = 4000
+
+
+def money(name):
+    rng = np.random.default_rng(5)
+    positive = np.exp(rng.normal(3, 2, MANY_ROWS))
+    shipping = np.where(rng.random(MANY_ROWS) < 0.3, rng.choice([0, 9.99], MANY_ROWS), rng.gamma(2, 4, MANY_ROWS))
+    return {
+        "lognormal": np.round(positive, 2),
+        "pareto": np.round(rng.pareto(1.1, MANY_ROWS), 2),
+        "unrounded": positive,
+        "whole": np.ceil(positive).astype(int),
+        "outlier": np.append(rng.integers(100, 200, MANY_ROWS - 1), 10**9),
+        "both signs": np.round(positive * rng.choice([-1, 1], MANY_ROWS), 2),
+        "losses": -np.round(positive, 2),
+        "points": np.round(shipping, 2),
+        "nearly all zero": np.where(rng.random(MANY_ROWS) < 0.9, 0, np.round(positive, 2)),
+        "tiny": positive * 1e-30,
+    }[name]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "lognormal",
+        "pareto",
+        "unrounded",
+        "whole",
+        "outlier",
+        "both signs",
+        "losses",
+        "points",
+        "nearly all zero",
+        "tiny",
+    ],
+)
+def test_no_bin_of_a_skewed_column_swallows_the_rows(name):
+    """Equal widths over [0, max] put 97 % of the rows in the first bin, in silence."""
+    raw = money(name)
+    column = drafted(raw)
+    edges = np.array(column.attribute.edges)
+    assert 6 <= edges.size <= 2 * 16 + 4
+    codes = Table.from_frame(pd.DataFrame({"x": raw}), Domain([column.attribute])).codes[:, 0]
+    point = np.isin(raw, [v for v, n in zip(*np.unique(raw, return_counts=True), strict=True) if n > MANY_ROWS / 20])
+    masses = np.bincount(codes[~point]) / (~point).sum()
+    assert masses.max() < 0.5
+    assert column.note.startswith("skewed: ") or name == "points"
+
+
+@pytest.mark.parametrize(("name", "points"), [("points", [0, 9.99]), ("nearly all zero", [0])])
+def test_a_value_with_many_rows_has_a_bin_of_its_own(name, points):
+    raw = money(name)
+    column = drafted(raw)
+    codes = Table.from_frame(pd.DataFrame({"x": raw}), Domain([column.attribute])).codes[:, 0]
+    for point in points:
+        assert f"{point} (" in column.note
+        (code,) = set(codes[raw == point])
+        assert set(raw[codes == code]) == {point}
+
+
+def test_plain_columns_keep_equal_widths():
+    for values in (RNG.normal(70, 12, 2000).round(1), RNG.integers(0, 99, 2000), RNG.random(2000)):
+        column = drafted(values)
+        assert np.allclose(np.diff(column.attribute.edges), np.diff(column.attribute.edges)[0])
+        assert column.note == ""
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.integers(-(10**6), 10**6).map(float),
+            st.floats(allow_nan=False, allow_infinity=False),
+            st.decimals(-(10**4), 10**4, places=2).map(float),
+        ),
+        min_size=1,
+        max_size=30,
+    ),
+    st.integers(0, 400),
+)
+def test_any_numbers_have_codes_by_their_draft(numbers, zeros):
+    column = drafted([*numbers, *[0.0] * zeros])
+    if column.attribute is not None:
+        Table.from_frame(pd.DataFrame({"x": [*numbers, 0.0][: len(numbers) + (zeros > 0)]}), Domain([column.attribute]))
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "reason"),
+    [
+        ("order_id", [*range(1000, 1990), *range(1000, 1010)], "990 different whole numbers in 1000 rows: an identif"),
+        ("customer_id", [k % 300 for k in range(1000)], "300 different whole numbers in 1000 rows: a key, by its name"),
+        ("stay", [f"S{k // 100 * 100 + max(1, k % 100)}" for k in range(1000)], "990 different texts"),
+        ("x", [*range(995), *range(5)], "an identifier"),
+    ],
+)
+def test_identifiers_with_a_few_duplicates_are_seen(name, values, reason):
+    column = drafted(values, name)
+    assert column.attribute is None
+    assert reason in column.note
+
+
+def test_codes_that_stand_often_are_kept_and_said():
+    """Of 2,000 diagnoses the 50 most frequent are 41 % of the rows: they were left out as free text."""
+    column = drafted([f"A{k % 400:03d}" for k in range(4000)])
+    assert (column.attribute.size, column.attribute.other) == (51, "other")
+    assert column.folds == {"values beyond the 50 most frequent become `other`": 0.875}
+
+
+def test_a_time_of_day_and_a_zone_that_are_dropped_are_said():
+    times = ["2024-01-31 10:15", "2024-02-01 00:00", "2024-02-02", "2024-03-01T08:00:00+02:00"] * 10
+    folds = drafted(times).folds
+    assert {what.split(",")[0]: share for what, share in folds.items()} == {
+        "the time of day is dropped": 0.5,
+        "the zone is dropped": 0.25,
+    }
+    assert drafted([pd.Timestamp(t).tz_localize(None) for t in times], "y").folds["the time of day is dropped"] == 0.5
+    assert drafted(["2024-01-31", "2024-02-01"] * 10).folds == {}
+
+
+def test_decimals_that_are_not_kept_are_said():
+    assert drafted(np.append(np.arange(90) / 7, np.arange(10))).folds == {"decimals beyond 6 are not kept": 0.77}
+    assert drafted(np.arange(100) / 100).folds == {}
+
+
+@pytest.mark.parametrize(
+    ("label", "written"),
+    [
+        ('24" monitor', "'24\" monitor'"),
+        ("café", '"café"'),
+        ("日本", '"日本"'),
+        ("it's 5\" \\ 'x'", "'it''s 5\" \\ ''x'''"),
+        ("a: b # c", '"a: b # c"'),
+        ("👍", '"👍"'),
+        ("\ta", '"\\U00000009a"'),
+        ("no", '"no"'),
+    ],
+)
+def test_labels_are_written_as_they_are(label, written):
+    text = as_yaml([drafted([label.strip() + "x", f"x{label}"] * 20)], "t.csv", 40)
+    assert yaml.safe_load(text)["attributes"][0]["labels"] == sorted([label.strip() + "x", f"x{label}"])
+    text = as_yaml([drafted([f"x{label}", "a"] * 20)], "t.csv", 40)
+    assert written[:1] + ("x" if written[0] in "\"'" else "") + written[1:] in text or label == "no"
+
+
+def test_marks_that_are_given_are_public_in_all_columns(tmp_path):
+    frame = pd.DataFrame({"a": ["1", "2", "don't know"] * 20, "b": ["x", "y", "z"] * 20, "c": ["?", "1.5", "9"] * 20})
+    columns = draft(frame, missing=["don't know", "-"])
+    assert [c.attribute.missing for c in columns] == [
+        ("don't know", "-"),
+        ("don't know", "-"),
+        ("don't know", "-", "?"),
+    ]
+    assert [("missing" in c.attribute.inferred) for c in columns] == [False, False, True]
+    assert [c.note for c in columns] == ["", "", ""]
+    text = as_yaml(columns, "t.csv", 60, missing=["don't know", "-"])
+    assert 'defaults: {missing: ["don\'t know", "-"]}' in text
+    assert text.count("missing: [") == 2
+    (tmp_path / "d.yaml").write_text(text)
+    assert list(Domain.from_yaml(tmp_path / "d.yaml")) == [c.attribute for c in columns]
+
+
+def test_what_is_asked_of_many_columns_is_asked_once():
+    answers = ["1", "2", "3", "4", "5"] * 40
+    frame = pd.DataFrame({f"q{k}": [*answers[k:], *answers[:k], f"don't know{'' if k else '!'}"] for k in range(100)})
+    said = list(questions(draft(frame)))
+    assert len(said) == 3
+    assert "look at: q1, q2, q3 and 96 more (cells that are no integer, such as" in said[1]
+    assert said[2] == "public? the labels 1, 2, 3, 4, 5 of q0, q1, q2 and 97 more: then say `reviewed: true` there"
+    text = as_yaml(draft(frame), "t.csv", 201)
+    assert text.count("correct the file") == 2
+    assert text.count("# see q1\n") == 98

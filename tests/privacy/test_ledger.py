@@ -34,6 +34,7 @@ from marginalia.privacy.calibration import (
     zcdp_rho,
 )
 from marginalia.privacy.events import Event
+from marginalia.privacy.ledger import READ_OFF, PublicInput
 from marginalia.privacy.mechanisms.additive import gaussian
 from marginalia.privacy.randomness import Randomness
 
@@ -627,3 +628,36 @@ def test_what_has_no_grid_costs_what_it_would_unsampled(monkeypatch, relation, r
     mu = math.sqrt(steps) * Relation(relation).records / multiplier
     assert bound == gdp_epsilon(mu, 1e-5)
     assert exact <= bound
+
+
+def _draft(facts):
+    return PublicInput(READ_OFF, facts, "inferred")
+
+
+def test_what_was_read_off_the_rows_is_named_first_and_nothing_is_certified():
+    """Labels of a draft are out without any budget, however small the releases are."""
+    columns = {"labels": ["ward", "city", "icd"], "edges": ["age"]}
+    ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5, public_inputs=[_draft(columns)])
+    ledger.append(GaussianEvent(sensitivity=1.0, sigma=4.0, label="sum"))
+    ledger.close()  # the budget is kept: the fit is not refused
+    assert not ledger.certified
+    assert ledger.message.startswith("not certified: 3 columns' labels and 1 column's edges were read off the rows")
+    again = Ledger.from_summary(json.loads(json.dumps(ledger.summary())))
+    assert (again.certified, again.message) == (False, ledger.message)
+
+
+def test_a_draft_that_overspends_says_both():
+    ledger = Ledger(
+        "add_remove", epsilon=0.1, delta=1e-5, calibration="published", public_inputs=[_draft({"type": ["age"]})]
+    )
+    ledger.append(GaussianEvent(sensitivity=1.0, sigma=4.0, label="sum"))
+    assert ledger.message.startswith("not certified: 1 column's types were read off the rows (age)")
+    assert "requested epsilon 0.1 at delta 1e-05" in ledger.message
+
+
+@pytest.mark.parametrize("facts", ["labels", 3, None, {"labels": "ward"}, {"else": []}, {}])
+def test_a_list_of_facts_in_any_shape_certifies_nothing(facts):
+    ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5, public_inputs=[_draft(facts)])
+    ledger.append(GaussianEvent(sensitivity=1.0, sigma=4.0, label="sum"))
+    assert not ledger.certified
+    assert "were read off the rows" in ledger.message

@@ -69,6 +69,9 @@ def fit(
     ] = None,
     source: Annotated[str | None, typer.Option("--source", help="Synthesizer behind dd_ssp; default: aim.")] = None,
     preprocessing_share: Share = None,
+    on_missing_target: Annotated[
+        str, typer.Option("--on-missing-target", help="refuse, or drop: fit the rows that have a target (add_remove).")
+    ] = "refuse",
     out: Annotated[Path | None, typer.Option("--out", help="Write the model (JSON).")] = None,
     as_json: Json = False,
 ) -> None:
@@ -88,7 +91,12 @@ def fit(
     folds: list[str] = []
     table = read_rows(data, domain, preprocessing_share, notes=folds)
     with progress(f"fitting {method}", quiet=as_json):
-        model = fit_learner(method, table, target, budget, calibration=calibration, source=source)
+        model = fit_learner(
+            *(method, table, target, budget),
+            calibration=calibration,
+            source=source,
+            on_missing_target=on_missing_target,
+        )
     _say_on_stderr(folds)
     if hasattr(model, "ledger_"):
         _say_what_is_left_open(budget, table.n_rows)
@@ -136,10 +144,10 @@ def synthesize(
     """
     from marginalia.data.sources.opening import files_of
     from marginalia.methods.fit import Budget, fit_synthesizer
-    from marginalia.privacy.certificate import ENDING, Certificate
+    from marginalia.privacy.certificate import beside, released
     from marginalia.synthesis.files import check_number, check_room
 
-    proof = Path(f"{out}{ENDING}")
+    proof = beside(out)
     check_out(out, (".csv", ".parquet"), (*files_of(data), domain))
     check_out(proof, (".json",), (*files_of(data), domain))
     budget = Budget(*_budget(epsilon, delta), _relation(relation), seed)
@@ -150,8 +158,8 @@ def synthesize(
         check_room(out, rows, len(table.names))
     with progress(f"fitting {method}", quiet=as_json):
         model = fit_synthesizer(method, table, budget)
-        drawn = model.write_sample(out, rows)
-        Certificate.of(model).write(proof)
+        with released(model, out) as temporary:
+            drawn = model.write_sample(temporary, rows)
     _say_on_stderr(folds)
     _say_what_is_left_open(budget, table.n_rows)
     read, bought = _source_facts(data, table), _purchases(table, model.domain_)
@@ -175,22 +183,24 @@ def _coefficients(model: Any) -> dict[str, float]:
 
 def _source_facts(data: str, table: PrivateRows) -> Mapping[str, str | int]:
     """Return what was read, for the owner's records, and in how many passes over the rows where these are streamed."""
-    from marginalia.data.sources.opening import fingerprint
+    from marginalia.data.sources.opening import fingerprint, skipped_of
     from marginalia.data.sources.source import PassingSource
 
     if not isinstance(table, PassingSource):
         return fingerprint(data)
-    return {**fingerprint(data), "passes": table.passes, "passes_at_most": table.passes_at_most}
+    skipped = {"skipped": line} if (line := skipped_of(data)) else {}
+    return {**fingerprint(data), **skipped, "passes": table.passes, "passes_at_most": table.passes_at_most}
 
 
 def _source_lines(read: Mapping[str, str | int]) -> list[str]:
     """Return a line on rows that were streamed; a file that was read needs none."""
     if "passes" not in read:
         return []
+    skipped = [str(read["skipped"])] if "skipped" in read else []
     if not read["passes"]:
-        return [f"data: {read['name']}, rows read as they are, none counted"]
+        return [f"data: {read['name']}, rows read as they are, none counted", *skipped]
     passes = f"{read['passes']} passes over the rows" if read["passes"] != 1 else "1 pass over the rows"
-    return [f"data: {read['name']}, {passes}, at most {read['passes_at_most']}"]
+    return [f"data: {read['name']}, {passes}, at most {read['passes_at_most']}", *skipped]
 
 
 def _purchases(table: PrivateRows, domain: Domain) -> list[str]:
@@ -260,6 +270,9 @@ def _certificate_line(ledger: Ledger | None, delta: float) -> str:
     if ledger is None:
         return "certificate: none, this method is not private"
     if not ledger.certified:
+        if ledger.read_off and ledger.events:
+            cost = f"({ledger.epsilon(delta):.6g}, {delta:g})"
+            return f"certificate: {ledger.message}. The releases by themselves cost {cost}"
         return f"certificate: refused. {ledger.message}"
     scope = f", {ledger.message}" if ledger.message else ""
     return f"certificate: ({ledger.epsilon(delta):.6g}, {delta:g})-DP, {ledger.relation}{scope}"

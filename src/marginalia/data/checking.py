@@ -17,7 +17,7 @@ from marginalia.data.folding import folds_of, known_labels
 from marginalia.data.reading import read_raw
 from marginalia.data.rules.raw_rows import line, obeyed
 from marginalia.data.sources.arrow import ArrowSource
-from marginalia.data.sources.opening import is_streamed, open_source
+from marginalia.data.sources.opening import is_streamed, open_source, skipped_of
 from marginalia.data.table import CountSource, zero_faults
 from marginalia.errors import InputError
 
@@ -34,8 +34,8 @@ def check(
     missing or unknown only the first is told, before any value; and columns that are to be bought are not taken.
 
     Of a domain file with facts that are to be bought the rest is checked: what stands in these columns is no problem.
-    What will be bought, which of its cells cannot be read and so count as missing, and what of the cells is folded (see
-    `marginalia.data.folding`), is added to `notes`.
+    To `notes` is added what will be bought, which of its cells cannot be read and so count as missing, what of a folder
+    is not read, and what of the cells is folded (see `marginalia.data.folding`).
     Problems are columns that are missing or unknown; per column and reason the number of rows whose value has no code,
     with the first such row (rows count from 0, without the header); and rows that are structural zeros. A row that
     breaks a rule is no problem; the share of rows that obey each rule and derived column is added to `notes`.
@@ -52,6 +52,8 @@ def check(
             schema = Schema.read(domain)
             domain, columns, may_fold = schema.stand_in(), schema.columns, known_labels(schema)
             notes += [f"to be bought with part of epsilon: {purchase}" for purchase in schema.purchases]
+        if skipped := skipped_of(file):
+            notes.append(skipped)
         if is_streamed(file):
             if domain.rules:
                 notes.append("rules and derived columns are not checked on rows that are streamed")

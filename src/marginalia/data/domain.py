@@ -24,6 +24,7 @@ from marginalia.data.attribute import (
     OTHER,
     Attribute,
     Derived,
+    Fact,
     Kind,
     Purchase,
     Rule,
@@ -37,12 +38,14 @@ from marginalia.data.rules.obeying import some_possible
 from marginalia.data.rules.rules import Rules
 from marginalia.errors import InputError, unknown_name
 
-_KEYS = ("attributes", "source", "structural_zeros", "ignored", "derived", "rules")
+_KEYS = ("attributes", "source", "structural_zeros", "ignored", "derived", "rules", "defaults")
+_DEFAULTS = ("missing", "reviewed")
 _ZEROS_NEED = "'structural_zeros' needs 'attributes' (names) and 'cells' (lists of codes)"
 _EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 _RAW_KEYS = ("column", "values", "empty", "among", "from")  # see `parse_derived`
 _EDGE_KEYS = ("private", "bins", "bounds", "from", "to", "steps")
 _COLUMN_KEYS = (*(f.name for f in fields(Attribute)), "points")
+_READ_KEYS = (*_COLUMN_KEYS, "reviewed")
 _DECADES = 6  # below the largest edge, between which and 0 there are no more steps
 
 
@@ -80,13 +83,29 @@ def parse(content: Any, *, where: str = "domain") -> Content:
     if not isinstance(zeros, list | tuple):
         raise InputError(f"{where}: 'structural_zeros' must be a list; every entry of {_ZEROS_NEED}")
     ignored = _texts(content.get("ignored") or (), f"{where}: 'ignored'")
-    columns = tuple(_located(where, _column, item) for item in content["attributes"])
+    defaults = _located(where, _defaults, content.get("defaults") or {})
+    columns = tuple(_located(where, _column, _with_defaults(item, defaults)) for item in content["attributes"])
     if both := set(ignored) & {c.name for c in columns}:
         raise InputError(f"{where}: column '{min(both)}' stands under 'attributes' and under 'ignored'")
     rules = _located(where, Rules.parse, content.get("rules") or (), content.get("derived") or {})
     _located(where, rules.check, columns)
     zeros = tuple(_zeros(z, where) for z in zeros)
     return Content(columns, content.get("source", "declared"), zeros, ignored, rules)
+
+
+def _defaults(given: Any) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise InputError("'defaults' must be keys of attributes with values, such as {missing: [NA]}")
+    if unknown := set(given) - set(_DEFAULTS):
+        raise unknown_name("key of 'defaults'", min(map(str, unknown)), _DEFAULTS)
+    return given
+
+
+def _with_defaults(item: Any, defaults: Mapping[str, Any]) -> Any:
+    """Return the entry of an attribute with what it does not say itself; files of codes have no marks."""
+    if not isinstance(item, Mapping) or item.get("type") in (None, "code"):
+        return item
+    return {**defaults, **item}
 
 
 def parse_derived(items: Iterable[Any]) -> tuple[Derived, ...]:
@@ -207,8 +226,8 @@ def _column(item: Any) -> Attribute | Purchase:
         raise InputError(f"every entry of 'attributes' needs a name, got {values.shown(item)}")
     name = _text(item["name"], "the name of an attribute")
     here = f"attribute '{name}'"
-    if unknown := set(item) - set(_COLUMN_KEYS):
-        raise unknown_name(f"key of {here}", min(map(str, unknown)), _COLUMN_KEYS)
+    if unknown := set(item) - set(_READ_KEYS):
+        raise unknown_name(f"key of {here}", min(map(str, unknown)), _READ_KEYS)
     kind = item.get("kind", "numeric" if item.get("edges") is not None else "categorical")
     facts: dict[str, Any] = {
         "type": item.get("type"),
@@ -216,7 +235,7 @@ def _column(item: Any) -> Attribute | Purchase:
         "top": _flag(item, "top", here),
         "other": _other(item.get("other"), here),
         "missing": None if item.get("missing") is None else _texts(item["missing"], f"{here}: 'missing'"),
-        "inferred": _texts(item.get("inferred") or (), f"{here}: 'inferred'"),
+        "inferred": _inferred(item, here),
         "lenient": _flag(item, "lenient", here),
         "format": None if item.get("format") is None else _text(item["format"], f"{here}: 'format'"),
         "unit": item.get("unit"),
@@ -255,6 +274,14 @@ def _column(item: Any) -> Attribute | Purchase:
 def _beside(facts: Mapping[str, Any]) -> int:
     """Return the number of codes that stand for no label or bin."""
     return (facts["other"] is not None) + len(facts["special"]) + (facts["missing"] is not None)
+
+
+def _inferred(item: Mapping[str, Any], here: str) -> tuple[str, ...]:
+    """Return the facts that were read off the rows and that nobody has confirmed as public."""
+    found = _texts(item.get("inferred") or (), f"{here}: 'inferred'")
+    if unknown := set(found) - set(get_args(Fact)):
+        raise unknown_name(f"fact under 'inferred' of {here}", min(unknown), get_args(Fact))
+    return () if _flag(item, "reviewed", here) else found
 
 
 def _purchase(name: str, here: str, item: Mapping[str, Any], kind: Any, facts: dict[str, Any]) -> Purchase:
@@ -527,6 +554,17 @@ class Domain:
         """Number of codes of each attribute, in column order."""
         return tuple(a.size for a in self.attributes)
 
+    @property
+    def inferred(self) -> dict[str, list[str]]:
+        """The columns of each fact that was read off the private rows, and that nobody has confirmed.
+
+        >>> ward = Attribute("ward", 1, labels=("A",), type="string", inferred=("type", "labels"))
+        >>> Domain([ward]).inferred
+        {'labels': ['ward'], 'type': ['ward']}
+        """
+        found = {fact: [a.name for a in self if fact in a.inferred] for fact in ("labels", "edges", "missing", "type")}
+        return {fact: names for fact, names in found.items() if names}
+
     def __len__(self) -> int:
         return len(self.attributes)
 
@@ -589,10 +627,11 @@ class Domain:
         ----------
         content : dict
             ``{"name": size, ...}``, or ``{"attributes": [{"name": ..., ...}, ...], "source": ...,
-            "structural_zeros": [{"attributes": [...], "cells": [[...], ...]}], "ignored": [...]}``. The keys of an
-            attribute are those of `Attribute`; it may leave `size` out where its labels or edges determine it.
-            `other` may be true, which means the text "other"; edges of dates are ISO dates, of timestamps ISO
-            date-times.
+            "structural_zeros": [{"attributes": [...], "cells": [[...], ...]}], "ignored": [...], "defaults": {...}}``.
+            The keys of an attribute are those of `Attribute`; it may leave `size` out where its labels or edges
+            determine it. `other` may be true, which means the text "other"; edges of dates are ISO dates, of timestamps
+            ISO date-times. ``reviewed: true`` says that whatever is `inferred` is public knowledge, and empties it.
+            `defaults` holds `missing` or `reviewed` of all attributes with a `type` that do not say it themselves.
         where : str
             Named in error messages.
 
@@ -744,6 +783,11 @@ class Schema:
         return Schema(
             replace(self._content, columns=columns, structural_zeros=zeros, ignored=self.ignored, rules=rules)
         )
+
+    def with_attribute(self, attribute: Attribute) -> Schema:
+        """Return the schema with another attribute of the same name in place of one."""
+        columns = tuple(attribute if column.name == attribute.name else column for column in self.columns)
+        return Schema(replace(self._content, columns=columns))
 
     def of_kinds(self, kinds: Mapping[str, Kind]) -> Schema:
         """Return the schema with other kinds for some columns."""

@@ -83,7 +83,7 @@ class Encoder:
         if domain[target].size > domain[target].n_values:
             raise InputError(
                 f"target '{target}' has a code for missing or other values, which cannot be learnt; leave out rows "
-                "without a target, and `missing` and `other` of it in the domain"
+                "without a target (fit: `--on-missing-target drop`), and `missing` and `other` of it in the domain"
             )
         self.domain = domain
         self.target = target

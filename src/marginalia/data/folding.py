@@ -63,12 +63,21 @@ class Folds:
         self._n[attribute.name] += column.which.size
 
     def lines(self) -> Iterator[str]:
-        """Yield a line for each column and way of folding, with the number and share of its rows."""
+        """Yield a line for each way of folding, with the columns and the number and share of rows."""
+        by_way: dict[str, dict[str, int]] = {}
         for name, found in self._of.items():
             for (_, what), count in zip(found, self._rows[name].tolist(), strict=True):
                 if count:
-                    share = f"{count:,} of {self._n[name]:,} rows ({100 * count / self._n[name]:.3g} %)"
-                    yield f"folded, for your eyes only: column '{name}': {share} {what}"
+                    by_way.setdefault(what, {})[name] = count
+        for what, counts in by_way.items():
+            names = list(counts)
+            worst = max(names, key=lambda name: counts[name] / self._n[name])
+            rows = f"{counts[worst]:,} of {self._n[worst]:,} rows ({100 * counts[worst] / self._n[worst]:.3g} %)"
+            columns = f"column '{names[0]}': {rows}"
+            if len(names) > 1:
+                more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+                columns = f"columns {', '.join(names[:3])}{more}: up to {rows}"
+            yield f"folded, for your eyes only: {columns} {what}"
 
 
 def known_labels(schema: Schema) -> Domain:

@@ -15,7 +15,7 @@ from marginalia.errors import InputError, unknown_name
 from marginalia.learning.base import LinearClassifier, LinearLearner, Seed, parameters, poor_score
 from marginalia.learning.rows import Rows, TableRows
 from marginalia.privacy import checks
-from marginalia.privacy.ledger import Ledger, PublicInput
+from marginalia.privacy.ledger import Ledger, PublicInput, inputs_of_domain
 from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE, coded_rows
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
@@ -152,7 +152,7 @@ class BudgetedLearner(LinearLearner):
         inputs = []
         if isinstance(rows, TableRows):
             domain = rows.table.domain
-            inputs.append(PublicInput("domain", {a.name: a.size for a in domain}, domain.source))
+            inputs += inputs_of_domain(domain)
             if "feature_bound" in self.get_params(deep=False):
                 inputs.append(PublicInput("feature_bound", rows.feature_bound, domain.source))
         else:

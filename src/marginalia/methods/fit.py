@@ -7,18 +7,22 @@ user's.
 from __future__ import annotations
 
 import inspect
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from marginalia.data.attribute import Attribute
+from marginalia.data.sources.complete import complete
 from marginalia.data.table import PrivateRows
 from marginalia.errors import InputError, unknown_name
 from marginalia.methods.record import NON_PRIVATE, Arm, Method
 from marginalia.methods.registry import BUILT_IN, arms_of, method
 from marginalia.methods.task import Task
 from marginalia.privacy.relation import Relation
+
+ON_MISSING_TARGET = ("refuse", "drop")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +151,7 @@ def fit_learner(
     *,
     source: str | None = None,
     calibration: str | None = None,
+    on_missing_target: str = "refuse",
 ) -> Any:
     """Return the learner `name` fitted on `table`, private or not.
 
@@ -162,6 +167,11 @@ def fit_learner(
         The synthesizer behind ``dd_ssp``; default: the first of its record.
     calibration : str, optional
         Default: ``tight``.
+    on_missing_target : {"refuse", "drop"}
+        With ``"drop"`` the fit is of the rows that have a target; see `complete`. That leaves a private number of rows,
+        which ``replace_one`` takes as public: it is refused there. A budget of epsilon / 2 and delta / (1 + exp(epsilon
+        / 2)) under ``add_remove`` is one of epsilon and delta under ``replace_one``, as a row that is replaced is one
+        less and one more.
 
     Raises
     ------
@@ -177,9 +187,14 @@ def fit_learner(
     if chosen.kind == "synthesizer":
         known = f"{_ids('learner')}, {_ids('downstream')}"
         raise InputError(f"method '{name}' makes synthetic rows and learns no model; learners: {known}")
+    if target not in table.domain:
+        raise unknown_name("target", target, table.names)
+    if on_missing_target not in ON_MISSING_TARGET:
+        raise unknown_name("on_missing_target", on_missing_target, ON_MISSING_TARGET)
+    if on_missing_target == "drop":
+        _check_drop(table.domain[target], budget)
+        table = complete(table, target)
     domain = table.domain
-    if target not in domain:
-        raise unknown_name("target", target, domain.names)
     task = Task(_task(chosen, domain[target]), target)  # type: ignore[arg-type]
     private = any(arm.is_private for arm in chosen.arms)
     wanted = calibration or ("tight" if private else NON_PRIVATE)
@@ -195,6 +210,15 @@ def fit_learner(
             stacklevel=2,
         )
     return model
+
+
+def _check_drop(target: Attribute, budget: Budget) -> None:
+    if target.missing is not None and budget.relation == Relation.REPLACE_ONE:
+        half, delta = budget.epsilon / 2, budget.delta / (1 + math.exp(budget.epsilon / 2))
+        raise InputError(
+            "on_missing_target: drop leaves a private number of rows, and replace_one takes it as public; add_remove "
+            f"with epsilon {half:.6g} and delta {delta:.6g} protects as much"
+        )
 
 
 def _is_unsaid(attribute: Attribute) -> bool:

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from marginalia.errors import InputError, PrivacyError, unknown_name
 from marginalia.privacy import checks, events
@@ -19,6 +19,9 @@ from marginalia.privacy.calibration import gdp_epsilon, gdp_mu, zcdp_epsilon, zc
 from marginalia.privacy.events import CompositionEvent, Event, FailureEvent, leaves
 from marginalia.privacy.relation import Relation
 
+if TYPE_CHECKING:
+    from marginalia.data.domain import Domain
+
 # Relative excess over the requested epsilon that is put down to rounding.
 TOLERANCE = 1e-9
 # Relative excess of what events cost over what a file says they do; another version may compute the last digits anew.
@@ -26,6 +29,7 @@ FILE_TOLERANCE = 1e-6
 
 SOURCES = ("documented", "declared", "inferred", "released")
 RANDOMNESS = ("", "system", "seeded")
+READ_OFF = "read off the rows"  # name of the public input that lists what was
 NOTHING_BOOKED = "no release was booked: nothing is certified"
 
 Charged = tuple[tuple[Event, int], ...]  # distinct events without labels, and how often each ran
@@ -66,6 +70,21 @@ class PublicInput:
             raise unknown_name(f"source of the public input '{self.name}'", str(self.source), SOURCES)
 
 
+def inputs_of_domain(domain: Domain) -> list[PublicInput]:
+    """Return what a fit takes as known of its columns, and which of it was read off the private rows.
+
+    >>> from marginalia.data.attribute import Attribute
+    >>> from marginalia.data.domain import Domain
+    >>> ward = Attribute("ward", 1, labels=("A",), type="string", inferred=("labels",))
+    >>> [known.name for known in inputs_of_domain(Domain([ward]))]
+    ['domain', 'read off the rows']
+    """
+    inputs = [PublicInput("domain", {a.name: a.size for a in domain}, domain.source)]
+    if found := domain.inferred:
+        inputs.append(PublicInput(READ_OFF, found, "inferred"))
+    return inputs
+
+
 class Ledger:
     """Events in the order they ran, under one neighbouring relation and within a budget given beforehand.
 
@@ -100,7 +119,8 @@ class Ledger:
     Notes
     -----
     The verdict (`certified`, `epsilon_spent`, `message`) is computed from the events whenever it is asked for, and
-    cannot be set.
+    cannot be set. Nothing is certified where labels, edges or other facts of the domain were read off the private rows
+    and nobody has confirmed that they are public: the releases may keep the budget, but these facts are out without it.
 
     Examples
     --------
@@ -169,7 +189,7 @@ class Ledger:
 
     @property
     def certified(self) -> bool:
-        """Whether releases were booked, and cost no more than the budget."""
+        """Whether releases were booked, cost no more than the budget, and use nothing that was read off the rows."""
         return self._refusal == ""
 
     @property
@@ -191,17 +211,33 @@ class Ledger:
     def _refusal(self) -> str:
         if not self._events:
             return NOTHING_BOOKED
+        why = "; ".join(filter(None, (self.read_off, self._overspent)))
+        return f"not certified: {why}" if why else ""
+
+    @property
+    def read_off(self) -> str:
+        """What the domain has from the private rows, as a clause; empty where all of it is public or bought.
+
+        >>> known = PublicInput(READ_OFF, {"labels": ["ward", "city"], "edges": ["age"]}, "inferred")
+        >>> Ledger("add_remove", public_inputs=[known]).read_off
+        "2 columns' labels and 1 column's edges were read off the rows (ward, city, age); buy them, or say ..."
+        """
+        return next((_read_off(p.value) for p in self.public_inputs if p.name == READ_OFF), "")
+
+    @property
+    def _overspent(self) -> str:
+        """Why the events do not keep the budget, as a clause; else empty."""
         if self._budget is None:
-            return "not certified: no budget was set"
+            return "no budget was set"
         epsilon, delta = self._budget
         try:
             spent = self.epsilon(delta)
         except PrivacyError as error:
-            return f"not certified: {error}"
+            return str(error)
         said = "" if self._stored is None else _contradiction(self._stored, spent)
         if spent > epsilon * (1 + TOLERANCE):
             said = f"requested epsilon {epsilon:g} at delta {delta:g} ({self.relation}), spent {spent:.8g}{said}"
-        return f"not certified: {said.removeprefix('; ')}" if said else ""
+        return said.removeprefix("; ")
 
     def append(self, event: Event, randomness: str = "") -> None:
         """Record `event`, one of `marginalia.privacy.events`, before its noise is drawn.
@@ -288,8 +324,8 @@ class Ledger:
         self._closed = True
         if self._budget is not None and self._events:
             self.epsilon(self._budget[1])
-            if self._refusal and self.calibration != "published":
-                raise PrivacyError(self._refusal)
+            if self._overspent and self.calibration != "published":
+                raise PrivacyError(f"not certified: {self._overspent}")
 
     def summary(self) -> dict[str, Any]:
         """Describe the ledger in plain JSON types: relation, budget, verdict and the tree of events."""
@@ -336,6 +372,22 @@ class Ledger:
             raise InputError(f"this is no summary of a ledger: {type(error).__name__}: {error}") from None
         ledger._stored, ledger._closed = claims, True
         return ledger
+
+
+def _read_off(found: Any) -> str:
+    """Return the clause on facts that were read off the rows; each column counts once, with what tells the most."""
+    words = {"labels": "labels", "edges": "edges", "missing": "marks of missing values", "type": "types"}
+    known = found if isinstance(found, Mapping) else {"facts": [found]}
+    told, seen = [], dict[str, None]()
+    for fact, each in known.items():
+        new = [str(name) for name in (each if isinstance(each, list | tuple) else [each]) if str(name) not in seen]
+        seen |= dict.fromkeys(new)
+        if new:
+            whose = f"{len(new)} columns'" if len(new) > 1 else "1 column's"
+            told.append(f"{whose} {words.get(fact, fact)}")
+    many = " and ".join(filter(None, (", ".join(told[:-1]), *told[-1:])))
+    some = ", ".join([*list(seen)[:3], *([f"{len(seen) - 3} more"] if len(seen) > 3 else [])])
+    return f"{many} were read off the rows ({some}); buy them, or say `reviewed: true` of those that are public"
 
 
 def _checked_budget(epsilon: float | None, delta: float | None) -> tuple[float, float] | None:

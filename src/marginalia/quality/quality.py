@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -28,7 +27,7 @@ from marginalia.data.table import Table, zero_faults
 from marginalia.errors import InputError
 from marginalia.methods.logistic.logistic import LogisticClassifier
 from marginalia.methods.ols.ols import OLSRegressor
-from marginalia.privacy.certificate import ENDING, Certificate
+from marginalia.privacy.certificate import Certificate, beside
 from marginalia.privacy.examination import Examination, examine
 from marginalia.quality.raw import RawQuality, measure_raw
 from marginalia.quality.raw_rows import MOST_ROWS, read_values, sampled
@@ -501,7 +500,7 @@ def measure(
         ]
         raw = measure_raw(cells[0], cells[1], real.domain, seed=seed, verbose=verbose)
     model = None if target is None else downstream(real, synthetic, target, seed=seed, verbose=verbose)
-    proof = Path(f"{synthetic_path}{ENDING}") if synthetic_path is not None else None
+    proof = beside(synthetic_path) if synthetic_path is not None else None
     certificate = Certificate.read(proof) if proof is not None and proof.is_file() else None
     return Quality(
         real,
@@ -514,6 +513,6 @@ def measure(
         impossible(synthetic),
         model,
         certificate,
-        None if certificate is None else examine(certificate),
+        None if certificate is None else examine(certificate, table=synthetic_path),
         raw,
     )

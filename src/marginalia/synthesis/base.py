@@ -22,7 +22,7 @@ from marginalia.marginals.sampling import BLOCK
 from marginalia.memory import check_cost, short
 from marginalia.privacy import checks
 from marginalia.privacy.certificate import Certificate
-from marginalia.privacy.ledger import Ledger, PublicInput
+from marginalia.privacy.ledger import Ledger, PublicInput, inputs_of_domain
 from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE, coded_rows
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
@@ -330,8 +330,7 @@ class Synthesizer(BaseEstimator, ABC):
 
     def _public_inputs(self, table: CountSource) -> list[PublicInput]:
         """Return what the fit uses as known to everyone, and where it comes from."""
-        domain = table.domain
-        inputs = [PublicInput("domain", {a.name: a.size for a in domain}, domain.source)]
+        inputs = inputs_of_domain(table.domain)
         if self.relation == Relation.REPLACE_ONE:
             inputs.append(PublicInput("number of rows", table.n_rows, "declared"))  # by the choice of this relation
         return inputs

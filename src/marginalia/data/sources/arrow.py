@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import os
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from marginalia.data.coding import ROWS, Fault, RawColumn, check_not_ambiguous, 
 from marginalia.data.domain import Domain
 from marginalia.data.folding import Folds
 from marginalia.data.reading import check_header
+from marginalia.data.sources.folder import Paths, data_files
 from marginalia.data.sources.source import KEPT_BYTES, PassingSource, covering, sums
 from marginalia.data.table import Counts, Table, zero_faults
 from marginalia.errors import InputError
@@ -203,8 +203,6 @@ def _smallest(sizes: Sequence[int]) -> type[np.integer[Any]]:
     return np.uint8 if largest <= 2**8 else np.uint16 if largest <= 2**16 else np.int32
 
 
-Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
-
 _NULL = "__HIVE_DEFAULT_PARTITION__"  # how Hive and Spark write a missing value in a path
 
 
@@ -217,10 +215,15 @@ class FileSource(ArrowSource):
     Parameters
     ----------
     paths : path of a file or folder, pattern such as ``year=*/part-*``, or iterable of paths
-        Files of a folder or pattern are read in the order of their names.
+        Files of a folder or pattern are read in the order of their names, each once; see `data_files`.
     domain : Domain
     kept_bytes : int, default 2**28
         Bound on the counts of one pass, and on those kept for later.
+
+    Attributes
+    ----------
+    skipped : str
+        One line on what of a folder or pattern is not read; empty where nothing is left out.
 
     >>> sorted(FileSource.__abstractmethods__)
     ['_batches', '_columns', 'n_rows']
@@ -229,7 +232,10 @@ class FileSource(ArrowSource):
     SUFFIXES: ClassVar[tuple[str, ...]]  # of the files of a folder
 
     def __init__(self, paths: Paths, *, domain: Domain, kept_bytes: int = KEPT_BYTES) -> None:
-        self._paths = _found(paths, self.SUFFIXES)
+        found = data_files(paths, self.SUFFIXES)
+        if not found.paths:
+            raise InputError(f"no file matches {paths}{found.line() and '; '}{found.line()}")
+        self._paths, self.skipped = list(found.paths), found.line()
         self._marks = {path: _mark(path) for path in self._paths}
         columns = self._columns(self._paths[0])
         self._in_path = [k for k in _folder_values(self._paths[0]) if k in domain and k not in columns]
@@ -272,20 +278,6 @@ class FileSource(ArrowSource):
             raise InputError(
                 f"{path}: the file has changed since it was opened; nothing that was counted can be used: begin again"
             )
-
-
-def _found(paths: Paths, suffixes: Sequence[str]) -> list[str]:
-    if not isinstance(paths, str | os.PathLike):
-        found = [os.fspath(p) for p in paths]
-    elif os.path.isdir(text := os.fspath(paths)):
-        found = sorted(str(p) for p in Path(text).rglob("*") if p.name.endswith(tuple(suffixes)) and p.is_file())
-    else:
-        found = sorted(glob.glob(text, recursive=True)) if glob.has_magic(text) else [text]
-    if not found:
-        raise InputError(f"no file matches {paths}")
-    if len(set(map(os.path.abspath, found))) < len(found):
-        raise InputError(f"{paths}: a file stands twice; its rows would be counted twice")
-    return found
 
 
 def _mark(path: str) -> tuple[int, int]:

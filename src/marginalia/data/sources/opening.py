@@ -13,6 +13,7 @@ from marginalia.data.folding import folds_of, known_labels
 from marginalia.data.reading import check_is_no_url, read_raw
 from marginalia.data.sources.arrow import ArrowSource
 from marginalia.data.sources.csv import CSVSource
+from marginalia.data.sources.folder import data_files
 from marginalia.data.sources.parquet import ParquetSource
 from marginalia.data.sources.sql import Location, SQLSource
 from marginalia.data.table import CountSource, RawTable, Table
@@ -22,6 +23,7 @@ from marginalia.errors import InputError
 LARGEST_TEXT = 2**28  # bytes
 LARGEST_PARQUET = 2**27  # cells
 FAR = "://"
+_TABLES = (*ParquetSource.SUFFIXES, *CSVSource.SUFFIXES)
 
 
 def open_rows(
@@ -116,7 +118,9 @@ def stream(data: str | os.PathLike[str], domain: Domain) -> ArrowSource:
     check_is_no_url(text)
     files = files_of(text)
     if not files:
-        raise InputError(f"{text}: this folder holds neither CSV nor Parquet files")
+        raise InputError(
+            f"{text}: this folder holds neither CSV nor Parquet files; {skipped_of(text) or 'it is empty'}"
+        )
     kinds = {path.name.endswith(ParquetSource.SUFFIXES): path for path in reversed(files)}  # the first file of each
     if len(kinds) > 1:
         raise InputError(
@@ -154,7 +158,7 @@ def is_streamed(data: str | os.PathLike[str]) -> bool:
 
 
 def files_of(data: str | os.PathLike[str]) -> list[Path]:
-    """Return the files behind `data`, none for a server; they may not be there.
+    """Return the files behind `data`, each once, none for a server; they may not be there. See `data_files`.
 
     >>> files_of("t.csv"), files_of("postgresql://host/clinic?table=stays")
     ([PosixPath('t.csv')], [])
@@ -163,10 +167,17 @@ def files_of(data: str | os.PathLike[str]) -> list[Path]:
     if FAR in text:
         location = Location.parse(text)
         return [Path(location.place[1:])] if location.engine == "duckdb" and location.place[1:] else []
-    if os.path.isdir(text):
-        tables = (*ParquetSource.SUFFIXES, *CSVSource.SUFFIXES)
-        return sorted(path for path in Path(text).rglob("*") if path.name.endswith(tables) and path.is_file())
-    return [Path(found) for found in sorted(glob.glob(text, recursive=True))] or [Path(text)]
+    return [Path(found) for found in data_files(text, _TABLES).paths] or [Path(text)] * (not os.path.isdir(text))
+
+
+def skipped_of(data: str | os.PathLike[str]) -> str:
+    """Return one line on what of a folder or pattern is not read; empty for all else.
+
+    >>> skipped_of("t.csv")
+    ''
+    """
+    text = os.fspath(data)
+    return "" if FAR in text else data_files(text, _TABLES).line()
 
 
 def name_of(data: str | os.PathLike[str]) -> str:

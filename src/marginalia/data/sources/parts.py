@@ -162,14 +162,20 @@ class Part(ArrowSource):
         key, row, kept = self._split.key, 0, 0
         for where, _, batch in self._source._arrow([*columns, *({key} - {"", *columns})]):
             tests = self._split.of(batch, row)
-            mine = _without_views(batch.select(list(columns))).filter(pa.array(tests if self._test else ~tests))
+            mine = without_views(batch.select(list(columns))).filter(pa.array(tests if self._test else ~tests))
             row += batch.num_rows
             yield f"{where}, {'test' if self._test else 'training'} rows", kept, mine
             kept += mine.num_rows
 
 
-def _without_views(batch: Any) -> Any:
-    """Return a batch with plain text in place of views of text (as Polars writes), which Arrow cannot filter."""
+def without_views(batch: Any) -> Any:
+    """Return a batch with plain text in place of views of text (as Polars writes), which Arrow cannot filter.
+
+    >>> import pyarrow as pa
+    >>> views = pa.record_batch([pa.array(["a"], pa.string_view())], names=["x"])
+    >>> without_views(views).schema.field("x").type
+    DataType(string)
+    """
     import pyarrow as pa
 
     columns = [c.cast(pa.string()) if pa.types.is_string_view(c.type) else c for c in batch.columns]

@@ -1,0 +1,116 @@
+"""The rows that have a target: those without one are left out before a fit sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from marginalia.data.attribute import Attribute
+from marginalia.data.coding import codes_of
+from marginalia.data.domain import Domain
+from marginalia.data.sources import arrow
+from marginalia.data.sources.arrow import ArrowSource
+from marginalia.data.sources.parts import without_views
+from marginalia.data.table import PrivateRows, RawTable, Table
+from marginalia.errors import InputError
+
+
+def complete(rows: PrivateRows, target: str) -> PrivateRows:
+    """Return the rows whose target is not missing, of a domain in which it cannot be.
+
+    Whether a row stays depends on that row and the public domain alone: tables that differ by one row give tables that
+    differ by one row at most. So a release of these rows that protects one row more or less protects one row of all
+    rows as well. Their number is another matter: where a row is replaced it may change, so it is never public.
+
+    Parameters
+    ----------
+    rows : Table, RawTable or ArrowSource
+    target : str
+
+    Raises
+    ------
+    InputError
+        The rows are of another kind.
+
+    Examples
+    --------
+    >>> ill = Attribute("ill", 3, labels=("no", "yes"), type="string", missing=())
+    >>> table = Table([[0], [2], [1], [2]], Domain([ill]))
+    >>> complete(table, "ill").counts(["ill"])
+    array([1, 1])
+    """
+    attribute = next((a for a in rows.domain if a.name == target), None)
+    if attribute is None or attribute.missing is None or target in {p.name for p in rows.purchases}:
+        return rows  # nothing can be missing, or it is said elsewhere why there is nothing to learn
+    if isinstance(rows, RawTable):
+        codes, _ = codes_of(rows.frame[target], attribute)
+        schema = rows.schema.with_attribute(_never_missing(attribute))
+        return replace(rows.take(codes != attribute.missing_code), schema=schema)
+    if isinstance(rows, Table):
+        kept = rows.take(rows.column(target) != attribute.missing_code)
+        return Table(kept.codes, _domain(rows.domain, attribute))
+    if isinstance(rows, ArrowSource):
+        return Complete(rows, attribute)
+    raise InputError(f"rows without a target cannot be left out of a {type(rows).__name__}; leave them out of the data")
+
+
+def _never_missing(attribute: Attribute) -> Attribute:
+    known = tuple(fact for fact in attribute.inferred if fact != "missing")
+    return replace(attribute, size=attribute.size - 1, missing=None, inferred=known)
+
+
+def _domain(domain: Domain, attribute: Attribute) -> Domain:
+    """Return the domain without the code of a missing target, and without the structural zeros that name it."""
+    zeros = []
+    for zero in domain.structural_zeros:
+        at = zero.attributes.index(attribute.name) if attribute.name in zero.attributes else None
+        cells = tuple(cell for cell in zero.cells if at is None or cell[at] != attribute.missing_code)
+        zeros += [replace(zero, cells=cells)] if cells else []
+    attributes = [_never_missing(a) if a.name == attribute.name else a for a in domain]
+    return Domain(attributes, source=domain.source, structural_zeros=zeros, ignored=domain.ignored)
+
+
+class Complete(ArrowSource):
+    """The rows of a source whose target is not missing.
+
+    Parameters
+    ----------
+    source : ArrowSource
+    attribute : Attribute
+        The target, with its code of missing values.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> import pandas as pd
+    >>> from marginalia.data.sources.parquet import ParquetSource
+    >>> ill = Attribute("ill", 3, labels=("no", "yes"), type="string", missing=())
+    >>> with TemporaryDirectory() as folder:
+    ...     pd.DataFrame({"ill": ["no", None, "yes", "no"]}).to_parquet(f"{folder}/t.parquet")
+    ...     Complete(ParquetSource(f"{folder}/t.parquet", domain=Domain([ill])), ill).counts(["ill"])
+    array([2, 1])
+    """
+
+    def __init__(self, source: ArrowSource, attribute: Attribute) -> None:
+        self._source, self._target = source, attribute
+        super().__init__(source.domain.names, _domain(source.domain, attribute), "rows")
+        self.columns = source.columns
+        self._done = source._done  # its passes are passes over the rows of that
+
+    def __repr__(self) -> str:
+        return f"Complete({self._source!r}, {self._target.name!r})"
+
+    @cached_property
+    def n_rows(self) -> int:
+        """Number of records."""
+        return int(self.counts([self._target.name]).sum())
+
+    def _arrow(self, columns: Sequence[str]) -> Iterator[tuple[str, int, Any]]:
+        import pyarrow as pa
+
+        name, kept = self._target.name, 0
+        for where, first, batch in self._source._arrow([*columns, *({name} - {*columns})]):
+            has = arrow._coded(batch.column(name), self._target, where, first) != self._target.missing_code
+            mine = without_views(batch.select(list(columns))).filter(pa.array(has))
+            yield f"{where}, rows with a target", kept, mine
+            kept += mine.num_rows
