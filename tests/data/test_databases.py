@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from table_of_types import attributes, expected, rows_of_the_table
 
 from marginalia.data.attribute import Attribute
 from marginalia.data.domain import Domain
@@ -376,3 +377,65 @@ def test_another_master_than_the_one_that_runs_is_refused(places):
     SQLSource(f"{url}SELECT * FROM {name}", domain=DOMAIN)
     with pytest.raises(InputError, match=r"runs Spark on local\[2\]; one at a time"):
         SQLSource("spark://127.0.0.1:1?table=stays", domain=DOMAIN)
+
+
+@pytest.mark.parametrize(
+    ("types", "cells", "names"),
+    rows_of_the_table(),
+    ids=str,
+)
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
+def test_postgresql_gives_the_codes_of_the_text(postgresql, types, cells, names, zone, tmp_path, monkeypatch):
+    """The table of types in docs/domain-files.md, in whatever zone the session is."""
+    monkeypatch.setenv("PGTZ", zone)
+    for attribute in attributes(types, cells):
+        codes = expected(cells, attribute, tmp_path)
+        for name in names[3]:
+            values = ", ".join(f"('{cell}'::{name})" for cell in cells)
+            query = f"SELECT x::{name} AS x FROM (VALUES {values}, (NULL)) AS t(x)"
+            source = SQLSource(f"{postgresql.url}?query={query}", domain=Domain([attribute]))
+            assert source.in_memory().codes[:, 0].tolist() == sorted(codes), name
+
+
+@pytest.mark.parametrize("odd", ["date 'infinity'", "date '12000-01-01'", "date '0044-03-15 BC'", "'-infinity'"])
+@pytest.mark.parametrize("kind", ["date", "timestamp", "timestamptz"])
+def test_a_day_of_postgresql_that_python_cannot_hold_breaks_no_batch(postgresql, kind, odd):
+    facts = {"bottom": True, "top": True, "lenient": True}
+    attribute = Attribute("x", 2, edges=(18262, 18263), type="date", missing=(), **facts)
+    rows = f"(VALUES (CAST({odd} AS {kind})), (CAST('2020-01-01 10:00' AS {kind})), (NULL)) AS t(x)"
+    source = SQLSource(f"{postgresql.url}?query=SELECT x FROM {rows}", domain=Domain([attribute]))
+    assert source.counts(["x"]).tolist() == [1, 2]  # it cannot be read, so it counts as missing
+
+
+def test_decimals_of_postgresql_are_read_each_by_its_own(postgresql):
+    numbers = "(VALUES (1.5::numeric), ('NaN'), (12345678901234567890123456789012345678901234567890.12)) AS t(x)"
+    attribute = Attribute("x", 3, labels=("1.5",), type="string", other="else", missing=())
+    source = SQLSource(f"{postgresql.url}?query=SELECT x FROM {numbers}", domain=Domain([attribute]))
+    assert source.counts(["x"]).tolist() == [1, 1, 1]
+
+
+def test_files_of_spark_give_the_codes_of_the_text(spark, tmp_path):
+    """Spark writes times as INT96, and every file beside a mark of its own."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    kinds = {
+        "boolean": "BOOLEAN", "bigint": "BIGINT", "integer": "INT", "smallint": "SMALLINT", "real": "FLOAT",
+        "double precision": "DOUBLE", "numeric(9, 2)": "DECIMAL(9, 2)", "date": "DATE", "text": "STRING",
+        "timestamp": "TIMESTAMP_NTZ", "timestamptz": "TIMESTAMP", "bytea": "BINARY",
+    }  # fmt: skip
+    for zone in ("UTC", "Asia/Tokyo"):
+        session.conf.set("spark.sql.session.timeZone", zone)
+        for n, (types, cells, names) in enumerate(rows_of_the_table()):
+            for name in (name for name in names[3] if name in kinds and cells != ["12000-01-01"]):
+                values = ", ".join(f"('{cell}')" for cell in cells)
+                query = f"SELECT CAST(x AS {kinds[name]}) AS x FROM VALUES {values}, (NULL) AS t(x)"
+                folder = tmp_path / f"{zone[:3]}{n}{kinds[name]}"
+                session.sql(query).coalesce(1).write.parquet(str(folder))
+                for attribute in attributes(types, cells):
+                    codes, domain = expected(cells, attribute, tmp_path), Domain([attribute])
+                    for file in folder.glob("*.parquet"):
+                        assert Table.read(file, domain=domain).codes[:, 0].tolist() == codes, (zone, name)
+                    source = SQLSource(f"{spark}?query={query}", domain=domain)
+                    assert source.in_memory().codes[:, 0].tolist() == sorted(codes), (zone, name)

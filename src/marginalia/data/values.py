@@ -94,7 +94,7 @@ def spellings(value: Any) -> tuple[str, ...]:
     if not isinstance(value, datetime.date):
         return (own,)
     time = value if isinstance(value, datetime.datetime) else datetime.datetime.combine(value, datetime.time())
-    written = [own, f"{value:%Y-%m-%d}"] if time.time() == datetime.time() and time.tzinfo is None else [own]
+    written = [own, time.date().isoformat()] if time.time() == datetime.time() and time.tzinfo is None else [own]
     written += [time.isoformat(" "), time.isoformat()]
     if time.tzinfo is not None:
         written += [other.replace("+00:00", "Z") for other in written]

@@ -286,7 +286,9 @@ def _columns_of_postgresql(backend: Any, query: str) -> Iterator[tuple[str, str]
     with backend.con.cursor() as cursor:
         cursor.execute(f"SELECT * FROM ({query}) AS q LIMIT 0")
         for column in list(cursor.description):
-            yield column.name, cursor.execute("SELECT format_type(%s, NULL)", (column.type_code,)).fetchone()[0]
+            kind = cursor.execute("SELECT format_type(%s, NULL)", (column.type_code,)).fetchone()[0]
+            declared = kind == "numeric" and column.precision is not None
+            yield column.name, f"numeric({column.precision}, {column.scale})" if declared else kind
 
 
 def _of_duckdb(backend: Any, rows: ir.Table) -> Iterator[Any]:
@@ -316,13 +318,14 @@ def _asked_of_postgresql(column: tuple[str, Any]) -> tuple[str, Any]:
 
     name, kind = column
     quoted = '"' + name.replace('"', '""') + '"'
-    counted = f"CASE WHEN isfinite({quoted}) THEN {{}} WHEN {quoted} > 'epoch' THEN {{}} ELSE -{{}} END AS {quoted}"
+    ends = f"WHEN {quoted} > 'epoch' THEN {{1}} WHEN {quoted} < 'epoch' THEN -{{1}}"
+    counted = f"CASE WHEN isfinite({quoted}) THEN {{0}} {ends} END AS {quoted}"
     if kind.is_date():
-        return counted.format(f"{quoted} - DATE 'epoch'", *["2147483647"] * 2), pa.field(name, pa.date32())
+        return counted.format(f"{quoted}::date - DATE 'epoch'", "2147483647"), pa.field(name, pa.date32())
     if kind.is_timestamp():
         count = f"(EXTRACT(EPOCH FROM {quoted}) * 1000000)::bigint"
         zone = None if kind.timezone is None else "UTC"
-        return counted.format(count, *["9223372036854775807"] * 2), pa.field(name, pa.timestamp("us", zone))
+        return counted.format(count, "9223372036854775807"), pa.field(name, pa.timestamp("us", zone))
     if kind.is_decimal():
         some = f"NULLIF({quoted}, 'NaN')"
         if kind.precision is None or kind.precision > 38:
