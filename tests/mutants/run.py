@@ -126,7 +126,7 @@ def forget(module: str) -> None:
     """Drop from memory a module, those that import it, and all tests."""
     gone = dependents(module)
     # A package comes before what is in it: one that goes takes along the packages inside it, or these would import it.
-    packages = [name for name, loaded in sys.modules.items() if hasattr(loaded, "__path__")]
+    packages = [name for name, loaded in list(sys.modules.items()) if hasattr(loaded, "__path__")]
     gone |= {name for name in packages if any(name.startswith(f"{other}.") for other in gone)}
     for name in gone:
         sys.modules.pop(name, None)
