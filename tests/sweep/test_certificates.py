@@ -19,6 +19,7 @@ from marginalia.sweep.jobs import run_method
 from marginalia.sweep.plan import plan
 from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.version import is_audited, version_of
+from marginalia.synthesis import Independent
 
 HEAD = """
 import numpy as np
@@ -199,3 +200,15 @@ def test_verdicts():
     assert records.verdicts(frame).tolist() == ["yes", "no", "declared", "part", "no", "", ""]
     claimed = frame.assign(calibration="claimed")
     assert records.verdicts(claimed).tolist() == [*["declared"] * 6, ""]  # whatever its rows say
+
+
+def test_rows_of_a_draft_say_that_it_is_one():
+    """A report must not say that they spend more than asked for, nor that they are certified."""
+    ward = Attribute("ward", 2, labels=("a", "b"), type="string", inferred=("labels",))
+    table = Table(np.arange(60).reshape(-1, 1) % 2, Domain([ward]))
+    spent, message = records.certificate(Independent(random_state=0).fit(table), 1e-5, epsilon=1.0)
+    frame = pd.DataFrame({"message": [message], "status": "ok", "calibration": "tight"})
+    assert spent == pytest.approx(1.0)
+    assert message.startswith("not certified: 1 column's labels were read off the rows (ward)")
+    assert records.verdicts(frame).tolist() == ["draft"]
+    assert not records.is_claimed(message)

@@ -31,6 +31,7 @@ Width = Literal["double", "single"]
 _METADATA = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None, "ModDate": None}}
 WITHOUT_CERTIFICATE = {
     "no": "spends more than ε",
+    "draft": "domain read off the rows",
     "declared": "declared by its author",
     "part": "protects some rows only",
 }
@@ -384,6 +385,8 @@ def caption(aggregates: pd.DataFrame, metric: str) -> str:
         parts.append(f"The trivial predictor ({span(sorted(floors))}) lies below the axes.")
     if (private["certified"] == "no").any():
         parts.append("Crossed points spend more privacy than requested and carry no certificate.")
+    if (private["certified"] == "draft").any():
+        parts.append("Crossed: labels or other facts of the domain were read off the private rows.")
     if (private["certified"] == "declared").any():
         parts.append("Crossed: methods whose privacy is their author's word, which no audit has passed.")
     if (private["certified"] == "part").any():

@@ -15,6 +15,7 @@ from marginalia.reporting.tables import ARM, PANEL, rows_of
 
 SIGNS = {
     "†": "spends more than the requested ε",
+    "§": "facts of the domain were read off the private rows, which no ε covers",
     "‡": "protects some rows only, or its author’s word",
     "°": "certified in ideal arithmetic: the proof is about real numbers, the code computes in floats",
 }
@@ -62,7 +63,9 @@ def format_cell(row: Any) -> str:
         text = f"{row.mean:.{decimals}f} ± {row.stderr:.{decimals}f}"
     else:
         text = f"{row.mean:.4g}"
-    text += {"no": " †", "declared": " ‡", "part": " ‡", "ideal": " °"}.get(row.certified, "")  # see `SIGNS`
+    text += {"no": " †", "draft": " §", "declared": " ‡", "part": " ‡", "ideal": " °"}.get(
+        row.certified, ""
+    )  # see `SIGNS`
     return text if row.k == row.n_trials else f"{text} ({row.k}/{row.n_trials})"
 
 

@@ -14,7 +14,7 @@ from marginalia.data.files import atomic_path
 from marginalia.errors import InputError, PrivacyError
 from marginalia.methods.record import NON_PRIVATE, Method
 from marginalia.peers.record import CLAIMED, Claim
-from marginalia.privacy.ledger import TOLERANCE, Ledger
+from marginalia.privacy.ledger import READ_OFF, TOLERANCE, Ledger
 from marginalia.sweep.version import is_audited
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ def declaration(*methods: Method) -> str:
 
 
 IDEAL = "in ideal arithmetic: the proof is about real numbers, the code computes in floats"
-VERDICTS = ("no", "declared", "part", "ideal", "yes")  # from the worst
+VERDICTS = ("no", "draft", "declared", "part", "ideal", "yes")  # from the worst
 CERTIFIED = ("ideal", "yes")  # for every row
 
 
@@ -243,7 +243,8 @@ def verdicts(rows: pd.DataFrame) -> pd.Series:
     """Return the verdict of the ledger of each row's run.
 
     ``yes``; ``ideal``: certified in ideal arithmetic; ``part``: certified for some rows only; ``declared``: the word
-    of the author of a method that no audit has passed; ``no``; or empty without privacy or a result. `CERTIFIED` are
+    of the author of a method that no audit has passed; ``draft``: labels or other facts of the domain were read off the
+    rows; ``no``; or empty without privacy or a result. `CERTIFIED` are
     those with a certificate for every row.
     """
     silent = (rows["calibration"] == NON_PRIVATE) | (rows["status"] != "ok")
@@ -259,5 +260,7 @@ def is_claimed(message: str) -> bool:
 def _verdict(message: str) -> str:
     if not message:
         return "yes"
+    if message.startswith("not certified") and READ_OFF in message:
+        return "draft"
     starts = {"declared by": "declared", "protects": "part", "in ideal arithmetic": "ideal"}
     return next((word for start, word in starts.items() if message.startswith(start)), "no")

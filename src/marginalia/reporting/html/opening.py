@@ -106,6 +106,7 @@ def _worth(aggregates: Mapping[str, pd.DataFrame], certificates: pd.DataFrame, c
         sure, n = int(certificates["certified"].isin(CERTIFIED).sum()), len(certificates)
         kinds = {
             "no": "spend more than they were asked to",
+            "draft": "have a domain that was read off the rows",
             "declared": "have a claimed ε only",
             "part": "protect some rows only",
             "unknown": "have no run that ended",

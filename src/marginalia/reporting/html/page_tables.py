@@ -22,6 +22,7 @@ VERDICT_MEANINGS = {
     "part": "protects some rows only",
     "declared": "the word of the method’s author, which no audit has passed",
     "no": "spends more than the requested ε",
+    "draft": "facts of the domain were read off the private rows, which no ε covers",
     "unknown": "no run succeeded",
 }
 
