@@ -103,6 +103,14 @@ def test_a_contradiction_is_refused():
         Domain.from_dict(file)
 
 
+def test_the_words_yes_and_no_of_yaml_are_those_of_a_boolean():
+    one, other = (
+        Domain.from_dict({"attributes": COLUMNS, "rules": [{"never": {"sex": "m", "pregnant": [yes]}}]})
+        for yes in (True, "yes")
+    )
+    assert one.structural_zeros == other.structural_zeros
+
+
 def test_a_domain_with_rules_is_written_and_read_again(tmp_path):
     domain = Domain.from_dict(FILE)
     domain.to_json(tmp_path / "d.json")

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data import values
-from marginalia.data.attribute import Attribute, Purchase, StructuralZeros
+from marginalia.data.attribute import BOOLEANS, Attribute, Purchase, StructuralZeros
 from marginalia.data.rules.expressions import Compiled, Expression
 from marginalia.data.rules.ranges import Ranges, n_ranges
 from marginalia.errors import InputError, unknown_name
@@ -318,6 +318,8 @@ def chosen(attribute: Attribute, texts: Sequence[str]) -> NDArray[np.bool_]:
         elif attribute.edges is not None and (sign := _THRESHOLD.fullmatch(text)):
             at = _edge(attribute, sign[2])
             found[: n_ranges(attribute)] |= (np.arange(n_ranges(attribute)) < at) == (sign[1] == "<")
+        elif attribute.type == "boolean" and text in BOOLEANS:  # YAML's yes and no are truth values
+            found[BOOLEANS.index(text)] = True
         elif attribute.edges is None:
             found |= np.array([known == text for known in attribute.texts], dtype=bool)
     return found
