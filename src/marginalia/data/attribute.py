@@ -576,7 +576,10 @@ class Purchase:
         >>> Purchase("ward", "labels", type="string").stand_in().texts
         ('(none)', 'other', 'missing')
         """
-        return self.attribute(labels=("(none)",)) if self.fact == "labels" else self.attribute(edges=(-WIDE, WIDE))
+        if self.fact == "labels":
+            return self.attribute(labels=("(none)",))
+        widest = WIDE / 10 ** (self.decimals or 0)
+        return self.attribute(edges=(-widest, widest))
 
     def __str__(self) -> str:
         if self.fact == "labels":

@@ -417,7 +417,7 @@ def original_values(codes: NDArray[np.integer], attribute: Attribute, rng: np.ra
 
     A value of a bin is drawn inside it, by what `within` says, else uniformly: whole numbers for integers, days for
     dates, whole units for timestamps, multiples of 10^-`decimals` for numbers that have decimals, others rounded to
-    three significant digits of the bin's width. An open outer bin counts as it stands, from edge to edge.
+    three significant digits of the width of the bin, or of its part. An open outer bin counts as it stands, from edge to edge.
 
     Returns
     -------
@@ -563,24 +563,29 @@ def _by_density(
     rng: np.random.Generator,
 ) -> NDArray[np.float64]:
     """Draw a value of each bin from the density that the attribute has within it, on multiples of its unit."""
-    share = rng.random(low.shape)
+    share, first, last = rng.random(low.shape), low.copy(), high.copy()  # the part of the bin that a value is in
     drawn = low + share * (high - low)
     if attribute.within == "log":
-        above, below = low > 0, high < 0
-        drawn[above] = low[above] * (high[above] / low[above]) ** share[above]
-        drawn[below] = low[below] * (high[below] / low[below]) ** share[below]
+        beside = (low > 0) | (high < 0)
+        drawn[beside] = low[beside] * (high[beside] / low[beside]) ** share[beside]
+        half = np.abs(drawn[beside]) / 2
+        first[beside], last[beside] = drawn[beside] - half, drawn[beside] + half
     else:
         assert attribute.edges is not None
         assert attribute.within is not None
         for b, places in enumerate(attribute.within):
             if places and (here := np.flatnonzero(bins == b)).size:
-                ends = [(attribute.edges[b], 0.0), *places, (attribute.edges[b + 1], 1.0)]
-                drawn[here] = np.interp(share[here], [below for _, below in ends], [place for place, _ in ends])
+                x = np.array([attribute.edges[b], *(place for place, _ in places), attribute.edges[b + 1]])
+                below = np.array([0.0, *(share_below for _, share_below in places), 1.0])
+                part = np.clip(np.searchsorted(below, share[here], side="right") - 1, 0, len(places))
+                first[here], last[here] = x[part], x[part + 1]
+                drawn[here] = np.interp(share[here], below, x)
     if attribute.type == "number" and attribute.decimals is None:
-        return _rounded_between(drawn, low, high)
+        rounded = _rounded_between(drawn, first, np.maximum(last, np.nextafter(first, np.inf)))
+        return np.where((rounded < low) | (rounded >= high), low, rounded)
     d = attribute.decimals or 0
-    first, last = values.steps_from(low, d), values.steps_from(high, d) - 1
-    return np.clip(np.floor(drawn * 10.0**d), first, last) / 10.0**d + 0.0
+    steps = np.clip(np.floor(drawn * 10.0**d), values.steps_from(low, d), values.steps_from(high, d) - 1)
+    return steps / 10.0**d + 0.0
 
 
 def _whole_numbers_between(

@@ -146,7 +146,7 @@ def rounded(numbers: ArrayLike, decimals: int) -> NDArray[np.float64]:
     scale = 10.0**decimals
     with np.errstate(over="ignore", invalid="ignore"):
         steps = numbers * scale
-        result = np.rint(steps) / scale
+        result = np.array(np.rint(steps) / scale)
         near = np.abs(np.abs(steps - np.trunc(steps)) - 0.5) < 1e-4  # where the error of the product might decide
     doubtful = np.isfinite(numbers) & (near | (np.abs(steps) > 2.0**35))
     step = Decimal(1).scaleb(-decimals)

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from marginalia.data import values
 from marginalia.data.domain import Domain, Schema
 from marginalia.data.table import Table
 from marginalia.errors import InputError, PrivacyError
@@ -268,3 +269,73 @@ def test_no_value_of_a_bought_column_is_refused(column):
 def test_the_same_seed_buys_the_same():
     assert bought()[0] == bought()[0]
     assert bought()[0] != bought(seed=1)[0]
+
+
+def alone(values, *, epsilon=1.0, seed=0, relation="add_remove", **column):
+    """Buy one column of numbers for a tenth of the budget; the attribute, values drawn from its bins, the ledger."""
+    column = {"name": "x", "type": "number", "edges": {"private": "adaptive", "bins": 16}, **column}
+    ledger = Ledger(relation, epsilon=epsilon, delta=1e-5)
+    domain, table = preprocess(
+        pd.DataFrame({"x": values}), Schema.from_dict({"attributes": [column]}), ledger=ledger,
+        randomness=Randomness(seed), preprocessing_share=0.1,
+    )  # fmt: skip
+    return domain["x"], table.to_frame(original=True, random_state=0)["x"].to_numpy(), ledger
+
+
+SHIPPING = np.round(np.where(RNG.random(N) < 0.24, 0, np.where(RNG.random(N) < 0.5, 4.9, RNG.lognormal(2.5, 1, N))), 2)
+
+
+@pytest.mark.parametrize("bounds", [None, [0, 1_000_000]])
+def test_shared_prices_come_back(bounds):
+    """Values such as 4.90 and 0 have bins of their own, inside bounds that are far too wide too; edges are cents."""
+    wanted = {"private": "adaptive", "bins": 16, **({"bounds": bounds} if bounds else {})}
+    bought_x, drawn, _ = alone(SHIPPING, edges=wanted)
+    assert bought_x.decimals == 2
+    assert {0.0, 0.01, 4.9, 4.91} <= set(bought_x.edges)
+    assert bought_x.edges == tuple(values.rounded(bought_x.edges, 2))
+    assert (values.rounded(drawn, 2) == drawn).all()
+    for shared in (0, 4.9):
+        assert np.mean(drawn == shared) == pytest.approx(np.mean(shared == SHIPPING), abs=0.005)
+    for share in (0.6, 0.75, 0.9):
+        place = np.quantile(SHIPPING, share)
+        assert np.mean(drawn <= place) == pytest.approx(np.mean(place >= SHIPPING), abs=0.02)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("declared", [{}, {"decimals": 2}])
+def test_decimals_cost_a_part_or_nothing(relation, declared):
+    _, _, ledger = alone(SHIPPING, relation=relation, **declared)
+    assert [e.label for e in ledger.events][: 1 - len(declared)] == ["x: decimals"][len(declared) :]
+    assert len(ledger.events) == 5 - len(declared)
+    squares = sum((e.sensitivity / e.sigma) ** 2 for e in ledger.events)
+    assert squares == pytest.approx(0.1 * gdp_mu(1.0, 1e-5) ** 2)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "decimals"),
+    [
+        (RNG.normal(size=5000), None),
+        (np.where(RNG.random(5000) < 0.4, 0, RNG.gamma(2, 0.01, 5000)), None),
+        (np.rint(RNG.normal(size=5000) * 100), 0),
+        (np.round(RNG.normal(26, 4, 5000), 1), 1),
+        (np.round(RNG.random(5000), 4), 4),
+    ],
+)
+def test_decimals_are_found(numbers, decimals):
+    attribute, drawn, _ = alone(numbers)
+    assert attribute.decimals == decimals
+    assert np.median(drawn) == pytest.approx(np.median(numbers), abs=0.1 * np.std(numbers))
+
+
+def test_points_have_bins_whatever_is_bought():
+    attribute, _, _ = alone(SHIPPING, epsilon=0.001, decimals=2, points=[0, 9.99])
+    assert {0.0, 0.01, 9.99, 10.0} <= set(attribute.edges)
+
+
+@pytest.mark.parametrize("numbers", [[], [math.nan] * 9, [math.inf] * 99, [4.9], np.full(999, 4.9), [1e300] * 50])
+@pytest.mark.parametrize("declared", [{}, {"decimals": 2}, {"edges": {"private": "uniform", "bins": 3}}])
+def test_odd_columns_are_bought_too(numbers, declared):
+    attribute, drawn, ledger = alone(np.asarray(numbers, dtype=float), **declared)
+    assert ledger.epsilon(1e-5) < 1
+    assert len(drawn) == len(numbers)
+    assert Domain.from_dict(Domain([attribute]).to_dict())["x"] == attribute

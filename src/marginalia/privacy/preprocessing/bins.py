@@ -126,7 +126,8 @@ def _fewest_lost(density: Density, edges: Array, bins: int) -> Array:
         j = np.arange(i + 1, m + 1)
         inside = (x > edges[i]) & (x < edges[-1])
         xs, Fs = x[inside], F[inside]
-        way = (xs[None, :] - edges[i]) / (edges[j] - edges[i])[:, None]
+        with np.errstate(over="ignore"):  # beyond a bin that holds 0 alone, where it does not count
+            way = np.minimum((xs[None, :] - edges[i]) / (edges[j] - edges[i])[:, None], 1.0)
         off = np.abs(Fs[None, :] - G[i] - (G[j] - G[i])[:, None] * way)
         off[xs[None, :] >= edges[j][:, None]] = 0.0
         mass = G[j] - G[i]

@@ -22,9 +22,9 @@ def buy_decimals(
 ) -> int | None:
     """Return the least number of decimals that nearly all values need; None if there is none, up to six.
 
-    Counts how many values need 0, 1, .. 6 or more decimals: one Gaussian release, which is mu-GDP. At most `ROUNDED` of
-    the values need more than is returned, within two standard deviations of the noise. Where the noise is too large to
-    say so: the least number beyond which no values show, if values surely show up to it.
+    Counts how many values need 0, 1, .. 6 or more decimals: one Gaussian release, which is mu-GDP. The least number is
+    taken beyond which there are at most `ROUNDED` of the values and one standard deviation of the noise, if values
+    surely show up to it. One that is too large costs little; one that is too small rounds a few values.
 
     >>> prices = np.array([4.9, 9.99] * 500)
     >>> buy_decimals(lambda: prices, mu=1.0, ledger=Ledger("add_remove"), randomness=Randomness(0))
@@ -42,7 +42,5 @@ def buy_decimals(
     d = np.arange(MOST_DECIMALS + 1)
     up_to, total = np.cumsum(counts)[:-1], float(counts.sum())
     beyond, noise = total - up_to, sigma * np.sqrt(MOST_DECIMALS + 1 - d)
-    nearly_all = beyond + 2 * noise <= ROUNDED * (total - 2 * sigma)
-    likely = (beyond <= ROUNDED * total + noise) & (up_to >= SURE * sigma * np.sqrt(d + 1))
-    found = np.flatnonzero(nearly_all if nearly_all.any() else likely)
+    found = np.flatnonzero((beyond <= ROUNDED * total + noise) & (up_to >= SURE * sigma * np.sqrt(d + 1)))
     return int(found[0]) if found.size else None
