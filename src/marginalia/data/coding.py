@@ -417,7 +417,8 @@ def original_values(codes: NDArray[np.integer], attribute: Attribute, rng: np.ra
 
     A value of a bin is drawn inside it, by what `within` says, else uniformly: whole numbers for integers, days for
     dates, whole units for timestamps, multiples of 10^-`decimals` for numbers that have decimals, others rounded to
-    three significant digits of the width of the bin, or of its part. An open outer bin counts as it stands, from edge to edge.
+    three significant digits of the width of the bin, or of its part. An open outer bin counts as it stands, from edge
+    to edge.
 
     Returns
     -------
