@@ -418,8 +418,8 @@ def test_files_of_spark_give_the_codes_of_the_text(spark, tmp_path):
     """Spark writes times as INT96, and every file beside a mark of its own."""
     from pyspark.sql import SparkSession
 
-    session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
+    SQLSource(f"{spark}?query=SELECT 1 AS x", domain=Domain([Attribute("x", 2)]))  # starts the session
+    session = SparkSession.getActiveSession()
     kinds = {
         "boolean": "BOOLEAN", "bigint": "BIGINT", "integer": "INT", "smallint": "SMALLINT", "real": "FLOAT",
         "double precision": "DOUBLE", "numeric(9, 2)": "DECIMAL(9, 2)", "date": "DATE", "text": "STRING",
