@@ -163,11 +163,11 @@ def _swap(
         return possible(dict(zip(named, rows.T, strict=True)), named, rules)
 
     for _ in range(SWAPS):
-        bad, good = (rng.permutation(np.flatnonzero(rows)) for rows in (~fine, fine))
+        bad, good = np.flatnonzero(~fine), np.flatnonzero(fine)
         pairs = min(bad.size, good.size)
         if not pairs:
             return
-        bad, good = bad[:pairs], good[:pairs]
+        bad, good = (rng.choice(rows, pairs, replace=False) for rows in (bad, good))
         one, other = codes[np.ix_(bad, where)], codes[np.ix_(good, where)]
         at = np.arange(pairs), rng.integers(where.size, size=pairs)
         one[at], other[at] = other[at], one[at]
@@ -180,8 +180,14 @@ def _like(rows: Codes, donors: Codes, rng: np.random.Generator) -> NDArray[np.in
     """Return, for each row, the number of a donor that has the same codes, at random; -1 where none has."""
     if not len(rows) or not len(donors):
         return np.full(len(rows), -1, dtype=np.int64)
-    _, which = np.unique(np.concatenate([donors, rows]), axis=0, return_inverse=True)
-    which = which.reshape(-1)
+    both = np.concatenate([donors, rows])
+    which, kinds = np.zeros(len(both), dtype=np.int64), 1
+    for column in both.T:  # one number for each combination of codes
+        size = int(column.max()) + 1
+        if kinds * size > 2**62:
+            known, which = np.unique(which, return_inverse=True)
+            kinds = len(known)
+        which, kinds = which * size + column, kinds * size
     theirs, ours = which[: len(donors)], which[len(donors) :]
     order = np.argsort(theirs, kind="stable")
     first, last = (np.searchsorted(theirs[order], ours, side=side) for side in ("left", "right"))
@@ -254,6 +260,16 @@ def obey(
     column j. An open outer bin is left through its open end where nothing between its edges obeys.
 
     Rows that cannot hold (of a table that breaks its rules, see `possible`) stay as they are.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> named = {name: Attribute(name, 1, edges=(0, 10), type="integer") for name in "ab"}
+    >>> columns = {"a": pd.Series([7]), "b": pd.Series([7])}
+    >>> codes = {"a": np.zeros(1, int), "b": np.zeros(1, int)}
+    >>> obey(columns, codes, named, Rules.parse(["a <= b"], {"c": "a + b"}), np.random.default_rng(0))
+    >>> {name: column.tolist() for name, column in columns.items()}
+    {'a': [7], 'b': [7], 'c': [14]}
     """
     tied = Rules(tuple(rule for rule in rules.rules if isinstance(rule, Order)))
     if tied.edges and len(next(iter(codes.values()))):
@@ -346,7 +362,15 @@ def numbers_in(column: pd.Series[Any], codes: Codes, attribute: Attribute) -> Fl
 def derive(
     columns: dict[str, pd.Series[Any]], codes: Columns, attributes: Mapping[str, Attribute], rules: Rules
 ) -> None:
-    """Add the derived columns to original values, in place."""
+    """Add the derived columns to original values, in place.
+
+    >>> import pandas as pd
+    >>> columns = {"a": pd.Series([7])}
+    >>> derive(columns, {"a": np.zeros(1, int)}, {"a": Attribute("a", 1, edges=(0, 10), type="integer")},
+    ...     Rules.parse([], {"b": "2 * a"}))
+    >>> columns["b"].tolist()
+    [14]
+    """
     n = len(next(iter(codes.values())))
     known: dict[str, NDArray[Any]] = {}
     for name in {name for _, text in rules.derived for name in Expression(text).names} & set(attributes):

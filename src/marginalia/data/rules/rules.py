@@ -176,6 +176,8 @@ class Rules:
 
     def among(self, names: Iterable[str]) -> Rules:
         """Return the rules about these columns alone, and the columns that can be derived from them."""
+        if not self:
+            return self
         known = set(names)
         derived = []
         for name, text in self.derived:
