@@ -98,6 +98,10 @@ class RawColumn:
         empty = np.array([isinstance(v, str) and not v.strip() for v in known], dtype=bool)
         return cls(np.where(np.append(empty, True)[which], -1, which).astype(np.int64), known)
 
+    def cells(self) -> NDArray[Any]:
+        """Return the value of each row as an object, None where there is none."""
+        return np.array([*self.distinct.tolist(), None], dtype=object)[self.which]
+
 
 def _factorized(raw: pd.Series[Any]) -> tuple[NDArray[np.int64], pd.Index[Any]]:
     """Factorize objects of several kinds: True, 1 and Decimal("1.0") are equal, and the first would stand for all.
