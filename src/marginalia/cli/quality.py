@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from marginalia.cli.shared import DomainFile, Json, check_out, read_real_rows, read_table, show
-from marginalia.errors import unknown_name
+from marginalia.cli.shared import DomainFile, Json, check_out, read_compared, show
 
 if TYPE_CHECKING:
     from marginalia.quality.quality import Quality
@@ -41,12 +40,9 @@ def quality(
 
     from marginalia.quality.quality import measure
 
-    rows = read_real_rows(str(real), domain)
-    made = read_table(str(synthetic), rows.domain)
-    if target is not None and target not in rows.domain:
-        raise unknown_name("target", target, rows.domain.names)
     verbose = sys.stderr.isatty() and not as_json
-    found = measure(rows, made, target=target, real_path=real, synthetic_path=synthetic, verbose=verbose)
+    (rows, made), samples = read_compared(str(real), str(synthetic), domain, verbose=verbose)
+    found = measure(rows, made, target=target, samples=samples, synthetic_path=synthetic, verbose=verbose)
     if out is not None:
         write_quality(out, found, real_name=real.name, synthetic_name=synthetic.name)
     show(as_json, found.to_dict(), [*_lines(found), *([f"page: {out}"] if out else [])])
@@ -56,10 +52,10 @@ def _lines(found: Quality) -> Iterator[str]:
     from marginalia.quality.quality import PRIVATE
 
     yield f"PRIVATE: {PRIVATE}"
-    yield f"rows             {len(found.real):,} real, {len(found.synthetic):,} synthetic"
-    real, made = found.compared
-    if real < len(found.real) or made < len(found.synthetic):
-        yield f"compared         {real:,} and {made:,} of them, drawn at random by seed {found.seed}"
+    yield f"rows             {found.n_rows[0]:,} real, {found.n_rows[1]:,} synthetic"
+    if found.is_sampled:
+        compared = f"{len(found.real):,} and {len(found.synthetic):,} of them"
+        yield f"compared         {compared}, drawn at random by seed {found.seed}"
     if found.raw is not None:
         yield from _raw_lines(found.raw)
     yield f"domain's codes   marginal error {found.pairs.error:.6g}, mean of {len(found.pairs.errors)} pairs"

@@ -17,6 +17,7 @@ from marginalia.errors import InputError, one_line, printable
 if TYPE_CHECKING:
     from marginalia.data.domain import Domain
     from marginalia.data.table import CountSource, PrivateRows, RawTable, Table
+    from marginalia.quality.raw_rows import Sample
 
 _R = TypeVar("_R", bound="PrivateRows")
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
@@ -120,6 +121,27 @@ def read_real_rows(data: str, domain: Path) -> Table:
 
     rows = read_rows(data, domain, None)
     return rows.coded(reference_domain(rows)) if isinstance(rows, RawTable) else rows.in_memory()
+
+
+def read_compared(
+    real: str, synthetic: str, domain: Path, *, verbose: bool
+) -> tuple[tuple[Table, Table], tuple[Sample, Sample]]:
+    """Read two tables that are compared: the same number of random rows of large ones, as codes and as raw cells.
+
+    What a fit would have to buy is read off the real rows, as in `read_real_rows`.
+    """
+    from marginalia.data.domain import Schema
+    from marginalia.data.table import RawTable
+    from marginalia.quality.raw_rows import Sample
+    from marginalia.sweep.metrics import reference_domain
+
+    schema = Schema.read(domain)
+    _warn_of_inferred(domain, schema.stand_in())
+    ours, theirs = (Sample.read(data, schema, verbose=verbose) for data in (real, synthetic))
+    whole = schema.stand_in()
+    if schema.purchases:
+        whole = reference_domain(RawTable.of(ours.frame, schema, where=real))
+    return (ours.coded(whole, real), theirs.coded(whole, synthetic)), (ours, theirs)
 
 
 def read_table(data: str, domain: Domain) -> Table:

@@ -129,6 +129,10 @@ class RawColumn:
         """Return the column whose rows are those at some positions, -1 or beyond for none."""
         return RawColumn(np.append(self.which, -1)[positions], self.distinct)
 
+    def cells(self) -> NDArray[Any]:
+        """Return the value of each row as an object, None where there is none."""
+        return np.array([*self.distinct.tolist(), None], dtype=object)[self.which]
+
 
 def _equal_means_same(objects: NDArray[Any]) -> bool:
     """Whether objects that are equal are the same cell: True, 1 and Decimal("1.0") are equal, of one kind they differ.

@@ -12,10 +12,12 @@ from marginalia.data.files import write_text
 from marginalia.privacy.examination import page as certificate_text
 from marginalia.quality import charts
 from marginalia.quality.quality import MODELS, PRIVATE, Downstream, Quality
+from marginalia.quality.raw import RawQuality, shown
 from marginalia.reporting.html import page_tables
 from marginalia.reporting.html.drawing import Palette, inline_svg
 from marginalia.reporting.html.report import seal, template
 
+_CAUSES = 12  # that stand on top; the JSON has all
 _HEAT_MAPS = 6  # of the worst pairs
 _DRAWN_CELLS = 2**20  # of one of them
 _METRICS = {"auc": "AUC", "accuracy": "accuracy", "mse": "mean squared error, target scaled to [-1, 1]"}
@@ -45,6 +47,9 @@ def write_quality(path: str | os.PathLike[str], quality: Quality, *, real_name: 
         subsamples=_subsample_table(quality),
         score=quality.pairs.score,
         equivalent=quality.pairs.equivalent,
+        raw=quality.raw,
+        raw_table=None if quality.raw is None else _raw_table(quality.raw),
+        rule_table=None if quality.raw is None else _rule_table(quality.raw),
         rows=_rows_table(quality),
         copies=quality.copies,
         downstream=quality.downstream,
@@ -80,12 +85,21 @@ def write_quality(path: str | os.PathLike[str], quality: Quality, *, real_name: 
 
 def _facts(quality: Quality) -> list[tuple[str, str]]:
     """Return the headline numbers as (value, what it is)."""
-    facts = [
-        (f"{len(quality.real):,}", "real rows"),
-        (f"{len(quality.synthetic):,}", "synthetic rows"),
+    facts = []
+    if (raw := quality.raw) is not None:
+        halves = "" if raw.halves is None else f"; two random halves of the real rows {1000 * (1 - raw.halves):.0f}"
+        facts = [
+            (raw.mark.upper(), "mark, by the worst of raw score, columns, pairs and rules"),
+            (f"{raw.score:.0f}", f"raw score, of 1000{halves}"),
+            (f"{raw.columns[0].error:.3g}", f"error of the worst column, {raw.columns[0].name}"),
+        ]
+    facts += [
+        (f"{quality.n_rows[0]:,}", "real rows"),
+        (f"{quality.n_rows[1]:,}", "synthetic rows"),
+        *([(f"{len(quality.real):,}", "of them are compared, drawn at random")] if quality.is_sampled else []),
         (str(len(quality.columns)), "columns"),
-        (f"{quality.pairs.error:.4g}", f"mean marginal error of {len(quality.pairs.errors)} pairs"),
-        (f"{quality.pairs.score:.0f}", "k-marginal score (NIST, k = 2), of 1000"),
+        (f"{quality.pairs.error:.4g}", f"mean marginal error of {len(quality.pairs.errors)} pairs, domain's codes"),
+        (f"{quality.pairs.score:.0f}", "k-marginal score (NIST, k = 2), of 1000, domain's codes"),
     ]
     if (fraction := quality.pairs.equivalent) is not None:
         facts.append((f"{fraction:.0%}", "of the real rows, drawn at random, score nearest to that"))
@@ -104,7 +118,7 @@ def _facts(quality: Quality) -> list[tuple[str, str]]:
 
 def _notices(quality: Quality) -> list[str]:
     """Return what must not be overlooked."""
-    notices = []
+    notices = [f"{cause}." for cause in quality.raw.causes[:_CAUSES]] if quality.raw is not None else []
     found = quality.examination
     if found is None:
         notices.append("No certificate lies beside the synthetic file: nothing is known of its privacy.")
@@ -133,6 +147,39 @@ def _subsample_table(quality: Quality) -> page_tables.HtmlTable:
     ]
     caption = "k-marginal score beside that of random subsamples of the real rows."
     return page_tables.HtmlTable("table-subsamples", caption, ["Rows", "Score"], [page_tables.Group("", rows)])
+
+
+def _raw_table(raw: RawQuality) -> page_tables.HtmlTable:
+    """Return what raw columns are worth, the worst first."""
+    rows = []
+    for one in raw.columns:
+        middle = one.quantiles.get(0.5)
+        point = next(iter(one.points.items()), None)
+        rows.append(
+            [
+                page_tables.Cell(one.name),
+                page_tables.Cell(f"{one.error:.4f}", one.error),
+                *(page_tables.Cell("" if x is None else f"{x:.4g}", x) for x in (one.ks, one.w1, one.scale)),
+                page_tables.Cell("" if middle is None else " / ".join(shown(one.kind, x) for x in middle)),
+                page_tables.Cell("" if point is None else f"{point[0] or 'empty'}: {_both(point[1])}"),
+                page_tables.Cell(_both(one.texts)),
+                page_tables.Cell(f"{one.bin_share:.1%}" if one.bin else "", one.bin_share),
+            ]
+        )
+    head = ["Column", "Error", "KS", "W1", "Mean deviation", "Median", "Worst shared value", "No value", "In one bin"]
+    caption = "Raw columns, the worst first; where two numbers stand: real / synthetic. W1 of times in days."
+    return page_tables.HtmlTable("table-raw", caption, head, [page_tables.Group("", rows)])
+
+
+def _rule_table(raw: RawQuality) -> page_tables.HtmlTable:
+    lines = [*raw.rules.items(), *((gap, (1.0, 1 - broken)) for gap, broken in raw.nested.items())]
+    rows = [[page_tables.Cell(name), *(page_tables.Cell(f"{x:.2%}", x) for x in both)] for name, both in lines]
+    caption = f"Rows that obey rules. Patterns of empty cells differ by {raw.missing:.4f} (0 to 1)."
+    return page_tables.HtmlTable("table-rules", caption, ["Rule", "Real", "Synthetic"], [page_tables.Group("", rows)])
+
+
+def _both(pair: tuple[float, float]) -> str:
+    return f"{pair[0]:.1%} / {pair[1]:.1%}"
 
 
 def _rows_table(quality: Quality) -> page_tables.HtmlTable:

@@ -30,7 +30,7 @@ from marginalia.methods.ols.ols import OLSRegressor
 from marginalia.privacy.certificate import Certificate, beside
 from marginalia.privacy.examination import Examination, examine
 from marginalia.quality.raw import RawQuality, measure_raw
-from marginalia.quality.raw_rows import MOST_ROWS, read_values, sampled
+from marginalia.quality.raw_rows import Sample, sampled
 from marginalia.sweep.metrics import k_marginal_score, mean_squared_error, scores, total_variation
 
 FRACTIONS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # those of SDNist
@@ -169,11 +169,10 @@ TEST_FRACTION = 0.2
 MODELS = {
     "linear": "least squares",
     "logistic": "logistic regression",
-    "classes": "logistic regression, one class at a time",
+    "classes": "multinomial logistic regression",
 }
-# What a model is made of at most, so that no table takes long: see `Downstream.bounded`.
-TRAINING_ROWS, TEST_ROWS, CLASSES = 20_000, 50_000, 20
-_FEATURES = {"linear": 600, "logistic": 600, "classes": 200}
+# What a model is made of at most, so that none takes long: see `downstream`.
+TRAINING_ROWS, TEST_ROWS, CLASSES, FEATURES = 20_000, 50_000, 20, 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +222,7 @@ def downstream(real: Table, synthetic: Table, target: str, *, seed: int = 0, ver
     -----
     Of large tables a model sees 20,000 random rows to train on and 50,000 to be tested on; of many classes the 20 most
     frequent, and no rows of the others; and of columns with many codes the most frequent, the others as one, so that
-    there are at most 600 features (of several classes: 200).
+    there are at most 300 features.
     """
     size = real.domain[target].size
     if size < 2 or len(real.domain) < 2:
@@ -242,7 +241,7 @@ def downstream(real: Table, synthetic: Table, target: str, *, seed: int = 0, ver
     rows = synthetic.take(sampled(len(synthetic), seed=seed, most=TRAINING_ROWS))
     if len(train) + len(split.test) < len(real) or len(rows) < len(synthetic) or len(test) < len(split.test):
         bounded.append(f"{len(train):,} real and {len(rows):,} synthetic rows to train on, {len(test):,} to test on")
-    merge = _merges(train, target, _FEATURES[task])
+    merge = _merges(train, target, FEATURES)
     if merge:
         bounded.append(f"the most frequent codes of {', '.join(merge)}; the others count as one")
         train, test, rows = (_merged(table, merge) for table in (train, test, rows))
@@ -302,15 +301,15 @@ def _measure(rows: Table, test: Table, target: str, task: str) -> dict[str, floa
 
 
 def _accuracy_of_classes(rows: Table, test: Table, target: str) -> float:
-    from sklearn.multiclass import OneVsRestClassifier
+    from sklearn.linear_model import LogisticRegression
 
     truth = test.column(target)
     encoder = Encoder(rows.domain, target)
     if len(np.unique(rows.column(target))) < 2:
         raise InputError(f"column '{target}' holds one class only")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = OneVsRestClassifier(LogisticClassifier()).fit(encoder.transform(rows), rows.column(target))
+        warnings.simplefilter("ignore")  # it may stop before it has converged, which changes the accuracy little
+        model = LogisticRegression(max_iter=200).fit(encoder.transform(rows), rows.column(target))
     return float(np.mean(model.predict(encoder.transform(test)) == truth))
 
 
@@ -378,7 +377,7 @@ class Quality:
     Attributes
     ----------
     real, synthetic : Table
-        With the same columns in the same order.
+        The rows that were compared, with the same columns in the same order.
     seed : int
         Of the splits and subsamples of the real rows.
     columns : list of ColumnQuality
@@ -392,8 +391,10 @@ class Quality:
         The one beside the synthetic file, whatever it is worth.
     examination : Examination or None
         What recomputing it found.
+    n_rows : (int, int)
+        Rows of the whole tables.
     raw : RawQuality or None
-        None where the files that the tables were read from are not known.
+        None where only codes were given.
     """
 
     real: Table
@@ -407,12 +408,13 @@ class Quality:
     downstream: Downstream | None
     certificate: Certificate | None
     examination: Examination | None
+    n_rows: tuple[int, int]
     raw: RawQuality | None = None
 
     @property
-    def compared(self) -> tuple[int, int]:
-        """Real and synthetic rows that columns and pairs are of."""
-        return min(len(self.real), MOST_ROWS), min(len(self.synthetic), MOST_ROWS)
+    def is_sampled(self) -> bool:
+        """Whether some rows only were compared."""
+        return self.n_rows != (len(self.real), len(self.synthetic))
 
     def to_dict(self) -> dict[str, Any]:
         """Return every number in plain JSON types."""
@@ -427,8 +429,8 @@ class Quality:
         }
         return {
             "private": PRIVATE,
-            "rows": {"real": len(self.real), "synthetic": len(self.synthetic)},
-            "compared_rows": {"real": self.compared[0], "synthetic": self.compared[1]},
+            "rows": {"real": self.n_rows[0], "synthetic": self.n_rows[1]},
+            "compared_rows": {"real": len(self.real), "synthetic": len(self.synthetic)},
             "raw": None if self.raw is None else self.raw.to_dict(),
             "columns": lost,
             "pairs": [{"columns": list(pair), "error": error} for pair, error in self.pairs.errors.items()],
@@ -455,25 +457,24 @@ def measure(
     synthetic: Table,
     *,
     target: str | None = None,
-    real_path: str | os.PathLike[str] | None = None,
+    samples: tuple[Sample, Sample] | None = None,
     synthetic_path: str | os.PathLike[str] | None = None,
     seed: int = 0,
     verbose: bool = False,
 ) -> Quality:
     """Measure a synthetic table against the real one.
 
-    Of tables of more than 200,000 rows, so many random rows are compared; copies and impossible rows are counted in
-    all.
-
     Parameters
     ----------
     real, synthetic : Table
-        With the same columns, in any order; two at least.
+        With the same columns, in any order; two at least. Of large ones, so many random rows are compared as
+        `raw_rows.sampled` takes.
     target : str, optional
         Column that a model is trained for.
-    real_path, synthetic_path : path-like, optional
-        Where the tables were read from, in the order of their rows. With both, raw values are compared; beside the
-        latter a certificate is looked for.
+    samples : (Sample, Sample), optional
+        The raw cells of the same rows, if these are a sample already: then raw values are compared, too.
+    synthetic_path : path-like, optional
+        Where the synthetic table was read from: a certificate is looked for beside it.
     seed : int
         Of the splits and subsamples of the rows.
     verbose : bool
@@ -487,18 +488,13 @@ def measure(
     if set(real.domain.names) != set(synthetic.domain.names):
         raise InputError("the real and the synthetic table have different columns")
     synthetic = synthetic.project(real.domain.names)
-    rows = [sampled(len(table), seed=seed) for table in (real, synthetic)]
-    some_real, some_made = (
-        table if len(table) <= MOST_ROWS else table.take(part)
-        for table, part in zip((real, synthetic), rows, strict=True)
-    )
-    pairs = marginals(some_real, some_made, seed=seed, verbose=verbose)
+    n_rows = (len(real), len(synthetic)) if samples is None else (samples[0].n_rows, samples[1].n_rows)
+    real, synthetic = (table.take(sampled(len(table), seed=seed)) for table in (real, synthetic))
+    pairs = marginals(real, synthetic, seed=seed, verbose=verbose)
     raw = None
-    if real_path is not None and synthetic_path is not None:
-        cells = [
-            read_values(path, real.domain, part) for path, part in zip((real_path, synthetic_path), rows, strict=True)
-        ]
-        raw = measure_raw(cells[0], cells[1], real.domain, seed=seed, verbose=verbose)
+    if samples is not None:
+        ours, theirs = (sample.values(real.domain) for sample in samples)
+        raw = measure_raw(ours, theirs, real.domain, seed=seed, verbose=verbose)
     model = None if target is None else downstream(real, synthetic, target, seed=seed, verbose=verbose)
     proof = beside(synthetic_path) if synthetic_path is not None else None
     certificate = Certificate.read(proof) if proof is not None and proof.is_file() else None
@@ -506,7 +502,7 @@ def measure(
         real,
         synthetic,
         seed,
-        columns(some_real, some_made),
+        columns(real, synthetic),
         pairs,
         copies(real, synthetic, seed=seed),
         impossible(real),
@@ -514,5 +510,6 @@ def measure(
         model,
         certificate,
         None if certificate is None else examine(certificate, table=synthetic_path),
+        n_rows,
         raw,
     )

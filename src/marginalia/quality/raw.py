@@ -119,16 +119,27 @@ class RawQuality:
     @property
     def mark(self) -> str:
         """``good``, ``fair`` or ``bad``: the worst of what score, columns and rules say."""
-        worst, broken = self.columns[0].error, 1 - min((made for _, made in self.rules.values()), default=1.0)
+        worst = max(self.columns[0].error, *self.torn.values(), 0.0)
+        broken = 1 - min((made for _, made in self.rules.values()), default=1.0)
         if self.score < BAD_SCORE or worst >= BAD or broken >= BAD:
             return "bad"
         floor = min(GOOD_SCORE, 1000 * (1 - 2 * (self.halves or 0)))
         return "good" if self.score >= floor and worst < 2 * GOOD and broken < GOOD else "fair"
 
     @property
+    def torn(self) -> dict[tuple[str, str], float]:
+        """Pairs that are worse by .1 than each of their columns: both may be right, and not go together."""
+        own = {column.name: column.error for column in self.columns}
+        return {(a, b): error for (a, b), error in self.pairs.items() if error > max(own[a], own[b]) + 2 * GOOD}
+
+    @property
     def causes(self) -> list[str]:
         """What is wrong, the worst columns first."""
         said = [cause for column in self.columns for cause in column.causes]
+        said += [
+            f"`{a}` and `{b}` do not go together as in the real rows (error of the pair {error:.2f})"
+            for (a, b), error in list(self.torn.items())[:3]
+        ]
         said += [
             f"{rule}: holds in {made:.1%} of the synthetic rows, in {real:.1%} of the real ones"
             for rule, (real, made) in self.rules.items()

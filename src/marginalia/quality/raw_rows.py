@@ -3,24 +3,60 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from tqdm import tqdm
 
 from marginalia.data import values
 from marginalia.data.attribute import Attribute
 from marginalia.data.coding import RawColumn
-from marginalia.data.domain import Domain
+from marginalia.data.domain import Domain, Schema
 from marginalia.data.reading import read_raw
-from marginalia.data.sources.opening import stream
+from marginalia.data.sources.opening import name_of, stream
+from marginalia.data.table import Table
+from marginalia.errors import InputError
 from marginalia.quality.cells import Values
 
-MOST_ROWS = 200_000  # of each table that are compared
+MOST_ROWS = 100_000  # of each table that are compared
 _TIMES = ("date", "timestamp")
+
+
+class Draw:
+    """The public rule by which rows of a large table are drawn, in one pass.
+
+    Each row gets a random number from the seed. The rows with the `most` smallest numbers are taken.
+
+    >>> draw = Draw(seed=0, most=2)
+    >>> first, second = draw(3), draw(3)  # of rows that come next
+    >>> np.concatenate([first, 3 + second])[draw.kept()].tolist() == sampled(6, seed=0, most=2).tolist()
+    True
+    """
+
+    def __init__(self, *, seed: int, most: int) -> None:
+        self.n_rows, self._most, self._limit = 0, most, 1.0
+        self._random, self._keys = np.random.default_rng(seed), np.empty(0)
+
+    def __call__(self, n: int) -> NDArray[np.int64]:
+        """Return which of the next `n` rows may be among those that are taken."""
+        keys = self._random.random(n)
+        rows = np.flatnonzero(keys < self._limit)
+        self._keys = np.append(self._keys, keys[rows])
+        self.n_rows += n
+        return rows
+
+    def kept(self) -> NDArray[np.int64]:
+        """Return which of the rows that were returned so far are still taken; forget the others."""
+        if len(self._keys) <= self._most:
+            return np.arange(len(self._keys))
+        kept = np.sort(np.argpartition(self._keys, self._most)[: self._most])
+        self._keys = self._keys[kept]
+        self._limit = float(self._keys.max())
+        return kept
 
 
 def sampled(n: int, *, seed: int, most: int = MOST_ROWS) -> NDArray[np.int64]:
@@ -29,9 +65,8 @@ def sampled(n: int, *, seed: int, most: int = MOST_ROWS) -> NDArray[np.int64]:
     >>> sampled(3, seed=0), len(sampled(10, seed=0, most=4))
     (array([0, 1, 2]), 4)
     """
-    if n <= most:
-        return np.arange(n)
-    return np.sort(np.random.default_rng([seed, n]).choice(n, most, replace=False, shuffle=False))
+    draw = Draw(seed=seed, most=most)
+    return draw(n)[draw.kept()]
 
 
 def kind_of(attribute: Attribute) -> str:
@@ -45,43 +80,67 @@ def kind_of(attribute: Attribute) -> str:
     return "text" if attribute.type in ("string", "boolean") else "number"
 
 
-def read_values(data: str | os.PathLike[str], domain: Domain, rows: NDArray[np.int64]) -> dict[str, Values]:
-    """Return the raw columns of some rows of a source; `rows` are their numbers, ascending."""
-    parts: dict[str, list[RawColumn]] = {name: [] for name in domain.names}
-    for batch in _batches(data, domain, rows):
-        for name, column in batch.items():
-            parts[name].append(column)
-    return {name: _values(parts.pop(name), domain[name]) for name in domain.names}
+@dataclass(frozen=True)
+class Sample:
+    """The rows of a table that are compared.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        Raw cells of the columns of the domain.
+    n_rows : int
+        Of the whole table.
+    """
+
+    frame: pd.DataFrame
+    n_rows: int
+
+    @classmethod
+    def read(cls, data: str | os.PathLike[str], schema: Schema, *, seed: int = 0, verbose: bool = False) -> Sample:
+        """Read `sampled` rows of a file, of files of a pattern, or of a database; see `open_source`.
+
+        Memory holds these rows only, and a batch.
+        """
+        if str(data).endswith(".zip"):
+            frame = read_raw(data)
+            return cls(
+                frame.iloc[sampled(len(frame), seed=seed)][list(schema.names)].reset_index(drop=True), len(frame)
+            )
+        source, draw, parts, n = stream(data, schema.stand_in()), Draw(seed=seed, most=MOST_ROWS), [], 0
+        with tqdm(
+            desc=f"rows of {name_of(data)}", unit=" rows", unit_scale=True, disable=not verbose, leave=False
+        ) as bar:
+            for batch in source.raw(draw):
+                parts.append(pd.DataFrame({name: column.cells() for name, column in batch.items()}, dtype=object))
+                n += len(parts[-1])
+                if n > 2 * MOST_ROWS:
+                    parts = [pd.concat(parts, ignore_index=True).iloc[draw.kept()]]
+                    n = len(parts[0])
+                bar.update(draw.n_rows - bar.n)
+        if not n:
+            raise InputError(f"{name_of(data)}: the table has no rows")
+        return cls(pd.concat(parts, ignore_index=True).iloc[draw.kept()].reset_index(drop=True), draw.n_rows)
+
+    def coded(self, domain: Domain, where: str) -> Table:
+        """Return the codes of these rows."""
+        return Table.from_frame(self.frame, domain, where=where)
+
+    def values(self, domain: Domain) -> dict[str, Values]:
+        """Return the raw columns."""
+        return {name: values_of(self.frame[name], domain[name]) for name in domain.names}
 
 
-def _batches(
-    data: str | os.PathLike[str], domain: Domain, rows: NDArray[np.int64]
-) -> Iterator[Mapping[str, RawColumn]]:
-    if str(data).endswith(".zip"):
-        frame = read_raw(data).iloc[rows]
-        yield {name: RawColumn.of(frame[name], name, lenient=True) for name in domain.names}
-    else:
-        yield from stream(data, domain).raw(rows)
-
-
-def _values(batches: list[RawColumn], attribute: Attribute) -> Values:
-    """Join the batches of a column; a cell without a value is the empty text."""
-    kind, zone = kind_of(attribute), getattr(attribute, "zone", None) or "UTC"
-    which, texts, numbers, n = [], [], [], 0
-    for column in batches:
-        distinct = np.append(np.asarray(column.distinct, dtype=object), "")
-        texts.append(np.array([values.text(value) for value in distinct], dtype=object))
-        if kind == "number":
-            numbers.append(pd.to_numeric(pd.Series(texts[-1]), errors="coerce").to_numpy(float))
-        elif kind == "time":
-            numbers.append(_seconds(distinct, attribute.format, zone))
-        else:
-            numbers.append(np.full(len(distinct), np.nan))
-        which.append(np.where(column.which < 0, len(distinct) - 1, column.which) + n)
-        n += len(distinct)
-    if not batches:
-        return Values(np.empty(0), np.empty(0, np.int64), ())
-    return Values.of_distinct(np.concatenate(which), np.concatenate(texts), np.concatenate(numbers))
+def values_of(cells: pd.Series[Any], attribute: Attribute) -> Values:
+    """Return a raw column as what it is compared as; a cell without a value is the empty text."""
+    column = RawColumn.of(cells, attribute.name, lenient=True)
+    distinct = np.append(np.asarray(column.distinct, dtype=object), "")
+    texts = np.array([values.text(value) for value in distinct], dtype=object)
+    kind, numbers = kind_of(attribute), np.full(len(distinct), np.nan)
+    if kind == "number":
+        numbers = pd.to_numeric(pd.Series(texts), errors="coerce").to_numpy(float)
+    elif kind == "time":
+        numbers = _seconds(distinct, attribute.format, getattr(attribute, "zone", None) or "UTC")
+    return Values.of_distinct(np.where(column.which < 0, len(distinct) - 1, column.which), texts, numbers)
 
 
 def _seconds(distinct: NDArray[Any], format: str | None, zone: str) -> NDArray[np.float64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -123,15 +123,13 @@ class ArrowSource(PassingSource):
                 folds.add(self._given[name], _raw(batch.column(name), self._given[name]))
         return list(folds.lines())
 
-    def raw(self, rows: NDArray[np.int64]) -> Iterator[dict[str, RawColumn]]:
-        """Yield the raw columns of some rows in batches; `rows` are their numbers, ascending."""
-        start = 0
+    def raw(self, chosen: Callable[[int], NDArray[np.int64]]) -> Iterator[dict[str, RawColumn]]:
+        """Yield the raw columns of some rows in batches: of so many rows that come next, those that are `chosen`."""
         for _, _, batch in self._arrow(self._given.names):
-            first, last = np.searchsorted(rows, [start, start + batch.num_rows])
-            if last > first:
-                taken = batch.take(rows[first:last] - start)
+            rows = chosen(batch.num_rows)
+            if len(rows):
+                taken = batch.take(rows)
                 yield {a.name: _raw(taken.column(a.name), a) for a in self._given}
-            start += batch.num_rows
 
     def _count(self, marginals: Sequence[tuple[str, ...]]) -> Iterator[Counts]:
         from marginalia.data.sources.kernel import Tally  # numba takes 0.2 s to load
