@@ -117,10 +117,7 @@ def _folds(attribute: Attribute) -> Iterator[Fold]:
         yield lambda cell: values.number(cell, infinite=True) % 1 > 0, "have decimals: `type: integer` drops them"
     if (decimals := attribute.decimals) is not None:
         yield (
-            lambda cell: (
-                values.number(cell, infinite=True)
-                != float(values.rounded(values.number(cell, infinite=True), decimals))
-            ),
+            lambda cell: bool(values.decimals_of(values.number(cell, infinite=True)) > decimals),
             f"have more than {decimals} decimals: `decimals: {decimals}` rounds them",
         )
     if attribute.other is not None:
