@@ -58,7 +58,7 @@ WORDS = {False: ("false", "no", "0", "f", "n", "off"), True: ("true", "yes", "1"
 
 
 def text(value: Any) -> str:
-    """Return a raw value as text, the same from whatever source; none is empty text.
+    """Return a raw value as text, the same from whatever source.
 
     Whole numbers have no decimal point, decimals the zeros that they came with. Times are ISO 8601 with a space,
     instants in UTC.
@@ -68,11 +68,10 @@ def text(value: Any) -> str:
     """
     if type(value) is not str:
         try:
-            value = cell(value)
+            found = cell(value)
         except SeveralError:
-            value = str(value)
-    if value is None:
-        return ""
+            found = None
+        value = str(value) if found is None else found
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, Decimal) and abs(value.adjusted()) < _LONG:
