@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from itertools import combinations
 from statistics import fmean
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from tqdm import tqdm
 
@@ -185,6 +187,7 @@ def measure_raw(
     synthetic: Mapping[str, Values],
     domain: Domain,
     *,
+    rules: Mapping[str, Shares] | None = None,
     seed: int = 0,
     verbose: bool = False,
 ) -> RawQuality:
@@ -195,7 +198,9 @@ def measure_raw(
     real, synthetic : mapping of str to Values
         As `read_values` returns them, with rows.
     domain : Domain
-        That of the synthetic table: its bins are looked at for causes, and its rules for being obeyed.
+        That of the synthetic table: its bins are looked at for causes.
+    rules : mapping, optional
+        What `rules_obeyed` found.
     seed : int
         Of the halves of the real rows.
     verbose : bool
@@ -235,13 +240,21 @@ def measure_raw(
         halves=fmean(halves) if halves else None,
         missing=missing,
         nested=nested,
-        rules=rules_obeyed(domain, real, synthetic),
+        rules=dict(rules or {}),
     )
 
 
-def rules_obeyed(domain: Domain, real: Mapping[str, Values], synthetic: Mapping[str, Values]) -> dict[str, Shares]:
-    """Return, for each rule and derived column that a domain states, the shares of rows that obey it."""
-    return {}
+def rules_obeyed(domain: Domain, real: pd.DataFrame, synthetic: pd.DataFrame) -> dict[str, Shares]:
+    """Return, for each rule and derived column that a domain states, the shares of raw rows that obey it."""
+    rules = getattr(domain, "rules", None)
+    if not rules:
+        return {}
+    obeyed = import_module("marginalia.data.rules.raw_rows").obeyed
+    ours, theirs = (
+        {text: float(rows.mean()) for text, rows in obeyed(frame, domain.attributes, rules)}
+        for frame in (real, synthetic)
+    )
+    return {text: (share, theirs.get(text, 0.0)) for text, share in ours.items()}
 
 
 # -- one column -----------------------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ class Sample:
     Attributes
     ----------
     frame : DataFrame
-        Raw cells of the columns of the domain.
+        Raw cells of the columns of the domain, and of those that it derives from them.
     n_rows : int
         Of the whole table.
     """
@@ -107,10 +107,11 @@ class Sample:
                 frame.iloc[sampled(len(frame), seed=seed)][list(schema.names)].reset_index(drop=True), len(frame)
             )
         source, draw, parts, n = stream(data, schema.stand_in()), Draw(seed=seed, most=MOST_ROWS), [], 0
+        derived = dict(getattr(getattr(source.domain, "rules", None), "derived", ()))
         with tqdm(
             desc=f"rows of {name_of(data)}", unit=" rows", unit_scale=True, disable=not verbose, leave=False
         ) as bar:
-            for batch in source.raw(draw):
+            for batch in source.raw(draw, list(derived)):
                 parts.append(pd.DataFrame({name: column.cells() for name, column in batch.items()}, dtype=object))
                 n += len(parts[-1])
                 if n > 2 * MOST_ROWS:
@@ -123,7 +124,7 @@ class Sample:
 
     def coded(self, domain: Domain, where: str) -> Table:
         """Return the codes of these rows."""
-        return Table.from_frame(self.frame, domain, where=where)
+        return Table.from_frame(self.frame[list(domain.names)], domain, where=where)
 
     def values(self, domain: Domain) -> dict[str, Values]:
         """Return the raw columns."""
