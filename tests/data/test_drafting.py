@@ -336,27 +336,15 @@ def test_identifiers_with_a_few_duplicates_are_seen(name, values, reason):
     assert reason in column.note
 
 
-def test_codes_that_stand_often_are_kept_and_said():
+def test_codes_that_stand_often_are_kept():
     """Of 2,000 diagnoses the 50 most frequent are 41 % of the rows: they were left out as free text."""
     column = drafted([f"A{k % 400:03d}" for k in range(4000)])
     assert (column.attribute.size, column.attribute.other) == (51, "other")
-    assert column.folds == {"values beyond the 50 most frequent become `other`": 0.875}
 
 
-def test_a_time_of_day_and_a_zone_that_are_dropped_are_said():
-    times = ["2024-01-31 10:15", "2024-02-01 00:00", "2024-02-02", "2024-03-01T08:00:00+02:00"] * 10
-    folds = drafted(times).folds
-    assert {what.split(",")[0]: share for what, share in folds.items()} == {
-        "the time of day is dropped": 0.5,
-        "the zone is dropped": 0.25,
-    }
-    assert drafted([pd.Timestamp(t).tz_localize(None) for t in times], "y").folds["the time of day is dropped"] == 0.5
-    assert drafted(["2024-01-31", "2024-02-01"] * 10).folds == {}
-
-
-def test_decimals_that_are_not_kept_are_said():
-    assert drafted(np.append(np.arange(90) / 7, np.arange(10))).folds == {"decimals beyond 6 are not kept": 0.77}
-    assert drafted(np.arange(100) / 100).folds == {}
+def test_decimals_that_numbers_have_are_kept():
+    assert drafted(np.arange(100) / 100).attribute.decimals == 2
+    assert drafted(np.append(np.arange(90) / 7, np.arange(10))).attribute.decimals is None
 
 
 @pytest.mark.parametrize(

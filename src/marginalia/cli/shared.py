@@ -140,7 +140,7 @@ def read_compared(
     ours, theirs = (Sample.read(data, schema, verbose=verbose) for data in (real, synthetic))
     whole = schema.stand_in()
     if schema.purchases:
-        whole = reference_domain(RawTable.of(ours.frame, schema, where=real))
+        whole = reference_domain(RawTable.of(ours.frame[list(schema.names)], schema, where=real))
     return (ours.coded(whole, real), theirs.coded(whole, synthetic)), (ours, theirs)
 
 

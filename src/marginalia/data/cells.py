@@ -38,7 +38,12 @@ _FOREVER = (2**31 - 1, 2**63 - 1)  # counts that stand for infinity in databases
 
 
 class SeveralError(TypeError):
-    """A cell holds several values, such as a list; its type is the message."""
+    """A cell holds several values, such as a list; its type is the message.
+
+    >>> cell([1, 2])
+    Traceback (most recent call last):
+    marginalia.data.cells.SeveralError: list
+    """
 
 
 def cell(value: Any) -> Cell:

@@ -29,7 +29,7 @@ from marginalia.methods.logistic.logistic import LogisticClassifier
 from marginalia.methods.ols.ols import OLSRegressor
 from marginalia.privacy.certificate import Certificate, beside
 from marginalia.privacy.examination import Examination, examine
-from marginalia.quality.raw import RawQuality, measure_raw
+from marginalia.quality.raw import RawQuality, measure_raw, rules_obeyed
 from marginalia.quality.raw_rows import Sample, sampled
 from marginalia.sweep.metrics import k_marginal_score, mean_squared_error, scores, total_variation
 
@@ -494,7 +494,8 @@ def measure(
     raw = None
     if samples is not None:
         ours, theirs = (sample.values(real.domain) for sample in samples)
-        raw = measure_raw(ours, theirs, real.domain, seed=seed, verbose=verbose)
+        rules = rules_obeyed(real.domain, samples[0].frame, samples[1].frame)
+        raw = measure_raw(ours, theirs, real.domain, rules=rules, seed=seed, verbose=verbose)
     model = None if target is None else downstream(real, synthetic, target, seed=seed, verbose=verbose)
     proof = beside(synthetic_path) if synthetic_path is not None else None
     certificate = Certificate.read(proof) if proof is not None and proof.is_file() else None

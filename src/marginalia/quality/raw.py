@@ -13,13 +13,16 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from tqdm import tqdm
 
 from marginalia.data.attribute import Attribute
 from marginalia.data.domain import Domain
+from marginalia.data.rules.raw_rows import obeyed
+from marginalia.data.values import SECONDS
 from marginalia.quality.cells import COARSE, FINE, Cells, Values, distance, shares
-from marginalia.quality.raw_rows import kind_of
+from marginalia.quality.raw_rows import attributes_of, kind_of
 
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 DAY = 86_400
@@ -185,6 +188,7 @@ def measure_raw(
     synthetic: Mapping[str, Values],
     domain: Domain,
     *,
+    rules: Mapping[str, Shares] | None = None,
     seed: int = 0,
     verbose: bool = False,
 ) -> RawQuality:
@@ -195,18 +199,22 @@ def measure_raw(
     real, synthetic : mapping of str to Values
         As `read_values` returns them, with rows.
     domain : Domain
-        That of the synthetic table: its bins are looked at for causes, and its rules for being obeyed.
+        That of the synthetic table: its bins are looked at for causes.
+    rules : mapping, optional
+        What `rules_obeyed` found.
     seed : int
         Of the halves of the real rows.
     verbose : bool
         Show a bar.
     """
-    n = len(next(iter(real.values())))
+    n, compared = len(next(iter(real.values()))), attributes_of(domain)
     halved = np.random.default_rng(seed).permutation(n)
     columns, codes = [], {}
     with tqdm(desc="raw values", unit=" columns", total=len(real), disable=not verbose, leave=False) as bar:
         for name, column in real.items():
-            attribute = domain[name]
+            if name not in synthetic:  # derived, in a table of before
+                continue
+            attribute = compared[name]
             kind = kind_of(attribute) if column.finite.size else "text"
             columns.append(_column(name, kind, column, synthetic[name], attribute))
             if kind == "time":
@@ -235,13 +243,18 @@ def measure_raw(
         halves=fmean(halves) if halves else None,
         missing=missing,
         nested=nested,
-        rules=rules_obeyed(domain, real, synthetic),
+        rules=dict(rules or {}),
     )
 
 
-def rules_obeyed(domain: Domain, real: Mapping[str, Values], synthetic: Mapping[str, Values]) -> dict[str, Shares]:
-    """Return, for each rule and derived column that a domain states, the shares of rows that obey it."""
-    return {}
+def rules_obeyed(domain: Domain, real: pd.DataFrame, synthetic: pd.DataFrame) -> dict[str, Shares]:
+    """Return, for each rule and derived column that a domain states, the shares of raw rows that obey it."""
+    rules = domain.rules
+    ours, theirs = (
+        {text: float(rows.mean()) for text, rows in obeyed(frame, domain.attributes, rules)}
+        for frame in (real, synthetic)
+    )
+    return {text: (share, theirs.get(text, 0.0)) for text, share in ours.items()}
 
 
 # -- one column -----------------------------------------------------------------------------------------------------
@@ -342,9 +355,10 @@ def _empty_share(column: Values) -> float:
 
 def _fullest_bin(real: Values, attribute: Attribute) -> tuple[str, float]:
     """Return the bin of the domain that holds most of the real numbers, and their share; none without bins."""
-    if attribute.edges is None or not real.finite.size:
+    open_ended = attribute.lenient and attribute.n_values == 1  # of a column that has no bins
+    if attribute.edges is None or open_ended or not real.finite.size:
         return "", 0.0
-    unit = _seconds_of_unit(attribute)
+    unit = 1 if attribute.counted_in is None else SECONDS[attribute.counted_in]
     edges = np.asarray(attribute.edges, dtype=float) * unit
     place = np.clip(np.searchsorted(edges, real.finite, side="right") - 1, 0, len(edges) - 2)
     counts = np.bincount(place, minlength=len(edges) - 1)
@@ -356,13 +370,6 @@ def _fullest_bin(real: Values, attribute: Attribute) -> tuple[str, float]:
         return "", 0.0
     which = {0: "first bin", len(edges) - 2: "last bin"}.get(fullest, f"bin {fullest + 1}")
     return f"the {which} of `{attribute.name}` ({ends})", float(counts[fullest] / place.size)
-
-
-def _seconds_of_unit(attribute: Attribute) -> int:
-    """Return how many seconds (numbers: how many of themselves) one step of the edges of a column is."""
-    if attribute.type == "timestamp":
-        return {"day": DAY, "hour": 3600, "minute": 60, "second": 1}[str(getattr(attribute, "unit", "second"))]
-    return DAY if attribute.type == "date" else 1
 
 
 def _causes(found: RawColumnQuality, real: Values, made: Values) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from marginalia.data import values
-from marginalia.data.attribute import Attribute
+from marginalia.data.attribute import NUMBERS, Attribute, Purchase
 from marginalia.data.coding import RawColumn
 from marginalia.data.domain import Domain, Schema
 from marginalia.data.reading import read_raw
@@ -87,7 +86,7 @@ class Sample:
     Attributes
     ----------
     frame : DataFrame
-        Raw cells of the columns of the domain.
+        Raw cells of the columns of the domain, and of those that it derives from them.
     n_rows : int
         Of the whole table.
     """
@@ -107,10 +106,11 @@ class Sample:
                 frame.iloc[sampled(len(frame), seed=seed)][list(schema.names)].reset_index(drop=True), len(frame)
             )
         source, draw, parts, n = stream(data, schema.stand_in()), Draw(seed=seed, most=MOST_ROWS), [], 0
+        derived = dict(source.domain.rules.derived)
         with tqdm(
             desc=f"rows of {name_of(data)}", unit=" rows", unit_scale=True, disable=not verbose, leave=False
         ) as bar:
-            for batch in source.raw(draw):
+            for batch in source.raw(draw, list(derived)):
                 parts.append(pd.DataFrame({name: column.cells() for name, column in batch.items()}, dtype=object))
                 n += len(parts[-1])
                 if n > 2 * MOST_ROWS:
@@ -123,11 +123,33 @@ class Sample:
 
     def coded(self, domain: Domain, where: str) -> Table:
         """Return the codes of these rows."""
-        return Table.from_frame(self.frame, domain, where=where)
+        return Table.from_frame(self.frame[list(domain.names)], domain, where=where)
 
     def values(self, domain: Domain) -> dict[str, Values]:
-        """Return the raw columns."""
-        return {name: values_of(self.frame[name], domain[name]) for name in domain.names}
+        """Return the raw columns, and those that the domain derives from them where the table has them."""
+        compared = attributes_of(domain)
+        return {name: values_of(self.frame[name], a) for name, a in compared.items() if name in self.frame.columns}
+
+
+def attributes_of(domain: Domain) -> dict[str, Attribute]:
+    """Return the attributes of a domain, and a stand-in for each column that it derives from them.
+
+    >>> content = {"attributes": [{"name": "a", "type": "integer", "edges": [0, 9]}], "derived": {"b": "2 * a"}}
+    >>> [a.type for a in attributes_of(Domain.from_dict(content)).values()]
+    ['integer', 'integer']
+    """
+    found = {attribute.name: attribute for attribute in domain}
+    for name, compiled in domain.rules.compiled(domain.attributes).items():
+        of_type: Any = compiled.type
+        if of_type == "boolean":
+            found[name] = Attribute(name, 2, type="boolean")
+        elif of_type == "string":
+            found[name] = Purchase(name, "labels", type="string").stand_in()
+        elif of_type in NUMBERS and of_type != "timestamp":
+            found[name] = Purchase(name, "edges", type=of_type).stand_in()
+        else:
+            found[name] = Purchase(name, "edges", type="timestamp", unit="second").stand_in()
+    return found
 
 
 def values_of(cells: pd.Series[Any], attribute: Attribute) -> Values:
@@ -139,34 +161,20 @@ def values_of(cells: pd.Series[Any], attribute: Attribute) -> Values:
     if kind == "number":
         numbers = pd.to_numeric(pd.Series(texts), errors="coerce").to_numpy(float)
     elif kind == "time":
-        numbers = _seconds(distinct, attribute.format, getattr(attribute, "zone", None) or "UTC")
+        numbers = _seconds(distinct, attribute.format, attribute.zone)
     return Values.of_distinct(np.where(column.which < 0, len(distinct) - 1, column.which), texts, numbers)
 
 
-def _seconds(distinct: NDArray[Any], format: str | None, zone: str) -> NDArray[np.float64]:
-    """Return seconds since 1970 of dates and times, instants on the clocks of `zone`; NaN where a cell is none.
+def _seconds(distinct: NDArray[Any], format: str | None, zone: str | None) -> NDArray[np.float64]:
+    """Return seconds since 1970 of dates and times, instants on the clocks of `zone` (UTC); NaN where a cell is none.
 
-    >>> _seconds(np.array(["1970-01-02", "1970-01-01T01:00:00+01:00", "?"], dtype=object), None, "UTC")
+    >>> _seconds(np.array(["1970-01-02", "1970-01-01T01:00:00+01:00", "?"], dtype=object), None, None)
     array([86400.,     0.,    nan])
     """
-    cells = pd.Series(distinct, dtype=object)
-    is_text = np.array([isinstance(cell, str) for cell in cells], dtype=bool)
-    found = np.full(len(cells), np.nan)
-    texts = cells[is_text].astype(str)
-    offset = texts.str.contains(r"\d\d:\d\d.*(?:Z|[+-]\d\d(?::?\d\d)?)$", regex=True)
-    naive = pd.to_datetime(texts.where(~offset), errors="coerce", format=format or "ISO8601")
-    aware = pd.to_datetime(texts.where(offset), errors="coerce", format="ISO8601", utc=True)
-    wall = naive.fillna(aware.dt.tz_convert(zone).dt.tz_localize(None))
-    found[is_text] = ((wall - pd.Timestamp(0)) / pd.Timedelta(seconds=1)).to_numpy(float)
-    for i in np.flatnonzero(np.isnan(found)):  # dates of other kinds, and dates written in other ways
-        cell = cells.iloc[i]
-        if isinstance(cell, datetime) and not pd.isna(cell):
-            moment = pd.Timestamp(cell)
-            moment = moment if moment.tzinfo is None else moment.tz_convert(zone).tz_localize(None)
-            found[i] = (moment - pd.Timestamp(0)).total_seconds()
-        else:
-            try:
-                found[i] = 86400.0 * values.day(cell, format)
-            except ValueError:
-                continue
+    found = np.full(len(distinct), np.nan)
+    for i, cell in enumerate(distinct.tolist()):
+        try:
+            found[i] = values.moment(cell, "second", format, zone=zone)
+        except ValueError:
+            continue
     return found

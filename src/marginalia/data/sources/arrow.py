@@ -123,13 +123,20 @@ class ArrowSource(PassingSource):
                 folds.add(self._given[name], _raw(batch.column(name), self._given[name]))
         return list(folds.lines())
 
-    def raw(self, chosen: Callable[[int], NDArray[np.int64]]) -> Iterator[dict[str, RawColumn]]:
-        """Yield the raw columns of some rows in batches: of so many rows that come next, those that are `chosen`."""
-        for _, _, batch in self._arrow(self._given.names):
+    def raw(
+        self, chosen: Callable[[int], NDArray[np.int64]], also: Sequence[str] = ()
+    ) -> Iterator[dict[str, RawColumn]]:
+        """Yield the raw columns of some rows in batches: of so many rows that come next, those that are `chosen`.
+
+        With the columns `also` that the domain does not read, where the rows have them.
+        """
+        also = [name for name in also if name in self.columns]
+        for _, _, batch in self._arrow([*self._given.names, *also]):
             rows = chosen(batch.num_rows)
             if len(rows):
                 taken = batch.take(rows)
-                yield {a.name: _raw(taken.column(a.name), a) for a in self._given}
+                found = {a.name: _raw(taken.column(a.name), a) for a in self._given}
+                yield found | {n: RawColumn.of_arrow(taken.column(n), n, lenient=True) for n in also}
 
     def _count(self, marginals: Sequence[tuple[str, ...]]) -> Iterator[Counts]:
         from marginalia.data.sources.kernel import Tally  # numba takes 0.2 s to load
