@@ -36,7 +36,7 @@ def unit_of(attribute: Attribute) -> int:
     """
     if attribute.type == "date":
         return SECONDS["day"]
-    return SECONDS[str(getattr(attribute, "unit", "second"))] if attribute.type == "timestamp" else 1
+    return SECONDS[attribute.unit or "second"] if attribute.type == "timestamp" else 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +124,7 @@ class Ranges:
 def _ranges(attribute: Attribute) -> Ranges:
     scale = unit_of(attribute)
     marks = frozenset() if attribute.holds_codes else attribute.mark_values
-    decimals = getattr(attribute, "decimals", None)
+    decimals = attribute.decimals
     parts = 1 if attribute.type != "number" else 10**decimals if decimals is not None else 0
     n = n_ranges(attribute)
     nothing = np.full(attribute.size, np.nan)

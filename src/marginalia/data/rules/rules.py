@@ -292,7 +292,7 @@ def type_of(column: Column) -> str:
         return "string"
     if column.type in (None, "code"):
         return "integer"
-    unit = getattr(column, "unit", None)
+    unit = column.unit
     return f"timestamp in {unit}s" if column.type == "timestamp" else str(column.type)
 
 
