@@ -51,7 +51,7 @@ class Raw:
     known: dict[str, dict[str, Any]]
     full: dict[str, dict[str, Any]] = field(default_factory=dict)
     derived: dict[str, str] = field(default_factory=dict)
-    rules: list[str] = field(default_factory=list)
+    rules: list[Any] = field(default_factory=list)
     holds: dict[str, Rule] = field(default_factory=dict)
     ignored: list[str] = field(default_factory=list)
 
@@ -59,10 +59,12 @@ class Raw:
         """Return the domain file."""
         attributes = []
         for name, keys in self.known.items():
+            if full and name in self.derived:
+                continue
             keys = {**keys, **(self.full.get(name, {}) if full else {})}
             if "missing" in keys:  # empty cells are missing without being named
                 keys["missing"] = [mark for mark in keys["missing"] if mark]
-            if "bounds" in keys:
+            if keys.get("bounds") is not None:
                 keys["edges"] = {"private": "adaptive", "bins": BINS, "bounds": keys.pop("bounds")}
             attributes.append({"name": name, **{key: value for key, value in keys.items() if value is not None}})
         more = {"derived": self.derived, "rules": self.rules} if full else {}
@@ -381,6 +383,8 @@ def survey(seed: int = 0, rows: int = 10_000) -> Raw:
     apart = {"missing": [""], "special": ["don't know", "refused"]}
     full: dict[str, dict[str, Any]] = {
         "weight": {"decimals": 3},
+        "cigarettes": {"bounds": None, "edges": [0, 1, 5, 10, 15, 20, 30, 40, 60, 101]},
+        "hours": {"bounds": None, "edges": [0, 10, 15, 20, 25, 30, 35, 38, 39, 40, 41, 45, 50, 60, 101]},
         "income": apart,
         **{f"q{i + 1:02d}": apart for i in range(90)},
     }
@@ -391,8 +395,12 @@ def survey(seed: int = 0, rows: int = 10_000) -> Raw:
             (f["used_none"] == "yes") == (f[[f"used_{i + 1}" for i in range(18)]] == "no").all(axis=1)
         ),
     }
-    rules = ["cigarettes needs smokes == 'yes'", "hours needs works == 'yes'"]
-    return Raw(frame, known, full, {}, rules, holds, ["respondent"])
+    some = " or ".join(f"used_{i + 1}" for i in range(18))
+    rules = [
+        {"never": {"smokes": "no", "cigarettes": ">= 0"}},
+        {"never": {"works": "no", "hours": ">= 0"}},
+    ]
+    return Raw(frame, known, full, {"used_none": f"'no' if {some} else 'yes'"}, rules, holds, ["respondent"])
 
 
 # -- real tables ----------------------------------------------------------------------------------------------------
@@ -458,7 +466,7 @@ def flights(folder: Path, seed: int = 0, rows: int = 60_000) -> Raw:
         "arr_time needs dep_time": lambda f: (f["arr_time"] == "") | (f["dep_time"] != ""),
         "dep_delay needs dep_time": lambda f: (f["dep_delay"] == "") == (f["dep_time"] == ""),
     }
-    derived = {"hour": "sched_dep_time // 100", "minute": "sched_dep_time % 100"}
+    derived = {"hour": "floor(sched_dep_time / 100)", "minute": "sched_dep_time - 100 * floor(sched_dep_time / 100)"}
     rules = [
         "arr_delay needs air_time",
         "air_time needs arr_time",
