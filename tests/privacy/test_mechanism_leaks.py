@@ -49,7 +49,7 @@ def minimiser(rows=read, **given):
             "bound": 1.0,
             "sigma": 2.0,
             "regulariser": 20.0,
-            "output_sigma": 1e-3,
+            "output_sigma": 1e-6,
             **given,
         },
     )
@@ -117,7 +117,7 @@ def test_what_is_asked_for_is_what_is_booked():
     booked = [(one.sensitivity, one.sigma), (two.sensitivity, two.scale), (three.sensitivity, three.epsilon)]
     booked += [(four.bound, four.sigma), (five.sensitivity, five.sigma)]
     gap = output_sensitivity(3, bound=6, sigma=7, regulariser=20)
-    assert heard == booked == [(3, 8), (4, 9), (5, 0.1), (6, 7), (gap, 1e-3)]
+    assert heard == booked == [(3, 8), (4, 9), (5, 0.1), (6, 7), (gap, 1e-6)]
 
 
 def test_without_a_seed_noise_and_secrets_are_apart():
@@ -219,9 +219,9 @@ def test_the_linear_term_has_the_charged_deviation():
         return heard[asked.mechanism]
 
     with listening(hook):
-        minimiser(nobody(20_000), n_features=20_000, ledger=Ledger("add_remove"), randomness=Randomness(0))
+        minimiser(nobody(1000), n_features=1000, ledger=Ledger("add_remove"), randomness=Randomness(0))
     squares = (heard["objective"] ** 2).sum() / (2.0 / 20.0) ** 2
-    assert chi2.isf(1 - FALSE_ALARM / 2, 20_000) < squares < chi2.isf(FALSE_ALARM / 2, 20_000)
+    assert chi2.isf(1 - FALSE_ALARM / 2, 1000) < squares < chi2.isf(FALSE_ALARM / 2, 1000)
 
 
 def test_the_tilt_is_noise_of_the_system():
@@ -243,12 +243,12 @@ def test_the_minimiser_is_hidden_by_noise():
 
     ledger = Ledger("add_remove")
     with listening(hook):
-        released = minimiser(nobody(2000), n_features=2000, ledger=ledger, randomness=Randomness(0))
-    gap = output_sensitivity(2000, bound=1.0, sigma=2.0, regulariser=20.0)
-    assert ledger.events[1] == GaussianEvent(gap, 1e-3, "minimiser", arithmetic="exact")
+        released = minimiser(nobody(1000), n_features=1000, ledger=ledger, randomness=Randomness(0))
+    gap = output_sensitivity(1000, bound=1.0, sigma=2.0, regulariser=20.0)
+    assert ledger.events[1] == GaussianEvent(gap, 1e-6, "minimiser", arithmetic="exact")
     np.testing.assert_array_equal(released, heard[1])
-    squares = ((released - heard[0]) ** 2).sum() / 1e-3**2
-    assert chi2.isf(1 - FALSE_ALARM / 2, 2000) < squares < chi2.isf(FALSE_ALARM / 2, 2000)
+    squares = ((released - heard[0]) ** 2).sum() / 1e-6**2
+    assert chi2.isf(1 - FALSE_ALARM / 2, 1000) < squares < chi2.isf(FALSE_ALARM / 2, 1000)
 
 
 class Spied:

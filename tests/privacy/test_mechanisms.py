@@ -226,21 +226,21 @@ def test_poisson_gaussian_bad_input(ledger: Ledger, randomness: Randomness) -> N
 
 def test_objective_perturbation(ledger: Ledger, randomness: Randomness) -> None:
     theta = objective_perturbation(
-        lambda: np.zeros((0, 2000), np.int16),  # no data: the minimiser is known
-        n_features=2000,
+        lambda: np.zeros((0, 1000), np.int16),  # no data: the minimiser is known
+        n_features=1000,
         unit=2.0**-13,
         bound=2,
         sigma=6,
         regulariser=3,
-        output_sigma=1.5,
+        output_sigma=0.1,
         ledger=ledger,
         randomness=randomness,
         label="fit",
     )
-    assert kstest(theta, norm(0, 2.5).cdf).pvalue > FALSE_ALARM  # 6/3 of the objective, 1.5 of the output
+    assert kstest(theta, norm(0, math.hypot(2, 0.1)).cdf).pvalue > FALSE_ALARM  # 6/3 of the objective, .1 of the output
     assert ledger.events == (
         ObjectivePerturbationEvent(2, 6, 3, "fit", arithmetic="exact"),
-        GaussianEvent(output_sensitivity(2000, bound=2, sigma=6, regulariser=3), 1.5, "minimiser", arithmetic="exact"),
+        GaussianEvent(output_sensitivity(1000, bound=2, sigma=6, regulariser=3), 0.1, "minimiser", arithmetic="exact"),
     )
 
 
