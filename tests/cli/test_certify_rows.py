@@ -74,7 +74,7 @@ def test_the_rows_of_a_job_have_a_line_for_each_arm_and_epsilon(call, learners):
     assert ssp[8:] == ["exact", "system", "confirmed"]
     confirmed = sum(line.endswith("  confirmed") for line in lines)
     assert last == f"{confirmed} of {len(lines)} confirmed"
-    assert any("objective_perturbation" in line and " ideal " in line for line in lines)
+    assert any("objective_perturbation" in line and " exact " in line for line in lines)
     published = [line for line in lines if line.split()[1:3] == ["ssp", "published"]]
     assert len(published) == 2
     assert all("NOT CERTIFIED: requested epsilon" in line for line in published)

@@ -425,15 +425,27 @@ def test_a_constant_column_is_no_secret():
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-def test_the_objective_is_minimised_to_its_tolerance(relation):
+@pytest.mark.parametrize("margin", [0.0, 2.0])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_the_objective_is_minimised_to_its_bound(relation, fit_intercept, margin):
+    """2^-30 (B + sigma), and what rounding the coefficients to their public grid adds."""
     X, y = rows_of("objective_perturbation")
-    first = record(lambda: ObjectivePerturbationClassifier(relation=relation, random_state=3).fit(X, y))
-    asked, theta = first.releases[0].asked, first.releases[0].value
+    model = ObjectivePerturbationClassifier(
+        relation=relation, random_state=3, fit_intercept=fit_intercept, margin=margin
+    )
+    first = record(lambda: model.fit(X, y))
+    asked, theta, v = first.releases[0].asked, first.releases[0].value, first.releases[1].asked.unit
     assert asked.mechanism == "objective"
-    b = asked.scale * Randomness(3).generator.standard_normal(P)
-    Z = within_bounds(X, y, feature_bound=1.0, target_bound=1.0).X * y[:, None]
-    gradient = -Z.T @ (1 / (1 + np.exp(Z @ theta))) + asked.unit * theta + b
-    assert np.linalg.norm(gradient) <= 1.5e-11 * (1 + asked.scale)
+    whole, part = Randomness(3).noise.rounded_gaussian(52, P + fit_intercept)
+    b = asked.scale * (whole + part / 2**52)
+    rows = within_bounds(X, y, feature_bound=1.0, target_bound=1.0)
+    Z = rows.signed_rows() * rows.unit
+    if fit_intercept:
+        Z = np.column_stack([Z, y])
+    gradient = -Z.T @ (1 / (1 + np.exp(Z @ theta - margin))) + asked.unit * theta + b
+    assert asked.sensitivity == pytest.approx(math.sqrt(1 + fit_intercept))
+    rounding = (len(Z) / 2 + asked.unit) * v
+    assert 0 < np.linalg.norm(gradient) <= 2.0**-30 * (asked.sensitivity + asked.scale) + rounding
 
 
 def test_the_grid_of_the_minimiser_is_public():

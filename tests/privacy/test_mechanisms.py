@@ -5,6 +5,7 @@ Statistical tests have fixed seeds; had they not, each would fail a correct mech
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,6 +34,7 @@ from marginalia.privacy.mechanisms import (
     poisson_gaussian,
 )
 from marginalia.privacy.mechanisms.lattice import Lattice
+from marginalia.privacy.mechanisms.objective import output_sensitivity
 from marginalia.privacy.mechanisms.transcript import listening
 from marginalia.privacy.randomness import Randomness
 
@@ -224,33 +226,42 @@ def test_poisson_gaussian_bad_input(ledger: Ledger, randomness: Randomness) -> N
 
 def test_objective_perturbation(ledger: Ledger, randomness: Randomness) -> None:
     theta = objective_perturbation(
-        lambda b, regulariser: -b / regulariser,  # no data: the minimiser is known
-        n_features=20_000,
+        lambda: np.zeros((0, 1000), np.int16),  # no data: the minimiser is known
+        n_features=1000,
+        unit=2.0**-13,
         bound=2,
         sigma=6,
         regulariser=3,
-        output_sensitivity=1e-3,
-        output_sigma=1.5,
+        output_sigma=0.1,
         ledger=ledger,
         randomness=randomness,
         label="fit",
     )
-    assert kstest(theta, norm(0, 2.5).cdf).pvalue > FALSE_ALARM  # 6/3 of the objective, 1.5 of the output
+    assert kstest(theta, norm(0, math.hypot(2, 0.1)).cdf).pvalue > FALSE_ALARM  # 6/3 of the objective, .1 of the output
     assert ledger.events == (
-        ObjectivePerturbationEvent(2, 6, 3, "fit"),
-        GaussianEvent(1e-3, 1.5, "minimiser", arithmetic="exact"),
+        ObjectivePerturbationEvent(2, 6, 3, "fit", arithmetic="exact"),
+        GaussianEvent(output_sensitivity(1000, bound=2, sigma=6, regulariser=3), 0.1, "minimiser", arithmetic="exact"),
     )
-    with pytest.raises(InputError, match="shape"):
+
+
+@pytest.mark.parametrize(
+    ("bad", "told"),
+    [
+        ({"rows": lambda: np.zeros((2, 4), np.int16)}, "need int16 and 3 columns"),
+        ({"rows": lambda: np.zeros((2, 3))}, "rows are float64"),
+        ({"unit": 0.3}, "power of two"),
+        ({"bound": 1e150}, "bound is 1e.150"),
+        ({"regulariser": 1e-150}, "regulariser is 1e-150"),
+        ({"margin": 0.1}, "margin is 0.1"),
+        ({"margin": -1.0}, "margin is -1"),
+        ({"n_features": 2**20}, "at most"),
+    ],
+)
+def test_objective_perturbation_bad_input(ledger: Ledger, randomness: Randomness, bad: Any, told: str) -> None:
+    good = {"rows": lambda: np.zeros((2, 3), np.int16), "n_features": 3, "unit": 0.25, "bound": 1.0, "sigma": 1.0}
+    with pytest.raises(InputError, match=told):
         objective_perturbation(
-            lambda b, r: b[:-1],
-            n_features=3,
-            bound=1,
-            sigma=1,
-            regulariser=1,
-            output_sensitivity=1,
-            output_sigma=1,
-            ledger=ledger,
-            randomness=randomness,
+            **{**good, "regulariser": 1.0, "output_sigma": 1.0, **bad}, ledger=ledger, randomness=randomness
         )
 
 

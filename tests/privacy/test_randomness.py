@@ -1,5 +1,6 @@
 """The three streams of a fit."""
 
+import os
 import re
 
 import numpy as np
@@ -53,6 +54,23 @@ def test_without_a_seed_two_fits_differ():
     assert not set(words(one.noise)) & set(words(two.noise))
     assert not set(words(one.secret)) & set(words(two.secret))
     assert one.generator.random() != two.generator.random()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_forked_process_has_a_generator_of_its_own():
+    """Both processes went on with the same numbers."""
+    draws = Randomness(None)
+    draws.generator.random()
+    reader, writer = os.pipe()
+    if os.fork() == 0:
+        os.write(writer, draws.generator.integers(2**62, size=4).tobytes())
+        os._exit(0)
+    os.wait()
+    theirs = np.frombuffer(os.read(reader, 64), np.int64)
+    assert theirs.size == 4
+    assert not set(theirs.tolist()) & set(draws.generator.integers(2**62, size=4).tolist())
+    assert draws.generator is draws.generator
 
 
 def test_bad_random_state():

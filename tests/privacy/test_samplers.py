@@ -26,6 +26,7 @@ PUBLIC = {name: f for name, f in {**KERNELS, **vars(poisson)}.items() if hasattr
 DRAWS = {
     "discrete_gaussian": lambda s: s.discrete_gaussian(40, 300),
     "discrete_laplace": lambda s: s.discrete_laplace(40, 300),
+    "rounded_gaussian": lambda s: np.concatenate(s.rounded_gaussian(52, 300)),
     "below": lambda s: s.below(10, 300),
     "below, two words": lambda s: s.below(2**61 + 1, 300),
     "coins": lambda s: s.coins(1001, 0.3),
@@ -102,6 +103,40 @@ def test_draws_are_uncorrelated():
         assert stats.pearsonr(a, b).pvalue > ALARM
 
 
+def rounded(source, places, size, digit=32):
+    """Draws of the rounded Gaussian in whole numbers of 2^-places, with U in digits of so many bits."""
+    out = np.empty((size, 2), np.int64)
+    source._run(bits.rounded_gaussian, lambda done: done == size, 0, out=out, more=(places, digit))
+    return out[:, 0] * 2**places + out[:, 1]
+
+
+@pytest.mark.parametrize("digit", [1, 3, 32])
+@pytest.mark.parametrize("places", [0, 2, 12])
+def test_rounded_gaussian_has_its_law(places, digit):
+    """Each rounding cell has the probability of a normal law; small digits tie often, and are drawn on."""
+    reach = 6 * 2**places
+    draws = rounded(BitSource.seeded(11), places, 400_000, digit)
+    assert np.abs(draws).max() <= reach
+    edges = (np.arange(-reach, reach + 2) - 0.5) / 2**places
+    cells = np.diff(stats.norm.cdf(edges))
+    assert chi_square(np.bincount(draws + reach, minlength=cells.size), draws.size * cells) > ALARM
+
+
+@pytest.mark.parametrize("kind", ["seeded", "system"])
+def test_rounded_gaussian_agrees_with_the_continuous_law(kind):
+    source = BitSource.seeded(12) if kind == "seeded" else BitSource.system()
+    whole, part = source.rounded_gaussian(52, 200_000)
+    z = whole + part / 2**52
+    alarm = ALARM if kind == "seeded" else 1e-9  # another stream in each run
+    assert stats.kstest(z, "norm").pvalue > alarm
+    assert stats.kstest(part[part % 2**20 != 0] % 2**20 / 2**20, "uniform").pvalue > alarm  # its last bits
+    assert 2 * stats.norm.sf(abs(z.mean()) * z.size**0.5) > alarm
+    squares = (z**2).sum()
+    assert 2 * min(stats.chi2.cdf(squares, z.size), stats.chi2.sf(squares, z.size)) > alarm
+    assert ((np.sign(whole) == np.sign(part)) | (whole == 0) | (part == 0)).all()
+    assert np.abs(part).max() <= 2**52
+
+
 # --- the coins they are made of, exactly
 
 
@@ -159,6 +194,34 @@ def test_exponential_of_a_ratio_is_exact(monkeypatch, j, s):
     assert_heads(exact_law(monkeypatch, lambda: bits._exp_half_square(*args, None)), np.exp(-((j / s) ** 2) / 2))
 
 
+@pytest.mark.parametrize(("squared", "mean"), [(False, 1 - np.exp(-1)), (True, np.sqrt(2 * np.pi) * 0.341344746068543)])
+@pytest.mark.parametrize("first", [[], [0], [1], [1, 0, 1]])
+def test_exponential_of_a_lazy_number_is_exact(monkeypatch, squared, mean, first):
+    """With U in bits, each drawn when it is looked at; beside the mean over all U that begin with `first`."""
+
+    class Endless:
+        size = 10**9
+
+    def call():
+        digits = np.array([*first, *[0] * 40], np.uint64)
+        return bits._exp_lazy(Endless, 0, digits, len(first), np.uint64(31), squared)
+
+    def word(words, at):
+        face, at = bits._below(words, at, 2, None)
+        return np.uint64(int(face) << 31), at
+
+    monkeypatch.setitem(KERNELS, "_word", type("kernel", (), {"py_func": staticmethod(word)}))
+    low = sum(bit / 2 ** (k + 1) for k, bit in enumerate(first))
+    u = low + (np.arange(20_000) + 0.5) / 20_000 / 2 ** len(first)
+    probability = np.exp(-(u**2) / 2 if squared else -u).mean()
+    if not first:
+        assert probability == pytest.approx(mean, abs=1e-8)
+    found = exact_law(monkeypatch, call, least=1e-5)
+    heads, not_tails = float(found.get(True, 0)), float(1 - found.get(False, 0))
+    assert heads <= probability <= not_tails
+    assert not_tails - heads < 0.1
+
+
 @pytest.mark.parametrize(("series", "c"), [(bits.EXP_1, 1), (bits.EXP_HALF, 2)])
 def test_the_series_in_use_bracket_the_exponential(series, c):
     faces, refused, undecided, step, k = (int(x) for x in series)
@@ -189,6 +252,7 @@ def test_no_kernel_computes_with_floats(name):
     examples = {
         "discrete_gaussian": (np.zeros(1, np.int64), 0, np.uint64(5)),
         "discrete_laplace": (np.zeros(1, np.int64), 0, np.uint64(5)),
+        "rounded_gaussian": (np.zeros((1, 2), np.int64), 0, 52, 32),
         "uniform": (np.zeros(1, np.int64), 0, np.uint64(5)),
         "exp_gap_coin": (np.zeros(1, np.int64), 0, np.uint64(5), np.uint64(32)),
         "propose": (np.zeros(1, np.int64), 0, np.zeros(3, np.int64), 0, np.uint64(32)),

@@ -119,7 +119,7 @@ class Encoder:
             Computed once per table and kept as long as the table lives.
         """
         self._check(table, self.features)
-        return _remember(table, ("X", self._key()), lambda: self._design(table))
+        return _remember(table, ("X", self._key()), lambda: self._design(table, self.matrices, np.float64))
 
     def target_values(self, table: Table, task: TaskName = "linear") -> NDArray[np.float64]:
         """Return y: codes scaled to [-1, 1] (linear), or exactly -1 and +1 (logistic; two codes needed).
@@ -156,6 +156,26 @@ class Encoder:
             return _remember(table, key, lambda: whole_ztz(table, self.matrices, unit))
         return _remember(table, key, lambda: ztz(table.counts, self.matrices, one_way=lambda j: table.counts([j])))
 
+    def whole_design(self, table: Table, unit: float) -> NDArray[np.int16]:
+        """Return X, rounded towards 0 to whole numbers of `unit`, as int16; the rest as for `transform`.
+
+        >>> encoder = Encoder(Domain.from_sizes({"smoker": 2, "ill": 2}), "ill")
+        >>> encoder.whole_design(Table([[1, 0]], encoder.domain), 2.0**-14)
+        array([[16384]], dtype=int16)
+        """
+        self._check(table, self.features)
+        whole = {name: np.trunc(self.matrices[name] / unit).astype(np.int16) for name in self.features}
+        return _remember(table, ("whole X", unit, self._key()), lambda: self._design(table, whole, np.int16))
+
+    def whole_norm(self, unit: float) -> int:
+        """Return the largest sum of squares of a row of `whole_design` over the whole domain.
+
+        >>> Encoder(Domain.from_sizes({"smoker": 2, "ill": 2}), "ill").whole_norm(2.0**-14) == 2**28
+        True
+        """
+        squares = (np.trunc(self.matrices[name] / unit).astype(np.int64) ** 2 for name in self.features)
+        return sum(int(square.sum(axis=0).max()) for square in squares)
+
     def class_matrices(self) -> dict[str, NDArray[np.float64]]:
         """Return A_j of every feature, then the target's one-hot matrix, shape (m, m): Z'Z is then of [X, Y].
 
@@ -164,11 +184,11 @@ class Encoder:
         """
         return {**self.matrices, self.target: np.eye(self.domain[self.target].size)}
 
-    def _design(self, table: Table) -> NDArray[np.float64]:
-        X = np.empty((table.n_rows, self.n_features), order="F")  # X'v and Xv run twice as fast on columns
+    def _design(self, table: Table, matrices: Mapping[str, NDArray[Any]], kind: type[np.generic]) -> NDArray[Any]:
+        X = np.empty((table.n_rows, self.n_features), kind, order="F")  # X'v and Xv run twice as fast on columns
         start = 0
         for name in self.features:
-            rows = self.matrices[name].T
+            rows = matrices[name].T
             X[:, start : start + rows.shape[1]] = rows[table.column(name)]
             start += rows.shape[1]
         return X

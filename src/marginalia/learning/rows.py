@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -82,6 +83,20 @@ class TableRows:
         unit = public_unit(self.coordinate_bound)
         return self.encoder.gram(self.table, unit), unit, unit
 
+    @property
+    def unit(self) -> float:
+        """A power of two of which features are less than 2^15; public."""
+        return public_unit(self.coordinate_bound)
+
+    @property
+    def whole_square(self) -> Fraction:
+        """Public bound on the squared norm of a row of `signed_rows`, exact; `feature_bound` is rounded."""
+        return self.encoder.whole_norm(self.unit) * Fraction(self.unit) ** 2
+
+    def signed_rows(self) -> NDArray[np.int16]:
+        """Return y·x of every row, y = ±1, rounded towards 0 to whole numbers of `unit`, shape (n, p)."""
+        return self.y.astype(np.int16)[:, None] * self.encoder.whole_design(self.table.in_memory(), self.unit)
+
     def whole_class_gram(self) -> tuple[Integers, float]:
         """Return Z'Z of [X, Y], Y the target one-hot, of the rounded rows in whole numbers, and the unit of Z."""
         unit = public_unit(self.coordinate_bound)
@@ -135,6 +150,20 @@ class ArrayRows:
         x, y = max(x, y / most_apart), max(y, x / most_apart)
         Z = np.trunc(np.column_stack([self.X / x, self.y / y]))
         return (Z.T @ Z).astype(np.int64), x, y
+
+    @property
+    def unit(self) -> float:
+        """A power of two of which features are less than 2^15; public."""
+        return public_unit(self.coordinate_bound)
+
+    @property
+    def whole_square(self) -> Fraction:
+        """Public bound on the squared norm of a row."""
+        return Fraction(self.feature_bound) ** 2
+
+    def signed_rows(self) -> NDArray[np.int16]:
+        """Return y·x of every row, y = ±1, rounded towards 0 to whole numbers of `unit`, shape (n, p)."""
+        return np.trunc(self.X * (self.y / self.unit)[:, None]).astype(np.int16)
 
 
 Rows = TableRows | ArrayRows

@@ -64,14 +64,15 @@ def minimise_logistic(
     weights: Array | None = None,
     start: Array | None = None,
     tolerance: float = 1e-6,
+    margin: float = 0.0,
 ) -> Minimum:
-    """Minimise  sum_i w_i ln(1 + exp(-y_i x_i.theta)) + regulariser/2 |theta|^2 + linear.theta  by Newton's method.
+    """Minimise  sum_i w_i ln(1 + exp(c - y_i x_i.theta)) + regulariser/2 |theta|^2 + linear.theta  by Newton's method.
 
-    Labels y are -1 and +1, weights w (default 1) not negative. Steps are halved until the objective falls (Armijo), so
-    the method converges from any start (default 0); near the minimum it doubles the correct digits in each step. It
-    stops when the 2-norm of the gradient is at most `tolerance`, or when rounding stops all progress. Check
-    `Minimum.gradient_norm`: without a regulariser, separable data have no minimum, and the gradient vanishes only as
-    theta grows.
+    The margin c is 0 for the logistic loss. Labels y are -1 and +1, weights w (default 1) not negative. Steps are
+    halved until the objective falls (Armijo), so the method converges from any start (default 0); near the minimum it
+    doubles the correct digits in each step. It stops when the 2-norm of the gradient is at most `tolerance`, or when
+    rounding stops all progress. Check `Minimum.gradient_norm`: without a regulariser, separable data have no minimum,
+    and the gradient vanishes only as theta grows.
 
     >>> X, y = np.array([[1.0], [1.0], [1.0]]), np.array([1.0, 1.0, -1.0])
     >>> minimise_logistic(X, y).theta.round(6)  # ln 2: two to one
@@ -89,7 +90,7 @@ def minimise_logistic(
     def gradient(theta: Array, probability: Array) -> Array:
         return X.T @ (w * (probability - positive)) + regulariser * theta + b
 
-    scores = X @ theta
+    scores = X @ theta - margin * y  # only differences are added to these
     value, probability = objective(theta, scores), expit(scores)
     g = gradient(theta, probability)
     scaled = np.empty_like(X)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 
 import numpy as np
 
@@ -49,19 +50,25 @@ class Randomness:
     kind: str
     noise: BitSource
     secret: BitSource
-    generator: np.random.Generator
 
     def __init__(self, random_state: int | np.random.SeedSequence | None, purpose: str = "fit") -> None:
         if random_state is None:
             self.kind, self.noise, self.secret = "system", BitSource.system(), BitSource.system()
-            self.generator = np.random.default_rng()
+            self._generator, self._process = np.random.default_rng(), os.getpid()
             return
         root = _seed_sequence(random_state)
         warn_unless_pinned()
         self.kind = "seeded"
         self.noise = BitSource.seeded(_stream(root, purpose, "noise"))
         self.secret = BitSource.seeded(_stream(root, purpose, "secret"))
-        self.generator = np.random.default_rng(_stream(root, purpose, "generator"))
+        self._generator = np.random.default_rng(_stream(root, purpose, "generator"))
+
+    @property
+    def generator(self) -> np.random.Generator:
+        """For what is neither noise nor secret; of the system, a new one in a forked process."""
+        if self.kind == "system" and self._process != os.getpid():
+            self._generator, self._process = np.random.default_rng(), os.getpid()
+        return self._generator
 
 
 def _seed_sequence(random_state: object) -> np.random.SeedSequence:

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
+from functools import partial
 from typing import ClassVar
 
-from marginalia.errors import PrivacyError
-from marginalia.learning.base import LinearClassifier
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.errors import InputError
+from marginalia.learning.base import LinearClassifier, parameters
 from marginalia.learning.private import PrivateLearner
 from marginalia.learning.rows import Rows
-from marginalia.learning.solvers import Array, Minimum, least_squares, minimise_logistic
+from marginalia.learning.solvers import Array, least_squares, minimise_logistic
 from marginalia.learning.statistics import log_sigmoid_coefficients
 from marginalia.privacy.accountants.objective import split_for_output
 from marginalia.privacy.calibration import gdp_mu, halved_budget
 from marginalia.privacy.events import Event, GaussianEvent, ObjectivePerturbationEvent
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.objective import objective_perturbation
+from marginalia.privacy.mechanisms.objective import bound_of, objective_perturbation, output_sensitivity
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 
-TOLERANCE = 1e-11  # gradient norm of the computed minimiser, over B + sigma
+CONSTANT = 2**14  # in units of a row: the entry that an intercept appends, 1 for a table
 
 
+@parameters
 class ObjectivePerturbationClassifier(PrivateLearner, LinearClassifier):
     """Minimise the logistic loss plus a random linear term and a ridge (Kifer, Smith and Thakurta 2012, Algorithm 1).
 
@@ -29,6 +35,13 @@ class ObjectivePerturbationClassifier(PrivateLearner, LinearClassifier):
     ----------
     epsilon, delta, calibration, relation, feature_bound, one_hot, random_state
         As in `PrivateLearner`.
+    fit_intercept : bool, default False
+        Append a constant to every row: 1 for a table, whose B² grows by 1; for arrays the largest power of two up to
+        `feature_bound`. The ridge weighs on the intercept too.
+    margin : float, default 0.0
+        c of the loss ln(1 + e^(c - y·score)), whose slope and curvature have the bounds of the logistic one (c = 0), so
+        that the certificate is the same; c = 2 ranks better where the ridge is strong. In [0, 32], a multiple of 2^-20.
+        Probabilities are then those of a model with another loss.
 
     Notes
     -----
@@ -37,9 +50,10 @@ class ObjectivePerturbationClassifier(PrivateLearner, LinearClassifier):
     of (epsilon, delta), and ridge B^2/epsilon, the least from which on the certificate does not depend on the ridge:
     it follows from the proof, and from no data.
 
-    The proof is about the exact minimiser. Newton's method stops at a gradient of 2-norm at most 1e-11 (B + sigma), and
-    Gaussian noise on the coefficients, for which a thousandth of epsilon and delta is set aside (``published`` pays
-    it on top), hides what is left of the gap. A fit that does not get there is refused; the message says nothing else.
+    The proof is about the exact minimiser and a real random term. What is computed is a point whose gradient, in whole
+    numbers, is at most 2^-30 (B + sigma), with a term rounded to sigma/2^52; Gaussian noise on the coefficients, for
+    which a thousandth of epsilon and delta is set aside (``published`` pays it on top), hides what is left of the gap:
+    the certificate holds to the last bit, and every table is fitted (see `privacy.mechanisms.objective`).
 
     The proof covers ``add_remove``. Under ``replace_one`` both run at (epsilon/2, delta/(1 + e^(epsilon/2))), which
     is (epsilon, delta)-DP by group privacy; sigma is then 1.002 times what any proof could do with at epsilon 1, and
@@ -59,33 +73,46 @@ class ObjectivePerturbationClassifier(PrivateLearner, LinearClassifier):
         1.0  # of "tight", in B^2/epsilon: the least for which the certificate does not depend on it
     )
 
+    fit_intercept: bool = False
+    margin: float = 0.0
+
     def _release(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
-        p, B = rows.n_features, rows.feature_bound
-        both = ledger.left(lambda epsilon, delta: self._events(*self._scales(B, ledger.relation, epsilon, delta), B))
-        sigma, regulariser, tolerance, gap, output_sigma = self._scales(B, ledger.relation, *both)
+        unit, square = rows.unit, rows.whole_square
+        p = rows.n_features
+        if self.fit_intercept:
+            p, square = p + 1, square + (CONSTANT * Fraction(unit)) ** 2
+        B = bound_of(square)
 
-        def minimise(b: Array, regulariser: float) -> Array:
-            minimum = _minimum(rows, b, regulariser, tolerance)
-            if minimum.gradient_norm > tolerance:  # how far it came is private
-                raise PrivacyError("the perturbed objective was not minimised closely enough for its certificate")
-            return minimum.theta
+        def scales(epsilon: float, delta: float) -> tuple[float, float, float]:
+            return self._scales(B, p, ledger.relation, epsilon, delta)
 
-        return objective_perturbation(
-            minimise,
+        both = ledger.left(lambda epsilon, delta: self._events(B, p, *scales(epsilon, delta)))
+        sigma, regulariser, output_sigma = scales(*both)
+        theta = objective_perturbation(
+            lambda: self._signed(rows),
             n_features=p,
+            unit=unit,
             bound=B,
             sigma=sigma,
             regulariser=regulariser,
-            output_sensitivity=gap,
             output_sigma=output_sigma,
             ledger=ledger,
             randomness=randomness,
+            margin=self.margin,
+            start=partial(self._guess, rows, regulariser),
         )
+        if self.fit_intercept:
+            theta[-1] *= CONSTANT * unit
+        return theta
 
-    def _scales(
-        self, B: float, relation: Relation, epsilon: float, delta: float
-    ) -> tuple[float, float, float, float, float]:
-        """Return sigma, the ridge, the gradient norm to reach, the gap that this leaves, and the noise on it."""
+    def _signed(self, rows: Rows) -> NDArray[np.int16]:
+        signed = rows.signed_rows()
+        if not self.fit_intercept:
+            return signed
+        return np.column_stack([signed, (CONSTANT * rows.y).astype(np.int16)])
+
+    def _scales(self, B: float, p: int, relation: Relation, epsilon: float, delta: float) -> tuple[float, float, float]:
+        """Return sigma, the ridge, and the noise on the minimiser."""
         given = epsilon, delta
         (epsilon, delta), output = split_for_output(*given)
         if self.calibration == "published":
@@ -97,20 +124,31 @@ class ObjectivePerturbationClassifier(PrivateLearner, LinearClassifier):
         else:
             sigma = B * math.sqrt(8 * math.log(2 / delta) + 4 * epsilon) / epsilon
             regulariser = B**2 / (2 * epsilon)
-        tolerance = TOLERANCE * (B + sigma)
-        gap = 2 * tolerance / regulariser  # between the computed minimisers of two tables with the same exact one
-        return sigma, regulariser, tolerance, gap, gap / gdp_mu(*output)
+        gap = output_sensitivity(p, bound=B, sigma=sigma, regulariser=regulariser)
+        return sigma, regulariser, gap / gdp_mu(*output)
 
     @staticmethod
-    def _events(
-        sigma: float, regulariser: float, _: float, gap: float, output_sigma: float, B: float
-    ) -> tuple[Event, ...]:
+    def _events(B: float, p: int, sigma: float, regulariser: float, output_sigma: float) -> tuple[Event, ...]:
+        gap = output_sensitivity(p, bound=B, sigma=sigma, regulariser=regulariser)
         return ObjectivePerturbationEvent(B, sigma, regulariser), GaussianEvent(gap, output_sigma)
 
+    def _guess(self, rows: Rows, regulariser: float, Z: Array, b: Array, tolerance: float) -> Array:
+        """Minimise in floats, from the optimum of DD-SSP's quadratic loss: a sweep computes its statistics once."""
+        p, u = rows.n_features, rows.unit
+        _, b1, b2 = log_sigmoid_coefficients()
+        start = least_squares(-2 * b2 * rows.gram[:p, :p], b1 * rows.gram[:p, p] - b[:p], ridge=regulariser)
+        found = minimise_logistic(
+            Z,
+            np.ones(len(Z)),
+            regulariser=regulariser / u**2,
+            linear=b / u,
+            start=np.append(start, np.zeros(len(b) - p)) * u,
+            tolerance=tolerance / u,
+            margin=self.margin,
+        )
+        return found.theta / u
 
-def _minimum(rows: Rows, b: Array, regulariser: float, tolerance: float) -> Minimum:
-    """Minimise from the optimum of the quadratic loss of DD-SSP, whose statistics a sweep computes once for a table."""
-    p = rows.n_features
-    _, b1, b2 = log_sigmoid_coefficients()
-    start = least_squares(-2 * b2 * rows.gram[:p, :p], b1 * rows.gram[:p, p] - b, ridge=regulariser)
-    return minimise_logistic(rows.X, rows.y, regulariser=regulariser, linear=b, start=start, tolerance=tolerance)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not isinstance(self.fit_intercept, bool | np.bool_):
+            raise InputError(f"fit_intercept is {self.fit_intercept!r}: need True or False")

@@ -1,7 +1,7 @@
 """The only functions that read private rows: each charges the ledger, then draws its noise.
 
 What is released are whole numbers of a public unit, and the noise is whole numbers of steps of a finer grid, drawn by
-exact samplers; objective perturbation alone has a certificate for ideal arithmetic only.
+exact samplers. Objective perturbation, too, is proved for what is computed (`objective`).
 """
 
 from marginalia.privacy.mechanisms.additive import gaussian, laplace, measure_marginal

@@ -10,7 +10,7 @@ Numbers are uint64 or int64, never both in one expression (numba would answer wi
 References
 ----------
 C. Canonne, G. Kamath, T. Steinke (2020), The discrete Gaussian for differential privacy, algorithms 1-3.
-C. Karney (2016), Sampling exactly from the normal distribution, ACM TOMS 42(1), section 2 and algorithm D.
+C. Karney (2016), Sampling exactly from the normal distribution, ACM TOMS 42(1), section 2, algorithms N and D.
 D. Lemire (2019), Fast random integer generation in an interval, ACM TOMACS 29(1).
 """
 
@@ -173,6 +173,85 @@ def discrete_gaussian(words, at, out, done, sigma):
         size = np.int64(k) * np.int64(sigma) + np.int64(j)
         out[i] = size if plus else -size
     return at, out.size
+
+
+@njit(cache=True)
+def _below_lazy(words, at, digits, known, drop):
+    """Toss a coin of probability U, of which `known` digits are drawn: a new uniform number is less, digit by digit.
+
+    A digit is a word without its `drop` last bits. Where all digits agree both numbers get more.
+    """
+    place = 0
+    while at <= words.size:  # a dry stream reads as ones, and would tie for ever
+        if place == known:
+            if known == digits.size:
+                digits = np.append(digits, np.zeros_like(digits))
+            word, at = _word(words, at)
+            digits[known] = word >> drop
+            known += 1
+        word, at = _word(words, at)
+        if word >> drop != digits[place]:
+            return word >> drop < digits[place], digits, known, at
+        place += 1
+    return False, digits, known, at
+
+
+@njit(cache=True)
+def _exp_lazy(words, at, digits, known, drop, squared):
+    """Toss a coin of probability exp(-U), or of exp(-U²/2) if `squared`: as `_exp_ratio` and `_exp_half_square`."""
+    k, goes_on = 0, True
+    while goes_on:
+        k += 1
+        goes_on, digits, known, at = _below_lazy(words, at, digits, known, drop)
+        if goes_on and squared:
+            goes_on, digits, known, at = _below_lazy(words, at, digits, known, drop)
+        if goes_on and (squared or k > 1):
+            goes_on, at = _one_in(words, at, 2 * k if squared else k)
+    return k & 1 == 1, digits, known, at
+
+
+@njit(cache=True)
+def rounded_gaussian(words, at, out, done, places, digit):
+    """Fill the rows of `out` with (h, l): h 2^places + l is 2^places N(0, 1), rounded to the nearest whole number.
+
+    Karney (2016), algorithm N: k >= 0 in proportion to exp(-k²/2), U uniform in [0, 1), kept with
+    exp(-k U) exp(-U²/2); then k + U, with a sign, is normal. U is drawn as far as comparisons look at it, in digits of
+    `digit` bits (1 to 32), and then to places + 1 bits: its other bits are independent of all that was seen. So the law
+    is that of a rounded real number, exactly. h = ±k, 0 <= ±l <= 2^places, 0 <= places <= 62; nothing is cut off.
+
+    >>> out = np.zeros((1, 2), np.int64)
+    >>> words = np.array([2**32 - 1, 2**31, 2**32 - 1, 0, 0], np.uint32)  # tails, so k = 0; U = 1/2..; V > U; minus
+    >>> rounded_gaussian(words, 0, out, 0, 2, 32), out
+    ((4, 1), array([[ 0, -2]]))
+    """
+    drop = np.uint64(32 - digit)
+    needed = places // digit + 1  # digits that hold places + 1 bits
+    digits = np.zeros(max(needed, 4), np.uint64)
+    for i in range(done, out.shape[0]):
+        start, kept, k, known = at, False, 0, 0
+        while not kept and at <= words.size:
+            k, at = _half_normal_integer(words, at)
+            kept, known = True, 0
+            for _ in range(k):
+                if kept:
+                    kept, digits, known, at = _exp_lazy(words, at, digits, known, drop, False)
+            if kept:
+                kept, digits, known, at = _exp_lazy(words, at, digits, known, drop, True)
+        while known < needed:
+            word, at = _word(words, at)
+            digits[known] = word >> drop
+            known += 1
+        plus, at = _word(words, at)
+        if at > words.size:
+            return start, i
+        u = np.uint64(0)
+        for j in range(needed):
+            u = (u << np.uint64(digit)) | digits[j]
+        u >>= np.uint64(needed * digit - places - 1)
+        part = np.int64((u + _LOW) >> _LOW)
+        sign = 1 if plus >> np.uint64(31) else -1
+        out[i, 0], out[i, 1] = sign * k, sign * part
+    return at, out.shape[0]
 
 
 @njit(cache=True)

@@ -110,6 +110,31 @@ class BitSource:
         """Draw integers y with P(y) in proportion to exp(-|y|/scale), `scale` a whole number in [1, 2^31)."""
         return self._fill(_kernels().discrete_laplace, size, np.uint64(_whole("scale", scale, 1, 2**31)))
 
+    def rounded_gaussian(self, places: int, size: int) -> tuple[Integers, Integers]:
+        """Draw standard normal numbers, each rounded to the nearest multiple of 2^-places, exactly.
+
+        Parameters
+        ----------
+        places : int
+            In [0, 62].
+        size : int
+
+        Returns
+        -------
+        whole, part : ndarrays of int64, shape (size,)
+            The numbers are ``whole + part/2^places``, both of one sign and ``|part| <= 2^places``: apart, so that no
+            number is too large.
+
+        >>> whole, part = BitSource.seeded(0).rounded_gaussian(52, 3)
+        >>> (whole + part / 2**52).round(3)
+        array([-3.088, -0.012,  0.041])
+        """
+        kernel, more = _kernels().rounded_gaussian, (_whole("places", places, 0, 63), 32)
+        n = _whole("size", size, 0, 2**61)
+        out = np.empty((n, 2), np.int64)
+        self._run(kernel, lambda done: done == n, 0, out=out, more=more)
+        return out[:, 0], out[:, 1]
+
     def below(self, n: int, size: int) -> Integers:
         """Draw `size` integers uniformly from {0..n-1}, 1 <= n < 2^63.
 
