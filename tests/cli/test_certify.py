@@ -80,7 +80,8 @@ def test_unreadable_input(call, tmp_path):
     call("fit", "--method", "ols", *DATA, "--target", "b", "--out", "m.json")
     for file, problem in (
         ("m.json", "without privacy"),
-        ("t.csv", "is no certificate"),
+        ("t.csv", "no certificate lies beside t.csv: t.csv.certificate.json is not there"),
+        ("d.json", "is no certificate"),
         ("none", "cannot read certificate none"),
     ):
         code, out, err = call("certify", file)
@@ -123,3 +124,56 @@ def test_a_file_of_nested_compositions_is_refused_in_one_line(call, tmp_path, de
     (tmp_path / "c.json").write_text(text)
     code, out, err = call("certify", "c.json")
     assert (code, out, err.count("\n")) == (2, "", 1)
+
+
+def synthesize(call, epsilon, out="s.csv"):
+    code, _, err = call(
+        "synthesize", "--method", "independent", *DATA[:-1], epsilon, "--out", out, "--rows", 50, "--seed", 1
+    )
+    assert code == 0, err
+
+
+@pytest.mark.parametrize("out", ["s.csv", "s.parquet"])
+def test_a_table_is_certified_by_the_certificate_beside_it(call, tmp_path, out):
+    synthesize(call, 1, out)
+    for name in (out, f"{out}.certificate.json"):
+        code, said, _ = call("certify", name)
+        assert (code, f"{out} is the one that it is of, by its SHA-256" in said) == (0, True), said
+    (tmp_path / out).unlink()
+    code, said, _ = call("certify", f"{out}.certificate.json")
+    assert (code, "none lies beside it; it is that of the file with SHA-256" in said) == (0, True)
+
+
+def test_a_certificate_of_another_table_certifies_nothing(call, tmp_path):
+    """Today's fault: after a kill a certificate of epsilon .1 lay beside a table of epsilon 10, and was confirmed."""
+    synthesize(call, 0.1)
+    proof = (tmp_path / "s.csv.certificate.json").read_bytes()
+    synthesize(call, 10)
+    (tmp_path / "s.csv.certificate.json").write_bytes(proof)
+    for name in ("s.csv", "s.csv.certificate.json"):
+        code, out, _ = call("certify", name)
+        assert code == 1
+        assert "s.csv is NOT the one that it is of, by its SHA-256" in out
+        assert "verdict       NOT CERTIFIED: the certificate is not of s.csv, whose SHA-256 is another" in out
+    code, out, _ = call("certify", "s.csv", "--json")
+    assert (code, json.loads(out)["confirmed"], json.loads(out)["table"]) == (1, False, "s.csv")
+    code, out, _ = call("quality", "t.csv", "s.csv", "--domain", "d.json", "--out", "q.html")
+    assert (code, "DOES NOT HOLD: the certificate is not of s.csv" in out) == (0, True)
+
+
+def test_a_table_that_was_changed_is_not_the_one(call, tmp_path):
+    synthesize(call, 1)
+    with (tmp_path / "s.csv").open("a") as file:
+        file.write("0,0,0\n")
+    assert call("certify", "s.csv")[0] == 1
+
+
+def test_a_certificate_of_an_older_version_says_that_it_holds_no_hash(call, tmp_path):
+    synthesize(call, 1)
+    path = tmp_path / "s.csv.certificate.json"
+    content = json.loads(path.read_text())
+    del content["table_sha256"]
+    path.write_text(json.dumps(content))
+    code, out, _ = call("certify", "s.csv")
+    assert (code, "it holds no hash of a table" in out) == (0, True)
+    assert "verdict       certified: (1, 1e-05)-DP" in out

@@ -20,33 +20,49 @@ if TYPE_CHECKING:
 def certify(
     file: Annotated[
         Path,
-        typer.Argument(help="Certificate, model (JSON), fitted synthesizer (npz), result rows (Parquet) or a folder."),
+        typer.Argument(
+            help="Synthetic table, certificate, model (JSON), synthesizer (npz), result rows (Parquet) or a folder."
+        ),
     ],
     as_json: Json = False,
 ) -> None:
     """Recompute a certificate from its events, by two accountants that share no code; exit 1 if it does not hold.
 
     Nothing that the file states is believed. Exit 0: both accountants confirm it. Exit 2: the file cannot be read.
+    Of a synthetic table the certificate beside it, which must hold the table's SHA-256: else the two do not belong
+    together, and nothing is confirmed.
     Of result rows (Parquet), or all those in a folder, every certificate: a line for each arm at each epsilon.
 
     Example: marginalia certify model.json
     """
-    if file.is_dir() or file.suffix == ".parquet":
+    from marginalia.privacy.certificate import ENDING, beside
+
+    proof = beside(file)
+    if proof.is_file():
+        confirmed = _certify_one(proof, file, as_json)
+    elif file.is_dir() or file.suffix == ".parquet":
         confirmed = _certify_rows(file, as_json)
+    elif file.suffix == ".csv" and file.is_file():
+        raise InputError(
+            f"no certificate lies beside {file}: {proof.name} is not there; nothing is known of its privacy"
+        )
     else:
-        confirmed = _certify_one(file, as_json)
+        table = Path(str(file).removesuffix(ENDING))
+        confirmed = _certify_one(file, table if table != file and table.is_file() else None, as_json)
     if not confirmed:
         raise typer.Exit(1)
 
 
-def _certify_one(file: Path, as_json: bool) -> bool:
+def _certify_one(file: Path, table: Path | None, as_json: bool) -> bool:
+    """Certify the certificate of a file, which is that of a table if there is one."""
     from marginalia.privacy.certificate import Certificate
     from marginalia.privacy.examination import examine, page
 
     proof = Certificate.read(file)
-    found = examine(proof)
+    found = examine(proof, table=table)
     facts = {
         "file": str(file),
+        "table": None if table is None else str(table),
         "confirmed": found.confirmed,
         "problems": found.problems,
         "epsilon": found.requested,
@@ -59,7 +75,7 @@ def _certify_one(file: Path, as_json: bool) -> bool:
         "randomness": proof.ledger.randomness,
         "certificate": proof.content,
     }
-    show(as_json, facts, [f"{file}", *page(proof, found)])
+    show(as_json, facts, [f"{file}", *page(proof, found, table=table)])
     return found.confirmed
 
 

@@ -133,10 +133,10 @@ def synthesize(
     """
     from marginalia.data.sources.opening import files_of
     from marginalia.methods.fit import Budget, fit_synthesizer
-    from marginalia.privacy.certificate import ENDING, Certificate
+    from marginalia.privacy.certificate import beside, released
     from marginalia.synthesis.files import check_number, check_room
 
-    proof = Path(f"{out}{ENDING}")
+    proof = beside(out)
     check_out(out, (".csv", ".parquet"), (*files_of(data), domain))
     check_out(proof, (".json",), (*files_of(data), domain))
     budget = Budget(*_budget(epsilon, delta), _relation(relation), seed)
@@ -146,8 +146,8 @@ def synthesize(
         check_room(out, rows, len(table.names))
     with progress(f"fitting {method}", quiet=as_json):
         model = fit_synthesizer(method, table, budget)
-        drawn = model.write_sample(out, rows)
-        Certificate.of(model).write(proof)
+        with released(model, out) as temporary:
+            drawn = model.write_sample(temporary, rows)
     _say_what_is_left_open(budget, table.n_rows)
     read, bought = _source_facts(data, table), _purchases(table, model.domain_)
     content = {"method": method, "data": read, "rows": drawn, "out": str(out), "bought": bought}

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
 import zipfile
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from marginalia import __version__
-from marginalia.data.files import read_content, write_text
+from marginalia.data.files import atomic_path, read_content, write_text
 from marginalia.errors import InputError
 from marginalia.privacy.ledger import Ledger
 
 FORMAT = "marginalia-certificate"
 FORMAT_VERSION = 1
 ENDING = ".certificate.json"  # of the file beside a table
+HASH = "table_sha256"  # the key that binds a certificate to the bytes of its table
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class Certificate:
     ----------
     content : mapping
         In plain JSON types: ``format``, ``version`` and ``software``; ``method`` and its public ``parameters`` (never
-        the seed); and all that `Ledger.summary` gives.
+        the seed); all that `Ledger.summary` gives; and of a table that was released ``table_sha256``.
     others : tuple of mappings
         Parameters that stand elsewhere in the file it was read from, and must not contradict it.
 
@@ -65,6 +68,18 @@ class Certificate:
         except InputError as error:
             said = str(error)
         return f"Certificate({self.content.get('method')}: {said})"
+
+    def of_table(self, path: str | os.PathLike[str]) -> Self:
+        """Return this certificate, bound to the bytes of a released table."""
+        return replace(self, content={**self.content, HASH: _sha256(path)})
+
+    def disowns(self, path: str | os.PathLike[str]) -> bool:
+        """Whether it is bound to another table than this one; never where it holds no hash.
+
+        >>> Certificate({HASH: "0" * 64}).disowns(os.devnull), Certificate({}).disowns(os.devnull)
+        (True, False)
+        """
+        return HASH in self.content and self.content[HASH] != _sha256(path)
 
     @property
     def ledger(self) -> Ledger:
@@ -103,6 +118,64 @@ class Certificate:
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
         return certificate
+
+
+def beside(table: str | os.PathLike[str]) -> Path:
+    """Return where the certificate of a table lies.
+
+    >>> beside("made.csv").name
+    'made.csv.certificate.json'
+    """
+    return Path(f"{os.fspath(table)}{ENDING}")
+
+
+@contextmanager
+def released(model: Any, table: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a path to write the table of a fitted model to; then it and its certificate take their places as one unit.
+
+    Whenever this stops, no certificate lies beside a table that it is not of: the old one goes first, then the new
+    table comes, then the new certificate, which holds the table's SHA-256. A table that could not be written leaves
+    the old pair as it was.
+
+    Parameters
+    ----------
+    model : object
+        With its ledger in ``ledger_``.
+    table : path
+
+    Raises
+    ------
+    InputError
+        A file cannot be written, or the model has no certificate.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> class Mean:
+    ...     ledger_ = Ledger("replace_one", epsilon=1.0, delta=1e-5)
+    >>> with TemporaryDirectory() as folder:
+    ...     with released(Mean(), f"{folder}/t.csv") as path:
+    ...         _ = path.write_text("a")
+    ...     Certificate.read(f"{folder}/t.csv.certificate.json").disowns(f"{folder}/t.csv")
+    False
+    """
+    proof, temporary = beside(table), Path(table)
+    try:
+        with atomic_path(table) as temporary:
+            yield temporary
+            certificate = Certificate.of(model).of_table(temporary)
+            proof.unlink(missing_ok=True)
+    except InputError as error:
+        raise InputError(str(error).replace(str(temporary), str(table))) from None
+    certificate.write(proof)
+
+
+def _sha256(path: str | os.PathLike[str]) -> str:
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
 
 
 def _parameters(model: Any) -> dict[str, Any]:

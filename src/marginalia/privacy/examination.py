@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from marginalia.errors import PrivacyError
-from marginalia.privacy.certificate import Certificate
+from marginalia.privacy.certificate import HASH, Certificate
 from marginalia.privacy.events import CompositionEvent, Event, parts
 from marginalia.privacy.ledger import TOLERANCE, Ledger
 from marginalia.privacy.recompute import AGREEMENT, recomputed_epsilon
@@ -63,10 +65,13 @@ class Examination:
         return not self.problems
 
 
-def examine(certificate: Certificate, *, second: bool = True) -> Examination:
+def examine(
+    certificate: Certificate, *, second: bool = True, table: str | os.PathLike[str] | None = None
+) -> Examination:
     """Recompute a certificate from its events by two independent accountants; nothing that it states is believed.
 
-    With ``second=False`` by the ledger's accountant alone, which takes less time.
+    With ``second=False`` by the ledger's accountant alone, which takes less time. With `table`, the file of which it
+    shall be the certificate, it is confirmed only if it is not bound to other bytes.
 
     The second may exceed the budget by 0.1 %, which the rounding of its loss distributions can cause.
 
@@ -76,6 +81,8 @@ def examine(certificate: Certificate, *, second: bool = True) -> Examination:
     """
     content, ledger = certificate.content, certificate.ledger
     problems = [] if ledger.certified else [ledger.message]
+    if table is not None and certificate.disowns(table):
+        problems.insert(0, f"the certificate is not of {Path(table).name}, whose SHA-256 is another; write both again")
     epsilon, delta = ledger.budget or (None, None)
     recomputed, confirmed_at = math.inf, math.inf if second else math.nan
     if delta is not None and ledger.events:
@@ -129,10 +136,12 @@ def _close(said: Any, value: Any) -> bool:
         return False
 
 
-def page(certificate: Certificate, found: Examination | None = None) -> list[str]:
+def page(
+    certificate: Certificate, found: Examination | None = None, *, table: str | os.PathLike[str] | None = None
+) -> list[str]:
     """Return one page of text: what ran, whose rows are protected, what it cost and what that rests on.
 
-    `found` is what `examine` finds, where that is known already.
+    `found` is what `examine` finds, where that is known already; `table` the file that it was held against.
 
     >>> ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
     >>> page(Certificate(ledger.summary()))[-1]
@@ -147,6 +156,7 @@ def page(certificate: Certificate, found: Examination | None = None) -> list[str
         source = {"method": source, "parameters": {}} if source else None
     other = "when you run `marginalia certify`" if math.isnan(found.confirmed_at) else _number_text(found.confirmed_at)
     lines = [
+        *(("table", line) for line in _binding(certificate, table)),
         ("method", f"{content.get('method', 'unknown')}, by {content.get('software', 'unknown software')}"),
         ("parameters", _assignments(parameters)),
         *([("made from", f"{source['method']}: {_assignments(source['parameters'])}")] if source else []),
@@ -167,6 +177,18 @@ def page(certificate: Certificate, found: Examination | None = None) -> list[str
         good += f"; {ledger.message}"
     lines.append(("verdict", good if found.confirmed else f"NOT CERTIFIED: {told}"))
     return [f"{name:<12}  {text}" for name, text in lines]
+
+
+def _binding(certificate: Certificate, table: str | os.PathLike[str] | None) -> Iterator[str]:
+    """Say whether a certificate and the table beside it belong together; nothing of a model, which holds its own."""
+    bound = certificate.content.get(HASH)
+    if table is None:
+        if bound:
+            yield f"none lies beside it; it is that of the file with SHA-256 {bound}"
+    elif not bound:
+        yield f"whether {Path(table).name} is the one that it is of is not known: it holds no hash of a table"
+    else:
+        yield f"{Path(table).name} is {'NOT ' * certificate.disowns(table)}the one that it is of, by its SHA-256"
 
 
 def _assignments(parameters: Mapping[str, Any]) -> str:

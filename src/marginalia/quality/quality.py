@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import combinations
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -25,7 +24,7 @@ from marginalia.data.table import Table, zero_faults
 from marginalia.errors import InputError
 from marginalia.methods.logistic.logistic import LogisticClassifier
 from marginalia.methods.ols.ols import OLSRegressor
-from marginalia.privacy.certificate import ENDING, Certificate
+from marginalia.privacy.certificate import Certificate, beside
 from marginalia.privacy.examination import Examination, examine
 from marginalia.sweep.metrics import k_marginal_score, mean_squared_error, scores, total_variation
 
@@ -405,7 +404,7 @@ def measure(
     synthetic = synthetic.project(real.domain.names)
     pairs = marginals(real, synthetic, seed=seed)
     model = None if target is None else downstream(real, synthetic, target, seed=seed)
-    proof = Path(f"{synthetic_path}{ENDING}") if synthetic_path is not None else None
+    proof = beside(synthetic_path) if synthetic_path is not None else None
     certificate = Certificate.read(proof) if proof is not None and proof.is_file() else None
     return Quality(
         real,
@@ -418,5 +417,5 @@ def measure(
         impossible(synthetic),
         model,
         certificate,
-        None if certificate is None else examine(certificate),
+        None if certificate is None else examine(certificate, table=synthetic_path),
     )

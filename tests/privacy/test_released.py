@@ -1,0 +1,95 @@
+"""A table and its certificate are one unit: whatever stops a run, none lies beside a table that is another's."""
+
+import json
+import os
+import random
+import resource
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from marginalia.data import Domain, Table
+from marginalia.errors import InputError
+from marginalia.privacy.certificate import HASH, Certificate, beside, released
+from marginalia.synthesis import Independent
+
+ROWS = {0.1: 50, 10.0: 70}  # of the table that is released at each epsilon: they tell whose it is
+
+
+@pytest.fixture(scope="module")
+def models():
+    table = Table(np.random.default_rng(0).integers(0, 2, (200, 3)), Domain.from_sizes({"a": 2, "b": 2, "c": 2}))
+    return {epsilon: Independent(epsilon=epsilon, random_state=0).fit(table) for epsilon in ROWS}
+
+
+def write(model, out):
+    with released(model, out) as path:
+        path.write_text("a,b,c\n" + "0,1,0\n" * ROWS[model.epsilon])
+
+
+def pair(out):
+    """Return the epsilons that the table and the certificate are of, without a look at any hash."""
+    rows = out.read_text().count("\n") - 1 if out.exists() else None
+    of = {n: epsilon for epsilon, n in ROWS.items()}[rows] if rows is not None else None
+    return of, json.loads(beside(out).read_text())["epsilon"] if beside(out).exists() else None
+
+
+def test_a_kill_at_any_moment_leaves_no_certificate_beside_another_table(models, tmp_path):
+    out, dice, seen = tmp_path / "s.csv", random.Random(0), set()
+    write(models[0.1], out)
+    for _ in range(100):
+        child = os.fork()
+        if child == 0:
+            try:
+                while True:
+                    for model in models.values():
+                        write(model, out)
+            finally:
+                os._exit(1)
+        time.sleep(dice.uniform(0.01, 0.05))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        table, certificate = pair(out)
+        seen.add((table, certificate))
+        assert certificate is None or certificate == table
+        if certificate is not None:
+            assert not Certificate.read(beside(out)).disowns(out)
+    assert {(0.1, 0.1), (10.0, 10.0)} <= seen  # kills did come between whole releases, too
+
+
+def test_the_old_certificate_goes_before_the_new_table_comes(models, tmp_path, monkeypatch):
+    """Also one without a hash, of an older version, which nothing would give away."""
+    out = tmp_path / "s.csv"
+    write(models[0.1], out)
+    monkeypatch.setattr(Certificate, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        write(models[10.0], out)
+    assert pair(out) == (10.0, None)
+
+
+def test_a_table_that_could_not_be_written_leaves_the_old_pair(models, tmp_path):
+    out = tmp_path / "s.csv"
+    write(models[0.1], out)
+    before = out.read_bytes(), beside(out).read_bytes()
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64, old[1]))  # as a full disk: the write fails in the middle
+    try:
+        with pytest.raises(InputError) as caught, released(models[10.0], out) as path:
+            models[10.0].write_sample(path, 70)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+    assert str(caught.value) == f"cannot write {out}: File too large"
+    assert (out.read_bytes(), beside(out).read_bytes()) == before
+    assert {p.name for p in tmp_path.iterdir()} == {out.name, beside(out).name}
+
+
+def test_a_certificate_is_bound_to_the_bytes(models, tmp_path):
+    out = tmp_path / "s.csv"
+    write(models[0.1], out)
+    certificate = Certificate.read(beside(out))
+    assert len(certificate.content[HASH]) == 64
+    assert not certificate.disowns(out)
+    out.write_bytes(out.read_bytes() + b"\n")
+    assert certificate.disowns(out)
