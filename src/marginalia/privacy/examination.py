@@ -132,7 +132,7 @@ def _contradictions(certificate: Certificate, epsilon: float | None, delta: floa
 def _close(said: Any, value: Any) -> bool:
     try:
         return math.isclose(float(said), float(value), rel_tol=TOLERANCE)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
 
 

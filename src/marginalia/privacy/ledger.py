@@ -28,6 +28,10 @@ SOURCES = ("documented", "declared", "inferred", "released")
 RANDOMNESS = ("", "system", "seeded")
 NOTHING_BOOKED = "no release was booked: nothing is certified"
 
+# What `Ledger.summary` holds that is no number: JSON knows these types, so that no other is read as one of them.
+_TEXTS = ("relation", "calibration", "message", "scope", "arithmetic", "randomness")
+_SUMMARY = {**dict.fromkeys(_TEXTS, str), "certified": bool, "public_inputs": list, "events": list}
+
 Charged = tuple[tuple[Event, int], ...]  # distinct events without labels, and how often each ran
 Plan = Callable[[float, float], Iterable[Event]]  # what a method would book with a budget of so much
 
@@ -189,7 +193,7 @@ class Ledger:
 
     @property
     def _refusal(self) -> str:
-        if not self._events:
+        if not self._counts:
             return NOTHING_BOOKED
         if self._budget is None:
             return "not certified: no budget was set"
@@ -229,7 +233,7 @@ class Ledger:
         if self._budget is not None and self.calibration != "published" and not self._surely_within(costs):
             self._afford(event, self._counts + parts)
         self._events.append(event)
-        self._counts += parts
+        self._counts.update(parts)
         self._costs = costs
         self._randomness = "seeded" if "seeded" in (self._randomness, randomness) else randomness or self._randomness
 
@@ -317,22 +321,25 @@ class Ledger:
         Nothing that is stored is believed: the verdict follows from the events, and where the summary claims more than
         these support, `message` says so and nothing is certified. Raises InputError for anything but a summary.
         """
+        for name, kind in _SUMMARY.items():
+            if name in summary and type(summary[name]) is not kind:
+                raise InputError(f"this is no summary of a ledger: '{name}' is no {kind.__name__}")
         try:
             ledger = cls(
                 summary["relation"],
                 epsilon=summary["epsilon"],
                 delta=summary["delta"],
                 calibration="published",
-                scope=str(summary["scope"]),
+                scope=summary["scope"],
                 public_inputs=[PublicInput(**p) for p in summary["public_inputs"]],
             )
             for described in summary["events"]:
                 ledger.append(events.rebuild(described), summary["randomness"])
-            claims = {"certified": bool(summary["certified"]), "epsilon_spent": summary["epsilon_spent"]}
+            claims = {"certified": summary["certified"], "epsilon_spent": summary["epsilon_spent"]}
             if claims["epsilon_spent"] is not None:
                 checks.not_negative("epsilon_spent", claims["epsilon_spent"])
-            ledger.calibration = str(summary["calibration"])
-        except (KeyError, TypeError, AttributeError, OverflowError, RecursionError, ZeroDivisionError) as error:
+            ledger.calibration = summary["calibration"]
+        except (KeyError, TypeError, AttributeError, ArithmeticError, RecursionError, PrivacyError) as error:
             raise InputError(f"this is no summary of a ledger: {type(error).__name__}: {error}") from None
         ledger._stored, ledger._closed = claims, True
         return ledger
