@@ -83,9 +83,12 @@ def _certify_rows(path: Path, as_json: bool) -> bool:
     """Certify one file of records, or all below a folder."""
     from marginalia.reporting.verification.certificates import check
 
-    files = _record_files(path) if path.is_dir() else [path]
+    files, gathered = _record_files(path) if path.is_dir() else ([path], [])
     # file by file: two results folders may hold runs of the same name
     found = [one for file in files for one in check(*_runs(file))]
+    # What a file gathers from the files beside it counts once, and what it says other than these is found.
+    known = list(found)
+    found += [one for file in gathered for one in check(*_runs(file)) if one not in known]
     if not found:
         raise InputError(f"{path} holds no successful run with privacy: it has no certificates")
     good = sum(one.confirmed for one in found)
@@ -127,8 +130,11 @@ def _runs(file: Path) -> tuple[Any, list[RunCertificate]]:
     return gathered.records, gathered.certificates
 
 
-def _record_files(folder: Path) -> list[Path]:
-    """Return the files below a folder that hold result rows, each run once; other Parquet files are left alone."""
+def _record_files(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Return the files below a folder that hold result rows, and those that gather the rows of files beside them.
+
+    Other Parquet files are left alone.
+    """
     import pyarrow.parquet as pq
 
     from marginalia.reporting.verification.rows_file import FILE
@@ -139,10 +145,10 @@ def _record_files(folder: Path) -> list[Path]:
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read the records in {folder}: {str(error).splitlines()[0]}") from None
     jobs = [f for f in files if f.name != FILE]
-    files = [f for f in files if f.name != FILE or not any(job.is_relative_to(f.parent) for job in jobs)]
+    gathered = [f for f in files if f.name == FILE and any(job.is_relative_to(f.parent) for job in jobs)]
     if not files:
         raise InputError(f"{folder} holds no result rows (Parquet): give the folder of a sweep's results")
-    return files
+    return [f for f in files if f not in gathered], gathered
 
 
 def _table(found: Sequence[Checked]) -> Iterator[str]:
