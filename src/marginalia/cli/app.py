@@ -21,7 +21,7 @@ import typer
 from marginalia import __version__
 from marginalia.cli import data, fit
 from marginalia.cli.audit import audit
-from marginalia.cli.certify import certify
+from marginalia.cli.certify import certify, sign
 from marginalia.cli.plan import plan
 from marginalia.cli.predict import evaluate, predict
 from marginalia.cli.quality import quality
@@ -51,6 +51,7 @@ VERBS: tuple[Callable[..., None], ...] = (
     quality,
     recommend,
     report,
+    sign,
     evaluate,
     plan,
     verify,

@@ -27,9 +27,7 @@ FORMAT = "marginalia-certificate"
 FORMAT_VERSION = 1
 MOST_BYTES = 50_000_000  # of the JSON that is read: a certificate has a few thousand, a wide model some millions
 MOST_EVENTS = 100_000
-MOST_KINDS = (
-    100  # releases that are not Gaussian and differ: each is a loss distribution of its own to both accountants
-)
+MOST_KINDS = 100  # releases that are not Gaussian and differ: each is a loss distribution of its own
 ENDING = ".certificate.json"  # of the file beside a table
 HASH = "table_sha256"  # the key that binds a certificate to the bytes of its table
 
@@ -78,7 +76,7 @@ class Certificate:
 
     def of_table(self, path: str | os.PathLike[str]) -> Self:
         """Return this certificate, bound to the bytes of a released table."""
-        return replace(self, content={**self.content, HASH: _sha256(path)})
+        return replace(self, content={**self.content, HASH: sha256_of(path)})
 
     def disowns(self, path: str | os.PathLike[str]) -> bool:
         """Whether it is bound to another table than this one; never where it holds no hash.
@@ -86,7 +84,7 @@ class Certificate:
         >>> Certificate({HASH: "0" * 64}).disowns(os.devnull), Certificate({}).disowns(os.devnull)
         (True, False)
         """
-        return HASH in self.content and self.content[HASH] != _sha256(path)
+        return HASH in self.content and self.content[HASH] != sha256_of(path)
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -187,7 +185,12 @@ def released(model: Any, table: str | os.PathLike[str]) -> Iterator[Path]:
     certificate.write(proof)
 
 
-def _sha256(path: str | os.PathLike[str]) -> str:
+def sha256_of(path: str | os.PathLike[str]) -> str:
+    """Return the SHA-256 of a file's bytes, in hexadecimal.
+
+    >>> sha256_of(os.devnull)[:12]
+    'e3b0c44298fc'
+    """
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
