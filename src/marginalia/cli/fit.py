@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from marginalia.methods.fit import Budget
     from marginalia.privacy.ledger import Ledger
 
+BookFile = Annotated[
+    Path | None,
+    typer.Option("--budget", help="Book of the table, in which the release is entered; see budget open."),
+]
 Share = Annotated[
     float | None,
     typer.Option("--preprocessing-share", help="Of the budget, for labels and edges that are bought; default: 0.1."),
@@ -68,6 +73,7 @@ def fit(
     ] = None,
     source: Annotated[str | None, typer.Option("--source", help="Synthesizer behind dd_ssp; default: aim.")] = None,
     preprocessing_share: Share = None,
+    book: BookFile = None,
     out: Annotated[Path | None, typer.Option("--out", help="Write the model (JSON).")] = None,
     as_json: Json = False,
 ) -> None:
@@ -85,8 +91,9 @@ def fit(
         check_out(out, (".json",), (*files_of(data), domain))
     budget = Budget(*_budget(epsilon, delta), _relation(relation), seed, n_public)
     table = read_rows(data, domain, preprocessing_share)
-    with progress(f"fitting {method}", quiet=as_json):
+    with progress(f"fitting {method}", quiet=as_json), _entered(book, method, data, budget) as check:
         model = fit_learner(method, table, target, budget, calibration=calibration, source=source)
+        check(model)
     if hasattr(model, "ledger_"):
         _say_what_is_left_open(budget, table.n_rows)
     if out is not None:
@@ -123,6 +130,7 @@ def synthesize(
         int | None, typer.Option("--rows", min=1, help="Number of rows; default: the released estimate.")
     ] = None,
     preprocessing_share: Share = None,
+    book: BookFile = None,
     as_json: Json = False,
 ) -> None:
     """Release a synthetic table and print its certificate.
@@ -144,8 +152,9 @@ def synthesize(
     if rows is not None:
         check_number(rows)
         check_room(out, rows, len(table.names))
-    with progress(f"fitting {method}", quiet=as_json):
+    with progress(f"fitting {method}", quiet=as_json), _entered(book, method, data, budget) as check:
         model = fit_synthesizer(method, table, budget)
+        check(model)
         with released(model, out) as temporary:
             drawn = model.write_sample(temporary, rows)
     _say_what_is_left_open(budget, table.n_rows)
@@ -154,6 +163,28 @@ def synthesize(
     lines = [f"{out}: {drawn} rows", *_source_lines(read), *(f"bought: {line}" for line in bought)]
     lines += [_certificate_line(model.ledger_, delta), f"written beside it: {proof}"]
     show(as_json, {**content, **_certificate(model.ledger_, delta)}, lines)
+
+
+@contextmanager
+def _entered(path: Path | None, method: str, data: str, budget: Budget) -> Iterator[Callable[[Any], None]]:
+    """Yield what says that all of a fitted model is in the book of the table; without a book nothing is asked."""
+    if path is None:
+        yield lambda model: None
+        return
+    from marginalia.errors import PrivacyError
+    from marginalia.privacy.book import Book, booked
+
+    book = Book(path)
+    book.check_room(budget.epsilon, budget.delta)
+
+    def check(model: Any) -> None:
+        if getattr(model, "ledger_", None) is None:
+            raise PrivacyError(f"method '{method}' is not private: {path} has no total that would allow it")
+        if page.entered != len(model.ledger_.events):
+            raise PrivacyError(f"method '{method}' keeps its own books: nothing of it is released beside {path}")
+
+    with booked(book, f"{method} on {Path(data).name}, epsilon {budget.epsilon:g}") as page:
+        yield check
 
 
 def _coefficients(model: Any) -> dict[str, float]:

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from marginalia.errors import InputError, PrivacyError, unknown_name
 from marginalia.privacy import checks, events
@@ -18,6 +18,9 @@ from marginalia.privacy.accountants.zcdp import composed_rho
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu, zcdp_epsilon, zcdp_rho
 from marginalia.privacy.events import CompositionEvent, Event, FailureEvent, leaves
 from marginalia.privacy.relation import Relation
+
+if TYPE_CHECKING:
+    from marginalia.privacy.book import Booking
 
 # Relative excess over the requested epsilon that is put down to rounding.
 TOLERANCE = 1e-9
@@ -93,6 +96,8 @@ class Ledger:
     scope : str, default ""
         Whose rows are protected, where it is not every row; may be set later.
     public_inputs : iterable of PublicInput, or of (name, value, source)
+    booking : Booking, optional
+        The book of the table (`privacy.book`), in which each event is entered too before its noise is drawn.
 
     Attributes
     ----------
@@ -127,6 +132,7 @@ class Ledger:
         calibration: str = "tight",
         scope: str = "",
         public_inputs: Iterable[PublicInput | tuple[str, Any, str]] = (),
+        booking: Booking | None = None,
     ) -> None:
         try:
             self.relation = Relation(relation)
@@ -141,6 +147,7 @@ class Ledger:
         self._costs = (0.0, 0.0)  # pure epsilon and zCDP parameter so far: sound bounds that cost nothing to keep
         self._randomness = ""
         self._closed = False
+        self._booking = booking
         self._stored: Mapping[str, Any] | None = None  # what the file this was read from says of itself
 
     def __repr__(self) -> str:
@@ -219,8 +226,9 @@ class Ledger:
         Raises
         ------
         PrivacyError
-            The event is of no known type, the ledger is closed, or, unless the calibration is ``"published"``, all
-            events together would exceed the budget or be covered by no accountant. The event is then not recorded.
+            The event is of no known type, the ledger is closed, the book of the table refuses it, or, unless the
+            calibration is ``"published"``, all events together would exceed the budget or be covered by no accountant.
+            The event is then not recorded.
         """
         if not isinstance(event, Event):
             raise PrivacyError(f"the ledger does not know how to charge {type(event).__name__}")
@@ -232,6 +240,8 @@ class Ledger:
         costs = add_costs(self._costs, parts, self.relation)
         if self._budget is not None and self.calibration != "published" and not self._surely_within(costs):
             self._afford(event, self._counts + parts)
+        if self._booking is not None:
+            self._booking.enter(event, self.relation, randomness)
         self._events.append(event)
         self._counts.update(parts)
         self._costs = costs
@@ -289,7 +299,7 @@ class Ledger:
             No accountant covers the events, or, unless the calibration is ``"published"``, they cost more than the
             budget. A ledger without events closes in silence: it certifies nothing.
         """
-        self._closed = True
+        self._closed, self._booking = True, None
         if self._budget is not None and self._events:
             self.epsilon(self._budget[1])
             if self._refusal and self.calibration != "published":
