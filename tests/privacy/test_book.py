@@ -56,6 +56,8 @@ def release_without_end(path, out, start):
 
 def test_fifty_kills_leave_no_release_that_is_not_in_the_book(book, tmp_path):
     rng = random.Random(0)
+    gaussian([0], sensitivity=1, sigma=1e5, ledger=Ledger(ADD), randomness=Randomness(None))  # compiles it once
+    assert composed_epsilon((GaussianEvent(1.0, 1e5),), ADD, 1e-5) < 1  # and imports what prices it
     released = os.open(tmp_path / "released", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     for start in range(50):
         process = FORK.Process(target=release_without_end, args=(book.path, released, start))

@@ -12,6 +12,7 @@ from scipy.stats import norm
 
 from marginalia.errors import InputError
 from marginalia.privacy import certificate as module
+from marginalia.privacy.accountants.gdp import GaussianDP
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.events import (
     CompositionEvent,
@@ -124,6 +125,14 @@ def test_numbers_at_the_edge_of_floats_get_a_verdict(events, relation):
         found = examine(Certificate(ledger.summary()))
     assert time.process_time() - start < 20
     assert not (found.confirmed and lower_bound(ledger.summary()["events"], 1e-5) > 1.001)
+
+
+def test_an_accountant_that_says_nan_certifies_nothing(monkeypatch):
+    monkeypatch.setattr(GaussianDP, "epsilon", lambda *_: math.nan)
+    ledger = Ledger("add_remove", epsilon=1.0, delta=1.1e-5, calibration="published")
+    ledger.append(GaussianEvent(1.0, 4.03125), "system")
+    assert ledger.epsilon(1.1e-5) > 0.9
+    assert not ledger.epsilon_spent < 0.9
 
 
 def test_a_composition_of_nothing_certifies_nothing():
