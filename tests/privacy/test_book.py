@@ -78,17 +78,23 @@ def test_fifty_kills_leave_no_release_that_is_not_in_the_book(book, tmp_path):
     )
 
 
-def test_processes_and_threads_enter_one_after_the_other(book):
+def test_processes_and_threads_enter_one_after_the_other(book, monkeypatch, tmp_path):
     """As many as there is room for, whoever comes first: never one more, and no entry is lost."""
     room = 0
     while composed_epsilon((CompositionEvent((GaussianEvent(1.0, 20.0),), room + 1),), ADD, 1e-5) <= 1.0:
         room += 1
 
+    fsync, together = os.fsync, FORK.Barrier(8)
+    entered = os.open(tmp_path / "entered", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    monkeypatch.setattr(os, "fsync", lambda file: (time.sleep(0.005), fsync(file)))  # a slow disk: time to interfere
+
     def enter_until_refused(start):
         mine = Book(book.path)
+        together.wait()
         try:
             for i in range(room):
                 mine.enter(GaussianEvent(1.0, 20.0, f"{start}.{i}"), ADD, "system", "all")
+                os.write(entered, f"{start}.{i}\n".encode())
         except PrivacyError:
             pass
 
@@ -98,7 +104,9 @@ def test_processes_and_threads_enter_one_after_the_other(book):
         one.start()
     for one in (*processes, *threads):
         one.join()
-    assert len(entries(book.path)) == room
+    names = [entry["event"]["label"] for entry in entries(book.path)]
+    assert sorted(names) == sorted((tmp_path / "entered").read_text().split())
+    assert len(names) == room
     assert book.ledger.certified
 
 

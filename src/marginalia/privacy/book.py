@@ -222,6 +222,17 @@ def booked(book: Book, release: str) -> Iterator[Booking]:
     ------
     InputError
         A book is open already: a release is entered once.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from marginalia.privacy.events import GaussianEvent
+    >>> with TemporaryDirectory() as folder:
+    ...     book = Book.create(f"{folder}/t.book", "add_remove", epsilon=1.0, delta=1e-5)
+    ...     with booked(book, "ages"):
+    ...         Ledger("add_remove", booking=Booking.now).append(GaussianEvent(1.0, 8.0))
+    ...     book.releases()
+    [('ages', 1)]
     """
     if Booking.now is not None:
         raise InputError(f"the book {Booking.now.book.path} is open: a release is entered once")

@@ -54,6 +54,12 @@ def sign(
     ------
     InputError
         A file cannot be read or written, or is no Ed25519 key.
+
+    Examples
+    --------
+    >>> sign("c.json", None, os.devnull)
+    Traceback (most recent call last):
+    marginalia.errors.InputError: /dev/null is no private Ed25519 key (PEM); ...
     """
     private = _private_key(key)
     said = _subject(proof, table)
@@ -73,6 +79,24 @@ def refutation(proof: str | os.PathLike[str], table: str | os.PathLike[str] | No
         As for `sign`. Of a signature over a table, the table has to be there.
     key : path
         Of the public key (PEM). Whose it is nobody but its owner can say: it comes by another way than the file.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    >>> from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+    >>> key = Ed25519PrivateKey.generate()
+    >>> with TemporaryDirectory() as folder:
+    ...     proof, private, public = (Path(folder, name) for name in ("c.json", "key.pem", "public.pem"))
+    ...     _ = proof.write_text("{}")
+    ...     _ = private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    ...     text = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    ...     _ = public.write_bytes(text)
+    ...     signed = sign(proof, None, private)
+    ...     before = refutation(proof, None, public)
+    ...     _ = proof.write_text("{ }")
+    ...     before, refutation(proof, None, public)
+    ('', 'the certificate is not as it was signed')
     """
     from cryptography.exceptions import InvalidSignature
 

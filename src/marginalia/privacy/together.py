@@ -38,6 +38,11 @@ class Together:
     scopes : tuple of str
         Whose rows alone some of them protect.
     problems : tuple of str
+
+    Examples
+    --------
+    >>> next(Together(Relation.ADD_REMOVE, 1e-5, 1.0, 0.99, 2e-5, 1.5, (), ()).lines())
+    'together: (1, 1e-05)-DP, add_remove, if all are of one table'
     """
 
     relation: Relation
@@ -76,7 +81,7 @@ def compose(certificates: Sequence[Certificate]) -> Together:
     >>> ledger.append(GaussianEvent(1.0, 4.0))
     >>> two = compose([Certificate(ledger.summary())] * 2)
     >>> f"{two.epsilon:.3f} at {two.delta}, {two.added:.3f} added up"
-    '1.359 at 1e-05, 1.853 added up'
+    '1.356 at 1e-05, 1.853 added up'
     """
     ledgers = [certificate.ledger for certificate in certificates]
     if not all(ledger.budget for ledger in ledgers):
