@@ -6,6 +6,9 @@ import math
 import shutil
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from marginalia.data import Attribute, Domain, Table
@@ -16,7 +19,15 @@ from marginalia.sweep.config import parse
 from marginalia.sweep.jobs import run_method
 from marginalia.sweep.plan import plan
 from marginalia.sweep.protocols import Prepared
-from marginalia.sweep.records import RUN, ResultRecord, RunCertificate, read_certificates, read_records, write_records
+from marginalia.sweep.records import (
+    CERTIFICATES,
+    RUN,
+    ResultRecord,
+    RunCertificate,
+    read_certificates,
+    read_records,
+    write_records,
+)
 
 TASKS = (Task("linear", "b"), Task("logistic", "y"))
 
@@ -221,3 +232,53 @@ def test_what_holds_no_certificates_is_one_line(call, learners, tmp_path):
         assert (code, out) == (2, ""), name
         assert problem in err
         assert len(err.splitlines()) == 1
+
+
+EMPTY = [("variant", None), ("dataset", None), ("experiment", None), ("relation", None), ("method", None)]
+WRONG = [("epsilon", math.nan), ("delta", math.nan), ("status", None), ("status", "OK"), ("status", "failed")]
+
+
+def with_forged_row(frame, **changes):
+    """Return rows and one more that claims epsilon .01, of a method that nobody ran."""
+    row = {**frame.iloc[0].to_dict(), "method": "aim", "epsilon": 0.01, "epsilon_spent": 0.01, **changes}
+    return pd.concat([frame, pd.DataFrame([row], columns=frame.columns)], ignore_index=True)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("message", ""), *EMPTY, *WRONG, ("calibration", None), ("calibration", "none")]
+)
+def test_a_row_that_claims_without_a_certificate_is_a_finding(call, learners, tmp_path, column, value):
+    """Today's fault: a group with a null was dropped, and a status that is none was passed over."""
+    path = rewritten(tmp_path / "r.parquet", learners)
+    metadata = pq.read_metadata(path).metadata
+    frame = with_forged_row(pd.read_parquet(path), **{column: value})
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    pq.write_table(table.replace_schema_metadata({**table.schema.metadata, CERTIFICATES: metadata[CERTIFICATES]}), path)
+    for given in (path, tmp_path):
+        code, out, err = call("certify", given)
+        assert (code, err) == (1, ""), out
+        assert "no certificate" in out
+        assert out.splitlines()[-1] == "1 of 2 confirmed"
+        assert call("certify", given, "--json")[0] == 1
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_a_forged_gathering_of_honest_jobs_is_a_finding(call, learners, tmp_path, beside):
+    """Today's fault: files of jobs in the folder, and what was gathered from them was not read."""
+    job = rewritten(tmp_path / "records" / "r.parquet", learners)
+    rows = tmp_path / "rows.parquet"
+    gather(rows, [job], {})
+    assert call("certify", tmp_path)[0] == 0
+    if not beside:
+        job.unlink()
+    frame = pd.read_parquet(rows)
+    for forged_rows in (
+        with_forged_row(frame, certificate=None),
+        frame.assign(epsilon_spent=0.5),
+        pd.concat([frame, frame.iloc[:1].assign(certificate='{"format": "marginalia-certificate"}')]),
+    ):
+        forged_rows.to_parquet(rows)
+        code, out, _ = call("certify", tmp_path)
+        assert code == 1, out
+    forged_rows.assign(study="x", part="y").to_parquet(rows)
+    assert call("certify", tmp_path)[0] == 2

@@ -19,9 +19,9 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from marginalia import __version__
-from marginalia.cli import data, fit
+from marginalia.cli import budget, data, fit
 from marginalia.cli.audit import audit
-from marginalia.cli.certify import certify
+from marginalia.cli.certify import certify, sign
 from marginalia.cli.plan import plan
 from marginalia.cli.predict import evaluate, predict
 from marginalia.cli.quality import quality
@@ -51,6 +51,7 @@ VERBS: tuple[Callable[..., None], ...] = (
     quality,
     recommend,
     report,
+    sign,
     evaluate,
     plan,
     verify,
@@ -60,6 +61,7 @@ GROUPS: dict[str, tuple[str, dict[str, Callable[..., None]]]] = {
         "Look at, fetch and check data sets.",
         {"list": data.list_datasets, "fetch": data.fetch, "describe": data.describe, "check": data.check},
     ),
+    "budget": ("Keep the book of a table.", {"open": budget.open_book, "show": budget.show_book}),
     "methods": ("Look at the methods.", {"list": fit.list_methods}),
     "domain": ("Say what the columns of a raw table hold.", {"init": data.init}),
 }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from marginalia.methods.fit import Budget
     from marginalia.privacy.ledger import Ledger
 
+BookFile = Annotated[
+    Path | None,
+    typer.Option("--budget", help="Book of the table, in which the release is entered; see budget open."),
+]
 Share = Annotated[
     float | None,
     typer.Option("--preprocessing-share", help="Of the budget, for labels and edges that are bought; default: 0.1."),
@@ -72,6 +77,7 @@ def fit(
     on_missing_target: Annotated[
         str, typer.Option("--on-missing-target", help="refuse, or drop: fit the rows that have a target (add_remove).")
     ] = "refuse",
+    book: BookFile = None,
     out: Annotated[Path | None, typer.Option("--out", help="Write the model (JSON).")] = None,
     as_json: Json = False,
 ) -> None:
@@ -90,13 +96,14 @@ def fit(
     budget = Budget(*_budget(epsilon, delta), _relation(relation), seed, n_public)
     folds: list[str] = []
     table = read_rows(data, domain, preprocessing_share, notes=folds)
-    with progress(f"fitting {method}", quiet=as_json):
+    with progress(f"fitting {method}", quiet=as_json), _entered(book, method, data, budget) as check:
         model = fit_learner(
             *(method, table, target, budget),
             calibration=calibration,
             source=source,
             on_missing_target=on_missing_target,
         )
+        check(model)
     _say_on_stderr(folds)
     if hasattr(model, "ledger_"):
         _say_what_is_left_open(budget, table.n_rows)
@@ -134,6 +141,7 @@ def synthesize(
         int | None, typer.Option("--rows", min=1, help="Number of rows; default: the released estimate.")
     ] = None,
     preprocessing_share: Share = None,
+    book: BookFile = None,
     as_json: Json = False,
 ) -> None:
     """Release a synthetic table and print its certificate.
@@ -156,8 +164,9 @@ def synthesize(
     if rows is not None:
         check_number(rows)
         check_room(out, rows, len(table.names))
-    with progress(f"fitting {method}", quiet=as_json):
+    with progress(f"fitting {method}", quiet=as_json), _entered(book, method, data, budget) as check:
         model = fit_synthesizer(method, table, budget)
+        check(model)
         with released(model, out) as temporary:
             drawn = model.write_sample(temporary, rows)
     _say_on_stderr(folds)
@@ -167,6 +176,28 @@ def synthesize(
     lines = [f"{out}: {drawn} rows", *_source_lines(read), *(f"bought: {line}" for line in bought)]
     lines += [_certificate_line(model.ledger_, delta), f"written beside it: {proof}"]
     show(as_json, {**content, **_certificate(model.ledger_, delta)}, lines)
+
+
+@contextmanager
+def _entered(path: Path | None, method: str, data: str, budget: Budget) -> Iterator[Callable[[Any], None]]:
+    """Yield what says that all of a fitted model is in the book of the table; without a book nothing is asked."""
+    if path is None:
+        yield lambda model: None
+        return
+    from marginalia.errors import PrivacyError
+    from marginalia.privacy.book import Book, booked
+
+    book = Book(path)
+    book.check_room(budget.epsilon, budget.delta)
+
+    def check(model: Any) -> None:
+        if getattr(model, "ledger_", None) is None:
+            raise PrivacyError(f"method '{method}' is not private: {path} has no total that would allow it")
+        if page.entered != len(model.ledger_.events):
+            raise PrivacyError(f"method '{method}' keeps its own books: nothing of it is released beside {path}")
+
+    with booked(book, f"{method} on {Path(data).name}, epsilon {budget.epsilon:g}") as page:
+        yield check
 
 
 def _coefficients(model: Any) -> dict[str, float]:

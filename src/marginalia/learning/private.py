@@ -15,6 +15,7 @@ from marginalia.errors import InputError, unknown_name
 from marginalia.learning.base import LinearClassifier, LinearLearner, Seed, parameters, poor_score
 from marginalia.learning.rows import Rows, TableRows
 from marginalia.privacy import checks
+from marginalia.privacy.book import Booking
 from marginalia.privacy.ledger import Ledger, PublicInput, inputs_of_domain
 from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE, coded_rows
 from marginalia.privacy.randomness import Randomness
@@ -124,6 +125,7 @@ class BudgetedLearner(LinearLearner):
             delta=self.delta,
             calibration=self.calibration,
             scope=self._scope(),
+            booking=Booking.now,
         )
         given = self._given(X, y, domain)
         if isinstance(given, PrivateRows):

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,10 +20,14 @@ import numpy as np
 from marginalia import __version__
 from marginalia.data.files import atomic_path, read_content, write_text
 from marginalia.errors import InputError
+from marginalia.privacy.events import GaussianEvent, parts
 from marginalia.privacy.ledger import Ledger
 
 FORMAT = "marginalia-certificate"
 FORMAT_VERSION = 1
+MOST_BYTES = 50_000_000  # of the JSON that is read: a certificate has a few thousand, a wide model some millions
+MOST_EVENTS = 100_000
+MOST_KINDS = 100  # releases that are not Gaussian and differ: each is a loss distribution of its own
 ENDING = ".certificate.json"  # of the file beside a table
 HASH = "table_sha256"  # the key that binds a certificate to the bytes of its table
 
@@ -71,7 +76,7 @@ class Certificate:
 
     def of_table(self, path: str | os.PathLike[str]) -> Self:
         """Return this certificate, bound to the bytes of a released table."""
-        return replace(self, content={**self.content, HASH: _sha256(path)})
+        return replace(self, content={**self.content, HASH: sha256_of(path)})
 
     def disowns(self, path: str | os.PathLike[str]) -> bool:
         """Whether it is bound to another table than this one; never where it holds no hash.
@@ -79,12 +84,22 @@ class Certificate:
         >>> Certificate({HASH: "0" * 64}).disowns(os.devnull), Certificate({}).disowns(os.devnull)
         (True, False)
         """
-        return HASH in self.content and self.content[HASH] != _sha256(path)
+        return HASH in self.content and self.content[HASH] != sha256_of(path)
 
-    @property
+    @cached_property
     def ledger(self) -> Ledger:
-        """The ledger, rebuilt from the events; see `Ledger.from_summary`."""
-        return Ledger.from_summary(self.content)
+        """The ledger, rebuilt from the events; see `Ledger.from_summary`. `InputError` where no fit can have led to it.
+
+        Also of more events than `MOST_EVENTS`, or more kinds of them than `MOST_KINDS`, which would take minutes.
+        """
+        _check_head(self.content)
+        _check_number(self.content.get("events"))
+        ledger = Ledger.from_summary(self.content)
+        kinds = {part for event in ledger.events for part in parts(event) if not isinstance(part, GaussianEvent)}
+        if len(kinds) > MOST_KINDS:
+            said = f"{len(kinds)} other than Gaussian releases that differ in parameters"
+            raise InputError(f"the certificate lists {said}; no more than {MOST_KINDS} are recomputed")
+        return ledger
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write it as a JSON file, atomically."""
@@ -110,8 +125,8 @@ class Certificate:
         if found.get("version") != FORMAT_VERSION:
             said = f"its version is {found.get('version')!r}, this marginalia reads {FORMAT_VERSION}"
             raise InputError(f"{path} is no certificate of this version: {said}")
-        if not isinstance(found.get("parameters"), dict):
-            raise InputError(f"{path}: 'parameters' of the certificate is not an object of names and values")
+        if missing := [name for name in ("method", "parameters") if name not in found]:
+            raise InputError(f"{path}: '{missing[0]}' of the certificate is missing")
         certificate = cls(found, others)
         try:
             _ = certificate.ledger  # refuses events that cannot be
@@ -170,12 +185,49 @@ def released(model: Any, table: str | os.PathLike[str]) -> Iterator[Path]:
     certificate.write(proof)
 
 
-def _sha256(path: str | os.PathLike[str]) -> str:
+def sha256_of(path: str | os.PathLike[str]) -> str:
+    """Return the SHA-256 of a file's bytes, in hexadecimal.
+
+    >>> sha256_of(os.devnull)[:12]
+    'e3b0c44298fc'
+    """
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
+
+
+def _check_head(content: Mapping[str, Any]) -> None:
+    """Raise `InputError` where what stands above the ledger is no method with parameters."""
+    for name in ("method", "software"):
+        if not isinstance(content.get(name, ""), str):
+            raise InputError(f"'{name}' of the certificate is no text")
+    parameters = content.get("parameters", {})
+    if not isinstance(parameters, Mapping):
+        raise InputError("'parameters' of the certificate is not an object of names and values")
+    source = parameters.get("marginals")
+    told = isinstance(source, Mapping) and isinstance(source.get("method"), str)
+    if isinstance(source, Mapping) and not (told and isinstance(source.get("parameters"), Mapping)):
+        raise InputError("'marginals' of the certificate's parameters is no method with its parameters")
+
+
+def _check_number(events: Any) -> None:
+    """Raise `InputError` where the tree of events is too large to price, whatever stands in it."""
+    waiting, n = [events], 0
+    while waiting:
+        one = waiting.pop()
+        inner = list(one.values()) if isinstance(one, Mapping) else one if isinstance(one, list) else ()
+        n += isinstance(one, Mapping)
+        waiting += [part for part in inner if isinstance(part, Mapping | list)]
+        if n > MOST_EVENTS:
+            raise InputError(f"the certificate lists more than {MOST_EVENTS} events; no more are recomputed")
+
+
+def _check_size(path: Path, size: int) -> None:
+    if size > MOST_BYTES:
+        most = f"no more than {MOST_BYTES // 10**6} are read"
+        raise InputError(f"{path} is no certificate, model or synthesizer: it holds {size // 10**6} MB of JSON; {most}")
 
 
 def _parameters(model: Any) -> dict[str, Any]:
@@ -211,9 +263,12 @@ def _content(path: Path) -> Any:
     """Return the JSON of a file, or of the header of an npz file."""
     try:
         if path.suffix != ".npz" and not zipfile.is_zipfile(path):
+            _check_size(path, path.stat().st_size if path.is_file() else 0)
             return read_content(path, "certificate", as_json=True)
-        with np.load(path, allow_pickle=False) as archive:
-            return json.loads(archive["header"].tobytes())
+        with zipfile.ZipFile(path) as archive:
+            _check_size(path, archive.getinfo("header.npy").file_size)
+        with np.load(path, allow_pickle=False) as arrays:
+            return json.loads(arrays["header"].tobytes())
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from None
     except InputError as error:

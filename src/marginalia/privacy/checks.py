@@ -116,12 +116,17 @@ def count(name: str, value: SupportsFloat, least: int = 1) -> int:
 
 def _number(name: str, value: SupportsFloat) -> float:
     try:
-        if isinstance(value, str):  # float() would read a number written out
+        if isinstance(value, str | bool):  # float() would read a number written out, and true as 1
             raise TypeError
         return float(value)
-    except (TypeError, ValueError):
-        raise InputError(f"{name} is {value!r}: need a number") from None
+    except (TypeError, ValueError, OverflowError):  # the last of a whole number of hundreds of digits
+        raise InputError(f"{name} is {_shown(value)}: need a number") from None
 
 
 def _refuse(name: str, value: SupportsFloat, need: str) -> NoReturn:
     raise InputError(f"{name} is {value}: need {need}")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

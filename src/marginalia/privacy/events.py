@@ -16,13 +16,29 @@ from marginalia.errors import InputError
 from marginalia.privacy import checks
 
 ARITHMETICS = ("ideal", "exact")
+LEAST, LARGEST = 1e-30, 1e30  # of a parameter: beyond, squares of their ratios leave the range of floats
 
 _POSITIVE = ("sensitivity", "sigma", "scale", "epsilon", "noise_multiplier", "bound", "regulariser")
+
+
+def _in_range(name: str, value: float) -> None:
+    if not LEAST <= checks.positive(name, value) <= LARGEST:
+        raise InputError(f"{name} is {value}: need a number between {LEAST:g} and {LARGEST:g}")
 
 
 def _known_arithmetic(name: str, value: str) -> None:
     if value not in ARITHMETICS:
         raise InputError(f"{name} is {value!r}: need one of {', '.join(ARITHMETICS)}")
+
+
+def _is_event(name: str, value: Any) -> None:
+    if not isinstance(value, Event):
+        raise InputError(f"{name} is {type(value).__name__}: need an event, such as GaussianEvent")
+
+
+def _are_events(name: str, value: tuple[Any, ...]) -> None:
+    for one in value:
+        _is_event(name, one)
 
 
 def _is_text(name: str, value: str) -> None:
@@ -31,7 +47,7 @@ def _is_text(name: str, value: str) -> None:
 
 
 _CHECKS: Mapping[str, Callable[[str, Any], object]] = {
-    **dict.fromkeys(_POSITIVE, checks.positive),
+    **dict.fromkeys(_POSITIVE, _in_range),
     **dict.fromkeys(("steps", "count"), checks.count),
     "rate": checks.probability,
     "probability": checks.open_unit,
@@ -39,6 +55,8 @@ _CHECKS: Mapping[str, Callable[[str, Any], object]] = {
     "eta": lambda name, value: checks.above(name, value, -1),
     "arithmetic": _known_arithmetic,
     "label": _is_text,
+    "event": _is_event,
+    "events": _are_events,
 }
 
 

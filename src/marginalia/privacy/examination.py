@@ -68,7 +68,7 @@ class Examination:
 def examine(
     certificate: Certificate, *, second: bool = True, table: str | os.PathLike[str] | None = None
 ) -> Examination:
-    """Recompute a certificate from its events by two independent accountants; nothing that it states is believed.
+    """Recompute a certificate from its events by two independent accountants; the cost it states is not believed.
 
     With ``second=False`` by the ledger's accountant alone, which takes less time. With `table`, the file of which it
     shall be the certificate, it is confirmed only if it is not bound to other bytes.
@@ -132,7 +132,7 @@ def _contradictions(certificate: Certificate, epsilon: float | None, delta: floa
 def _close(said: Any, value: Any) -> bool:
     try:
         return math.isclose(float(said), float(value), rel_tol=TOLERANCE)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
 
 

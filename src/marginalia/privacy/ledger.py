@@ -21,6 +21,7 @@ from marginalia.privacy.relation import Relation
 
 if TYPE_CHECKING:
     from marginalia.data.domain import Domain
+    from marginalia.privacy.book import Booking
 
 # Relative excess over the requested epsilon that is put down to rounding.
 TOLERANCE = 1e-9
@@ -31,6 +32,10 @@ SOURCES = ("documented", "declared", "inferred", "released")
 RANDOMNESS = ("", "system", "seeded")
 READ_OFF = "read off the rows"  # name of the public input that lists what was
 NOTHING_BOOKED = "no release was booked: nothing is certified"
+
+# What `Ledger.summary` holds that is no number: JSON knows these types, so that no other is read as one of them.
+_TEXTS = ("relation", "calibration", "message", "scope", "arithmetic", "randomness")
+_SUMMARY = {**dict.fromkeys(_TEXTS, str), "certified": bool, "public_inputs": list, "events": list}
 
 Charged = tuple[tuple[Event, int], ...]  # distinct events without labels, and how often each ran
 Plan = Callable[[float, float], Iterable[Event]]  # what a method would book with a budget of so much
@@ -108,6 +113,8 @@ class Ledger:
     scope : str, default ""
         Whose rows are protected, where it is not every row; may be set later.
     public_inputs : iterable of PublicInput, or of (name, value, source)
+    booking : Booking, optional
+        The book of the table (`privacy.book`), in which each event is entered too before its noise is drawn.
 
     Attributes
     ----------
@@ -143,6 +150,7 @@ class Ledger:
         calibration: str = "tight",
         scope: str = "",
         public_inputs: Iterable[PublicInput | tuple[str, Any, str]] = (),
+        booking: Booking | None = None,
     ) -> None:
         try:
             self.relation = Relation(relation)
@@ -157,6 +165,7 @@ class Ledger:
         self._costs = (0.0, 0.0)  # pure epsilon and zCDP parameter so far: sound bounds that cost nothing to keep
         self._randomness = ""
         self._closed = False
+        self._booking = booking
         self._stored: Mapping[str, Any] | None = None  # what the file this was read from says of itself
 
     def __repr__(self) -> str:
@@ -209,7 +218,7 @@ class Ledger:
 
     @property
     def _refusal(self) -> str:
-        if not self._events:
+        if not self._counts:
             return NOTHING_BOOKED
         why = "; ".join(filter(None, (self.read_off, self._overspent)))
         return f"not certified: {why}" if why else ""
@@ -251,8 +260,9 @@ class Ledger:
         Raises
         ------
         PrivacyError
-            The event is of no known type, the ledger is closed, or, unless the calibration is ``"published"``, all
-            events together would exceed the budget or be covered by no accountant. The event is then not recorded.
+            The event is of no known type, the ledger is closed, the book of the table refuses it, or, unless the
+            calibration is ``"published"``, all events together would exceed the budget or be covered by no accountant.
+            The event is then not recorded.
         """
         if not isinstance(event, Event):
             raise PrivacyError(f"the ledger does not know how to charge {type(event).__name__}")
@@ -264,8 +274,10 @@ class Ledger:
         costs = add_costs(self._costs, parts, self.relation)
         if self._budget is not None and self.calibration != "published" and not self._surely_within(costs):
             self._afford(event, self._counts + parts)
+        if self._booking is not None:
+            self._booking.enter(event, self.relation, randomness)
         self._events.append(event)
-        self._counts += parts
+        self._counts.update(parts)
         self._costs = costs
         self._randomness = "seeded" if "seeded" in (self._randomness, randomness) else randomness or self._randomness
 
@@ -321,7 +333,7 @@ class Ledger:
             No accountant covers the events, or, unless the calibration is ``"published"``, they cost more than the
             budget. A ledger without events closes in silence: it certifies nothing.
         """
-        self._closed = True
+        self._closed, self._booking = True, None
         if self._budget is not None and self._events:
             self.epsilon(self._budget[1])
             if self._overspent and self.calibration != "published":
@@ -353,22 +365,25 @@ class Ledger:
         Nothing that is stored is believed: the verdict follows from the events, and where the summary claims more than
         these support, `message` says so and nothing is certified. Raises InputError for anything but a summary.
         """
+        for name, kind in _SUMMARY.items():
+            if name in summary and type(summary[name]) is not kind:
+                raise InputError(f"this is no summary of a ledger: '{name}' is no {kind.__name__}")
         try:
             ledger = cls(
                 summary["relation"],
                 epsilon=summary["epsilon"],
                 delta=summary["delta"],
                 calibration="published",
-                scope=str(summary["scope"]),
+                scope=summary["scope"],
                 public_inputs=[PublicInput(**p) for p in summary["public_inputs"]],
             )
             for described in summary["events"]:
                 ledger.append(events.rebuild(described), summary["randomness"])
-            claims = {"certified": bool(summary["certified"]), "epsilon_spent": summary["epsilon_spent"]}
+            claims = {"certified": summary["certified"], "epsilon_spent": summary["epsilon_spent"]}
             if claims["epsilon_spent"] is not None:
                 checks.not_negative("epsilon_spent", claims["epsilon_spent"])
-            ledger.calibration = str(summary["calibration"])
-        except (KeyError, TypeError, AttributeError, OverflowError, RecursionError, ZeroDivisionError) as error:
+            ledger.calibration = summary["calibration"]
+        except (KeyError, TypeError, AttributeError, ArithmeticError, RecursionError, PrivacyError) as error:
             raise InputError(f"this is no summary of a ledger: {type(error).__name__}: {error}") from None
         ledger._stored, ledger._closed = claims, True
         return ledger

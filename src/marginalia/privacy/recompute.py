@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from marginalia.errors import PrivacyError
 from marginalia.privacy import checks
-from marginalia.privacy.accountants.pld import fits
+from marginalia.privacy.accountants.pld import MOST_STEPS, fits
 from marginalia.privacy.events import (
     Event,
     ExponentialEvent,
@@ -74,7 +74,8 @@ class _Composition:
 def recomputed_epsilon(events: tuple[Event, ...], relation: Relation, delta: float) -> float:
     """Return the smallest epsilon at `delta` (in [0, 1)) that this accountant certifies for `events`.
 
-    Infinity where delta is 0 and the events are not purely private.
+    Infinity where delta is 0 and the events are not purely private. A file may list any events: what floats do not hold
+    is not covered.
 
     Raises
     ------
@@ -86,6 +87,18 @@ def recomputed_epsilon(events: tuple[Event, ...], relation: Relation, delta: flo
     >>> round(recomputed_epsilon((GaussianEvent(1.0, 4.0), ExponentialEvent(0.1)), Relation.ADD_REMOVE, 1e-5), 3)
     0.952
     """
+    delta = delta and checks.open_unit("delta", delta)
+    try:
+        with np.errstate(all="ignore"):
+            epsilon = _recomputed(events, relation, delta)
+    except (ArithmeticError, ValueError, LookupError, MemoryError):
+        epsilon = math.nan
+    if math.isnan(epsilon):
+        raise PrivacyError("not independently recomputed: its numbers leave the range that floats hold")
+    return epsilon
+
+
+def _recomputed(events: tuple[Event, ...], relation: Relation, delta: float) -> float:
     every = leaves(events)
     flat = [part for part in every if not isinstance(part[0], FailureEvent)]
     delta -= math.fsum(n * event.probability for event, n in every if isinstance(event, FailureEvent))
@@ -97,7 +110,6 @@ def recomputed_epsilon(events: tuple[Event, ...], relation: Relation, delta: flo
     total = math.fsum(count * one for (_, count), one in zip(flat, pure, strict=True)) if None not in pure else math.inf
     if delta == 0:
         return total
-    delta = checks.open_unit("delta", delta)
     if (alone := _alone(flat, relation, delta)) is not None:
         return alone
     return min(total, _composed(_sorted_out(flat, relation), relation, delta))
@@ -147,6 +159,8 @@ def _by_loss_distribution(
     if sum(n * e for e, n in parts.selections.items()) > 20 * _LARGEST_LOSS:
         return math.inf
     if not all(fits(rate, multiplier, steps) for (rate, multiplier), steps in parts.poisson.items()):
+        return math.inf
+    if max([*parts.laplace.values(), *parts.selections.values()], default=0) > MOST_STEPS:
         return math.inf
     from dp_accounting.pld import privacy_loss_distribution as library
     from dp_accounting.privacy_accountant import NeighboringRelation

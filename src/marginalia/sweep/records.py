@@ -102,6 +102,7 @@ RUN = (
     *("experiment", "protocol", "dataset", "task", "target"),
     *("method", "variant", "calibration", "relation", "epsilon", "trial"),
 )
+FAILURES = ("failed", "timeout", "memory")  # what the status of a run without a result may be
 CERTIFICATES = b"marginalia.certificates"  # key in the metadata of a Parquet file
 _DTYPES = {"str": "str", "float": "float64", "int": "int64"}
 

@@ -21,6 +21,7 @@ from marginalia.marginals.model import GraphicalModel
 from marginalia.marginals.sampling import BLOCK
 from marginalia.memory import check_cost, short
 from marginalia.privacy import checks
+from marginalia.privacy.book import Booking
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.ledger import Ledger, PublicInput, inputs_of_domain
 from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE, coded_rows
@@ -161,6 +162,7 @@ class Synthesizer(BaseEstimator, ABC):
             delta=self.delta,
             calibration=self.calibration,
             scope=self._scope(),
+            booking=Booking.now,
         )
         rows = coded_rows(
             rows_of(table, domain, fit=f"{type(self).__name__}.fit"),

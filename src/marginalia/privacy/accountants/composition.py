@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from functools import cache
 
+import numpy as np
+
 from marginalia.privacy.accountants.accountant import Accountant, Parts, uncovered
 from marginalia.privacy.accountants.gdp import GaussianDP
 from marginalia.privacy.accountants.objective import ObjectivePerturbation
@@ -61,7 +63,17 @@ def _smallest(parts: Parts, relation: Relation, delta: float) -> float:
     if delta == 0:  # where every other accountant says infinity
         pure = PureDP()
         return pure.epsilon(parts, delta) if pure.covers(parts) else math.inf
-    bounds = [accountant.epsilon(parts, delta) for accountant in accountants(relation) if accountant.covers(parts)]
+    bounds = [_bound(accountant, parts, delta) for accountant in accountants(relation) if accountant.covers(parts)]
     if not bounds:
         raise uncovered(parts)
     return min(bounds)
+
+
+def _bound(accountant: Accountant, parts: Parts, delta: float) -> float:
+    """Return the bound of one accountant; infinity where floats do not hold its numbers, as a file may say anything."""
+    try:
+        with np.errstate(all="ignore"):
+            bound = accountant.epsilon(parts, delta)
+    except (ArithmeticError, ValueError, MemoryError):
+        return math.inf
+    return math.inf if math.isnan(bound) else bound

@@ -54,12 +54,11 @@ class ObjectivePerturbation:
 
     def covers(self, parts: Parts) -> bool:
         """Whether one event is an objective perturbation that is not Gaussian-DP, and all others are."""
-        objectives = [
-            event for event, count in parts if isinstance(event, ObjectivePerturbationEvent) for _ in range(count)
-        ]
-        if len(objectives) != 1:
+        objectives = [(event, count) for event, count in parts if isinstance(event, ObjectivePerturbationEvent)]
+        if len(objectives) != 1 or objectives[0][1] != 1:
             return False
-        return self.certifies(objectives[0]) and self._rest(parts, objectives[0]) is not None
+        ((event, _),) = objectives
+        return self.certifies(event) and self._rest(parts, event) is not None
 
     def epsilon(self, parts: Parts, delta: float) -> float:
         """Return the sum of both epsilons; alone, the release has all of delta."""

@@ -16,7 +16,7 @@ from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
 from marginalia.privacy.events import ExponentialEvent, LaplaceEvent, PoissonGaussianEvent
 from marginalia.privacy.relation import Relation
 
-_MOST_NATS, _MOST_STEPS = 3000.0, 10**7
+_MOST_NATS, MOST_STEPS = 3000.0, 10**7
 # Above this many nats of privacy loss the grid of a loss distribution grows large; zCDP or pure DP answers instead.
 _LARGEST_LOSS = 300.0
 _CELLS = 500_000  # of the grid of one step's loss, beyond which time counts more than tightness
@@ -43,6 +43,8 @@ class LossDistribution:
         if composed is None:
             return False
         largest_loss, mu_squared = composed.largest_loss, composed.mu_squared
+        if not composed.poisson and max(composed.laplace.values(), default=0) > MOST_STEPS:
+            return False
         return bool(composed.poisson) or not largest_loss + mu_squared / 2 > _LARGEST_LOSS
 
     def epsilon(self, parts: Parts, delta: float) -> float:
@@ -50,7 +52,9 @@ class LossDistribution:
         composed = _composed(parts, self.relation)
         assert composed is not None
         mu_squared, poisson = composed.mu_squared, composed.poisson
-        if not all(fits(rate, multiplier, steps) for (rate, multiplier), steps in poisson.items()):
+        too_large = composed.largest_loss + mu_squared / 2 > _LARGEST_LOSS
+        too_large |= max(composed.laplace.values(), default=0) > MOST_STEPS
+        if too_large or not all(fits(rate, multiplier, steps) for (rate, multiplier), steps in poisson.items()):
             # Sampling never adds to the loss (joint convexity), and pure epsilons add up.
             mu_squared += math.fsum(steps * (self.relation.records / m) ** 2 for (_, m), steps in poisson.items())
             return gdp_epsilon(math.sqrt(mu_squared), delta) + composed.largest_loss
@@ -137,7 +141,7 @@ def fits(rate: float, multiplier: float, steps: int) -> bool:
     (True, False)
     """
     one_step = 10 / multiplier + multiplier**-2  # at ten standard deviations
-    if one_step > _MOST_NATS or steps > _MOST_STEPS:
+    if one_step > _MOST_NATS or steps > MOST_STEPS:
         return False
     return rate**2 * steps * math.expm1(min(multiplier**-2, 700.0)) / 2 <= _MOST_NATS
 

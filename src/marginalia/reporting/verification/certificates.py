@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import pandas as pd
@@ -16,12 +16,16 @@ from marginalia.peers.record import CLAIMED
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.examination import Examination, examine
 from marginalia.privacy.ledger import FILE_TOLERANCE, TOLERANCE
+from marginalia.privacy.relation import Relation
 from marginalia.reporting.style import method_rank
 from marginalia.reporting.tables import ARM, NON_PRIVATE, rows_of
-from marginalia.sweep.records import RUN, RunCertificate, is_claimed
+from marginalia.sweep.records import FAILURES, RUN, ResultRecord, RunCertificate, is_claimed
 
 SETTING = ("experiment", "protocol", "dataset", *ARM, "epsilon")  # an arm at one epsilon, over tasks and trials
 _PARTIAL = "protects"
+RELATIONS = tuple(map(str, Relation))
+_FIELDS = fields(ResultRecord)
+_NEVER_EMPTY = ("experiment", "protocol", "dataset", "method", "calibration", "metric")
 
 
 @dataclass(frozen=True)
@@ -69,18 +73,46 @@ def check(records: pd.DataFrame, certificates: Iterable[RunCertificate]) -> list
     Parameters
     ----------
     records : DataFrame
-        Result rows in the tidy schema; those that failed or are not private are left out.
+        Result rows in the tidy schema; those that failed or are not private are left out, if they have nothing that
+        could be taken for the result of a private run. Whatever else the schema does not know is a finding.
     certificates : iterable of RunCertificate
     """
-    known = {one.run: one.content for one in certificates}
-    private = records[(records["calibration"] != NON_PRIVATE) & (records["status"] == "ok")]
+    known: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for one in certificates:
+        if one.content not in (each := known.setdefault(one.run, [])):
+            each.append(one.content)
+    records = _typed(records)
+    public = (records["calibration"] == NON_PRIVATE) & (records["epsilon"] == math.inf)
+    failed = records["status"].isin(FAILURES) & records["value"].isna()
+    private = records[~(public | failed)]
     # a row a metric: equal ones once, so that one that was changed stands out
-    rows = private.drop_duplicates([*RUN, "delta", "epsilon_spent", "message"])
+    rows = private.drop_duplicates([*RUN, "delta", "epsilon_spent", "status", "message"])
     found = []
-    for key, group in rows.groupby(list(SETTING), sort=False):
-        pairs = [(row, known.get(tuple(getattr(row, name) for name in RUN))) for row in rows_of(group)]
+    for key, group in rows.groupby(list(SETTING), sort=False, dropna=False):
+        pairs = [(row, known.get(tuple(getattr(row, name) for name in RUN), [])) for row in rows_of(group)]
         found.append(_check_setting(dict(zip(SETTING, key, strict=True)), pairs))
     return sorted(found, key=_place)
+
+
+def _typed(records: pd.DataFrame) -> pd.DataFrame:
+    """Return rows with what is missing, or of another type, as empty text and NaN, which `_malformed` names."""
+    texts = {f.name: records[f.name].map(lambda x: x if isinstance(x, str) else "") for f in _FIELDS if f.type == "str"}
+    numbers = {f.name: pd.to_numeric(records[f.name], "coerce") for f in _FIELDS if f.type != "str"}
+    return records.assign(**texts, **numbers)
+
+
+def _malformed(row: Any) -> Iterator[str]:
+    """Say what no run writes into its row: a certificate cannot be held against it."""
+    for name in _NEVER_EMPTY:
+        if not getattr(row, name):
+            yield f"the row has no {name}"
+    if row.relation not in RELATIONS:
+        yield f"the row's relation is '{row.relation}': need one of {', '.join(RELATIONS)}"
+    if row.status != "ok":
+        yield f"the row's status is '{row.status}', and it has a result: need ok"
+    for name in ("epsilon", "delta", "trial"):
+        if not math.isfinite(getattr(row, name)):
+            yield f"the row's {name} is {getattr(row, name)}: need a number"
 
 
 def _place(one: Checked) -> tuple[Any, ...]:
@@ -89,13 +121,19 @@ def _place(one: Checked) -> tuple[Any, ...]:
     return (s["experiment"], s["protocol"], s["dataset"], *arm, s["epsilon"])
 
 
-def _check_setting(setting: Mapping[str, Any], pairs: Sequence[tuple[Any, Mapping[str, Any] | None]]) -> Checked:
+def _check_setting(setting: Mapping[str, Any], pairs: Sequence[tuple[Any, list[Mapping[str, Any]]]]) -> Checked:
     findings: Counter[str] = Counter()
     proofs: dict[str, tuple[Certificate, Examination]] = {}
-    for row, content in pairs:
-        if content is None:
+    for row, contents in pairs:
+        wrong = list(_malformed(row))
+        findings.update(wrong)
+        if len(contents) > 1:
+            findings["the run has more than one certificate"] += 1
+        if not contents:
             findings[f"no certificate{row.message and ': '}{row.message}"] += 1
+        if wrong or not contents:
             continue
+        content = contents[0]
         text = repr(content)
         if text not in proofs:
             proof = Certificate(content)

@@ -91,6 +91,8 @@ def read(path: str | os.PathLike[str]) -> Rows:
     if missing := [name for name in (*COLUMNS, "certificate") if name not in whole.column_names]:
         raise InputError(f"{path} has no column '{missing[0]}'; was it written by this version?")
     study = whole["study"] if "study" in whole.column_names else pa.nulls(whole.num_rows, pa.string())
+    if len(hidden := whole.filter(pc.is_valid(study))) > hidden["method"].null_count:
+        raise InputError(f"{path}: a row of a study has a method of a sweep; such a row would be left out of its check")
     runs = whole.filter(pc.is_null(study)).select([*COLUMNS, "certificate"]).to_pandas()
     studies, parts = {}, {}
     for name in pc.unique(study.drop_null()).to_pylist():
@@ -99,7 +101,7 @@ def read(path: str | os.PathLike[str]) -> Rows:
         rows = whole.filter(pc.equal(study, name))
         parts[name] = rows["part"].to_pandas()
         studies[name] = rows.select(own).rename_columns([column.removeprefix(prefix) for column in own]).to_pandas()
-    proven = runs.dropna(subset="certificate").drop_duplicates(list(RUN))
+    proven = runs.dropna(subset="certificate").drop_duplicates([*RUN, "certificate"])
     try:
         contents = {text: dict(json.loads(text)) for text in proven["certificate"].unique()}
     except (ValueError, TypeError):
