@@ -121,6 +121,11 @@ def slopes(parts, limb, margin, ln_2, table, out):
 
     z = Σ_k parts[:, k]·2^(k·limb - 75): whole numbers below 2^53, as floats; limb >= 19. `margin`, in [0, 64), is a
     multiple of 2^-20.
+
+    >>> out = np.empty(1, np.uint64)
+    >>> slopes(np.zeros((1, 1)), 40, 0.0, *constants(), out)
+    >>> int(out[0]) == 2**61
+    True
     """
     shift = np.uint64(margin * 2.0**56)
     for i in range(parts.shape[0]):

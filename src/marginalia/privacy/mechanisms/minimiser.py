@@ -33,7 +33,11 @@ _LENGTHS = tuple(Fraction(1, 2**k) for k in range(7))  # of Newton's step
 
 
 def precisions() -> Iterator[int]:
-    """Yield bits of the slopes: those of the kernel, then 128, 256 and so on."""
+    """Yield bits of the slopes: those of the kernel, then 128, 256 and so on.
+
+    >>> [bits for bits, _ in zip(precisions(), range(3))]
+    [62, 128, 256]
+    """
     yield logistic.KERNEL_BITS
     bits = 128
     while True:
@@ -42,7 +46,7 @@ def precisions() -> Iterator[int]:
 
 
 @dataclass(frozen=True)
-class Point:
+class _Point:
     """Where the objective is looked at: θ = place/(2^q·unit), and the gradient that its slopes give, over 2^scale."""
 
     place: list[int]
@@ -111,7 +115,7 @@ class Objective:
             place = at.place
         raise AssertionError  # precisions never end
 
-    def look(self, place: list[int], bits: int) -> Point:
+    def look(self, place: list[int], bits: int) -> _Point:
         """Return the gradient at a place, computed exactly from slopes of `bits` bits."""
         n, p = self.rows.shape
         limb = 38 - (p - 1).bit_length()
@@ -133,7 +137,7 @@ class Objective:
             (ridge * t << (scale - ridge_scale - _q(bits) - e)) + (b << (scale - s)) - (g << (scale - bits + e))
             for t, g, (b, s) in zip(place, total, tilt, strict=True)
         ]
-        return Point(place, slopes, gradient, scale, math.isqrt(sum(g * g for g in gradient)) + 1)
+        return _Point(place, slopes, gradient, scale, math.isqrt(sum(g * g for g in gradient)) + 1)
 
     def _slopes(self, margins: Array, limb: int, bits: int) -> tuple[Array, Array]:
         """Return the slope of each row in digits of 16 bits, the lowest first, and as a float."""
@@ -148,7 +152,7 @@ class Objective:
         digits = np.frombuffer(b"".join(a.to_bytes(size, "little") for a in whole), "<u2")
         return digits.reshape(len(whole), -1).astype(np.float64), np.array([a / 2**bits for a in whole])
 
-    def _newton(self, at: Point, bits: int, hessian: Array | None) -> tuple[Point | None, Array | None]:
+    def _newton(self, at: _Point, bits: int, hessian: Array | None) -> tuple[_Point | None, Array | None]:
         """Return a point with a gradient smaller by at least half of what the length of the step promises, or None.
 
         And the Hessian for the next step, where this one went so well that an old one does.
@@ -163,7 +167,7 @@ class Objective:
                 return further, hessian if further.norm * _SHRINKS <= at.norm else None
         return (None, None) if fresh else self._newton(at, bits, None)
 
-    def _step(self, at: Point, bits: int, hessian: Array, length: Fraction) -> Point | None:
+    def _step(self, at: _Point, bits: int, hessian: Array, length: Fraction) -> _Point | None:
         try:
             gradient = np.array([g / 2**at.scale for g in at.gradient])
             step = np.linalg.solve(hessian, gradient / self.unit)
@@ -174,7 +178,7 @@ class Objective:
         moved = _multiples(np.asarray(step * float(length)), _q(bits))
         return self.look([t - m for t, m in zip(at.place, moved, strict=True)], bits)
 
-    def _hessian(self, at: Point) -> Array:
+    def _hessian(self, at: _Point) -> Array:
         """Return that of unit·θ, in floats."""
         total = np.zeros((self.rows.shape[1],) * 2)
         for k, a in enumerate(at.slopes):
@@ -184,7 +188,7 @@ class Objective:
             total[np.diag_indices_from(total)] += np.float64(self.regulariser) / self.unit / self.unit
         return total
 
-    def _descend(self, at: Point, bits: int, steepest: Fraction, least_shrinking: Fraction) -> Point | None:
+    def _descend(self, at: _Point, bits: int, steepest: Fraction, least_shrinking: Fraction) -> _Point | None:
         """Take the gradient step that needs no floats; None where rounding stands in its way."""
         factor = Fraction(self.unit) * 2 ** _q(bits) / (2**at.scale * steepest)
         further = self.look([t - round(g * factor) for t, g in zip(at.place, at.gradient, strict=True)], bits)
