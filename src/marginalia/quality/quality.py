@@ -172,7 +172,7 @@ MODELS = {
     "classes": "multinomial logistic regression",
 }
 # What a model is made of at most, so that none takes long: see `downstream`.
-TRAINING_ROWS, TEST_ROWS, CLASSES, FEATURES = 20_000, 50_000, 20, 300
+TRAINING_ROWS, TEST_ROWS, CLASSES, FEATURES = 10_000, 50_000, 20, 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ def downstream(real: Table, synthetic: Table, target: str, *, seed: int = 0, ver
 
     Notes
     -----
-    Of large tables a model sees 20,000 random rows to train on and 50,000 to be tested on; of many classes the 20 most
+    Of large tables a model sees 10,000 random rows to train on and 50,000 to be tested on; of many classes the 20 most
     frequent, and no rows of the others; and of columns with many codes the most frequent, the others as one, so that
     there are at most 300 features.
     """
@@ -309,7 +309,7 @@ def _accuracy_of_classes(rows: Table, test: Table, target: str) -> float:
         raise InputError(f"column '{target}' holds one class only")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it may stop before it has converged, which changes the accuracy little
-        model = LogisticRegression(max_iter=200).fit(encoder.transform(rows), rows.column(target))
+        model = LogisticRegression(max_iter=100).fit(encoder.transform(rows), rows.column(target))
     return float(np.mean(model.predict(encoder.transform(test)) == truth))
 
 
