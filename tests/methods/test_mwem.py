@@ -189,8 +189,8 @@ def test_the_first_model_has_the_released_number_of_records(relation, monkeypatc
         totals.append(total)
         return estimate(*given, total=total, **named)
 
-    def measure(*given):
-        released.append(measure_all(*given))
+    def measure(*given, **named):
+        released.append(measure_all(*given, **named))
         return released[-1]
 
     estimate, measure_all = mwem_pgm.estimate, mwem_pgm.measure_all

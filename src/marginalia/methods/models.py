@@ -18,8 +18,10 @@ from marginalia.learning.units import class_labels
 from marginalia.methods.registry import class_named
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.ledger import Ledger
+from marginalia.synthesis.base import Synthesizer
+from marginalia.synthesis.files import read_arrays
 
-FORMAT = "marginalia-model"
+FORMAT = "marginalia-model"  # of linear models; `synthesis.files` has that of synthesizers
 FORMAT_VERSION = 2
 
 
@@ -115,3 +117,23 @@ def _read(path: str | os.PathLike[str]) -> Any:
         said = f"version {content.get('version')!r} of the format, this marginalia reads version {FORMAT_VERSION}"
         raise InputError(f"model {path} has {said}; fit it again")
     return content
+
+
+def load_synthesizer(path: str | os.PathLike[str]) -> Synthesizer:
+    """Read a synthesizer that `save` wrote, of whichever built-in class its file names.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from marginalia.data.table import Table
+    >>> from marginalia.synthesis import Independent
+    >>> with TemporaryDirectory() as folder:
+    ...     Independent().fit(Table([[0], [1]], Domain.from_sizes({"a": 2}))).save(f"{folder}/m.npz")
+    ...     type(load_synthesizer(f"{folder}/m.npz")).__name__
+    'Independent'
+    """
+    name = str(read_arrays(path)[0].get("class"))
+    try:
+        found = class_named(name, "synthesizer")
+    except KeyError:
+        raise InputError(f"{path} holds a {name}, which is no synthesizer of this version") from None
+    loaded: Synthesizer = found.load(path)
+    return loaded

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from marginalia.data.table import CountSource
 from marginalia.marginals.elimination import Clique
-from marginalia.marginals.estimation import FINAL, ROUND_QUICK, ROUND_TIGHT, FitSettings, Measurement
+from marginalia.marginals.estimation import FINAL, ROUND_QUICK, ROUND_TIGHT, FitSettings
 from marginalia.marginals.plan import Plan, seconds_per_pass
 from marginalia.marginals.workload import Workload, WorkloadLike
 from marginalia.privacy import checks
@@ -22,6 +22,7 @@ from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.selection import lazy_exponential
 from marginalia.privacy.randomness import Randomness
 from marginalia.progress import bar
+from marginalia.synthesis.answers import Answer
 from marginalia.synthesis.base import ModelSynthesizer
 from marginalia.synthesis.measuring import measure_all, number_of_records
 
@@ -214,7 +215,8 @@ class AdaptiveRun(ABC):
         self.budget = AdaptiveBudget.start(method, ledger, len(table.domain), len(self.one_ways))
         # Under the published constants the score is divided by the add/remove sensitivity.
         self._sharpening = ledger.neighbours.marginal_l1 if method.calibration == "published" else 1.0
-        self.measured: list[Measurement] = []
+        self.measured: list[Answer] = []
+        self.round = 0
         self.history: list[Round] = []
 
     @abstractmethod
@@ -242,6 +244,7 @@ class AdaptiveRun(ABC):
             shown = 0.0
             while not self.budget.last:
                 self.budget.next_round()
+                self.round += 1
                 candidates = self.candidates()
                 q = self.select(candidates)
                 before = self.expected(q)
@@ -270,7 +273,8 @@ class AdaptiveRun(ABC):
 
     def measure(self, q: Clique, sigma: float) -> NDArray[np.float64]:
         """Release the counts on `q` with Gaussian noise."""
-        self.measured += measure_all(self.table, [self.names(q)], sigma, self.ledger, self.randomness)
+        marginals = [self.names(q)]
+        self.measured += measure_all(self.table, marginals, sigma, self.ledger, self.randomness, round=self.round)
         return np.asarray(self.measured[-1].values)
 
     def select(self, candidates: Sequence[Clique]) -> Clique:

@@ -26,6 +26,7 @@ from marginalia.privacy.ledger import Ledger, PublicInput, inputs_of_domain, num
 from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE, coded_rows
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
+from marginalia.synthesis.answers import Answer, answers_as_state, state_as_answers, without_answers
 from marginalia.synthesis.files import (
     check_number,
     check_room,
@@ -78,6 +79,9 @@ class Synthesizer(Parameters, ABC):
         What the fit spent.
     from_frame_ : bool
         Whether it was fitted on a data frame; then `sample` returns one.
+    measurements_ : list of Answer
+        The noisy marginals of the release as they were drawn, in their order; empty where a method measures something
+        else, or an older version wrote the file. They are part of the release, and what `marginalia.inference` needs.
 
     Examples
     --------
@@ -114,6 +118,7 @@ class Synthesizer(Parameters, ABC):
     n_rows_: int = field(init=False)
     ledger_: Ledger = field(init=False)
     from_frame_: bool = field(init=False, default=False)
+    measurements_: list[Answer] = field(init=False, default_factory=list)
 
     def __repr__(self) -> str:
         said = super().__repr__()
@@ -157,6 +162,7 @@ class Synthesizer(Parameters, ABC):
         if hasattr(self, "ledger_"):
             del self.ledger_  # a failed refit must not pass for a fitted model
         self.from_frame_ = is_frame(table)
+        self.measurements_ = []
         given = rows_of(table, domain, fit=f"{type(self).__name__}.fit")
         checks.unit(self, given.unit)
         ledger = Ledger(
@@ -288,7 +294,7 @@ class Synthesizer(Parameters, ABC):
             "certificate": Certificate.of(self).content,
             **({"frame": True} if self.from_frame_ else {}),
         }
-        write_arrays(path, header, self._state())
+        write_arrays(path, header, {**self._state(), **answers_as_state(self.measurements_)})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -313,7 +319,8 @@ class Synthesizer(Parameters, ABC):
             check_number(header["n_rows"])
             model.n_rows_ = header["n_rows"]
             model.from_frame_ = header.get("frame") is True
-            model._restore(state)
+            model.measurements_ = state_as_answers(model.domain_, state)
+            model._restore(without_answers(state))
             model.ledger_ = Ledger.from_summary(header["certificate"])
         except InputError as error:
             raise InputError(f"{path} is no synthesizer that .save() wrote: {error}") from None

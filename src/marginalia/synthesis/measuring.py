@@ -12,8 +12,9 @@ from marginalia.marginals.workload import Workload, WorkloadLike
 from marginalia.memory import check_cost, short
 from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import measure_marginal
+from marginalia.privacy.mechanisms.additive import drawn_sigma, measure_marginal
 from marginalia.privacy.randomness import Randomness
+from marginalia.synthesis.answers import Answer
 from marginalia.synthesis.base import Synthesizer
 
 _BYTES_A_CELL = 41  # of counts and noise, measured
@@ -21,9 +22,17 @@ _SECONDS_A_CELL = 1.5e-7  # of exact noise, measured on one core
 
 
 def measure_all(
-    table: CountSource, marginals: Iterable[tuple[str, ...]], sigma: float, ledger: Ledger, randomness: Randomness
-) -> list[Measurement]:
+    table: CountSource,
+    marginals: Iterable[tuple[str, ...]],
+    sigma: float,
+    ledger: Ledger,
+    randomness: Randomness,
+    *,
+    round: int = 0,
+) -> list[Answer]:
     """Release marginals with Gaussian noise of standard deviation `sigma`, in the order given.
+
+    `round`: see `Answer`.
 
     >>> from marginalia.data.domain import Domain
     >>> from marginalia.data.table import Table
@@ -33,10 +42,12 @@ def measure_all(
     """
     marginals = list(marginals)
     table.expect(marginals)
-    return [
-        Measurement(q, measure_marginal(table, q, sigma=sigma, ledger=ledger, randomness=randomness), sigma)
-        for q in marginals
-    ]
+
+    def answer(q: tuple[str, ...]) -> Answer:
+        values = measure_marginal(table, q, sigma=sigma, ledger=ledger, randomness=randomness)
+        return Answer(q, values, sigma, drawn_sigma(sigma, ledger.neighbours.marginal_l2, values.size), round)
+
+    return [answer(q) for q in marginals]
 
 
 def number_of_records(table: CountSource, ledger: Ledger, measured: Sequence[Measurement]) -> float:
@@ -78,7 +89,7 @@ class WorkloadSynthesizer(Synthesizer):
             mend="name a smaller workload, or give columns with many codes fewer of them",
         )
 
-    def _measure_workload(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> list[Measurement]:
+    def _measure_workload(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> list[Answer]:
         marginals = Workload.parse(self.workload, table.domain).names(table.domain)
         method = "tight" if self.calibration == "tight" else "classical"
         S, K = ledger.neighbours.marginal_l2, len(marginals)

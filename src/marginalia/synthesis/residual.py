@@ -40,8 +40,10 @@ from marginalia.marginals.estimation import Measurement, estimate
 from marginalia.marginals.model import GraphicalModel
 from marginalia.marginals.workload import Workload, WorkloadLike
 from marginalia.memory import check_cost, short
+from marginalia.privacy.mechanisms.additive import drawn_sigma
 from marginalia.privacy.mechanisms.residuals import residual, residual_sensitivity
 from marginalia.privacy.relation import Neighbours
+from marginalia.synthesis.answers import Answer
 from marginalia.synthesis.base import Array, State, Synthesizer
 
 
@@ -121,6 +123,31 @@ def total_variance(workload: Workload, sizes: Sequence[int], variances: Mapping[
         w * cell_variance(q, sizes, variances) * math.prod(sizes[i] for i in q)
         for q, w in zip(workload.cliques, workload.weights, strict=True)
     )
+
+
+def residual_answers(
+    domain: Domain,
+    sigmas: Mapping[tuple[str, ...], float],
+    values: Sequence[Array],
+    neighbours: Neighbours,
+    *,
+    round: int = 0,
+) -> list[Answer]:
+    """Return what `measure_residuals` released for `sigmas`, to be kept.
+
+    >>> from marginalia.privacy.relation import Relation
+    >>> domain, rows = Domain.from_sizes({"a": 2}), Neighbours(Relation.ADD_REMOVE)
+    >>> residual_answers(domain, {("a",): 2.0}, [np.array([3.0, -3.0])], rows)[0].residual
+    True
+    """
+
+    def answer(names: tuple[str, ...], sigma: float, noisy: Array) -> Answer:
+        sizes = [domain[name].size for name in names]
+        whole = math.prod(sizes)  # what is drawn is the noise of the residual times so much
+        drawn = drawn_sigma(sigma * whole, residual_sensitivity(sizes, neighbours) * whole, whole) / whole
+        return Answer(names, noisy, sigma, drawn, round, residual=True)
+
+    return [answer(q, sigma, noisy) for (q, sigma), noisy in zip(sigmas.items(), values, strict=True)]
 
 
 _KEPT_BYTES = 2**28

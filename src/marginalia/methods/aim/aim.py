@@ -168,7 +168,7 @@ class AIM(AdaptiveSynthesizer):
         run.run(verbose=self.verbose)
         self.workload_, self.history_ = run.workload, run.history
         self.model_, self.previous_ = run.model, run.previous
-        self.rounds_ = len(self.history_)
+        self.rounds_, self.measurements_ = len(self.history_), run.measured
         self.n_rows_ = table.n_rows if ledger.neighbours.n_rows_public else int(self.model_.total)
 
     def _state(self) -> State:

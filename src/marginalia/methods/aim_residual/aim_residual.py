@@ -12,14 +12,23 @@ from numpy.typing import NDArray
 
 from marginalia.data.table import CountSource
 from marginalia.marginals.elimination import Clique
-from marginalia.marginals.estimation import Measurement
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.residuals import measure_residuals
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Neighbours
 from marginalia.synthesis.adaptive import AdaptiveRun, AdaptiveSynthesizer
+from marginalia.synthesis.answers import Answer
 from marginalia.synthesis.base import Array, State
-from marginalia.synthesis.residual import Kept, ResidualModel, ResidualSynthesizer, cell_variance, cost, share, subsets
+from marginalia.synthesis.residual import (
+    Kept,
+    ResidualModel,
+    ResidualSynthesizer,
+    cell_variance,
+    cost,
+    residual_answers,
+    share,
+    subsets,
+)
 
 _KEPT_BYTES = 2**28  # of private counts; beyond, they are counted again
 _NOTHING = np.zeros(0)
@@ -80,6 +89,7 @@ class ResidualAIM(ResidualSynthesizer, AdaptiveSynthesizer):
         run = _ResidualRun(self, table, ledger, randomness)
         run.run()
         run.model.forget_estimates()
+        self.measurements_ = run.answers
         self._fitted(run.model)
         self.selected_ = [run.names(r.marginal) for r in run.history]
         self.n_rows_ = table.n_rows if ledger.neighbours.n_rows_public else round(run.model.total)
@@ -134,6 +144,7 @@ class _ResidualRun(AdaptiveRun):
         # A marginal with a column of one code tells what the one without it does: it has no residual of its own.
         self.weights = {q: w for q, w in self.weights.items() if all(sizes[a] > 1 for a in q)} or self.weights
         self._public = ledger.neighbours.n_rows_public
+        self.answers: list[Answer] = []
         self._exact: dict[Clique, float] = {}
         self.model = ResidualModel(table.domain, max(1.0, float(table.n_rows)) if self._public else 1.0)
         # Variance of a cell of each candidate from its own residual, if that took all of a measurement of sigma 1.
@@ -171,6 +182,7 @@ class _ResidualRun(AdaptiveRun):
             self.budget.used -= self.budget.prices.gaussian(mu)
         sigmas = {self.names(part): math.sqrt(v) for part, v in bought.items()}
         noisy = measure_residuals(self.table, sigmas, ledger=self.ledger, randomness=self.randomness)
+        self.answers += residual_answers(self.table.domain, sigmas, noisy, self.ledger.neighbours, round=self.round)
         for (part, variance), values in zip(bought.items(), noisy, strict=True):
             self.model.add(part, values, variance)
             if hasattr(self, "scores"):
@@ -178,7 +190,7 @@ class _ResidualRun(AdaptiveRun):
         if () in bought:
             self.model.total = max(1.0, float(self.model.residuals[()]))
         counts = self.model.unbiased(q)
-        self.measured.append(Measurement(self.names(q), counts, sigma))
+        self.measured.append(Answer(self.names(q), counts, sigma, sigma, self.round))
         return counts
 
 

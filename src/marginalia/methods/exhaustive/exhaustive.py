@@ -22,6 +22,7 @@ from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
 from marginalia.synthesis import programs
+from marginalia.synthesis.answers import Answer
 from marginalia.synthesis.base import Array, State, Synthesizer, copies
 from marginalia.synthesis.measuring import measure_all, number_of_records
 
@@ -60,7 +61,7 @@ class Exhaustive(Synthesizer):
         The closest data set.
     objective_ : float
         Its value of the objective.
-    measurements_ : list of Measurement
+    measurements_ : list of Answer
 
     Notes
     -----
@@ -139,17 +140,18 @@ class Exhaustive(Synthesizer):
         return Table(np.column_stack(np.unravel_index(cells, self.domain_.sizes)), self.domain_)
 
     def _state(self) -> State:
-        noisy = np.concatenate([np.ravel(np.asarray(m.values)) for m in self.measurements_])
-        sigma, objective = np.array(self.measurements_[0].sigma), np.array(self.objective_)
-        return {"counts": self.counts_, "objective": objective, "noisy": noisy, "sigma": sigma}
+        return {"counts": self.counts_, "objective": np.array(self.objective_)}
 
     def _restore(self, state: State) -> None:
         self.counts_, self.objective_ = state["counts"], float(state["objective"])
-        self.measurements_, at = [], 0
+        if "noisy" not in state:
+            return
+        # As versions before 2.0 wrote it.
+        self.measurements_, at, sigma = [], 0, float(state["sigma"])
         for q in _up_to(self.domain_, self.order):
             shape = [self.domain_[a].size for a in q]
             values = state["noisy"][at : at + math.prod(shape)].reshape(shape)
-            self.measurements_.append(Measurement(q, values, float(state["sigma"])))
+            self.measurements_.append(Answer(q, values, sigma, sigma))
             at += values.size
 
 

@@ -18,6 +18,7 @@ from marginalia.marginals.model import GraphicalModel
 from marginalia.memory import check_cost, short
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
+from marginalia.synthesis.answers import Answer
 from marginalia.synthesis.base import Array, State
 from marginalia.synthesis.measuring import WorkloadSynthesizer, number_of_records
 
@@ -47,7 +48,7 @@ class GaussianMarginals(WorkloadSynthesizer):
 
     Attributes
     ----------
-    measurements_ : list of Measurement
+    measurements_ : list of Answer
         The noisy tables.
 
     Notes
@@ -154,12 +155,13 @@ class GaussianMarginals(WorkloadSynthesizer):
         return estimate(self.domain_, [*(Measurement(*y) for y in one_way.values()), *tree], total=total)
 
     def _state(self) -> State:
-        tables = {f"values_{i}": np.asarray(m.values) for i, m in enumerate(self.measurements_)}
-        names = [",".join(str(self.domain_.index(a)) for a in m.attributes) for m in self.measurements_]
-        return {"cliques": np.array(names), "sigma": np.array([m.sigma for m in self.measurements_]), **tables}
+        return {}  # the answers are all
 
     def _restore(self, state: State) -> None:
         self._tree = None
+        if "cliques" not in state:
+            return
+        # As versions before 2.0 wrote it.
         names = [tuple(self.domain_.names[int(a)] for a in str(q).split(",")) for q in state["cliques"]]
         sigmas = [float(sigma) for sigma in state["sigma"]]
-        self.measurements_ = [Measurement(q, state[f"values_{i}"], sigmas[i]) for i, q in enumerate(names)]
+        self.measurements_ = [Answer(q, state[f"values_{i}"], sigmas[i], sigmas[i]) for i, q in enumerate(names)]

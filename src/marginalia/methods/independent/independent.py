@@ -49,6 +49,6 @@ class Independent(ModelSynthesizer):
         one_ways = [(a,) for a in table.domain.names]
         sensitivity = ledger.neighbours.marginal_l2
         sigma = gaussian_sigma(*ledger.left(), sensitivity=sensitivity, releases=len(one_ways))
-        measured = measure_all(table, one_ways, sigma, ledger, randomness)
+        self.measurements_ = measured = measure_all(table, one_ways, sigma, ledger, randomness)
         self.model_ = estimate(table.domain, measured, total=number_of_records(table, ledger, measured))
         self.n_rows_ = table.n_rows if ledger.neighbours.n_rows_public else round(self.model_.total)

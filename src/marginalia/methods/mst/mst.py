@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -24,6 +24,7 @@ from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.selection import exponential
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Neighbours, Relation
+from marginalia.synthesis.answers import Answer
 from marginalia.synthesis.base import Array, ModelSynthesizer, State
 from marginalia.synthesis.measuring import measure_all, number_of_records
 
@@ -118,15 +119,16 @@ class MST(ModelSynthesizer):
         compressed = self._compression.compress(table)
         one_ways = [Measurement((a,), self._adjusted(a, y, total), sigma) for a, y in noisy.items()]
         self.tree_: list[tuple[str, str]] = []
-        pairs: list[Measurement] = []
+        pairs: list[Answer] = []
         if d > 1:
             # The mechanism's law depends on e / sensitivity: with another sensitivity than the true one it costs more.
             e = scales.selection * ledger.neighbours.marginal_l1 / charged.marginal_l1
             independent = estimate(compressed.domain, one_ways, total=total)
             self.tree_ = _select_tree(compressed, independent, e, ledger, randomness)
             sigma = charged.marginal_l2 / scales.pair
-            pairs = measure_all(compressed, self.tree_, sigma, ledger, randomness)
+            pairs = measure_all(compressed, self.tree_, sigma, ledger, randomness, round=1)
         self.model_ = estimate(compressed.domain, [*one_ways, *pairs], total=total)
+        self.measurements_ = [*measured, *(replace(y, codes=self._compression.merged(y.attributes)) for y in pairs)]
         self.n_rows_ = table.n_rows if ledger.neighbours.n_rows_public else round(total)
 
     def _scales(self, d: int, ledger: Ledger) -> Scales:
@@ -233,6 +235,10 @@ class Compression:
         """The smaller domain; values keep no labels there."""
         attributes = [Attribute(n, int(self.codes[n].max()) + 1) for n in self.domain.names]
         return Domain(attributes, source=self.domain.source, structural_zeros=self.domain.structural_zeros)
+
+    def merged(self, names: Sequence[str]) -> dict[str, NDArray[np.int64]]:
+        """Return the codes of those of `names` whose values are not all apart."""
+        return {name: self.codes[name] for name in names if self.codes[name].max() + 1 < self.codes[name].size}
 
     def multiplicity(self, name: str) -> NDArray[np.int64]:
         """Return how many values each compressed code of `name` stands for."""

@@ -14,7 +14,7 @@ from marginalia.data.domain import Domain
 from marginalia.data.table import CountSource
 from marginalia.errors import InputError
 from marginalia.marginals.elimination import Clique, eliminate, megabytes_with
-from marginalia.marginals.estimation import Measurement, estimate, zero_cliques
+from marginalia.marginals.estimation import estimate, zero_cliques
 from marginalia.marginals.workload import Workload
 from marginalia.methods.aim.aim import CandidateScores
 from marginalia.privacy import checks
@@ -23,6 +23,7 @@ from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.selection import lazy_exponential
 from marginalia.privacy.randomness import Randomness
 from marginalia.synthesis.adaptive import AdaptiveSynthesizer, Constants, fit_settings, round_ratio
+from marginalia.synthesis.answers import Answer
 from marginalia.synthesis.base import State, check_model_size
 from marginalia.synthesis.measuring import measure_all, number_of_records
 
@@ -107,12 +108,12 @@ class MWEM(AdaptiveSynthesizer):
         prices = cheapest(*ledger.left(), lambda prices: round_ratio(prices, share * prices.total))
         ratio = round_ratio(prices, share * prices.total)
         sigma, sensitivity = ledger.neighbours.marginal_l2 / ratio, ledger.neighbours.marginal_l1  # of weights up to 1
-        count: list[Measurement] = []
+        count: list[Answer] = []
         if adds:
             scale = prices.affordable(prices.gaussian, _COUNT * prices.total)
             count = measure_all(table, [()], ledger.neighbours.marginal_l2 / scale, ledger, randomness)
 
-        measured: list[Measurement] = []
+        measured: list[Answer] = []
         model = estimate(domain, measured, total=number_of_records(table, ledger, count))
         scores = CandidateScores(table, weights)
         for t in range(1, rounds + 1):
@@ -129,7 +130,7 @@ class MWEM(AdaptiveSynthesizer):
                 label=f"round {t}",
             )
             q = candidates[winner]
-            measured += measure_all(table, [tuple(names[a] for a in q)], sigma, ledger, randomness)
+            measured += measure_all(table, [tuple(names[a] for a in q)], sigma, ledger, randomness, round=t)
             cliques.append(q)
             model.release_memory()
             model = estimate(
@@ -139,6 +140,7 @@ class MWEM(AdaptiveSynthesizer):
                 warm_start=model,
                 settings=fit_settings(model.plan, last=t == rounds),
             )
+        self.measurements_ = [*count, *measured]
         self.model_, self.measured_ = model, [tuple(m.attributes) for m in measured]
         self.n_rows_ = table.n_rows if ledger.neighbours.n_rows_public else round(model.total)
 

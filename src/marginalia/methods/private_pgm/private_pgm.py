@@ -63,7 +63,7 @@ class PrivatePGM(ModelSynthesizer, WorkloadSynthesizer):
         check_cost("the model of this workload", cost.bytes, seconds, mend="name a sparser workload")
 
     def _release(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
-        measured = self._measure_workload(table, ledger, randomness)
+        self.measurements_ = measured = self._measure_workload(table, ledger, randomness)
         total = number_of_records(table, ledger, measured)
         self.model_ = estimate(table.domain, measured, total=total)
         self.n_rows_ = table.n_rows if ledger.neighbours.n_rows_public else int(total)

@@ -123,7 +123,7 @@ class PrivBayes(ModelSynthesizer):
         sigma, epsilon = ledger.neighbours.marginal_l2 / ratio, _SHARPNESS * ratio
 
         root = min(range(d), key=domain.sizes.__getitem__)
-        measured = measure_all(table, [(names[root],)], sigma, ledger, randomness)
+        self.measurements_ = measured = measure_all(table, [(names[root],)], sigma, ledger, randomness)
         total = number_of_records(table, ledger, measured)
         most_cells = total / (self.usefulness * math.sqrt(2 / math.pi) * sigma)
         scores = _Scores(table)
@@ -140,7 +140,7 @@ class PrivBayes(ModelSynthesizer):
             )
             chosen.append(candidates[winner])
         self.network_ = [(names[a], tuple(names[b] for b in p)) for a, p in chosen]
-        measured += measure_all(table, [(a, *p) for a, p in self.network_[1:]], sigma, ledger, randomness)
+        measured += measure_all(table, [(a, *p) for a, p in self.network_[1:]], sigma, ledger, randomness, round=1)
         self.model_ = estimate(domain, measured, total=number_of_records(table, ledger, measured))
         self.n_rows_ = table.n_rows if ledger.neighbours.n_rows_public else round(self.model_.total)
 

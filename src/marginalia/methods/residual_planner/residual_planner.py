@@ -25,6 +25,7 @@ from marginalia.synthesis.residual import (
     ResidualSynthesizer,
     nonnegative,
     planned_variances,
+    residual_answers,
     subsets,
 )
 
@@ -118,9 +119,9 @@ class ResidualPlanner(ResidualSynthesizer, WorkloadSynthesizer):
             raise InputError("every column of the workload has one code: there is nothing to release")
         table.expect(workload.names(domain))
         sigmas = {tuple(names[a] for a in part): math.sqrt(v) for part, v in variances.items()}
-        measured = dict(
-            zip(variances, measure_residuals(table, sigmas, ledger=ledger, randomness=randomness), strict=True)
-        )
+        noisy = measure_residuals(table, sigmas, ledger=ledger, randomness=randomness)
+        self.measurements_ = residual_answers(domain, sigmas, noisy, ledger.neighbours)
+        measured = dict(zip(variances, noisy, strict=True))
         public = ledger.neighbours.n_rows_public
         model = ResidualModel(domain, max(1.0, float(table.n_rows if public else measured[()])))
         for part, values in measured.items():

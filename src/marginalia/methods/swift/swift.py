@@ -110,7 +110,7 @@ class SWIFT(ModelSynthesizer):
         singles = [(names[q[0]],) for q in weights if len(q) == 1]
         budget, sensitivity = Prices.of(*ledger.left(), "gdp").total, ledger.neighbours.marginal_l2
         price = (_ONE_WAYS if larger else 1.0) * budget / len(singles)
-        measured = measure_all(table, singles, sensitivity / math.sqrt(price), ledger, randomness)
+        self.measurements_ = measured = measure_all(table, singles, sensitivity / math.sqrt(price), ledger, randomness)
         total = number_of_records(table, ledger, measured)
         self.tree_, self.measured_ = [(name,) for name in names], {}
         if larger:
@@ -120,7 +120,7 @@ class SWIFT(ModelSynthesizer):
             self.tree_ = [tuple(names[a] for a in c) for c in tree.cliques]
             for q, part in parts.items():
                 marginal, sigma = tuple(names[a] for a in q), sensitivity / math.sqrt(part)
-                measured += measure_all(table, [marginal], sigma, ledger, randomness)
+                measured += measure_all(table, [marginal], sigma, ledger, randomness, round=1)
                 self.measured_[marginal] = sigma
             total = number_of_records(table, ledger, measured)
         self.model_ = estimate(domain, measured, total=total, settings=_FIT)

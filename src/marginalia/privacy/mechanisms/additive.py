@@ -134,6 +134,16 @@ def measure_marginal(
     )
 
 
+def drawn_sigma(sigma: float, sensitivity: float, size: int, *, unit: float = 1.0) -> float:
+    """Return the standard deviation with which `gaussian` draws the noise of `size` entries: sigma or a little more.
+
+    >>> 0 <= drawn_sigma(3.0, 1.0, 10) / 3.0 - 1 < 1e-8
+    True
+    """
+    lattice = Lattice.of(sigma, unit=unit, sensitivity=sensitivity, norm=math.sqrt(size))
+    return lattice.scale * lattice.step
+
+
 def with_gaussian_noise(
     value: Value, sensitivity: float, sigma: float, randomness: Randomness, *, unit: float, label: str
 ) -> Array:
