@@ -21,6 +21,7 @@ FLOORS = (
     ("marginals",),
     ("synthesis",),  # what synthesizers share
     ("learning",),  # what learners share
+    ("inference",),  # error bars on what was released
     ("methods",),
     ("streamed",),  # data sets too large for memory, as fits get them
     ("peers",),

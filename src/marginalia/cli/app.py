@@ -24,6 +24,7 @@ import marginalia
 from marginalia.cli import budget, data, fit
 from marginalia.cli.audit import audit
 from marginalia.cli.certify import certify, sign
+from marginalia.cli.infer import infer
 from marginalia.cli.plan import plan
 from marginalia.cli.predict import evaluate, predict
 from marginalia.cli.quality import quality
@@ -59,6 +60,7 @@ VERBS: tuple[Callable[..., None], ...] = (
     crate,
     fit.fit,
     fit.synthesize,
+    infer,
     predict,
     quality,
     recommend,

@@ -152,6 +152,9 @@ def synthesize(
     ] = False,
     preprocessing_share: Share = None,
     book: BookFile = None,
+    model_file: Annotated[
+        Path | None, typer.Option("--model", help="Write the fitted model, too (npz): what infer reads.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Release a synthetic table and print its certificate.
@@ -168,6 +171,8 @@ def synthesize(
     proof = beside(out)
     check_out(out, (".csv", ".parquet"), (*files_of(data), domain))
     check_out(proof, (".json",), (*files_of(data), domain))
+    if model_file is not None:
+        check_out(model_file, (".npz",), (*files_of(data), domain, out))
     budget = Budget(*_budget(epsilon, delta), _relation(relation), seed)
     folds: list[str] = []
     table = read_rows(data, domain, preprocessing_share, unit=(unit, rows_per_unit), notes=folds)
@@ -179,12 +184,15 @@ def synthesize(
         check(model)
         with released(model, out) as temporary:
             drawn = model.write_sample(temporary, rows, csv_safe=csv_safe)
+        if model_file is not None:
+            model.save(model_file)
     _say_on_stderr(folds)
     _say_what_is_left_open(budget, table)
     read, bought = _source_facts(data, table), _purchases(table, model.domain_, model.ledger_)
     content = {"method": method, "data": read, "rows": drawn, "out": str(out), "bought": bought}
     lines = [f"{out}: {drawn} rows", *_source_lines(read), *(f"bought: {line}" for line in bought)]
     lines += [_certificate_line(model.ledger_, delta), f"written beside it: {proof}"]
+    lines += [] if model_file is None else [f"model: {model_file}"]
     show(as_json, {**content, **_certificate(model.ledger_, delta)}, lines)
 
 

@@ -1,0 +1,283 @@
+"""Confidence sets for counts, shares, differences, odds ratios, means and quantiles of the coded table.
+
+The noise of each answer is Gaussian and known, so the sets hold at every number of rows and every epsilon. In a release
+that asks adaptively the k-th round that tells a marginal is a stopping time: its noise is Gaussian whatever was seen
+before. The first is used at half of the error allowed, the second at a quarter, and so on, and the sets intersected;
+of a release that asks once, the one round is used at all of it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from marginalia.errors import InputError
+from marginalia.inference.known import Array, Clique, Known, Release, part_functions
+from marginalia.learning.units import code_values
+from marginalia.privacy import checks
+
+_MOST_CELLS = 100_000
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A confidence set of one number: from `low` to `high`, or, where `outside`, all numbers not between them.
+
+    Attributes
+    ----------
+    name : str
+    estimate : float
+    low, high : float
+        Infinite where nothing is excluded on that side.
+    label : str
+        ``exact``: it covers with the stated probability, whatever the table. ``certified``: with at least that.
+        ``asymptotic``: nearly, where the noise is small beside the estimate.
+    outside : bool
+        Whether the set is what lies *outside* of [low, high]: a ratio whose denominator may be 0.
+
+    Examples
+    --------
+    >>> print(Interval("share of sex=F", 0.42, 0.40, 0.44))
+    share of sex=F: 0.42 [0.4, 0.44] exact
+    """
+
+    name: str
+    estimate: float
+    low: float
+    high: float
+    label: str = "exact"
+    outside: bool = False
+
+    def __str__(self) -> str:
+        set_ = f"outside of [{self.low:.4g}, {self.high:.4g}]" if self.outside else f"[{self.low:.4g}, {self.high:.4g}]"
+        return f"{self.name}: {self.estimate:.4g} {set_} {self.label}"
+
+    @property
+    def bounded(self) -> bool:
+        """Whether it excludes both very small and very large values."""
+        return not self.outside and math.isfinite(self.low) and math.isfinite(self.high)
+
+    def contains(self, value: float) -> bool:
+        """Return whether `value` is in the set."""
+        inside = self.low <= value <= self.high
+        return bool(not self.low < value < self.high if self.outside else inside)
+
+
+def cells(
+    release: Release, attributes: Sequence[str], *, confidence: float = 0.95, simultaneous: bool = False
+) -> list[Interval]:
+    """Return an interval for the count of every cell of a marginal.
+
+    Parameters
+    ----------
+    release : Release
+    attributes : sequence of str
+    confidence : float, default 0.95
+        Of each cell that is looked at because it was chosen beforehand; with `simultaneous` of all of them together,
+        so that the reader may choose after looking (Šidák's inequality for Gaussian noise, 1967).
+
+    Returns
+    -------
+    list of Interval
+        In the order of the cells, the last attribute fastest.
+
+    Raises
+    ------
+    InputError
+        The marginal, or one that holds it, was never asked.
+
+    Examples
+    --------
+    >>> from marginalia.data import Domain, Table
+    >>> from marginalia.synthesis import ResidualPlanner
+    >>> table = Table([[0, 1], [1, 0], [1, 1]] * 100, Domain.from_sizes({"a": 2, "b": 2}))
+    >>> release = Release.of(ResidualPlanner(epsilon=5.0, random_state=0, relation="replace_one").fit(table))
+    >>> [one.contains(truth) for one, truth in zip(cells(release, ["a"]), [100, 200])]
+    [True, True]
+    """
+    clique, levels, rounds = _told(release, attributes, confidence)
+    shape = [release.domain.sizes[a] for a in clique]
+    if math.prod(shape) > _MOST_CELLS:
+        raise InputError(f"the marginal on {', '.join(attributes)} has more than {_MOST_CELLS:,} cells")
+    count = math.prod(shape)
+    out = []
+    for cell in itertools.product(*map(range, (release.domain[name].size for name in attributes))):
+        place = tuple(cell[list(attributes).index(release.domain.names[a])] for a in clique)
+        one = np.zeros(shape)
+        one[place] = 1.0
+        at = [level if not simultaneous else 1 - (1 - level) ** (1 / count) for level in levels]
+        name = ", ".join(f"{a}={release.domain[a].texts[c]}" for a, c in zip(attributes, cell, strict=True))
+        out.append(_linear(name, rounds, clique, one, at))
+    return out
+
+
+def shares(
+    release: Release, attributes: Sequence[str], *, confidence: float = 0.95, simultaneous: bool = False
+) -> list[Interval]:
+    """Return an interval for the share of every cell of a marginal; where the number of rows is private, a ratio.
+
+    A ratio's set is Fieller's (1954): exact, and unbounded where the number of rows may be 0.
+    """
+    if release.n_rows is not None:
+        n = max(1, release.n_rows)
+        found = cells(release, attributes, confidence=confidence, simultaneous=simultaneous)
+        return [Interval(one.name, one.estimate / n, one.low / n, one.high / n, one.label) for one in found]
+    clique, levels, rounds = _told(release, attributes, confidence)
+    shape = [release.domain.sizes[a] for a in clique]
+    count = math.prod(shape)
+    out = []
+    for i, cell in enumerate(cells(release, attributes, confidence=confidence)):
+        one = np.zeros([release.domain[name].size for name in attributes])
+        one.ravel()[i] = 1.0
+        order = [list(attributes).index(release.domain.names[a]) for a in clique]
+        at = [level if not simultaneous else 1 - (1 - level) ** (1 / count) for level in levels]
+        out.append(_ratio(cell.name, rounds, clique, np.transpose(one, order), np.ones(shape), at))
+    return out
+
+
+def mean(release: Release, attribute: str, *, confidence: float = 0.95) -> Interval:
+    """Return an interval for the mean of a column whose codes stand for numbers (`numbers_of`), over all rows."""
+    clique, levels, rounds = _told(release, [attribute], confidence)
+    values = numbers_of(release, attribute)
+    name = f"mean of {attribute}"
+    if release.n_rows is not None:
+        return _linear(name, rounds, clique, values / max(1, release.n_rows), levels)
+    return _ratio(name, rounds, clique, values, np.ones(values.size), levels)
+
+
+def quantile(release: Release, attribute: str, share: float, *, confidence: float = 0.95) -> Interval:
+    """Return an interval for a quantile of an ordered column: its smallest value with a share of rows up to it.
+
+    Two one-sided tests, at a code and at the one below; the interval runs over the codes that neither rejects.
+    """
+    checks.open_unit("share", share)
+    clique, levels, rounds = _told(release, [attribute], confidence)
+    values = numbers_of(release, attribute)
+    up_to = np.tril(np.ones((values.size, values.size)))  # row k: codes up to k
+    kept, best = np.ones(values.size, bool), 0
+    for at, (known, level) in enumerate(zip(rounds, levels, strict=True)):
+        z = stats.norm.isf(level / 2)
+        found = [known.sum_of(part_functions(clique, below - share)) for below in up_to]  # F(k) - share of N
+        score = np.array([value for value, _ in found])
+        noise = np.sqrt([max(variance, 0.0) for _, variance in found])
+        kept &= (score >= -z * noise) & (np.r_[-math.inf, (score - z * noise)[:-1]] < 0)
+        if at == 0:
+            best = int(np.argmax(score >= 0)) if (score >= 0).any() else values.size - 1
+    inside = np.flatnonzero(kept) if kept.any() else np.array([best])
+    return Interval(
+        f"quantile {share:g} of {attribute}",
+        float(values[best]),
+        float(values[inside.min()]),
+        float(values[inside.max()]),
+        "exact" if len(rounds) == 1 else "certified",
+    )
+
+
+def odds_ratio(release: Release, first: str, second: str, *, confidence: float = 0.95) -> Interval:
+    """Return an interval for the odds ratio of two columns of two codes each, over all rows.
+
+    From simultaneous intervals of the four cells; ``certified``, since that is wider than needed.
+    """
+    for name in (first, second):
+        if release.domain[name].size != 2:
+            raise InputError(f"an odds ratio needs columns of two codes; '{name}' has {release.domain[name].size}")
+    four = cells(release, [first, second], confidence=confidence, simultaneous=True)
+    (a, b, c, d) = ((max(one.low, 0.0), one.estimate, max(one.high, 0.0)) for one in four)
+
+    def ratio(top: float, bottom: float) -> float:
+        return top / bottom if bottom > 0 else (math.inf if top > 0 else 1.0)
+
+    estimate = ratio(max(a[1], 0) * max(d[1], 0), max(b[1], 0) * max(c[1], 0))
+    low = ratio(a[0] * d[0], b[2] * c[2]) if b[2] * c[2] > 0 else 0.0
+    high = a[2] * d[2] / (b[0] * c[0]) if b[0] * c[0] > 0 else math.inf
+    return Interval(f"odds ratio of {first} and {second}", estimate, low, high, "certified")
+
+
+def difference(
+    release: Release, attributes: Sequence[str], one: Sequence[int], other: Sequence[int], *, confidence: float = 0.95
+) -> Interval:
+    """Return an interval for the count of one cell of a marginal less that of another, given as codes."""
+    clique, levels, rounds = _told(release, attributes, confidence)
+    function = np.zeros([release.domain[name].size for name in attributes])
+    function[tuple(one)] += 1.0
+    function[tuple(other)] -= 1.0
+    order = [list(attributes).index(release.domain.names[a]) for a in clique]
+    name = f"{', '.join(attributes)}: {tuple(one)} less {tuple(other)}"
+    return _linear(name, rounds, clique, np.transpose(function, order), levels)
+
+
+def numbers_of(release: Release, attribute: str) -> Array:
+    """Return the number that each code of a column stands for: a numeric label, or the middle of a bin.
+
+    Raises
+    ------
+    InputError
+        Some code stands for no number: text, `other`, a special text, or a missing value.
+    """
+    column = release.domain[attribute]
+    if column.n_values < column.size:
+        apart = ", ".join(column.texts[column.n_values :])
+        raise InputError(f"'{attribute}' has codes that stand for no number ({apart})")
+    if column.type in ("string", "boolean"):
+        raise InputError(f"'{attribute}' is of type {column.type}: its codes stand for no numbers")
+    return code_values(column)
+
+
+def _told(release: Release, attributes: Sequence[str], confidence: float) -> tuple[Clique, list[float], list[Known]]:
+    """Return the marginal, the rounds that tell it, and the error that each is allowed."""
+    alpha = 1.0 - checks.open_unit("confidence", confidence)
+    positions = [release.domain.index(name) for name in attributes]
+    if not positions or len(set(positions)) != len(positions):
+        raise InputError("name at least one column, each once")
+    clique = tuple(sorted(positions))
+    rounds = release.holding(clique)
+    if not rounds:
+        text = ", ".join(attributes)
+        raise InputError(f"the marginal on {text} was never asked, so no interval is known; release it, or all pairs")
+    if len(release.rounds) == 1:
+        return clique, [alpha], rounds
+    return clique, [alpha / 2 ** (k + 1) for k in range(len(rounds))], rounds
+
+
+def _linear(name: str, rounds: Sequence[Known], clique: Clique, function: Array, levels: Sequence[float]) -> Interval:
+    """Return an interval for the sum of a function over all rows: the intersection over the rounds that tell it."""
+    parts = part_functions(clique, function)
+    found = []
+    for known, level in zip(rounds, levels, strict=True):
+        value, variance = known.sum_of(parts)
+        half = stats.norm.isf(level / 2) * math.sqrt(variance)
+        found.append((value, variance, value - half, value + half))
+    low, high = max(f[2] for f in found), min(f[3] for f in found)
+    if low > high:  # the answers contradict each other, which is rare: the first stands
+        low, high = found[0][2:]
+    weights = np.array([1.0 / max(f[1], 1e-300) for f in found])
+    estimate = float(np.dot(weights, [f[0] for f in found]) / weights.sum())
+    return Interval(name, min(max(estimate, low), high), low, high, "exact" if len(rounds) == 1 else "certified")
+
+
+def _ratio(
+    name: str, rounds: Sequence[Known], clique: Clique, top: Array, bottom: Array, levels: Sequence[float]
+) -> Interval:
+    """Return Fieller's set of a ratio of two sums, from the first round that tells them."""
+    known, z = rounds[0], stats.norm.isf(levels[0] / 2)
+    a, s_a = known.sum_of(part_functions(clique, top))
+    b, s_b = known.sum_of(part_functions(clique, bottom))
+    both = known.sum_of(part_functions(clique, top + bottom))[1]
+    cross = (both - s_a - s_b) / 2
+    # (a - r b)² <= z² (s_a - 2 r cross + r² s_b)
+    q2, q1, q0 = b * b - z * z * s_b, -2 * (a * b - z * z * cross), a * a - z * z * s_a
+    estimate = a / b if b != 0 else math.nan
+    root = q1 * q1 - 4 * q2 * q0
+    label = "exact" if len(rounds) == 1 else "certified"
+    if q2 > 0:
+        half = math.sqrt(max(root, 0.0))
+        return Interval(name, estimate, (-q1 - half) / (2 * q2), (-q1 + half) / (2 * q2), label)
+    if root <= 0 or q2 == 0:
+        return Interval(name, estimate, -math.inf, math.inf, label)
+    ends = sorted(((-q1 - math.sqrt(root)) / (2 * q2), (-q1 + math.sqrt(root)) / (2 * q2)))
+    return Interval(name, estimate, ends[0], ends[1], label, outside=True)

@@ -1,0 +1,98 @@
+"""`marginalia infer`: what a user types, and what comes back."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from marginalia.cli.app import app
+from marginalia.errors import InputError
+
+DOMAIN = """
+attributes:
+  - {name: age, edges: [0, 20, 40, 60, 80], type: number, kind: numeric}
+  - {name: sex, labels: [F, M], type: string}
+  - {name: ill, labels: ["no", "yes"], type: string}
+"""
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("infer")
+    rng = np.random.default_rng(0)
+    age, sex = rng.uniform(0, 79, 4000).round(1), rng.choice(["F", "M"], 4000)
+    ill = np.where(rng.random(4000) < 0.1 + 0.006 * age, "yes", "no")
+    rows = "".join(f"{a},{s},{i}\n" for a, s, i in zip(age, sex, ill, strict=True))
+    (folder / "t.csv").write_text("age,sex,ill\n" + rows)
+    (folder / "d.yaml").write_text(DOMAIN)
+    made = run(
+        *("synthesize", "--method", "residual_planner", "--data", folder / "t.csv", "--domain", folder / "d.yaml"),
+        *("--epsilon", 2, "--seed", 0, "--out", folder / "s.csv", "--model", folder / "m.npz"),
+    )
+    assert made.exit_code == 0, made.output
+    assert f"model: {folder / 'm.npz'}" in made.output
+    return folder
+
+
+def test_a_regression_is_printed_as_statisticians_know_it(release):
+    result = run("infer", release / "m.npz", "age ~ C(sex)")
+    assert result.exit_code == 0
+    assert "C(sex)[T.M]" in result.output
+    assert "kappa" in result.output
+    assert "a private number of rows" in result.output
+
+
+def test_as_json_infinite_ends_are_null(release):
+    found = json.loads(run("infer", release / "m.npz", "age ~ C(sex)", "--json").output)
+    assert [c["name"] for c in found["coefficients"]] == ["Intercept", "C(sex)[T.M]"]
+    assert found["coefficients"][0]["low"] < 40 < found["coefficients"][0]["high"]
+    assert found["n_rows"] is None
+
+
+@pytest.mark.parametrize(
+    ("question", "count"),
+    [
+        (("--marginal", "sex,ill"), 4),
+        (("--marginal", "sex,ill", "--shares", "--simultaneous"), 4),
+        (("--mean", "age"), 1),
+        (("--quantile", "age,0.5"), 1),
+        (("--odds-ratio", "sex,ill"), 1),
+    ],
+)
+def test_other_questions(release, question, count):
+    assert run("infer", release / "m.npz", *question).output.count("[") == count
+    assert len(json.loads(run("infer", release / "m.npz", *question, "--json").output)["intervals"]) == count
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ((), "ask one thing"),
+        (("age ~ sex", "--mean", "age"), "ask one thing"),
+        (("age ~ nobody",), "nobody"),
+        (("ill ~ age:sex", "--family", "gaussian"), "stand for no numbers"),
+        (("ill ~ age", "--family", "binomial", "--ridge", "1"), "ridge is for family gaussian"),
+        (("age ~ sex", "--family", "gamma"), "gamma"),
+        (("age ~ sex", "--target", "world"), "world"),
+        (("age ~ sex", "--confidence", "95"), "confidence"),
+        (("--quantile", "age"), "a comma and a share"),
+        (("--odds-ratio", "sex"), "two columns"),
+        (("--mean", "sex"), "sex"),
+        (("--marginal", "age,age"), "each once"),
+    ],
+)
+def test_questions_that_cannot_be_answered_are_refused_in_a_line(release, question, said):
+    error = run("infer", release / "m.npz", *question).exception
+    assert isinstance(error, InputError)
+    assert said in str(error)
+    assert "\n" not in str(error)
+
+
+def test_files_that_are_no_release_are_refused(release):
+    for file in ("s.csv", "none.npz"):
+        assert isinstance(run("infer", release / file, "--mean", "age").exception, InputError)

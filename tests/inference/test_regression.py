@@ -1,0 +1,199 @@
+"""Regressions on a release: what a table's own fit says without noise, and sets that cover with it."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+import statsmodels.formula.api as smf
+from redrawn import Redrawn, about, at_least, pairs, table_of
+
+from marginalia.data import Domain, Table
+from marginalia.errors import InputError
+from marginalia.inference import Release, regression
+from marginalia.synthesis import ResidualPlanner
+
+DRAWS = 400
+SIZES = (3, 2, 4, 2)  # a, b, c, and the response d
+FORMULA = "d ~ C(a) + b + c"
+EVERYTHING = [("a", "b", "c"), ("a", "d"), ("b", "d"), ("c", "d")]
+INTERACTIONS = [("a", "b", "d"), ("b", "c", "d")]
+
+
+def frame(table):
+    """Codes as the numbers that they stand for."""
+    return pd.DataFrame(table.codes.astype(float), columns=list(table.domain.names))
+
+
+def numeric(table):
+    """The same table with numeric columns, so that only C(...) makes a category."""
+    content = {"attributes": [{"name": a.name, "size": a.size, "kind": "numeric"} for a in table.domain]}
+    return Table(table.codes, Domain.from_dict(content))
+
+
+def without_noise(table):
+    return Redrawn(table, [*pairs("abcd"), *EVERYTHING, *INTERACTIONS], 1e-7).draw(np.random.default_rng(0))
+
+
+@pytest.fixture(scope="module")
+def table():
+    return numeric(table_of(SIZES, 3000))
+
+
+@pytest.mark.parametrize("family", ["gaussian", "binomial", "poisson"])
+@pytest.mark.parametrize("formula", [FORMULA, "d ~ a * b", "d ~ C(a) + C(c):b", "d ~ 0 + a + I(c ** 2)"])
+def test_without_noise_it_is_what_statsmodels_fits_to_the_rows(table, family, formula):
+    kinds = {"gaussian": sm.families.Gaussian(), "binomial": sm.families.Binomial(), "poisson": sm.families.Poisson()}
+    oracle = smf.glm(formula, frame(table), family=kinds[family]).fit(tol=1e-12)
+    found = regression(without_noise(table), formula, family=family)
+    assert [c.estimate for c in found.coefficients] == pytest.approx(list(oracle.params), abs=1e-6)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "binomial"])
+def test_without_noise_the_errors_of_a_population_are_those_of_statsmodels(table, family):
+    if family == "binomial":
+        with pytest.raises(InputError, match="population is for family gaussian"):
+            regression(without_noise(table), FORMULA, family=family, target="population")
+        return
+    oracle = smf.ols(FORMULA, frame(table)).fit()
+    found = regression(without_noise(table), FORMULA, target="population")
+    assert [c.standard_error for c in found.coefficients] == pytest.approx(list(oracle.bse), rel=1e-5)
+    low = [c.low for c in found.coefficients]
+    assert low == pytest.approx(list(oracle.conf_int()[0]), rel=1e-2, abs=1e-3)  # t of 2,994 degrees there, normal here
+    assert {c.label for c in found.coefficients} == {"asymptotic"}
+
+
+def test_a_ridge_is_another_target(table):
+    X = np.column_stack([np.ones(3000), table.codes[:, 0], table.codes[:, 2]]).astype(float)
+    y = table.codes[:, 3].astype(float)
+    oracle = np.linalg.solve(X.T @ X + 50 * np.eye(3), X.T @ y)
+    found = regression(without_noise(table), "d ~ a + c", ridge=50.0)
+    assert [c.estimate for c in found.coefficients] == pytest.approx(list(oracle), abs=1e-6)
+
+
+@pytest.mark.parametrize("n_public", [True, False])
+@pytest.mark.parametrize("sigma", [3.0, 40.0])  # of 300 rows: with the second most sets are unbounded
+@pytest.mark.parametrize(("family", "draws"), [("gaussian", DRAWS), ("binomial", DRAWS // 4)])
+def test_joint_sets_cover_exactly_and_coefficients_at_least(n_public, sigma, family, draws):
+    table = numeric(table_of(SIZES, 300, seed=1))
+    true = [c.estimate for c in regression(without_noise(table), "d ~ a + b", family=family).coefficients]
+    drawn, rng = Redrawn(table, EVERYTHING, sigma, n_public=n_public), np.random.default_rng(2)
+    joint, single, wrong, solved = 0, np.zeros(3, int), 0, 0
+    for _ in range(draws):
+        release = drawn.draw(rng)
+        try:
+            found = regression(release, "d ~ a + b", family=family, confidence=0.9)
+        except InputError:
+            continue  # some noise leaves no solution
+        solved += 1
+        joint += found.covers(true)
+        single += [c.low <= t <= c.high for c, t in zip(found.coefficients, true, strict=True)]
+        wrong += any(math.isnan(c.low) or math.isnan(c.high) for c in found.coefficients)
+    assert wrong == 0
+    if solved == draws:
+        assert about(joint, draws, 0.9)
+        assert all(at_least(s, draws, 0.88) for s in single)  # asymptotic
+    else:
+        assert sigma == 40.0
+
+
+def test_guaranteed_sets_are_wider_and_certified(table):
+    release = Redrawn(table, EVERYTHING, 5.0).draw(np.random.default_rng(3))
+    one, all_ = (regression(release, FORMULA, guaranteed=g).coefficients for g in (False, True))
+    assert all(w.low < n.low and n.high < w.high for n, w in zip(one, all_, strict=True))
+    assert {c.label for c in all_} == {"certified"}
+
+
+def test_p_values_of_a_true_zero_are_not_too_small():
+    rng = np.random.default_rng(4)
+    X = np.column_stack([rng.integers(2, size=400), rng.integers(2, size=400)])
+    y = np.r_[np.tile([0, 1], 200)]
+    balanced = np.column_stack([np.repeat([0, 1], 200), X[:, 0], y])  # d does not depend on a, in the table itself
+    table = numeric(Table(balanced, Domain.from_sizes({"a": 2, "b": 2, "d": 2})))
+    drawn = Redrawn(table, pairs("abd"), 4.0)
+    true = regression(Redrawn(table, pairs("abd"), 1e-7).draw(rng), "d ~ a").coefficients[1].estimate
+    assert true == pytest.approx(0.0, abs=1e-6)
+    small = sum(regression(drawn.draw(rng), "d ~ a").coefficients[1].p_value < 0.1 for _ in range(DRAWS))
+    assert at_least(DRAWS - small, DRAWS, 0.9)
+
+
+def test_unbounded_sets_are_given_as_such():
+    table = numeric(table_of((3, 2, 2), 50))
+    release = Redrawn(table, pairs("abc"), 500.0).draw(np.random.default_rng(0))
+    found = regression(release, "c ~ a + b")
+    assert found.kappa < found.quantile
+    assert all(c.low == -math.inf and c.high == math.inf for c in found.coefficients)
+    assert "unbounded" in str(found)
+    assert "--ridge" in str(found)
+
+
+def test_separated_classes_have_no_solution_or_no_bound():
+    rows = np.column_stack([np.repeat([0, 1], 50), np.repeat([0, 1], 50)])
+    table = numeric(Table(rows, Domain.from_sizes({"a": 2, "d": 2})))
+    release = Redrawn(table, [("a", "d")], 1e-7).draw(np.random.default_rng(0))
+    with pytest.raises(InputError, match="no solution"):
+        regression(release, "d ~ a", family="binomial")
+
+
+@pytest.mark.parametrize(
+    ("formula", "said"),
+    [
+        ("d", "response ~ terms"),
+        ("d ~ nobody", "nobody"),
+        ("nobody ~ a", "nobody"),
+        ("d ~ d", "both sides"),
+        ("d ~ a + I(2 * a)", "follows from the others"),
+        ("d ~ a + C(a)", "follows from the others"),
+        ("d ~ scale(a)", "reads facts off the rows"),
+        ("d ~ center(c)", "reads facts off the rows"),
+        ("d ~ bs(c, df=3)", "reads facts off the rows"),
+        ("d ~ poly(c, 2)", "reads facts off the rows"),
+        ("d ~ I(a - a.mean())", "more than its own row"),
+        ("d ~ lag(a)", "reads facts off the rows"),
+        ("d ~ np.log(a)", "no finite number"),
+        ("d ~ a +", "cannot be read"),
+        ("d ~ np.nowhere(a)", "cannot be"),
+        ("a ~ b + c", None),
+    ],
+)
+def test_formulas_that_cannot_be_used_are_refused_in_one_line(table, formula, said):
+    release = without_noise(table)
+    if said is None:
+        with pytest.raises(InputError, match="3 codes; a binomial response has two"):
+            regression(release, formula, family="binomial")
+        return
+    with pytest.raises(InputError, match=said) as error:
+        regression(release, formula)
+    assert "\n" not in str(error.value)
+
+
+def test_what_was_not_asked_is_named(table):
+    release = Redrawn(table, [("a", "b"), ("a", "d")], 3.0).draw(np.random.default_rng(0))
+    with pytest.raises(InputError, match="not asked: b and d"):
+        regression(release, "d ~ a + b")
+    with pytest.raises(InputError, match="a and b and c"):
+        regression(Redrawn(table, pairs("abcd"), 3.0).draw(np.random.default_rng(0)), FORMULA, family="binomial")
+
+
+def test_rounds_that_depend_on_each_other_are_not_put_together(table):
+    first = Redrawn(table, [("a", "b"), ("a", "d")], 3.0).draw(np.random.default_rng(0))
+    second = Redrawn(table, [("b", "d")], 3.0).draw(np.random.default_rng(1))
+    adaptive = Release(first.domain, (*first.rounds, *second.rounds), first.n_rows)
+    with pytest.raises(InputError, match="in one round"):
+        regression(adaptive, "d ~ a + b")
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_of_a_whole_release_at_a_huge_epsilon_it_is_the_fit_of_the_rows(table, relation):
+    made = ResidualPlanner(epsilon=1e6, relation=relation, random_state=0).fit(table)
+    oracle = smf.ols(FORMULA, frame(table)).fit()
+    found = regression(made, FORMULA)
+    assert [c.estimate for c in found.coefficients] == pytest.approx(list(oracle.params), abs=1e-4)
+
+
+def test_a_method_that_measures_no_marginals_says_so(table):
+    made = ResidualPlanner(epsilon=1.0, random_state=0).fit(table)
+    made.measurements_ = []
+    with pytest.raises(InputError, match="no measurements kept"):
+        regression(made, FORMULA)
