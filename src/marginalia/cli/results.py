@@ -14,7 +14,7 @@ def report(
     results: Annotated[Path, typer.Argument(help="Folder of a run's results, or the one above several.")],
     as_json: Json = False,
 ) -> None:
-    """Write the page report.html of results again from their rows and tables; nothing is run or fetched.
+    """Write report.html and the figures (PNG) of results again from their rows and tables; nothing is run or fetched.
 
     Example: marginalia report results/paper
     """
@@ -35,7 +35,7 @@ def verify(
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="With --rerun: another root seed.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Make every published table, verdict and certificate again from the rows of the runs; exit 1 on a difference.
+    """Make every published table, verdict, figure, page and certificate again from the rows; exit 1 on a difference.
 
     A line a claim. With --rerun one run itself is done again: `same`, or `same within the spread over seeds`.
 
@@ -48,7 +48,8 @@ def verify(
 
 def _verify(results: Path, as_json: bool) -> bool:
     from marginalia.papers import registry
-    from marginalia.reporting.crate import differences
+    from marginalia.reporting import crate
+    from marginalia.reporting.verification import drawn
     from marginalia.reporting.verification.verify import (
         folders,
         page_differences,
@@ -59,7 +60,9 @@ def _verify(results: Path, as_json: bool) -> bool:
 
     found = [verify(folder, registry.cards(), registry.comparisons) for folder in folders(results)]
     others = [*without_rows(results), *summary_differences(results, found), *page_differences(Path(), results)]
-    others += [f"{one.folder.name}: {difference}" for one in found for difference in differences(one.folder)]
+    for one in found:
+        redrawn = drawn.differences(one.folder, registry.cards(), registry.comparisons, one.studies)
+        others += [f"{one.folder.name}: {said}" for said in (*redrawn, *crate.differences(one.folder))]
     lines = []
     for one in found:
         for claim in one.claims.itertuples():

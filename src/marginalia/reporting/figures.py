@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import matplotlib
@@ -343,10 +343,11 @@ def sweep_figure(tables: Mapping[str, pd.DataFrame], experiment: str, table: str
     return certified_epsilon(frame) if table == "certificates" else metric_vs_epsilon(frame, table)
 
 
-def save_figure(figure: Figure, stem: str | os.PathLike[str]) -> None:
+def save_figure(figure: Figure, stem: str | os.PathLike[str], *, kinds: Iterable[str] = tuple(_METADATA)) -> None:
     """Write ``stem.png`` (200 dpi), ``stem.svg`` and ``stem.pdf``, each atomically and the same bytes each time."""
     with matplotlib.rc_context(RC):
-        for kind, metadata in _METADATA.items():
+        for kind in kinds:
+            metadata = _METADATA[kind]
             with atomic_path(f"{os.fspath(stem)}.{kind}") as temporary:
                 figure.savefig(temporary, format=kind, metadata=metadata)
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from marginalia.card import Card, Comparison
 from marginalia.data.catalogue import catalogue
@@ -30,9 +32,14 @@ PAGE = "report.html"
 
 
 def write_folder_report(
-    folder: Path, cards: Mapping[str, Card], comparisons: Callable[[Iterable[str]], Mapping[str, Comparison]]
+    folder: Path,
+    cards: Mapping[str, Card],
+    comparisons: Callable[[Iterable[str]], Mapping[str, Comparison]],
+    *,
+    into: Path | None = None,
+    studies: Mapping[str, Mapping[str, pd.DataFrame]] | None = None,
 ) -> Path:
-    """Write ``report.html`` into a results folder; nothing is run, fetched, or taken from outside it.
+    """Write ``report.html`` of a results folder, and ``figures/*.png``; nothing is run, fetched, or taken from outside.
 
     Parameters
     ----------
@@ -40,6 +47,10 @@ def write_folder_report(
         With ``rows.parquet``, ``provenance.json`` and ``tables/``.
     cards : mapping of id to card
     comparisons : callable(names of papers) -> mapping of id to comparison
+    into : Path, optional
+        Where to write, instead of `folder`.
+    studies : mapping of id to the tables of a card, optional
+        Those that the rows of the studies make, where somebody made them already.
 
     Returns
     -------
@@ -48,42 +59,47 @@ def write_folder_report(
     """
     rows, config = read(folder / FILE), configuration(folder)
     provenance = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
-    compared, studies = comparisons(config.comparisons), chosen_cards(config, cards)
+    compared, chosen = comparisons(config.comparisons), chosen_cards(config, cards)
     sweep = {name: _table(folder, name) for name in (*METRICS, "certificates", "failures", "timings")}
     tables = {name: frame for name, frame in sweep.items() if frame is not None}
     shown = _figures(config, tables)
-    drawn, captions, titles = {}, {}, {}
+    drawing: dict[str, Callable[[], Figure]] = {}
+    captions, titles = {}, {}
     for name, comparison in compared.items():
         tables[name] = _needed(folder, name)
         if comparison.figure:
-            drawn[name] = comparison.figure(tables[name])
+            drawing[name] = partial(comparison.figure, tables[name])
             captions[name] = comparison.caption(tables[name]) if comparison.caption else ""
             titles[name] = comparison.title
     for name, (experiment, table) in shown.items():
         frame = tables[table][tables[table]["experiment"] == experiment]
-        drawn[name] = figures.sweep_figure(tables, experiment, table)
+        drawing[name] = partial(figures.sweep_figure, tables, experiment, table)
         captions[name] = certificate_caption(frame) if table == "certificates" else caption(frame, table)
-    for name, (card, settings) in studies.items():
+    for name, (card, settings) in chosen.items():
         if name not in rows.studies:
             raise InputError(f"{folder / FILE} has no rows of the study {name}")
-        drawn[name] = card.figure(card.tables(rows.studies[name], settings), settings)
+        made = studies[name] if studies else card.tables(rows.studies[name], settings)
+        drawing[name] = partial(card.figure, dict(made), settings)
         tables[name], captions[name], titles[name] = _needed(folder, name), card.caption, card.title
-    datasets = provenance.pop("datasets", None) or _known(rows.records, [c.datasets for c, _ in studies.values()])
+    datasets = provenance.pop("datasets", None) or _known(rows.records, [c.datasets for c, _ in chosen.values()])
+    place = into or folder
     write_report(
-        folder / PAGE,
+        place / PAGE,
         tables=tables,
-        figures=drawn,
+        figures={name: draw() for name, draw in drawing.items()},
         curves={name: of for name, of in shown.items() if of[1] != "certificates"},
         captions=captions,
         titles=titles,
-        studies=[card.title for card, _ in studies.values()],
+        studies=[card.title for card, _ in chosen.values()],
         notebooks=config.notebooks,
         provenance=provenance,
         certificates=rows.certificates,
         datasets_info=datasets,
         title=f"{folder.resolve().name.replace('_', ' ')} · marginalia report",
     )
-    return folder / PAGE
+    for name, draw in drawing.items():  # anew: where its parts lie changes a little each time one figure is written
+        figures.save_figure(draw(), place / "figures" / name, kinds=("png",))
+    return place / PAGE
 
 
 def _table(folder: Path, name: str) -> pd.DataFrame | None:

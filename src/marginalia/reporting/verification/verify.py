@@ -45,6 +45,8 @@ class Verified:
         The recomputed verdicts, a row a claim.
     differences : tuple of str
         Each names its file, and the cell in it; empty where all is the same.
+    studies : dict of str to dict of str to DataFrame
+        The tables of each card, made again.
     """
 
     folder: Path
@@ -53,6 +55,7 @@ class Verified:
     certificates: int
     claims: pd.DataFrame
     differences: tuple[str, ...]
+    studies: dict[str, dict[str, pd.DataFrame]]
 
 
 def folders(root: Path) -> list[Path]:
@@ -93,7 +96,7 @@ def verify(
     with TemporaryDirectory() as scratch:
         made = Path(scratch)
         try:
-            _make(rows, config, cards, comparisons, made)
+            studies = _make(rows, config, cards, comparisons, made)
         except (KeyError, TypeError, ValueError) as error:  # rows of another version, or altered
             raise InputError(f"{folder / FILE} does not make the tables: {type(error).__name__}: {error}") from None
         names = sorted({path.name for place in (made, folder / "tables") for path in place.glob("*")})
@@ -110,7 +113,7 @@ def verify(
     frame = pd.concat(verdicts, ignore_index=True) if verdicts else pd.DataFrame(columns=list(COLUMNS))
     private = sum(one.runs for one in checked)
     confirmed = sum(one.runs for one in checked if one.confirmed)
-    return Verified(folder, n_tables, private, confirmed, frame, tuple(differences))
+    return Verified(folder, n_tables, private, confirmed, frame, tuple(differences), studies)
 
 
 def configuration(folder: Path) -> Config:
@@ -154,13 +157,14 @@ def _make(
     cards: Mapping[str, Card],
     comparisons: Callable[[Iterable[str]], Mapping[str, Comparison]],
     folder: Path,
-) -> None:
+) -> dict[str, dict[str, pd.DataFrame]]:
     write_sweep(rows.records, folder)
     made = {}
     for study, (card, settings) in chosen_cards(config, cards).items():
         made[study] = write_card(card, rows.studies[study], settings, folder)
     for comparison in comparisons(config.comparisons).values():
         write_comparison(comparison, rows.records, made, folder)
+    return made
 
 
 def _compared(published: Path, made: Path) -> Iterator[str]:
