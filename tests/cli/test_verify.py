@@ -17,6 +17,7 @@ from marginalia.card import Card, Comparison
 from marginalia.data.catalogue import catalogue
 from marginalia.papers import registry
 from marginalia.reporting.documentation import fill
+from marginalia.reporting.html.folder import write_folder_report
 from marginalia.reporting.verdicts import claim_row
 from marginalia.reporting.verification import claims
 from marginalia.reporting.verification import results as writers
@@ -51,7 +52,7 @@ COINS = Card(
     lambda settings: list(map(str, range(settings["parts"]))),
     _run,
     lambda rows, settings: {"toy_coins": rows[["heads"]].mean().to_frame("mean")},
-    lambda tables, settings: None,
+    lambda tables, settings: Figure(),
 )
 
 
@@ -87,6 +88,7 @@ def published(tmp_path_factory):
     (folder / "provenance.json").write_text(
         json.dumps({"config": sweep.config.model_dump(mode="json", by_alias=True, exclude_defaults=True)})
     )
+    write_folder_report(folder, {"toy_coins": COINS}, lambda wanted: {"toy_verdicts": comparison} if wanted else {})
     return root, files, rows, comparison
 
 
@@ -118,6 +120,7 @@ def test_results_older_than_a_metric_need_not_have_it(verify):
     def older(folder):
         _without_scores(folder)
         (folder / "tables" / "k_marginal.csv").unlink()
+        write_folder_report(folder, registry.cards(), registry.comparisons)
 
     code, out, _ = verify(change=older)
     assert code == 0, out

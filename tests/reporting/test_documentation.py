@@ -98,3 +98,10 @@ def test_the_artifact_appendix_is_made_of_claims_and_costs(tmp_path):
     assert toy.startswith("| 3 of toy | `snakemake --configfile workflow/configs/toy.yaml` | 30 | 24 | 7 |")
     assert "| 2 held, 1 not held |" in toy
     assert "workflow/configs/paper.yaml` | 120 | 24 | 7 | 2 held |" in whole
+
+
+def test_a_value_stands_in_a_sentence(folder):
+    text = fill("It is <!-- value: t.csv columns=mean where=method:aim digits=2 -->9<!-- end --> here.", folder)
+    assert text == "It is <!-- value: t.csv columns=mean where=method:aim digits=2 -->0.12<!-- end --> here."
+    with pytest.raises(InputError, match="one value, and chooses 2"):
+        fill("<!-- value: t.csv columns=mean -->9<!-- end -->", folder)

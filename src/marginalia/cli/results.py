@@ -49,7 +49,7 @@ def verify(
 def _verify(results: Path, as_json: bool) -> bool:
     from marginalia.papers import registry
     from marginalia.reporting import crate
-    from marginalia.reporting.verification import drawn
+    from marginalia.reporting.verification import drawn, prose
     from marginalia.reporting.verification.verify import (
         folders,
         page_differences,
@@ -60,6 +60,7 @@ def _verify(results: Path, as_json: bool) -> bool:
 
     found = [verify(folder, registry.cards(), registry.comparisons) for folder in folders(results)]
     others = [*without_rows(results), *summary_differences(results, found), *page_differences(Path(), results)]
+    others += prose.differences(Path())
     for one in found:
         redrawn = drawn.differences(one.folder, registry.cards(), registry.comparisons, one.studies)
         others += [f"{one.folder.name}: {said}" for said in (*redrawn, *crate.differences(one.folder))]

@@ -8,6 +8,8 @@ between::
 
 Headings have spaces for underscores. Optional: ``columns=a,b`` (in this order), ``where=column:value`` (repeatable;
 ``_`` for a space), ``digits=4`` (significant).
+Inside a sentence ``<!-- value: results/paper/dd_ssp/tables/dd_ssp_t1.csv columns=mean where=method:aim digits=2 -->``,
+some number and ``<!-- end -->`` hold the one cell that is chosen so.
 ``<!-- methods -->`` stands for the table of all methods, from their records and the default sweep ``config.yaml``;
 ``<!-- artifact: results/paper -->`` for what to run for the claims of each block, and what comes out.
 """
@@ -36,7 +38,14 @@ def fill(text: str, root: Path) -> str:
         columns, *rows = MARKED[marked["kind"]]((marked["options"] or "").split(), root)
         return f"{marked['marker']}\n{markdown_table(columns, rows)}\n<!-- end -->"
 
-    return _MARKER.sub(filled, text)
+    def valued(marked: re.Match[str]) -> str:
+        _, *rows = _csv_table(marked["options"].split(), root)
+        if len(rows) != 1 or len(rows[0]) != 1:
+            cells = sum(map(len, rows))
+            raise InputError(f"a page shows one value, and chooses {cells}: {' '.join(marked['options'].split())}")
+        return f"{marked['marker']}{rows[0][0]}<!-- end -->"
+
+    return _VALUE.sub(valued, _MARKER.sub(filled, text))
 
 
 def _csv_table(options: Sequence[str], root: Path) -> Iterator[list[str]]:
@@ -118,6 +127,7 @@ MARKED: dict[str, Callable[[Sequence[str], Path], Iterator[list[str]]]] = {
 _MARKER = re.compile(
     rf"(?P<marker><!-- (?P<kind>{'|'.join(MARKED)})(:(?P<options>[^>]*?))? -->)\n.*?<!-- end -->", flags=re.S
 )
+_VALUE = re.compile(r"(?P<marker><!-- value:(?P<options>[^>]*?) -->)[^\n<]*<!-- end -->")
 
 
 def main(root: Path = Path()) -> None:

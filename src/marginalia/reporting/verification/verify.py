@@ -29,6 +29,8 @@ from marginalia.sweep.config import Config, parse
 from marginalia.sweep.records import is_claimed
 from marginalia.sweep.resolve import chosen_cards
 
+_SHOWS = (("table", "/"), ("value", "/"), ("artifact", " "))  # markers of pages, and what follows the results folder
+
 
 @dataclass(frozen=True)
 class Verified:
@@ -133,10 +135,7 @@ def page_differences(root: Path, within: Path) -> list[str]:
     found = []
     for page in [*sorted((root / "docs").rglob("*.md")), root / "README.md"]:
         text = page.read_text(encoding="utf-8") if page.is_file() else ""
-        if (
-            any(f"table: {name}/" in text or f"artifact: {name} " in text for name in names)
-            and fill(text, root) != text
-        ):
+        if any(f"{kind}: {name}{end}" in text for kind, end in _SHOWS for name in names) and fill(text, root) != text:
             found.append(f"{page.relative_to(root)} shows other numbers: python -m marginalia.reporting.documentation")
     return found
 
