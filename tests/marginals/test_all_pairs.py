@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 from graph_oracle import GRAPHS, joint, project, random_graph
 
-from marginalia.marginals.all_pairs import AllPairs, PairPlan
+from marginalia.marginals.all_pairs import AllPairs
 from marginalia.marginals.candidates import CandidateMarginals
 from marginalia.marginals.inference import Inference
+from marginalia.marginals.pair_plan import PairPlan
 from marginalia.marginals.plan import Plan
 
 
 def check(inference, table=None):
-    pairs = AllPairs(inference, PairPlan(inference.plan))
+    pairs = AllPairs(inference, PairPlan(inference.plan.elimination, inference.plan.sizes))
     one_by_one = CandidateMarginals(inference)
     at = np.cumsum([0, *inference.plan.sizes])
     matrix = pairs.matrix()
@@ -106,7 +107,9 @@ def test_pairs_where_cells_of_separators_go_up_in_place_of_rows():
         cliques = [tuple(sorted(map(int, q))) for q in (*core, *middle, *outer, (rng.integers(12), 20), (20, 21))]
         inference, _ = calibrated(sizes, list(dict.fromkeys(q for q in cliques if q[0] != q[1])), rng, scale=1.0)
         check(inference)
-        parts = [part for order, _ in PairPlan(inference.plan).components for part in order]
+        parts = [
+            part for order, _ in PairPlan(inference.plan.elimination, inference.plan.sizes).components for part in order
+        ]
         groups = [g for part in parts for g in part.groups]
         stood += sum(g.instead is not None and g.instead.size > 0 for g in groups)
         stopped += sum(g.instead is not None and g.instead.size == 0 for g in groups)

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from marginalia.marginals.elimination import eliminate, maximal, megabytes_with
+from marginalia.marginals.elimination import eliminate, maximal, megabytes_with, orders
 
 
 def reference(cliques, sizes):
@@ -64,3 +64,44 @@ def test_known_size():
 
 def test_maximal_drops_nested_and_repeated_cliques():
     assert maximal([(0,), (0, 1), (1, 0), (2,), (1, 2, 3)]) == [(0, 1), (1, 2, 3)]
+
+
+def greedy(cliques, sizes, price):
+    """An order by sets, with its messages' axes and their cells; `price` is of an attribute and a graph."""
+    near = {v: {v}.union(*(c for c in cliques if v in c)) for v in range(len(sizes))}
+    order, separators = [], []
+    while near:
+        v = min(near, key=lambda v: (price(v, near, sizes), v))
+        message = near.pop(v) - {v}
+        for u in message:
+            near[u] = (near[u] | message) - {v}
+        order.append(v)
+        separators.append(tuple(sorted(message)))
+    return tuple(order), tuple(separators), sum(math.prod(sizes[a] for a in s) for s in separators)
+
+
+PRICES = [
+    lambda v, near, sizes: math.prod(sizes[a] for a in near[v] - {v}),
+    lambda v, near, sizes: math.prod(sizes[a] for a in near[v]),
+    lambda v, near, sizes: sum(sizes[a] * sizes[b] for a in near[v] - {v} for b in near[v] - near[a]),
+]
+
+
+@pytest.mark.parametrize("d", [1, 4, 9, 25, 70])
+def test_orders_equal_the_set_version(d):
+    rng = np.random.default_rng(d)
+    for _ in range(8):
+        sizes = rng.integers(1, 6, d).tolist()
+        cliques = [tuple(sorted(rng.choice(d, min(d, 3), replace=False).tolist())) for _ in range(rng.integers(0, d))]
+        for made, price in zip(orders(cliques, sizes), PRICES, strict=True):
+            order, separators, cells = greedy(cliques, sizes, price)
+            assert (made.order, made.separators) == (order, separators)
+            assert made.cells == pytest.approx(cells, rel=1e-12)
+
+
+def test_maximal_cliques_are_those_in_no_other():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        sets = [frozenset(rng.choice(8, rng.integers(0, 5), replace=False).tolist()) for _ in range(12)]
+        expected = sorted(tuple(sorted(s)) for s in {s for s in sets if not any(s < t for t in sets)})
+        assert maximal([tuple(s) for s in sets]) == expected

@@ -1,10 +1,16 @@
+import itertools
+
 import numpy as np
 import pytest
 from graph_oracle import GRAPHS, joint, project, random_graph
 
 from marginalia.errors import InputError
 from marginalia.marginals import interpreter
+from marginalia.marginals import plan as plan_module
+from marginalia.marginals.all_pairs import AllPairs
+from marginalia.marginals.elimination import orders
 from marginalia.marginals.inference import Inference, balance
+from marginalia.marginals.pair_plan import PairPlan
 from marginalia.marginals.plan import Plan
 
 
@@ -137,3 +143,40 @@ def test_sixty_attributes_in_a_chain():
         log_z += np.log(vector.sum())
         vector /= vector.sum()
     assert inference.log_z == pytest.approx(log_z, rel=1e-12)
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("rule", range(3))
+def test_every_order_of_elimination_equals_brute_force(monkeypatch, graph, rule):
+    sizes, cliques = GRAPHS[graph]
+    monkeypatch.setattr(plan_module, "_cheapest", lambda found, sizes: found[rule])
+    theta = np.random.default_rng(rule).normal(size=Plan(cliques, sizes).theta_at[-1])
+    inference = calibrated(sizes, cliques, theta)
+    check(inference, theta)
+    table = joint(inference.plan, theta)[1]
+    pairs = AllPairs(inference, PairPlan(inference.plan.elimination, inference.plan.sizes))
+    for a, b in itertools.combinations(range(len(sizes)), 2):
+        np.testing.assert_allclose(pairs.pair(a, b), project(table, (a, b)), atol=1e-12)
+
+
+def test_a_plan_has_the_smallest_messages_of_all_orders():
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        sizes, cliques = random_graph(rng)
+        plan = Plan(cliques, sizes)
+        assert plan.elimination.cells == min(o.cells for o in orders(plan.cliques, sizes))
+        assert sum(message.cells for _, _, message in plan.joined.values()) == plan.elimination.cells
+        assert [tuple(sorted(plan.joined[v][2].axes)) for v in plan.order] == list(plan.elimination.separators)
+
+
+def test_many_attributes_weigh_the_sweep_over_pairs_too(monkeypatch):
+    rng = np.random.default_rng(0)
+    sizes = tuple(rng.integers(4, 9, 40).tolist())
+    cliques = [tuple(sorted(rng.choice(40, 2, replace=False).tolist())) for _ in range(64)]
+    found = orders(cliques, sizes)
+    assert min(o.cells for o in found) > 3e4
+    monkeypatch.setattr(plan_module, "_PASSES_A_ROUND", 0)
+    sweep = [PairPlan(o, sizes).seconds for o in found]
+    assert plan_module._cheapest(found, sizes) is found[int(np.argmin(sweep))]
+    monkeypatch.setattr(plan_module, "_PASSES_A_ROUND", 1e9)
+    assert plan_module._cheapest(found, sizes).cells == min(o.cells for o in found)

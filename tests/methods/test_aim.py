@@ -95,7 +95,7 @@ def test_nothing_released_tells_which_scores_were_evaluated(monkeypatch, tmp_pat
 
     def begun(self, model, noise):
         begin_round(self, model, noise)
-        asked = {"none": [], "every": [*self._weights], "every, backwards": [*self._weights][::-1]}[extra]
+        asked = {"none": [], "every": [*self._at], "every, backwards": [*self._at][::-1]}[extra]
         if extra == "none":
             model.expect([])  # every answer alone
         for q in asked:
@@ -171,6 +171,13 @@ def test_model_never_exceeds_the_size_its_budget_share_allows():
     assert {len(r.marginal) for r in aim.history_} > {2}
 
 
+def test_a_loaded_model_has_the_order_of_the_saved_one(tmp_path):
+    aim = AIM(epsilon=10.0, rounds=6, random_state=0).fit(table_of())
+    aim.save(tmp_path / "aim.npz")
+    loaded = Synthesizer.load(tmp_path / "aim.npz")
+    assert loaded.model_.plan.elimination == aim.model_.plan.elimination
+
+
 @pytest.mark.parametrize("workload", [2, 4])
 def test_lazy_selection_evaluates_few_scores(workload, monkeypatch):
     """Its law is tested with the mechanism; that nothing released tells which were evaluated, above."""
@@ -189,11 +196,12 @@ def test_bounds_hold_for_every_candidate_in_every_round(monkeypatch):
 
     def checked(self, model, noise):
         begin(self, model, noise)
-        known = dict(self._known)
-        names = list(self._weights)
+        known_at, known = self._known_at.copy(), self._known.copy()
+        names = list(self._at)
         bounds = self.bounds(names)
         slack.extend(b - self.score(q) for b, q in zip(bounds, names, strict=True))
-        self._known = {q: known.get(q, self._known[q]) for q in names}  # keep the oldest knowledge: the hardest case
+        old = known_at >= 0  # keep the oldest knowledge: the hardest case
+        self._known_at[old], self._known[old] = known_at[old], known[old]
 
     monkeypatch.setattr(aim_scores.CandidateScores, "begin_round", checked)
     AIM(epsilon=2.0, max_model_mb=0.05, random_state=0).fit(table_of())

@@ -1,9 +1,6 @@
 """Every pair marginal of a calibrated model in one sweep over the junction tree, and one back.
 
-Eliminating v makes a message on sep_v, and C_v = {v} + sep_v is a clique. Where it lies in that of a child, the two are
-one: what is left are the nodes of a junction tree, each with a clique, its own attributes and the separator from its
-parent. `PairPlan` is that tree and its cost, structure only; its rows are numbered in post-order, so that all rows at
-or below a node are one slice.
+The tree, its rows and its cost are a `PairPlan`: structure only.
 
 Going up from its leaves, U[sep, rows] holds P(sep, a = i) with one row for each value i of
 each attribute a at or below the node. Pushing U to the parent's separator is one matrix product, batched over what the
@@ -23,7 +20,6 @@ back, P(a, b) = sum_s P(a | s) P(s, b) gives their pairs with all the rest.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,156 +27,7 @@ from numpy.typing import NDArray
 from marginalia.marginals.elimination import Clique
 from marginalia.marginals.inference import Inference
 from marginalia.marginals.interpreter import Node
-from marginalia.marginals.plan import Plan
-
-Rows = NDArray[np.intp]
-
-# Measured on one 2.8 GHz server core.
-_SECONDS_PER_STEP = 6e-6
-_SECONDS_PER_OPERATION = 0.5e-9
-
-
-@dataclass(eq=False, slots=True)
-class Part:
-    """A node of the junction tree.
-
-    >>> Part(of=1, own=[1, 2], separator=(0,), children=[]).axes
-    (0, 1, 2)
-    """
-
-    of: int  # the attribute whose elimination made the clique
-    own: list[int]
-    separator: Clique  # in the order of attributes
-    children: list[Part]
-    groups: list[Group] = field(default_factory=list)
-    upward: Rows = field(default_factory=lambda: np.empty(0, np.intp))  # of U
-    below: slice = field(default_factory=lambda: slice(0, 0))  # all rows at or below it
-
-    @property
-    def axes(self) -> Clique:
-        """Attributes of the clique."""
-        return (*self.separator, *self.own)
-
-
-@dataclass(eq=False, slots=True)
-class Group:
-    """Children with one separator: their rows stand side by side.
-
-    >>> Group([], (0, 1), rows=np.arange(40), instead=np.arange(40, 46)).upward.size
-    6
-    """
-
-    members: list[Part]
-    axes: Clique  # the separator
-    rows: Rows
-    instead: Rows | None  # what goes up in their place: nothing, or a row for each cell of the separator
-
-    @property
-    def upward(self) -> Rows:
-        """Rows that go up."""
-        return self.rows if self.instead is None else self.instead
-
-
-class PairPlan:
-    """The junction tree of a model, with the cost of answering all pairs on it; structure only.
-
-    >>> pairs = PairPlan(Plan([(0, 1), (1, 2)], (2, 3, 4)))
-    >>> pairs.n_rows, pairs.seconds < 1e-3
-    (9, True)
-    """
-
-    def __init__(self, plan: Plan) -> None:
-        self.sizes = plan.sizes
-        self.rows: dict[int, Rows] = {}  # of an attribute's own values
-        self.components: list[tuple[list[Part], slice]] = []  # children before parents; their rows
-        self.n_rows = 0
-        self.cells = 0  # of the stacks of rows that are held at one time, bounded
-        self._operations, self._steps = 0.0, 0
-        for root in self._roots(plan):
-            first = self.n_rows
-            order = self._in_order(root)
-            for part in order:
-                self._number(part)
-                self._add_cost(part)
-            self.components.append((order, slice(first, self.n_rows)))
-        self._operations += self.n_rows**2
-        self.seconds = self._steps * _SECONDS_PER_STEP + self._operations * _SECONDS_PER_OPERATION
-
-    def _roots(self, plan: Plan) -> list[Part]:
-        """Return the junction trees."""
-        step = {v: i for i, v in enumerate(plan.order)}
-        waiting: dict[int, list[Part]] = {}  # by the attribute whose elimination takes their message
-        roots = []
-        for v in plan.order:
-            separator = tuple(sorted(plan.joined[v][2].axes))
-            children = sorted(waiting.pop(v, []), key=lambda c: (c.separator, c.of))
-            same = next((c for c in children if len(c.separator) == len(separator) + 1), None)
-            if same is None:
-                part = Part(v, [v], separator, children)
-            else:  # the clique of v is the separator of this child
-                part = same
-                part.own.append(v)
-                part.separator = separator
-                part.children = sorted(
-                    [*part.children, *(c for c in children if c is not same)], key=lambda c: (c.separator, c.of)
-                )
-            if separator:
-                waiting.setdefault(min(separator, key=step.__getitem__), []).append(part)
-            else:
-                roots.append(part)
-        return roots
-
-    def _in_order(self, root: Part) -> list[Part]:
-        """Return the tree's nodes, those of a group side by side, children before parents."""
-        out, stack = [], [root]
-        while stack:
-            part = stack.pop()
-            out.append(part)
-            stack.extend(part.children)
-        return out[::-1]
-
-    def _number(self, part: Part) -> None:
-        first = part.children[0].below.start if part.children else self.n_rows
-        for separator in dict.fromkeys(c.separator for c in part.children):
-            members = [c for c in part.children if c.separator == separator]
-            rows = np.concatenate([c.upward for c in members])
-            cells = self._cells(separator)
-            instead = None
-            if len(separator) == 1:
-                instead = self._take(0)
-            elif cells < rows.size:
-                instead = self._take(cells)
-            part.groups.append(Group(members, separator, rows, instead))
-        for a in part.own:
-            self.rows[a] = self._take(self.sizes[a])
-        part.upward = np.concatenate([*(g.upward for g in part.groups), *(self.rows[a] for a in part.own)])
-        part.below = slice(first, self.n_rows)
-
-    def _take(self, n: int) -> Rows:
-        self.n_rows += n
-        return np.arange(self.n_rows - n, self.n_rows)
-
-    def _cells(self, axes: Clique) -> int:
-        return math.prod(self.sizes[a] for a in axes)
-
-    def _add_cost(self, part: Part) -> None:
-        """Count the steps and the multiply-adds at a node, and the cells of its stacks."""
-        clique, groups = self._cells(part.axes), part.groups
-        own = self._cells(part.separator) * part.upward.size if part.separator else 0
-        self.cells = max(self.cells, own + 3 * sum(self._cells(g.axes) * g.rows.size for g in groups))
-        self._operations += 4.0 * clique * len(part.own) + own
-        self._steps += 4 + len(part.own) ** 2 + (4 + len(part.own)) * len(groups) + len(groups) ** 2
-        for i, g in enumerate(groups):
-            height, cells = g.upward.size, self._cells(g.axes)
-            self._operations += height * ((clique if part.separator else 0) + 2.0 * cells)
-            if len(g.members) > 1:
-                self._operations += 0.2 * g.rows.size**2 * cells
-            if g.instead is not None:
-                self._operations += 0.2 * g.rows.size * cells * (self.n_rows + 1000)
-            for h in groups[:i]:
-                other, union = h.upward.size, self._cells(tuple({*g.axes, *h.axes}))
-                self._operations += min(height, other) * union + 0.2 * height * other * min(cells, self._cells(h.axes))
-
+from marginalia.marginals.pair_plan import Group, PairPlan, Part, Rows
 
 Array = NDArray[np.float64]
 
@@ -191,7 +38,7 @@ class AllPairs:
     >>> from marginalia.marginals.plan import Plan
     >>> inference = Inference(Plan([(0, 1), (1, 2)], (2, 2, 4)))
     >>> _ = inference.calibrate()  # all potentials 0: uniform
-    >>> AllPairs(inference, PairPlan(inference.plan)).pair(0, 2)[0]
+    >>> AllPairs(inference, PairPlan(inference.plan.elimination, inference.plan.sizes)).pair(0, 2)[0]
     array([0.125, 0.125, 0.125, 0.125])
     """
 

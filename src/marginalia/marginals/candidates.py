@@ -25,10 +25,11 @@ from numpy.typing import NDArray
 
 from marginalia.errors import InputError
 from marginalia.marginals import interpreter
-from marginalia.marginals.all_pairs import AllPairs, PairPlan
+from marginalia.marginals.all_pairs import AllPairs
 from marginalia.marginals.elimination import Clique
 from marginalia.marginals.inference import Inference
 from marginalia.marginals.interpreter import Node, as_program, elementwise, strides
+from marginalia.marginals.pair_plan import PairPlan
 from marginalia.marginals.plan import Contraction
 
 _MEMO_CELLS = 4_000_000
@@ -148,7 +149,8 @@ class CandidateMarginals:
 
     def _paying_sweep(self) -> PairPlan | None:
         """Return how to compute all pairs at once, as soon as contractions have cost as much, in prediction."""
-        plan = self._pair_plan = self._pair_plan or PairPlan(self.inference.plan)
+        structure = self.inference.plan
+        plan = self._pair_plan = self._pair_plan or PairPlan(structure.elimination, structure.sizes)
         return plan if plan.seconds <= self._spent and 8 * plan.cells <= self.max_bytes else None
 
     def _from_subtree(self, q: Clique) -> NDArray[np.float64]:

@@ -8,6 +8,7 @@ takes the smallest resulting clique first, ties by column order (McKenna et al. 
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ Clique = tuple[int, ...]
 _BITS = 62  # per signed 64-bit word: no shift touches the sign
 _MB = 8 / 2**20
 _PLACE = np.zeros(67, np.int64)  # 2 generates the multiplicative group modulo 67: 2^b % 67 tells b
+_MESSAGE, _CLIQUE, _FILL = range(3)  # what an elimination costs
 _PLACE[[2**b % 67 for b in range(_BITS)]] = range(_BITS)
 
 
@@ -64,6 +66,39 @@ def eliminate(cliques: Iterable[Clique], sizes: Sequence[int]) -> Elimination:
     return Elimination(tuple(int(v) for v in order), members, float(kept.sum()))
 
 
+@dataclass(frozen=True, slots=True)
+class Order:
+    """An order of elimination, and what it makes.
+
+    >>> orders([(0, 1), (1, 2)], (2, 3, 4))[0]
+    Order(order=(0, 2, 1), separators=((1,), (1,), ()), cells=7.0)
+    """
+
+    order: tuple[int, ...]  # attributes, first eliminated first
+    separators: tuple[Clique, ...]  # sorted axes of each elimination's message
+    cells: float  # of all messages
+
+
+def orders(cliques: Iterable[Clique], sizes: Sequence[int]) -> list[Order]:
+    """Return greedy orders: by the smallest message, by the smallest clique, and by the least fill.
+
+    The fill of an attribute is the sum, over the pairs of its neighbours that are not neighbours yet, of the cells of
+    their table. Ties go to the first attribute.
+
+    >>> [o.order for o in orders([(0, 1), (1, 2), (0, 2)], (4, 3, 2))]
+    [(0, 1, 2), (0, 1, 2), (0, 1, 2)]
+    """
+    graph = _graph(cliques, len(sizes))
+    products = _byte_products(sizes, graph.shape[1])
+    weights = np.array(sizes, np.float64)
+    out = []
+    for rule in (_MESSAGE, _CLIQUE, _FILL):
+        order, separators, cells = _order_by(graph, products, weights, rule)
+        members = tuple(tuple(_attributes(row)) for row in separators)
+        out.append(Order(tuple(int(v) for v in order), members, float(cells)))
+    return out
+
+
 def megabytes_with(
     cliques: Iterable[Clique], candidates: Sequence[Clique], sizes: Sequence[int]
 ) -> NDArray[np.float64]:
@@ -90,9 +125,12 @@ def maximal(cliques: Iterable[Clique]) -> list[Clique]:
     [(0, 1), (2,)]
     """
     kept: list[frozenset[int]] = []
+    holding: defaultdict[int, list[frozenset[int]]] = defaultdict(list)  # of the kept ones, those with an attribute
     for c in sorted({frozenset(c) for c in cliques}, key=lambda c: (-len(c), sorted(c))):
-        if not any(c <= k for k in kept):
+        if not any(c <= k for k in min((holding[a] for a in c), key=len, default=kept)):
             kept.append(c)
+            for a in c:
+                holding[a].append(c)
     return sorted(tuple(sorted(c)) for c in kept)
 
 
@@ -208,6 +246,55 @@ def _greedy(graph, products, order, scopes, kept):  # type: ignore[no-untyped-de
         order[t], kept[t], n_waiting = _eliminate_next(g, cost, left, d - t, made, waiting, n_waiting, products)
         for w in range(graph.shape[1]):  # as loops in this file, since assignments of slices take seconds to compile
             scopes[t, w] = made[order[t], w]
+
+
+@njit(cache=True)
+def _price(g, v, products, sizes, rule):  # type: ignore[no-untyped-def]
+    """Return what eliminating `v` costs."""
+    if rule != _FILL:
+        cells = _cells(g[v], products)
+        return cells / sizes[v] if rule == _MESSAGE else cells
+    fill = 0.0
+    for a in range(sizes.size):
+        if a != v and (g[v, a // _BITS] >> (a % _BITS)) & 1:
+            for w in range(g.shape[1]):
+                rest = g[v, w] & ~g[a, w]
+                while rest:
+                    low = rest & -rest
+                    rest ^= low
+                    fill += sizes[a] * sizes[w * _BITS + _PLACE[low % 67]]
+    return fill
+
+
+@njit(cache=True)
+def _order_by(graph, products, sizes, rule):  # type: ignore[no-untyped-def]
+    """Eliminate the cheapest attribute again and again; return the order, the messages' axes and cells."""
+    d, words = graph.shape
+    g = graph.copy()
+    price = np.empty(d)
+    for v in range(d):
+        price[v] = _price(g, v, products, sizes, rule)
+    order, separators, total = np.empty(d, np.int64), np.zeros_like(graph), 0.0
+    for t in range(d):
+        v = int(np.argmin(price))
+        order[t] = v
+        total += _cells(g[v], products) / sizes[v]
+        for w in range(words):
+            separators[t, w] = g[v, w]
+        separators[t, v // _BITS] &= ~(np.int64(1) << (v % _BITS))
+        price[v] = np.inf
+        for u in range(d):
+            if (separators[t, u // _BITS] >> (u % _BITS)) & 1:
+                for w in range(words):
+                    g[u, w] |= g[v, w]
+                g[u, v // _BITS] &= ~(np.int64(1) << (v % _BITS))
+        for u in range(d):
+            near = False
+            for w in range(words):
+                near = near or (g[u, w] & separators[t, w]) != 0
+            if near and price[u] < np.inf:
+                price[u] = _price(g, u, products, sizes, rule)
+    return order, separators, total
 
 
 @njit(cache=True)

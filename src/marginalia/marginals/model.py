@@ -18,10 +18,11 @@ from marginalia.data.domain import Domain
 from marginalia.data.files import atomic_path
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.marginals.all_pairs import AllPairs, PairPlan
+from marginalia.marginals.all_pairs import AllPairs
 from marginalia.marginals.candidates import CandidateMarginals
 from marginalia.marginals.elimination import Clique
 from marginalia.marginals.inference import Inference
+from marginalia.marginals.pair_plan import PairPlan
 from marginalia.marginals.plan import Plan
 from marginalia.marginals.sampling import draw, sample_codes, urns_of
 from marginalia.threads import one_blas_thread
@@ -137,7 +138,7 @@ class GraphicalModel:
 
         On the diagonal stands P(a = i). None where the sweep over the tree would take too much memory.
         """
-        pairs = PairPlan(self.plan)
+        pairs = PairPlan(self.plan.elimination, self.plan.sizes)
         if 8 * (pairs.cells + 3 * pairs.n_rows**2) > _SWEEP_BYTES:
             return None
         return AllPairs(self.inference, pairs).matrix()

@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from marginalia.data.domain import Domain
 from marginalia.errors import InputError
 from marginalia.marginals import interpreter
-from marginalia.marginals.elimination import Clique, eliminate, maximal
+from marginalia.marginals.elimination import Clique, Order, eliminate, maximal, orders
 from marginalia.marginals.interpreter import Axes, Node, as_program, elementwise, gemm, root, scale
+from marginalia.marginals.pair_plan import PairPlan
 from marginalia.memory import check_cost
 
 _MAX_SPLIT = 11  # tables of a bucket whose 2^(k-1) splits are enumerated
@@ -304,7 +305,8 @@ class Plan:
         covered = {v for c in (*self.blocks, *self.extra) for v in c}
         lonely = [(v,) for v in range(len(self.sizes)) if v not in covered]
         self.cliques = maximal([*self.blocks, *self.extra, *lonely])  # an attribute in no block has its own
-        self.order = eliminate(self.cliques, self.sizes).order
+        self.elimination = _cheapest(orders(self.cliques, self.sizes), self.sizes)
+        self.order = self.elimination.order
         self.theta_at = _starts(self.cliques, self.sizes)
         self.block_at = _starts(self.blocks, self.sizes)
         # Workspace: potentials, factors, marginals (= adjoints of the factors), duals, block marginals, the rest.
@@ -323,7 +325,7 @@ class Plan:
         """Return the potentials of a plan whose cliques lie in this one's as potentials on this one."""
         out = np.zeros(self.theta_at[-1])
         for i, clique in enumerate(plan.cliques):
-            host = next((j for j in self._smallest_first if set(clique) <= set(self.cliques[j])), None)
+            host = self._host(clique)
             if host is None:
                 raise InputError("the warm start has a clique that the new model lacks; keep its measurements")
             axes = self.cliques[host]
@@ -332,13 +334,22 @@ class Plan:
             target += source.reshape([self.sizes[a] if a in clique else 1 for a in axes])
         return out
 
+    def _host(self, clique: Clique) -> int | None:
+        """Return the position of the smallest of the model's cliques that contains `clique`, if one does."""
+        few = min((self._holding[a] for a in clique), key=len)
+        return next((i for i in few if self._members[i].issuperset(clique)), None)
+
     def _compile_pass(self) -> None:
         n = self.theta_at[-1]
         self.factors = [
             Node(c, math.prod(self.sizes[a] for a in c), n + at, 2 * n + at)
             for c, at in zip(self.cliques, self.theta_at, strict=False)
         ]
-        self._smallest_first = sorted(range(len(self.factors)), key=lambda i: (self.factors[i].cells, i))
+        self._members = [frozenset(c) for c in self.cliques]
+        self._holding: list[list[int]] = [[] for _ in self.sizes]  # of each attribute: its cliques, smallest first
+        for i in sorted(range(len(self.factors)), key=lambda i: (self.factors[i].cells, i)):
+            for a in self.cliques[i]:
+                self._holding[a].append(i)
         work = Contraction(self.sizes, {v: i for i, v in enumerate(self.order)}, start=self.block_mu.stop, reverse=True)
         live = list(self.factors)
         # What each live table contains: positions of cliques, attributes.
@@ -362,13 +373,13 @@ class Plan:
         self.nodes = [*self.factors, *work.nodes]  # every table of the pass
         self.joined, self.n_scales = work.joined, work.n_scales
         self.n_workspace = work.end  # length in float64
-        self.operations = work.operations  # weighted multiply-adds of one pass
 
     def _compile_blocks(self) -> None:
         """Compile duals -> potentials (broadcast-add into the host) and marginals -> block marginals."""
         expand, project = [], []
         for b, at in zip(self.blocks, self.block_at, strict=False):
-            i = next(i for i in self._smallest_first if set(b) <= set(self.cliques[i]))
+            i = self._host(b)
+            assert i is not None
             clique, host = self.cliques[i], self.theta_at[i]
             expand.append(elementwise(interpreter.ADD, self.sizes, clique, (host, clique), (self.dual.start + at, b)))
             target = (self.block_mu.start + at, b)
@@ -385,15 +396,30 @@ class Plan:
         self.project = as_program(project)
 
 
+def _cheapest(found: Sequence[Order], sizes: tuple[int, ...]) -> Order:
+    """Return the order with the smallest messages: a pass is as quick as they are small.
+
+    Where there are many pairs to score, their sweep (which needs small cliques) is weighed against a round's passes.
+    """
+    smallest = min(found, key=lambda o: o.cells)
+    if len(sizes) < _MANY_ATTRIBUTES or smallest.cells < _MANY_CELLS:
+        return smallest
+    per_cell = _PASSES_A_ROUND * _PLACES_A_CELL * _SECONDS_PER_PLACE
+    return min(found, key=lambda o: per_cell * o.cells + PairPlan(o, sizes).seconds)
+
+
 def _starts(tables: Sequence[Clique], sizes: Sequence[int]) -> list[int]:
     cells = [math.prod(sizes[a] for a in t) for t in tables]
     return [0, *np.cumsum(np.array(cells, np.int64)).tolist()]
 
 
-# Measured on one 2.8 GHz server core.
+# Measured on one 2.8 GHz server core. A pass waits for memory: its operations take no time beside that.
 _SECONDS_PER_PASS = 3e-5
-_SECONDS_PER_TABLE = 1.5e-6
-_SECONDS_PER_OPERATION = 0.5e-9
+_SECONDS_PER_TABLE = 0.9e-6
+_SECONDS_PER_PLACE = 2.6e-9  # of the workspace
+_PLACES_A_CELL = 4.2  # of the workspace, for each cell of a message
+_PASSES_A_ROUND = 25
+_MANY_ATTRIBUTES, _MANY_CELLS = 32, 3e4  # from which on it pays to weigh the sweep over all pairs
 
 
 @dataclass(frozen=True)
@@ -430,7 +456,7 @@ def seconds_per_pass(plan: Plan) -> float:
     >>> seconds_per_pass(Plan([(0, 1)], (2, 3))) < 1e-3
     True
     """
-    return _SECONDS_PER_PASS + len(plan.nodes) * _SECONDS_PER_TABLE + plan.operations * _SECONDS_PER_OPERATION
+    return _SECONDS_PER_PASS + len(plan.nodes) * _SECONDS_PER_TABLE + plan.n_workspace * _SECONDS_PER_PLACE
 
 
 def check_memory(plan: Plan) -> None:

@@ -27,7 +27,7 @@ from marginalia.synthesis.base import ModelSynthesizer
 from marginalia.synthesis.measuring import measure_all, number_of_records
 
 _TIGHT_SECONDS = 0.05  # a round's tight fit may take this long, predicted; beyond, quick fits lose nothing
-_FINAL_SECONDS = 4.0  # the same for the last fit
+_FINAL_SECONDS = 1.0  # the same for the last fit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,4 +300,4 @@ class AdaptiveRun(ABC):
 
     def _sensitivity(self, candidates: Sequence[Clique]) -> float:
         """How much one record can change the score of any candidate."""
-        return max(self.weights[q] for q in candidates) * self.ledger.neighbours.marginal_l1
+        return max(map(self.weights.__getitem__, candidates)) * self.ledger.neighbours.marginal_l1

@@ -267,14 +267,16 @@ class CandidateScores:
 
     def __init__(self, table: CountSource, candidates: Mapping[Clique, float]) -> None:
         self._table = table
-        self._weights = candidates
-        self._cells = {q: table.domain.n_cells([table.domain.names[a] for a in q]) for q in candidates}
+        self._at = {q: i for i, q in enumerate(candidates)}
+        self._weights = np.array(list(candidates.values()))
+        self._cells = np.array([table.domain.n_cells([table.domain.names[a] for a in q]) for q in candidates], float)
         self._counts: dict[Clique, tuple[NDArray[np.int32], NDArray[np.int32 | np.int64]]] = {}
         self._counts_bytes = 0
         self._models: dict[int, GraphicalModel] = {}
         self._moved: dict[int, float] = {}  # round -> bound on the L1 move from its model to the current one
         self._round = -1
-        self._known: dict[Clique, tuple[int, float]] = {}  # candidate -> round, distance then
+        self._known_at = np.full(len(candidates), -1)  # the round of the last distance ...
+        self._known = np.full(len(candidates), math.inf)  # ... and that distance
         many = len(candidates) >= _MANY and max(map(len, candidates)) <= 2
         self._all = many and 8 * sum(table.domain.sizes) ** 2 <= _MATRIX_BYTES
         self._pairs: NDArray[np.float64] | None = None  # the counts of all of them
@@ -288,30 +290,31 @@ class CandidateScores:
         self._models.pop(self._round - _KEPT_MODELS - 1, None)
         self._moved = {i: _distance_bound(model, m) for i, m in self._models.items()}
         self._models[self._round] = model
-        model.expect(self._weights)
+        model.expect(self._at)
 
     def bounds(self, candidates: Sequence[Clique]) -> NDArray[np.float64]:
         """Return upper bounds on the scores of `candidates`."""
         trivial = self._table.n_rows + self._model.total
-        out = np.empty(len(candidates))
-        for i, q in enumerate(candidates):
-            at, then = self._known.get(q, (-1, math.inf))
-            distance = then if at == self._round else min(trivial, then + self._moved.get(at, math.inf))
-            out[i] = self._weights[q] * (distance - self._noise * self._cells[q])
+        at = np.fromiter(map(self._at.__getitem__, candidates), np.intp, len(candidates))
+        known_at, distances = self._known_at[at], self._known[at]
+        moved = np.full(self._round + 2, math.inf)  # the last place, -1, is that of candidates never evaluated
+        moved[list(self._moved)] = list(self._moved.values())
+        earlier = np.minimum(trivial, distances + moved[known_at])
+        distances = np.where(known_at == self._round, distances, earlier)
         # The scores themselves carry rounding errors of this size.
-        return out + 1e-9 * trivial * max(self._weights.values())
+        rounding = 1e-9 * trivial * self._weights.max()
+        return np.asarray(self._weights[at] * (distances - self._noise * self._cells[at]) + rounding)
 
     def score(self, q: Clique) -> float:
         """Return the score of `q`."""
-        known = self._known.get(q)
-        if known is not None and known[0] == self._round:  # a candidate is often proposed again
-            return self._weights[q] * (known[1] - self._noise * self._cells[q])
-        at, counts = self._sparse_counts(q)
-        expected = self._model.probabilities(q).ravel()[at] * self._model.total
-        # Cells without records add their expected counts.
-        distance = float(np.abs(counts - expected).sum()) + max(0.0, self._model.total - float(expected.sum()))
-        self._known[q] = (self._round, distance)
-        return self._weights[q] * (distance - self._noise * self._cells[q])
+        i = self._at[q]
+        if self._known_at[i] != self._round:  # a candidate is often proposed again
+            at, counts = self._sparse_counts(q)
+            expected = self._model.probabilities(q).ravel()[at] * self._model.total
+            # Cells without records add their expected counts.
+            empty = max(0.0, self._model.total - float(expected.sum()))
+            self._known_at[i], self._known[i] = self._round, float(np.abs(counts - expected).sum()) + empty
+        return float(self._weights[i] * (self._known[i] - self._noise * self._cells[i]))
 
     def _score_all(self) -> bool:
         """Compute the distances of all candidates, unless the model is too large for it; return whether it was done."""
@@ -325,8 +328,9 @@ class CandidateScores:
         single = np.add.reduceat(np.abs(self._pairs.diagonal() - expected.diagonal()), starts)
         np.abs(np.subtract(expected, self._pairs, out=expected), out=expected)
         both = np.add.reduceat(np.add.reduceat(expected, starts, axis=0), starts, axis=1)
-        for q in self._weights:
-            self._known[q] = self._round, float(both[q] if len(q) == 2 else single[q])
+        first, last = np.array([(q[0], q[-1]) for q in self._at]).T
+        self._known[:] = np.where(first == last, single[first], both[first, last])
+        self._known_at[:] = self._round
         return True
 
     def _count_pairs(self, starts: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -334,7 +338,7 @@ class CandidateScores:
         domain = self._table.domain
         out = np.zeros((sum(domain.sizes), sum(domain.sizes)))
         at = [slice(start, start + m) for start, m in zip(starts, domain.sizes, strict=True)]
-        for q in self._weights:
+        for q in self._at:
             counts = self._table.counts([domain.names[a] for a in q])
             if len(q) == 1:
                 out[at[q[0]], at[q[0]]] = np.diag(counts)
