@@ -1,4 +1,5 @@
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -88,6 +89,71 @@ def test_pass_limit_stops_at_an_outer_step():
     report = estimate(domain_of(sizes), measurements, total=1000.0, settings=limited).report
     assert report.outer == 2
     assert report.gap <= 1e-3 * report.loss
+
+
+def test_the_largest_number_of_passes_ends_a_fit_inside_a_subproblem_but_below_its_start():
+    sizes, _, measurements = noisy_problem("cyclic", sigma=5.0)
+    limited = FitSettings(t=1.0, gap=1e-9, decrease=0.0, most=5)
+    report = estimate(domain_of(sizes), measurements, total=1000.0, settings=limited).report
+    start = estimate(domain_of(sizes), measurements, total=1000.0, settings=replace(limited, t=1e6, most=1)).report
+    assert 5 <= report.passes <= 12
+    assert report.gap > 1e-9 * report.loss
+    assert report.loss < start.loss
+
+
+@pytest.mark.parametrize("graph", ["tree", "cyclic", "four-way", "nested"])
+def test_a_fit_that_is_near_enough_ends_there(graph):
+    sizes, _, measurements = noisy_problem(graph, sigma=5.0)
+    domain = domain_of(sizes)
+    whole = estimate(domain, measurements, total=1000.0, settings=TIGHT)
+    for near in (0.0, 150.0):
+        quick = estimate(domain, measurements, total=1000.0, settings=replace(TIGHT, near=near))
+        for m in measurements:
+            allowed = max(near, 2 * np.sqrt(2 / np.pi) * m.sigma * np.size(m.values))
+            assert np.abs(quick.marginal(m.attributes) - m.values).sum() <= allowed
+        assert quick.report.passes < whole.report.passes
+        assert quick.report.loss >= whole.report.loss * (1 - 1e-9)
+
+
+def test_a_proportional_step_fits_a_lone_marginal_at_once():
+    domain = domain_of((3, 2))
+    values = np.array([[100.0, 0.0], [50.0, -3.0], [30.0, 20.0]])
+    step = FitSettings(proportional=True, near=1e9)
+    warm = estimate(domain, [], total=200.0)
+    # A sigma of 1e-3 puts 5e-4 beside each count; what is negative counts as 0. A longer step than e^6 is cut.
+    model = estimate(domain, [Measurement(("x0", "x1"), values, 1e-3)], total=200.0, warm_start=warm, settings=step)
+    np.testing.assert_allclose(model.marginal(("x0", "x1")), np.maximum(values, 0.0), atol=0.2)
+    assert model.report.passes <= 5
+
+
+def test_a_proportional_step_never_raises_the_loss():
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        sizes, _, measurements = noisy_problem("cyclic", sigma=5.0)
+        domain = domain_of(sizes)
+        warm = estimate(domain, measurements[:-1], total=1000.0, settings=TIGHT)
+        wild = Measurement(measurements[-1].attributes, rng.normal(0, 300, np.shape(measurements[-1].values)), 50.0)
+        fits = [*measurements[:-1], wild]
+        only = FitSettings(t=1e9, gap=1e9, min_outer=0)  # an outer step that stays where it started
+        start, stepped = (
+            estimate(domain, fits, total=1000.0, warm_start=warm, settings=replace(only, proportional=flag)).report
+            for flag in (False, True)
+        )
+        assert stepped.loss <= start.loss * (1 + 1e-6)
+
+
+def test_a_proportional_step_leaves_structural_zeros_empty():
+    domain = Domain(domain_of((3, 2)).attributes, structural_zeros=[StructuralZeros(("x0", "x1"), ((0, 1),))])
+    warm = estimate(domain, [], total=100.0)
+    measured = [Measurement(("x0", "x1"), np.array([[20.0, 40.0], [20.0, 10.0], [5.0, 5.0]]), 1.0)]
+    quick = FitSettings(proportional=True, near=1e9)
+    model = estimate(domain, measured, total=100.0, warm_start=warm, settings=quick)
+    assert model.marginal(("x0", "x1"))[0, 1] == 0.0
+
+
+def test_a_proportional_step_without_measurements_is_none():
+    model = estimate(domain_of((3, 2)), [], total=6.0, settings=FitSettings(proportional=True, near=0.0))
+    np.testing.assert_allclose(model.marginal(("x0", "x1")), 1.0)
 
 
 def test_repeated_measurements_count_by_precision():

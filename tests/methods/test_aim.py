@@ -7,14 +7,15 @@ from threadpoolctl import threadpool_limits
 
 from marginalia.data import Domain, StructuralZeros, Table
 from marginalia.errors import InputError
-from marginalia.marginals import Workload, megabytes_with
+from marginalia.marginals import FINAL, ROUND_QUICK, ROUND_TIGHT, Workload, megabytes_with
+from marginalia.marginals.plan import Plan
 from marginalia.methods.aim import aim as aim_module
 from marginalia.methods.aim import aim as aim_scores
 from marginalia.methods.aim.aim import AIM
 from marginalia.privacy.accountants.gdp import bounded_range_mu
 from marginalia.privacy.calibration import gdp_mu, zcdp_rho
 from marginalia.privacy.ledger import Ledger
-from marginalia.synthesis.adaptive import AdaptiveBudget
+from marginalia.synthesis.adaptive import AdaptiveBudget, fit_settings
 from marginalia.synthesis.base import Synthesizer
 
 
@@ -169,6 +170,18 @@ def test_model_never_exceeds_the_size_its_budget_share_allows():
         assert free or size <= limit * used / total * (1 + 1e-9)
         cliques.append(r.marginal)
     assert {len(r.marginal) for r in aim.history_} > {2}
+
+
+def test_how_closely_a_round_is_fitted_depends_on_structure_and_the_released_misfit_alone():
+    small = Plan([(0, 1)], (2, 3))
+    large = Plan([(i, j) for i in range(6) for j in range(i)], (9,) * 6)
+    # Where a pass is cheap a fit never ends early: with few rows the noise is as large as the misfit, the model would
+    # hardly move, and the noise be lowered too soon.
+    assert fit_settings(small, last=False, misfit=1e9) == fit_settings(small, last=False) == ROUND_TIGHT
+    assert fit_settings(small, last=True) == FINAL
+    assert fit_settings(large, last=False, misfit=200.0).near == pytest.approx(10.0)
+    assert fit_settings(large, last=True, misfit=200.0).near is None
+    assert fit_settings(large, last=False) == ROUND_QUICK
 
 
 def test_a_loaded_model_has_the_order_of_the_saved_one(tmp_path):

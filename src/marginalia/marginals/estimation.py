@@ -47,7 +47,14 @@ class FitSettings:
     passes : int
         ... or at the first outer step that ends after this many inference passes.
     min_outer : int
-        Outer steps made in any case.
+        Outer steps made before either ends the fit.
+    most : int, optional
+        A fit also ends inside a subproblem, once L is below what that started at: after this many passes ...
+    near : float, optional
+        ... or when each measurement is met within this L1 distance, or within twice the expected one of its noise.
+    proportional : bool
+        Begin with a step of iterative proportional fitting on the last measurement, where that lowers L. It is the one
+        that a warm start does not fit yet.
 
     Examples
     --------
@@ -60,6 +67,9 @@ class FitSettings:
     decrease: float = 1e-5
     passes: int = 4000
     min_outer: int = 2
+    most: int | None = None
+    near: float | None = None
+    proportional: bool = False
 
 
 FINAL = FitSettings()
@@ -69,6 +79,7 @@ ROUND_QUICK = FitSettings(t=10.0, gap=0.1, decrease=1e-3, passes=40)
 
 _MEMORY = 10  # curvature pairs of L-BFGS
 _FIRST_STEP = 2.0  # largest change of a dual variable before any curvature is known
+_LONGEST_STEP = 6.0  # of proportional fitting
 _MAX_INNER = 500  # passes of one subproblem; it normally stops on its gap
 
 
@@ -144,7 +155,10 @@ def estimate(
     check_memory(plan)
     with one_blas_thread():
         fit = _Fit(plan, targets, total)
-        theta = fit.run(_initial(plan, domain, warm_start), settings)
+        theta = _initial(plan, domain, warm_start)
+        if settings.proportional and measurements:
+            theta = fit.towards(tuple(sorted(map(domain.index, measurements[-1].attributes))), theta)
+        theta = fit.run(theta, settings)
     model = GraphicalModel(domain, plan, theta, total)
     model.inference = fit.inference  # calibrated at theta
     model.log_z = fit.inference.log_z
@@ -244,6 +258,25 @@ class _Fit:
         self.weights = np.concatenate([np.zeros(0), *(np.full(t.values.size, t.precision) for t in targets)])
         self.report = FitReport()
         self._pairs = _Curvature(self.y.size)
+        self._starts = np.array(plan.block_at[:-1], np.int64)  # of each target in y
+        # Twice the expected L1 norm of each target's noise.
+        self._noise = np.array([2 * math.sqrt(2 / math.pi / t.precision) * t.values.size for t in targets])
+
+    def towards(self, clique: Clique, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return `theta` after a step of iterative proportional fitting on a target, or as it is where L would rise.
+
+        Half of the noise's standard deviation, added to both counts, keeps the step finite.
+        """
+        at = self.inference.plan.blocks.index(clique)
+        part = slice(*self.inference.plan.block_at[at : at + 2])
+        step = np.zeros_like(self.y)
+        mu, _ = self._evaluate(theta, step)
+        before = self._loss(mu)
+        floor = 0.5 / math.sqrt(self.weights[part.start])
+        ratio = (np.maximum(self.y[part], 0.0) + floor) / (mu[part] + floor)
+        step[part] = np.clip(np.log(ratio), -_LONGEST_STEP, _LONGEST_STEP)
+        mu, _ = self._evaluate(theta, step)
+        return self.inference.theta.copy() if self._loss(mu) < before else theta
 
     def run(self, theta: NDArray[np.float64], settings: FitSettings) -> NDArray[np.float64]:
         report = self.report
@@ -255,7 +288,7 @@ class _Fit:
             return theta
         ridge = settings.t * math.sqrt(self.weights.max()) / self.weights  # T sigma^2
         while True:
-            mu, log_z = self._subproblem(theta, mu, log_z, ridge, settings.gap)
+            mu, log_z = self._subproblem(theta, mu, log_z, ridge, settings)
             if self._loss(mu) > loss:  # within the precision of the subproblem there is nothing left to gain
                 self._evaluate(theta, zero)
                 report.loss, report.decrease = loss, 0.0
@@ -267,14 +300,27 @@ class _Fit:
             report.outer += 1
             report.losses.append(loss)
             report.decrease = (previous - loss) / loss if loss > 0 else 0.0
-            if report.outer >= settings.min_outer and (
-                report.decrease <= settings.decrease or report.passes >= settings.passes
-            ):
+            done = report.decrease <= settings.decrease or report.passes >= settings.passes
+            if (report.outer >= settings.min_outer and done) or self._is_enough(mu, settings):
                 report.loss = loss
                 return theta
 
+    def _is_enough(self, mu: NDArray[np.float64], settings: FitSettings) -> bool:
+        """Whether the passes are spent, or all targets are near enough."""
+        if settings.most is not None and self.report.passes >= settings.most:
+            return True
+        if settings.near is None:
+            return False
+        distances = np.add.reduceat(np.abs(mu - self.y), self._starts)
+        return bool((distances <= np.maximum(settings.near, self._noise)).all())
+
     def _subproblem(
-        self, theta: NDArray[np.float64], mu: NDArray[np.float64], log_z: float, ridge: NDArray[np.float64], gap: float
+        self,
+        theta: NDArray[np.float64],
+        mu: NDArray[np.float64],
+        log_z: float,
+        ridge: NDArray[np.float64],
+        settings: FitSettings,
     ) -> tuple[NDArray[np.float64], float]:
         """Minimise the dual from u = 0, where mu and log Z are known; leave the pass at its solution."""
         u = np.zeros_like(self.y)
@@ -285,7 +331,9 @@ class _Fit:
             self.report.gap = 0.5 * float(self.weights @ (r * r))
             loss = self._loss(mu)
             # The exact solution lowers L; an inexact one may not, and is then made a thousand times more exact.
-            if self.report.gap <= gap * loss * (1.0 if loss < start else 1e-3):
+            if self.report.gap <= settings.gap * loss * (1.0 if loss < start else 1e-3):
+                break
+            if loss < start and self._is_enough(mu, settings):
                 break
             inverse = 1.0 / (mu * (1.0 - mu / self.total) + ridge)
             direction = self._pairs.direction(r, inverse)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,8 @@ from marginalia.synthesis.measuring import measure_all, number_of_records
 
 _TIGHT_SECONDS = 0.05  # a round's tight fit may take this long, predicted; beyond, quick fits lose nothing
 _FINAL_SECONDS = 1.0  # the same for the last fit
+_MOST, _LAST_MOST = 60, 300  # passes of a quick fit, and of a last fit that is quick
+_NEAR = 0.05  # share of the round's misfit by which a quick fit may miss any marginal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,14 +164,25 @@ def round_ratio(prices: Prices, price: float, sharpness: float = Constants.sharp
     return prices.affordable(lambda x: prices.gaussian(x) + prices.selection(sharpness * x), price)
 
 
-def fit_settings(plan: Plan, *, last: bool) -> FitSettings:
+def fit_settings(plan: Plan, *, last: bool, misfit: float | None = None) -> FitSettings:
     """Return how closely to fit after a round: tightly where passes are cheap, by the model's structure alone.
+
+    `misfit` is the released L1 distance of the round's noisy marginal from the model before it. Where it is given, a
+    quick fit begins at the new marginal and need not come nearer to any than a share of it, unless it is the last. One
+    without the other would not do: a model that hardly moves has its noise lowered too soon. Tight fits take no such
+    leave: with few rows the noise is as large as the misfit (2,200 rows of Adult: 5 % more error).
 
     >>> fit_settings(Plan([(0, 1)], (2, 3)), last=False) == ROUND_TIGHT
     True
     """
     tight, limit = (FINAL, _FINAL_SECONDS) if last else (ROUND_TIGHT, _TIGHT_SECONDS)
-    return tight if seconds_per_pass(plan) * tight.passes < limit else ROUND_QUICK
+    if seconds_per_pass(plan) * tight.passes < limit:
+        return tight
+    if misfit is None:
+        return ROUND_QUICK
+    if last:
+        return replace(ROUND_QUICK, passes=_LAST_MOST, most=_LAST_MOST, proportional=True)
+    return replace(ROUND_QUICK, passes=_MOST, most=_MOST, near=_NEAR * misfit, proportional=True)
 
 
 @dataclass
