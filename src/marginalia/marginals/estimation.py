@@ -51,7 +51,7 @@ class FitSettings:
     most : int, optional
         A fit also ends inside a subproblem, once L is below what that started at: after this many passes ...
     near : float, optional
-        ... or when each measurement is met within this L1 distance, or within twice the expected one of its noise.
+        ... or when each measurement is met within this L1 distance.
     proportional : bool
         Begin with a step of iterative proportional fitting on the last measurement, where that lowers L. It is the one
         that a warm start does not fit yet.
@@ -259,8 +259,6 @@ class _Fit:
         self.report = FitReport()
         self._pairs = _Curvature(self.y.size)
         self._starts = np.array(plan.block_at[:-1], np.int64)  # of each target in y
-        # Twice the expected L1 norm of each target's noise.
-        self._noise = np.array([2 * math.sqrt(2 / math.pi / t.precision) * t.values.size for t in targets])
 
     def towards(self, clique: Clique, theta: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return `theta` after a step of iterative proportional fitting on a target, or as it is where L would rise.
@@ -312,7 +310,7 @@ class _Fit:
         if settings.near is None:
             return False
         distances = np.add.reduceat(np.abs(mu - self.y), self._starts)
-        return bool((distances <= np.maximum(settings.near, self._noise)).all())
+        return bool((distances <= settings.near).all())
 
     def _subproblem(
         self,
