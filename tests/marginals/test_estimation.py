@@ -106,11 +106,10 @@ def test_a_fit_that_is_near_enough_ends_there(graph):
     sizes, _, measurements = noisy_problem(graph, sigma=5.0)
     domain = domain_of(sizes)
     whole = estimate(domain, measurements, total=1000.0, settings=TIGHT)
-    for near in (0.0, 150.0):
+    for near in (150.0, 300.0):
         quick = estimate(domain, measurements, total=1000.0, settings=replace(TIGHT, near=near))
         for m in measurements:
-            allowed = max(near, 2 * np.sqrt(2 / np.pi) * m.sigma * np.size(m.values))
-            assert np.abs(quick.marginal(m.attributes) - m.values).sum() <= allowed
+            assert np.abs(quick.marginal(m.attributes) - m.values).sum() <= near
         assert quick.report.passes < whole.report.passes
         assert quick.report.loss >= whole.report.loss * (1 - 1e-9)
 
