@@ -29,7 +29,7 @@ from marginalia.synthesis.measuring import measure_all, number_of_records
 _TIGHT_SECONDS = 0.05  # a round's tight fit may take this long, predicted; beyond, quick fits lose nothing
 _FINAL_SECONDS = 1.0  # the same for the last fit
 _MOST, _LAST_MOST = 60, 300  # passes of a quick fit, and of a last fit that is quick
-_NEAR = 0.05  # share of the round's misfit by which a quick fit may miss any marginal
+_NEAR = 0.2  # share of the round's misfit by which a quick fit may miss any marginal
 
 
 @dataclass(frozen=True, kw_only=True)

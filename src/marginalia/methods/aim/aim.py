@@ -90,7 +90,7 @@ class AIM(AdaptiveSynthesizer):
     Deviations from the paper: errors are weighted by 1/sigma² in the fit; where T is so small that the one-way
     marginals would cost more than half of the budget, they get half. Where a pass over the model is dear (by its
     structure), the fit of a round begins with a step of proportional fitting on the new marginal, and ends when every
-    measured one is met within a twentieth of the round's misfit, which is released: how long a *fit* takes tells nothing
+    measured one is met within a fifth of the round's misfit, which is released: how long a *fit* takes tells nothing
     more.
 
     Examples
