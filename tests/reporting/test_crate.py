@@ -73,8 +73,8 @@ def test_the_command_verify_sees_a_crate_of_other_files(folder, capsys):
     with open(folder / "report.html", "a") as file:
         file.write("\n")
     assert not _verify(folder, as_json=False)
-    (said,) = [line for line in capsys.readouterr().out.splitlines() if "DIFFERENT" in line]
-    assert "report.html has other content" in said
+    said = [line for line in capsys.readouterr().out.splitlines() if "DIFFERENT" in line]
+    assert any("report.html has other content" in line for line in said)
 
 
 @pytest.mark.slow

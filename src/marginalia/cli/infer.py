@@ -13,7 +13,8 @@ from marginalia.cli.shared import Json, show
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
-    from marginalia.inference import Interval, Regression
+    from marginalia.inference.marginals import Interval
+    from marginalia.inference.regression import Regression
 
 
 def infer(
@@ -45,12 +46,12 @@ def infer(
     asked = [formula, marginal, mean_of, quantile_of, odds_ratio_of]
     if sum(question is not None for question in asked) != 1:
         raise InputError("ask one thing: a formula, --marginal, --mean, --quantile or --odds-ratio")
-    from marginalia import inference
+    from marginalia.inference import known, marginals, regression
     from marginalia.methods.models import load_synthesizer
 
     model = load_synthesizer(release)
     if formula is not None:
-        fitted = inference.regression(
+        fitted = regression.regression(
             *(model, formula),
             family=family,
             confidence=confidence,
@@ -60,22 +61,22 @@ def infer(
         )
         show(as_json, _content(fitted), str(fitted).splitlines())
         return
-    kept = inference.Release.of(model)
+    kept = known.Release.of(model)
     found: list[Interval]
     if marginal is not None:
-        ask = inference.shares if shares_too else inference.cells
+        ask = marginals.shares if shares_too else marginals.cells
         found = ask(kept, marginal.split(","), confidence=confidence, simultaneous=simultaneous)
     elif mean_of is not None:
-        found = [inference.mean(kept, mean_of, confidence=confidence)]
+        found = [marginals.mean(kept, mean_of, confidence=confidence)]
     elif quantile_of is not None:
         name, _, share = quantile_of.rpartition(",")
-        found = [inference.quantile(kept, name, _number(quantile_of, share), confidence=confidence)]
+        found = [marginals.quantile(kept, name, _number(quantile_of, share), confidence=confidence)]
     else:
         assert odds_ratio_of is not None
         pair = odds_ratio_of.split(",")
         if len(pair) != 2:
             raise InputError(f"--odds-ratio {odds_ratio_of}: name two columns, as in sex,ill")
-        found = [inference.odds_ratio(kept, *pair, confidence=confidence)]
+        found = [marginals.odds_ratio(kept, *pair, confidence=confidence)]
     content = {"confidence": confidence, "intervals": [_finite(asdict(one)) for one in found]}
     show(as_json, content, [str(one) for one in found])
 

@@ -82,6 +82,11 @@ def state_as_answers(domain: Domain, state: Mapping[str, NDArray[Any]]) -> list[
     ------
     InputError
         They do not fit the domain, or there are fewer values than they need.
+
+    Examples
+    --------
+    >>> state_as_answers(Domain.from_sizes({"a": 2}), {"total": np.ones(1)})
+    []
     """
     answers, start = [], 0
     for said in json.loads(state[_HEADER].tobytes()) if _HEADER in state else []:
