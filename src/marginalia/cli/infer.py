@@ -46,12 +46,14 @@ def infer(
     asked = [formula, marginal, mean_of, quantile_of, odds_ratio_of]
     if sum(question is not None for question in asked) != 1:
         raise InputError("ask one thing: a formula, --marginal, --mean, --quantile or --odds-ratio")
-    from marginalia.inference import known, marginals, regression
+    from marginalia.inference import marginals
+    from marginalia.inference.known import Release
+    from marginalia.inference.regression import regression
     from marginalia.methods.models import load_synthesizer
 
     model = load_synthesizer(release)
     if formula is not None:
-        fitted = regression.regression(
+        fitted = regression(
             *(model, formula),
             family=family,
             confidence=confidence,
@@ -61,7 +63,7 @@ def infer(
         )
         show(as_json, _content(fitted), str(fitted).splitlines())
         return
-    kept = known.Release.of(model)
+    kept = Release.of(model)
     found: list[Interval]
     if marginal is not None:
         ask = marginals.shares if shares_too else marginals.cells

@@ -1,7 +1,7 @@
 """How often confidence sets cover: exact answers are computed once a cell, only their noise is drawn again.
 
-    python benchmarks/coverage.py run                       # results/coverage.csv: about 25 minutes
-    python benchmarks/coverage.py report                    # the verdicts, printed, and docs/error-bars.csv
+    python benchmarks/interval_coverage.py run                       # results/coverage.csv: about 25 minutes
+    python benchmarks/interval_coverage.py report                    # the verdicts, printed, and docs/error-bars.csv
 
 A cell is a table, an analysis, epsilon, a relation and a target. One real release tells which answers there are and the
 noise of each; then each draw adds fresh noise of that law to the exact answers. For target ``population`` the rows are
