@@ -5,7 +5,20 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from marginalia.papers.cross_paper.ranking import caption, critical_difference, figure, holm, pairs, ranking
+from marginalia.data.catalogue import catalogue
+from marginalia.papers.cross_paper.ranking import (
+    APART,
+    RANKED,
+    caption,
+    contests,
+    critical_difference,
+    figure,
+    holm,
+    pairs,
+    rank_intervals,
+    ranking,
+    shown,
+)
 
 DATASETS = [f"d{i}" for i in range(6)]
 
@@ -185,8 +198,61 @@ def test_the_figure_has_a_panel_for_each_metric_and_experiment(records):
     axes = figure(table).axes
     assert len(axes) == len(table[["experiment", "metric"]].drop_duplicates())
     labels = [label.get_text() for label in axes[0].get_yticklabels()]
-    assert labels == list(table[table["metric"] == "mse"].sort_values("mean_rank")["name"])
+    here = table[(table["metric"] == "mse") & (table["tables"] == "ranked")]
+    assert labels == list(here.sort_values("mean_rank")["name"])
     assert "Friedman" in caption(table)
+
+
+def test_tables_that_a_default_was_chosen_on_are_ranked_apart(module_records):
+    """On Adult and COMPAS the third is best: that moves no rank of the others, no test and no pair."""
+    names = {"d0": "adult", "d1": "compas"}
+    records = module_records.assign(dataset=module_records["dataset"].replace(names))
+    best = (records["method"] == "pate") & records["dataset"].isin(names.values())
+    records = records.assign(value=records["value"] + 0.5 * best)
+    table = ranking(records)
+    without = ranking(records[~records["dataset"].isin(names.values())])
+    pd.testing.assert_frame_equal(table[table["tables"] == RANKED].reset_index(drop=True), without)
+    apart = table[table["tables"] == APART].set_index("method")
+    assert apart.loc["pate", "mean_rank"] == 1
+    assert (apart["n_datasets"] == 2).all()
+    both = pairs(records)
+    assert dict(both.groupby("tables")["blocks"].first()) == {RANKED: 8, APART: 4}
+    assert len(figure(table).axes) == 1
+    assert set(shown(table)["tables"]) == {RANKED}
+    assert "ranked apart (whole tables, test AUC: 2)" in caption(table)
+    assert "†" not in caption(table)
+
+
+def test_a_panel_of_developed_tables_alone_says_so(module_records):
+    names = {"d0": "adult", "d1": "compas", "d2": "acs_employment@dd_ssp"}
+    records = module_records[module_records["dataset"].isin(names)]
+    table = ranking(records.assign(dataset=records["dataset"].replace(names)))
+    assert set(table["tables"]) == {APART}
+    assert figure(table).axes[0].get_title(loc="right").endswith("(3 sets) †")
+    assert "† holds only such data sets" in caption(table)
+
+
+def test_regression_may_be_untouched_where_classification_is_not():
+    assert catalogue.developed_on("compas", "logistic")
+    assert not catalogue.developed_on("compas", "linear")
+    assert not catalogue.developed_on("adult", "")  # marginal error: no task
+
+
+def test_bootstrap_intervals_against_all_ways_to_draw_the_tables(module_records):
+    """Of six tables with ranks 1, but 2 on one of them: the mean over a draw is 1 + B/6, B binomial(6, 1/6)."""
+    (contest,) = contests(module_records)
+    found = rank_intervals(contest)
+    drawn = stats.binom(6, 1 / 6)
+    assert tuple(found.loc["SSP"]) == pytest.approx((1 + drawn.ppf(0.025) / 6, 1 + drawn.ppf(0.975) / 6))
+    assert tuple(found.loc["DP-SGD"]) == pytest.approx((2 - drawn.ppf(0.975) / 6, 2 - drawn.ppf(0.025) / 6))
+    assert tuple(found.loc["PATE"]) == (3, 3)
+    pd.testing.assert_frame_equal(found, rank_intervals(contest))
+
+
+def test_no_interval_over_two_tables(module_records):
+    table = ranking(module_records[module_records["dataset"].isin(DATASETS[:2])])
+    assert table[["rank_low", "rank_high"]].isna().all(axis=None)
+    assert len(figure(table).axes) == 1
 
 
 def test_long_names_leave_room_for_their_panel(records):

@@ -46,6 +46,15 @@ def entry(name: str) -> Entry:
     return parse_entry(name, content[name])
 
 
+def developed_on(name: str, task: str) -> str:
+    """Return which defaults of methods were chosen on a data set by its `task`; none, or no set of the catalogue: "".
+
+    >>> developed_on("adult", "linear"), developed_on("law", "logistic")
+    ('defaults of linear learners', '')
+    """
+    return entry(name).developed_on.get(task, "") if name in _content() else ""  # type: ignore[call-overload]
+
+
 def describe(name: str | Entry) -> dict[str, Any]:
     """Return what is publicly known of a data set, as plain data: no file is read or fetched.
 

@@ -149,6 +149,9 @@ class Entry(Strict):
     book: str | None = Field(default=None, min_length=1)  # of the table: each private fit is entered in it, or refused
     unit: str | None = None  # column that names the person or household of each row, where the domain does not say
     rows_per_unit: int | None = Field(default=None, ge=1)  # that are kept; in place of what the domain says
+    # Task to what was chosen on these rows, which a ranking then keeps apart. It is said of methods, and no part of the
+    # data set: no job runs again for it.
+    developed_on: dict[Literal["linear", "logistic"], str] = Field(default_factory=dict, exclude=True)
 
     @model_serializer(mode="wrap")
     def _as_before(self, handler: Any) -> dict[str, Any]:
@@ -188,6 +191,9 @@ class Entry(Strict):
             )
         if not self.tasks:
             raise ValueError("tasks: give at least one of linear, logistic with its target")
+        for task in self.developed_on:
+            if task not in self.tasks:
+                raise ValueError(f"developed_on: there is no {task} task; name one of {', '.join(self.tasks)}")
         try:
             known = bool(self.declared if self.source == "coded" else self.derived)
         except InputError as error:

@@ -5,6 +5,10 @@ the Nemenyi critical difference says how far apart two mean ranks must be. The b
 of each other, so a data set counts once there, with its mean rank over epsilon. Pairs are compared besides by
 Wilcoxon's signed-rank test over (data set, epsilon) with Holm's correction, which takes them as independent and is the
 more liberal of the two, and by their differences on the same splits.
+
+Tables on which a default of a method was chosen (`developed_on` in the catalogue) are ranked apart: there a method has
+seen the answers. What a ranking owes to its choice of tables is said by a bootstrap over them (Efron 1979): the 2.5th
+and 97.5th percentile of the mean rank over as many tables, drawn with replacement.
 """
 
 from __future__ import annotations
@@ -17,23 +21,30 @@ from typing import Any
 import numpy as np
 
 from marginalia.card import Axes, Comparison, Figure, Frame, Record
+from marginalia.data.catalogue.catalogue import developed_on
 from marginalia.methods.registry import BUILT_IN
 from marginalia.papers.form import in_style
 from marginalia.reporting.style import DOUBLE_COLUMN, arm_look
 from marginalia.sweep.metrics import HEADLINES, METRICS
+from marginalia.sweep.seeds import seed_sequence
 
 LEVEL = 0.05
 ENOUGH_BLOCKS = 0.75  # an arm with values in a smaller share of the blocks is listed, not ranked
 FEWEST_DATASETS = 3  # for a test
+RANKED, APART = "ranked", "developed on"  # tables
+DRAWS = 10_000  # of the bootstrap
 # Their guarantee is that of delta = 0: they leave unused what the others get.
 PURE_EPSILON = frozenset(method.id for method in BUILT_IN.values() if method.pure)
 _BLOCK = ["dataset", "target", "epsilon"]
 _COLUMNS = (
-    "experiment", "metric", "name", "method", "variant", "calibration", "relation", "pure_epsilon", "protects",
-    "mean_rank", "n_datasets", "blocks", "n_blocks",
+    "experiment", "metric", "tables", "name", "method", "variant", "calibration", "relation", "pure_epsilon",
+    "protects", "mean_rank", "rank_low", "rank_high", "n_datasets", "blocks", "n_blocks",
 )  # fmt: skip
 _TESTS = ("friedman_p", "critical_difference", "like_best", "wilcoxon_p")
-_PAIR = ["experiment", "metric", "first", "second", "blocks", "first_better", "second_better", "p", "p_holm"]
+_PAIR = [
+    *("experiment", "metric", "tables", "first", "second", "blocks"),
+    *("first_better", "second_better", "p", "p_holm"),
+]
 EXPERIMENT_TITLES = {"full": "Whole tables", "smooth": "Smooth columns", "boolean": "Boolean columns"}
 _ROW, _HEAD, _FOOT, _LETTER = 0.135, 0.34, 0.55, 0.0508  # inches
 _NAME_SIZE = 6.5  # points, of the names beside a panel
@@ -42,10 +53,11 @@ _BAND = "#e8eef4"
 
 @dataclass(frozen=True)
 class Contest:
-    """The arms of one experiment compared by one metric."""
+    """The arms of one experiment compared by one metric, on its tables that are ranked or on those that are not."""
 
     experiment: str
     metric: str
+    tables: str  # RANKED or APART
     higher_is_better: bool
     arms: dict[str, tuple[str, ...]]  # name to (method, variant, calibration, relation)
     values: Frame  # mean of each arm (column) in each block (data set, target, epsilon); NaN where it has none
@@ -79,12 +91,17 @@ def named_aggregate(records: Frame, metric: str) -> Frame:
 def contests(records: Frame, *, partial: bool = False) -> Iterator[Contest]:
     """Cut records into contests: each experiment by each metric, private and certified arms with all their trials.
 
+    Tables on which a default was chosen are a contest of their own.
+
     With `partial` also arms whose certificate is for some rows only.
     """
     from marginalia.reporting.tables import ARM, NON_PRIVATE, is_certified
 
     for metric in HEADLINES:
-        for experiment, rows in named_aggregate(records, metric).groupby("experiment", sort=False):
+        averages = named_aggregate(records, metric)
+        chosen = [bool(developed_on(*key)) for key in averages[["dataset", "task"]].itertuples(index=False, name=None)]
+        averages["tables"] = np.where(chosen, APART, RANKED)
+        for (experiment, tables), rows in averages.groupby(["experiment", "tables"], sort=False):
             certified = is_certified(rows) | (partial & (rows["certified"] == "part"))
             rows = rows[(rows["calibration"] != NON_PRIVATE) & certified & (rows["k"] == rows["n_trials"])]
             if rows.empty:
@@ -95,7 +112,7 @@ def contests(records: Frame, *, partial: bool = False) -> Iterator[Contest]:
             of_each = records[(records["metric"] == metric) & (records["experiment"] == experiment)]
             of_each = of_each.merge(rows[["name", *ARM, *_BLOCK]], on=[*ARM, *_BLOCK])
             trials = of_each.pivot(index=[*_BLOCK, "trial"], columns="name", values="value")
-            yield Contest(str(experiment), metric, METRICS[metric].higher_is_better, arms, values, trials)
+            yield Contest(str(experiment), metric, tables, METRICS[metric].higher_is_better, arms, values, trials)
 
 
 def critical_difference(n_arms: int, n_datasets: int) -> float:
@@ -106,10 +123,26 @@ def critical_difference(n_arms: int, n_datasets: int) -> float:
     return float(q * np.sqrt(n_arms * (n_arms + 1) / (6 * n_datasets)))
 
 
+def rank_intervals(contest: Contest) -> Frame:
+    """Return ``rank_low`` and ``rank_high`` of each ranked arm: the 95 % percentile interval over tables.
+
+    The tables are drawn with replacement, all arms on the same ones, by a seed of the contest's own.
+    """
+    import pandas as pd
+
+    ranks = contest.dataset_ranks()
+    rng = np.random.default_rng(seed_sequence(0, "mean ranks", contest.experiment, contest.metric, contest.tables))
+    often = rng.multinomial(len(ranks), np.full(len(ranks), 1 / len(ranks)), size=DRAWS)  # each table in each draw
+    low, high = np.percentile(often @ ranks.to_numpy() / len(ranks), [2.5, 97.5], axis=0)
+    return pd.DataFrame({"rank_low": low, "rank_high": high}, index=ranks.columns)
+
+
 def ranking(records: Frame) -> Frame:
     """Rank the private arms of each experiment by each metric, a row for each arm, best first.
 
-    ``mean_rank`` over the ``blocks`` (data set, target, epsilon) that count, of ``n_datasets`` data sets and targets;
+    ``tables``: those that are ranked, or those that a default was ``developed on``, which are ranked by themselves.
+    ``mean_rank`` over the ``blocks`` (data set, target, epsilon) that count, of ``n_datasets`` data sets and targets,
+    between ``rank_low`` and ``rank_high`` (`rank_intervals`);
     ``rank_at_<epsilon>``; ``friedman_p`` (are all alike?); ``critical_difference``; ``like_best`` (yes: within the
     critical difference of the first); ``wilcoxon_p`` against the first (Holm, over all pairs). A test over fewer than
     three data sets is left empty. An arm with values in too few blocks has no rank; ``blocks`` says how many it has.
@@ -122,9 +155,9 @@ def ranking(records: Frame) -> Frame:
 
     lines: list[Record] = []
     epsilons: set[float] = set()
-    ranked = {(contest.experiment, contest.metric): contest for contest in contests(records)}
+    ranked = {(contest.experiment, contest.metric, contest.tables): contest for contest in contests(records)}
     for everyone in contests(records, partial=True):
-        if (contest := ranked.get((everyone.experiment, everyone.metric))) is None:
+        if (contest := ranked.get((everyone.experiment, everyone.metric, everyone.tables))) is None:
             continue
         ranks, by_dataset = contest.ranks(), contest.dataset_ranks()
         by_epsilon = ranks.groupby("epsilon").mean()
@@ -134,11 +167,13 @@ def ranking(records: Frame) -> Frame:
         friedman = stats.friedmanchisquare(*(by_dataset[a] for a in by_dataset)).pvalue if tested else np.nan
         difference = critical_difference(n_arms, n_datasets) if tested else np.nan
         mean, p = by_dataset.mean(), _wilcoxon(contest)
+        between = rank_intervals(contest) if n_datasets >= FEWEST_DATASETS else None
         for name in [*mean.index, *(n for n in everyone.arms if n not in mean)]:
             arm = dict(zip(ARM, everyone.arms[name], strict=True))
             line: Record = {
                 "experiment": contest.experiment,
                 "metric": contest.metric,
+                "tables": contest.tables,
                 "name": name,
                 **arm,
                 "pure_epsilon": "yes" if arm["method"] in PURE_EPSILON else "no",
@@ -149,6 +184,7 @@ def ranking(records: Frame) -> Frame:
                 gap = mean[name] - mean.iloc[0]
                 line |= {
                     "mean_rank": mean[name],
+                    **({} if between is None else between.loc[name]),
                     "n_datasets": n_datasets,
                     "blocks": len(ranks),
                     "friedman_p": friedman,
@@ -163,7 +199,7 @@ def ranking(records: Frame) -> Frame:
             lines.append(line)
     at = [f"rank_at_{epsilon:g}" for epsilon in sorted(epsilons)]
     frame = pd.DataFrame(lines, columns=[*_COLUMNS, *at, *_TESTS])
-    numbers = ["mean_rank", *at, *(c for c in _TESTS if c != "like_best")]
+    numbers = ["mean_rank", "rank_low", "rank_high", *at, *(c for c in _TESTS if c != "like_best")]
     return frame.assign(**{c: round_significant(frame[c], 4) for c in numbers})
 
 
@@ -189,7 +225,8 @@ def pairs(records: Frame) -> Frame:
             clear = gap["mean"].abs() > 2 * gap["sem"]
             wins, losses = int((clear & (gap["mean"] > 0)).sum()), int((clear & (gap["mean"] < 0)).sum())
             tests = p.get(frozenset((first, second)), (np.nan, np.nan))
-            lines.append((contest.experiment, contest.metric, first, second, len(blocks), wins, losses, *tests))
+            which = contest.experiment, contest.metric, contest.tables
+            lines.append((*which, first, second, len(blocks), wins, losses, *tests))
     frame = pd.DataFrame(lines, columns=_PAIR)
     return frame.assign(p=round_significant(frame["p"], 4), p_holm=round_significant(frame["p_holm"], 4))
 
@@ -233,15 +270,27 @@ def marker(arm: Any, size: float = 5) -> dict[str, Any]:
     }
 
 
+def shown(table: Frame) -> Frame:
+    """Return the ranked arms of each panel: those of tables that a default was developed on if there are no others."""
+    ranked = table[table["mean_rank"].notna()]
+    panels = ranked.groupby(["experiment", "metric"])["tables"]
+    return ranked[
+        (ranked["tables"] == RANKED) | (panels.transform("max") == APART) & (panels.transform("min") == APART)
+    ]
+
+
 @in_style
 def figure(table: Frame) -> Figure:
-    """Draw the mean rank of each arm of `ranking`, a panel for each experiment (row) and metric (column)."""
+    """Draw the mean rank of each arm of `ranking`, a panel for each experiment (row) and metric (column).
+
+    A panel marked † holds tables that a default was developed on, where there are no others.
+    """
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     experiments, metrics = list(table["experiment"].unique()), list(table["metric"].unique())
-    ranked = table[table["mean_rank"].notna()]
+    ranked = shown(table)
     panels = dict(iter(ranked.groupby(["experiment", "metric"])))
     counts = [max(len(panels.get((experiment, metric), ())) for metric in metrics) for experiment in experiments]
     heights = [_ROW * n + _HEAD for n in counts]
@@ -261,7 +310,7 @@ def figure(table: Frame) -> Figure:
             else:
                 axes.remove()
     band = Patch(color=_BAND, label="within the critical difference of the best")
-    bar = Line2D([], [], color="#555555", lw=1, label="smallest to largest mean rank over ε")
+    bar = Line2D([], [], color="#555555", lw=1, label="95 % bootstrap interval over tables")
     drawn.legend(handles=[band, bar], loc="lower center", ncols=2, frameon=False, borderaxespad=0.1)
     drawn.subplots_adjust(
         left=names / DOUBLE_COLUMN,
@@ -279,14 +328,13 @@ def _draw(axes: Axes, rows: Frame, title: str) -> None:
 
     from marginalia.reporting.tables import rows_of
 
-    by_epsilon = rows.filter(like="rank_at_")
-    rows = rows.assign(low=by_epsilon.min(axis=1), high=by_epsilon.max(axis=1)).sort_values("mean_rank", kind="stable")
+    rows = rows.sort_values("mean_rank", kind="stable")
     first = rows.iloc[0]
     if np.isfinite(first["critical_difference"]):
         axes.axvspan(first["mean_rank"], first["mean_rank"] + first["critical_difference"], color=_BAND, lw=0, zorder=0)
     for place, arm in enumerate(rows_of(rows)):
         style = marker(arm, 4.5)
-        axes.hlines(place, arm.low, arm.high, color=style["color"], lw=1, zorder=2)
+        axes.hlines(place, arm.rank_low, arm.rank_high, color=style["color"], lw=1, zorder=2)
         axes.plot([arm.mean_rank], [place], ls="", zorder=3, **style)
     axes.set_yticks(range(len(rows)), list(rows["name"] + np.where(rows["pure_epsilon"] == "yes", " *", "")))
     axes.tick_params(axis="y", length=0)
@@ -295,28 +343,39 @@ def _draw(axes: Axes, rows: Frame, title: str) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     axes.set_xlabel("mean rank", labelpad=1.5)
     sets = "set" if first["n_datasets"] == 1 else "sets"
-    axes.set_title(f"{title} ({first['n_datasets']} {sets})", loc="right", fontsize=7)
+    mark = "" if first["tables"] == RANKED else " †"
+    axes.set_title(f"{title} ({first['n_datasets']} {sets}){mark}", loc="right", fontsize=7)
 
 
 def caption(table: Frame) -> str:
     """Return the caption: what is ranked, over what, and what the band means."""
     from marginalia.reporting.tables import rows_of
 
-    tested = table[table["friedman_p"].notna()].drop_duplicates(["experiment", "metric"])
+    drawn = shown(table)
+    tested = drawn[drawn["friedman_p"].notna()].drop_duplicates(["experiment", "metric"])
     where = {r: EXPERIMENT_TITLES.get(r, r).lower() for r in table["experiment"].unique()}
     p = "; ".join(f"{where[r.experiment]}, {METRICS[r.metric].name}: p = {r.friedman_p:.2g}" for r in rows_of(tested))
     parts = [
-        "Mean rank of each certified private arm over data sets and ε (1 = best); bars span the ranks at single ε.",
+        "Mean rank of each certified private arm over data sets and ε (1 = best); bars: 95 % bootstrap intervals over "
+        "data sets.",
         "Shaded: not distinguishable from the best by Nemenyi's critical difference at the 5 % level, a data set "
         "counting once; with so few data sets that is no sign of being alike.",
     ]
     if p:
         parts.append(f"Friedman test: {p}.")
-    if (table["friedman_p"].isna() & table["mean_rank"].notna()).any():
+    if drawn["friedman_p"].isna().any():
         parts.append("Panels without a band hold too few data sets for a test.")
+    if (apart := table[table["tables"] == APART]).size:
+        left_out = [
+            f"{where[r.experiment]}, {METRICS[r.metric].name}: {r.n_datasets:g}"
+            for r in rows_of(apart[apart["mean_rank"].notna()].drop_duplicates(["experiment", "metric"]))
+        ]
+        parts.append(f"Data sets on which a default of a method was chosen are ranked apart ({'; '.join(left_out)}).")
+    if (drawn["tables"] == APART).any():
+        parts.append("† holds only such data sets.")
     if (table["pure_epsilon"] == "yes").any():
         parts.append("* purely ε-DP: makes no use of δ.")
-    unranked = table[table["mean_rank"].isna()]
+    unranked = table[table["mean_rank"].isna()].drop_duplicates(["experiment", "metric", "name"])
     for why, there in (("for want of values", "every row"), ("since it leaves some rows unprotected", "some rows")):
         rows = rows_of(unranked[unranked["protects"] == there])
         if names := ", ".join(f"{r.name} ({where[r.experiment]}, {METRICS[r.metric].name})" for r in rows):
