@@ -112,7 +112,7 @@ def contests(records: Frame, *, partial: bool = False) -> Iterator[Contest]:
             of_each = records[(records["metric"] == metric) & (records["experiment"] == experiment)]
             of_each = of_each.merge(rows[["name", *ARM, *_BLOCK]], on=[*ARM, *_BLOCK])
             trials = of_each.pivot(index=[*_BLOCK, "trial"], columns="name", values="value")
-            yield Contest(str(experiment), metric, tables, METRICS[metric].higher_is_better, arms, values, trials)
+            yield Contest(str(experiment), metric, str(tables), METRICS[metric].higher_is_better, arms, values, trials)
 
 
 def critical_difference(n_arms: int, n_datasets: int) -> float:
