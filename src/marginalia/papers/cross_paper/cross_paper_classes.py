@@ -51,7 +51,8 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
         }
         for epsilon in map(float, settings["epsilons"]):
             seed = seed_of(root_seed, "cross_paper_classes", part, trial, epsilon)
-            common: dict[str, Any] = {"epsilon": epsilon, "delta": 1e-5, "relation": "replace_one", "random_state": seed}
+            common: dict[str, Any] = {"epsilon": epsilon, "delta": 1e-5, "relation": "replace_one"}
+            common["random_state"] = seed
             learners = {
                 "ssp": SSPClassifier(one_hot=one_hot, **common),
                 "preconditioned_gd": PreconditionedGDClassifier(one_hot=one_hot, **common),
