@@ -237,7 +237,9 @@ def test_dp_sgd_on_bare_codes_takes_indicators_of_missing_values():
 
     domain = Domain([Attribute("a", 4, "numeric", edges=(0, 1, 2, 3), type="integer", missing=()), Attribute("y", 2)])
     table = Table([[0, 0], [3, 1], [1, 0], [2, 1]] * 20, domain)
-    model = DPSGDClassifier(epsilon=math.inf, inputs="codes", steps=20, batch_size=80).fit(table, "y")
+    model = DPSGDClassifier(epsilon=math.inf, selection="fixed", inputs="codes", steps=20, batch_size=80).fit(
+        table, "y"
+    )
     assert model.coef_.shape == (2,)
     given = model._design(type("Rows", (), {"X": model.encoder_.transform(table)})())
     assert given[:4, :2].tolist() == [[0, 0], [1, 1], [1, 0], [2, 0]]

@@ -53,7 +53,7 @@ REGRESSORS = {
     "ada_ssp": lambda **given: AdaSSPRegressor(target_bound=0.5, **given),
     "ada_ssp_published": lambda **given: AdaSSPRegressor(calibration="published", **given),
     "dd_ssp": lambda **given: dd_ssp(DDSSPRegressor, **given),
-    "dp_sgd_regressor": lambda **given: DPSGDRegressor(n_public=N, batch_size=20, steps=4, **given),
+    "dp_sgd_regressor": lambda **given: DPSGDRegressor(selection="fixed", n_public=N, batch_size=20, steps=4, **given),
     "dp_sgd_regressor_selection": lambda **given: DPSGDRegressor(n_public=N, selection="random_stopping", **given),
 }
 CLASSIFIERS = {
@@ -63,9 +63,12 @@ CLASSIFIERS = {
     "objective_perturbation_published": lambda **given: ObjectivePerturbationClassifier(
         calibration="published", **given
     ),
-    "dp_sgd": lambda **given: DPSGDClassifier(n_public=N, batch_size=20, steps=4, fit_intercept=True, **given),
+    "dp_sgd": lambda **given: DPSGDClassifier(
+        selection="fixed", n_public=N, batch_size=20, steps=4, fit_intercept=True, **given
+    ),
+    "dp_sgd_rule": lambda **given: DPSGDClassifier(n_public=N, **given),
     "dp_sgd_published": lambda **given: DPSGDClassifier(
-        n_public=N, batch_size=20, steps=4, calibration="published", **given
+        selection="fixed", n_public=N, batch_size=20, steps=4, calibration="published", **given
     ),
     "dp_sgd_selection": lambda **given: DPSGDClassifier(n_public=N, selection="random_stopping", **given),
     "adaptive_margin": lambda **given: AdaptiveMarginClassifier(selection="iter", max_steps=5, **given),

@@ -71,8 +71,8 @@ METHODS = {
     "ssp_classes": (lambda **g: SSPClassifier(**g), "age"),
     "ssp_logistic": (lambda **g: SSPClassifier(**g), "ill"),
     "ada_ssp": (lambda **g: AdaSSPRegressor(calibration="tight", **g), "age"),
-    "dp_sgd": (lambda **g: DPSGDClassifier(n_public=120, batch_size=120, steps=4, **g), "ill"),
-    "dp_sgd_default": (lambda **g: DPSGDRegressor(epochs=3, **g), "age"),
+    "dp_sgd": (lambda **g: DPSGDClassifier(selection="fixed", n_public=120, batch_size=120, steps=4, **g), "ill"),
+    "dp_sgd_default": (lambda **g: DPSGDRegressor(selection="fixed", epochs=3, **g), "age"),
     "dp_sgd_selection": (lambda **g: DPSGDClassifier(n_public=120, selection="random_stopping", **g), "ill"),
     "objective_perturbation": (lambda **g: ObjectivePerturbationClassifier(fit_intercept=True, **g), "ill"),
     "pate": (lambda **g: PATEClassifier(n_teachers=5, n_queries=4, **g), "ill"),
@@ -328,7 +328,7 @@ def test_rate_and_steps_of_dp_sgd_follow_from_the_number_of_units(monkeypatch):
 
 def test_opacus_is_refused_for_units():
     with pytest.raises(InputError, match="samples rows"):
-        DPSGDClassifier(backend="opacus", batch_size=10).fit(TABLE, "ill")
+        DPSGDClassifier(selection="fixed", backend="opacus", batch_size=10).fit(TABLE, "ill")
 
 
 # --- selections, teachers, published constants ------------------------------------------------------------------------

@@ -52,6 +52,7 @@ class TunedOnTest:
             delta=cell.delta,
             relation=cell.relation,
             n_public=train.n_rows,  # as published: not private in any case
+            selection="fixed",
             batch_size=min(self.winner.batch_size or train.n_rows, train.n_rows),
             epochs=self.winner.epochs,
             clip=self.winner.clip,

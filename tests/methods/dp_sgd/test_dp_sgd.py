@@ -105,7 +105,8 @@ def test_one_run_is_one_event_with_its_own_numbers():
 class TestLearner:
     def test_no_noise_is_plain_sgd(self, learner, table):
         """Infinite epsilon and clip: every step is the mean gradient of its batch."""
-        model = learner(epsilon=math.inf, clip=math.inf, batch_size=100, epochs=5, learning_rate=0.1, random_state=1)
+        settings = {"clip": math.inf, "batch_size": 100, "epochs": 5, "learning_rate": 0.1}
+        model = learner(epsilon=math.inf, selection="fixed", random_state=1, **settings)
         model.fit(table, TARGET[learner])
         X = model.encoder_.transform(table)
         y = model.encoder_.target_values(table)
@@ -117,7 +118,8 @@ class TestLearner:
     @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
     @pytest.mark.parametrize("epsilon", [0.005, 0.05, 1.0, 5.0])
     def test_tight_spends_all_and_no_more(self, learner, table, relation, epsilon):
-        model = learner(epsilon=epsilon, relation=relation, n_public=400, batch_size=100, epochs=2, random_state=0)
+        settings = {"selection": "fixed", "batch_size": 100, "epochs": 2}
+        model = learner(epsilon=epsilon, relation=relation, n_public=400, random_state=0, **settings)
         ledger = model.fit(table, TARGET[learner]).ledger_
         assert ledger.certified
         assert epsilon * (1 - 1e-3) < ledger.epsilon_spent <= epsilon * (1 + 1e-9)
@@ -130,7 +132,7 @@ class TestLearner:
         assert ledger.epsilon_spent == pytest.approx(1.0, abs=1e-6)
         assert [type(event).__name__ for event in ledger.events] == ["RandomStoppingEvent"]
 
-    @pytest.mark.parametrize("selection", ["fixed", "random_stopping"])
+    @pytest.mark.parametrize("selection", ["rule", "fixed", "random_stopping"])
     @pytest.mark.parametrize("calibration", ["tight", "published"])
     def test_add_remove_needs_a_public_number_of_rows(self, learner, table, selection, calibration):
         """Rate, steps and noise followed the true number, which a record more or less changes."""
@@ -141,21 +143,21 @@ class TestLearner:
         assert not hasattr(model, "ledger_")
 
     def test_by_default_the_number_of_rows_is_public(self, learner, table):
-        ledger = learner(random_state=0).fit(table, TARGET[learner]).ledger_
+        ledger = learner(selection="fixed", random_state=0).fit(table, TARGET[learner]).ledger_
         assert ledger.relation == "replace_one"
         assert ledger.events[0].rate == 256 / 400
 
-    @pytest.mark.parametrize("settings", [{}, {"selection": "random_stopping"}], ids=["fixed", "random_stopping"])
-    def test_neighbours_under_add_remove_ask_for_the_same_releases(self, learner, table, settings):
+    @pytest.mark.parametrize("selection", ["rule", "fixed", "random_stopping"])
+    def test_neighbours_under_add_remove_ask_for_the_same_releases(self, learner, table, selection):
         """A record more or less changes nothing that is asked for, nor does any other number of rows."""
-        model = learner(relation="add_remove", n_public=500, random_state=0, **settings)
+        model = learner(relation="add_remove", n_public=500, random_state=0, selection=selection)
         tables = (table, table.take(slice(399)), table.take(slice(300)))
         assert len({model.fit(t, TARGET[learner]).ledger_.events for t in tables}) == 1
 
     def test_the_schedule_follows_a_public_number(self, learner, table):
         """With a documented n neither the rate nor the number of steps tells how many rows came."""
         models = [
-            learner(relation="add_remove", n_public=500, random_state=0).fit(t, TARGET[learner])
+            learner(relation="add_remove", n_public=500, selection="fixed", random_state=0).fit(t, TARGET[learner])
             for t in (table, table.take(slice(300)))
         ]
         assert models[0].ledger_.events == models[1].ledger_.events
@@ -164,14 +166,14 @@ class TestLearner:
 
     def test_intercept_is_a_constant_column(self, learner):
         X, y = rows(task=learner.task)
-        plain = learner(random_state=0).fit(np.column_stack([X, np.ones(len(X))]), y)
-        model = learner(random_state=0, fit_intercept=True).fit(X, y)
+        plain = learner(selection="fixed", random_state=0).fit(np.column_stack([X, np.ones(len(X))]), y)
+        model = learner(selection="fixed", random_state=0, fit_intercept=True).fit(X, y)
         np.testing.assert_allclose([*model.coef_, model.intercept_], plain.coef_)
 
     def test_codes(self, learner, table):
         """Trained on bare codes, expressed in the encoder's units."""
         target = TARGET[learner]
-        settings = {"random_state": 0, "fit_intercept": True, "clip": 1.0}
+        settings = {"selection": "fixed", "random_state": 0, "fit_intercept": True, "clip": 1.0}
         model = learner(inputs="codes", **settings).fit(table, target)
         codes = table.drop(target).codes
         y = model.encoder_.target_values(table)
@@ -192,6 +194,8 @@ class TestLearner:
             ({"steps": 1.5}, "steps"),
             ({"learning_rate": -1}, "learning_rate"),
             ({"decay": -1}, "decay"),
+            ({"momentum": 1.0}, "momentum is 1.0"),
+            ({"momentum": 0.5, "backend": "opacus"}, "neither momentum nor average"),
             ({"n_public": 0}, "n_public"),
             ({"epsilon": 0}, "epsilon"),
             ({"epsilon": math.nan}, "epsilon"),
@@ -199,6 +203,9 @@ class TestLearner:
             ({"backend": "jax"}, "backend"),
             ({"inputs": "raw"}, "inputs"),
             ({"selection": "grid"}, "selection"),
+            ({"selection": "rule", "clip": 0.5}, "clip is 0.5, but selection='rule' decides"),
+            ({"selection": "rule", "steps": 5}, "selection='fixed' besides"),
+            ({"selection": "rule", "calibration": "published"}, "calibration='tight'"),
             ({"selection": "random_stopping", "epsilon": math.inf}, "finite epsilon"),
             ({"selection": "random_stopping", "calibration": "published"}, "tight"),
             ({"inputs": "codes", "one_hot": ["color"]}, "one-hot"),
@@ -208,7 +215,7 @@ class TestLearner:
     )
     def test_bad_parameters_are_one_line(self, learner, table, parameters, pattern):
         with pytest.raises(InputError, match=pattern) as caught:
-            learner(**parameters).fit(table, TARGET[learner])
+            learner(**{"selection": "fixed", **parameters}).fit(table, TARGET[learner])
         assert "\n" not in str(caught.value)
 
     def test_rows_that_are_no_numbers(self, learner):
@@ -235,6 +242,7 @@ class TestLearner:
 def test_published_noise_and_what_it_really_spends(n, steps, batch, sigma, spent):
     """sigma on the mean gradient (S3) and its certificate under add/remove (F6) at epsilon 1, delta 1/n²."""
     model = DPSGDClassifier(
+        selection="fixed",
         calibration="published",
         relation="add_remove",
         delta=1 / n**2,
@@ -253,7 +261,7 @@ def test_published_noise_and_what_it_really_spends(n, steps, batch, sigma, spent
 @pytest.mark.parametrize(("n", "steps", "batch"), [(5771, 500, 200), (242, 1000, 20)], ids=["compas", "heart"])
 def test_published_noise_is_three_times_what_is_needed(n, steps, batch):
     """F6: calibrated to epsilon 1 under add/remove, the noise could be 3.1 to 3.6 times smaller."""
-    settings = {"delta": 1 / n**2, "relation": "add_remove", "n_public": n}
+    settings = {"selection": "fixed", "delta": 1 / n**2, "relation": "add_remove", "n_public": n}
     settings |= {"steps": steps, "batch_size": batch, "clip": 1.0, "random_state": 0}
     published, tight = (
         DPSGDClassifier(calibration=calibration, **settings).fit(make_table(20), "rich").ledger_.events[0]

@@ -21,7 +21,15 @@ needs_torch = pytest.mark.skipif(
 @pytest.mark.parametrize("learner", [DPSGDClassifier, DPSGDRegressor])
 def test_without_sampling_and_noise_both_take_the_same_steps(learner, table):
     """Full batches at an epsilon that leaves no noise to speak of: equal weights up to single precision."""
-    settings = {"epsilon": 1e7, "batch_size": 400, "epochs": 12, "decay": 0.1, "clip": 0.3, "random_state": 0}
+    settings = {
+        "selection": "fixed",
+        "epsilon": 1e7,
+        "batch_size": 400,
+        "epochs": 12,
+        "decay": 0.1,
+        "clip": 0.3,
+        "random_state": 0,
+    }
     target = "rich" if learner is DPSGDClassifier else "pay"
     ours, theirs = (learner(backend=b, **settings).fit(table, target) for b in ("closed_form", "opacus"))
     np.testing.assert_allclose(theirs.coef_, ours.coef_, atol=1e-3)
@@ -34,7 +42,7 @@ def test_without_sampling_and_noise_both_take_the_same_steps(learner, table):
 def test_same_moments_and_same_epsilon():
     """Weights over 40 seeds: every mean within 4 standard errors; pooled spread within 25 %; one event for both."""
     table = make_table(300)
-    settings = {"batch_size": 60, "epochs": 2, "clip": 0.5}
+    settings = {"selection": "fixed", "batch_size": 60, "epochs": 2, "clip": 0.5}
     weights = {}
     for backend in ("closed_form", "opacus"):
         models = [DPSGDClassifier(backend=backend, random_state=s, **settings).fit(table, "rich") for s in range(40)]
@@ -50,7 +58,8 @@ def test_same_moments_and_same_epsilon():
 @needs_torch
 def test_the_seed_decides(table):
     one, two, other = (
-        DPSGDClassifier(backend="opacus", epochs=1, random_state=s).fit(table, "rich") for s in (1, 1, 2)
+        DPSGDClassifier(selection="fixed", backend="opacus", epochs=1, random_state=s).fit(table, "rich")
+        for s in (1, 1, 2)
     )
     assert np.array_equal(one.coef_, two.coef_)
     assert not np.array_equal(one.coef_, other.coef_)
@@ -59,7 +68,7 @@ def test_the_seed_decides(table):
 def test_a_missing_torch_is_one_clear_line(table, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
     with pytest.raises(InputError, match="needs torch and opacus") as caught:
-        DPSGDClassifier(backend="opacus").fit(table, "rich")
+        DPSGDClassifier(selection="fixed", backend="opacus").fit(table, "rich")
     assert "\n" not in str(caught.value)
 
 
@@ -79,7 +88,7 @@ def test_mean_auc_on_adult(released, settings):
     data = released("adult")
     auc, spent = {}, []
     for backend in ("closed_form", "opacus"):
-        model = DPSGDClassifier(backend=backend, one_hot=data.one_hot, **settings)
+        model = DPSGDClassifier(selection="fixed", backend=backend, one_hot=data.one_hot, **settings)
         auc[backend] = []
         for seed in range(20):
             model.set_params(random_state=seed).fit(data.train, "income>50K")

@@ -40,6 +40,8 @@ class Run:
     clip: float  # C, bound of the norm of one record's gradient; infinite only without noise
     noise_multiplier: float  # sigma/C; 0 for plain SGD
     decay: float = 0.0  # the learning rate of step t = 0, 1, ... is learning_rate/(1 + decay t)
+    momentum: float = 0.0  # beta: a step goes on by beta times the one before
+    average: bool = False  # the mean of the second half of the iterates, in place of the last one
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def descend(
     randomness: Randomness,
     by_unit: ByUnit | None = None,
 ) -> Array:
-    """Return the last iterates of `runs`, all started at 0, shape (p, len(runs)).
+    """Return the last iterates of `runs`, or the means of the later ones, all started at 0, shape (p, len(runs)).
 
     Rows of any length; y is -1 or +1 for the logistic loss, any number for the squared loss (y - x.w)². Without a
     ledger no run has noise. Otherwise it is charged for the release of *all* runs, of which every record in a batch is
@@ -82,8 +84,9 @@ def descend(
     array([[0.5]])
     """
     rows, target = Directions.of(X), y
-    names = ("learning_rate", "decay", "clip", "noise_multiplier")
-    rate, decay, clip, noise = (np.array([getattr(run, name) for run in runs]) for name in names)
+    names = ("learning_rate", "decay", "clip", "noise_multiplier", "momentum")
+    rate, decay, clip, noise, momentum = (np.array([getattr(run, name) for run in runs]) for name in names)
+    whole = rows.blocks() if by_unit is None else []
 
     def clipped_sum(w: Array, chosen: NDArray[np.intp], moving: NDArray[np.intp]) -> Integers:
         if by_unit is not None:
@@ -91,7 +94,12 @@ def descend(
             batch, residual = rows.take(members), target[members][:, None]
             derivative = _residual(batch.scores(w), residual, task)
             return batch.clipped_sum_of_units(derivative, clip[moving], by_unit.sizes[chosen])
-        batch = rows if chosen.size == len(X) else rows.take(chosen)  # a sample is sorted
+        if chosen.size == len(X):  # block after block: a row that was read for its score is at hand for its gradient
+            sums = np.zeros(w.shape, dtype=np.int64)
+            for place, block in whole:
+                sums += block.clipped_sum(_residual(block.scores(w), target[place, None], task), clip[moving])
+            return sums
+        batch = rows.take(chosen)
         return batch.clipped_sum(_residual(batch.scores(w), target[chosen][:, None], task), clip[moving])
 
     def noisy_sum(moving: NDArray[np.intp], steps: int) -> Callable[[Array], Array]:
@@ -121,16 +129,22 @@ def descend(
         return np.asarray(x.T @ np.clip(residual, -limit, limit)) / unit[moving]
 
     unit = clip if ledger is not None else np.ones(len(runs))
-    weights = np.zeros((X.shape[1], len(runs)))
+    first = np.array([run.steps // 2 if run.average else run.steps - 1 for run in runs])  # of the averaged iterates
+    share = 1 / (np.array([run.steps for run in runs]) - first)
+    weights, steps, means = (np.zeros((X.shape[1], len(runs))) for _ in range(3))
     start = 0
     for stop in sorted({run.steps for run in runs}):
         moving = np.array([j for j, run in enumerate(runs) if run.steps >= stop])
-        w, gradient = weights[:, moving], noisy_sum(moving, stop - start)
+        w, step, mean = weights[:, moving], steps[:, moving], means[:, moving]
+        gradient = noisy_sum(moving, stop - start)
         for t in range(start, stop):
-            w = w - (rate[moving] / (1 + decay[moving] * t) * unit[moving] / batches.size) * gradient(w)
-        weights[:, moving] = w
+            length = rate[moving] / (1 + decay[moving] * t) * unit[moving] / batches.size
+            step = momentum[moving] * step - length * gradient(w)
+            w = w + step
+            mean = np.where(t < first[moving], mean, mean + share[moving] * w)
+        weights[:, moving], steps[:, moving], means[:, moving] = w, step, mean
         start = stop
-    return weights
+    return means
 
 
 def _residual(score: Array, y: Array, task: TaskName) -> Array:
@@ -144,6 +158,7 @@ def _residual(score: Array, y: Array, task: TaskName) -> Array:
 _BITS = 15  # of a coordinate of a direction
 CLIP_BITS = 20  # of a clipped derivative
 _BLOCK = 2**18  # rows: so many products of both stay below 2^53
+_CACHED = 2**10  # rows
 _LARGEST = 2.0 ** (CLIP_BITS + 7)  # a row of a unit counts as up to 128 clipping norms: sums of 2^20 fit into 63 bits
 _LONGEST = 500  # rows of more than 2^500 count as that long, so that no score is 0 times infinity
 UNIT = 2.0 ** -(_BITS + CLIP_BITS)  # of a gradient, in units of its clipping norm
@@ -179,6 +194,11 @@ class Directions:
     def take(self, rows: NDArray[np.intp]) -> Directions:
         """Return the rows with these indices."""
         return Directions(self.whole.take(rows, axis=0), self.length[rows], self.limit[rows])
+
+    def blocks(self) -> list[tuple[slice, Directions]]:
+        """Return all rows in blocks that fit a processor's cache, each with its place."""
+        places = [slice(i, i + _CACHED) for i in range(0, len(self.whole), _CACHED)]
+        return [(at, Directions(self.whole[at], self.length[at], self.limit[at])) for at in places]
 
     def scores(self, w: Array) -> Array:
         """Return X w of shape (n, m) for weights of shape (p, m), rounded to as many bits as keep the sums exact."""

@@ -1,7 +1,8 @@
 """Linear and logistic regression by differentially private stochastic gradient descent.
 
-Its hyper-parameters can be chosen privately, by random stopping (Liu and Talwar 2019). The charge of that needs runs
-that are Gaussian-DP, so there the batches hold all rows.
+Its hyper-parameters follow from public numbers by one rule (see `rule`), are given, or can be chosen privately, by
+random stopping (Liu and Talwar 2019). The charge of that needs runs that are Gaussian-DP, so there the batches hold all
+rows.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearRegressor, parameters
 from marginalia.learning.private import BudgetedLearner
 from marginalia.learning.private_tuning import draw_runs, split_budget, tuning_rate
-from marginalia.learning.rows import ByUnit, Integers, Rows
+from marginalia.learning.rows import ByUnit, Integers, Rows, TableRows
 from marginalia.learning.solvers import Array
 from marginalia.methods.dp_sgd.descent import Batches, Directions, Run, descend
 from marginalia.methods.dp_sgd.opacus import descend_by_opacus
+from marginalia.methods.dp_sgd.rule import STEPS as STEPS_OF_RULE
+from marginalia.methods.dp_sgd.rule import run_by_rule
 from marginalia.privacy import checks
 from marginalia.privacy.accountants.pld import poisson_gaussian_noise_multiplier
 from marginalia.privacy.accountants.stopping import random_stopping_mu
@@ -46,6 +49,20 @@ if TYPE_CHECKING:
 
 
 BATCH_SIZE = 256
+# What selection="rule" decides, and so must be left as it is.
+BY_RULE = (
+    "batch_size",
+    "epochs",
+    "steps",
+    "learning_rate",
+    "decay",
+    "momentum",
+    "average",
+    "clip",
+    "fit_intercept",
+    "inputs",
+    "backend",
+)
 
 
 @parameters
@@ -60,11 +77,13 @@ class _DPSGD(BudgetedLearner):
     steps: int | None = None
     learning_rate: float = 1.0
     decay: float = 0.0
+    momentum: float = 0.0
+    average: bool = False
     clip: float = 0.2
     fit_intercept: bool = False
     inputs: Literal["scaled", "codes"] = "scaled"
     n_public: int | None = None
-    selection: Literal["fixed", "random_stopping"] = "fixed"
+    selection: Literal["rule", "fixed", "random_stopping"] = "rule"
     backend: Literal["closed_form", "opacus"] = "closed_form"
 
     def fit(
@@ -113,7 +132,12 @@ class _DPSGD(BudgetedLearner):
         n = len(X) if ledger is None else rows.n_units
         batches, steps = self._schedule(n)
         noise = 0.0 if ledger is None else self._noise_multiplier(batches, steps, n, ledger)
-        run = Run(steps, self.learning_rate, self.clip, noise, self.decay)
+        if self.selection == "rule":
+            k = 1 if ledger is None else ledger.neighbours.k
+            bound = math.sqrt(k) * self._length(rows)
+            run = run_by_rule(self.task, bound=bound, n=self.n_public or n, noise_multiplier=noise)
+        else:
+            run = Run(steps, self.learning_rate, self.clip, noise, self.decay, self.momentum, self.average)
         if self.backend == "opacus":
             if by_unit is not None:
                 raise InputError("backend='opacus' samples rows, not units of rows; take backend='closed_form'")
@@ -128,6 +152,8 @@ class _DPSGD(BudgetedLearner):
     def _schedule(self, n: int) -> tuple[Batches, int]:
         """Return batches and steps, from public numbers alone."""
         n = self.n_public or n
+        if self.selection == "rule":
+            return Batches(1.0, n), STEPS_OF_RULE
         size = min(BATCH_SIZE, n) if self.batch_size is None else self.batch_size
         if size > n:
             raise InputError(f"batch_size is {size}: more than the {n} rows; use at most {n}")
@@ -145,12 +171,18 @@ class _DPSGD(BudgetedLearner):
 
         return multiplier(*ledger.left(run))
 
+    @staticmethod
+    def _length(rows: Rows) -> float:
+        """Return a public 2-norm of a row and its constant: the bound of a table, or of features in [-1, 1]."""
+        return math.hypot(rows.feature_bound, 1) if isinstance(rows, TableRows) else math.sqrt(rows.n_features + 1)
+
     def _design(self, rows: Rows) -> NDArray[np.float64]:
         X = rows.X
         if self.encoder_ is not None and self.inputs == "codes":
             shift, half = _to_codes(self.encoder_)
             X = (X + shift) * half
-        return np.column_stack([X, np.ones(len(X))]) if self.fit_intercept else X
+        constant = self.fit_intercept or self.selection == "rule"
+        return np.column_stack([X, np.ones(len(X))]) if constant else X
 
     def _encoder(self, domain: Domain, target: str) -> Encoder:
         if self.inputs == "scaled":
@@ -167,7 +199,7 @@ class _DPSGD(BudgetedLearner):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._choose("inputs", ("scaled", "codes"))
-        self._choose("selection", ("fixed", "random_stopping"))
+        self._choose("selection", ("rule", "fixed", "random_stopping"))
         self._choose("backend", ("closed_form", "opacus"))
         for name in ("batch_size", "steps", "n_public"):
             if getattr(self, name) is not None:
@@ -180,10 +212,26 @@ class _DPSGD(BudgetedLearner):
         checks.positive("epochs", self.epochs)
         checks.positive("learning_rate", self.learning_rate)
         checks.not_negative("decay", self.decay)
+        if not 0 <= self.momentum < 1:
+            raise InputError(f"momentum is {self.momentum}: need at least 0, and less than 1")
+        if self.backend == "opacus" and (self.momentum or self.average):
+            raise InputError("backend='opacus' has neither momentum nor average; take backend='closed_form'")
         if not (self.clip == math.inf and self.epsilon == math.inf):
             checks.positive("clip", self.clip)
         if self.selection == "random_stopping":
             self._check_selection()
+        if self.selection == "rule":
+            self._check_rule()
+
+    def _check_rule(self) -> None:
+        for name in BY_RULE:
+            if getattr(self, name) != getattr(type(self), name):
+                raise InputError(
+                    f"{name} is {getattr(self, name)!r}, but selection='rule' decides on it; "
+                    "give selection='fixed' besides, or leave it out"
+                )
+        if self.calibration == "published":
+            raise InputError("selection='rule' goes with calibration='tight'; give selection='fixed' for 'published'")
 
     def _check_selection(self) -> None:
         if self.epsilon == math.inf:
@@ -195,8 +243,10 @@ class _DPSGD(BudgetedLearner):
 class DPSGDClassifier(_DPSGD, LinearClassifier):
     """Logistic regression by DP-SGD (Abadi et al. 2016): clipped gradients of Poisson batches, with Gaussian noise.
 
-    From w = 0, ``w <- w - learning_rate/(1 + decay t) (sum of clipped gradients + clip sigma N(0, I)) / batch_size``;
-    the last iterate is released. The defaults are one setting of Ferrando and Sheldon's grid, fixed in advance.
+    From w = 0, ``w <- w - learning_rate/(1 + decay t) (sum of clipped gradients + clip sigma N(0, I)) / batch_size``.
+    By default a rule in public numbers decides on all of it: 80 steps on all rows with a constant, momentum .95, the
+    mean of the last 40 iterates released; clip and learning rate follow from the length of rows, their number and the
+    noise, and from no data (see `rule.run_by_rule`).
 
     Parameters
     ----------
@@ -210,12 +260,17 @@ class DPSGDClassifier(_DPSGD, LinearClassifier):
         The smallest noise that the privacy loss distribution certifies, or that of Iyengar et al. (2019) on the mean
         gradient, sigma = clip sqrt(16 T ln(1/delta))/(n epsilon).
     batch_size : int, optional
-        Expected size of a Poisson batch. Default: 256, or the number of rows where that is less.
+        With ``selection="fixed"``, like all up to `inputs`; the defaults are then a setting of Ferrando and Sheldon's
+        grid. Expected size of a Poisson batch. Default: 256, or the number of rows where that is less.
     epochs : float, default 20
         Number of steps T times `batch_size` over the number of rows, rounded down.
     steps : int, optional
         T, in place of `epochs`.
     learning_rate, decay, clip : float, default 1.0, 0.0 and 0.2
+    momentum : float, default 0.0
+        In [0, 1): a step goes on by so many times the one before.
+    average : bool, default False
+        Release the mean of the second half of the iterates, in place of the last one.
     fit_intercept : bool, default False
         Append a constant 1 to every row.
     inputs : {"scaled", "codes"}, default "scaled"
@@ -225,11 +280,12 @@ class DPSGDClassifier(_DPSGD, LinearClassifier):
         A documented number of rows, from which the sampling rate, T and the noise follow. Default: the number of rows
         in `fit`, which is public under ``replace_one`` (and not used for anything but plain SGD at infinite epsilon
         under ``add_remove``, where the number has to be given).
-    selection : {"fixed", "random_stopping"}, default "fixed"
-        Train with the parameters above, or choose full-batch settings privately: see `best_of_random_runs`; all
-        parameters of the descent are then unused.
+    selection : {"rule", "fixed", "random_stopping"}, default "rule"
+        The setting by a public rule; the parameters above; or full-batch settings chosen privately: see
+        `best_of_random_runs`, all parameters of the descent are then unused.
     backend : {"closed_form", "opacus"}, default "closed_form"
-        The same law of weights by our matrix form or by Opacus, which needs torch and serves as the reference.
+        The same law of weights by our matrix form or by Opacus, which needs torch and serves as the reference; with
+        ``selection="fixed"``.
 
     Attributes
     ----------
@@ -238,7 +294,8 @@ class DPSGDClassifier(_DPSGD, LinearClassifier):
 
     Notes
     -----
-    Rows of arrays may have any length: their gradients are clipped. Scale features by *public* bounds all the same.
+    Rows of arrays may have any length: their gradients are clipped. Scale features by *public* bounds all the same,
+    best to [-1, 1]: the rule takes them to be so.
 
     Where a table's rows are of units, batches are samples of units, and `clip` bounds the summed gradient of one: the
     noise is that of single rows, whatever k is. All numbers of rows above are then numbers of units.
@@ -248,7 +305,7 @@ class DPSGDClassifier(_DPSGD, LinearClassifier):
     Examples
     --------
     >>> X, y = [[1.0], [-1.0]] * 500, ["yes", "no"] * 500
-    >>> model = DPSGDClassifier(epsilon=2.0, batch_size=1000, steps=10, random_state=0).fit(X, y)
+    >>> model = DPSGDClassifier(epsilon=2.0, random_state=0).fit(X, y)
     >>> model.predict([[0.5]]), model.ledger_.certified
     (array(['yes'], dtype='<U3'), True)
     """
@@ -258,8 +315,8 @@ class DPSGDRegressor(_DPSGD, LinearRegressor):
     """Linear regression by DP-SGD with the loss (y - x.w)²; parameters and attributes as for `DPSGDClassifier`.
 
     >>> X, y = [[1.0], [-1.0]] * 500, [0.5, -0.5] * 500
-    >>> model = DPSGDRegressor(epsilon=math.inf, batch_size=1000, steps=50, learning_rate=0.25, clip=1.0)
-    >>> model.fit(X, y).coef_.round(3)
+    >>> model = DPSGDRegressor(epsilon=math.inf)
+    >>> model.fit(X, y).coef_.round(2)
     array([0.5])
     """
 

@@ -208,6 +208,7 @@ def every_method(
         "relation": "add_remove",
         "n_public": n_public,
         "delta": delta,
+        "selection": "fixed",
         "fit_intercept": True,
         "clip": 1.0,
         "random_state": seed,
