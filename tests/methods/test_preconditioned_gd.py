@@ -9,6 +9,7 @@ from scipy.special import softmax
 
 from marginalia.data import Domain, Table
 from marginalia.data.attribute import Attribute
+from marginalia.data.units import Unit
 from marginalia.data.encoding import CentredEncoder, Encoder
 from marginalia.learning import LogisticClassifier, OLSRegressor
 from marginalia.learning.rows import TableRows
@@ -162,10 +163,10 @@ def test_units_move_x_x_by_no_more_than_declared(relation):
     for sums in (moves, trios):
         apart = max(np.linalg.norm(u - v) for u, v in itertools.combinations(sums, 2))
         alone = np.linalg.norm(sums, axis=1).max()
-        table = Table(every.codes, DOMAIN, unit=UNIT_OF_ROWS, units=np.arange(48) // 3)
+        table = every.of_units(UNIT_OF_ROWS, np.arange(48) // 3)
         model = PreconditionedGDClassifier(relation=relation, n_public=16, random_state=0).fit(table, "y")
         assert (alone if relation == "add_remove" else apart) <= _events(model)[0].sensitivity
-        assert _events(model)[1].event.sensitivity == (1.0 if relation == "add_remove" else 2.0)
+        assert _events(model)[1].events[0].sensitivity == (1.0 if relation == "add_remove" else 2.0)
 
 
 @pytest.mark.parametrize("k", [1, 3])

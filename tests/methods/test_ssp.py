@@ -60,7 +60,7 @@ def test_what_is_released_of_every_record_moves_no_further_than_charged(table, l
         moves = np.array([exact.ravel() for question, exact in asked if question.label == label])
         question = next(q for q, _ in asked if q.label == label)
         apart = moves[:, None] - moves if relation == "replace_one" else moves
-        assert 0 < np.linalg.norm(apart, axis=-1).max() * question.unit <= question.sensitivity
+        assert np.linalg.norm(apart, axis=-1).max() * question.unit <= question.sensitivity
 
 
 def test_joint_sensitivity_of_unit_vectors():
@@ -126,9 +126,8 @@ def test_noise_has_the_stated_deviation(table, monkeypatch):
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_without_noise_it_is_least_squares(table, fit_intercept):
     """Of rows rounded to 2^-14: that and the inverse of X'X leave 1e-4 of a prediction."""
-    given, exact = {"epsilon": 1e12, "random_state": 0, "fit_intercept": fit_intercept}, OLSRegressor(
-        fit_intercept=fit_intercept
-    )
+    given = {"epsilon": 1e12, "random_state": 0, "fit_intercept": fit_intercept}
+    exact = OLSRegressor(fit_intercept=fit_intercept)
     model = SSPRegressor(**given).fit(table, "pay")
     assert np.allclose(model.predict(table), exact.fit(table, "pay").predict(table), atol=1e-4)
     signed = exact.fit(table, "rich").predict(table)
