@@ -1,4 +1,4 @@
-"""Why DD-SSP on AIM gets worse with budget on the released Adult table: with which noise the pair that matters is measured.
+"""Why DD-SSP on AIM first gets worse with budget on the released Adult table: the noise of the pair that matters.
 
     MARGINALIA_MIRROR=DATA python benchmarks/annealing.py          # writes docs/annealing.csv; about 1 CPU minute
 

@@ -2,10 +2,10 @@
 
     MARGINALIA_MIRROR=DATA python benchmarks/intercept.py          # writes docs/intercept.csv; about 4 CPU minutes
 
-The tables are those on which the defaults were chosen. Each line: mean over five random splits (four fifths of the rows to
-train on) of the test MSE or AUC without and with, and the mean of the paired differences with its standard error. SSP
-without an intercept has a ridge of 1 times the spectral norm of its noise, with one of 3/4; DD-SSP on Gaussian marginals 1
-and 1/2.
+The tables are those on which the defaults were chosen. Each line: mean over five random splits (four fifths of the rows
+to train on) of the test MSE or AUC without and with, and the mean of the paired differences with its standard error.
+SSP without an intercept has a ridge of 1 times the spectral norm of its noise, with one of 3/4; DD-SSP on Gaussian
+marginals 1 and 1/2.
 """
 
 from __future__ import annotations
@@ -64,9 +64,7 @@ def main() -> None:
     """Measure, and write the table."""
     out = io.StringIO()
     lines = csv.writer(out, lineterminator="\n")
-    lines.writerow(
-        ("data", "metric", "method", "epsilon", "without", "with_intercept", "difference", "standard_error")
-    )
+    lines.writerow(("data", "metric", "method", "epsilon", "without", "with_intercept", "difference", "standard_error"))
     for name, task in TASKS:
         found: dict[tuple[str, float, bool], list[float]] = {}
         for method, epsilon, intercept, value in values(name, task):

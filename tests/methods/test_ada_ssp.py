@@ -39,7 +39,9 @@ def test_constants_of_the_releases(table):
     """At epsilon 1 the code's multipliers are 10.943, 5.619 and 118.52, the paper's all 10.943."""
     code = AdaSSPRegressor(calibration="published", fit_intercept=False, random_state=0).fit(table, "pay").ledger_
     assert [e.sigma / e.sensitivity for e in code.events] == pytest.approx([10.943, 5.619, 118.52], abs=5e-3)
-    paper = AdaSSPRegressor(calibration="published", fit_intercept=False, variant="paper_constants", random_state=0).fit(table, "pay")
+    paper = AdaSSPRegressor(
+        calibration="published", fit_intercept=False, variant="paper_constants", random_state=0
+    ).fit(table, "pay")
     assert [e.sigma / e.sensitivity for e in paper.ledger_.events] == pytest.approx([10.943] * 3, abs=5e-4)
     assert [e.sensitivity for e in code.events] == pytest.approx([4.0, 4.0, 2.0])
     replaced = AdaSSPRegressor(relation="replace_one", fit_intercept=False, random_state=0).fit(table, "pay").ledger_

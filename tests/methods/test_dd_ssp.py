@@ -157,7 +157,9 @@ EXACT = {
 @pytest.mark.parametrize("task", EXACT, ids=lambda task: task[0])
 def test_golden_limit_logistic(released, task):
     data = released(task[0])
-    model = DDSSPClassifier(marginals=ExactMarginals(), fit_intercept=False, one_hot=data.one_hot).fit(data.train, task[1])
+    model = DDSSPClassifier(marginals=ExactMarginals(), fit_intercept=False, one_hot=data.one_hot).fit(
+        data.train, task[1]
+    )
     auc = roc_auc_score(data.test.column(task[1]), model.decision_function(data.test))
     assert auc == pytest.approx(EXACT[task], abs=1e-9)
 
@@ -168,7 +170,9 @@ def test_golden_limit_logistic(released, task):
 )
 def test_golden_limit_linear(released, name, target, expected):
     data = released(name)
-    model = DDSSPRegressor(marginals=ExactMarginals(), fit_intercept=False, one_hot=data.one_hot).fit(data.train, target)
+    model = DDSSPRegressor(marginals=ExactMarginals(), fit_intercept=False, one_hot=data.one_hot).fit(
+        data.train, target
+    )
     y = model.encoder_.target_values(data.test)
     assert np.mean((model.predict(data.test) - y) ** 2) == pytest.approx(expected, abs=1e-9)
 

@@ -9,8 +9,8 @@ from scipy.special import softmax
 
 from marginalia.data import Domain, Table
 from marginalia.data.attribute import Attribute
-from marginalia.data.units import Unit
 from marginalia.data.encoding import CentredEncoder, Encoder
+from marginalia.data.units import Unit
 from marginalia.learning import LogisticClassifier, OLSRegressor
 from marginalia.learning.rows import TableRows
 from marginalia.methods.dp_sgd.descent import UNIT, Directions

@@ -193,7 +193,7 @@ class _DDSSP(LinearLearner):
 
 
 @lru_cache(maxsize=64)
-def _marginal_noise_norm(domain: Domain, target: str, one_hot: frozenset[str], constant: bool) -> float:  # noqa: FBT001
+def _marginal_noise_norm(domain: Domain, target: str, one_hot: frozenset[str], constant: bool) -> float:
     """Return kappa, the typical spectral norm of the X'X read off pair tables of unit noise (five fixed draws)."""
     encoder = Encoder(domain, target, one_hot=one_hot)
     encoder = CentredEncoder(encoder) if constant else encoder

@@ -34,8 +34,8 @@ class _Trivial(LinearLearner):
 class TrivialRegressor(_Trivial, LinearRegressor):
     """Predict the mean of the training rows, without privacy.
 
-    The zero of utility, as least squares without privacy is its one: neither depends on epsilon. A private mean would be a
-    lower bar, by its noise.
+    The zero of utility, as least squares without privacy is its one: neither depends on epsilon. A private mean would
+    be a lower bar, by its noise.
 
     >>> TrivialRegressor().fit([[1.0], [2.0]], [0.5, 0.7]).predict([[3.0]]).round(6)
     array([0.6])
