@@ -211,7 +211,8 @@ def caption(table: Frame) -> str:
     parts = [
         "Utility against CPU seconds of a whole release, the fit of its source included (geometric mean over data "
         "sets). Utility is 0 for the mean of the training rows, or an AUC of 1/2 (dotted, where in sight), and 1 for "
-        "the best non-private learner (line); of synthetic data 1 minus the marginal error. Thin lines span the data sets; values below "
+        "the best non-private learner (line); of synthetic data 1 minus the marginal error. "
+        "Thin lines span the data sets; values below "
         f"{_LOWEST:g} stand at the edge. Dashed: no arm is both quicker and more useful.",
     ]
     if (table["pure_epsilon"] == "yes").any():
