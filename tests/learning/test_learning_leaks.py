@@ -178,14 +178,16 @@ def test_without_a_seed_the_noise_is_the_systems(name):
 @pytest.mark.parametrize("Y", [0.5, 1.0, 3.0])
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("learner", [SSPRegressor, AdaSSPRegressor], ids=["ssp", "ada_ssp"])
-def test_worst_rows_move_the_statistics_as_far_as_declared(learner, relation, Y):
-    """Pairs of rows at every angle, longer than their bound as well; the worst come within a tenth."""
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_worst_rows_move_the_statistics_as_far_as_declared(fit_intercept, learner, relation, Y):
+    """Pairs of rows at every angle, longer than their bound as well; the worst come within a tenth or so."""
     others = np.random.default_rng(0).uniform(-0.4, 0.4, (7, 2))
     targets = np.linspace(-0.5, 0.5, 7)
 
     def fit(*rows):
         X, y = np.array([x for x, _ in rows] + list(others)), np.array([y for _, y in rows] + list(targets))
-        model = learner(epsilon=1.0, relation=relation, target_bound=Y, random_state=0)
+        given = {"relation": relation, "target_bound": Y, "fit_intercept": fit_intercept}
+        model = learner(epsilon=1.0, random_state=0, **given)
         return lambda: model.fit(X, y)
 
     first = ((3.0, 0.0), 5 * Y)
@@ -199,7 +201,7 @@ def test_worst_rows_move_the_statistics_as_far_as_declared(learner, relation, Y)
         other = replay(fit(*rows), taken)
         shares = np.maximum(shares, [change(*pair) for pair in zip(base.releases, other.releases, strict=True)])
     assert shares.max() <= 1 + 1e-9
-    assert shares[-1] > 0.9  # all of SSP, X'y of AdaSSP
+    assert shares[-1] > (0.85 if fit_intercept else 0.9)  # all of SSP, X'y of AdaSSP; two rows share a constant
 
 
 def test_the_smallest_eigenvalue_moves_by_a_whole_record():
@@ -207,7 +209,7 @@ def test_the_smallest_eigenvalue_moves_by_a_whole_record():
     X, y = np.array([[1.0, 0.0]] * 9 + [[0.0, 1.0]]), np.zeros(10)
 
     def fit(n):
-        return lambda: AdaSSPRegressor(epsilon=1.0, random_state=0).fit(X[:n], y[:n])
+        return lambda: AdaSSPRegressor(epsilon=1.0, fit_intercept=False, random_state=0).fit(X[:n], y[:n])
 
     first = record(fit(10))
     more, less = replay(fit(10), first), replay(fit(9), first)

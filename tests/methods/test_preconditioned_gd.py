@@ -9,7 +9,8 @@ from scipy.special import softmax
 
 from marginalia.data import Domain, Table
 from marginalia.data.attribute import Attribute
-from marginalia.data.encoding import Encoder
+from marginalia.data.encoding import CentredEncoder, Encoder
+from marginalia.data.units import Unit
 from marginalia.learning import LogisticClassifier, OLSRegressor
 from marginalia.learning.rows import TableRows
 from marginalia.methods.dp_sgd.descent import UNIT, Directions
@@ -31,6 +32,10 @@ def _table(n: int = 3000, seed: int = 0) -> Table:
     return Table(np.column_stack([X, rng.random(n) < 1 / (1 + np.exp(-score))]), DOMAIN)
 
 
+def _design(table: Table) -> Design:
+    return Design.of(TableRows(table, Encoder(DOMAIN, "y"), "logistic").with_constant())
+
+
 def _events(model):
     first, run = model.ledger_.events
     return first, run
@@ -40,7 +45,7 @@ def _events(model):
 def test_x_x_moves_by_no_more_than_declared_over_all_pairs_of_rows(relation):
     model = PreconditionedGDClassifier(relation=relation, n_public=100, random_state=0).fit(_table(100), "y")
     every = Table(list(itertools.product(*(range(s) for s in DOMAIN.sizes))), DOMAIN)
-    design = Design.of(TableRows(every, Encoder(DOMAIN, "y"), "logistic"))
+    design = _design(every)
     upper = np.triu_indices(design.whole.shape[1])
     moves = np.array([np.outer(x, x)[upper] for x in design.whole]) * design.unit**2
     apart = max(np.linalg.norm(u - v) for u, v in itertools.combinations(moves, 2))
@@ -103,15 +108,15 @@ def test_more_than_two_classes_share_one_run():
 def test_coefficients_of_centred_categories_give_the_same_scores_in_the_encoder_s_features():
     encoder = Encoder(DOMAIN, "y")
     table = Table(list(itertools.product(*(range(s) for s in DOMAIN.sizes))), DOMAIN)
-    design = Design.of(TableRows(table, encoder, "logistic"))
-    theta = np.random.default_rng(0).standard_normal((design.whole.shape[1], 2))
-    mapped = pgd.in_features(theta, encoder)
+    design = _design(table)
+    theta = np.random.default_rng(0).standard_normal((2, design.whole.shape[1]))
+    mapped = CentredEncoder(encoder).in_features(theta)
     scores = encoder.transform(table) @ mapped[:, :-1].T + mapped[:, -1]
-    np.testing.assert_allclose(scores, design.whole * design.unit @ theta, atol=1e-3)
+    np.testing.assert_allclose(scores, design.whole * design.unit @ theta.T, atol=1e-3)
 
 
 def test_a_row_s_whitened_form_does_not_depend_on_the_rows_beside_it():
-    design = Design.of(TableRows(_table(777), Encoder(DOMAIN, "y"), "logistic"))
+    design = _design(_table(777))
     M = np.random.default_rng(0).standard_normal((design.whole.shape[1],) * 2)
     alone = np.vstack([pgd._times(row[None, :], M) for row in design.whole[:50]])
     assert (pgd._times(design.whole, M)[:50] == alone).all()
@@ -141,3 +146,43 @@ def test_add_remove_never_reads_the_number_of_rows():
     one, two = ([str(p) for p in m.ledger_.public_inputs] for m in models)
     assert one == two
     assert models[0].ledger_.events == models[1].ledger_.events
+
+
+UNIT_OF_ROWS = Unit("person", 3)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_units_move_x_x_by_no_more_than_declared(relation):
+    """Every unit of three rows of the domain (those of one kind move farthest), against every other one."""
+    every = Table(list(itertools.product(*(range(s) for s in DOMAIN.sizes))), DOMAIN)
+    design = _design(every)
+    upper = np.triu_indices(design.whole.shape[1])
+    moves = 3 * np.array([np.outer(x, x)[upper] for x in design.whole]) * design.unit**2
+    mixed = moves / 3
+    trios = np.array([mixed[list(t)].sum(axis=0) for t in itertools.combinations_with_replacement(range(0, 48, 5), 3)])
+    for sums in (moves, trios):
+        apart = max(np.linalg.norm(u - v) for u, v in itertools.combinations(sums, 2))
+        alone = np.linalg.norm(sums, axis=1).max()
+        table = every.of_units(UNIT_OF_ROWS, np.arange(48) // 3)
+        model = PreconditionedGDClassifier(relation=relation, n_public=16, random_state=0).fit(table, "y")
+        assert (alone if relation == "add_remove" else apart) <= _events(model)[0].sensitivity
+        assert _events(model)[1].events[0].sensitivity == (1.0 if relation == "add_remove" else 2.0)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_no_unit_adds_more_than_the_clip(k):
+    rng = np.random.default_rng(k)
+    X = rng.standard_normal((300, 7)) * 10.0 ** rng.uniform(-2, 2, (300, 1))
+    derivative = rng.standard_normal((300, k)) * 10.0 ** rng.uniform(-2, 2, (300, 1))
+    for start in range(0, 300, 3):
+        x, r = X[start : start + 3], derivative[start : start + 3]
+        gradient = pgd.clipped_sum(Directions.of(x), r, 0.7, np.array([3])) * UNIT
+        assert np.linalg.norm(gradient) <= 1.0
+        if sum(np.linalg.norm(a) * np.linalg.norm(b) for a, b in zip(x, r, strict=True)) < 0.69:
+            np.testing.assert_allclose(gradient * 0.7, x.T @ r, atol=6e-4)
+    both = pgd.clipped_sum(Directions.of(X), derivative, 0.7, np.full(100, 3))
+    parts = [
+        pgd.clipped_sum(Directions.of(X[s : s + 3]), derivative[s : s + 3], 0.7, np.array([3]))
+        for s in range(0, 300, 3)
+    ]
+    assert (both == sum(parts)).all()

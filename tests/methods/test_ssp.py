@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 from learning_helpers import assert_reference_mean, scores_of
 
-from marginalia.data.encoding import Encoder
+from marginalia.data import Table
+from marginalia.data.encoding import CentredEncoder, Encoder
 from marginalia.errors import PrivacyError
-from marginalia.learning import OLSRegressor, SSPClassifier, SSPRegressor
+from marginalia.learning import AdaSSPRegressor, OLSRegressor, SSPClassifier, SSPRegressor
 from marginalia.learning.statistics import logistic_scale
 from marginalia.methods.ssp import ssp
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.mechanisms.transcript import listening
 from marginalia.privacy.relation import Neighbours, Relation
 
 
@@ -21,22 +23,44 @@ def statistics(x, y):
     return np.concatenate([np.outer(x, x)[np.triu_indices(len(x))], y * x])
 
 
-def test_joint_sensitivity_by_brute_force(table):
-    """Over every pair of records of the domain; attained for one record more."""
+@pytest.mark.parametrize("constant", [False, True])
+def test_joint_sensitivity_by_brute_force(table, constant):
+    """Over every pair of records of the domain; attained for one record more, but for centred blocks."""
     domain = table.domain.project(["colour", "flag", "rich", "pay"])
     encoder = Encoder(domain, "pay")
-    cells = itertools.product(*(range(domain[n].size) for n in domain.names))
-    released = []
-    for cell in cells:
-        code = dict(zip(domain.names, cell, strict=True))
-        x = np.concatenate([encoder.matrices[n][:, code[n]] for n in encoder.features])
-        released.append(statistics(x, encoder.matrices["pay"][0, code["pay"]]))
-    released = np.array(released)
+    if constant:
+        encoder = CentredEncoder(encoder)
+    every = Table(list(itertools.product(*(range(domain[n].size) for n in domain.names))), domain)
+    rows = zip(encoder.transform(every), encoder.target_values(every), strict=True)
+    released = np.array([statistics(x, y) for x, y in rows])
     bounds = encoder.norm_bound, 1.0, 1.0
     added = np.linalg.norm(released, axis=1).max()
     replaced = max(np.linalg.norm(released - row, axis=1).max() for row in released)
-    assert added == pytest.approx(ssp._joint_sensitivity(Neighbours(Relation.ADD_REMOVE), *bounds), rel=1e-12)
+    bound = ssp._joint_sensitivity(Neighbours(Relation.ADD_REMOVE), *bounds)
+    assert added <= bound * (1 + 1e-12)
+    assert added == pytest.approx(bound, rel=0.03 if constant else 1e-12)
     assert replaced <= ssp._joint_sensitivity(Neighbours(Relation.REPLACE_ONE), *bounds)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("learner", [SSPRegressor, AdaSSPRegressor])
+def test_what_is_released_of_every_record_moves_no_further_than_charged(table, learner, relation):
+    """Fits on one row of every kind; the statistics asked of the mechanism, over all pairs of these."""
+    domain = table.domain.project(["colour", "flag", "pay"])
+    asked = []
+
+    def hook(question, exact, draw):
+        asked.append((question, np.asarray(exact(), dtype=float)))
+        return draw()
+
+    for cell in itertools.product(*(range(domain[n].size) for n in domain.names)):
+        with listening(hook):
+            learner(relation=relation, random_state=0).fit(Table([cell], domain), "pay")
+    for label in {question.label for question, _ in asked}:
+        moves = np.array([exact.ravel() for question, exact in asked if question.label == label])
+        question = next(q for q, _ in asked if q.label == label)
+        apart = moves[:, None] - moves if relation == "replace_one" else moves
+        assert np.linalg.norm(apart, axis=-1).max() * question.unit <= question.sensitivity
 
 
 def test_joint_sensitivity_of_unit_vectors():
@@ -92,19 +116,22 @@ def test_tight_spends_exactly_the_budget(table, relation):
 def test_noise_has_the_stated_deviation(table, monkeypatch):
     """2,000 fits, the noise of X'y read off; 5 % is 4.5 standard errors of the deviation over 5 x 2,000 draws."""
     monkeypatch.setattr(ssp, "least_squares", lambda xtx, xty, ridge: xty)
-    draws = [SSPRegressor(random_state=seed).fit(table, "pay").coef_ for seed in range(2000)]
+    draws = [SSPRegressor(fit_intercept=False, random_state=seed).fit(table, "pay").coef_ for seed in range(2000)]
     expected = ssp._joint_sensitivity(Neighbours(Relation.ADD_REMOVE), 2.0, 1.0, 1.0) / gdp_mu(1.0, 1e-5)
     assert np.std(draws, axis=0).mean() == pytest.approx(expected, rel=0.05)
     exact = Encoder(table.domain, "pay").gram(table)[:-1, -1]
     assert np.abs(np.mean(draws, axis=0) - exact).max() < 5 * expected / math.sqrt(2000)
 
 
-def test_without_noise_it_is_least_squares(table):
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_without_noise_it_is_least_squares(table, fit_intercept):
     """Of rows rounded to 2^-14: that and the inverse of X'X leave 1e-4 of a prediction."""
-    model = SSPRegressor(epsilon=1e12, random_state=0).fit(table, "pay")
-    assert np.allclose(model.predict(table), OLSRegressor().fit(table, "pay").predict(table), atol=1e-4)
-    signed = OLSRegressor().fit(table, "rich").predict(table)
-    classifier = SSPClassifier(epsilon=1e12, random_state=0).fit(table, "rich")
+    given = {"epsilon": 1e12, "random_state": 0, "fit_intercept": fit_intercept}
+    exact = OLSRegressor(fit_intercept=fit_intercept)
+    model = SSPRegressor(**given).fit(table, "pay")
+    assert np.allclose(model.predict(table), exact.fit(table, "pay").predict(table), atol=1e-4)
+    signed = exact.fit(table, "rich").predict(table)
+    classifier = SSPClassifier(**given).fit(table, "rich")
     assert np.allclose(classifier.decision_function(table), logistic_scale() * signed, atol=4e-4)
 
 
@@ -143,7 +170,7 @@ def test_golden_errors(released, task):
     """Means over 20 noise seeds against those of the reference."""
     data = released(task[0])
     for epsilon, expected in LINEAR[task].items():
-        model = SSPRegressor(epsilon=epsilon, one_hot=data.one_hot)
+        model = SSPRegressor(epsilon=epsilon, fit_intercept=False, one_hot=data.one_hot)
         assert_reference_mean(scores_of(model, data, task[1], range(20)), expected, 20)
 
 
@@ -151,5 +178,5 @@ def test_golden_errors(released, task):
 def test_golden_auc(released, task):
     data = released(task[0])
     for epsilon, expected in LOGISTIC[task].items():
-        model = SSPClassifier(epsilon=epsilon, one_hot=data.one_hot)
+        model = SSPClassifier(epsilon=epsilon, fit_intercept=False, one_hot=data.one_hot)
         assert_reference_mean(scores_of(model, data, task[1], range(20)), expected, 20)

@@ -5,9 +5,11 @@ from sklearn.metrics import roc_auc_score
 from marginalia.learning import TrivialClassifier, TrivialRegressor
 
 
-def test_nothing_is_learnt(table):
+def test_nothing_is_learnt_but_a_mean(table):
     model = TrivialRegressor().fit(table, "pay")
-    assert not model.predict(table).any()
+    y = model.encoder_.target_values(table)
+    assert model.predict(table) == pytest.approx(np.full(len(y), y.mean()), abs=1e-12)
+    assert TrivialRegressor().fit(np.zeros((len(y), 1)), y).intercept_ == pytest.approx(y.mean(), abs=1e-12)
     model = TrivialClassifier().fit(table, "rich")
     assert np.all(model.predict_proba(table) == 0.5)
     assert roc_auc_score(table.column("rich"), model.decision_function(table)) == 0.5
@@ -15,11 +17,13 @@ def test_nothing_is_learnt(table):
 
 
 @pytest.mark.parametrize(
-    ("name", "target", "expected"),
-    [("adult", "education-num", 0.1601422222), ("ACSincome-LIN", "PINCP", 0.3794570637)],
+    ("name", "target"),
+    [("adult", "education-num"), ("ACSincome-LIN", "PINCP")],
 )
-def test_golden_mean_square(released, name, target, expected):
+def test_its_error_is_the_variance_and_less_than_that_of_the_middle(released, name, target):
     data = released(name)
     model = TrivialRegressor(one_hot=data.one_hot).fit(data.train, target)
     y = model.encoder_.target_values(data.test)
-    assert np.mean((model.predict(data.test) - y) ** 2) == pytest.approx(expected, abs=1e-9)
+    error = np.mean((model.predict(data.test) - y) ** 2)
+    assert error == pytest.approx(np.var(y), rel=0.02)
+    assert error < np.mean(y**2)

@@ -24,6 +24,7 @@ from marginalia.data.table import CountSource, Table
 from marginalia.errors import InputError, unknown_name
 
 TaskName = Literal["linear", "logistic"]
+ONE = ""  # in place of an attribute's name: the feature that is 1 in every row; see `CentredEncoder`
 
 # One sweep job fits dozens of models on the same rows: what was computed from a table lives as long as the table.
 _memory: WeakKeyDictionary[CountSource, dict[Any, NDArray[Any]]] = WeakKeyDictionary()
@@ -102,8 +103,7 @@ class Encoder:
             column for name in self.features for column in _column_names(domain[name], one_hot=name in self.one_hot)
         )
         self.n_features = len(self.feature_names)
-        longest = (np.square(self.matrices[name]).sum(axis=0).max() for name in self.features)
-        self.norm_bound = math.sqrt(sum(longest))
+        self.norm_bound = self._norm_bound()
 
     def __repr__(self) -> str:
         blocks = f", one-hot: {', '.join(sorted(self.one_hot - {self.target}))}" if self.one_hot - {self.target} else ""
@@ -119,7 +119,7 @@ class Encoder:
             Computed once per table and kept as long as the table lives.
         """
         self._check(table, self.features)
-        return _remember(table, ("X", self._key()), lambda: self._design(table, self.matrices, np.float64))
+        return _remember(table, ("X", self._key()), lambda: self._design(table, self._blocks(), np.float64))
 
     def target_values(self, table: Table, task: TaskName = "linear") -> NDArray[np.float64]:
         """Return y: codes scaled to [-1, 1] (linear), or exactly -1 and +1 (logistic; two codes needed).
@@ -151,7 +151,7 @@ class Encoder:
         """
         self._check(table, [*self.features, self.target])
         key = ("Z'Z", self.target, unit, self._key())
-        table.expect(combinations(self.matrices, 2))
+        table.expect(combinations((*self.features, self.target), 2))
         if unit is not None:
             return _remember(table, key, lambda: whole_ztz(table, self.matrices, unit))
         return _remember(table, key, lambda: ztz(table.counts, self.matrices, one_way=lambda j: table.counts([j])))
@@ -164,7 +164,7 @@ class Encoder:
         array([[16384]], dtype=int16)
         """
         self._check(table, self.features)
-        whole = {name: np.trunc(self.matrices[name] / unit).astype(np.int16) for name in self.features}
+        whole = {name: np.trunc(A / unit).astype(np.int16) for name, A in self._blocks().items()}
         return _remember(table, ("whole X", unit, self._key()), lambda: self._design(table, whole, np.int16))
 
     def whole_norm(self, unit: float) -> int:
@@ -173,7 +173,7 @@ class Encoder:
         >>> Encoder(Domain.from_sizes({"smoker": 2, "ill": 2}), "ill").whole_norm(2.0**-14) == 2**28
         True
         """
-        squares = (np.trunc(self.matrices[name] / unit).astype(np.int64) ** 2 for name in self.features)
+        squares = (np.trunc(A / unit).astype(np.int64) ** 2 for A in self._blocks().values())
         return sum(int(square.sum(axis=0).max()) for square in squares)
 
     def class_matrices(self) -> dict[str, NDArray[np.float64]]:
@@ -187,14 +187,20 @@ class Encoder:
     def _design(self, table: Table, matrices: Mapping[str, NDArray[Any]], kind: type[np.generic]) -> NDArray[Any]:
         X = np.empty((table.n_rows, self.n_features), kind, order="F")  # X'v and Xv run twice as fast on columns
         start = 0
-        for name in self.features:
-            rows = matrices[name].T
-            X[:, start : start + rows.shape[1]] = rows[table.column(name)]
-            start += rows.shape[1]
+        for name, A in matrices.items():
+            X[:, start : start + len(A)] = A[0, 0] if name == ONE else A.T[table.column(name)]
+            start += len(A)
         return X
 
+    def _blocks(self) -> dict[str, NDArray[np.float64]]:
+        """Return A_j of every feature, in the order of the columns of X."""
+        return {name: A for name, A in self.matrices.items() if name != self.target}
+
+    def _norm_bound(self) -> float:
+        return math.sqrt(sum(np.square(A).sum(axis=0).max() for A in self._blocks().values()))
+
     def _key(self) -> tuple[Any, ...]:
-        return self.features, self.one_hot & set(self.features)
+        return type(self), self.features, self.one_hot & set(self.features)
 
     def _check(self, table: CountSource, names: Iterable[str]) -> None:
         for name in names:
@@ -203,6 +209,57 @@ class Encoder:
             ours, theirs = self.domain[name].size, table.domain[name].size
             if ours != theirs:
                 raise InputError(f"attribute '{name}' has {theirs} codes in the table, {ours} in the encoder's domain")
+
+
+class CentredEncoder(Encoder):
+    """An `Encoder` for models with an intercept: a constant 1 as the last feature, and categories less their mean.
+
+    A one-hot block of m levels has m columns, each less 1/m, scaled to length 1: no level is another's zero, so that
+    neither a ridge nor noise treats one level unlike the others. A block is as long as that of an `Encoder`, and the
+    constant adds 1 to the square of the norm bound. The span is that of the encoder's features and a constant.
+
+    Parameters
+    ----------
+    plain : Encoder
+        Whose `feature_names` those of the coefficients are that `in_features` returns.
+
+    Examples
+    --------
+    >>> plain = Encoder(Domain.from_sizes({"region": 3, "ill": 2}), "ill")
+    >>> encoder = CentredEncoder(plain)
+    >>> encoder.transform(Table([[0, 1]], plain.domain)).round(3)
+    array([[ 0.816, -0.408, -0.408,  1.   ]])
+    >>> encoder.in_features(np.array([0.0, 1.0, 0.0, 2.0])).round(3)  # of region=1, region=2, and the intercept
+    array([1.225, 0.   , 1.592])
+    """
+
+    def __init__(self, plain: Encoder) -> None:
+        super().__init__(plain.domain, plain.target, one_hot=plain.one_hot)
+        self.plain = plain
+        target = self.matrices.pop(self.target)
+        for name in self.features:
+            if name in self.one_hot and (m := self.domain[name].size) > 1:
+                self.matrices[name] = (np.eye(m) - 1 / m) / math.sqrt(1 - 1 / m)
+        self.matrices |= {ONE: np.ones((1, 1)), self.target: target}
+        self.n_features = sum(map(len, self._blocks().values()))
+        self.norm_bound = self._norm_bound()
+
+    def in_features(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return coefficients as those of the features of `plain`, and an intercept after them.
+
+        Shape (p + 1,) for coefficients of shape (q,); (k, p + 1) of k models, (k, q).
+        """
+        coefficients, intercept, start = [], theta[..., -1:], 0
+        for name in self.features:
+            A = self.matrices[name]
+            mine = theta[..., start : start + len(A)]
+            start += len(A)
+            if len(A) != len(self.plain.matrices[name]):
+                scores = mine @ A  # of each level
+                intercept = intercept + scores[..., :1]
+                mine = scores[..., 1:] - scores[..., :1]
+            coefficients.append(mine)
+        return np.concatenate([*coefficients, intercept], axis=-1)
 
 
 def one_hot_blocks(domain: Domain) -> frozenset[str]:
@@ -237,17 +294,18 @@ def ztz(
     (m_j, m_k), as exact, estimated or noisy counts; it is called once for every pair, j before k in this order.
     ``one_way(j)`` gives mu_j. Default: the mean of the pair tables' sums, weighted by 1/m_k, which is the
     inverse-variance mean when every cell carries the same noise; for consistent marginals the choice is irrelevant.
-    (The authors' code takes the first pair that contains j.) Sums are computed in numbers of `kind`.
+    (The authors' code takes the first pair that contains j.) Sums are computed in numbers of `kind`. `ONE` among the
+    names stands for a constant, whose products are sums of the others: mu_j and, in the same mean, their total.
 
     >>> ztz(lambda pair: [[3, 1], [0, 4]], {"smoker": np.array([[-1, 1]]), "ill": np.array([[-1, 1]])})
     array([[8., 6.],
            [6., 8.]])
     """
-    names = list(matrices)
+    names = [name for name in matrices if name != ONE]
     if one_way is None and len(names) < 2:
         raise InputError("Z'Z from pairs needs at least two attributes")
-    stops = np.cumsum([matrices[j].shape[0] for j in names])
-    block = {j: slice(int(stop) - matrices[j].shape[0], int(stop)) for j, stop in zip(names, stops, strict=True)}
+    stops = np.cumsum([len(A) for A in matrices.values()])
+    block = {j: slice(int(stop) - len(A), int(stop)) for (j, A), stop in zip(matrices.items(), stops, strict=True)}
     weighted = {j: np.zeros(matrices[j].shape[1]) for j in names}
     weight = dict.fromkeys(names, 0.0)
     result = np.empty((int(stops[-1]), int(stops[-1])), kind)
@@ -263,9 +321,17 @@ def ztz(
             weight[j] += 1 / shape[1]
             weighted[k] += M.sum(axis=0) / shape[0]
             weight[k] += 1 / shape[0]
+    mu = {j: np.asarray(weighted[j] / weight[j] if one_way is None else one_way(j)) for j in names}
     for j in names:
-        mu = weighted[j] / weight[j] if one_way is None else one_way(j)
-        result[block[j], block[j]] = (matrices[j] * mu) @ matrices[j].T
+        result[block[j], block[j]] = (matrices[j] * mu[j]) @ matrices[j].T
+    if ONE in matrices:
+        for j in names:
+            result[block[j], block[ONE]] = (matrices[j] @ mu[j])[:, None] * matrices[ONE]
+            result[block[ONE], block[j]] = result[block[j], block[ONE]].T
+        total = mu[names[0]].sum()
+        if one_way is None:
+            total = sum(weighted[j].mean() for j in names) / sum(weight[j] / len(weighted[j]) for j in names)
+        result[block[ONE], block[ONE]] = matrices[ONE] ** 2 * total
     return result
 
 
@@ -283,7 +349,7 @@ def whole_ztz(table: CountSource, matrices: Mapping[str, NDArray[np.float64]], u
         raise InputError("the table has too many rows: sums over them are beyond 64 bits; take a sample")
     if largest >= 2**53:  # beyond what doubles, which are faster, hold exactly
         kind, whole = np.int64, {j: A.astype(np.int64) for j, A in whole.items()}
-    table.expect(combinations(whole, 2))
+    table.expect(combinations((name for name in whole if name != ONE), 2))
     return ztz(table.counts, whole, one_way=lambda j: table.counts([j]), kind=kind).astype(np.int64)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -208,6 +209,48 @@ class BudgetedLearner(LinearLearner):
 
 
 @parameters
+class PublicNumber(BudgetedLearner):
+    """A private learner whose steps and noise follow from a public number of rows, or of units of rows.
+
+    Parameters
+    ----------
+    epsilon, delta, calibration, one_hot, random_state
+        As in `BudgetedLearner`.
+    relation : {"replace_one", "add_remove"}, default "replace_one"
+        Neighbouring relation; ``add_remove`` needs `n_public`.
+    n_public : int, optional
+        A documented number of rows. Default: the number in `fit`, which is public under ``replace_one``.
+
+    Examples
+    --------
+    >>> from marginalia.learning import DPSGDClassifier
+    >>> DPSGDClassifier(relation="add_remove").fit([[1.0], [-1.0]], ["yes", "no"])
+    Traceback (most recent call last):
+    marginalia.errors.InputError: relation add_remove needs n_public, a public number of rows: ...
+    """
+
+    relation: str = "replace_one"
+    n_public: int | None = None
+
+    def _public_number(self, rows: Rows) -> int:
+        return self.n_public or rows.n_units
+
+    def _public_inputs(self, rows: Rows) -> list[PublicInput]:
+        known = super()._public_inputs(rows)
+        return known if self.n_public is None else [*known, PublicInput("n_public", int(self.n_public), "declared")]
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.n_public is not None:
+            checks.count("n_public", self.n_public)
+        elif self.relation == Relation.ADD_REMOVE and self.epsilon != math.inf:
+            raise InputError(
+                "relation add_remove needs n_public, a public number of rows: steps and noise follow from it, and the "
+                "true one is private; give a documented number, or use relation replace_one"
+            )
+
+
+@parameters
 class PrivateLearner(BudgetedLearner):
     """A private learner whose noise follows from public bounds of the rows.
 
@@ -233,3 +276,40 @@ class PrivateLearner(BudgetedLearner):
         super()._check_parameters()
         checks.positive("feature_bound", self.feature_bound)
         checks.positive("target_bound", getattr(self, "target_bound", 1.0))  # a parameter of regressors only
+
+
+@parameters
+class InterceptLearner(PrivateLearner):
+    """A private learner of least squares, with an intercept or without.
+
+    Parameters
+    ----------
+    epsilon, delta, calibration, relation, feature_bound, one_hot, random_state
+        As in `PrivateLearner`.
+    fit_intercept : bool, default True
+        Append a constant to every row (1 for a table, whose B² grows by 1; for arrays the largest power of two up to
+        `feature_bound`) and, for a table, centre its one-hot blocks; see `CentredEncoder`.
+
+    Examples
+    --------
+    >>> from marginalia.learning import SSPRegressor
+    >>> model = SSPRegressor(random_state=0).fit([[0.5], [-0.5]] * 5000, [1.0, 0.0] * 5000)
+    >>> model.coef_.round(1), round(model.intercept_, 1)
+    (array([1.]), 0.5)
+    """
+
+    fit_intercept: bool = True
+
+    def _release(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> NDArray[np.float64]:
+        if not self.fit_intercept:
+            return self._solve(rows, ledger, randomness)
+        return rows.in_features(self._solve(rows.with_constant(), ledger, randomness))
+
+    @abstractmethod
+    def _solve(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> NDArray[np.float64]:
+        """Return least-squares coefficients of the rows' features, shape (p,), or (k, p) of k > 2 classes."""
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not isinstance(self.fit_intercept, bool | np.bool_):
+            raise InputError(f"fit_intercept is {self.fit_intercept!r}: need True or False")

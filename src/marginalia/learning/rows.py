@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.data.encoding import Encoder, TaskName, whole_ztz
+from marginalia.data.encoding import CentredEncoder, Encoder, TaskName, whole_ztz
 from marginalia.data.table import CountSource
 from marginalia.data.units import Numbers
 from marginalia.errors import InputError
@@ -136,6 +136,14 @@ class TableRows:
         """Return y·x of every row, y = ±1, rounded towards 0 to whole numbers of `unit`, shape (n, p)."""
         return self.y.astype(np.int16)[:, None] * self.encoder.whole_design(self.table.in_memory(), self.unit)
 
+    def with_constant(self) -> TableRows:
+        """Return rows for models with an intercept: categories centred, a constant last; see `CentredEncoder`."""
+        return replace(self, encoder=CentredEncoder(self.encoder))
+
+    def in_features(self, theta: Array) -> Array:
+        """Return coefficients of rows `with_constant` as those of the encoder's features, and an intercept."""
+        return CentredEncoder(self.encoder).in_features(theta)
+
     def whole_class_gram(self) -> tuple[Integers, float]:
         """Return Z'Z of [X, Y], Y the target one-hot, of the rounded rows in whole numbers, and the unit of Z."""
         unit = public_unit(self.coordinate_bound)
@@ -155,13 +163,14 @@ class ArrayRows:
     y: Array
     feature_bound: float  # B, public bound of the 2-norm of every row of X; infinite where no bound is needed
     target_bound: float  # Y, public bound of every |y|
+    largest: float = math.inf  # public bound of every entry of X, where it is less than B
 
     by_unit = None  # each row is one
 
     @property
     def coordinate_bound(self) -> float:
         """Largest absolute value of one feature."""
-        return self.feature_bound
+        return min(self.feature_bound, self.largest)
 
     @property
     def n_features(self) -> int:
@@ -201,6 +210,17 @@ class ArrayRows:
     def unit(self) -> float:
         """A power of two of which features are less than 2^15; public."""
         return public_unit(self.coordinate_bound)
+
+    def with_constant(self) -> ArrayRows:
+        """Return the rows with a constant last: the largest power of two up to B."""
+        constant = CONSTANT * self.unit
+        X = np.column_stack([self.X, np.full(len(self.X), constant)])
+        B = math.hypot(self.feature_bound, constant) * (1 + 2.0**-50)
+        return replace(self, X=X, feature_bound=B, largest=self.feature_bound)
+
+    def in_features(self, theta: Array) -> Array:
+        """Return coefficients of rows `with_constant` as those of the features, and an intercept."""
+        return np.append(theta[:-1], theta[-1] * CONSTANT * self.unit)
 
     @property
     def whole_square(self) -> Fraction:

@@ -86,7 +86,7 @@ class Record(NamedTuple):
     setting: Setting
     value: float  # mean squared error, AUC, or marginal error
     reference: float  # of the same learner without privacy; 0 for a synthetic table
-    trivial: float  # of the prediction 0; 1, nothing in common, for a synthetic table
+    trivial: float  # of the trivial prediction; 1, nothing in common, for a synthetic table
     source: str
 
     @property

@@ -9,7 +9,7 @@ import numpy as np
 
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearRegressor, parameters
-from marginalia.learning.private import PrivateLearner
+from marginalia.learning.private import InterceptLearner
 from marginalia.learning.rows import MOST_ROWS, Rows
 from marginalia.learning.solvers import Array
 from marginalia.learning.statistics import release_apart, statistic_sensitivities
@@ -23,7 +23,7 @@ _RHO = 0.05  # probability with which the bounds on the noise may fail
 
 
 @parameters
-class AdaSSPRegressor(PrivateLearner, LinearRegressor):
+class AdaSSPRegressor(InterceptLearner, LinearRegressor):
     """Adaptive sufficient-statistic perturbation (Wang 2018; Ferrando and Sheldon, Algorithm 5).
 
     Release the smallest eigenvalue of X'X, then X'X and X'y, each with Gaussian noise; add the smallest ridge that
@@ -31,8 +31,8 @@ class AdaSSPRegressor(PrivateLearner, LinearRegressor):
 
     Parameters
     ----------
-    epsilon, delta, calibration, relation, feature_bound, one_hot, random_state
-        As in `PrivateLearner`.
+    epsilon, delta, calibration, relation, feature_bound, fit_intercept, one_hot, random_state
+        As in `InterceptLearner`.
     target_bound : float, default 1.0
         Arrays only: public bound of |y|; y is clipped to it in `fit`.
     variant : {"code_constants", "paper_constants"}, default "code_constants"
@@ -66,7 +66,7 @@ class AdaSSPRegressor(PrivateLearner, LinearRegressor):
     target_bound: float = 1.0
     variant: str = "code_constants"
 
-    def _release(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
+    def _solve(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
         d, B, Y = rows.n_features, rows.feature_bound, rows.target_bound
         epsilon, delta = ledger.left()
         # The eigenvalue is computed in floats: up to 10 d units in the last place of the largest one (LAPACK Users'

@@ -227,27 +227,36 @@ class Directions:
             total += (self.whole[block].T @ multiple[block]).astype(np.int64)
         return total
 
-    def clipped_sum_of_units(self, derivative: Array, clip: Array, sizes: NDArray[np.intp]) -> Integers:
+    def clipped_sum_of_units(
+        self, derivative: Array, clip: Array, sizes: NDArray[np.intp], *, together: bool = False
+    ) -> Integers:
         """Return the sum over units of the sums over their rows of derivative·x, each of these clipped to `clip`.
 
         The rows of a unit stand beside each other, as many as `sizes` says; the rest as for `clipped_sum`. What a unit
         adds is a whole vector within the clipping norm, and depends on its own rows alone: their sum is exact, and what
-        is longer is shrunk and rounded towards 0.
+        is longer is shrunk and rounded towards 0. With `together` the norm is that of a unit's whole matrix, of one
+        column for each derivative.
         """
         with np.errstate(over="ignore", invalid="ignore"):
             multiple = np.rint(derivative * (self.length[:, None] * 2.0**CLIP_BITS / clip))
         np.fmax(multiple, -_LARGEST, out=multiple)
         np.fmin(multiple, _LARGEST, out=multiple)
         whole, start = self.whole.astype(np.int64), np.append(0, np.cumsum(sizes))
-        p = whole.shape[1]
-        # The factor makes up for the rounding of the squares, their sum, its root, the quotient and the product.
-        most = (1 - (p + 16) * 2.0**-52) / UNIT
-        total = np.zeros((p, derivative.shape[1]), dtype=np.int64)
-        for j, column in enumerate(multiple.T.astype(np.int64)):
-            sums = csr_array((column, np.arange(len(column)), start), shape=(len(sizes), len(column))) @ whole
+        (p, m), columns = (whole.shape[1], multiple.shape[1]), multiple.T.astype(np.int64)
+        total = np.zeros((p, m), dtype=np.int64)
+        for group in [list(range(m))] if together else [[j] for j in range(m)]:
+            # The factor makes up for the rounding of the squares, their sum, its root, the quotient and the product.
+            most = (1 - (p * len(group) + 16) * 2.0**-52) / UNIT
+            sums = np.stack(
+                [
+                    csr_array((columns[j], np.arange(len(whole)), start), shape=(len(sizes), len(whole))) @ whole
+                    for j in group
+                ],
+                axis=2,
+            )
             floats = sums.astype(np.float64)
-            norm = np.sqrt(np.einsum("ij,ij->i", floats, floats))
+            norm = np.sqrt(np.einsum("ijk,ijk->i", floats, floats))
             long = np.flatnonzero(norm > most)
-            sums[long] = np.trunc(floats[long] * (most / norm[long])[:, None]).astype(np.int64)
-            total[:, j] = sums.sum(axis=0)
+            sums[long] = np.trunc(floats[long] * (most / norm[long])[:, None, None]).astype(np.int64)
+            total[:, group] = sums.sum(axis=0)
         return total

@@ -19,7 +19,7 @@ from marginalia.data.domain import Domain, Public
 from marginalia.data.encoding import Encoder, TaskName
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearRegressor, parameters
-from marginalia.learning.private import BudgetedLearner
+from marginalia.learning.private import PublicNumber
 from marginalia.learning.private_tuning import draw_runs, split_budget, tuning_rate
 from marginalia.learning.rows import ByUnit, Integers, Rows, TableRows
 from marginalia.learning.solvers import Array
@@ -37,11 +37,10 @@ from marginalia.privacy.events import (
     PoissonGaussianEvent,
     RandomStoppingEvent,
 )
-from marginalia.privacy.ledger import Ledger, PublicInput
+from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian
 from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE
 from marginalia.privacy.randomness import Randomness
-from marginalia.privacy.relation import Relation
 from marginalia.threads import one_blas_thread
 
 if TYPE_CHECKING:
@@ -66,12 +65,11 @@ BY_RULE = (
 
 
 @parameters
-class _DPSGD(BudgetedLearner):
+class _DPSGD(PublicNumber):
     """What both learners share; the parameters are described in `DPSGDClassifier`."""
 
     SQUARES, READS_ROWS, UNITS = False, True, True
 
-    relation: str = "replace_one"
     batch_size: int | None = None
     epochs: float = 20
     steps: int | None = None
@@ -82,7 +80,6 @@ class _DPSGD(BudgetedLearner):
     clip: float = 0.2
     fit_intercept: bool = False
     inputs: Literal["scaled", "codes"] = "scaled"
-    n_public: int | None = None
     selection: Literal["rule", "fixed", "random_stopping"] = "rule"
     backend: Literal["closed_form", "opacus"] = "closed_form"
 
@@ -117,7 +114,7 @@ class _DPSGD(BudgetedLearner):
         X = self._design(rows)
         if self.selection == "random_stopping":
             assert ledger is not None
-            n = self.n_public or rows.n_units
+            n = self._public_number(rows)
             return best_of_random_runs(
                 X,
                 rows.y,
@@ -144,10 +141,6 @@ class _DPSGD(BudgetedLearner):
             return descend_by_opacus(X, rows.y, self.task, run, batches, ledger=ledger, randomness=randomness)
         (w,) = descend(X, rows.y, self.task, [run], batches, ledger=ledger, randomness=randomness, by_unit=by_unit).T
         return np.ascontiguousarray(w)
-
-    def _public_inputs(self, rows: Rows) -> list[PublicInput]:
-        known = super()._public_inputs(rows)
-        return known if self.n_public is None else [*known, PublicInput("n_public", int(self.n_public), "declared")]
 
     def _schedule(self, n: int) -> tuple[Batches, int]:
         """Return batches and steps, from public numbers alone."""
@@ -201,14 +194,9 @@ class _DPSGD(BudgetedLearner):
         self._choose("inputs", ("scaled", "codes"))
         self._choose("selection", ("rule", "fixed", "random_stopping"))
         self._choose("backend", ("closed_form", "opacus"))
-        for name in ("batch_size", "steps", "n_public"):
+        for name in ("batch_size", "steps"):
             if getattr(self, name) is not None:
                 checks.count(name, getattr(self, name))
-        if self.relation == Relation.ADD_REMOVE and self.n_public is None and self.epsilon != math.inf:
-            raise InputError(
-                "relation add_remove needs n_public, a public number of rows: rate, steps and noise follow from it, "
-                "and the true one is private; give a documented number, or use relation replace_one"
-            )
         checks.positive("epochs", self.epochs)
         checks.positive("learning_rate", self.learning_rate)
         checks.not_negative("decay", self.decay)

@@ -16,21 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-from marginalia.data.encoding import Encoder
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearRegressor, parameters
-from marginalia.learning.private import PrivateLearner
-from marginalia.learning.rows import CONSTANT, MOST_ROWS, Rows, TableRows, public_unit
+from marginalia.learning.private import PrivateLearner, PublicNumber
+from marginalia.learning.rows import MOST_ROWS, Rows, TableRows
 from marginalia.learning.solvers import Array
 from marginalia.learning.statistics import mirrored
 from marginalia.methods.dp_sgd.descent import CLIP_BITS, UNIT, Directions
-from marginalia.privacy import checks
 from marginalia.privacy.calibration import gdp_mu
-from marginalia.privacy.ledger import Ledger, PublicInput
+from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian
 from marginalia.privacy.mechanisms.runs import gaussian_run
 from marginalia.privacy.randomness import Randomness
-from marginalia.privacy.relation import Relation
 
 if TYPE_CHECKING:
     from marginalia.learning.base import Given
@@ -72,7 +69,7 @@ class Design:
         Public: of the 2-norm of a row, and of one entry.
 
     >>> from marginalia.learning.rows import ArrayRows
-    >>> Design.of(ArrayRows(np.array([[0.5]]), np.array([1.0]), 1.0, 1.0)).whole.tolist()
+    >>> Design.of(ArrayRows(np.array([[0.5]]), np.array([1.0]), 1.0, 1.0).with_constant()).whole.tolist()
     [[8192.0, 16384.0]]
     """
 
@@ -83,87 +80,33 @@ class Design:
 
     @classmethod
     def of(cls, rows: Rows) -> Design:
-        """Return the rows of a table with its categories centred, or of arrays as they are."""
+        """Return rows that have a constant (`with_constant`)."""
+        unit = rows.unit
         if not isinstance(rows, TableRows):
-            unit = public_unit(rows.feature_bound)
-            whole = np.column_stack([np.trunc(rows.X / unit), np.full(len(rows.X), float(CONSTANT))])
-            return cls(whole, unit, math.hypot(rows.feature_bound, CONSTANT * unit), rows.feature_bound)
-        unit, table = public_unit(1.0), rows.table.in_memory()
-        blocks = {name: np.trunc(A / unit) for name, A in centred(rows.encoder).items()}
-        whole = np.empty((table.n_rows, sum(map(len, blocks.values())) + 1))
-        start = 0
-        for name, block in blocks.items():
-            whole[:, start : start + len(block)] = block.T[table.column(name)]
-            start += len(block)
-        whole[:, -1] = CONSTANT
-        square = sum(float(np.square(block).sum(axis=0).max()) for block in blocks.values()) + CONSTANT**2
-        return cls(whole, unit, math.sqrt(square) * unit * (1 + 2.0**-50), 1.0)
-
-
-def centred(encoder: Encoder) -> dict[str, Array]:
-    """Return the matrix of each feature's columns, shape (p_j, m_j): of length 1 at most, like those of an `Encoder`.
-
-    A one-hot block of m levels has m columns, each less 1/m: no level is another's zero.
-
-    >>> from marginalia.data.domain import Domain
-    >>> centred(Encoder(Domain.from_sizes({"region": 3, "ill": 2}), "ill"))["region"][:, 0].round(3)
-    array([ 0.816, -0.408, -0.408])
-    """
-    matrices = {name: encoder.matrices[name] for name in encoder.features}
-    for name in matrices:
-        if name in encoder.one_hot and (m := encoder.domain[name].size) > 1:
-            matrices[name] = (np.eye(m) - 1 / m) / math.sqrt(1 - 1 / m)
-    return matrices
-
-
-def in_features(theta: Array, encoder: Encoder) -> Array:
-    """Return coefficients of `centred` columns and a constant as those of the encoder's features and an intercept.
-
-    Shape (p + 1,) of one model, (k, p + 1) of k.
-
-    >>> from marginalia.data.domain import Domain
-    >>> encoder = Encoder(Domain.from_sizes({"region": 3, "ill": 2}), "ill")
-    >>> in_features(np.array([[0.0], [1.0], [0.0], [2.0]]), encoder).round(3)
-    array([1.225, 0.   , 1.592])
-    """
-    coefficients, intercept, start = [], theta[-1:], 0
-    for name, matrix in centred(encoder).items():
-        mine = theta[start : start + len(matrix)]
-        start += len(matrix)
-        if len(matrix) != len(encoder.matrices[name]):
-            scores = matrix.T @ mine  # of each level
-            intercept = intercept + scores[:1]
-            mine = scores[1:] - scores[:1]
-        coefficients.append(mine)
-    every = np.concatenate([*coefficients, intercept])
-    return every[:, 0] if every.shape[1] == 1 else every.T
+            return cls(np.trunc(rows.X / unit), unit, rows.feature_bound, rows.coordinate_bound)
+        whole = rows.encoder.whole_design(rows.table.in_memory(), unit).astype(np.float64)
+        bound = math.sqrt(rows.encoder.whole_norm(unit)) * unit * (1 + 2.0**-50)
+        return cls(whole, unit, bound, rows.coordinate_bound)
 
 
 @parameters
-class _PreconditionedGD(PrivateLearner):
+class _PreconditionedGD(PublicNumber, PrivateLearner):
     """What both learners share; the parameters are described in `PreconditionedGDClassifier`."""
 
     CALIBRATIONS: ClassVar[tuple[str, ...]] = ("tight",)
-    SQUARES, READS_ROWS = True, True
+    SQUARES, READS_ROWS, UNITS = True, True, True
     RULE: ClassVar[Rule]
-
-    relation: str = "replace_one"
-    n_public: int | None = None
 
     def _release(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
         if rows.n_rows > MOST_ROWS:
             raise InputError(f"more than {MOST_ROWS:,} rows: sums would not be exact; take a sample")
-        design, n = Design.of(rows), self.n_public or rows.n_rows
+        design, n = Design.of(rows.with_constant()), self._public_number(rows)
         mu = gdp_mu(*ledger.left())
         whitening, directions = self._whitening(design, n, math.sqrt(SHARE) * mu, ledger, randomness)
-        theta = whitening @ self._descend(
-            design, self._targets(rows), whitening, directions, n, math.sqrt(1 - SHARE) * mu, ledger, randomness
-        )
-        theta *= rows.target_bound
-        if isinstance(rows, TableRows):
-            return in_features(theta, rows.encoder)
-        theta[-1] *= CONSTANT * design.unit
-        return theta[:, 0]
+        rest = math.sqrt(1 - SHARE) * mu
+        found = self._descend(rows, design, whitening, directions, n, rest, ledger, randomness)
+        theta = (whitening @ found).T * rows.target_bound
+        return rows.in_features(theta if len(theta) > 1 else theta[0])
 
     def _targets(self, rows: Rows) -> Array:
         """Return what scores are compared with, shape (n, k): one column, or one of each of k > 2 classes."""
@@ -176,7 +119,8 @@ class _PreconditionedGD(PrivateLearner):
         B, c, p = design.bound, design.largest, design.whole.shape[1]
         # A row has (|x|⁴ + sum x_i⁴)/2 <= (B⁴ + c² B²)/2, each entry of the upper triangle once; and two rows never
         # point apart, as their inner product is half of (x.x')² + sum (x_i x'_i)² >= 0.
-        S = math.sqrt((B**4 + c**2 * B**2) / 2 * ledger.relation.units) * (1 + 2.0**-40)
+        one = math.sqrt((B**4 + c**2 * B**2) / 2) * (1 + 2.0**-40)
+        S = ledger.neighbours.sum_sensitivity(one, math.sqrt(2) * one)  # k times as far for units of k rows
         upper = gaussian(
             lambda: np.triu(design.whole.T @ design.whole).astype(np.int64),
             unit=design.unit**2,
@@ -193,8 +137,8 @@ class _PreconditionedGD(PrivateLearner):
 
     def _descend(
         self,
+        rows: Rows,
         design: Design,
-        y: Array,
         whitening: Array,
         directions: float,
         n: int,
@@ -203,13 +147,17 @@ class _PreconditionedGD(PrivateLearner):
         randomness: Randomness,
     ) -> Array:
         """Return the mean of the second half of the iterates, in whitened coordinates."""
-        rows = Directions.of(_times(design.whole, whitening) * design.unit)
-        moved = ledger.relation.units
+        whitened, y = Directions.of(_times(design.whole, whitening) * design.unit), self._targets(rows)
+        by_unit = rows.by_unit
+        sizes = None if by_unit is None else by_unit.sizes
+        if by_unit is not None:
+            whitened, y = whitened.take(by_unit.order), y[by_unit.order]
+        moved = ledger.relation.units  # a unit's gradients are clipped as one sum, whatever k is
         q = moved * directions / (n * mu)
         clip = self.RULE.clip(q) * math.sqrt(directions)
         steps, step = self.RULE.steps, self.RULE.step(q)
         gradient = gaussian_run(
-            lambda w: clipped_sum(rows, self._derivative(rows.scores(w), y), clip),
+            lambda w: clipped_sum(whitened, self._derivative(whitened.scores(w), y), clip, sizes),
             unit=UNIT,
             sensitivity=moved,
             sigma=moved * math.sqrt(steps) / mu,
@@ -230,31 +178,22 @@ class _PreconditionedGD(PrivateLearner):
     def _derivative(scores: Array, y: Array) -> Array:
         """Return the derivative of the loss by the scores, shape (n, k)."""
 
-    def _public_inputs(self, rows: Rows) -> list[PublicInput]:
-        known = super()._public_inputs(rows)
-        return known if self.n_public is None else [*known, PublicInput("n_public", int(self.n_public), "declared")]
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.n_public is not None:
-            checks.count("n_public", self.n_public)
-        elif self.relation == Relation.ADD_REMOVE:
-            raise InputError(
-                "relation add_remove needs n_public, a public number of rows: the length of steps and the noise follow "
-                "from it, and the true one is private; give a documented number, or use relation replace_one"
-            )
-
-
-def clipped_sum(rows: Directions, derivative: Array, clip: float) -> NDArray[np.int64]:
+def clipped_sum(
+    rows: Directions, derivative: Array, clip: float, sizes: NDArray[np.intp] | None = None
+) -> NDArray[np.int64]:
     """Return the sum over the rows of x derivative', each a matrix of 2-norm (Frobenius) at most `clip`.
 
-    Shape (p, k) for derivatives of shape (n, k); in whole numbers of clip·`UNIT`.
+    Shape (p, k) for derivatives of shape (n, k); in whole numbers of clip·`UNIT`. With `sizes`, of units whose rows
+    stand beside each other, what is at most `clip` is the sum over the rows of a unit.
 
     >>> rows = Directions.of(np.array([[3.0, 4.0]]))
     >>> (clipped_sum(rows, np.array([[3.0, 4.0]]), 1.0) * UNIT).round(3)
     array([[0.36, 0.48],
            [0.48, 0.64]])
     """
+    if sizes is not None:
+        return rows.clipped_sum_of_units(derivative, np.array([clip]), sizes, together=True)
     if derivative.shape[1] == 1:
         return rows.clipped_sum(derivative, np.array([clip]))
     length = np.linalg.norm(derivative, axis=1)
@@ -288,7 +227,7 @@ class PreconditionedGDClassifier(_PreconditionedGD, LinearClassifier):
         Neighbouring relation; ``add_remove`` needs `n_public`.
     n_public : int, optional
         A documented number of rows, from which clip, step length and noise follow. Default: the number of rows in
-        `fit`, which is public under ``replace_one``.
+        `fit`, which is public under ``replace_one``. Where rows are of units, the number of units.
 
     Notes
     -----
@@ -302,6 +241,9 @@ class PreconditionedGDClassifier(_PreconditionedGD, LinearClassifier):
 
     Of k > 2 classes (tables) the loss is that of softmax, and a row's gradient, a matrix, is clipped as a whole: the
     noise is that of two classes.
+
+    Where a table's rows are of units of up to k rows, X'X moves k times as far, and what is clipped is the sum of the
+    gradients of a unit's rows: the noise of a step does not depend on k.
 
     Privacy: (epsilon, delta)-DP; one Gaussian event for X'X and a run of 80. A row moves X'X by no more than
     sqrt((B⁴ + B²)/2), or sqrt(2) as far where it is replaced, and a sum of clipped gradients by once or twice the clip,

@@ -1,4 +1,4 @@
-"""Predicts 0: the level any method must beat."""
+"""Predicts the mean, or even odds: the level any method must beat."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ METHOD = Method(
         "logistic": "marginalia.methods.trivial.trivial:TrivialClassifier",
     },
     (Arm("trivial", NON_PRIVATE, tasks=("linear", "logistic")),),
-    about="predicts 0: the level any method must beat",
+    about="predicts the mean, or even odds: the level any method must beat",
     label="Trivial",
     colour="#767676",
     default=True,

@@ -1,4 +1,4 @@
-"""Predict 0 whatever the row: the level that any method must beat."""
+"""Predict one number whatever the row: the level that any method must beat."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from marginalia.data.domain import Public
 from marginalia.learning.base import LinearClassifier, LinearLearner, LinearRegressor, poor_score
+from marginalia.learning.rows import Rows, TableRows
 
 if TYPE_CHECKING:
     from marginalia.learning.base import Given
@@ -17,21 +18,35 @@ class _Trivial(LinearLearner):
     SQUARES = False
 
     def fit(self, X: Given, y: object, *, domain: Public | None = None) -> Self:
-        """Check the data, learn nothing from them."""
-        self._rows(self._given(X, y, domain), y)
-        self.coef_, self.intercept_ = np.zeros(self.n_features_in_), 0.0
+        """Check the data, learn nothing from them but the mean of a number."""
+        rows = self._rows(self._given(X, y, domain), y)
+        self.coef_, self.intercept_ = np.zeros(self.n_features_in_), self._constant(rows)
         return self
+
+    @staticmethod
+    def _constant(rows: Rows) -> float:
+        return 0.0
 
     def __sklearn_tags__(self) -> Any:
         return poor_score(super().__sklearn_tags__())
 
 
 class TrivialRegressor(_Trivial, LinearRegressor):
-    """Predict 0, the middle of the target's public range.
+    """Predict the mean of the training rows, without privacy.
 
-    >>> TrivialRegressor().fit([[1.0], [2.0]], [0.5, 0.7]).predict([[3.0]])
-    array([0.])
+    The zero of utility, as least squares without privacy is its one: neither depends on epsilon. A private mean would
+    be a lower bar, by its noise.
+
+    >>> TrivialRegressor().fit([[1.0], [2.0]], [0.5, 0.7]).predict([[3.0]]).round(6)
+    array([0.6])
     """
+
+    @staticmethod
+    def _constant(rows: Rows) -> float:
+        if not isinstance(rows, TableRows):
+            return float(rows.y.mean())
+        counts = rows.table.counts([rows.encoder.target])
+        return float(rows.encoder.matrices[rows.encoder.target][0] @ counts / rows.n_rows)
 
 
 class TrivialClassifier(_Trivial, LinearClassifier):

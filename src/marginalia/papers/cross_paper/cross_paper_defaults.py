@@ -42,7 +42,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
                 for multiple in map(float, settings["multiples"]):
                     if name == "objective_perturbation" and multiple < 1:
                         continue  # below the least of the proof there is no certificate
-                    scaled = type(learner.__name__, (learner,), {"RIDGE": multiple})
+                    scaled = type(learner.__name__, (learner,), {"RIDGE": multiple * learner.RIDGE})
                     for epsilon in map(float, settings["epsilons"]):
                         common = {"epsilon": epsilon, "delta": 1e-5, "relation": "replace_one"}
                         model = scaled(**common, one_hot=task.one_hot, random_state=trial)  # the same noise for all

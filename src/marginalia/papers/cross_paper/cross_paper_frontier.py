@@ -28,10 +28,11 @@ _DIGITS = {"seconds": 3, "utility": 4, "lowest": 4, "highest": 4}
 def frontier(records: Frame) -> Frame:
     """Put each private arm's utility beside its CPU seconds, and mark those that no other beats in both.
 
-    Utility is the share of what privacy can take away that is kept, 0 for the trivial predictor and 1 for the best
-    non-private learner of the task; of synthetic data, which have no trivial form, 1 minus the marginal error (real
-    rows have 1). Seconds are those of the whole release: of an arm that post-processes a synthesizer, the fit of
-    that too. This table holds times, so it does not repeat byte for byte.
+    Utility is the share of what privacy can take away that is kept, 0 for the trivial predictor (the mean of the
+    training rows, without privacy; an AUC of 1/2) and 1 for the best non-private learner of the task; of synthetic
+    data, which have no trivial form, 1 minus the marginal error (real rows have 1). Seconds are those of the whole
+    release: of an arm that post-processes a synthesizer, the fit of that too. This table holds times, so it does not
+    repeat byte for byte.
 
     Over data sets: the geometric mean of ``seconds``, mean, ``lowest`` and ``highest`` ``utility``. ``on_frontier``:
     no arm measured on as many data sets is as quick and more useful, or quicker and as useful.
@@ -209,9 +210,9 @@ def caption(table: Frame) -> str:
     """Return the caption: what the axes are, what the marks mean."""
     parts = [
         "Utility against CPU seconds of a whole release, the fit of its source included (geometric mean over data "
-        "sets). Utility is 0 for the trivial predictor (dotted, where in sight) and 1 for the best non-private learner "
-        "(line); of "
-        "synthetic data 1 minus the marginal error. Thin lines span the data sets; values below "
+        "sets). Utility is 0 for the mean of the training rows, or an AUC of 1/2 (dotted, where in sight), and 1 for "
+        "the best non-private learner (line); of synthetic data 1 minus the marginal error. "
+        "Thin lines span the data sets; values below "
         f"{_LOWEST:g} stand at the edge. Dashed: no arm is both quicker and more useful.",
     ]
     if (table["pure_epsilon"] == "yes").any():

@@ -50,7 +50,9 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
         else:
             seed = seed_of(root_seed, "dd_ssp_ols", part, source)
             marginals = makers[source](epsilon=settings["epsilon"], delta=settings["delta"], random_state=seed)
-            model = DDSSPRegressor(marginals=marginals, one_hot=task.one_hot).fit(train, task.target)
+            model = DDSSPRegressor(marginals=marginals, one_hot=task.one_hot, fit_intercept=False).fit(
+                train, task.target
+            )
         outputs.append((source, model.predict(test), factors))
     for source, scores, scales in (*outputs, ("logistic regression", optimum, {"optimum": 1.0})):
         for scale, factor in scales.items():
