@@ -91,10 +91,10 @@ def fit(
         source = fit(registry[arm.source].arms[0], registry, budget, train)
     if not arm.learner:
         cls: Any = registry[arm.method].load(task.task)
-        return cls(marginals=source, one_hot=task.one_hot).fit(train, task.target)
+        return cls(marginals=source, one_hot=task.one_hot, **dict(arm.parameters)).fit(train, task.target)
     rows = source.set_params(random_state=budget.random_state).sample().project(train.names)
     public: Any = registry[arm.learner].load(task.task)
-    model = public(one_hot=task.one_hot).fit(rows, task.target)
+    model = public(one_hot=task.one_hot, **dict(arm.parameters)).fit(rows, task.target)
     model.ledger_ = source.ledger_
     return model
 

@@ -80,7 +80,7 @@ def arms_of(
     source : str, optional
         The synthesizer that a downstream method stands on; default: those of its record.
     parameters : mapping of str to value, optional
-        Passed to the class in place of the record's.
+        Passed to the class in place of the record's; of a method that only post-processes, to its learner.
     registry : mapping of str to Method
 
     Raises
@@ -105,10 +105,11 @@ def arms_of(
         if not parameters:
             raise unknown_name(f"variant of method '{name}'", str(variant), {a.variant for a in arms if a.variant})
         found = [replace(arms[0], variant=str(variant))]
-    if parameters and all(a.source for a in found):
-        sources = ", ".join(dict.fromkeys(a.source for a in found))
-        raise InputError(f"method '{name}' takes no parameters: it post-processes a release; give them to {sources}")
-    return [replace(a, parameters=frozen(name, parameters)) if parameters and not a.source else a for a in found]
+    if not parameters:
+        return found
+    # Of a synthesizer and the learners on its rows, it is the synthesizer that takes them.
+    takers = [a for a in found if not a.source] or found
+    return [replace(a, parameters=frozen(name, parameters)) if a in takers else a for a in found]
 
 
 def _on_source(chosen: Method, name: str, registry: Mapping[str, Method]) -> Arm:

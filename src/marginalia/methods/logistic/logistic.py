@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import warnings
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from marginalia.learning.base import LinearClassifier
+from marginalia.learning.base import LinearClassifier, parameters
 from marginalia.learning.public import PublicLearner
 from marginalia.learning.rows import Rows
 from marginalia.learning.solvers import Array, minimise_logistic
 
 
+@parameters
 class LogisticClassifier(PublicLearner, LinearClassifier):
-    """Logistic regression without penalty and without intercept, converged.
+    """Logistic regression without penalty, converged.
 
     Newton's method to a gradient of 2-norm at most 1e-6 (sum over the rows). On separable data, where no minimum
     exists, it ends where the gradient has become that small, with finite coefficients.
 
     Parameters
     ----------
+    fit_intercept : bool, default True
+        Add a constant column.
     one_hot : iterable of str, optional
         Tables only: attributes encoded as one-hot blocks; see `Encoder`.
 
@@ -32,20 +36,24 @@ class LogisticClassifier(PublicLearner, LinearClassifier):
 
     Examples
     --------
-    >>> model = LogisticClassifier().fit([[1.0], [1.0], [1.0]], ["yes", "yes", "no"])
+    >>> model = LogisticClassifier(fit_intercept=False).fit([[1.0], [1.0], [1.0]], ["yes", "yes", "no"])
     >>> model.predict_proba([[1.0]]).round(6)
     array([[0.333333, 0.666667]])
     """
 
     READS_ROWS = True
 
+    fit_intercept: bool = True
+
     def _learn(self, rows: Rows, weights: Array | None) -> None:
-        minimum = minimise_logistic(rows.X, rows.y, weights=weights, tolerance=1e-6)
+        X = np.column_stack([rows.X, np.ones(len(rows.y))]) if self.fit_intercept else rows.X
+        minimum = minimise_logistic(X, rows.y, weights=weights, tolerance=1e-6)
         if minimum.gradient_norm > 1e-6:
             warnings.warn(
                 f"logistic regression stopped at a gradient of norm {minimum.gradient_norm:.1e}; rescale the features",
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        self.coef_, self.intercept_ = minimum.theta, 0.0
+        theta = minimum.theta
+        self.coef_, self.intercept_ = theta[: rows.n_features], float(theta[rows.n_features :].sum())
         self.gradient_norm_, self.n_iter_ = minimum.gradient_norm, minimum.n_steps

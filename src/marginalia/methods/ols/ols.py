@@ -16,8 +16,8 @@ class OLSRegressor(PublicLearner, LinearRegressor):
 
     Parameters
     ----------
-    fit_intercept : bool, default False
-        Add a constant column. The private methods have none, so neither does their reference.
+    fit_intercept : bool, default True
+        Add a constant column.
     one_hot : iterable of str, optional
         Tables only: attributes encoded as one-hot blocks; see `Encoder`.
 
@@ -27,12 +27,12 @@ class OLSRegressor(PublicLearner, LinearRegressor):
 
     Examples
     --------
-    >>> model = OLSRegressor(fit_intercept=True).fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0])
+    >>> model = OLSRegressor().fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0])
     >>> model.coef_.round(6), round(model.intercept_, 6)
     (array([2.]), 1.0)
     """
 
-    fit_intercept: bool = False
+    fit_intercept: bool = True
 
     def _learn(self, rows: Rows, weights: Array | None) -> None:
         gram = self._gram(rows, weights)

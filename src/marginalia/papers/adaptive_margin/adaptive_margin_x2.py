@@ -111,7 +111,7 @@ def _fits(train: Sample, test: Sample, settings: Settings, keys: tuple[int, str,
     private = {"delta": settings["delta"], "relation": RELATION}
     models: list[tuple[tuple[str, str, str], float, Any]] = [
         (("svm", "", "none"), math.inf, linear_svm()),
-        (("logistic", "", "none"), math.inf, LogisticClassifier()),
+        (("logistic", "", "none"), math.inf, LogisticClassifier(fit_intercept=False)),
     ]
     for epsilon in map(float, settings["epsilons"]):
         for arm, (classifier, parameters) in arms.items():

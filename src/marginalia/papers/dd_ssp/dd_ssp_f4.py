@@ -41,7 +41,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
     X, y = encoder.transform(train), encoder.target_values(train, task.task)
     thetas = [
         ("ridge", 0, LogisticRegression(C=0.01, max_iter=10_000).fit(X, y).coef_[0]),
-        ("logistic", 0, LogisticClassifier(one_hot=task.one_hot).fit(train, task.target).coef_),
+        ("logistic", 0, LogisticClassifier(fit_intercept=False, one_hot=task.one_hot).fit(train, task.target).coef_),
     ]
     for trial in range(settings["trials"]):
         model = ObjectivePerturbationClassifier(

@@ -42,11 +42,13 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
         **{f"R = {radius:g}": logistic_scale(float(radius)) for radius in settings["radii"]},
         "authors' code": logistic_scale(code_scale=True),
     }
-    optimum = LogisticClassifier(one_hot=task.one_hot).fit(train, task.target).decision_function(test)
+    optimum = (
+        LogisticClassifier(fit_intercept=False, one_hot=task.one_hot).fit(train, task.target).decision_function(test)
+    )
     outputs = []
     for source in settings["sources"]:
         if source == "exact":
-            model = OLSRegressor(one_hot=task.one_hot).fit(train, task.target)
+            model = OLSRegressor(fit_intercept=False, one_hot=task.one_hot).fit(train, task.target)
         else:
             seed = seed_of(root_seed, "dd_ssp_ols", part, source)
             marginals = makers[source](epsilon=settings["epsilon"], delta=settings["delta"], random_state=seed)
