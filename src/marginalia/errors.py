@@ -59,6 +59,31 @@ class PrivacyError(RuntimeError):
     """A fit spent, or would spend, more than the requested (epsilon, delta)."""
 
 
+def not_fitted(thing: object, call: str) -> Exception:
+    """Return the error for what was asked before its `fit`: scikit-learn's, which is a ValueError as `InputError` is.
+
+    Parameters
+    ----------
+    thing : object
+        What is not fitted.
+    call : str
+        What has to be called first.
+
+    Returns
+    -------
+    sklearn.exceptions.NotFittedError
+        For the caller to raise.
+
+    Examples
+    --------
+    >>> not_fitted(1.0, "fit(table)")
+    NotFittedError('this float is not fitted; call fit(table) first')
+    """
+    from sklearn.exceptions import NotFittedError  # here: a synthesizer that is fitted needs no scikit-learn
+
+    return NotFittedError(f"this {type(thing).__name__} is not fitted; call {call} first")
+
+
 def unknown_name(what: str, name: str, known: Iterable[str]) -> InputError:
     """Return the error for an unknown `name`, with the nearest valid one if one is near; case does not count.
 

@@ -121,6 +121,14 @@ ARGUMENTS = {
     "model is a table": (["evaluate", "--model", "t.csv", *FIT[3:7]], "t.csv: not valid JSON"),
     "an error with --json": ([*replaced(FIT, epsilon="0"), "--json"], "epsilon is 0.0"),
     "a line feed in a name": (replaced(FIT, target="a\nb"), "unknown target 'a b'"),
+    "a configuration by itself": (["plan", "nope.yaml"], "(nope.yaml); a configuration goes with --configfile"),
+    "two files for a pattern": ([*FIT, "u.csv"], "(u.csv); a table goes with --data; a pattern of files stands in"),
+    "unknown source": (
+        replaced(FIT, method="dd_ssp", source="foo"),
+        "unknown synthesizer 'foo'; known: aim, aim_residual,",
+    ),
+    "a source that makes no rows": (replaced(FIT, method="dd_ssp", source="ols"), "source 'ols' is no synthesizer"),
+    "a table without a certificate": (["certify", "t.csv"], "no certificate lies beside t.csv"),
     "no configuration": (["plan", "--configfile", "none.yaml"], "none.yaml: No such file"),
 }
 
@@ -141,6 +149,13 @@ def test_arguments(call, folder, each):
 def test_a_folder_without_permission_is_seen_before_the_fit(call, folder, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "folder")  # root may write anywhere
     refused(call, replaced(SYNTHESIZE, out="folder/s.csv"), "no permission to write in")
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="no /proc here")
+def test_a_folder_that_takes_no_files_is_seen_before_the_fit(call, folder):
+    """Root may write anywhere, as far as permissions go."""
+    refused(call, replaced(SYNTHESIZE, out="/proc/x.csv"), "cannot write /proc/x.csv: /proc takes no new files")
+    refused(call, ["domain", "init", "t.csv", "--out", "/proc/x.yaml"], "/proc takes no new files")
 
 
 def test_what_is_odd_but_works(call, folder):
@@ -392,6 +407,10 @@ PLANS = {
     "epsilon of yes": ({"epsilons": [True]}, {}, "epsilons: input should be a number, not true or false"),
     "epsilon of 1e-9": ({"epsilons": [1e-9]}, {}, "epsilons: input should be at least 1e-05"),
     "no epsilons": ({"epsilons": []}, {}, "epsilons: "),
+    "methods of a mapping": ({"methods": {}}, {}, "methods: input should be a list, such as [aim, {id: dp_sgd}]"),
+    "a word for methods": ({"methods": "some"}, {}, "methods: input should be a list"),
+    "trials of 1e9": ({"trials": 1e9}, {}, "trials: input should be less than or equal to 100000"),
+    "epsilon of true": ({"epsilons": [True]}, {}, "epsilons: input should be a number, not true or false"),
     "delta of .9": ({"delta": 0.9}, {}, "delta: input should be less than or equal to 0.01"),
     "no trials": ({"trials": 0}, {}, "trials: input should be greater than or equal to 1"),
     "negative timeout": ({"timeout_seconds": -1}, {}, "timeout_seconds: input should be greater than 0"),

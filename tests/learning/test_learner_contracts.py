@@ -7,7 +7,6 @@ import pytest
 from learning_helpers import ExactMarginals, make_table
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.estimator_checks import check_estimator
 
 from marginalia.data import Attribute, Domain, Table
 from marginalia.data.encoding import Encoder
@@ -58,24 +57,6 @@ def assert_refused(pattern, learner, X, y, **parameters):
     with pytest.raises(InputError, match=pattern) as caught:
         make(learner, **parameters).fit(X, y)
     assert "\n" not in str(caught.value)
-
-
-EXPECTED_FAILURES = {
-    LogisticClassifier: {
-        "check_sample_weight_equivalence_on_dense_data": "the check's classes are separable: the loss has no minimum, "
-        "and where the iteration stops on its way to infinity depends on rounding"
-    }
-}
-
-
-@pytest.mark.parametrize("learner", LEARNERS)
-def test_scikit_learn_checks(learner):
-    """Every check runs but the one that needs an experimental array library."""
-    report = check_estimator(learner(), expected_failed_checks=EXPECTED_FAILURES.get(learner, {}), on_skip=None)
-    skipped = {c["check_name"] for c in report if c["status"] == "skipped"}
-    failed = {c["check_name"] for c in report if c["status"] == "xfail"}
-    assert skipped <= {"check_array_api_input"}
-    assert failed <= set(EXPECTED_FAILURES.get(learner, {}))
 
 
 @pytest.mark.parametrize("learner", LEARNERS)

@@ -362,9 +362,7 @@ def test_bad_parameters_are_refused_in_one_line(parameters, message):
     assert "\n" not in str(caught.value)
 
 
-def test_asking_before_fitting_is_refused():
-    with pytest.raises(InputError, match="not fitted"):
-        AIM(epsilon=1.0).sample()
+def test_an_array_is_no_table():
     with pytest.raises(InputError, match=r"needs a marginalia\.data\.Table"):
         AIM(epsilon=1.0).fit(np.zeros((3, 2)))
 

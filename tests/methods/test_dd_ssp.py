@@ -285,3 +285,9 @@ def test_a_domain_with_one_feature():
     model = DDSSPClassifier(marginals=ExactMarginals()).fit(table, "b")
     assert model.coef_.shape == (1,)
     assert model.coef_[0] > 0
+
+
+@pytest.mark.parametrize("source", ["x", 3, GaussianMarginals])
+def test_what_is_no_synthesizer_is_one_line(table, source):
+    with pytest.raises(InputError, match=r"marginals is .*: need a synthesizer, such as AIM\(epsilon=1.0\), fitted"):
+        DDSSPRegressor(marginals=source).fit(table, "pay")

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from marginalia.data import Attribute, Domain, StructuralZeros, Table
-from marginalia.errors import InputError, PrivacyError
+from marginalia.errors import PrivacyError
 from marginalia.privacy import ExponentialEvent, GaussianEvent
 from marginalia.privacy.calibration import gdp_mu, zcdp_rho
-from marginalia.synthesis import MST, GaussianMarginals, Independent, MixtureInference
+from marginalia.synthesis import MST
 
 SIZES = {"a": 4, "b": 3, "c": 4, "d": 2, "e": 3}
 EDGES = {("a", "c"), ("b", "c"), ("c", "e"), ("d", "e")}
@@ -158,9 +158,3 @@ def test_same_seed_same_bytes_and_files_restore_everything(tmp_path):
     np.testing.assert_array_equal(model.marginal(("a", "d")), again.marginal(("a", "d")))
     np.testing.assert_allclose(loaded.marginal(("a", "d")), model.marginal(("a", "d")), rtol=1e-12)
     assert loaded.sample(500) == model.sample(500) == again.sample(500)
-
-
-@pytest.mark.parametrize("synthesizer", [GaussianMarginals, Independent, MixtureInference, MST])
-def test_asking_before_fitting_is_one_clear_line(synthesizer):
-    with pytest.raises(InputError, match=f"this {synthesizer.__name__} is not fitted; call fit"):
-        synthesizer().marginal(("a",))

@@ -92,3 +92,14 @@ def test_golden_logistic(released, name, target, expected):
     auc = roc_auc_score(data.test.column(target), model.decision_function(data.test))
     # One exchanged pair of test rows moves the AUC by 5e-6; the reference stopped at another point of a flat valley.
     assert auc == pytest.approx(expected, abs=2e-5)
+
+
+def test_order_and_repetition_of_rows_of_arrays_move_no_bit_of_a_logistic_model():
+    """On classes that a line separates rounding would decide where the iteration ends."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(-2, 3, (12, 20)).astype(float)  # more columns than rows: separable
+    y, weights = np.arange(12) % 2, rng.integers(0, 4, 12)
+    place = rng.permutation(np.repeat(np.arange(12), weights))
+    weighted = LogisticClassifier().fit(X, y, sample_weight=weights)
+    assert np.array_equal(weighted.coef_, LogisticClassifier().fit(X[place], y[place]).coef_)
+    assert np.array_equal(weighted.predict(X[weights > 0]), y[weights > 0])

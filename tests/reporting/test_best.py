@@ -31,3 +31,12 @@ def test_arms_within_two_standard_errors_are_named(records):
     assert at(best_certified(frame), "adult", 1)["as_good"] == ""
     frame.loc[panel, "stderr"] = 1.0
     assert len(at(best_certified(frame), "adult", 1)["as_good"].split("; ")) == 9  # ten certified arms, less the winner
+
+
+def test_the_next_best_is_named_with_its_mean(records):
+    frame = tables.aggregate(records, "mse")
+    first = at(best_certified(frame), "adult", 1)
+    without = frame[frame["mean"] != first["mean"]]
+    assert (at(best_certified(without), "adult", 1)[["name", "mean"]] == first[["next", "next_mean"]].to_numpy()).all()
+    alone = at(best_certified(frame[frame["mean"].isin([first["mean"]])]), "adult", 1)
+    assert alone["next"] == ""

@@ -193,3 +193,31 @@ def test_without_scripts_and_on_paper_the_drawing_is_there(visit):
     page.emulate_media(media="print")
     assert page.locator("#figure-mse svg.drawn").is_visible()
     assert not page.locator("#figure-mse .plot").first.is_visible()
+
+
+def test_a_figure_begins_with_few_lines_and_shows_the_others_when_asked(visit):
+    page = visit()
+    chips = page.locator("#figure-mse .chip")
+    shown = page.locator("#figure-mse .chip[aria-pressed=true]")
+    assert shown.count() <= 8
+    assert chips.count() > 8
+    page.locator("#figure-mse").get_by_text("All methods").click()
+    assert shown.count() == chips.count()
+    page.locator("#figure-mse").get_by_text("The best 8").click()
+    assert shown.count() == 8
+
+
+def test_on_a_phone_the_level_that_most_look_for_is_in_view(visit, frame):
+    page = visit("phone")
+    assert (frame["epsilon"] == 1).any()
+    for name in ("table-mse", "table-certificates"):
+        inside = page.evaluate(
+            """name => {
+              const box = document.querySelector(`#${name} .scroll`), heads = [...box.querySelectorAll("thead th")];
+              const head = heads.find(one => one.textContent === "ε = 1").getBoundingClientRect();
+              const first = heads[0].getBoundingClientRect(), all = box.getBoundingClientRect();
+              return [head.left - first.right, all.right - head.right];
+            }""",
+            name,
+        )
+        assert min(inside) > -2

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from marginalia.reporting import tables
-from marginalia.reporting.html.opening import sentences
+from marginalia.reporting.html.opening import publishing, sentences
 from marginalia.sweep.metrics import METRICS
 
 VERDICTS = pd.DataFrame({"verdict": ["held", "held", "not held", "not tested"]})
@@ -71,3 +71,25 @@ def test_a_page_of_studies_counts_the_claims():
 
 def test_a_page_of_nothing_says_so():
     assert sentences({}, [], []) == ["This page shows a run of which no table has any row."]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "page", "model", "choice"),
+    [("adult", "Yes", "Of public rows only", "Yes"), ("clinic", "No", "No", "No")],
+)
+def test_may_i_publish_is_answered_for_each_kind_of_result(records, dataset, page, model, choice):
+    proofs = tables.certificates(records)
+    info = [{"name": dataset, "status": "used"}, {"name": "elsewhere", "status": "missing"}]
+    told = {what: answer for what, answer, _ in publishing(info, [tables.aggregate(records, "mse")], proofs)}
+    assert told["This page, its tables and figures"] == page
+    assert told["A model without privacy"] == model
+    assert told["That a method was chosen by this page"] == choice
+    assert told["A certified model or synthetic table"] == "Yes, with its certificate"
+    for verdict, what in (("no", "spends more"), ("declared", "word"), ("draft", "read off"), ("part", "some rows")):
+        only = publishing(info, [], proofs.assign(certified=verdict))
+        assert [answer for kind, answer, _ in only if what in kind]
+        assert not [answer for kind, answer, _ in only if kind.startswith("A certified") or answer.startswith("Yes, ")]
+
+
+def test_where_nothing_was_used_nothing_can_be_published():
+    assert publishing([{"name": "adult", "status": "missing"}], [], pd.DataFrame()) == []

@@ -189,3 +189,9 @@ def test_what_is_missing_is_named_and_nothing_is_left_behind(arguments, tmp_path
     with pytest.raises(InputError, match="figure 'mse' has no caption"):
         rewrite(tmp_path, arguments, captions={})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_answer_says_whom_to_take_with_its_error_and_who_is_next(html):
+    table = re.search(r'id="table-best".*?</table>', html, re.DOTALL).group()
+    assert re.search(r"<small>\d\.\d+ ± \d\.\d+( °)?; next [^<]+, \d[\d.e-]*</small>", table)
+    assert html.index('id="answer"') < html.index('id="publish"') < html.index('id="summary"')

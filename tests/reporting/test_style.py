@@ -6,6 +6,7 @@ import pytest
 from marginalia.methods.record import Arm, Method
 from marginalia.methods.registry import BUILT_IN as METHODS
 from marginalia.reporting import style
+from marginalia.reporting.html.drawing import contrast
 from marginalia.reporting.style import arm_look, arm_name, look_of
 
 PRIVATE = [m for m in METHODS if m not in ("ols", "logistic", "trivial")]
@@ -123,3 +124,7 @@ def test_a_users_method_has_a_look_of_its_own():
 )
 def test_names(arm, name):
     assert arm_name(*arm) == name
+
+
+def test_swift_is_seen_on_white():
+    assert contrast(METHODS["swift"].colour, "#ffffff") > 3  # WCAG 2.2, 1.4.11

@@ -10,10 +10,11 @@ import json
 import numpy as np
 import pytest
 from replays import assert_booked, assert_moves, assert_same, record, replay
+from sklearn.exceptions import NotFittedError
 
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.table import Table
-from marginalia.errors import InputError, PrivacyError
+from marginalia.errors import PrivacyError
 from marginalia.methods.aim import aim
 from marginalia.methods.aim.aim import AIM
 from marginalia.methods.aim_residual.aim_residual import ResidualAIM
@@ -181,7 +182,7 @@ def test_a_failed_refit_is_no_fitted_model(monkeypatch):
     with pytest.raises(PrivacyError):
         model.fit(table_of(MIXED, seed=1))
     assert not hasattr(model, "ledger_")
-    with pytest.raises(InputError, match="not fitted"):
+    with pytest.raises(NotFittedError, match="not fitted"):
         model.sample(3)
 
 

@@ -139,7 +139,7 @@ def main() -> None:
             print(message, file=sys.stderr)
             sys.exit(2)
         if "unexpected extra argument" in message:
-            message += "; a pattern of files stands in quotes, or the shell takes it apart"
+            message += _way_out(error)
         _fail(message)
     except MemoryError as error:
         _fail(f"out of memory ({error}); take fewer rows, columns or codes" if str(error) else "out of memory")
@@ -166,6 +166,16 @@ def main() -> None:
     if code == STOPPED:
         _fail("stopped", STOPPED)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _way_out(error: Any) -> str:
+    """Return how a verb takes what stood where it takes nothing."""
+    options = {name for parameter in error.ctx.command.params for name in parameter.opts}
+    if "--configfile" in options:
+        return "; a configuration goes with --configfile"
+    if "--data" in options:
+        return "; a table goes with --data; a pattern of files stands in quotes, or the shell takes it apart"
+    return ""
 
 
 def _stop(number: int, _: object) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from marginalia.cli.shared import DATA_HELP, DomainFile, Json, show
+from marginalia.cli.shared import DATA_HELP, DomainFile, Json, check_out, show
 from marginalia.errors import InputError, one_line
 
 
@@ -107,8 +107,8 @@ def init(
     target = out or file.with_suffix(".domain.yaml")
     if target.exists():
         raise InputError(f"{target} is there already; name another file by --out, or remove it")
-    if target.suffix not in (".yaml", ".yml"):
-        raise InputError(f"--out {target}: the ending must be .yaml or .yml")
+    if out is not None:
+        check_out(out, (".yaml", ".yml"), (file,))
     marks = tuple(dict.fromkeys(mark.strip() for mark in missing or ()))
     frame = read_raw(file)
     if frame.empty:

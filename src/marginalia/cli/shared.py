@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Collection, Iterable
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -69,6 +70,10 @@ def check_out(out: Path, endings: Collection[str], inputs: Iterable[Path | None]
         raise InputError(f"cannot write {out}: {folder} is not a folder")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise InputError(f"cannot write {out}: no permission to write in {folder}; choose a folder you can write to")
+    try:
+        TemporaryFile(dir=folder).close()  # permissions do not say all: nobody can make a file in /proc
+    except OSError:
+        raise InputError(f"cannot write {out}: {folder} takes no new files; choose a folder you can write to") from None
 
 
 def read_domain(path: Path) -> Domain:

@@ -283,6 +283,8 @@ def _column(item: Any) -> Attribute | Purchase:
         for end, flag in ((edges[:2], "bottom"), (edges[-2:], "top")):
             if facts[flag] and set(end) <= set(points):
                 raise InputError(f"{here}: the point {end[0]:g} has no bin of its own beside `{flag}: true`")
+    if edges is not None and len(edges) < 2:
+        raise InputError(f"{here}: bins have two edges at least, such as [0, 18, 65], not {values.shown(raw_edges)}")
     known = len(labels) if labels is not None else len(edges) - 1 if edges is not None else None
     if known is None and facts["type"] == "boolean":
         known = 2

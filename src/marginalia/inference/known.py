@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data.domain import Domain
-from marginalia.errors import InputError
+from marginalia.errors import InputError, not_fitted
 from marginalia.privacy.mechanisms.residuals import residual
 from marginalia.synthesis.answers import Answer
 from marginalia.synthesis.base import Synthesizer
@@ -167,11 +167,13 @@ class Release:
         Raises
         ------
         InputError
-            It keeps no noisy marginals, or was not fitted.
+            It keeps no noisy marginals.
+        sklearn.exceptions.NotFittedError
+            It was not fitted.
         """
         kind = type(synthesizer).__name__
         if not hasattr(synthesizer, "ledger_"):
-            raise InputError(f"this {kind} is not fitted; call fit(table) first")
+            raise not_fitted(synthesizer, "fit(table)")
         if not synthesizer.measurements_:
             raise InputError(
                 f"no measurements kept: this {kind} measures no marginals, or an older version wrote its file; "

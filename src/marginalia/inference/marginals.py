@@ -78,8 +78,10 @@ def cells(
     release : Release
     attributes : sequence of str
     confidence : float, default 0.95
-        Of each cell that is looked at because it was chosen beforehand; with `simultaneous` of all of them together,
-        so that the reader may choose after looking (Šidák's inequality for Gaussian noise, 1967).
+        Of each cell that is looked at because it was chosen beforehand, in (0, 1).
+    simultaneous : bool, default False
+        Whether `confidence` is of all cells together, so that the reader may choose after looking (Šidák's inequality
+        for Gaussian noise, 1967).
 
     Returns
     -------

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import validate_data
 
@@ -22,7 +21,7 @@ from marginalia.data.domain import Domain, Public
 from marginalia.data.encoding import Encoder, TaskName, widths
 from marginalia.data.reading import is_frame, kind_of
 from marginalia.data.table import CountSource, PrivateRows, Table, rows_of
-from marginalia.errors import InputError
+from marginalia.errors import InputError, not_fitted
 from marginalia.learning.rows import ArrayRows, Rows, TableRows, within_bounds
 from marginalia.learning.units import class_labels, features_of, in_units
 from marginalia.memory import check_cost, short
@@ -171,7 +170,7 @@ class LinearLearner(BaseEstimator, ABC):
     def _features(self, X: Given) -> NDArray[np.float64]:
         """Return the design matrix to predict from."""
         if not hasattr(self, "coef_"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit first")
+            raise not_fitted(self, "fit")
         if self.from_frame_ and self.encoder_ is not None and hasattr(X, "columns"):
             if not is_frame(X):
                 raise InputError(f"predict from a data frame, not {kind_of(X)}")
@@ -182,7 +181,7 @@ class LinearLearner(BaseEstimator, ABC):
             raise InputError("predict from a Table: raw.coded(model.encoder_.domain)")
         if self.encoder_ is None:
             raise InputError(f"this {type(self).__name__} was fitted on arrays; predict from an array")
-        return self.encoder_.transform(X.in_memory())
+        return self.encoder_.design(X.in_memory())
 
     def _scores(self, X: Given) -> NDArray[np.float64]:
         features = self._features(X)

@@ -11,7 +11,7 @@ import numpy as np
 from marginalia.data.domain import Domain
 from marginalia.data.encoding import Encoder
 from marginalia.data.files import read_content, write_text
-from marginalia.errors import InputError
+from marginalia.errors import InputError, not_fitted
 from marginalia.learning.base import LinearClassifier, LinearLearner
 from marginalia.learning.private import BudgetedLearner
 from marginalia.learning.units import class_labels
@@ -29,8 +29,8 @@ def save_model(model: LinearLearner, path: str | os.PathLike[str]) -> None:
     """Write a model that was fitted on a `Table`, atomically.
 
     The seed is left out: whoever knows it can subtract the noise. A synthesizer given to a model
-    (``marginals=``) is not part of the file; its ledger is. Raises InputError for a model that is not fitted, or was
-    fitted on arrays, whose columns have no public meaning.
+    (``marginals=``) is not part of the file; its ledger is. Raises NotFittedError for a model that is not fitted, and
+    InputError for one that was fitted on arrays, whose columns have no public meaning.
 
     >>> import tempfile
     >>> from marginalia.data.domain import Attribute
@@ -44,7 +44,7 @@ def save_model(model: LinearLearner, path: str | os.PathLike[str]) -> None:
     array([1.])
     """
     if not hasattr(model, "coef_"):
-        raise InputError(f"this {type(model).__name__} is not fitted; call fit first")
+        raise not_fitted(model, "fit")
     if model.encoder_ is None:
         raise InputError("only models fitted on a Table can be written: arrays carry no public domain")
     plain = (str, int, float, bool, type(None))

@@ -116,6 +116,8 @@ def _on_source(chosen: Method, name: str, registry: Mapping[str, Method]) -> Arm
     if chosen.kind != "downstream" or not chosen.classes:
         able = ", ".join(m.id for m in registry.values() if m.kind == "downstream" and m.classes)
         raise InputError(f"method '{chosen.id}' takes no source; {able} does")
+    if name not in registry:
+        raise unknown_name("synthesizer", name, (m.id for m in registry.values() if m.kind == "synthesizer"))
     source = method(name, registry)
     if source.kind != "synthesizer":
         raise InputError(f"method '{chosen.id}': source '{source.id}' is no synthesizer")

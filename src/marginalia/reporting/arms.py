@@ -132,9 +132,9 @@ def best_certified(aggregates: pd.DataFrame) -> pd.DataFrame:
     Choosing by test results is itself a look at the data: this describes a benchmark, it is not a private selection.
 
     `aggregates` are those of one metric. ``as_good`` names the other arms whose mean lies within two standard errors of
-    the difference.
+    the difference, ``next`` the arm with the second-best mean, whether as good or not, and its mean.
     """
-    columns = [*PANEL, "metric", "epsilon", *ARM, "name", "mean", "stderr", "certified", "as_good"]
+    columns = [*PANEL, "metric", "epsilon", *ARM, "name", "mean", "stderr", "certified", "as_good", "next", "next_mean"]
     lines = []
     for panel in panels_of(aggregates):
         arms = arms_of(panel.rows, context=aggregates)
@@ -145,5 +145,8 @@ def best_certified(aggregates: pd.DataFrame) -> pd.DataFrame:
         for _, ranked in candidates.sort_values("mean", ascending=ascending, kind="stable").groupby("epsilon"):
             behind, error = (ranked["mean"] - ranked["mean"].iloc[0]).abs(), ranked["stderr"].fillna(0.0)
             _, *as_good = ranked["name"][behind <= 2 * np.hypot(error, error.iloc[0])]
-            lines.append(ranked.iloc[0].to_dict() | {"as_good": "; ".join(as_good)})
+            second = {"next": "", "next_mean": np.nan}
+            if len(ranked) > 1:
+                second = {"next": ranked["name"].iloc[1], "next_mean": ranked["mean"].iloc[1]}
+            lines.append(ranked.iloc[0].to_dict() | {"as_good": "; ".join(as_good), **second})
     return pd.DataFrame(lines, columns=columns)

@@ -136,7 +136,8 @@ def _draw_panel(axes: Any, panel: Panel, arms: Sequence[Line], *, title: str, in
     if floor_of(panel.rows) is not None:
         axes.set_ylim(*_score_limits(panel.rows))
     elif math.isfinite(ceiling):
-        low, high = float(shown.min()), float(panel.rows["mean"][panel.rows["mean"] <= ceiling].max())
+        below = panel.rows[panel.rows["mean"] <= ceiling]
+        low, high = float(shown.min()), float((below["mean"] + below["stderr"].fillna(0.0)).max())
         ratio = (high / low) ** 0.07 if log else 1.0
         axes.set_ylim(
             *((low / ratio, high * ratio) if log else (low - 0.07 * (high - low), high + 0.07 * (high - low)))
@@ -218,10 +219,12 @@ def floor_of(rows: pd.DataFrame) -> float | None:
 
 
 def _score_limits(rows: pd.DataFrame) -> tuple[float, float]:
-    """Return an axis of scores that ends a little outside the means of the curves."""
-    curves = rows.loc[rows["method"] != "trivial", "mean"].dropna()
-    margin = 0.08 * (curves.max() - curves.min()) or 0.01
-    return float(curves.min() - margin), float(curves.max() + margin)
+    """Return an axis of scores that ends a little outside the curves and their bands."""
+    curves = rows[rows["method"] != "trivial"].dropna(subset="mean")
+    spread = curves["stderr"].where(curves["calibration"] != NON_PRIVATE).fillna(0.0)
+    low, high = float((curves["mean"] - spread).min()), float((curves["mean"] + spread).max())
+    margin = 0.08 * (high - low) or 0.01
+    return low - margin, high + margin
 
 
 def _log_axis(axes: Any, means: pd.Series) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import pandas as pd
 import psutil
 
+import marginalia
 from marginalia.data.catalogue import catalogue
 from marginalia.data.checksums import read_description
 from marginalia.data.domain import parse_unit
@@ -40,7 +41,7 @@ def collect(config: Mapping[str, Any], timings: pd.DataFrame, benchmarks: str | 
     fits = float((timings["seconds"] * timings["k"]).sum())
     return {
         "finished": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "code": {"version": code_version(), **_commit()},
+        "code": {"version": f"{marginalia.__version__}+{code_version().partition('+')[2]}", **_commit()},
         "python": platform.python_version(),
         "packages": {name: version for name in PACKAGES if (version := _version(name))},
         "machine": _machine(),

@@ -21,6 +21,7 @@ from marginalia.privacy import checks
 from marginalia.sweep.choices import MethodChoice, Name, Strict
 
 M = TypeVar("M", bound=BaseModel)
+MOST_TRIALS = 100_000  # each is a job at least: Snakemake plans no more in hours
 Epsilon = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -43,7 +44,7 @@ class Settings(Strict):
     )
     epsilons: tuple[Epsilon, ...] = Field((0.05, 0.1, 0.5, 1.0, 2.0), min_length=1)
     delta: float = Field(1e-5, gt=0, le=checks.LARGEST_DELTA)
-    trials: int = Field(5, ge=1, description="independent repetitions (split and noise)")
+    trials: int = Field(5, ge=1, le=MOST_TRIALS, description="independent repetitions (split and noise)")
     test_fraction: float = Field(0.2, gt=0, lt=1, description="share of rows held out in random splits")
     methods: tuple[MethodChoice, ...] = Field(
         tuple(MethodChoice(id=m) for m in DEFAULT),
@@ -68,7 +69,7 @@ class Settings(Strict):
             return [{"id": m} for m in DEFAULT]
         if isinstance(value, list | tuple):
             return [{"id": v} if isinstance(v, str) else v for v in value]
-        return value
+        raise ValueError("input should be a list, such as [aim, {id: dp_sgd}], or the word all or default")
 
     @field_validator("epsilons", "delta", "trials", "test_fraction", "timeout_seconds", mode="before")
     @classmethod

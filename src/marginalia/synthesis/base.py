@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from marginalia.data.domain import Domain, Public
 from marginalia.data.reading import is_frame
 from marginalia.data.table import CountSource, PrivateRows, Table, rows_of, write_batches
-from marginalia.errors import InputError, unknown_name
+from marginalia.errors import InputError, not_fitted, unknown_name
 from marginalia.marginals.model import GraphicalModel
 from marginalia.marginals.sampling import BLOCK
 from marginalia.memory import check_cost, short
@@ -358,7 +358,7 @@ class Synthesizer(Parameters, ABC):
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "ledger_"):
-            raise InputError(f"this {type(self).__name__} is not fitted; call fit(table) first")
+            raise not_fitted(self, "fit(table)")
 
 
 class ModelSynthesizer(Synthesizer):

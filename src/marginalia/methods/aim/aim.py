@@ -10,7 +10,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -106,7 +106,6 @@ class AIM(AdaptiveSynthesizer):
     UNITS: ClassVar[bool] = True
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {"constants": tuple(CONSTANTS)}
 
-    epsilon: float = field()  # to be given
     max_model_mb: float = 80
     constants: str = "paper"
     verbose: bool = False

@@ -188,6 +188,9 @@ class _DDSSP(LinearLearner):
             raise InputError(f"fit_intercept is {self.fit_intercept!r}: need True or False")
         checks.positive("feature_bound", self.feature_bound)
         checks.positive("target_bound", getattr(self, "target_bound", 1.0))  # a parameter of the regressor only
+        source = self.marginals
+        if isinstance(source, type) or not (source is None or (hasattr(source, "fit") and hasattr(source, "marginal"))):
+            raise InputError(f"marginals is {source!r}: need a synthesizer, such as AIM(epsilon=1.0), fitted or not")
         if checks.count("n_bins", self.n_bins) < 2:
             raise InputError(f"n_bins is {self.n_bins}: need at least 2")
 

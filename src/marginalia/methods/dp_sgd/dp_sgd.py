@@ -91,9 +91,18 @@ class _DPSGD(PublicNumber):
         domain: Public | None = None,
         preprocessing_share: float = PREPROCESSING_SHARE,
     ) -> Self:
-        """Learn under (epsilon, delta)-differential privacy; see `BudgetedLearner.fit`.
+        """Learn under (epsilon, delta)-differential privacy.
 
         With ``epsilon=math.inf`` there is no noise, no privacy, and no `ledger_`.
+
+        Parameters
+        ----------
+        X, y, domain, preprocessing_share
+            As in `BudgetedLearner.fit`.
+
+        Returns
+        -------
+        self
         """
         if self.epsilon == math.inf:
             self._check_parameters()
@@ -300,8 +309,19 @@ class DPSGDClassifier(_DPSGD, LinearClassifier):
 
 
 class DPSGDRegressor(_DPSGD, LinearRegressor):
-    """Linear regression by DP-SGD with the loss (y - x.w)²; parameters and attributes as for `DPSGDClassifier`.
+    """Linear regression by DP-SGD with the loss (y - x.w)².
 
+    Parameters
+    ----------
+    epsilon, delta, calibration, relation, one_hot, random_state
+        As in `DPSGDClassifier`.
+    batch_size, epochs, steps, learning_rate, decay, clip, momentum, average
+        As in `DPSGDClassifier`.
+    fit_intercept, inputs, n_public, selection, backend
+        As in `DPSGDClassifier`.
+
+    Examples
+    --------
     >>> X, y = [[1.0], [-1.0]] * 500, [0.5, -0.5] * 500
     >>> model = DPSGDRegressor(epsilon=math.inf)
     >>> model.fit(X, y).coef_.round(2)

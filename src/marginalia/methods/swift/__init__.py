@@ -11,7 +11,7 @@ METHOD = Method(
     (Arm("swift"), *trained_on_rows_of("swift")),
     about="one selection, a tree of cliques, one measurement of what pays in it (google/dpsynth 2026)",
     label="SWIFT",
-    colour="#DDCC77",
+    colour="#E6194B",
     marker=(3, 1, 0),
     variants=TRAINED_ON_ROWS,
     cost="slow",

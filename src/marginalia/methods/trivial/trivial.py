@@ -18,7 +18,20 @@ class _Trivial(LinearLearner):
     SQUARES = False
 
     def fit(self, X: Given, y: object, *, domain: Public | None = None) -> Self:
-        """Check the data, learn nothing from them but the mean of a number."""
+        """Check the data, learn nothing from them but the mean of a number.
+
+        Parameters
+        ----------
+        X : Table, DataFrame or array-like of shape (n, p)
+        y : str or array-like of shape (n,)
+            The target's name with a table or a raw data frame, its values with an array.
+        domain : Domain, dict or path of a domain file, optional
+            Of a raw data frame.
+
+        Returns
+        -------
+        self
+        """
         rows = self._rows(self._given(X, y, domain), y)
         self.coef_, self.intercept_ = np.zeros(self.n_features_in_), self._constant(rows)
         return self
@@ -37,6 +50,13 @@ class TrivialRegressor(_Trivial, LinearRegressor):
     The zero of utility, as least squares without privacy is its one: neither depends on epsilon. A private mean would
     be a lower bar, by its noise.
 
+    Parameters
+    ----------
+    one_hot : iterable of str, optional
+        Tables only: attributes encoded as one-hot blocks; see `Encoder`.
+
+    Examples
+    --------
     >>> TrivialRegressor().fit([[1.0], [2.0]], [0.5, 0.7]).predict([[3.0]]).round(6)
     array([0.6])
     """
@@ -52,6 +72,13 @@ class TrivialRegressor(_Trivial, LinearRegressor):
 class TrivialClassifier(_Trivial, LinearClassifier):
     """Score every row 0: AUC 1/2, probability 1/2, class ``classes_[0]``.
 
+    Parameters
+    ----------
+    one_hot : iterable of str, optional
+        Tables only: attributes encoded as one-hot blocks; see `Encoder`.
+
+    Examples
+    --------
     >>> TrivialClassifier().fit([[1.0], [2.0]], ["a", "b"]).predict_proba([[3.0]])
     array([[0.5, 0.5]])
     """

@@ -77,6 +77,81 @@ def warning(datasets_info: Sequence[Mapping[str, Any]], books: Sequence[Mapping[
     )
 
 
+def publishing(
+    datasets_info: Sequence[Mapping[str, Any]], aggregates: Sequence[pd.DataFrame], certificates: pd.DataFrame
+) -> list[tuple[str, str, str]]:
+    """Return what there is to publish of a run, whether one may (``Yes``, ``No`` or a condition), and why.
+
+    Parameters
+    ----------
+    datasets_info : sequence of mapping
+    aggregates : sequence of DataFrame
+        Of each metric.
+    certificates : DataFrame
+        Of `marginalia.reporting.tables.certificates`; it may be empty.
+    """
+    used = [d["name"] for d in datasets_info if d.get("status") == "used"]
+    if not used:
+        return []
+    own = not set(used) <= set(catalogue.names())
+    told = [("This page, its tables and figures", *(_PAGE_OF_OWN if own else _PAGE_OF_PUBLIC))]
+    verdicts = set(certificates["certified"]) if len(certificates) else set()
+    told += [(what, answer, why) for word, (what, answer, why) in _FITS.items() if word in verdicts]
+    if any((frame["calibration"] == NON_PRIVATE).any() for frame in aggregates):
+        answer = "No" if own else "Of public rows only"
+        told.append(("A model without privacy", answer, "Nothing hides a row in it: it is here to compare with."))
+    if verdicts:
+        told.append(
+            (
+                "That a method was chosen by this page",
+                "No" if own else "Yes",
+                "The choice is read off exact errors on private rows, which no certificate covers: choose by a public "
+                "table, or by “marginalia recommend”."
+                if own
+                else "The rows that decided are public. A choice made so says nothing of the rows of your own table.",
+            )
+        )
+    return told
+
+
+_PAGE_OF_OWN = ("No", "Errors are exact on private rows, without noise; they are for the owner of the rows.")
+_PAGE_OF_PUBLIC = ("Yes", "All of its rows are public data sets: the licence of each stands below.")
+# By the verdict of a certificate, of one fit: the model or the synthetic table that it released.
+_FITS = {
+    "yes": (
+        "A certified model or synthetic table",
+        "Yes, with its certificate",
+        "Its ε and δ hold for every row. Each further release of the same rows adds its own ε: “marginalia certify "
+        "--together” says what all cost.",
+    ),
+    "ideal": (
+        "One that is certified in ideal arithmetic (°)",
+        "Yes, and say so",
+        "The proof is about real numbers and the code computes in floats, which an attacker may exploit.",
+    ),
+    "part": (
+        "One that protects some rows only",
+        "No, unless the other rows are public",
+        "Its certificate says whose rows are protected.",
+    ),
+    "draft": (
+        "One whose domain was read off the rows (§)",
+        "Not yet",
+        "Look through the domain file, buy or edit each marked fact, set “reviewed: true”, and fit again.",
+    ),
+    "declared": (
+        "One whose ε is its author's word",
+        "Not as private",
+        "No ledger and no audit stand behind the claim.",
+    ),
+    "no": (
+        "One that spends more than it was asked to",
+        "Not at the requested ε",
+        "The ε that it does spend stands in its certificate.",
+    ),
+}
+
+
 def _what(
     aggregates: Mapping[str, pd.DataFrame], titles: Sequence[str], datasets_info: Sequence[Mapping[str, Any]]
 ) -> str:

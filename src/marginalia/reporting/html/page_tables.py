@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
@@ -36,6 +38,7 @@ class Cell:
     best: bool = False  # set in bold
     arm: Line | None = None  # gives the cell its colour dot
     note: str = ""  # in smaller type below the text
+    more: Sequence[str] = ()  # names that are folded away, as good as the one that is shown
     span: int = 1  # columns it covers
     sheet: str = ""  # place of the certificate that it opens
 
@@ -82,15 +85,16 @@ def csv_of(name: str, frame: pd.DataFrame) -> Csv:
 
 def with_csv(table: HtmlTable) -> HtmlTable:
     """Return a table with a CSV file of what it shows."""
-    lines = [
-        [group.heading, *(" ".join(filter(None, (c.arm.name if c.arm else c.text, c.note))) for c in row)]
-        for group in table.groups
-        for row in group.rows
-    ]
+    lines = [[group.heading, *(_words(cell) for cell in row)] for group in table.groups for row in group.rows]
     frame = pd.DataFrame(lines, columns=["group", *table.columns])
     if not frame["group"].any():
         frame = frame.drop(columns="group")
     return replace(table, csv=csv_of(table.id.removeprefix("table-"), frame))
+
+
+def _words(cell: Cell) -> str:
+    also = f"as good: {', '.join(cell.more)}" if cell.more else ""
+    return "; ".join(filter(None, (f"{cell.arm.name if cell.arm else cell.text} {cell.note}".strip(), also)))
 
 
 def results_table(aggregates: pd.DataFrame, metric: str, caption: str, sheets: Sheets) -> HtmlTable:
@@ -166,15 +170,24 @@ def recommendation_table(aggregates: Sequence[pd.DataFrame]) -> HtmlTable:
             cells = {}
             for row in rows_of(here):
                 arm = arms[(row.method, row.variant, row.calibration, row.relation)]
-                others = f"; as good: {row.as_good.replace('; ', ', ')}" if row.as_good else ""
+                others = row.as_good.split("; ") if row.as_good else []
                 mark = " °" if row.certified == "ideal" else ""
-                cells[row.epsilon] = Cell(arm.name, arm=arm, note=f"{row.mean:.4g}{mark}{others}")
+                then = f"; next {row.next}, {row.next_mean:.3g}" if row.next else ""
+                cells[row.epsilon] = Cell(arm.name, arm=arm, note=f"{_with_error(row)}{mark}{then}", more=others)
             group.rows.append([Cell(panel.title), *(cells.get(e, Cell("none")) for e in levels)])
         groups.append(group)
-    caption = "Best mean over trials; “as good”: within two standard errors of the difference."
+    caption = "Take the method that is named: best mean ± standard error over trials, among certified ones."
     notes = [cell.note for group in groups for row in group.rows for cell in row]
     columns = ["Data set · target", *_epsilon_heads(levels)]
     return HtmlTable("table-best", caption, columns, groups, _signs(notes))
+
+
+def _with_error(row: Any) -> str:
+    """Return a mean with its error, both to the first digit of the error: ``0.026 ± 0.001``."""
+    if not np.isfinite(row.stderr) or row.stderr <= 0:
+        return f"{row.mean:.4g}"
+    digits = max(0, -math.floor(math.log10(row.stderr)))
+    return f"{row.mean:.{digits}f} ± {row.stderr:.{digits}f}" if digits < 7 else f"{row.mean:.3g} ± {row.stderr:.1g}"
 
 
 def certificate_table(certificates: pd.DataFrame, sheets: Sheets) -> HtmlTable:

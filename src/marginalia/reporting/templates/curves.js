@@ -3,7 +3,9 @@
 // there stays.
 class Curves {
   constructor(element, spec) {
-    Object.assign(this, { spec, off: new Set(), gain: false });
+    const hidden = spec.arms.flatMap((arm, i) => arm[7] ? [] : [i]);
+    // `unasked`: hidden to keep the figure plain, not by the reader; such methods are ranked all the same
+    Object.assign(this, { spec, hidden, off: new Set(hidden), unasked: new Set(hidden), gain: false });
     const still = element.querySelector(".still");
     this.readout = make("p", { class: "unseen", role: "status" });
     this.grid = make("div", { class: "panels" });
@@ -37,9 +39,11 @@ class Curves {
       choice.addEventListener("change", () => { this.gain = choice.value === "gain"; this.draw(); });
       tools.append(make("label", {}, "Axis ", choice));
     }
-    for (const [text, off] of [["All methods", []], ["None", this.spec.arms.map((_, i) => i)]]) {
+    const sets = [["All methods", []], ["None", this.spec.arms.map((_, i) => i)]];
+    if (this.hidden.length) sets.unshift([`The best ${this.spec.arms.length - this.hidden.length}`, this.hidden]);
+    for (const [text, off] of sets) {
       const button = make("button", { type: "button", "aria-label": `${text} of ${title}` }, text);
-      button.addEventListener("click", () => { this.off = new Set(off); this.draw(); });
+      button.addEventListener("click", () => { this.off = new Set(off); this.unasked = new Set(off === this.hidden ? off : []); this.draw(); });
       tools.append(button);
     }
     return tools;
@@ -63,7 +67,7 @@ class Curves {
         else add("circle", { cx: 15, cy: 6, r: 4 });
       }
       const chip = make("button", { type: "button", class: "chip", "aria-pressed": "true" }, sign, name);
-      chip.addEventListener("click", () => { this.off.has(i) ? this.off.delete(i) : this.off.add(i); this.draw(); });
+      chip.addEventListener("click", () => { this.off.has(i) ? this.off.delete(i) : this.off.add(i); this.unasked.delete(i); this.draw(); });
       return chip;
     });
     return make("div", { class: "chips", role: "group", "aria-label": "Methods in this figure" }, ...this.chips);

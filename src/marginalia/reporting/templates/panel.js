@@ -33,7 +33,11 @@ class Panel {
     const higher = this.asGain || this.figure.spec.higher;
     let all = this.visible().filter(p => !Number.isNaN(p.mean)).map(p => [this.shown(p.mean), p]);
     const trivial = this.trivial === undefined ? undefined : this.shown(this.trivial);
-    const curves = all.filter(([, p]) => p.mean !== this.trivial || p.epsilon !== Infinity).map(([y]) => y);
+    // with the ends of their bars of error
+    const ends = p => p.error > 0 && Number.isFinite(p.epsilon) ? [p.mean - p.error, p.mean + p.error] : [p.mean];
+    const beyond = p => !higher && this.trivial > 0 && p.mean > 2 * this.trivial;
+    const curves = all.filter(([, p]) => p.mean !== this.trivial || p.epsilon !== Infinity)
+      .flatMap(([y, p]) => beyond(p) ? [y] : ends(p).map(end => this.shown(end)).filter(end => higher || end > 0 || y <= 0));
     if (!curves.length) return { low: 0, high: 1, log: false };
     let low = Math.min(...curves), high = Math.max(...curves);
     let log = false;
@@ -87,7 +91,7 @@ class Panel {
         y: { distr: axis.log ? 3 : 1, range: () => [axis.low, axis.high] },
       },
       axes: [
-        { ...lines, size: 34, splits: () => xs, filter: (u, all) => all, values: (u, all) => all.map(v => short(v)) },
+        { ...lines, label: "ε", labelSize: 20, labelFont: font, size: 34, splits: () => xs, filter: (u, all) => all, values: (u, all) => all.map(v => short(v)) },
         { ...lines, size: 52, values: (u, all) => all.map(v => v === null ? "" : short(v)), ...(axis.log ? this.logTicks(axis) : {}) },
       ],
       series,
@@ -215,7 +219,8 @@ class Panel {
   // Who wins here, by the rule of the tables: certified, a value in every trial; as good: within two standard errors.
   winners(level) {
     const sign = this.figure.spec.higher ? -1 : 1;
-    const may = this.visible().filter(p => p.epsilon === level && p.k === p.n && p.k > 0
+    const ranked = this.points.filter(p => !this.figure.off.has(p.arm) || this.figure.unasked.has(p.arm));
+    const may = ranked.filter(p => p.epsilon === level && p.k === p.n && p.k > 0
       && certified.includes(p.certified) && p.calibration !== "none").sort((a, b) => sign * (a.mean - b.mean));
     const error = p => p.error || 0;
     return may.filter((p, i) => i === 0 || Math.abs(p.mean - may[0].mean) <= 2 * Math.hypot(error(p), error(may[0])));

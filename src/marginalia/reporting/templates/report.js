@@ -69,6 +69,14 @@ const lively = box => {
 };
 document.querySelectorAll(".table").forEach(lively);
 
+// On a narrow screen tables begin with the level that most readers look for in view.
+const toUsual = scroll => {
+  const head = [...scroll.querySelectorAll("thead th")].find(one => /^ε = 1$/.test(one.textContent));
+  if (head && scroll.clientWidth) scroll.scrollLeft = Math.max(0, head.offsetLeft + head.offsetWidth - scroll.clientWidth);
+};
+document.querySelectorAll(".scroll").forEach(toUsual);
+document.querySelectorAll("details").forEach(fold => fold.addEventListener("toggle", () => fold.querySelectorAll(".scroll").forEach(toUsual)));
+
 // Tables that are kept as CSV files only are built when they are opened.
 for (const fold of document.querySelectorAll("details[data-csv]")) {
   fold.addEventListener("toggle", () => {
