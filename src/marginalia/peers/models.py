@@ -6,6 +6,7 @@ The class of ``peer/<library>/<method>`` is one of these with the two names: `ma
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -45,7 +46,7 @@ class Peer:
     Parameters
     ----------
     epsilon, delta : float
-        Handed to the peer, which spends them as it claims.
+        Handed to the peer, which spends them as it claims; a peer without privacy is not given any.
     relation : {"add_remove", "replace_one"}
     random_state : int or None
     one_hot : iterable of str or None
@@ -57,12 +58,13 @@ class Peer:
     library: ClassVar[str]
     method: ClassVar[str]
     task: ClassVar[str] = ""
+    codes: ClassVar[bool] = False  # whether a learner gets codes instead of encoded rows
 
     def __init__(
         self,
         *,
-        epsilon: float,
-        delta: float,
+        epsilon: float = math.inf,
+        delta: float = 0.0,
         relation: str = "add_remove",
         random_state: int | None = None,
         one_hot: Iterable[str] | None = None,
@@ -142,7 +144,7 @@ class PeerSynthesizer(Peer):
 
 
 class PeerLearner(Peer):
-    """A peer that predicts: it gets the rows as our own learners do, encoded and of bounded norm."""
+    """A peer that predicts: it gets the rows as our own learners do, encoded and of bounded norm, or their codes."""
 
     encoder_: Encoder
     model_: bytes
@@ -155,8 +157,11 @@ class PeerLearner(Peer):
             raise InputError(f"peer '{self.library}': target '{target}' has more than two classes")
         y = encoder.target_values(table, "logistic" if self.task == "logistic" else "linear")
         with exchange() as folder:
-            columns = {**_columns_of(encoder.transform(table)), "y": np.asarray(y, float)}
-            self._fit(folder, columns, table.domain, norm=float(encoder.norm_bound))
+            columns = {**_columns_of(self._rows(table)), "y": np.asarray(y, float)}
+            sizes = {name: table.domain[name].size for name in encoder.features}
+            unordered = [name for name in encoder.features if name in encoder.one_hot]
+            norm = float(encoder.norm_bound)
+            self._fit(folder, columns, table.domain, norm=norm, sizes=sizes, unordered=unordered)
             try:
                 self.model_ = (folder / "model.pickle").read_bytes()  # opened in the peer's environment only
             except OSError:
@@ -167,7 +172,7 @@ class PeerLearner(Peer):
         """Return the peer's scores of rows, shape (n,)."""
         with exchange() as folder:
             (folder / "model.pickle").write_bytes(self.model_)
-            columns = _columns_of(self.encoder_.transform(_in_memory(table)))
+            columns = _columns_of(self._rows(_in_memory(table)))
             run(self.library, folder, columns, table.domain, {"step": "predict", "task": self.task})
             try:
                 scores = pq.read_table(folder / "scores.parquet").column("score").to_numpy()
@@ -180,6 +185,12 @@ class PeerLearner(Peer):
         return scores
 
     decision_function = predict
+
+    def _rows(self, table: Table) -> Any:
+        """Return what it learns from and predicts from: a column for each feature, or its codes."""
+        if self.codes:
+            return np.column_stack([table.column(name) for name in self.encoder_.features])
+        return self.encoder_.transform(table)
 
 
 def run(library: str, folder: Path, columns: Mapping[str, Any], domain: Domain, request: Mapping[str, Any]) -> Any:
