@@ -152,16 +152,9 @@ class PeerLearner(Peer):
     def fit(self, table: Table, target: str) -> Self:
         """Have the model fitted; `PeerError` says what the peer did instead."""
         table = _in_memory(table)
-        self.encoder_ = encoder = Encoder(table.domain, target, one_hot=self.one_hot)
-        if table.domain[target].size > 2 and self.task == "logistic":
-            raise InputError(f"peer '{self.library}': target '{target}' has more than two classes")
-        y = encoder.target_values(table, "logistic" if self.task == "logistic" else "linear")
         with exchange() as folder:
-            columns = {**_columns_of(self._rows(table)), "y": np.asarray(y, float)}
-            sizes = {name: table.domain[name].size for name in encoder.features}
-            unordered = [name for name in encoder.features if name in encoder.one_hot]
-            norm = float(encoder.norm_bound)
-            self._fit(folder, columns, table.domain, norm=norm, sizes=sizes, unordered=unordered)
+            columns, facts = self.given(table, target)
+            self._fit(folder, columns, table.domain, **facts)
             try:
                 self.model_ = (folder / "model.pickle").read_bytes()  # opened in the peer's environment only
             except OSError:
@@ -186,6 +179,17 @@ class PeerLearner(Peer):
 
     decision_function = predict
 
+    def given(self, table: Table, target: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the columns that a fit gets, and what it is told of them."""
+        self.encoder_ = encoder = Encoder(table.domain, target, one_hot=self.one_hot)
+        if table.domain[target].size > 2 and self.task == "logistic":
+            raise InputError(f"peer '{self.library}': target '{target}' has more than two classes")
+        y = encoder.target_values(table, "logistic" if self.task == "logistic" else "linear")
+        sizes = {name: table.domain[name].size for name in encoder.features}
+        unordered = [name for name in encoder.features if name in encoder.one_hot]
+        facts = {"norm": float(encoder.norm_bound), "sizes": sizes, "unordered": unordered}
+        return {**_columns_of(self._rows(table)), "y": np.asarray(y, float)}, facts
+
     def _rows(self, table: Table) -> Any:
         """Return what it learns from and predicts from: a column for each feature, or its codes."""
         if self.codes:
@@ -203,14 +207,19 @@ def run(library: str, folder: Path, columns: Mapping[str, Any], domain: Domain, 
     PeerError
         It ended with an exit code or a signal: with its last words.
     """
-    python = python_of(library)
     pq.write_table(pa.table(dict(columns)), folder / "rows.parquet")
+    return run_script(HARNESS, library, folder, domain, request)
+
+
+def run_script(script: Path, library: str, folder: Path, domain: Domain, request: Mapping[str, Any]) -> Any:
+    """Run a script by the Python of a peer, on the rows in `folder`, as `run` does."""
+    python = python_of(library)
     (folder / "domain.json").write_text(json.dumps(domain.to_dict()), encoding="utf-8")
     (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
     # What leads our own Python to our libraries is nothing for another one; sets of text are in the same order again.
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
     environment |= {"PYTHONHASHSEED": "0", "TMPDIR": str(folder)}  # what it leaves there goes with the folder
-    command = [python, "-s", "-P", str(HARNESS), str(adapter(library)), str(folder)]
+    command = [python, "-s", "-P", str(script), str(adapter(library)), str(folder)]
     code, usage, said = _run_to_end(command, folder, environment)
     if code:
         spent_elsewhere(usage.ru_utime + usage.ru_stime, 0.0)
