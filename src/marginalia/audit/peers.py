@@ -47,8 +47,8 @@ REPLAYED: dict[str, tuple[int, int]] = {  # from how many seeds, and to how many
     "peer/dpmm/privbayes": (1, 3),
     "peer/smartnoise/mst": (1, 3),
     "peer/mbi/aim": (1, 3),
-    "peer/diffprivlib/linear": (2, 20),
-    "peer/interpret/ebm": (3, 20),
+    "peer/diffprivlib/linear": (2, 3),
+    "peer/interpret/ebm": (4, 3),
 }
 
 

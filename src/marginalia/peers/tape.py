@@ -9,11 +9,12 @@ import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
-from harness import load, matrix, read
+from harness import load, matrix, read  # type: ignore[import-not-found]
 
 GRID = 2.0**-20  # of released counts: whole numbers and these add up without rounding
 
@@ -21,10 +22,10 @@ GRID = 2.0**-20  # of released counts: whole numbers and these add up without ro
 class Tape:
     """What one fit releases; with `forced`, what an earlier one did."""
 
-    def __init__(self, seed, forced=None):
+    def __init__(self, seed: Any, forced: Any = None) -> None:
         self.rng, self.forced, self.steps = np.random.default_rng(seed), forced, []
 
-    def noise(self, kind, scale, exact, draw):
+    def noise(self, kind: Any, scale: Any, exact: Any, draw: Any) -> Any:
         """Return the noise of a release: drawn, or such that the sum is the recorded one."""
         exact = np.array(exact, dtype=float)
         released = self._recorded(kind)
@@ -35,11 +36,11 @@ class Tape:
         self.steps.append({"kind": kind, "scale": float(scale), "exact": exact, "released": released})
         return released - exact
 
-    def gaussian(self, scale, exact):
+    def gaussian(self, scale: Any, exact: Any) -> Any:
         """Return Gaussian noise."""
         return self.noise("gaussian", scale, exact, lambda shape: self.rng.normal(0.0, scale, shape))
 
-    def select(self, log_p):
+    def select(self, log_p: Any) -> Any:
         """Return the choice of a selection with these log-probabilities."""
         chosen = self._recorded("selection")
         if chosen is None:
@@ -47,7 +48,7 @@ class Tape:
         self.steps.append({"kind": "selection", "scale": 1.0, "exact": np.array(log_p), "released": chosen})
         return chosen
 
-    def _recorded(self, kind):
+    def _recorded(self, kind: Any) -> Any:
         if self.forced is None:
             return None
         if len(self.steps) >= len(self.forced) or self.forced[len(self.steps)]["kind"] != kind:
@@ -59,16 +60,16 @@ class DivergedError(Exception):
     """A fit asked for other releases than the recorded ones."""
 
 
-def caller(depth=2):
+def caller(depth: Any = 2) -> Any:
     """Return name and variables of the function that asks for noise."""
     frame = sys._getframe(depth)
     return frame.f_code.co_name, frame.f_locals
 
 
-def chooser(tape, original):
+def chooser(tape: Any, original: Any) -> Any:
     """Return what stands for NumPy's ``choice``: selections of a mechanism are recorded, other draws are not."""
 
-    def choice(self, a, size=None, replace=True, p=None):
+    def choice(self: Any, a: Any, size: Any = None, replace: Any = True, p: Any = None) -> Any:
         if p is None or caller()[0] not in ("exponential_mechanism", "select"):
             return original(self, a, size=size, replace=replace, p=p)
         chosen = tape.select(np.log(np.maximum(p, np.finfo(float).tiny)))
@@ -77,10 +78,10 @@ def chooser(tape, original):
     return choice
 
 
-def dpmm(tape):
+def dpmm(tape: Any) -> Any:
     """Counts get ``x + gaussian_noise(sigma, size)``; selections are ``prng.choice(..., p=p)``."""
-    from dpmm.models import aim, mst
-    from dpmm.models.base.mechanisms import mechanism
+    from dpmm.models import aim, mst  # type: ignore[import-not-found]
+    from dpmm.models.base.mechanisms import mechanism  # type: ignore[import-not-found]
 
     for module in (aim, mst, mechanism):
         module.gaussian_noise = lambda sigma, size=None: tape.gaussian(sigma, caller()[1]["x"])
@@ -89,10 +90,10 @@ def dpmm(tape):
     return [(np.random, "RandomState", type("RandomState", (state,), chosen))]
 
 
-def smartnoise(tape):
+def smartnoise(tape: Any) -> Any:
     """As dpmm, whose code comes from the same script; selections draw from NumPy's global state."""
-    from snsynth.aim import aim
-    from snsynth.mst import mst
+    from snsynth.aim import aim  # type: ignore[import-not-found]
+    from snsynth.mst import mst  # type: ignore[import-not-found]
 
     for module in (aim, mst):
         module.gaussian_noise = lambda sigma, size=None: tape.gaussian(sigma, caller()[1]["x"])
@@ -100,15 +101,15 @@ def smartnoise(tape):
     return [(np.random, "choice", lambda *given, **named: record(None, *given, **named))]
 
 
-def mbi(tape):
+def mbi(tape: Any) -> Any:
     """The script draws from a generator: ``true[q] + rng.normal(...)``, and the largest of scores and Gumbels."""
 
     class Generator(np.random.Generator):
-        def normal(self, loc=0.0, scale=1.0, size=None):
+        def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
             here = caller()[1]
             return tape.gaussian(scale, here["true"][here["q"]])
 
-        def gumbel(self, size=None):
+        def gumbel(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
             here = caller()[1]
             scores = here["epsilon"] / 2 / max(here["score"][q] for q in here["free"]) * np.array(here["gain"])
             return np.where(np.arange(size) == tape.select(scores - np.logaddexp.reduce(scores)), 1e12, 0.0)
@@ -116,22 +117,22 @@ def mbi(tape):
     return [(np.random, "default_rng", lambda seed: Generator(np.random.PCG64(seed)))]
 
 
-def diffprivlib(tape):
+def diffprivlib(tape: Any) -> Any:
     """Of the linear model all mechanisms are Laplace's; some fold afterwards what is below 0."""
-    from diffprivlib.mechanisms import Laplace
+    from diffprivlib.mechanisms import Laplace  # type: ignore[import-not-found]
 
-    def randomise(self, value):
+    def randomise(self: Any, value: Any) -> Any:
         scale = self.sensitivity / (self.epsilon - np.log(1 - self.delta))
         return float(value + tape.noise("laplace", scale, value, lambda shape: tape.rng.laplace(0.0, scale, shape)))
 
     return [(Laplace, "randomise", randomise)]
 
 
-def interpret(tape):
+def interpret(tape: Any) -> Any:
     """Histograms of columns, then in each step sums of residuals: the noise comes from its compiled part."""
-    from interpret.utils._native import Native
+    from interpret.utils._native import Native  # type: ignore[import-not-found]
 
-    def generate_gaussian_random(self, rng, stddev, count):
+    def generate_gaussian_random(self: Any, rng: Any, stddev: Any, count: Any) -> Any:
         where, here = caller()
         if where == "boost":
             exact = np.array([here["term_update_tensor"][first] for first in here["splits_iter"][:-1]])
@@ -145,7 +146,7 @@ def interpret(tape):
 SOURCES = {source.__name__: source for source in (dpmm, smartnoise, mbi, diffprivlib, interpret)}
 
 
-def play(adapter, sources, request, tables, forced):
+def play(adapter: Any, sources: Any, request: Any, tables: Any, forced: Any) -> Any:
     """Fit to one table; return what was released, what is shown besides, and why it ended."""
     tape = Tape(request["seed"], forced)
     given = SimpleNamespace(**{**request, "columns": dict(tables)})
@@ -167,7 +168,7 @@ def play(adapter, sources, request, tables, forced):
     return tape.steps, np.column_stack([np.asarray(made[name]) for name in given.columns]), ended
 
 
-def main():
+def main() -> None:
     """Play the first table, then the others against it."""
     folder = Path(sys.argv[2])
     request = json.loads((folder / "request.json").read_text())
