@@ -116,6 +116,26 @@ def test_a_learner_gets_encoded_rows_and_predicts_held_out_ones(peers, name, met
     assert value > 0.8 if metric == "auc" else 0 < value < 1
 
 
+def test_a_learner_of_codes_gets_them_for_training_and_for_held_out_rows(peers):
+    (job,) = jobs_of("peer/tiny/tree").values()
+    rows = run(job, peers)
+    assert set(rows["status"]) == {"ok"}, rows["message"].iloc[0]
+    value = rows.set_index("metric")["value"]
+    assert value["auc"] > 0.8
+    assert 0 < value["mse"] < 1
+
+
+def test_a_peer_without_privacy_is_fitted_once_and_has_no_verdict(peers):
+    (job,) = jobs_of("peer/tiny/ceiling", epsilons=[1, 2]).values()
+    rows = run(job, peers)
+    assert set(rows["status"]) == {"ok"}, rows["message"].iloc[0]
+    assert set(rows["calibration"]) == {"none"}
+    assert set(rows["metric"]) == {"auc", "accuracy"}  # one epsilon, infinity
+    assert np.isinf(rows["epsilon"]).all()
+    assert set(rows["message"]) == {""}
+    assert set(verdicts(rows)) == {""}
+
+
 def test_a_learner_has_the_same_metrics_whether_it_succeeds_or_fails(peers):
     """It gives scores and no probability; what is planned is what is held against the rows when they are verified."""
     (job,) = jobs_of("peer/tiny/weights", relation="replace_one").values()
@@ -243,7 +263,16 @@ def test_numbers_depend_on_adapter_and_lock_file(peers):
 
 def test_every_adapter_of_the_repository_can_be_read_and_is_short():
     adapters = sorted((ROOT / "envs" / "peers").glob("*.py"))
-    assert [path.stem for path in adapters] == ["diffprivlib", "dpmm", "dpsynth", "mbi", "smartnoise"]
+    assert [path.stem for path in adapters] == [
+        "diffprivlib",
+        "dpmm",
+        "dpsynth",
+        "interpret",
+        "mbi",
+        "opendp",
+        "sklearn",
+        "smartnoise",
+    ]
     for path in adapters:
         text = path.read_text(encoding="utf-8")
         assert len(text.splitlines()) <= 60

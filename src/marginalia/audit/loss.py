@@ -115,7 +115,7 @@ def laws_of(asked: Asked, exponents: NDArray[np.int64]) -> Array:
     return np.asarray(scores - logsumexp(scores))
 
 
-def _laplace_loss(change_over_scale: float) -> tuple[Array, Array]:
+def laplace_loss(change_over_scale: float) -> tuple[Array, Array]:
     """Return two laws of finitely many outcomes whose ratio is that of two Laplaces, of each piece the mean."""
     c = change_over_scale
     edges = np.linspace(0.0, c, _BINS + 1)
@@ -165,7 +165,7 @@ def _by_kind(kinds: Sequence[Event], pair: Pair, mu: float, delta: float) -> flo
             losses.append((laws_of(asked, a), laws_of(asked, b)))
         elif asked.mechanism == "laplace":
             moved = np.abs(a - b).ravel() * (asked.unit / asked.scale)
-            losses += [_laplace_loss(float(m)) for m in moved if m > 0]
+            losses += [laplace_loss(float(m)) for m in moved if m > 0]
     return transcript_epsilon(mu, losses, delta)
 
 

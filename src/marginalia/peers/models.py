@@ -6,6 +6,7 @@ The class of ``peer/<library>/<method>`` is one of these with the two names: `ma
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -45,7 +46,7 @@ class Peer:
     Parameters
     ----------
     epsilon, delta : float
-        Handed to the peer, which spends them as it claims.
+        Handed to the peer, which spends them as it claims; a peer without privacy is not given any.
     relation : {"add_remove", "replace_one"}
     random_state : int or None
     one_hot : iterable of str or None
@@ -57,12 +58,13 @@ class Peer:
     library: ClassVar[str]
     method: ClassVar[str]
     task: ClassVar[str] = ""
+    codes: ClassVar[bool] = False  # whether a learner gets codes instead of encoded rows
 
     def __init__(
         self,
         *,
-        epsilon: float,
-        delta: float,
+        epsilon: float = math.inf,
+        delta: float = 0.0,
         relation: str = "add_remove",
         random_state: int | None = None,
         one_hot: Iterable[str] | None = None,
@@ -142,7 +144,7 @@ class PeerSynthesizer(Peer):
 
 
 class PeerLearner(Peer):
-    """A peer that predicts: it gets the rows as our own learners do, encoded and of bounded norm."""
+    """A peer that predicts: it gets the rows as our own learners do, encoded and of bounded norm, or their codes."""
 
     encoder_: Encoder
     model_: bytes
@@ -150,13 +152,9 @@ class PeerLearner(Peer):
     def fit(self, table: Table, target: str) -> Self:
         """Have the model fitted; `PeerError` says what the peer did instead."""
         table = _in_memory(table)
-        self.encoder_ = encoder = Encoder(table.domain, target, one_hot=self.one_hot)
-        if table.domain[target].size > 2 and self.task == "logistic":
-            raise InputError(f"peer '{self.library}': target '{target}' has more than two classes")
-        y = encoder.target_values(table, "logistic" if self.task == "logistic" else "linear")
         with exchange() as folder:
-            columns = {**_columns_of(encoder.transform(table)), "y": np.asarray(y, float)}
-            self._fit(folder, columns, table.domain, norm=float(encoder.norm_bound))
+            columns, facts = self.given(table, target)
+            self._fit(folder, columns, table.domain, **facts)
             try:
                 self.model_ = (folder / "model.pickle").read_bytes()  # opened in the peer's environment only
             except OSError:
@@ -167,7 +165,7 @@ class PeerLearner(Peer):
         """Return the peer's scores of rows, shape (n,)."""
         with exchange() as folder:
             (folder / "model.pickle").write_bytes(self.model_)
-            columns = _columns_of(self.encoder_.transform(_in_memory(table)))
+            columns = _columns_of(self._rows(_in_memory(table)))
             run(self.library, folder, columns, table.domain, {"step": "predict", "task": self.task})
             try:
                 scores = pq.read_table(folder / "scores.parquet").column("score").to_numpy()
@@ -181,6 +179,23 @@ class PeerLearner(Peer):
 
     decision_function = predict
 
+    def given(self, table: Table, target: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the columns that a fit gets, and what it is told of them."""
+        self.encoder_ = encoder = Encoder(table.domain, target, one_hot=self.one_hot)
+        if table.domain[target].size > 2 and self.task == "logistic":
+            raise InputError(f"peer '{self.library}': target '{target}' has more than two classes")
+        y = encoder.target_values(table, "logistic" if self.task == "logistic" else "linear")
+        sizes = {name: table.domain[name].size for name in encoder.features}
+        unordered = [name for name in encoder.features if name in encoder.one_hot]
+        facts = {"norm": float(encoder.norm_bound), "sizes": sizes, "unordered": unordered}
+        return {**_columns_of(self._rows(table)), "y": np.asarray(y, float)}, facts
+
+    def _rows(self, table: Table) -> Any:
+        """Return what it learns from and predicts from: a column for each feature, or its codes."""
+        if self.codes:
+            return np.column_stack([table.column(name) for name in self.encoder_.features])
+        return self.encoder_.transform(table)
+
 
 def run(library: str, folder: Path, columns: Mapping[str, Any], domain: Domain, request: Mapping[str, Any]) -> Any:
     """Run one step of a peer in `folder` and return what its process used.
@@ -192,14 +207,19 @@ def run(library: str, folder: Path, columns: Mapping[str, Any], domain: Domain, 
     PeerError
         It ended with an exit code or a signal: with its last words.
     """
-    python = python_of(library)
     pq.write_table(pa.table(dict(columns)), folder / "rows.parquet")
+    return run_script(HARNESS, library, folder, domain, request)
+
+
+def run_script(script: Path, library: str, folder: Path, domain: Domain, request: Mapping[str, Any]) -> Any:
+    """Run a script by the Python of a peer, on the rows in `folder`, as `run` does."""
+    python = python_of(library)
     (folder / "domain.json").write_text(json.dumps(domain.to_dict()), encoding="utf-8")
     (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
     # What leads our own Python to our libraries is nothing for another one; sets of text are in the same order again.
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
     environment |= {"PYTHONHASHSEED": "0", "TMPDIR": str(folder)}  # what it leaves there goes with the folder
-    command = [python, "-s", "-P", str(HARNESS), str(adapter(library)), str(folder)]
+    command = [python, "-s", "-P", str(script), str(adapter(library)), str(folder)]
     code, usage, said = _run_to_end(command, folder, environment)
     if code:
         spent_elsewhere(usage.ru_utime + usage.ru_stime, 0.0)

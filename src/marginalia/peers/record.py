@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from marginalia.errors import InputError, unknown_name
-from marginalia.methods.record import LEARNERS, Arm, Kind, Method
+from marginalia.methods.record import LEARNERS, NON_PRIVATE, Arm, Kind, Method
 
 PREFIX = "peer/"
 CLAIMED = "claimed"  # calibration: the epsilon is the peer's word
@@ -52,7 +52,8 @@ class PeerMethod(Method):
         """Return the class for `task`."""
         base = Method.load(self, task)
         library, method = _parts(self.id)
-        own = {"library": library, "method": method, "task": task, "__module__": base.__module__}
+        own: dict[str, Any] = {"library": library, "method": method, "task": task, "__module__": base.__module__}
+        own["codes"] = facts_of(library, method)["codes"]
         return type(f"{library}/{method}", (base,), own)
 
 
@@ -74,7 +75,7 @@ def record(name: str) -> PeerMethod:
     tasks = tuple(facts["tasks"])
     path = f"{_MODELS}:{'PeerLearner' if tasks else 'PeerSynthesizer'}"
     kind: Kind = "learner" if tasks else "synthesizer"
-    arms = [Arm(name, CLAIMED, tasks=tasks)]
+    arms = [Arm(name, CLAIMED if facts["private"] else NON_PRIVATE, tasks=tasks)]
     if not tasks:
         arms += [Arm(name, CLAIMED, learner, (task,), name, learner) for task, learner in LEARNERS]
     return PeerMethod(
@@ -99,7 +100,7 @@ def libraries(arms: Iterable[Arm]) -> list[str]:
 
 
 def facts_of(library: str, method: str) -> dict[str, Any]:
-    """Return what an adapter says of one of its methods: ``tasks``, ``relations`` and ``about``."""
+    """Return what an adapter says of a method: ``tasks``, ``relations``, ``about``, ``private`` and ``codes``."""
     path = adapter(library)
     try:
         body = ast.parse(path.read_text(encoding="utf-8")).body
@@ -121,7 +122,9 @@ def facts_of(library: str, method: str) -> dict[str, Any]:
             f"{path}: method '{method}' needs 'tasks' of {', '.join(sorted(known))} (none: a synthesizer) and "
             f"'relations' of {', '.join(sorted(_RELATIONS))}"
         )
-    return {"about": "", **facts}
+    if not facts.get("private", True) and not facts["tasks"]:
+        raise InputError(f"{path}: method '{method}' has no privacy and no task; a synthesizer is private")
+    return {"about": "", "private": True, "codes": False, **facts}
 
 
 def sources(name: str) -> set[str]:

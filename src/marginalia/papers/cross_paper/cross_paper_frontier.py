@@ -10,6 +10,7 @@ from marginalia.card import Axes, Comparison, Figure, Frame
 from marginalia.errors import InputError
 from marginalia.papers.cross_paper.ranking import EXPERIMENT_TITLES, PURE_EPSILON, marker, named_aggregate
 from marginalia.papers.form import in_style
+from marginalia.peers.record import is_peer
 from marginalia.reporting.panels import rows_where
 from marginalia.reporting.style import DOUBLE_COLUMN, method_rank
 from marginalia.sweep.metrics import HEADLINES, METRICS
@@ -85,7 +86,7 @@ def unbeaten(points: Frame) -> Any:
 
 
 def with_utility(rows: Frame, metric: str) -> Frame:
-    """Add ``utility`` to averages of a metric, as `frontier` has it."""
+    """Add ``utility`` to averages of a metric, as `frontier` has it; 1 is ours without privacy, not a peer's."""
     import pandas as pd
 
     from marginalia.reporting.tables import NON_PRIVATE
@@ -93,7 +94,7 @@ def with_utility(rows: Frame, metric: str) -> Frame:
     if ends := METRICS[metric].ends:
         return rows.assign(utility=(ends[0] - rows["mean"]) / (ends[0] - ends[1]))
     place = ["experiment", "protocol", "dataset", "task", "target"]
-    references = rows[rows["calibration"] == NON_PRIVATE]
+    references = rows[(rows["calibration"] == NON_PRIVATE) & ~rows["method"].map(is_peer).astype(bool)]
     worst = references[references["method"] == "trivial"].set_index(place)["mean"]
     others = references[references["method"] != "trivial"].groupby(place)["mean"]
     best = others.max() if METRICS[metric].higher_is_better else others.min()

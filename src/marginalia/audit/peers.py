@@ -1,0 +1,171 @@
+"""Replays of other libraries' methods: what their own noise lets two neighbouring tables be told apart by.
+
+Their sources of noise are replaced from outside (`marginalia.peers.tape`), so nothing of theirs is edited. A fit to a
+made-up table is recorded; on each neighbour the same values are forced to be released. What lies behind each release
+is then known for both, and with the scale of the noise the epsilon that the pair attains (as in `loss`): a lower bound
+of the true one. Where more than the claim is attained, the claim is false. ``python -m marginalia.audit.peers FILE``
+writes the table of docs/audit.md.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from marginalia.audit.loss import laplace_loss, transcript_epsilon
+from marginalia.data.attribute import Attribute
+from marginalia.data.domain import Domain
+from marginalia.data.files import write_text
+from marginalia.data.table import Table
+from marginalia.peers import tape
+from marginalia.peers.exchange import exchange
+from marginalia.peers.models import PeerLearner, run_script
+from marginalia.peers.record import record
+from marginalia.privacy.relation import Relation
+
+TAPE = Path(tape.__file__)
+DELTA = 1e-5
+ROWS = 20
+COLUMNS = ("peer", "task", "relation", "claimed", "attained", "releases", "pairs", "says")
+HIDDEN = {  # whose noise cannot be reached, and why
+    "peer/opendp/aim": "not replayed: counts and noise are both inside its compiled library",
+    "peer/opendp/mst": "not replayed: counts and noise are both inside its compiled library",
+    "peer/diffprivlib/logistic": "not replayed: it perturbs an objective, whose minimiser cannot be forced",
+    "peer/dpsynth/mst": "not replayed: it cannot be installed",
+}
+REPLAYED: dict[str, tuple[int, int]] = {  # from how many seeds, and to how many neighbours of each table
+    "peer/dpmm/mst": (1, 3),
+    "peer/dpmm/privbayes": (1, 3),
+    "peer/smartnoise/mst": (1, 3),
+    "peer/mbi/aim": (1, 3),
+    "peer/diffprivlib/linear": (2, 3),
+    "peer/interpret/ebm": (4, 3),
+}
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What the worst of some pairs of neighbours attains.
+
+    >>> Replayed(0.9, 4, 3, ()).epsilon
+    0.9
+    """
+
+    epsilon: float
+    releases: int
+    pairs: int
+    says: tuple[str, ...]
+
+
+def replay(name: str, task: str, *, epsilon: float, delta: float, neighbours: int = 3, seed: int = 0) -> Replayed:
+    """Replay one method of a peer on a made-up table and its neighbours.
+
+    Parameters
+    ----------
+    name : str
+        ``peer/<library>/<method>``, one of `REPLAYED`.
+    task : {"linear", "logistic", ""}
+        Empty for a synthesizer.
+    epsilon, delta : float
+        What the peer is asked for.
+    neighbours : int
+        Of the table, which has `ROWS` rows; the first differs in a value that no other row has.
+    seed : int
+        Of the table and of the first fit's noise.
+    """
+    method = record(name)
+    model = method.load(task)()
+    tables = list(_tables(Relation(method.relations[0]), neighbours, seed, target="c" if task == "linear" else "y"))
+    library, _, which = name.removeprefix("peer/").partition("/")
+    request = {"library": library, "method": which, "task": task, "epsilon": epsilon, "delta": delta, "seed": seed}
+    request |= {"relation": method.relations[0], "parameters": {}, "rows": ROWS, "tables": len(tables)}
+    with exchange() as folder:
+        for number, table in enumerate(tables):
+            if isinstance(model, PeerLearner):
+                columns, facts = model.given(table, "c" if task == "linear" else "y")
+                request |= facts
+            else:
+                columns = {n: table.column(n).astype(np.int64) for n in table.names}
+                request |= {"sizes": dict(zip(table.names, table.domain.sizes, strict=True))}
+            if number == 0 and task:
+                request["grid"] = np.column_stack([columns[n] for n in columns if n != "y"]).tolist()
+            pq.write_table(pa.table(columns), folder / f"rows-{number}.parquet")
+        run_script(TAPE, library, folder, tables[0].domain, request)
+        answer = json.loads((folder / "answer.json").read_text(encoding="utf-8"))
+    worst, says = 0.0, []
+    for pair in answer["pairs"]:
+        worst = max(worst, attained(pair["laws"], delta))
+        says += [pair["diverged"]] if pair["diverged"] else [] if pair["same"] else ["shows more than it releases"]
+        says += ["its noise depends on the rows"] * any(first != other for _, first, other, _, _ in pair["laws"])
+    return Replayed(worst, answer["releases"], len(answer["pairs"]), tuple(dict.fromkeys(says)))
+
+
+def attained(laws: Sequence[Any], delta: float) -> float:
+    """Return the epsilon at `delta` that one pair attains, from kind, both scales and both exact values of releases.
+
+    >>> round(attained([["laplace", 2.0, 2.0, [3.0], [2.0]]], 0.0), 6)
+    0.5
+    """
+    mu, losses = 0.0, []
+    for kind, scale, _, first, second in laws:
+        a, b = np.array(first), np.array(second)
+        if kind == "gaussian":
+            mu += float(np.square(a - b).sum()) / scale**2
+        elif kind == "laplace":
+            losses += [laplace_loss(float(moved)) for moved in np.abs(a - b) / scale if moved > 0]
+        else:
+            losses.append((a, b))
+    return transcript_epsilon(math.sqrt(mu), losses, delta)
+
+
+def _tables(relation: Relation, neighbours: int, seed: int, *, target: str) -> Iterator[Table]:
+    """Yield a table and its neighbours: without a row (one has a value that no other has), or with another one."""
+    rng = np.random.default_rng(seed)
+    domain = Domain([Attribute("a", 3), Attribute("b", 4), Attribute("c", 5, "numeric"), Attribute("y", 2)])
+    a, b = rng.integers(0, 3, ROWS), rng.integers(0, 3, ROWS)
+    c = np.clip(a + b - rng.integers(0, 2, ROWS), 0, 4)
+    codes = np.column_stack([a, b, c, (a + b + rng.integers(0, 2, ROWS) > 2).astype(int)])
+    codes[0] = [2, 3, 0 if target == "c" else 4, 1]  # b = 3 only here, and a target unlike those of its like
+    yield Table(codes, domain)
+    for row in range(neighbours):
+        if relation == Relation.ADD_REMOVE:
+            yield Table(np.delete(codes, row, axis=0), domain)
+        else:
+            other = codes.copy()
+            other[row] = np.where(codes[row] > 0, 0, np.array(domain.sizes) - 1)
+            yield Table(other, domain)
+
+
+def table(epsilon: float = 1.0) -> str:
+    """Return the table of docs/audit.md, as CSV: every method that can be replayed, and why others cannot."""
+    import pandas as pd
+
+    lines: list[dict[str, Any]] = []
+    for name in REPLAYED:
+        method = record(name)
+        for task in method.classes:
+            delta = 0.0 if "diffprivlib" in name else DELTA
+            seeds, neighbours = REPLAYED[name]
+            asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "neighbours": neighbours}
+            played = [replay(name, task, **asked, seed=seed) for seed in range(seeds)]
+            worst = max(played, key=lambda one: one.epsilon)
+            says = "; ".join(dict.fromkeys(text for one in played for text in one.says))
+            values = (name, task, method.relations[0], epsilon, f"{worst.epsilon:.4g}", worst.releases)
+            lines.append(dict(zip(COLUMNS, (*values, sum(one.pairs for one in played), says), strict=True)))
+            print(lines[-1], flush=True)
+    for name, why in HIDDEN.items():
+        lines.append(dict(zip(COLUMNS, (name, "", record(name).relations[0], epsilon, "", "", "", why), strict=True)))
+    return str(pd.DataFrame(lines, columns=list(COLUMNS)).to_csv(index=False, lineterminator="\n"))
+
+
+if __name__ == "__main__":
+    write_text(sys.argv[1], table())
