@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -148,17 +149,19 @@ def _norm_bound(sizes: Frame) -> Found:
 
 def _any_source(records: Frame) -> Found:
     """Judge DD-SSP on every source but AIM: clearly better than the best constant, which knows nothing of the rows."""
-    p, sets = [], []
+    p: list[float] = []
+    sets: list[str] = []
+    key: Any
     for metric in METRIC.values():
         values = by_trial(records, MAIN, metric)
         arms = [arm for arm in (DD_SSP_MST, DD_SSP_MIXTURE, DD_SSP_GAUSSIAN) if arm in values]
         if TRIVIAL not in values or not arms:
             continue
         constant = values[TRIVIAL].groupby("dataset").mean()
-        for (dataset, _epsilon), rows in values[arms].dropna(how="all").groupby(level=KEYS):
-            gain = SIGN[metric] * (rows - constant[dataset])
+        for key, rows in values[arms].dropna(how="all").groupby(level=KEYS):
+            gain = SIGN[metric] * (rows - constant[key[0]])
             p += list(p_ahead(gain.mean(), gain.sem(), gain.count() - 1))
-            sets.append(dataset)
+            sets.append(str(key[0]))
     return Found(sets=_titles(sets), p=p, level=CLEAR, note="sources: MST, mixture inference, one Gaussian release")
 
 
