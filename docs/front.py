@@ -141,11 +141,19 @@ def draw(theme: str, shape: str, path: Path) -> None:
 def findings() -> pd.DataFrame:
     """Return what a newcomer should know first: a sentence, its numbers, and the page that has the rest."""
     whole = pd.read_csv(DOCS.parent / "benchmarks/results/aim.csv")
-    ratios = []
-    for case in ("aim_eps0.05_80mb", "aim_eps1_80mb"):
-        seconds = whole[whole["case"] == case].groupby("implementation")["cpu_seconds"].mean()
-        ours, reference = seconds["marginalia"], seconds.drop("marginalia").iloc[0]
-        ratios.append(f"ε = {float(case[7:-5]):g}: {reference:,.0f} → {ours:.2g} CPU seconds")
+    runs = whole[whole["case"] == "aim_eps0.05_80mb"].groupby("implementation")["cpu_seconds"].mean()
+    ours, reference = runs["marginalia"], runs.drop("marginalia").iloc[0]
+    times: dict[bool, list[float]] = {True: [], False: []}  # with the reference compiled, and as it runs
+    for _, fits in whole[whole["quality_name"] == "objective"].groupby("case", sort=False):
+        mine = fits[
+            (fits["implementation"] == "marginalia")
+            & fits["note"].str.contains("not above the reference's 1000 iterations")
+        ]
+        theirs = fits[(fits["implementation"] != "marginalia") & fits["note"].str.contains("fit, 1000 iterations")]
+        for compiled, found in times.items():
+            chosen = theirs[theirs["note"].str.contains("without compilation") == compiled]
+            found += list(chosen["cpu_seconds"] / mine["cpu_seconds"].iloc[0])
+    compiled, cold = (f"{min(found):.2g} to {max(found):.3g} times" for found in times.values())
     ranking = pd.read_csv(RESULTS / "cross_paper/tables/cross_paper_ranking.csv")
     auc = ranking[(ranking["experiment"] == "full") & (ranking["metric"] == "auc")].dropna(subset="mean_rank")
     first, second = auc.sort_values("mean_rank").iloc[:2].itertuples()
@@ -157,8 +165,9 @@ def findings() -> pd.DataFrame:
         f"Nemenyi's test tells it from {(auc['like_best'] == 'no').sum()} of them"
     )
     rows = {
-        "AIM in seconds: whole runs on Adult, the reference implementation and ours": (
-            "; ".join(ratios),
+        "AIM's engine takes less CPU time than the reference's, for a fit at least as close": (
+            f"{compiled} less than the reference once it is compiled, {cold} less than as it runs: it compiles in "
+            f"every round; a whole run on Adult, ε = 0.05: {ours:.2g} CPU seconds, with compiling {reference:,.0f}",
             "benchmarks.md",
         ),
         f"{NAMES.get(first.name, first.name)}, calibrated exactly, has the best mean rank in AUC": (

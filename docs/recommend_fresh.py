@@ -2,11 +2,15 @@
 
 ``python docs/recommend_fresh.py`` (minutes; needs the data files: ``MARGINALIA_MIRROR``) predicts, fits and measures,
 and writes ``recommend_fresh.csv`` beside this file. The tables are small: most lie at the lower end of what was
-benchmarked, or below.
+benchmarked, or below. ``python docs/recommend_fresh.py costs`` does the same with seconds and memory, of these and
+of benchmarked tables whose own records are left out: ``recommend_costs.csv``.
 """
 
 from __future__ import annotations
 
+import multiprocessing
+import sys
+import time
 import warnings
 from pathlib import Path
 
@@ -20,9 +24,11 @@ from marginalia.data.table import Table
 from marginalia.methods.fit import Budget, fit_learner, fit_synthesizer
 from marginalia.methods.logistic.logistic import LogisticClassifier
 from marginalia.methods.ols.ols import OLSRegressor
+from marginalia.methods.record import Arm
 from marginalia.methods.trivial.trivial import TrivialRegressor
-from marginalia.recommend.benchmarks import SMALLEST_LOSS
-from marginalia.recommend.recommend import GOOD_CHOICE, Option, recommend
+from marginalia.planning.costs import Costs
+from marginalia.recommend.benchmarks import SMALLEST_LOSS, family_of
+from marginalia.recommend.recommend import GOOD_CHOICE, Option, cost_on_table, recommend
 from marginalia.sweep.metrics import marginal_error, scores
 
 FILE = Path(__file__).with_name("recommend_fresh.csv")
@@ -32,6 +38,9 @@ SEEDS = 4
 LEARNERS = (("ssp", ""), ("ada_ssp", ""), ("objective_perturbation", ""), ("aim_synth", ""), ("dd_ssp", "aim"))
 SYNTHESIZERS = (("aim", ""), ("mst", ""), ("independent", ""))
 RELATION, DELTA, TEST_FRACTION = "replace_one", 1e-5, 0.2
+COSTS = Path(__file__).with_name("recommend_costs.csv")
+COSTED = ("diabetes", "churn@dpml", "dutch", "acs_employment@dd_ssp")
+COSTED_METHODS, COSTED_FITS = ("ssp", "mst", "aim"), 3
 
 
 def model_loss(option: Option, table: Table, target: str, task: str, epsilon: float) -> float:
@@ -117,7 +126,44 @@ def summary(cells: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def cost(name: str, method: str) -> dict[str, object]:
+    """Return predicted and measured seconds and memory of a fit, in a process that has run one before."""
+    data = load(name)
+    task, spec = next(iter(data.tasks.items()))
+    table = data.table.project([c for c in data.table.domain.names if c not in spec.drop])
+    train = random_split(table, seed=0, test_fraction=TEST_FRACTION).train
+    seconds = []
+    for seed in range(COSTED_FITS + 1):
+        begun, budget = time.process_time(), Budget(1.0, DELTA, RELATION, seed)
+        if method == "ssp":
+            fit_learner(method, train, spec.target, budget)
+        else:
+            fit_synthesizer(method, train, budget)
+        seconds.append(time.process_time() - begun)
+    status = Path("/proc/self/status").read_text().splitlines()
+    peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
+    others = Costs([row for row in Costs().rows if family_of(row.dataset) != family_of(name)])
+    arm = Arm(method, tasks=(task,) if method == "ssp" else ())
+    shape = train.n_rows, len(train.domain)
+    said = cost_on_table(others, arm, task=task if method == "ssp" else "", epsilon=1.0, shape=shape)
+    return {
+        "table": name, "rows": shape[0], "columns": shape[1], "method": method, "predicted_s": said.seconds,
+        "basis": said.basis, "measured_s": float(np.mean(seconds[1:])), "predicted_mb": said.peak_mb,
+        "measured_mb": peak,
+    }  # fmt: skip
+
+
+def costs() -> pd.DataFrame:
+    """Return a row for each table and method, each measured in a process of its own."""
+    asked = [(name, method) for name in COSTED for method in COSTED_METHODS]
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+        return pd.DataFrame(pool.starmap(cost, asked, chunksize=1))
+
+
 if __name__ == "__main__":
+    if sys.argv[1:] == ["costs"]:
+        write_text(COSTS, costs().to_csv(index=False, float_format="%.3g", lineterminator="\n"))
+        raise SystemExit
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # tables this small make noisy matrices indefinite
         content = summary(measured())

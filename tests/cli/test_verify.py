@@ -326,7 +326,7 @@ def test_the_summary_of_claims_and_the_pages_are_held_against_the_rows_too(verif
 
     def altered(folder):
         summary = folder.parent / "claims.csv"
-        summary.write_text(summary.read_text().replace("toy,1,1,0", "toy,2,2,0"))
+        summary.write_text(summary.read_text().replace("toy,paper,1,1,1,0", "toy,paper,2,1,2,0"))
         page.write_text(re.sub(r"\| 0\.\d+ \|", "| 0.9999 |", page.read_text()))
 
     code, out, _ = verify(change=altered)

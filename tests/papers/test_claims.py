@@ -38,8 +38,23 @@ def test_every_claim_has_a_place_a_test_and_a_judge():
         assert len(set(ids)) == len(ids), wing
         assert set(ids) == set(judges_of(wing)), wing
         assert all(claim[column] for claim in claims for column in ("id", "place", "claim", "test")), wing
-        assert set(claims[0]) <= {"id", "place", "claim", "test", "sets", "note"}, wing
+        assert set(claims[0]) <= {"id", "sentence", "whose", "place", "claim", "test", "sets", "note"}, wing
     assert set(FILES) == {path.parent.name for path in Path(papers.__file__).parent.glob("*/judges.py")}
+
+
+def test_each_sentence_is_counted_once_and_apart_from_what_is_ours():
+    for wing in FILES:
+        claims = listed(wing)
+        assert {claim["whose"] for claim in claims} <= {"paper", "ours", "repeat"}, wing
+        assert all(claim["sentence"] for claim in claims), wing
+        ours = {claim["id"] for claim in claims if claim["place"] == "our addition"}
+        assert ours <= {claim["id"] for claim in claims if claim["whose"] == "ours"}, wing
+        again = {claim["id"] for claim in claims if claim["claim"] == "the same over random splits"}
+        assert again <= {claim["id"] for claim in claims if claim["whose"] == "repeat"}, wing
+    named = {claim["sentence"] for wing in set(FILES) - {"cross_paper"} for claim in listed(wing)}
+    repeats = [claim["sentence"] for claim in listed("cross_paper") if claim["whose"] == "repeat"]
+    assert set(repeats) <= named  # each is judged on the page of its paper
+    assert len({c["sentence"] for c in listed("excess_risk") if c["id"].startswith("figure4_published")}) == 1
 
 
 def test_without_tables_nothing_is_tested():
@@ -74,9 +89,9 @@ def test_the_numbers_in_the_statements_are_those_of_the_judges():
     assert not wrong
 
 
-CLAIMS = """id,place,claim,test,sets,note
-a,Section 1,it holds,so it does,made-up rows,as stated
-b,Section 2,"it holds, too",so it does,,
+CLAIMS = """id,sentence,whose,place,claim,test,sets,note
+a,a,paper,Section 1,it holds,so it does,made-up rows,as stated
+b,a,ours,Section 2,"it holds, too",so it does,,
 """
 
 
@@ -104,6 +119,17 @@ def test_a_claim_is_judged_once_its_tables_are_there(judged):
     for tables in ({"toy_one": rows}, {"toy_one": rows, "toy_two": rows[:0]}):
         missing = judged(judges, **tables)
         assert missing.loc["a", ["tested", "verdict", "sets", "note"]].tolist() == [0, "not tested", "", "as stated"]
+
+
+def test_a_test_in_each_cell_is_judged_by_its_p_value(judged):
+    judges = {
+        "a": (lambda table: Found(p=table["p"], level=0.05), ("one",)),
+        "b": (lambda table: Found(p=table["p"].head(2), level=0.05), ("one",)),
+    }
+    found = judged(judges, toy_one=pd.DataFrame({"p": [0.01, 0.04, 0.9, *[0.5] * 17]}))
+    assert found.loc["a", ["held", "tested", "verdict", "holm"]].tolist() == [2, 20, "no more than chance", 0]
+    assert found.loc["a", "sets"] == "made-up rows"
+    assert found.loc["b", ["held", "tested", "verdict", "holm", "whose"]].tolist() == [2, 2, "held", 2, "ours"]
 
 
 def test_a_table_that_may_be_missing_is_none(judged):

@@ -89,7 +89,9 @@ def test_committed_pages_show_the_committed_tables(path):
 
 def test_the_artifact_appendix_is_made_of_claims_and_costs(tmp_path):
     """A block ran among others, so what counts are its jobs, on two cores; all of them together have their own span."""
-    (tmp_path / "claims.csv").write_text("block,claims,held,not_held\ntoy,3,2,1\nall,3,2,0\n")
+    (tmp_path / "claims.csv").write_text(
+        "block,whose,sentences,parts,held,not_held\ntoy,paper,3,4,2,1\nall,paper,3,4,2,0\ntoy,ours,9,9,9,0\n"
+    )
     (tmp_path / "costs.csv").write_text(
         "block,elapsed_hours,wall_hours_of_all_jobs,cpu_hours_of_all_jobs,largest_peak_mb\ntoy,9,1,.4,7.2\nall,2,1,.4,7.2\n"
     )

@@ -1,12 +1,14 @@
 """Claims and their verdicts: one list of statements a wing, a function for each that judges it, and one loop.
 
-The statements are in the wing's ``claims.csv``: ``id``, ``place`` in the paper, ``claim``, ``test`` (what must hold in
-a cell, with its margin) and, where they do not depend on what was run, ``sets`` and ``note``. The wing's ``judges.py``
-says for each id which function judges it, and what that function needs.
+The statements are in the wing's ``claims.csv``: ``id``, ``sentence`` (what they are a part of, one statement of the
+paper), ``whose`` (``paper``; ``ours``, a repair or an addition; ``repeat``, judged elsewhere too), ``place`` in the
+paper, ``claim``, ``test`` (what must hold in a cell, with its margin) and, where they do not depend on what was run,
+``sets`` and ``note``. The wing's ``judges.py`` says for each id which function judges it, and what that function needs.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -26,11 +28,17 @@ class Found(NamedTuple):
         The data sets that were run.
     note : str
         What a reader must know beside the verdict.
+    p : sequence of float
+        Where a test decides each cell, its p-value there, in place of `held`.
+    level : float
+        Of that test; NaN where nothing is left to chance.
     """
 
     held: Any = ()
     sets: Iterable[str] = ()
     note: str = ""
+    p: Any = ()
+    level: float = math.nan
 
 
 # What judges a claim, and the tables that it takes: without the name of the wing, ``?`` after one that may be missing.
@@ -59,8 +67,8 @@ def verdicts(claims: Path, judges: Mapping[str, Judge], tables: Mapping[str, Any
         missing = [name for name, table in zip(needs, given, strict=True) if table is None]
         is_tested = len(missing) < len(needs) and all(name.endswith("?") for name in missing)
         found = judge(*given) if is_tested else Found()
-        sets = found.sets or (line.get("sets", "").split(";") if len(found.held) else ())
+        sets = found.sets or (line.get("sets", "").split(";") if len(found.held) or len(found.p) else ())
         note = "; ".join(filter(None, (line.get("note"), found.note)))
-        text = {name: line[name] for name in ("place", "claim", "test")}
-        rows.append(claim_row(line["id"], **text, cells=found.held, sets=sets, note=note))
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+        text = {name: line[name] for name in ("sentence", "whose", "place", "claim", "test")}
+        rows.append(claim_row(line["id"], **text, cells=found.held, p=found.p, level=found.level, sets=sets, note=note))
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"holm": "Int64"})

@@ -102,12 +102,15 @@ def _artifact(options: Sequence[str], root: Path) -> Iterator[list[str]]:
     """Yield the column names and a row for each block of published results, from claims and costs."""
     (place,) = options
     claims, costs = (read_csv(root / place / name).set_index("block") for name in ("claims.csv", "costs.csv"))
-    yield ["claims", "command", "minutes", "core minutes", "largest job, MB", "expected verdicts", "where"]
+    claims = claims[claims["whose"] == "paper"].drop(columns="whose")
+    yield ["sentences", "command", "minutes", "core minutes", "largest job, MB", "expected verdicts", "where"]
     for block, row in claims.iterrows():
-        verdicts = [f"{int(n)} {str(name).replace('_', ' ')}" for name, n in row.drop("claims").items() if n]
+        verdicts = [
+            f"{int(n)} {str(name).replace('_', ' ')}" for name, n in row.drop(["sentences", "parts"]).items() if n
+        ]
         cost, whole = costs.loc[str(block)], block == "all"
         yield [
-            f"{int(row['claims'])} of {'all papers' if whole else block}",
+            f"{int(row['sentences'])} of {'all papers' if whole else block}",
             f"`snakemake --configfile workflow/configs/{'paper' if whole else block}.yaml`",
             # a block ran among the others, so its own span says little: its jobs, on two cores
             f"{60 * (cost['elapsed_hours'] if whole else cost['wall_hours_of_all_jobs'] / 2):.0f}",

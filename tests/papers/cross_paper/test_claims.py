@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalia.papers.cross_paper.judges import JUDGES, better, no_worse, verdicts
-from marginalia.reporting.verdicts import COLUMNS
+from marginalia.papers.cross_paper.judges import JUDGES, p_better, verdicts
+from marginalia.reporting.verdicts import CLEAR, COLUMNS, LEVEL
 
 WIGGLE = np.array([-0.001, 0.0, 0.001, -0.0005, 0.0005])
 
@@ -97,9 +97,14 @@ def test_low_budgets_are_judged_apart():
 
 
 def test_no_worse_needs_evidence():
-    assert no_worse(WIGGLE, 0.01)
-    assert not no_worse(WIGGLE - 0.011, 0.01)
-    assert not no_worse(100 * WIGGLE, 0.01)
-    assert not no_worse(WIGGLE[:1], 0.01)
-    assert not better(WIGGLE)
-    assert better(WIGGLE + 0.01)
+    assert p_better(WIGGLE + 0.01) <= CLEAR
+    assert p_better(WIGGLE - 0.001) > LEVEL  # worse by a thousandth more than the margin
+    assert p_better(100 * WIGGLE + 0.01) > LEVEL
+    assert p_better(WIGGLE[:1] + 0.01) > LEVEL
+    assert p_better(WIGGLE) > CLEAR
+
+
+def test_two_standard_errors_of_five_splits_are_not_enough():
+    gaps = WIGGLE + 2.5 * WIGGLE.std(ddof=1) / np.sqrt(5)
+    assert gaps.mean() > 2 * gaps.std(ddof=1) / np.sqrt(5)
+    assert p_better(gaps) > CLEAR

@@ -87,6 +87,7 @@ def test_a_bound_that_nothing_can_exceed_is_not_a_cell():
             "epsilon": 1 / n,
             "error": 1 / n,
             "error_stderr": 0.0,
+            "n_trials": 30,
             "above_bound": 0.0,
             "gamma": 0.1,
             "bound": 40 / n,
@@ -126,6 +127,7 @@ def test_the_corollary_needs_every_step_to_fall_by_more_than_noise():
             "epsilon": 1 / n,
             "error": error,
             "error_stderr": 0.01,
+            "n_trials": 30,
             "above_bound": 0.0,
             "gamma": 0.1,
             "bound": 0.9,
@@ -140,16 +142,14 @@ def test_the_corollary_needs_every_step_to_fall_by_more_than_noise():
 def test_ties_do_not_count_for_kappa_and_noise_is_told_apart():
     orders = {"kept": (0.1, 0.01), "tied": (0.0, 0.0), "reversed": (-0.1, -0.1), "reversed by noise": (-0.01, -0.01)}
     rows = [
-        {"dataset": "a", "order": order, "difference": difference, "difference_stderr": 0.02}
+        {"dataset": "a", "order": order, "difference": difference, "difference_stderr": 0.02, "n_trials": 5}
         for order, differences in orders.items()
         for difference in dict.fromkeys(differences)
     ]
     kappa = [{"dataset": "a", "measure": "uniform", "asked": 10.0, "cells": 8.0}]
     table = judge(kappa_pairs=rows, kappa=kappa, fail=[fail("x", 0, 0, case="20 bits")])
     assert (table.loc["S2.3", "held"], table.loc["S2.3", "tested"]) == (2, 4)
-    assert table.loc["S2.3", "note"] == (
-        "kept beyond two standard errors: 1; reversed: 1 within, 1 beyond; 1 ties left out"
-    )
+    assert table.loc["S2.3", "note"] == ("kept clearly: 1; reversed: 1 by noise, 1 clearly; 1 ties left out")
     assert (table.loc["S2.7", "held"], table.loc["S2.7", "tested"]) == (1, 2)
     assert (table.loc["S2.7b", "held"], table.loc["S2.7b", "tested"]) == (1, 1)  # m = 10 |F|
 
@@ -184,13 +184,13 @@ def pair(metric, arm, against, difference, stderr=0.01):
     }
 
 
-def test_better_is_a_paired_difference_beyond_two_standard_errors():
-    rows = [pair("auc", OURS, PAPER, d) for d in (0.1, 0.015, -0.1)]
-    rows += [pair("tv2", OURS, PAPER, d) for d in (0.1, 0.015, -0.1)]
+def test_better_is_a_paired_t_test():
+    """Of five splits 2.5 standard errors are not enough."""
+    rows = [pair("auc", OURS, PAPER, d) for d in (0.1, 0.025, -0.1)]
+    rows += [pair("tv2", OURS, PAPER, d) for d in (0.1, -0.025, -0.1)]
     table = judge(epsilon_pairs=rows)
     for identity in ("A1", "A2"):
-        assert (table.loc[identity, "held"], table.loc[identity, "tested"]) == (1, 3)
-        assert table.loc[identity, "note"] == "worse in 1"
+        assert table.loc[identity, ["held", "tested", "holm", "note"]].tolist() == [1, 3, 1, "worse in 1"]
 
 
 def test_as_good_as_real_rows_is_a_test_of_equivalence():

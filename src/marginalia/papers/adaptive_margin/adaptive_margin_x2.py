@@ -16,7 +16,7 @@ from marginalia.papers.adaptive_margin.looks import ARMS, REFERENCES, arm_style,
 from marginalia.papers.adaptive_margin.runs import DIGITS, Sample, linear_svm, rows_of
 from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import DASHED, band, drawing, log_axis, outer_labels, rows_where
-from marginalia.reporting.verdicts import equivalence
+from marginalia.reporting.verdicts import ahead, equivalence
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
 CARD = "adaptive_margin_x2"
@@ -158,8 +158,8 @@ def tables(rows: Frame, settings: Settings) -> Tables:
 def pairs(rows: Frame) -> Frame:
     """Return mean paired differences of errors between arms, split by split: above 0 the second arm is better.
 
-    ``bound`` is the smallest margin at which two one-sided tests at 5 % would call the arms the same. ``verdict`` asks
-    whether the difference exceeds two standard errors.
+    ``bound`` is the smallest margin at which two one-sided tests at 5 % would call the arms the same. ``better`` is
+    the arm that is clearly ahead, by a t-test.
     """
     import pandas as pd
 
@@ -175,7 +175,7 @@ def pairs(rows: Frame) -> Frame:
             continue
         for (name, epsilon), values in (errors[first] - errors[second]).dropna().groupby(["dataset", "epsilon"]):
             same = equivalence(values, MARGIN)
-            clear = abs(same.mean) > 2 * same.stderr
+            clear = ahead(abs(same.mean), same.stderr, len(values) - 1)
             better = (second if same.mean > 0 else first) if clear else ""
             found.append(
                 {

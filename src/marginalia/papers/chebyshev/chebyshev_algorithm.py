@@ -81,6 +81,7 @@ def _grids(rows: Frame) -> Iterator[Record]:
                 "difference": found.mean,
                 "stderr": found.stderr,
                 "bound": found.bound,
+                "p": found.p,
                 "equal": found.equivalent,
                 "n_trials": len(relative),
             }

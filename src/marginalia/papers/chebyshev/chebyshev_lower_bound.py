@@ -124,6 +124,8 @@ def figure(tables: Tables, settings: Settings) -> Figure:
             ax.plot(rows["n"], rows["upper_bound"], color="#555555", ls=DASHED, label="proven for this method")
             label, seen = "measured on the hard tables", comparable(rows)
             curve(ax, seen["n"], seen["measured"], seen["measured_stderr"], label=label, **look(0))
+            rest = rows[~rows["n"].isin(seen["n"])]
+            ax.plot(rest["n"], rest["measured"], ls="", mfc="white", **look(0))
             ax.plot(rows["n"], rows["lower_bound"], label="proven for every private method", **look(1))
             cells = rows_where(table, k=k, d=d, family="cells").sort_values("n")
             label = "Construction 1 with the paper's bump, at most"
@@ -139,9 +141,10 @@ LOWER_BOUND = Card(
     title="No private method can do better than this",
     caption="Theorem 2 with its constant worked out, over the number of records n (epsilon = 1, delta = 1e-6). From "
     "above: the error proven for this method on any table; its mean error on the random tables of the proof, "
-    "bars one standard error (exact on the line, and for k = 1 up to 3,000 records; else the largest error of "
-    "a cosine query); what is proven for every private method, by Construction 1 for k < d, else mostly by two "
-    "points; and the most that Construction 1 can give with the paper's own bump.",
+    "bars one standard error (exact on the line, and for k = 1 up to 3,000 records; beyond, where marks are hollow, "
+    "and for other k and d the largest error of a cosine query); what is proven for every private method, by "
+    "Construction 1 for k < d, else mostly by two points; and the most that Construction 1 can give with the "
+    "paper's own bump.",
     defaults={"trials": 3, "quick_trials": 10, "grid": GRID, "exact_records": EXACT_RECORDS},
     parts=lambda settings: [part_name(pair) for pair in settings["grid"]],
     run=run,

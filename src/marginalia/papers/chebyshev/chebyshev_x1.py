@@ -182,7 +182,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
                     for column, (label, style) in LINES.items():
                         line = rows[shown].iloc[0] * (n / n[0]) ** fitted[column].iloc[0]
                         ax.plot(n, line, label=label, **style)
-                    ax.set_title(f"k = {k}, d = {d}: slope {fitted['slope'].iloc[0]:.2f}", fontsize=7)
+                    ax.set_title(f"k = {k}, d = {d}\nslope {fitted['slope'].iloc[0]:.2f}", fontsize=7)
                     ax.set_ylabel("exact $d_k$" if shown == "exact" else "$d_k$, lower bound")
             if not ax.has_data():  # too few n for a curve
                 ax.set_axis_off()
@@ -197,7 +197,8 @@ X1 = Card(
     caption="Mean distance d_k between the private density and the data over the number of records n, a row for each "
     "dimension d and a column for each smoothness k (epsilon = 1, delta = 1e-6, noise as small as it may be). "
     "Exact distances where they can be computed, else the largest error of a cosine query; bars: one standard "
-    "error over trials. Lines start at the first mean: dashed, the slope of the proof's noise term on the same "
+    "error over trials. For k = d = 1 the degree, and with it the solver's work, grows so fast that the records end at "
+    "3,200. Lines start at the first mean: dashed, the slope of the proof's noise term on the same "
     "n; dotted, the asymptotic slope -min(1, k/d); thin, the slope of Wang et al. (2016).",
     defaults={
         "trials": 10,

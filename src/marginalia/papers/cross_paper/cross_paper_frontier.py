@@ -184,7 +184,7 @@ def _draw(axes: Axes, rows: Frame, metric: str, limits: tuple[float, float]) -> 
 
     from marginalia.reporting.tables import rows_of
 
-    edge = _LOWEST if metric != "marginal_error" else 0.0
+    edge = _LOWEST
     for row in rows_of(rows):
         style = marker(row)
         span = max(row.lowest, edge), max(row.highest, edge)

@@ -19,7 +19,7 @@ from marginalia.data.catalogue.catalogue import title
 from marginalia.papers import claims
 from marginalia.papers.claims import Found, Judge
 from marginalia.papers.cross_paper.ranking import Contest, contests
-from marginalia.reporting.verdicts import Equivalence, equivalence
+from marginalia.reporting.verdicts import CLEAR, LEVEL, Equivalence, equivalence, p_ahead
 
 MARGIN = {"auc": 0.01, "mse": float(np.log(1.05)), "marginal_error": float(np.log(1.05))}
 LOW = 0.1  # up to this epsilon is "high privacy"
@@ -33,11 +33,12 @@ def compare(
 ) -> Judge:
     """Return what judges by a metric, at some budgets, how much an arm is like others: better | equal | no worse."""
     margin = MARGIN[metric]
-    holds: dict[str, Callable[[Gaps], bool]] = {
-        "better": better,
-        "equal": lambda gaps: equivalence(gaps, margin).equivalent,
-        "no worse": lambda gaps: no_worse(gaps, margin),
+    tests: dict[str, tuple[Callable[[Gaps], float], float]] = {
+        "better": (p_better, CLEAR),
+        "equal": (lambda gaps: equivalence(gaps, margin).p, LEVEL),
+        "no worse": (lambda gaps: p_better(gaps + margin), LEVEL),  # a mean of -margin or less is refuted
     }
+    p_value, level = tests[how]
 
     def judge(held: Sequence[Contest]) -> Found:
         cells = {
@@ -50,10 +51,11 @@ def compare(
         }
         if not cells:
             return Found()
-        note = f"clearly worse in {sum(better(-gaps) for gaps in cells.values())}"
+        note = f"clearly worse in {sum(p_better(-gaps) <= CLEAR for gaps in cells.values())}"
         if how == "equal":
             note += f"; {_typical([equivalence(gaps, margin) for gaps in cells.values()], metric)}"
-        return Found([holds[how](gaps) for gaps in cells.values()], [title(str(cell[2])) for cell in cells], note)
+        sets = [title(str(cell[2])) for cell in cells]
+        return Found(sets=sets, note=note, p=[p_value(gaps) for gaps in cells.values()], level=level)
 
     return judge, ("contests",)
 
@@ -72,19 +74,10 @@ def differences(contest: Contest, arm: Arm, other: Arm) -> Mapping[Cell, Gaps]:
     return {tuple(cell): gap.to_numpy() for cell, gap in gaps.groupby(level=[0, 1, 2])}  # type: ignore[arg-type]
 
 
-def better(gaps: Gaps) -> bool:
-    """Return whether the mean difference is positive by more than two standard errors."""
-    return len(gaps) > 1 and bool(gaps.mean() > 2 * gaps.std(ddof=1) / np.sqrt(len(gaps)))
-
-
-def no_worse(gaps: Gaps, margin: float) -> bool:
-    """Return whether a mean of ``-margin`` or less is refuted at 5 % (one-sided t-test)."""
-    from scipy import stats
-
-    if len(gaps) < 2:
-        return False
-    stderr = gaps.std(ddof=1) / np.sqrt(len(gaps))
-    return bool(gaps.mean() + margin > stats.t.isf(0.05, len(gaps) - 1) * stderr)
+def p_better(gaps: Gaps) -> float:
+    """Return the p-value of the one-sided t-test that the mean difference is positive; 1 with fewer than two."""
+    n = len(gaps)
+    return float(p_ahead(gaps.mean(), gaps.std(ddof=1) / np.sqrt(n), n - 1)) if n > 1 else 1.0
 
 
 def _typical(tests: Sequence[Equivalence], metric: str) -> str:
@@ -112,6 +105,7 @@ JUDGES: dict[str, Judge] = {
     "x12": compare("auc", SYNTH, DP_SGD, how="no worse"),
     "x13": compare("auc", SYNTH, ("pate", ""), how="no worse"),
     "x14": compare("marginal_error", ("aim", ""), *RELEASES, how="better"),
+    "x15": compare("marginal_error", ("reduced_space", ""), ("mwem_pgm", ""), how="better"),
 }
 
 

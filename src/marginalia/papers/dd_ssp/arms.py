@@ -12,6 +12,7 @@ SIGN = {"mse": -1.0, "auc": 1.0, "marginal_error": -1.0}  # towards the better v
 # method/variant/calibration
 DD_SSP = "dd_ssp/aim/tight"
 DD_SSP_MST, DD_SSP_MIXTURE = "dd_ssp/mst/tight", "dd_ssp/mixture/tight"
+DD_SSP_GAUSSIAN = "dd_ssp/gaussian_marginals/tight"
 DD_SSP_100MB = f"{DD_SSP} 100 MB"
 AIM_SYNTH = "aim_synth/tight"
 AIM, MIXTURE = "aim/tight", "mixture/tight"
@@ -20,7 +21,7 @@ SSP = "ssp/tight"
 OBJ_PERT, OBJ_PERT_TIGHT = "objective_perturbation/published", "objective_perturbation/tight"
 DP_SGD, DP_SGD_SELECTED = "dp_sgd/tight", "dp_sgd/private_selection/tight"
 DP_SGD_GRID = "dp_sgd/grid_on_test/published"
-OLS, LOGISTIC = "ols/none", "logistic/none"
+OLS, LOGISTIC, TRIVIAL = "ols/none", "logistic/none", "trivial/none"
 KEYS = ["dataset", "epsilon"]
 
 

@@ -32,7 +32,7 @@ from marginalia.papers.dd_ssp.arms import (
 )
 from marginalia.papers.dd_ssp.dd_ssp_charges import at, charges
 from marginalia.papers.form import rounded
-from marginalia.reporting.verdicts import LEVEL, equivalence_of
+from marginalia.reporting.verdicts import CLEAR, LEVEL, ahead, equivalence_of, p_ahead
 
 INCOME = "acs_income_lin@dd_ssp"
 MARGIN = {"mse": 0.05, "auc": 0.01}  # of "the same": a share of the right arm's MSE, AUC
@@ -42,7 +42,7 @@ ON_INCOME, ELSEWHERE = f"dataset == '{INCOME}'", f"dataset != '{INCOME}'"
 ADVANCED, EXACT = "charged_by_advanced_composition", "charged_exactly"
 COLUMNS = (
     "id", "metric", "dataset", "epsilon", "left", "right", "difference", "stderr", "df", "bound", "margin", "n_trials",
-    "ahead", "held",
+    "ahead", "p", "held",
 )  # fmt: skip
 
 
@@ -54,7 +54,7 @@ class Test:
     metric: str
     left: str
     right: str
-    holds: str  # better: ahead by two standard errors; same: equivalent; not_worse: behind by less than the margin
+    holds: str  # better: clearly ahead; same: equivalent; not_worse: behind by less than the margin
     where: str = ALL
     shared: bool = False  # whether a trial's fit is shared
     margin: float | None = None
@@ -91,7 +91,8 @@ def cells(records: Frame) -> Frame:
     """Test every claim on every data set and epsilon that it speaks of and that was run.
 
     ``difference``: by how much the left arm is better (lower MSE, higher AUC); ``bound``: the smallest margin at which
-    the test of a claim with one would have passed; ``ahead``: whether the left mean is the better one. A claim with an
+    the test of a claim with one would have passed; ``ahead``: whether the left mean is the better one; ``p``: of the
+    test that decides ``held``. A claim with an
     ``s`` behind its name is tested on the random splits, paired by split.
     """
     import pandas as pd
@@ -123,7 +124,8 @@ def _against_dp_sgd(records: Frame) -> Iterator[Frame]:
             yield _judged(here, "not_worse", None, metric).assign(id=claim)
         for claim, charge, side in (("c08 upper", "epsilon", 1), ("c08 lower", ADVANCED, -1)):
             here = _judged(_to_curve(values, grid, metric, DP_SGD_SELECTED, charge), "better", None, metric)
-            yield here.assign(id=claim, held=side * here["difference"] <= 2 * here["stderr"])
+            outside = ahead(side * here["difference"], here["stderr"], here["df"])
+            yield here.assign(id=claim, p=np.nan, held=~outside)
 
 
 def _to_curve(values: Frame, grid: Frame, metric: str, arm: str, charge: str) -> Frame:
@@ -146,19 +148,23 @@ def _to_curve(values: Frame, grid: Frame, metric: str, arm: str, charge: str) ->
 
 
 def _judged(here: Frame, holds: str, margin: float | None, metric: str) -> Frame:
-    """Return the cells with bound, margin, ``ahead`` and ``held``."""
+    """Return the cells with bound, margin, ``ahead``, the test's ``p`` and ``held``."""
     from scipy.stats import t
 
     here = here.assign(metric=metric, ahead=here["difference"] > 0)
     if holds == "better":
-        return here.assign(bound=np.nan, margin=np.nan, held=here["difference"] > 2 * here["stderr"])
+        p = p_ahead(here["difference"], here["stderr"], here["df"])
+        return here.assign(bound=np.nan, margin=np.nan, p=p, held=p <= CLEAR)
     share = MARGIN[metric] if margin is None else margin
     here["margin"] = share if metric == "auc" else share * here["baseline"]
     if holds == "same":
         tested = [equivalence_of(*row) for row in here[["difference", "stderr", "df", "margin"]].to_numpy(float)]
-        return here.assign(bound=[e.bound for e in tested], held=[e.equivalent for e in tested])
+        return here.assign(
+            bound=[e.bound for e in tested], p=[e.p for e in tested], held=[e.equivalent for e in tested]
+        )
     bound = t.isf(LEVEL, here["df"].astype(float)) * here["stderr"] - here["difference"]
-    return here.assign(bound=bound, held=bound <= here["margin"])
+    p = p_ahead(here["difference"] + here["margin"], here["stderr"], here["df"])
+    return here.assign(bound=bound, p=p, held=bound <= here["margin"])
 
 
 CELLS = Comparison("dd_ssp_cells", "dd_ssp", cells)

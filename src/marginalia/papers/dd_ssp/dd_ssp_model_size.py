@@ -11,6 +11,7 @@ from marginalia.papers.dd_ssp.dd_ssp_cells import cells
 from marginalia.papers.dd_ssp.run_times import seconds
 from marginalia.papers.form import rounded
 from marginalia.reporting.panels import bars, drawing
+from marginalia.reporting.verdicts import p_ahead, welch
 
 SIZES = {"200 MB": AIM, "100 MB": f"{AIM} 100 MB"}
 
@@ -18,21 +19,26 @@ SIZES = {"200 MB": AIM, "100 MB": f"{AIM} 100 MB"}
 def model_size(records: Frame) -> Frame:
     """Compare both sizes in every cell that was run with both: CPU seconds of AIM, and the error of DD-SSP on it.
 
-    ``saved`` is what the smaller model saves in seconds, with ``saved_stderr`` over trials; ``difference`` by how much
+    ``saved`` is what the smaller model saves in seconds, with ``saved_stderr`` over trials and ``saved_p`` of Welch's
+    test that it saves any (fits of one split, with noise of their own); ``difference`` by how much
     it is better, with the ``bound`` of the equivalence test against ``margin`` (``same``).
     """
     import pandas as pd
 
     rows = seconds(records)
-    parts = [rows[rows["arm"] == arm].groupby(KEYS)["seconds"].agg(["mean", "sem"]) for arm in SIZES.values()]
+    parts = [rows[rows["arm"] == arm].groupby(KEYS)["seconds"].agg(["mean", "sem", "size"]) for arm in SIZES.values()]
     times = parts[0].add_suffix("_200").join(parts[1].add_suffix("_100"), how="inner")
+    stderr, df = welch(times["sem_200"], times["size_200"], times["sem_100"], times["size_100"])
+    saved = times["mean_200"] - times["mean_100"]
     times = pd.DataFrame(
         {
             "seconds_200mb": times["mean_200"],
             "seconds_100mb": times["mean_100"],
-            "saved": times["mean_200"] - times["mean_100"],
-            "saved_stderr": np.hypot(times["sem_200"], times["sem_100"]),
-        }
+            "saved": saved,
+            "saved_stderr": stderr,
+            "saved_p": p_ahead(saved, stderr, df),
+        },
+        index=times.index,
     )
     tested = cells(records)
     tested = tested[(tested["left"] == DD_SSP_100MB) & (tested["right"] == DD_SSP)]

@@ -262,7 +262,7 @@ def excess(rows: Frame, published: Frame) -> Frame:
         }
     )
     groups = costs.groupby(["dataset", "epsilon", "draw"]).mean().groupby(["dataset", "epsilon"])
-    table = groups.mean().join(groups.sem().add_suffix("_stderr")).reset_index()
+    table = groups.mean().join(groups.sem().add_suffix("_stderr")).assign(n=groups.size()).reset_index()
     table["epsilon"] = table["epsilon"].map(spelled)
     printed = published.pivot(index=["dataset", "epsilon"], columns="metric", values="value").reset_index()
     base = printed[printed["epsilon"] == "real"].set_index("dataset")
@@ -277,6 +277,7 @@ def marginal_errors(rows: Frame) -> Frame:
     groups = rows[rows["metric"].isin(ERRORS)].groupby(["dataset", "epsilon", "metric"])["value"]
     table = groups.mean().unstack("metric")[ERRORS]
     table.insert(1, "stderr", groups.sem().unstack("metric")["marginal_error"])
+    table.insert(2, "n", groups.size().unstack("metric")["marginal_error"])
     return rounded(table.reset_index())
 
 

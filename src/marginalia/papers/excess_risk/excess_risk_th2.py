@@ -10,6 +10,7 @@ from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tabl
 from marginalia.papers.excess_risk.theory import HardInstance
 from marginalia.papers.form import rounded
 from marginalia.reporting.panels import COLOURS, DASHED, DOTTED, curve, drawing, look
+from marginalia.reporting.verdicts import ahead
 from marginalia.sweep.seeds import seed_sequence
 
 
@@ -51,7 +52,8 @@ def tables(rows: Frame, settings: Settings) -> Tables:
     table = groups.mean().assign(stderr=groups["excess"].sem(), n=groups.size()).reset_index()
     table["paper_bound"] = table["margin"] / 40
     table["limit"] = table["limit"].round(12)  # below, rounding errors of the solver
-    table["above"] = table["excess"] >= table["lower_bound"] - 2 * table["stderr"].fillna(0.0)
+    below, df = table["lower_bound"] - table["excess"], (table["n"] - 1).clip(lower=1)
+    table["above"] = ~ahead(below, table["stderr"].fillna(0.0), df)
     order = ["g", "d", "excess", "stderr", "limit", "lower_bound", "paper_bound", "margin", "n", "above"]
     return {TH2.id: rounded(table[order])}
 

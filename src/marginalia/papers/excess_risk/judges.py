@@ -19,7 +19,7 @@ from marginalia.papers.claims import Found, Judge
 from marginalia.papers.excess_risk.excess_risk_f4 import MARGIN
 from marginalia.papers.excess_risk.excess_risk_table2 import LIMIT
 from marginalia.papers.excess_risk.runs import LABELS
-from marginalia.reporting.verdicts import equivalence_of
+from marginalia.reporting.verdicts import CLEAR, LEVEL, ahead, equivalence_of, p_ahead, welch
 
 CARDS = ("datasets", "fig1", "table2", "table2_strict", "f4", "f5", "errata", "th1", "th2", "s2")
 SMALL = 1e-9
@@ -28,6 +28,11 @@ SMALL = 1e-9
 def _found(cells: Any, of: Any, note: str) -> Found:
     """Return in which cells a claim held; `of` is the data sets, or a table that has them."""
     return Found(np.asarray(cells, dtype=bool), _sets(of), note)
+
+
+def _by_test(p: Any, level: float, of: Any, note: str) -> Found:
+    """Return what a test at a level found, by its p-value in each cell."""
+    return Found(sets=_sets(of), note=note, p=np.asarray(p, dtype=float), level=level)
 
 
 def _sets(of: Any) -> list[str]:
@@ -152,13 +157,17 @@ def _steps(lines: Frame, column: str, sign: int) -> list[bool]:
 
 
 def _beyond_noise(lines: Frame, column: str, sign: int) -> str:
-    """Say how many steps go the wrong way, and how many sets rise from the first epsilon to the last, by two errors."""
+    """Say how many steps go clearly the wrong way, and how many sets gain from the first epsilon to the last."""
     groups = lines.groupby("dataset")
-    steps: Any = sign * groups[column].diff() / np.hypot(lines["stderr"], groups["stderr"].shift())
+    before = groups[[column, "stderr", "n"]].shift()
+    steps = ahead(-sign * (lines[column] - before[column]), *_apart(lines, before)).sum()
     first, last = groups.first(), groups.last()
-    rise: Any = sign * (last[column] - first[column]) / np.hypot(first["stderr"], last["stderr"])
-    better = _count(rise > 2)
-    return f"by two standard errors: wrong steps {(steps < -2).sum()}, better at the last ε than at the first {better}"
+    better = _count(ahead(sign * (last[column] - first[column]), *_apart(first, last)))
+    return f"clearly (Welch's test): wrong steps {steps}, better at the last ε than at the first {better}"
+
+
+def _apart(first: Frame, second: Frame) -> tuple[Any, Any]:
+    return welch(first["stderr"], first["n"], second["stderr"], second["n"])
 
 
 def _trend(metric: str, sign: int, compared: Frame) -> Found:
@@ -193,13 +202,14 @@ def _at_most(
     """A loss at epsilon 2: as published, in the paper's own table, and with the test rows held out."""
     rows = excess[excess["epsilon"].astype(float) == 2].set_index("dataset")
     rows = rows.loc[[name for name in sets if name in rows.index]]
-    surely = _count(rows[column] + 2 * rows[f"{column}_stderr"] < limit)
-    note = f"by two standard errors: {surely}; the paper's own table: {_count(rows[theirs] < limit - SMALL)}"
+    means = _count(rows[column] < limit)
+    note = f"the mean alone: {means}; the paper's own table: {_count(rows[theirs] < limit - SMALL)}"
     if strict is not None:
         strict = strict[(strict["epsilon"].astype(str) == "2") & (strict["metric"] == metric)].set_index("dataset")
         held_out = strict["lost"].reindex(rows.index).dropna()
         note += f"; test rows unseen, public domain: {_count(held_out < limit)}"
-    return _found(rows[column] < limit, list(rows.index), note)
+    p = p_ahead(limit - rows[column], rows[f"{column}_stderr"], rows["n"] - 1)
+    return _by_test(p, LEVEL, list(rows.index), note)
 
 
 def _c3(form: str, remark: str, rows: Frame) -> Found:
@@ -213,8 +223,8 @@ def _as_well(aim: str, inputs: str, variant: str, method: str, pairs: Frame) -> 
     rows = _pairs(pairs, aim, inputs, variant, method)
     better, worse = (_count(rows[which]) for which in ("better", "worse"))
     beaten = [LABELS[name] for name in dict.fromkeys(rows["dataset"][rows["worse"].astype(bool)])]
-    note = f"by two standard errors better: {better}; worse: {worse}"
-    return _found(rows["as_well"].astype(bool), rows, f"{note} ({', '.join(beaten)})" if beaten else note)
+    note = f"clearly better: {better}; worse: {worse}"
+    return _by_test(rows["p_as_well"], LEVEL, rows, f"{note} ({', '.join(beaten)})" if beaten else note)
 
 
 def _pairs(pairs: Frame, aim: str, inputs: str, variant: str, method: str) -> Frame:
@@ -231,12 +241,14 @@ def _budgets(f4: Frame) -> Found:
 
 
 def _weak(pairs: Frame) -> Found:
-    def better(aim: str, inputs: str, variant: str) -> list[bool]:
-        rows = _pairs(pairs, aim, inputs, variant, "dp_sgd").set_index("dataset")["better"]
-        return [bool(rows[name]) for name in ("heart", "dutch") if name in rows.index]
+    def p_better(aim: str, inputs: str, variant: str) -> Any:
+        rows = _pairs(pairs, aim, inputs, variant, "dp_sgd").set_index("dataset")["p_better"]
+        return np.array([rows[name] for name in ("heart", "dutch") if name in rows.index])
 
-    own = better("as_published", "codes", "published")
-    return _found(own, ["heart", "dutch"], f"on equal terms: {_count(better('all_rows', 'one_hot', 'tight'))}")
+    equal = _count(p_better("all_rows", "one_hot", "tight") <= CLEAR)
+    return _by_test(
+        p_better("as_published", "codes", "published"), CLEAR, ["heart", "dutch"], f"on equal terms: {equal}"
+    )
 
 
 def _targets(rows: Frame) -> Found:
@@ -248,7 +260,7 @@ def _targets(rows: Frame) -> Found:
     note = (
         f"all pass at {max(test.bound for test in tests):.4f}; in {_count(idle)} real rows gain nothing over a constant"
     )
-    return _found([test.equivalent for test in tests], rows, note)
+    return _by_test([test.p for test in tests], LEVEL, rows, note)
 
 
 _OTHERS = [name for name in LABELS if name != "heart"]
@@ -260,7 +272,7 @@ _ARMS = {
     "one_hot": ("all_rows", "one_hot", "published"),
     "equal_terms": ("all_rows", "one_hot", "tight"),
 }
-DEGREES, TABLE2, AT_2 = ("fig1_degrees",), ("comparison_table2",), ("table2_excess", "table2_strict?")
+DEGREES, TABLE2, AT_2 = ("fig1_degrees",), ("table2",), ("table2_excess", "table2_strict?")
 JUDGES: dict[str, Judge] = {
     **{f"cited_{name}": (partial(_cited, name), ("errata_cited",)) for name in ("2.3", "2.4", "B.2")},
     **{name: (partial(_bound, name), ("th1_verdict", "th1")) for name in ("thm31", "thm32", "cor35", "cor36")},

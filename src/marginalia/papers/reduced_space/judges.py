@@ -26,11 +26,9 @@ from marginalia.papers.reduced_space.reduced_space_epsilon import (
 from marginalia.papers.reduced_space.reduced_space_fail import CERTIFICATE, STEPS
 from marginalia.papers.reduced_space.runs import GAMMA
 from marginalia.reporting.panels import rows_where
-from marginalia.reporting.verdicts import equivalence_of
+from marginalia.reporting.verdicts import CLEAR, LEVEL, ahead, equivalence_of, p_ahead, welch
 
 CARDS = ("privacy", "lemma", "points", "fail", "corollary", "n", "f", "m", "kappa", "cells", "epsilon")
-LEVEL = 0.05  # of each family of binomial tests, Bonferroni over its cells
-SURE = 2.0  # standard errors
 MARGIN = 0.01  # of an equivalence, in AUC or in the largest error of an average
 WIDE = ("adult_bool20", "dutch_bool16")  # far more cells than points are drawn
 TIGHTER = 4.0
@@ -86,12 +84,12 @@ def _few_points(n: Frame | None, f: Frame | None) -> Found:
 
 
 def _both_vanish(corollary: Frame) -> Found:
-    fall = []
+    p: list[float] = []
     for _, own in corollary.sort_values("n").groupby("p"):
-        error, stderr = own["error"].to_numpy(), own["error_stderr"].to_numpy()
-        drop, width = error[:-1] - error[1:], np.hypot(stderr[:-1], stderr[1:])
-        fall += list((drop > SURE * width) & (np.diff(own["epsilon"]) < 0))
-    return Found(fall, _widths(corollary))
+        error, stderr, n = (_values(own, column) for column in ("error", "error_stderr", "n_trials"))
+        falls = p_ahead(error[:-1] - error[1:], *welch(stderr[:-1], n[:-1], stderr[1:], n[1:]))
+        p += list(np.where(np.diff(own["epsilon"]) < 0, falls, 1.0))
+    return Found(sets=_widths(corollary), p=p, level=CLEAR)
 
 
 def _mostly(corollary: Frame) -> Found:
@@ -105,11 +103,11 @@ def _mostly(corollary: Frame) -> Found:
 
 def _enough_points(points: Frame) -> Found:
     some = points[points["times"].isin((3, 10))]
-    enough = _same(some, "excess", "excess_stderr", MARGIN)
-    late = some[~enough]
+    p = _same(some, "excess", "excess_stderr", MARGIN)
+    late = some[p > LEVEL]
     names = ", ".join(" ".join(map(str, row)) for row in late[["law", "times"]].itertuples(index=False))
     note = _notes(f"short: {names} |F|" if len(late) else "", DOMAIN if len(some) else "")
-    return Found(enough, _sets(points["law"]), note)
+    return Found(sets=_sets(points["law"]), note=note, p=p, level=LEVEL)
 
 
 def _kappa_orders(pairs: Frame, kappa: Frame | None) -> Found:
@@ -117,12 +115,11 @@ def _kappa_orders(pairs: Frame, kappa: Frame | None) -> Found:
     if not len(told):
         return Found((), () if kappa is None else _sets(kappa["dataset"]))
     turned, noisy = (int((told["order"] == order).sum()) for order in ("reversed", "reversed by noise"))
-    sure = int((told["difference"] > SURE * told["difference_stderr"]).sum())
+    sure = int(ahead(told["difference"], told["difference_stderr"], told["n_trials"] - 1).sum())
     return Found(
         told["order"] == "kept",
         () if kappa is None else _sets(kappa["dataset"]),
-        f"kept beyond two standard errors: {sure}; reversed: {noisy} within, {turned} beyond; "
-        f"{len(pairs) - len(told)} ties left out",
+        f"kept clearly: {sure}; reversed: {noisy} by noise, {turned} clearly; {len(pairs) - len(told)} ties left out",
     )
 
 
@@ -150,32 +147,34 @@ def _as_good_as_real(arm: str) -> Judge:
     """Return what judges whether models trained on an arm's rows lose no AUC to those of the real rows."""
 
     def judge(auc: Frame, means: Frame | None) -> Found:
-        held = _same(rows_where(auc, arm=arm), "lost", "lost_stderr", MARGIN)
-        return Found(held, () if means is None else _sets(means["dataset"]))
+        p = _same(rows_where(auc, arm=arm), "lost", "lost_stderr", MARGIN)
+        return Found(sets=() if means is None else _sets(means["dataset"]), p=p, level=LEVEL)
 
     return judge, ("epsilon_auc", "epsilon?")
 
 
 def _better(metric: str, arm: str, against: str) -> Judge:
-    """Return what judges whether an arm beats another in every table and ε, beyond two standard errors (paired)."""
+    """Return what judges whether an arm beats another in every table and ε (paired t-test)."""
     assert (metric, arm, against) in COMPARED
 
     def judge(pairs: Frame) -> Found:
         own = rows_where(pairs, metric=metric, arm=arm, against=against)
         gain = (1 if metric == "auc" else -1) * _values(own, "difference")
-        sure = SURE * _values(own, "difference_stderr")
-        worse = int((gain < -sure).sum())
-        return Found(gain > sure, _sets(own["dataset"]), f"worse in {worse}" if worse else "")
+        spread = _values(own, "difference_stderr"), _values(own, "n_trials") - 1
+        worse = int(ahead(-gain, *spread).sum())
+        note = f"worse in {worse}" if worse else ""
+        return Found(sets=_sets(own["dataset"]), note=note, p=p_ahead(gain, *spread), level=CLEAR)
 
     return judge, ("epsilon_pairs",)
 
 
 def _less_noise(noise: Frame) -> Found:
-    less = []
+    p = []
     for _, own in noise.groupby(["p", "order", "cell"]):
         a, b = (rows_where(own, arm=f"{kind}, exact noise").iloc[0] for kind in ("parities", "monomials"))
-        less.append(b["error"] - a["error"] > SURE * np.hypot(a["error_stderr"], b["error_stderr"]))
-    return Found(less, _widths(noise))
+        spread = welch(a["error_stderr"], a["n_trials"], b["error_stderr"], b["n_trials"])
+        p.append(float(p_ahead(b["error"] - a["error"], *spread)))
+    return Found(sets=_widths(noise), p=p, level=CLEAR)
 
 
 def _floor(means: Frame) -> Found:
@@ -198,9 +197,9 @@ def _certificate(fail: Frame) -> Found:
 
 
 def _same(rows: Frame, mean: str, stderr: str, margin: float) -> Any:
-    """Return for each row whether its paired difference lies within the margin (two one-sided tests)."""
+    """Return for each row the p-value of its paired difference lying within the margin (two one-sided tests)."""
     values = zip(*(_values(rows, column) for column in (mean, stderr, "n_trials")), strict=True)
-    return np.array([equivalence_of(m, s, n - 1, margin).equivalent for m, s, n in values], dtype=bool)
+    return np.array([equivalence_of(m, s, n - 1, margin).p for m, s, n in values], dtype=float)
 
 
 def _follows(means: Frame, arm: str) -> Any:

@@ -17,11 +17,11 @@ from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import curve, drawing, look, rows_where
+from marginalia.reporting.verdicts import ahead
 from marginalia.sweep.seeds import seed_sequence
 
 CARD = "reduced_space_kappa"
 GAP = 1e-4  # of the linear programs: optima that differ by less are the same
-SURE = 2.0  # standard errors
 
 
 @as_frame
@@ -81,7 +81,7 @@ def _pairs(rows: Frame) -> Iterator[Record]:
         for a, b in combinations(kappas.mean().sort_values().index, 2):  # a has the smaller κ
             difference = optima[b] - optima[a]
             mean, stderr = float(difference.mean()), float(difference.sem())
-            sure = abs(mean) > SURE * stderr
+            sure = ahead(abs(mean), stderr, len(difference) - 1)
             order = "tied" if abs(mean) <= GAP else "kept" if mean > 0 else "reversed" if sure else "reversed by noise"
             yield {
                 "dataset": name,

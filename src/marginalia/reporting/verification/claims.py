@@ -1,4 +1,4 @@
-"""How many claims of each paper held: ``python -m marginalia.reporting.verification.claims results/paper``.
+"""How many sentences of each paper held: ``python -m marginalia.reporting.verification.claims results/paper``.
 
 Writes ``claims.csv`` there, from the tables ``*_verdicts.csv`` of the results folders below.
 """
@@ -12,34 +12,56 @@ from pathlib import Path
 import pandas as pd
 
 from marginalia.reporting.formats import write_csv
+from marginalia.reporting.verdicts import BY_CHANCE, verdict
 
 FILE = "claims.csv"
-OURS = "our addition"  # in the place of the paper where a claim stands
+COUNTED = ("paper", "ours")  # apart; what another line judges already is not counted
 VERDICTS = {
     "held": "held", "held in most cells": "held_in_most_cells", "held in some cells": "held_in_some_cells",
-    "not held": "not_held", "not tested": "not_tested",
+    BY_CHANCE: BY_CHANCE.replace(" ", "_"), "not held": "not_held", "not tested": "not_tested",
 }  # fmt: skip
 
 
 def summary(verdicts: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return a row a block: its claims, and how many have each verdict; and one for all.
+    """Return a row a block, and one for all: its papers' sentences and how many have each verdict; then what is ours.
 
-    Claims are those of papers; what we say of our own additions has a verdict on the page, and is not counted here.
+    A sentence that is judged in several lines (``parts``) has one verdict, by the cells of all of them.
 
     Examples
     --------
-    >>> table = pd.DataFrame({"place": ["Section 1", "Theorem 2", OURS], "verdict": ["held", "not held", "held"]})
-    >>> summary({"toy": table}).iloc[0].to_dict()["held"]
-    1
+    >>> table = pd.DataFrame(
+    ...     {
+    ...         "sentence": ["a", "a", "b", "b"],
+    ...         "whose": ["paper", "paper", "repeat", "ours"],
+    ...         "held": [3, 0, 1, 1],
+    ...         "tested": [4, 4, 1, 1],
+    ...         "level": [None, None, None, None],
+    ...     }
+    ... )
+    >>> summary({"toy": table})[["block", "whose", "sentences", "parts", "held_in_some_cells"]].to_numpy().tolist()
+    [['toy', 'paper', 1, 2, 1], ['all', 'paper', 1, 2, 1], ['toy', 'ours', 1, 1, 0], ['all', 'ours', 1, 1, 0]]
     """
-    papers = {name: table[table["place"] != OURS] for name, table in verdicts.items()}
-    rows = [
-        {"block": name, "claims": len(table)} | {c: int((table["verdict"] == v).sum()) for v, c in VERDICTS.items()}
-        for name, table in papers.items()
-        if len(table)
-    ]
-    frame = pd.DataFrame(rows, columns=["block", "claims", *VERDICTS.values()])
-    return pd.concat([frame, frame.drop(columns="block").sum().to_frame().T.assign(block="all")], ignore_index=True)
+    columns = ["block", "whose", "sentences", "parts", *VERDICTS.values()]
+    tables = []
+    for whose in COUNTED:
+        rows = [_counted(name, table[table["whose"] == whose], whose) for name, table in verdicts.items()]
+        frame = pd.DataFrame([row for row in rows if row["parts"]], columns=columns)
+        total = frame[columns[2:]].sum().to_frame().T.assign(block="all", whose=whose)
+        tables.append(pd.concat([frame, total[columns]], ignore_index=True))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _counted(block: str, lines: pd.DataFrame, whose: str) -> dict[str, object]:
+    numbers = (
+        lines[["held", "tested", "level"]].apply(pd.to_numeric, errors="coerce").assign(sentence=lines["sentence"])
+    )
+    # of tests of different level the larger one: chance is then overstated, never understated
+    tested = numbers[numbers["tested"] > 0].groupby("sentence")
+    level = tested["level"].max().where(tested["level"].count() == tested["level"].size())
+    sums = numbers.groupby("sentence")[["held", "tested"]].sum().assign(level=level)
+    found = [verdict(int(row.held), int(row.tested), float(row.level)) for row in sums.itertuples()]
+    counts = {column: found.count(name) for name, column in VERDICTS.items()}
+    return {"block": block, "whose": whose, "sentences": len(sums), "parts": len(lines)} | counts
 
 
 def main(root: Path) -> None:
