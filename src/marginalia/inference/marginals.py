@@ -111,7 +111,7 @@ def cells(
 def cell_bounds(
     release: Release, attributes: Sequence[str], *, confidence: float = 0.95, simultaneous: bool = False
 ) -> tuple[Array, Array, Array, str]:
-    """Return estimates, lower and upper ends of the counts of a marginal, and their label; shape: sizes of `attributes`.
+    """Return estimates, lower and upper ends of the counts on `attributes`, in their shape, and the label.
 
     As `cells`, all at once: the noise of every cell of a marginal has the same variance.
 
@@ -194,8 +194,8 @@ def mean(release: Release, attribute: str, *, confidence: float = 0.95) -> Inter
 def quantile(release: Release, attribute: str, share: float, *, confidence: float = 0.95) -> Interval:
     """Return an interval for a quantile of an ordered column: its smallest value with a share of rows up to it.
 
-    Two one-sided tests, at a code and at the one below; the interval runs over the codes that neither rejects. It covers
-    at least as often as it says, since a quantile jumps: ``certified``.
+    Two one-sided tests, at a code and at the one below; the interval runs over the codes that neither rejects.
+    A quantile jumps, so it covers at least as often as it says: ``certified``.
     """
     checks.open_unit("share", share)
     clique, levels, rounds, _ = _told(release, [attribute], confidence)

@@ -25,7 +25,10 @@ FAMILIES = ("gaussian", "binomial", "poisson")
 TARGETS = ("table", "population")
 _MOST_TERMS = 60
 _WALD = 100  # kappa from which intervals from standard errors cover
-_FAR = (12.0, 60.0)  # largest |x'b| at which the distance at infinity is looked for
+_FEW_CELLS = 24  # that the search for kappa begins at
+_FOLLOWED = 6  # directions of least distance at infinity that are followed
+# Largest |x'b| at which the distance at infinity is looked for: of exp, the squares of more leave no digits of V.
+_FAR = {"binomial": (12.0, 60.0), "poisson": (6.0, 12.0)}
 _MOST_CELLS = 200_000  # of the joint marginal of all features, for a family that needs it
 
 
@@ -105,12 +108,14 @@ class Regression:
         """
         if self.kappa < _WALD:
             raise InputError(
-                f"kappa is {self.kappa:.4g}: below {_WALD} intervals from standard errors cover less often than they say; "
-                "take the profile sets"
+                f"kappa is {self.kappa:.4g}: below {_WALD} intervals from standard errors cover less often than they "
+                "say; take the profile sets"
             )
         z = float(stats.norm.isf((1 - self.confidence) / 2))
         return [
-            replace(c, low=c.estimate - z * c.standard_error, high=c.estimate + z * c.standard_error, label="asymptotic")
+            replace(
+                c, low=c.estimate - z * c.standard_error, high=c.estimate + z * c.standard_error, label="asymptotic"
+            )
             for c in self.coefficients
         ]
 
@@ -331,35 +336,37 @@ class _Score(Equations):
         return np.asarray(-2 * self._X @ (slope * along * noise))
 
     def kappa(self) -> float:
-        """Return the least distance at infinity that a local search finds: along every feature, and where J is least.
+        """Return the least distance at infinity that a local search finds.
 
-        At infinity scores are at their limits, where the distance is flat: searched from within, taken far out.
+        It begins along every feature, where J is least, and towards single cells of few rows, of which noise may leave
+        none: then scores tell nothing in that direction. At infinity the distance is flat: it is searched from within,
+        and taken far out.
         """
         far = np.abs(self._X).max(axis=1)
-        starts = np.vstack([np.eye(self.p), np.linalg.svd(self.jacobian(np.zeros(self.p)) / np.outer(far, far))[2]]) / far
-        least = math.inf
-        for start in (*starts, *-starts):
-            d = start
-            for reach in _FAR:
-                d = self._nearest(d, reach)
-                least = min(least, self.distance(d))
-        return least
+        flat = np.linalg.svd(self.jacobian(np.zeros(self.p)) / np.outer(far, far))[2] / far
+        few = np.argsort(np.abs(self._counts), kind="stable")[:_FEW_CELLS]
+        towards = np.linalg.lstsq(self._X @ self._X.T, self._X[:, few], rcond=None)[0].T
+        starts = np.vstack([np.diag(1 / far), flat, towards])
+        near, far_out = _FAR[self._family]
+        edges = [self._on_edge(d, near) for d in (*starts, *-starts)]
+        found = [self._nearest(b, near) for b in sorted(edges, key=self.distance)[:_FOLLOWED]]
+        least = min(found, key=self.distance)
+        return min(self.distance(b) for b in (*edges, least, self._nearest(self._on_edge(least, far_out), far_out)))
 
-    def _nearest(self, d: Array, reach: float) -> Array:
-        """Return b, of largest |x'b| = `reach`, of least distance near the ray of d: a few steps down the slope."""
+    def _on_edge(self, b: Array, reach: float) -> Array:
+        """Return the point on the ray of b whose largest |x'b| is `reach`."""
+        return np.asarray(b * (reach / max(float(np.abs(b @ self._X).max()), 1e-300)))
 
-        def on_edge(b: Array) -> Array:
-            return np.asarray(b * (reach / max(float(np.abs(b @ self._X).max()), 1e-300)))
-
-        b = on_edge(d)
+    def _nearest(self, b: Array, reach: float) -> Array:
+        """Return a point of largest |x'b| = `reach` of least distance near b: a few steps down the slope."""
         value = self.distance(b)
-        for _ in range(8):
+        for _ in range(6):
             step = np.linalg.lstsq(self.curvature(b), -self.slope(b), rcond=1e-10)[0]
-            trials = [on_edge(b + t * step) for t in (1.0, 0.3, 0.1) if np.isfinite(step).all()]
-            found = min(((self.distance(b), i) for i, b in enumerate(trials)), default=(math.inf, 0))
-            if not found[0] < value * (1 - 1e-3):
+            trials = [self._on_edge(b + t * step, reach) for t in (1.0, 0.2) if np.isfinite(step).all()]
+            best = min(trials, key=self.distance, default=b)
+            if not self.distance(best) < value * (1 - 1e-3):
                 break
-            value, b = found[0], trials[found[1]]
+            value, b = self.distance(best), best
         return b
 
     def _noise(self, F: Array) -> Array:
