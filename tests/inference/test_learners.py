@@ -7,6 +7,7 @@ from redrawn import at_least, table_of
 from marginalia.errors import InputError
 from marginalia.inference import coefficients
 from marginalia.learning import AdaSSPRegressor, DPSGDClassifier, OLSRegressor, SSPClassifier, SSPRegressor
+from marginalia.learning.statistics import NoisySums
 from marginalia.methods.models import load_model, save_model
 
 
@@ -80,3 +81,14 @@ def test_others_state_none_and_say_why_and_what_to_do(make, said, table):
         coefficients(make(table))
     assert "marginalia infer RELEASE FORMULA" in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_the_set_is_that_of_the_noise_by_hand(table):
+    """One noisy number stands in two places of X'X: r_0 and r_1 share it."""
+    model = SSPRegressor(random_state=0).fit(table.project(["a", "c"]), "c")
+    model.measurements_ = [NoisySums("X'X, X'y", np.array([[50.0, 10.0, 20.0], [0.0, 60.0, 5.0]]), 3.0, 3.0)]
+    assert model.n_features_in_ == 2
+    equations, (b, c) = coefficients(model).equations, (0.7, -0.4)
+    each = 9.0 * (1 + b * b + c * c)
+    np.testing.assert_allclose(equations.variance(np.array([b, c])), [[each, 9 * b * c], [9 * b * c, each]])
+    np.testing.assert_allclose(equations.residuals(np.array([b, c])), [20 - 35 + 4, 5 - 7 + 24])

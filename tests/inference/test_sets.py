@@ -120,3 +120,13 @@ def test_small_noise_gives_the_intervals_of_the_linearisation():
     low, high = interval(equations, b, 1, 4.0)
     assert (high - low) / 4 == pytest.approx(wald_errors(equations, b)[1], rel=1e-3)
     assert profile(equations, b, 1, b[1], b)[0] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_sets_at_p_degrees_are_certified_whatever_the_form():
+    omega, W = np.diag([1.0, 2.0, 3.0, 0.5]), np.eye(3)
+    H = np.column_stack([np.ones(3), 50 * np.eye(3)])
+    equations = Linear(H, np.kron(W, omega))
+    of = {"confidence": 0.9, "kappa": equations.kappa()}
+    b = equations.solve()
+    assert coefficient(equations, "x", b, 0, guaranteed=True, **of).label == "certified"
+    assert coefficient(equations, "x", b, 0, guaranteed=False, **of).label == "exact"
