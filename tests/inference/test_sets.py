@@ -80,7 +80,8 @@ def test_one_unknown_gives_the_set_of_fieller():
     np.testing.assert_allclose(interval(equations, equations.solve(), 0, q), roots, rtol=1e-5)
     assert equations.one_form()
     assert (
-        coefficient(equations, "x", equations.solve(), 0, confidence=0.9, guaranteed=False, kappa=None).label == "exact"
+        coefficient(equations, "x", equations.solve(), 0, confidence=0.9, guaranteed=False, kappa=math.inf).label
+        == "exact"
     )
 
 
@@ -89,7 +90,7 @@ def test_only_the_form_that_proves_it_is_called_exact():
     b = general.solve()
     assert not general.one_form()
     labels = {
-        guaranteed: coefficient(general, "x", b, 0, confidence=0.9, guaranteed=guaranteed, kappa=None).label
+        guaranteed: coefficient(general, "x", b, 0, confidence=0.9, guaranteed=guaranteed, kappa=math.inf).label
         for guaranteed in (False, True)
     }
     assert labels == {False: "asymptotic", True: "certified"}
