@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from marginalia.cli.shared import read_table
 from marginalia.data import Attribute, Domain, Table
 from marginalia.synthesis import ResidualPlanner
 
@@ -66,7 +67,7 @@ def test_bad_input_is_one_line(call):
 
 
 def test_a_model_adds_error_bars_to_the_columns(call, tmp_path):
-    table = Table.from_csv(tmp_path / "t.csv", DOMAIN)
+    table = read_table(str(tmp_path / "t.csv"), DOMAIN)
     ResidualPlanner(epsilon=5.0, random_state=0).fit(table).save(tmp_path / "m.npz")
     asked = ("quality", "t.csv", "s.parquet", "--domain", "d.json", "--model", "m.npz")
     code, out, _ = call(*asked, "--out", "q.html")
