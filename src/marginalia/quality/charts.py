@@ -78,7 +78,7 @@ def _bars(attribute: Attribute, shares: Sequence[NDArray[np.float64]], bars: Seq
             values = np.append(values, 1 - values.sum())
         axes.barh(places + side, values, 0.4, color=colour, label=what)
     if bars:
-        bounded = [(place, bars[code]) for place, code in enumerate(shown) if bars[code].bounded]
+        bounded = [(place, bars[code]) for place, code in enumerate(shown.tolist()) if bars[code].bounded]
         for place, bar in bounded:
             ends = np.clip([bar.low, bar.high], 0.0, 1.0)
             axes.plot(ends, [place, place], color="#222222", lw=0.9, marker="|", ms=3.5)

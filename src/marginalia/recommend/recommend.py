@@ -260,7 +260,7 @@ def predicted_widths(
             continue
         made = method.load()(epsilon=epsilon, delta=delta, relation=relation, random_state=0).fit(row)
         release = Release.of(made)
-        pairs = [q for q in combinations(range(len(sizes)), 2) if release.holding(q)]
+        pairs: list[tuple[int, ...]] = [q for q in combinations(range(len(sizes)), 2) if release.holding(q)]
         told = pairs or [(a,) for a in range(len(sizes)) if release.holding((a,))]
         if told:
             found[method.id] = 1.96 * math.sqrt(median(release.holding(q)[0].cell_variance(q) for q in told))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import Any, Literal, Protocol
 
@@ -300,6 +301,10 @@ def _numbers(answer: ArrayLike, shape: tuple[int, ...], what: str) -> NDArray[np
     return array
 
 
+def _interval_metric(id: str, model: Any, table: CountSource) -> float:
+    return interval_metrics(model, table)[id]
+
+
 METRICS = {
     metric.id: metric
     for metric in (
@@ -363,7 +368,7 @@ METRICS = {
                 name=name,
                 tasks=("",),
                 of="table",
-                function=interval_metrics,
+                function=partial(_interval_metric, id),
                 higher_is_better=id != "width",
                 optional=True,
                 ends=None if id == "width" else (0.0, 0.95),
