@@ -17,8 +17,6 @@ from marginalia.data.domain import Domain
 from marginalia.data.encoding import Encoder
 from marginalia.data.table import CountSource, RawTable, Table
 from marginalia.errors import InputError
-from marginalia.inference.known import Release
-from marginalia.inference.marginals import cell_bounds
 from marginalia.sweep.seeds import seed_sequence
 
 REFERENCE_BINS = 16
@@ -187,6 +185,9 @@ def interval_metrics(model: Any, table: CountSource) -> dict[str, float]:
     the release states; `naive_coverage` is of the same cells by p ± 1.96 √(p (1 - p) / n) of as many synthetic rows,
     taken for real ones: a warning, not a method. Marginals of more than `MOST_CELLS` cells are left out.
     """
+    from marginalia.inference.known import Release
+    from marginalia.inference.marginals import cell_bounds
+
     release, made = Release.of(model), model.sample(min(table.n_rows, MOST_ROWS))
     found = []
     names = table.domain.names
