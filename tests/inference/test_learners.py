@@ -18,6 +18,8 @@ def table():
 
 def least_squares(model, table, task):
     X, y = model.encoder_.transform(table), model.encoder_.target_values(table, task)
+    if model.fit_intercept:
+        X = np.column_stack([X, np.ones(len(X))])
     return np.linalg.lstsq(X, y, rcond=None)[0]
 
 
@@ -39,7 +41,7 @@ def test_sets_of_whole_releases_hold_the_least_squares_fit_of_the_rows(kind, tar
 def test_the_noise_is_of_the_sigma_that_is_stated(table):
     z = []
     for seed in range(12):
-        model = SSPRegressor(epsilon=1.0, random_state=seed).fit(table, "c")
+        model = SSPRegressor(epsilon=1.0, random_state=seed, fit_intercept=False).fit(table, "c")
         X, y = model.encoder_.transform(table), model.encoder_.target_values(table)
         (kept,) = model.measurements_
         truth = np.column_stack([X.T @ X, X.T @ y])
@@ -85,7 +87,7 @@ def test_others_state_none_and_say_why_and_what_to_do(make, said, table):
 
 def test_the_set_is_that_of_the_noise_by_hand(table):
     """One noisy number stands in two places of X'X: r_0 and r_1 share it."""
-    model = SSPRegressor(random_state=0).fit(table.project(["a", "c"]), "c")
+    model = SSPRegressor(random_state=0, fit_intercept=False).fit(table.project(["a", "c"]), "c")
     model.measurements_ = [NoisySums("X'X, X'y", np.array([[50.0, 10.0, 20.0], [0.0, 60.0, 5.0]]), 3.0, 3.0)]
     assert model.n_features_in_ == 2
     equations, (b, c) = coefficients(model).equations, (0.7, -0.4)
