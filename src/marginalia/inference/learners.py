@@ -38,8 +38,8 @@ def coefficients(
     """Return the least-squares coefficients of a learner's encoded rows with confidence sets, from its noisy sums.
 
     The target is b with (X'X + ridge I) b = X'y of the private rows as the learner encodes them: features, an intercept
-    where it fits one, and a numeric target in [-1, 1], cut to 15 bits; of a classifier labels -1 and +1. It is not the learner's own `coef_`, which a
-    ridge of its own keeps small (and of a classifier a factor stretches).
+    where it fits one, and a numeric target in [-1, 1], cut to 15 bits; of a classifier labels -1 and +1. It is not the
+    learner's own `coef_`, which a ridge of its own keeps small (and of a classifier a factor stretches).
 
     Parameters
     ----------
