@@ -62,6 +62,7 @@ def test_as_json_infinite_ends_are_null(release):
         (("--mean", "age"), 1),
         (("--quantile", "age,0.5"), 1),
         (("--odds-ratio", "sex,ill"), 1),
+        (("--difference", "sex=F,ill=yes - ill=yes,sex=M"), 1),
     ],
 )
 def test_other_questions(release, question, count):
@@ -84,6 +85,10 @@ def test_other_questions(release, question, count):
         (("--odds-ratio", "sex"), "two columns"),
         (("--mean", "sex"), "sex"),
         (("--marginal", "age,age"), "each once"),
+        (("--difference", "sex=F - ill=yes"), "two cells of the same columns"),
+        (("--difference", "sex=F - sex=X"), "no code 'X'; it has F, M"),
+        (("--mean", "age", "--wald"), "--wald is for a formula"),
+        (("--mean", "age", "--figure", "x.txt"), "must be .png or .svg or .pdf"),
     ],
 )
 def test_questions_that_cannot_be_answered_are_refused_in_a_line(release, question, said):
@@ -96,3 +101,19 @@ def test_questions_that_cannot_be_answered_are_refused_in_a_line(release, questi
 def test_files_that_are_no_release_are_refused(release):
     for file in ("s.csv", "none.npz"):
         assert isinstance(run("infer", release / file, "--mean", "age").exception, InputError)
+
+
+@pytest.mark.parametrize(
+    "question", [("age ~ C(sex)",), ("age ~ C(sex)", "--wald"), ("--marginal", "sex,ill", "--shares")]
+)
+def test_a_figure_is_drawn_the_same_each_time(release, question, tmp_path):
+    for name in ("one.svg", "two.svg"):
+        assert run("infer", release / "m.npz", *question, "--figure", tmp_path / name).exit_code == 0
+    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+    assert b"<svg" in (tmp_path / "one.svg").read_bytes()
+
+
+def test_a_difference_is_the_difference_of_the_cells(release):
+    cells = json.loads(run("infer", release / "m.npz", "--marginal", "sex", "--json").output)["intervals"]
+    one = json.loads(run("infer", release / "m.npz", "--difference", "sex=M - sex=F", "--json").output)["intervals"][0]
+    assert one["estimate"] == pytest.approx(cells[1]["estimate"] - cells[0]["estimate"])

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from printed import commands, printed_as
 
@@ -19,7 +20,7 @@ def console(page):
     return [pair for language, text in blocks(page) if language == "console" for pair in commands(text)]
 
 
-@pytest.mark.parametrize("page", ["quickstart.md", "choose.md"])
+@pytest.mark.parametrize("page", ["quickstart.md", "choose.md", "error-bars.md"])
 def test_a_page_runs_as_it_is_printed(page, follow):
     for command, printed in console(page):
         follow(command, printed)
@@ -60,3 +61,15 @@ def test_the_pages_of_tutorials_say_what_a_command_prints():
     assert printed_as("...\nend\n", "end\n")
     assert not printed_as("certificate: (1, 1e-05)-DP\n", "certificate: (1, 1e-05)-DP\nmore\n")
     assert not printed_as("a 1\n...\nb\n", "a 1\nc\n")
+
+
+def test_the_picture_of_error_bars_is_that_of_its_numbers():
+    """Private intervals hold all coefficients of the table; naive ones miss three of five."""
+    found = pd.read_csv(DOCS / "error-bars-figure.csv").query("coefficient != 'Intercept'")
+    table = found[found["fit"] == "table"].set_index("coefficient")["estimate"]
+    holds = {
+        fit: sum(row.low <= table[row.coefficient] <= row.high for row in part.itertuples())
+        for fit, part in found.groupby("fit")
+    }
+    assert holds["private, 95 % interval"] == 5
+    assert holds["naive, of AIM's rows"] == 2

@@ -50,6 +50,7 @@ def test_counts_and_their_covariance_are_what_sums_say():
         value, variance = known.sum_of(part_functions((0, 2), one))
         assert counts[cell] == pytest.approx(value, abs=1e-9)
         assert covariance[cell, cell] == pytest.approx(variance, rel=1e-9)
+        assert known.cell_variance((0, 2)) == pytest.approx(variance, rel=1e-9)
     f = np.random.default_rng(3).normal(size=12)
     assert f @ covariance @ f == pytest.approx(known.sum_of(part_functions((0, 2), f.reshape(3, 4)))[1], rel=1e-9)
 

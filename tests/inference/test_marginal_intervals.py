@@ -9,8 +9,8 @@ from redrawn import Redrawn, about, at_least, pairs, table_of
 from marginalia.data import Domain
 from marginalia.errors import InputError
 from marginalia.inference import Release, cells, difference, mean, odds_ratio, quantile, shares
-from marginalia.inference.known import Known
-from marginalia.inference.marginals import Interval
+from marginalia.inference.known import Known, part_functions
+from marginalia.inference.marginals import Interval, cell_bounds
 from marginalia.synthesis.answers import Answer
 
 DRAWS = 400
@@ -155,3 +155,28 @@ def test_an_outside_set_says_so():
     assert (found.contains(4.0), found.contains(0.0), found.bounded) == (True, False, False)
     assert "outside of [-2, 3]" in str(found)
     assert math.isfinite(found.low)
+
+
+def test_only_what_covers_as_often_as_it_says_is_called_exact():
+    domain, rng = Domain.from_sizes({"a": 3, "b": 2}), np.random.default_rng(0)
+    adaptive = asked_again(domain, np.array([20.0, 50.0, 30.0]), rng)
+    once = Release(domain, adaptive.rounds[:1], 100)
+    assert {one.label for one in cells(adaptive, ["b"])} == {"certified"}  # asked in one round of many
+    assert {one.label for one in cells(once, ["a"])} == {"exact"}
+    assert {one.label for one in cells(once, ["a"], simultaneous=True)} == {"certified"}
+    assert {one.label for one in shares(once, ["a"], simultaneous=True)} == {"certified"}
+
+
+@pytest.mark.parametrize("names", [("a",), ("a", "b"), ("b", "a")])
+def test_bounds_of_all_cells_are_those_of_each(names):
+    table = table_of((3, 2, 4), 400)
+    release = Redrawn(table, [("a", "b"), ("b", "c")], 3.0, n_public=False).draw(np.random.default_rng(0))
+    estimate, low, high, _ = cell_bounds(release, names)
+    known, clique = release.rounds[0], tuple(sorted(table.domain.index(n) for n in names))
+    for place in np.ndindex(*estimate.shape):
+        one = np.zeros(estimate.shape)
+        one[place] = 1.0
+        order = [names.index(table.domain.names[a]) for a in clique]
+        value, variance = known.sum_of(part_functions(clique, np.transpose(one, order)))
+        assert estimate[place] == pytest.approx(value)
+        assert (high[place] - low[place]) / 2 == pytest.approx(1.959964 * variance**0.5)

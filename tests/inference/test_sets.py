@@ -80,7 +80,8 @@ def test_one_unknown_gives_the_set_of_fieller():
     np.testing.assert_allclose(interval(equations, equations.solve(), 0, q), roots, rtol=1e-5)
     assert equations.one_form()
     assert (
-        coefficient(equations, "x", equations.solve(), 0, confidence=0.9, guaranteed=False, kappa=None).label == "exact"
+        coefficient(equations, "x", equations.solve(), 0, confidence=0.9, guaranteed=False, kappa=math.inf).label
+        == "exact"
     )
 
 
@@ -89,7 +90,7 @@ def test_only_the_form_that_proves_it_is_called_exact():
     b = general.solve()
     assert not general.one_form()
     labels = {
-        guaranteed: coefficient(general, "x", b, 0, confidence=0.9, guaranteed=guaranteed, kappa=None).label
+        guaranteed: coefficient(general, "x", b, 0, confidence=0.9, guaranteed=guaranteed, kappa=math.inf).label
         for guaranteed in (False, True)
     }
     assert labels == {False: "asymptotic", True: "certified"}
@@ -120,3 +121,13 @@ def test_small_noise_gives_the_intervals_of_the_linearisation():
     low, high = interval(equations, b, 1, 4.0)
     assert (high - low) / 4 == pytest.approx(wald_errors(equations, b)[1], rel=1e-3)
     assert profile(equations, b, 1, b[1], b)[0] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_sets_at_p_degrees_are_certified_whatever_the_form():
+    omega, W = np.diag([1.0, 2.0, 3.0, 0.5]), np.eye(3)
+    H = np.column_stack([np.ones(3), 50 * np.eye(3)])
+    equations = Linear(H, np.kron(W, omega))
+    of = {"confidence": 0.9, "kappa": equations.kappa()}
+    b = equations.solve()
+    assert coefficient(equations, "x", b, 0, guaranteed=True, **of).label == "certified"
+    assert coefficient(equations, "x", b, 0, guaranteed=False, **of).label == "exact"

@@ -1,17 +1,24 @@
 """Rankings, refusals and cautions."""
 
+import itertools
 import json
 import re
+import statistics
 
+import numpy as np
 import pytest
 
 from marginalia.data.domain import Attribute, Domain
+from marginalia.data.table import Table
 from marginalia.errors import InputError
+from marginalia.inference.known import Release
+from marginalia.inference.marginals import cell_bounds
 from marginalia.methods.registry import BUILT_IN, arms_of
 from marginalia.recommend.attack import of_budget
 from marginalia.recommend.benchmarks import SMALLEST_LOSS
-from marginalia.recommend.recommend import recommend
+from marginalia.recommend.recommend import predicted_widths, recommend
 from marginalia.sweep.choices import MethodChoice, own_method
+from marginalia.synthesis import ResidualPlanner
 
 DOMAIN = Domain(
     [Attribute("age", 30, "numeric"), Attribute("ward", 6), Attribute("days", 12, "ordinal"), Attribute("died", 2)]
@@ -198,3 +205,26 @@ def test_what_is_no_budget_is_refused(change, words):
         recommend(DOMAIN, "died", **{**ASKED, **change})
     with pytest.raises(InputError, match="unknown attribute 'dead'"):
         recommend(DOMAIN, "dead", **ASKED)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_predicted_widths_are_those_of_a_release(relation):
+    """They follow from the domain and the budget: a release of other rows has them to the digit."""
+    budget = {"epsilon": 0.7, "delta": 1e-6, "relation": relation}
+    widths = predicted_widths(DOMAIN, **budget)
+    assert set(widths) == {"gaussian_marginals", "independent", "residual_planner"}
+    rng = np.random.default_rng(0)
+    table = Table(np.column_stack([rng.integers(size, size=500) for size in DOMAIN.sizes]), DOMAIN)
+    release = Release.of(ResidualPlanner(random_state=5, **budget).fit(table))
+    halves = []
+    for pair in itertools.combinations(DOMAIN.names, 2):
+        _, low, high, _ = cell_bounds(release, pair)
+        halves.append(float((high - low).ravel()[0]) / 2)
+    assert widths["residual_planner"] == pytest.approx(statistics.median(halves), rel=1e-4)
+
+
+def test_domains_too_wide_for_it_get_no_predicted_widths():
+    assert (
+        predicted_widths(Domain.from_sizes({"a": 1000, "b": 1000}), epsilon=1.0, delta=1e-5, relation="add_remove")
+        == {}
+    )

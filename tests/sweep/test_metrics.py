@@ -7,6 +7,7 @@ from hypothesis.extra.numpy import arrays
 from marginalia.data import Domain, Table
 from marginalia.errors import InputError
 from marginalia.sweep import metrics
+from marginalia.synthesis import AIM, ResidualPlanner
 
 TABLE = Table([[0, 0, 1], [1, 2, 0], [1, 1, 1], [0, 2, 0]], Domain.from_sizes({"a": 2, "b": 3, "c": 2}))
 
@@ -69,3 +70,27 @@ def test_marginal_error_is_the_mean_over_all_pairs():
 def test_one_attribute_has_no_pairs():
     with pytest.raises(InputError, match="two attributes"):
         metrics.marginal_error(TABLE.project(["a"]), TABLE.project(["a"]))
+
+
+def test_stated_intervals_hold_and_naive_ones_are_measured_on_the_same_cells():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(3, size=(4000, 3))
+    table = Table(codes, Domain.from_sizes({"a": 3, "b": 3, "c": 3}))
+    stated, naive = [], []
+    for seed in range(6):
+        for kind in (ResidualPlanner, AIM):
+            found = metrics.interval_metrics(kind(epsilon=0.1, random_state=seed).fit(table), table)
+            assert set(found) == {m.id for m in metrics.METRICS.values() if m.of_intervals}
+            stated.append(found["coverage"])
+            naive.append(found["naive_coverage"])
+            assert 0 < found["width"] < 1
+    assert np.mean(stated) > 0.92
+    assert np.mean(naive) < 0.9  # at epsilon 0.1 the noise is far above the sampling error that they state
+
+
+def test_only_arms_that_keep_measurements_are_asked_for_coverage():
+    from marginalia.methods.record import Arm
+    from marginalia.sweep.runner import metrics_of
+
+    assert {"coverage", "width", "naive_coverage"} <= set(metrics_of(None, Arm("aim")))
+    assert metrics_of(None, Arm("mixture")) == ("marginal_error", "k_marginal")

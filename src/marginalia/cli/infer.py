@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from marginalia.cli.shared import Json, show
+from marginalia.cli.shared import Json, check_out, show
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
+    from marginalia.data.domain import Domain
+    from marginalia.inference.known import Release
     from marginalia.inference.marginals import Interval
     from marginalia.inference.regression import Regression
+    from marginalia.inference.sets import Coefficient
 
 
 def infer(
-    release: Annotated[Path, typer.Argument(help="Model written by `synthesize --model`.")],
+    release: Annotated[
+        Path,
+        typer.Argument(
+            help="Model written by `synthesize --model`, or by `fit --method ssp --out` (of its own coefficients)."
+        ),
+    ],
     formula: Annotated[str | None, typer.Argument(help="Regression, e.g. 'hours ~ age + C(sex)'.")] = None,
     marginal: Annotated[str | None, typer.Option("--marginal", help="Counts of these columns: age,sex.")] = None,
     mean_of: Annotated[str | None, typer.Option("--mean", help="Mean of a column.")] = None,
     quantile_of: Annotated[str | None, typer.Option("--quantile", help="Quantile of a column: age,0.5.")] = None,
     odds_ratio_of: Annotated[str | None, typer.Option("--odds-ratio", help="Of two columns of two codes.")] = None,
+    difference_of: Annotated[
+        str | None,
+        typer.Option("--difference", help="Count of one cell less another: 'sex=F,ill=yes - sex=M,ill=yes'."),
+    ] = None,
     shares_too: Annotated[bool, typer.Option("--shares", help="With --marginal: shares in place of counts.")] = False,
     simultaneous: Annotated[
         bool, typer.Option("--simultaneous", help="With --marginal: all cells hold at once, whichever you look at.")
@@ -37,15 +50,30 @@ def infer(
     guaranteed: Annotated[
         bool, typer.Option("--guaranteed", help="Wider sets that cover at least as often as they say.")
     ] = False,
+    wald: Annotated[
+        bool, typer.Option("--wald", help="Estimate ± z standard errors; refused where kappa is below 100.")
+    ] = False,
+    figure: Annotated[Path | None, typer.Option("--figure", help="Draw the intervals: .png, .svg or .pdf.")] = None,
     as_json: Json = False,
 ) -> None:
     """Answer a question about the private table from what a release measured, with error bars. No row is read.
 
     Example: marginalia infer release.npz 'hours ~ age + C(sex)'
     """
-    asked = [formula, marginal, mean_of, quantile_of, odds_ratio_of]
+    if figure is not None:
+        check_out(figure, (".png", ".svg", ".pdf"), (release,), option="--figure")
+    if release.suffix == ".json" and formula is None:
+        from marginalia.inference.learners import coefficients
+        from marginalia.methods.models import load_model
+
+        fitted = coefficients(load_model(release), confidence=confidence, ridge=ridge, guaranteed=guaranteed)
+        _regression(fitted, as_json, figure, wald=wald)
+        return
+    asked = [formula, marginal, mean_of, quantile_of, odds_ratio_of, difference_of]
     if sum(question is not None for question in asked) != 1:
-        raise InputError("ask one thing: a formula, --marginal, --mean, --quantile or --odds-ratio")
+        raise InputError("ask one thing: a formula, --marginal, --mean, --quantile, --odds-ratio or --difference")
+    if wald and (formula is None or guaranteed):
+        raise InputError("--wald is for a formula, and without --guaranteed")
     from marginalia.inference import marginals
     from marginalia.inference.known import Release
     from marginalia.inference.regression import regression
@@ -61,7 +89,7 @@ def infer(
             ridge=ridge,
             guaranteed=guaranteed,
         )
-        show(as_json, _content(fitted), str(fitted).splitlines())
+        _regression(fitted, as_json, figure, wald=wald)
         return
     kept = Release.of(model)
     found: list[Interval]
@@ -73,12 +101,20 @@ def infer(
     elif quantile_of is not None:
         name, _, share = quantile_of.rpartition(",")
         found = [marginals.quantile(kept, name, _number(quantile_of, share), confidence=confidence)]
+    elif difference_of is not None:
+        found = [marginals.difference(kept, *_cells(kept, difference_of), confidence=confidence)]
     else:
         assert odds_ratio_of is not None
         pair = odds_ratio_of.split(",")
         if len(pair) != 2:
             raise InputError(f"--odds-ratio {odds_ratio_of}: name two columns, as in sex,ill")
         found = [marginals.odds_ratio(kept, *pair, confidence=confidence)]
+    if figure is not None:
+        if sum(one.outside for one in found):
+            raise InputError(
+                "--figure: a set that lies outside of two numbers cannot be drawn; a larger epsilon may help"
+            )
+        _draw(figure, found, f"{confidence:.0%} intervals", zero=False)
     content = {"confidence": confidence, "intervals": [_finite(asdict(one)) for one in found]}
     show(as_json, content, [str(one) for one in found])
 
@@ -88,6 +124,51 @@ def _number(given: str, share: str) -> float:
         return float(share)
     except ValueError:
         raise InputError(f"--quantile {given}: write the column, a comma and a share, as in age,0.5") from None
+
+
+def _regression(fitted: Regression, as_json: bool, figure: Path | None, *, wald: bool) -> None:
+    if wald:
+        fitted = replace(fitted, coefficients=fitted.wald())
+    if figure is not None:
+        _draw(figure, fitted.coefficients, f"{fitted.formula} ({fitted.confidence:.0%})", zero=True)
+    show(as_json, _content(fitted), str(fitted).splitlines())
+
+
+def _cells(release: Release, given: str) -> tuple[list[str], list[int], list[int]]:
+    """Return columns and the codes of two cells, of ``sex=F,ill=yes - sex=M,ill=yes``."""
+    sides = given.split(" - ")
+    pairs = [[part.partition("=")[::2] for part in side.split(",")] for side in sides]
+    names = [[name.strip() for name, _ in side] for side in pairs]
+    if len(sides) != 2 or sorted(names[0]) != sorted(names[1]) or not all(v for side in pairs for _, v in side):
+        raise InputError(
+            f"--difference {given}: write two cells of the same columns, as in 'sex=F,ill=yes - sex=M,ill=yes'"
+        )
+    codes = []
+    for side in pairs:
+        of = {name.strip(): _code(release.domain, name.strip(), value.strip()) for name, value in side}
+        codes.append([of[name] for name in names[0]])
+    return names[0], codes[0], codes[1]
+
+
+def _code(domain: Domain, name: str, text: str) -> int:
+    domain.index(name)
+    texts = list(domain[name].texts)
+    if text not in texts:
+        raise InputError(
+            f"'{name}' has no code {text!r}; it has {', '.join(texts[:8])}{', ...' if len(texts) > 8 else ''}"
+        )
+    return texts.index(text)
+
+
+def _draw(figure: Path, found: Sequence[Interval] | Sequence[Coefficient], title: str, *, zero: bool) -> None:
+    from marginalia.reporting.error_bars import MOST, Series, error_bars
+    from marginalia.reporting.figures import save_figure
+
+    if len(found) > MOST:
+        raise InputError(f"--figure: {len(found)} intervals do not fit on one figure; at most {MOST} do")
+    series = Series("", *zip(*((one.estimate, one.low, one.high) for one in found), strict=True))
+    drawn = error_bars([one.name for one in found], [series], title=title, zero=zero)
+    save_figure(drawn, figure.with_suffix(""), kinds=[figure.suffix.removeprefix(".")])
 
 
 def _content(fitted: Regression) -> dict[str, Any]:

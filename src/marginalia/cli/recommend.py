@@ -93,6 +93,11 @@ def _lines(found: Advice, options: list[str]) -> Iterator[str]:
     yield from (f"! {caution}" for caution in found.cautions)
     yield f"epsilon: an attacker who knows all but whether one person is in the table {found.attack.words()};"
     yield f"         where all noise is Gaussian ({', '.join(found.gaussian)}): {found.gaussian_attack.words()}"
+    if found.widths:
+        n = (found.models or found.tables).setting.rows
+        said = ", ".join(f"{name} ± {half:.3g} rows ({half / n:.2%})" for name, half in sorted(found.widths.items()))
+        yield f"error bars: 95 % intervals for a cell of a typical pair (independent: of a column) are {said};"
+        yield "         marginalia infer states them, and those of means and regressions, from the released model"
     if found.models is not None:
         yield ""
         yield f"models of {found.target}; lost: {_LOST[here.task]}"

@@ -40,7 +40,7 @@ Calibration = Annotated[
 ]
 
 
-def check_out(out: Path, endings: Collection[str], inputs: Iterable[Path | None]) -> None:
+def check_out(out: Path, endings: Collection[str], inputs: Iterable[Path | None], *, option: str = "--out") -> None:
     """Refuse, before anything is read, a file to write that cannot be written or is one of the inputs.
 
     Parameters
@@ -50,6 +50,8 @@ def check_out(out: Path, endings: Collection[str], inputs: Iterable[Path | None]
         What its name may end in, ``".csv"``.
     inputs : iterable of Path or None
         The files of this call; one of them by another name (a link, another way to it) is one of them too.
+    option : str
+        Where it was given.
 
     Raises
     ------
@@ -57,14 +59,14 @@ def check_out(out: Path, endings: Collection[str], inputs: Iterable[Path | None]
         One line: what is in the way.
     """
     if out.suffix not in endings:
-        raise InputError(f"--out {out}: the ending must be {' or '.join(endings)}")
+        raise InputError(f"{option} {out}: the ending must be {' or '.join(endings)}")
     if len(out.name) > 200:  # a temporary file beside it has a longer name
-        raise InputError(f"--out: a file name of {len(out.name)} letters is too long; choose a shorter one")
+        raise InputError(f"{option}: a file name of {len(out.name)} letters is too long; choose a shorter one")
     if out.is_dir():
-        raise InputError(f"--out {out} is a folder; name a file in it")
+        raise InputError(f"{option} {out} is a folder; name a file in it")
     for path in filter(None, inputs):
         if os.path.realpath(out) == os.path.realpath(path) or (out.exists() and path.exists() and out.samefile(path)):
-            raise InputError(f"--out {out} is the input {path}, which would be overwritten; choose another name")
+            raise InputError(f"{option} {out} is the input {path}, which would be overwritten; choose another name")
     folder = next(parent for parent in out.absolute().parents if parent.exists())
     if not folder.is_dir():
         raise InputError(f"cannot write {out}: {folder} is not a folder")

@@ -107,6 +107,15 @@ class Known:
                 total = total + np.expand_dims(self.residuals[part][0], axes) / math.prod(sizes[i] for i in axes)
         return total
 
+    def cell_variance(self, clique: Clique) -> float:
+        """Return the variance of the noise of each of the `counts`; it is the same for all cells."""
+        sizes = {a: self.domain.sizes[a] for a in clique}
+        return math.fsum(
+            self.residuals[part][1] * math.prod((1 - 1 / n) if a in part else 1 / n**2 for a, n in sizes.items())
+            for part in subsets(clique)
+            if self._moves(part)
+        )
+
     def covariance(self, clique: Clique) -> Array:
         """Return the covariance of `counts`, cells in C order: shape (cells, cells)."""
         sizes = [self.domain.sizes[a] for a in clique]
@@ -159,6 +168,7 @@ class Release:
     domain: Domain
     rounds: tuple[Known, ...]
     n_rows: int | None  # None: it is private
+    rows_a_unit: int = 1  # k, the most rows of one person, which are not independent
 
     @classmethod
     def of(cls, synthesizer: Synthesizer) -> Release:
@@ -184,7 +194,7 @@ class Release:
         for answer in synthesizer.measurements_:
             by_round.setdefault(answer.round, []).append(answer)
         rounds = (Known(synthesizer.domain_, by_round[at], n_rows) for at in sorted(by_round))
-        return cls(synthesizer.domain_, tuple(rounds), n_rows)
+        return cls(synthesizer.domain_, tuple(rounds), n_rows, synthesizer.ledger_.neighbours.k)
 
     def holding(self, clique: Clique) -> list[Known]:
         """Return the rounds that tell the counts on `clique`, in order."""

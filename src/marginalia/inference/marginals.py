@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +35,8 @@ class Interval:
     low, high : float
         Infinite where nothing is excluded on that side.
     label : str
-        ``exact``: it covers with the stated probability, whatever the table. ``certified``: with at least that.
+        ``exact``: it covers with the stated probability, whatever the table. ``certified``: with at least that, as
+        simultaneous sets, quantiles (which jump) and answers of a release that asks adaptively do.
         ``asymptotic``: nearly, where the noise is small beside the estimate.
     outside : bool
         Whether the set is what lies *outside* of [low, high]: a ratio whose denominator may be 0.
@@ -102,20 +103,56 @@ def cells(
     >>> [one.contains(truth) for one, truth in zip(cells(release, ["a"]), [100, 200])]
     [True, True]
     """
-    clique, levels, rounds = _told(release, attributes, confidence)
+    estimate, low, high, label = cell_bounds(release, attributes, confidence=confidence, simultaneous=simultaneous)
+    ends = zip(estimate.ravel().tolist(), low.ravel().tolist(), high.ravel().tolist(), strict=True)
+    return [Interval(name, *one, label) for name, one in zip(_cell_names(release, attributes), ends, strict=True)]
+
+
+def cell_bounds(
+    release: Release, attributes: Sequence[str], *, confidence: float = 0.95, simultaneous: bool = False
+) -> tuple[Array, Array, Array, str]:
+    """Return estimates, lower and upper ends of the counts on `attributes`, in their shape, and the label.
+
+    As `cells`, all at once: the noise of every cell of a marginal has the same variance.
+
+    >>> from marginalia.data import Domain, Table
+    >>> from marginalia.synthesis import ResidualPlanner
+    >>> table = Table([[0, 1], [1, 0], [1, 1]] * 100, Domain.from_sizes({"a": 2, "b": 2}))
+    >>> release = Release.of(ResidualPlanner(epsilon=5.0, random_state=0, relation="replace_one").fit(table))
+    >>> estimate, low, high, label = cell_bounds(release, ["b", "a"])
+    >>> estimate.shape, bool((low < high).all()), label
+    ((2, 2), True, 'exact')
+    """
+    clique, levels, rounds, label = _told(release, attributes, confidence)
     shape = [release.domain.sizes[a] for a in clique]
-    if math.prod(shape) > _MOST_CELLS:
-        raise InputError(f"the marginal on {', '.join(attributes)} has more than {_MOST_CELLS:,} cells")
     count = math.prod(shape)
-    out = []
-    for cell in itertools.product(*map(range, (release.domain[name].size for name in attributes))):
-        place = tuple(cell[list(attributes).index(release.domain.names[a])] for a in clique)
-        one = np.zeros(shape)
-        one[place] = 1.0
-        at = [level if not simultaneous else 1 - (1 - level) ** (1 / count) for level in levels]
-        name = ", ".join(f"{a}={release.domain[a].texts[c]}" for a, c in zip(attributes, cell, strict=True))
-        out.append(_linear(name, rounds, clique, one, at))
-    return out
+    if count > _MOST_CELLS:
+        raise InputError(f"the marginal on {', '.join(attributes)} has more than {_MOST_CELLS:,} cells")
+    if simultaneous and count > 1:
+        label = "certified"  # Šidák's inequality
+    found = []
+    for known, level in zip(rounds, levels, strict=True):
+        value, variance = known.counts(clique), known.cell_variance(clique)
+        half = _z(level, count if simultaneous else 1) * math.sqrt(variance)
+        found.append((value, value - half, value + half, 1.0 / max(variance, 1e-300)))
+    low, high = np.max([f[1] for f in found], axis=0), np.min([f[2] for f in found], axis=0)
+    torn = low > high  # the answers contradict each other, which is rare: the first stands
+    low, high = np.where(torn, found[0][1], low), np.where(torn, found[0][2], high)
+    estimate = np.average([f[0] for f in found], axis=0, weights=[f[3] for f in found])
+    order = [clique.index(release.domain.index(name)) for name in attributes]
+    estimate, low, high = (np.transpose(part, order) for part in (np.clip(estimate, low, high), low, high))
+    return estimate, low, high, label
+
+
+def _cell_names(release: Release, attributes: Sequence[str]) -> Iterator[str]:
+    texts = [[f"{name}={text}" for text in release.domain[name].texts] for name in attributes]
+    return (", ".join(cell) for cell in itertools.product(*texts))
+
+
+def _z(level: float, count: int) -> float:
+    """Return the two-sided quantile of noise at an error of `level`, of `count` numbers at once (Šidák 1967)."""
+    each = level if count == 1 else -math.expm1(math.log1p(-level) / count)
+    return float(stats.norm.isf(each / 2))
 
 
 def shares(
@@ -129,36 +166,39 @@ def shares(
         n = max(1, release.n_rows)
         found = cells(release, attributes, confidence=confidence, simultaneous=simultaneous)
         return [Interval(one.name, one.estimate / n, one.low / n, one.high / n, one.label) for one in found]
-    clique, levels, rounds = _told(release, attributes, confidence)
+    clique, levels, rounds, label = _told(release, attributes, confidence)
     shape = [release.domain.sizes[a] for a in clique]
-    count = math.prod(shape)
+    if simultaneous and math.prod(shape) > 1:
+        label = "certified"
+        levels = [-math.expm1(math.log1p(-level) / math.prod(shape)) for level in levels]
+    order = [clique.index(release.domain.index(name)) for name in attributes]
+    places = np.transpose(np.arange(math.prod(shape)).reshape(shape), order).ravel()
     out = []
-    for i, cell in enumerate(cells(release, attributes, confidence=confidence)):
-        one = np.zeros([release.domain[name].size for name in attributes])
-        one.ravel()[i] = 1.0
-        order = [list(attributes).index(release.domain.names[a]) for a in clique]
-        at = [level if not simultaneous else 1 - (1 - level) ** (1 / count) for level in levels]
-        out.append(_ratio(cell.name, rounds, clique, np.transpose(one, order), np.ones(shape), at))
+    for name, place in zip(_cell_names(release, attributes), places, strict=True):
+        one = np.zeros(shape)
+        one.ravel()[place] = 1.0
+        out.append(_ratio(name, rounds, clique, one, np.ones(shape), levels, label))
     return out
 
 
 def mean(release: Release, attribute: str, *, confidence: float = 0.95) -> Interval:
     """Return an interval for the mean of a column whose codes stand for numbers (`numbers_of`), over all rows."""
-    clique, levels, rounds = _told(release, [attribute], confidence)
+    clique, levels, rounds, label = _told(release, [attribute], confidence)
     values = numbers_of(release, attribute)
     name = f"mean of {attribute}"
     if release.n_rows is not None:
-        return _linear(name, rounds, clique, values / max(1, release.n_rows), levels)
-    return _ratio(name, rounds, clique, values, np.ones(values.size), levels)
+        return _linear(name, rounds, clique, values / max(1, release.n_rows), levels, label)
+    return _ratio(name, rounds, clique, values, np.ones(values.size), levels, label)
 
 
 def quantile(release: Release, attribute: str, share: float, *, confidence: float = 0.95) -> Interval:
     """Return an interval for a quantile of an ordered column: its smallest value with a share of rows up to it.
 
     Two one-sided tests, at a code and at the one below; the interval runs over the codes that neither rejects.
+    A quantile jumps, so it covers at least as often as it says: ``certified``.
     """
     checks.open_unit("share", share)
-    clique, levels, rounds = _told(release, [attribute], confidence)
+    clique, levels, rounds, _ = _told(release, [attribute], confidence)
     values = numbers_of(release, attribute)
     up_to = np.tril(np.ones((values.size, values.size)))  # row k: codes up to k
     kept, best = np.ones(values.size, bool), 0
@@ -176,7 +216,7 @@ def quantile(release: Release, attribute: str, share: float, *, confidence: floa
         float(values[best]),
         float(values[inside.min()]),
         float(values[inside.max()]),
-        "exact" if len(rounds) == 1 else "certified",
+        "certified",
     )
 
 
@@ -204,13 +244,13 @@ def difference(
     release: Release, attributes: Sequence[str], one: Sequence[int], other: Sequence[int], *, confidence: float = 0.95
 ) -> Interval:
     """Return an interval for the count of one cell of a marginal less that of another, given as codes."""
-    clique, levels, rounds = _told(release, attributes, confidence)
+    clique, levels, rounds, label = _told(release, attributes, confidence)
     function = np.zeros([release.domain[name].size for name in attributes])
     function[tuple(one)] += 1.0
     function[tuple(other)] -= 1.0
     order = [list(attributes).index(release.domain.names[a]) for a in clique]
     name = f"{', '.join(attributes)}: {tuple(one)} less {tuple(other)}"
-    return _linear(name, rounds, clique, np.transpose(function, order), levels)
+    return _linear(name, rounds, clique, np.transpose(function, order), levels, label)
 
 
 def numbers_of(release: Release, attribute: str) -> Array:
@@ -230,8 +270,10 @@ def numbers_of(release: Release, attribute: str) -> Array:
     return code_values(column)
 
 
-def _told(release: Release, attributes: Sequence[str], confidence: float) -> tuple[Clique, list[float], list[Known]]:
-    """Return the marginal, the rounds that tell it, and the error that each is allowed."""
+def _told(
+    release: Release, attributes: Sequence[str], confidence: float
+) -> tuple[Clique, list[float], list[Known], str]:
+    """Return the marginal, the error that each round is allowed, the rounds that tell it, and what that promises."""
     alpha = 1.0 - checks.open_unit("confidence", confidence)
     positions = [release.domain.index(name) for name in attributes]
     if not positions or len(set(positions)) != len(positions):
@@ -242,11 +284,13 @@ def _told(release: Release, attributes: Sequence[str], confidence: float) -> tup
         text = ", ".join(attributes)
         raise InputError(f"the marginal on {text} was never asked, so no interval is known; release it, or all pairs")
     if len(release.rounds) == 1:
-        return clique, [alpha], rounds
-    return clique, [alpha / 2 ** (k + 1) for k in range(len(rounds))], rounds
+        return clique, [alpha], rounds, "exact"
+    return clique, [alpha / 2 ** (k + 1) for k in range(len(rounds))], rounds, "certified"
 
 
-def _linear(name: str, rounds: Sequence[Known], clique: Clique, function: Array, levels: Sequence[float]) -> Interval:
+def _linear(
+    name: str, rounds: Sequence[Known], clique: Clique, function: Array, levels: Sequence[float], label: str
+) -> Interval:
     """Return an interval for the sum of a function over all rows: the intersection over the rounds that tell it."""
     parts = part_functions(clique, function)
     found = []
@@ -259,11 +303,17 @@ def _linear(name: str, rounds: Sequence[Known], clique: Clique, function: Array,
         low, high = found[0][2:]
     weights = np.array([1.0 / max(f[1], 1e-300) for f in found])
     estimate = float(np.dot(weights, [f[0] for f in found]) / weights.sum())
-    return Interval(name, min(max(estimate, low), high), low, high, "exact" if len(rounds) == 1 else "certified")
+    return Interval(name, min(max(estimate, low), high), low, high, label)
 
 
 def _ratio(
-    name: str, rounds: Sequence[Known], clique: Clique, top: Array, bottom: Array, levels: Sequence[float]
+    name: str,
+    rounds: Sequence[Known],
+    clique: Clique,
+    top: Array,
+    bottom: Array,
+    levels: Sequence[float],
+    label: str,
 ) -> Interval:
     """Return Fieller's set of a ratio of two sums, from the first round that tells them."""
     known, z = rounds[0], stats.norm.isf(levels[0] / 2)
@@ -275,7 +325,6 @@ def _ratio(
     q2, q1, q0 = b * b - z * z * s_b, -2 * (a * b - z * z * cross), a * a - z * z * s_a
     estimate = a / b if b != 0 else math.nan
     root = q1 * q1 - 4 * q2 * q0
-    label = "exact" if len(rounds) == 1 else "certified"
     if q2 > 0:
         half = math.sqrt(max(root, 0.0))
         return Interval(name, estimate, (-q1 - half) / (2 * q2), (-q1 + half) / (2 * q2), label)

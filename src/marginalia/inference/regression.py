@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -24,6 +24,11 @@ from marginalia.threads import one_blas_thread
 FAMILIES = ("gaussian", "binomial", "poisson")
 TARGETS = ("table", "population")
 _MOST_TERMS = 60
+_WALD = 100  # kappa from which intervals from standard errors cover
+_FEW_CELLS = 24  # that the search for kappa begins at
+_FOLLOWED = 6  # directions of least distance at infinity that are followed
+# Largest |x'b| at which the distance at infinity is looked for: of exp, the squares of more leave no digits of V.
+_FAR = {"binomial": (12.0, 60.0), "poisson": (6.0, 12.0)}
 _MOST_CELLS = 200_000  # of the joint marginal of all features, for a family that needs it
 
 
@@ -36,9 +41,10 @@ class Regression:
     formula, family, target : str
     confidence : float
     coefficients : list of Coefficient
-    kappa : float or None
-        Least distance at infinity of a linear model: the set of *every* coefficient is unbounded where it is below the
-        quantile (`quantile`), and near it bounded sets may cover less than they say, given that they are bounded.
+    kappa : float
+        Least distance at infinity: where it is below the quantile (`quantile`) the set of *every* coefficient is given
+        as unbounded, and near it bounded sets may cover less than they say, given that they are bounded. Of families
+        ``binomial`` and ``poisson`` the least that a local search found: never too small.
     quantile : float
     n_rows : int or None
         Public number of rows.
@@ -63,7 +69,7 @@ class Regression:
     target: str
     confidence: float
     coefficients: list[Coefficient]
-    kappa: float | None
+    kappa: float
     quantile: float
     n_rows: int | None
     equations: Equations
@@ -80,10 +86,9 @@ class Regression:
             for c in self.coefficients
         ]
         lines.append("-" * len(head))
-        if self.kappa is not None:
-            weak = "; sets are unbounded" if self.kappa < self.quantile else "; intervals are near unbounded: take care"
-            near = self.kappa < 4 * self.quantile
-            lines.append(f"kappa {self.kappa:.4g}, quantile {self.quantile:.4g}{weak if near else ''}")
+        weak = "; sets are unbounded" if self.kappa < self.quantile else "; intervals are near unbounded: take care"
+        near = self.kappa < 4 * self.quantile
+        lines.append(f"kappa {self.kappa:.4g}, quantile {self.quantile:.4g}{weak if near else ''}")
         if not all(c.bounded for c in self.coefficients):
             lines.append("The noise does not tell these coefficients from any value; a larger epsilon or --ridge may.")
         return "\n".join(lines)
@@ -92,6 +97,27 @@ class Regression:
         """Return whether the joint confidence set holds `b`; exact for the table's own coefficients."""
         q = stats.chi2.ppf(self.confidence, self.equations.p)
         return self.equations.distance(np.asarray(b, np.float64)) <= q
+
+    def wald(self) -> list[Coefficient]:
+        """Return the intervals estimate ± z times the standard error, ``asymptotic``.
+
+        Raises
+        ------
+        InputError
+            kappa is below 100: so near to a singular design they cover less than they say.
+        """
+        if self.kappa < _WALD:
+            raise InputError(
+                f"kappa is {self.kappa:.4g}: below {_WALD} intervals from standard errors cover less often than they "
+                "say; take the profile sets"
+            )
+        z = float(stats.norm.isf((1 - self.confidence) / 2))
+        return [
+            replace(
+                c, low=c.estimate - z * c.standard_error, high=c.estimate + z * c.standard_error, label="asymptotic"
+            )
+            for c in self.coefficients
+        ]
 
 
 def regression(
@@ -167,7 +193,7 @@ def _regression(
         raise InputError(f"the noisy equations of {formula!r} have no solution: too much noise, or separated classes")
     if target == "population":
         add_sampling(kept, of, equations, solution)
-    kappa = equations.kappa() if isinstance(equations, Linear) and equations.extra is None else None
+    kappa = equations.kappa()
     q = float(stats.chi2.ppf(confidence, equations.p if guaranteed else 1))
     found = [
         coefficient(equations, name, solution, j, confidence=confidence, guaranteed=guaranteed, kappa=kappa)
@@ -214,7 +240,7 @@ def _linear(release: Release, of: Design, ridge: float) -> Linear:
     p = len(of.features)
     pairs = [(j, k) for j, k in itertools.combinations_with_replacement(range(p + 1), 2) if k > 0]
     functions = [columns[j].times(columns[k], release.domain) for j, k in pairs]
-    known = _round_with(release, functions)
+    known = _round_with(release, functions, [f"{columns[j].name} with {columns[k].name}" for j, k in pairs])
     sums = _Sums(known, functions, release.domain)
     at = {pair: i for i, pair in enumerate(pairs)}
     entries = np.array([[at[min(j, k), max(j, k)] for k in range(p + 1)] for j in range(1, p + 1)])
@@ -223,17 +249,15 @@ def _linear(release: Release, of: Design, ridge: float) -> Linear:
     return Linear(H, sums.covariance[np.ix_(entries.ravel(), entries.ravel())])
 
 
-def _round_with(release: Release, functions: Sequence[tuple[Clique, Array]]) -> Known:
-    """Return the first round that tells all sums; name what is missing where none does.
+def _round_with(release: Release, functions: Sequence[tuple[Clique, Array]], names: Sequence[str]) -> Known:
+    """Return the first round that tells all sums; name what is missing, and for which terms, where none does.
 
     The first: whether a round is asked what is needed is known before its noise is drawn.
     """
     sizes = release.domain.sizes
-    cliques: dict[Clique, Array] = {}
     needed: list[Mapping[Clique, Array]] = []
     for clique, values in functions:
         full = np.broadcast_to(values, [sizes[a] for a in clique])
-        cliques[clique] = full
         needed.append(part_functions(clique, full))
     best: tuple[int, list[Clique]] | None = None
     for known in release.rounds:
@@ -245,10 +269,12 @@ def _round_with(release: Release, functions: Sequence[tuple[Clique, Array]]) -> 
     assert best is not None
     some = "; ".join(" and ".join(release.domain.names[a] for a in q) or "the number of rows" for q in best[1][:4])
     more = f" and {best[0] - 4} more" if best[0] > 4 else ""
+    waiting = [name for name, parts in zip(names, needed, strict=True) if best[1][0] in parts]
+    first = " and ".join(release.domain.names[a] for a in best[1][0]) or "the number of rows"
     once = "" if len(release.rounds) == 1 else " in one round, planned before its noise"
     raise InputError(
-        f"this needs marginals that were not asked{once}: {some}{more}; release them, for instance with "
-        "residual_planner and a workload that names them"
+        f"this needs marginals that were not asked{once}: {some}{more} ({first} for {waiting[0]}); "
+        "release them, for instance with residual_planner and a workload that names them"
     )
 
 
@@ -272,7 +298,8 @@ class _Score(Equations):
         centred = Feature(of.response, of.y.clique, of.y.values - self._y_mean)
         functions = [f.times(centred, domain) for f in of.features]
         joint = (clique, np.random.default_rng(0).normal(size=sizes))  # any function that needs every part of it
-        known = _round_with(release, [*functions, joint])
+        names = [f"{f.name} with {of.response}" for f in of.features]
+        known = _round_with(release, [*functions, joint], [*names, "the scores, which need all features jointly"])
         sums = _Sums(known, functions, domain)
         self._h, self._V = sums.values, sums.covariance
         self._X = np.array(
@@ -292,7 +319,8 @@ class _Score(Equations):
 
     def variance(self, b: Array) -> Array:
         """Return the covariance of their noise."""
-        return np.asarray(self._V + self._noise(self._X * (self._y_mean - self._mean(b))))
+        V = self._V + self._noise(self._X * (self._y_mean - self._mean(b)))
+        return np.asarray(V if self.extra is None else V + self.extra)
 
     def jacobian(self, b: Array) -> Array:
         """Return the derivative of the noisy scores."""
@@ -306,6 +334,40 @@ class _Score(Equations):
         slope = m * (1 - m) if self._family == "binomial" else m
         noise = self._turned(self._turned((along * (self._y_mean - m))[None]) * self._spectrum, back=True)[0]
         return np.asarray(-2 * self._X @ (slope * along * noise))
+
+    def kappa(self) -> float:
+        """Return the least distance at infinity that a local search finds.
+
+        It begins along every feature, where J is least, and towards single cells of few rows, of which noise may leave
+        none: then scores tell nothing in that direction. At infinity the distance is flat: it is searched from within,
+        and taken far out.
+        """
+        far = np.abs(self._X).max(axis=1)
+        flat = np.linalg.svd(self.jacobian(np.zeros(self.p)) / np.outer(far, far))[2] / far
+        few = np.argsort(np.abs(self._counts), kind="stable")[:_FEW_CELLS]
+        towards = np.linalg.lstsq(self._X @ self._X.T, self._X[:, few], rcond=None)[0].T
+        starts = np.vstack([np.diag(1 / far), flat, towards])
+        near, far_out = _FAR[self._family]
+        edges = [self._on_edge(d, near) for d in (*starts, *-starts)]
+        found = [self._nearest(b, near) for b in sorted(edges, key=self.distance)[:_FOLLOWED]]
+        least = min(found, key=self.distance)
+        return min(self.distance(b) for b in (*edges, least, self._nearest(self._on_edge(least, far_out), far_out)))
+
+    def _on_edge(self, b: Array, reach: float) -> Array:
+        """Return the point on the ray of b whose largest |x'b| is `reach`."""
+        return np.asarray(b * (reach / max(float(np.abs(b @ self._X).max()), 1e-300)))
+
+    def _nearest(self, b: Array, reach: float) -> Array:
+        """Return a point of largest |x'b| = `reach` of least distance near b: a few steps down the slope."""
+        value = self.distance(b)
+        for _ in range(6):
+            step = np.linalg.lstsq(self.curvature(b), -self.slope(b), rcond=1e-10)[0]
+            trials = [self._on_edge(b + t * step, reach) for t in (1.0, 0.2) if np.isfinite(step).all()]
+            best = min(trials, key=self.distance, default=b)
+            if not self.distance(best) < value * (1 - 1e-3):
+                break
+            value, b = self.distance(best), best
+        return b
 
     def _noise(self, F: Array) -> Array:
         """Return the covariance of the noise of F counts, F of shape (p, cells)."""
@@ -336,17 +398,21 @@ class _Score(Equations):
 
 
 def add_sampling(release: Release, of: Design, equations: Equations, b: Array) -> None:
-    """Add n Cov psi to the variance: the error of a sample about its population, homoskedastic, from the release."""
-    if not isinstance(equations, Linear):
-        raise InputError("target population is for family gaussian so far")
-    square = (of.y.clique, of.y.values**2)
-    known = _round_with(release, [square])
-    total, _ = known.sum_of(part_functions(*square))
-    n, _ = known.sum_of({(): np.array(1.0)}) if () in known.residuals else (float(release.n_rows or 0), 0.0)
-    G, h = equations.H[:, 1:], equations.H[:, 0]
-    residual = total - float(b @ h)
-    noise = float(np.trace(G @ np.diag(wald_errors(equations, b) ** 2)))
-    variance = max(residual + noise, 0.0) / max(n - len(b), 1.0)
-    vectors = np.linalg.eigh(G)
-    positive = (vectors[1] * np.maximum(vectors[0], 0.0)) @ vectors[1].T
-    equations.extra = variance * positive
+    """Add n Cov psi to the variance: the error of a sample about its population, as the model says, from the release.
+
+    Homoskedastic of ``gaussian``; of the others the information at b, so the variance that the family has. k times as
+    much where up to k rows are one person's, a bound: rows that agree in all count once.
+    """
+    G = -equations.jacobian(b)
+    if isinstance(equations, Linear):
+        square = (of.y.clique, of.y.values**2)
+        known = _round_with(release, [square, ((), np.array(1.0))], [f"{of.response} squared", "the number of rows"])
+        total, _ = known.sum_of(part_functions(*square))
+        n, _ = known.sum_of({(): np.array(1.0)})
+        noise = float(np.trace(G @ np.diag(wald_errors(equations, b) ** 2)))
+        variance = max(total - float(b @ equations.H[:, 0]) + noise, 0.0) / max(n - len(b), 1.0)
+    else:
+        variance = 1.0
+    eigenvalues, vectors = np.linalg.eigh((G + G.T) / 2)
+    positive = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
+    equations.extra = release.rows_a_unit * variance * positive

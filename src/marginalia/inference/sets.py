@@ -26,10 +26,11 @@ class Equations(ABC):
     """Noisy estimating equations.
 
     >>> sorted(Equations.__abstractmethods__)
-    ['jacobian', 'residuals', 'slope_of_variance', 'variance']
+    ['jacobian', 'kappa', 'residuals', 'slope_of_variance', 'variance']
     """
 
     p: int  # unknowns, and equations
+    extra: Array | None = None  # added to V(b), shape (p, p): the sampling error, where b is a population's
 
     @abstractmethod
     def residuals(self, b: Array) -> Array:
@@ -42,6 +43,10 @@ class Equations(ABC):
     @abstractmethod
     def jacobian(self, b: Array) -> Array:
         """Return the derivative of r̂ by b, shape (p, p)."""
+
+    @abstractmethod
+    def kappa(self) -> float:
+        """Return the least distance at infinity: below the quantile of a set, it is unbounded."""
 
     @abstractmethod
     def slope_of_variance(self, b: Array, x: Array) -> Array:
@@ -339,7 +344,7 @@ def coefficient(
     *,
     confidence: float,
     guaranteed: bool,
-    kappa: float | None,
+    kappa: float,
 ) -> Coefficient:
     """Return one coefficient with its profile set.
 
@@ -348,9 +353,11 @@ def coefficient(
     degrees = equations.p if guaranteed else 1
     q = float(stats.chi2.ppf(confidence, degrees))
     exact = isinstance(equations, Linear) and equations.one_form()
-    sampling = isinstance(equations, Linear) and equations.extra is not None
-    label = "asymptotic" if sampling else "exact" if exact else "certified" if guaranteed else "asymptotic"
-    low, high = interval(equations, b, j, q, unbounded=kappa is not None and kappa < q)
+    sampling = equations.extra is not None
+    # At p > 1 degrees it covers more often than it says, whatever form V has.
+    certified = guaranteed and equations.p > 1
+    label = "asymptotic" if sampling else "certified" if certified else "exact" if exact else "asymptotic"
+    low, high = interval(equations, b, j, q, unbounded=kappa < q)
     at_zero = profile(equations, b, j, 0.0, b)[0]
     p_value = float(stats.chi2.sf(at_zero, degrees))
     return Coefficient(name, float(b[j]), float(wald_errors(equations, b)[j]), low, high, p_value, label)

@@ -15,6 +15,7 @@ from marginalia.data.table import PrivateRows
 from marginalia.errors import InputError, unknown_name
 from marginalia.learning.base import LinearClassifier, LinearLearner, Seed, parameters, poor_score
 from marginalia.learning.rows import Rows, TableRows
+from marginalia.learning.statistics import NoisySums
 from marginalia.privacy import checks
 from marginalia.privacy.book import Booking
 from marginalia.privacy.ledger import Ledger, PublicInput, inputs_of_domain, number_of_units
@@ -53,6 +54,9 @@ class BudgetedLearner(LinearLearner):
     ----------
     ledger_ : Ledger
         What the fit spent.
+    measurements_ : list of NoisySums
+        The noisy sums of the fit as they were drawn; empty where a method releases none, or an older version wrote the
+        file. They are part of the release, and what `marginalia.inference.coefficients` needs.
 
     Examples
     --------
@@ -85,6 +89,7 @@ class BudgetedLearner(LinearLearner):
     relation: str = "add_remove"
     random_state: Seed = None
     ledger_: Ledger = field(init=False)
+    measurements_: list[NoisySums] = field(init=False, default_factory=list)
 
     def fit(
         self,
@@ -121,6 +126,7 @@ class BudgetedLearner(LinearLearner):
         """
         self._check_parameters()
         randomness = Randomness(self.random_state)
+        self.measurements_ = []
         given = self._given(X, y, domain)
         unit = given.unit if isinstance(given, PrivateRows) else None
         checks.unit(self, unit)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 from numpy.polynomial import chebyshev as series
 from numpy.typing import NDArray
 from scipy.special import log_expit
 
+from marginalia.errors import InputError
 from marginalia.learning.rows import Integers, Rows
 from marginalia.learning.solvers import Array, least_squares
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import gaussian
+from marginalia.privacy.mechanisms.additive import drawn_sigma, gaussian
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Neighbours
 
@@ -32,6 +36,53 @@ def statistic_sensitivities(neighbours: Neighbours, B: float, Y: float) -> tuple
     return neighbours.sum_sensitivity(xx, math.sqrt(2) * xx), neighbours.sum_sensitivity(xy, 2 * xy)
 
 
+@dataclass(frozen=True)
+class NoisySums:
+    """Sums over all rows as they were released, with what is known of their noise.
+
+    Attributes
+    ----------
+    label : str
+        ``X'X``, ``X'y``, ``X'X, X'y`` (X'X with X'y as its last column), ``smallest eigenvalue``.
+    values : ndarray
+        Of X'X the upper triangle: its entries below the diagonal are the same numbers, and here 0.
+    sigma, drawn : float
+        Standard deviation of each entry's independent Gaussian noise, as planned and as drawn.
+    round : int
+        All of a round was fixed before any noise of that round was drawn.
+
+    Examples
+    --------
+    >>> NoisySums("X'y", np.array([2.5, 1.0]), sigma=1.0, drawn=1.0).to_dict()["values"]
+    [2.5, 1.0]
+    """
+
+    label: str
+    values: Array
+    sigma: float
+    drawn: float
+    round: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it in plain JSON types."""
+        return asdict(self) | {"values": np.asarray(self.values).tolist()}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> NoisySums:
+        """Return what `to_dict` wrote.
+
+        Raises
+        ------
+        InputError
+            A number of it is not finite, or its noise not positive.
+        """
+        values = np.asarray(content["values"], np.float64)
+        sigma, drawn = float(content["sigma"]), float(content["drawn"])
+        if not (np.isfinite(values).all() and 0 < sigma < math.inf and 0 < drawn < math.inf):
+            raise InputError(f"the measurement of {content['label']} is damaged")
+        return cls(str(content["label"]), values, sigma, drawn, int(content["round"]))
+
+
 def release_apart(
     rows: Rows,
     whole_gram: tuple[Integers, float, float],
@@ -40,15 +91,16 @@ def release_apart(
     *,
     ledger: Ledger,
     randomness: Randomness,
-) -> tuple[Array, Array]:
-    """Return X'X of shape (p, p) and X'y of shape (p,), each with its own noise and its own event.
+    round: int = 0,
+) -> tuple[Array, Array, list[NoisySums]]:
+    """Return X'X of shape (p, p) and X'y of shape (p,), each with its own noise and its own event, and both as kept.
 
     `whole_gram` is that of the rows, which takes as long as all the rest.
 
     >>> from marginalia.learning.rows import ArrayRows
     >>> rows = ArrayRows(np.eye(2), np.ones(2), feature_bound=1.0, target_bound=1.0)
     >>> given = {"ledger": Ledger("add_remove"), "randomness": Randomness(0)}
-    >>> xx, xy = release_apart(rows, rows.whole_gram(), 1e-9, 1e-9, **given)
+    >>> xx, xy, kept = release_apart(rows, rows.whole_gram(), 1e-9, 1e-9, **given)
     >>> xx.round(6).diagonal(), xy.round(6)
     (array([1., 1.]), array([1., 1.]))
     """
@@ -56,8 +108,15 @@ def release_apart(
     xx, xy = statistic_sensitivities(ledger.neighbours, rows.feature_bound, rows.target_bound)
     gram, x_unit, y_unit = whole_gram
     release = partial(gaussian, ledger=ledger, randomness=randomness)
-    noisy = mirrored(release(gram[:p, :p], unit=x_unit**2, sensitivity=xx, sigma=sigma_xx, label="X'X"))
-    return noisy, release(gram[:p, p], unit=x_unit * y_unit, sensitivity=xy, sigma=sigma_xy, label="X'y")
+    noisy = release(gram[:p, :p], unit=x_unit**2, sensitivity=xx, sigma=sigma_xx, label="X'X")
+    h = release(gram[:p, p], unit=x_unit * y_unit, sensitivity=xy, sigma=sigma_xy, label="X'y")
+    drawn_xx = drawn_sigma(sigma_xx, xx, p * p, unit=x_unit**2)
+    drawn_xy = drawn_sigma(sigma_xy, xy, p, unit=x_unit * y_unit)
+    kept = [
+        NoisySums("X'X", np.triu(noisy), sigma_xx, drawn_xx, round),
+        NoisySums("X'y", h, sigma_xy, drawn_xy, round),
+    ]
+    return mirrored(noisy), h, kept
 
 
 def one_against_rest(XX: Array, XY: Array, *, ridge: float = 0.0) -> Array:

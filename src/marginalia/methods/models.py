@@ -14,6 +14,7 @@ from marginalia.data.files import read_content, write_text
 from marginalia.errors import InputError, not_fitted
 from marginalia.learning.base import LinearClassifier, LinearLearner
 from marginalia.learning.private import BudgetedLearner
+from marginalia.learning.statistics import NoisySums
 from marginalia.learning.units import class_labels
 from marginalia.methods.registry import class_named
 from marginalia.privacy.certificate import Certificate
@@ -63,6 +64,7 @@ def save_model(model: LinearLearner, path: str | os.PathLike[str]) -> None:
         "intercept": np.asarray(model.intercept_, np.float64).tolist(),
         "certificate": Certificate.of(model).content if hasattr(model, "ledger_") else None,
         **({"frame": True} if model.from_frame_ else {}),
+        **({"measurements": [m.to_dict() for m in kept]} if (kept := getattr(model, "measurements_", None)) else {}),
     }
     write_text(path, json.dumps(content, indent=1) + "\n")
 
@@ -94,6 +96,7 @@ def load_model(path: str | os.PathLike[str], *, original: bool | None = None) ->
         if isinstance(model, BudgetedLearner):
             model._check_parameters()
         ledger = None if content["certificate"] is None else Ledger.from_summary(content["certificate"])
+        kept = [NoisySums.from_dict(m) for m in content.get("measurements", [])]
     except InputError as error:
         raise InputError(f"{path} is no model that `marginalia fit --out` wrote: {error}") from None
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
@@ -106,6 +109,8 @@ def load_model(path: str | os.PathLike[str], *, original: bool | None = None) ->
         model.classes_ = class_labels(encoder.domain[encoder.target]) if model.from_frame_ else np.arange(codes)
     if ledger is not None:
         model.ledger_ = ledger
+    if isinstance(model, BudgetedLearner):
+        model.measurements_ = kept
     return model
 
 

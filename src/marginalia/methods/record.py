@@ -220,6 +220,9 @@ class Method:
         Whether all noise of its ``tight`` arms is Gaussian, and is that of the exact trade-off for the budget.
     raw_answers : bool
         Whether its answers to marginals are noisy tables that rows drawn from it do not follow.
+    intervals : {"none", "kept", "planned"}
+        Whether its releases keep what `marginalia.inference` needs; ``planned``: with noise that follows from domain
+        and budget alone, so that widths are known before any row is read.
 
     >>> record = Method("mine", "learner", {"linear": "mine.py:Mine"}, (Arm("mine", tasks=("linear",)),), pure=True)
     >>> record.calibrations, record.facts()["pure"]
@@ -250,6 +253,7 @@ class Method:
     limits: Limits = Limits()
     gaussian: bool = False
     raw_answers: bool = False
+    intervals: Literal["none", "kept", "planned"] = "none"
 
     def load(self, task: str = "") -> type:
         """Import and return the class for `task`."""

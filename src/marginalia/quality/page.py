@@ -60,10 +60,11 @@ def write_quality(path: str | os.PathLike[str], quality: Quality, *, real_name: 
             {
                 "name": one.name,
                 "drawing": inline_svg(
-                    charts.column_chart(domain[one.name], one),
+                    charts.column_chart(domain[one.name], one, quality.bars.get(one.name, ())),
                     palette,
                     name=f"column{place}",
-                    label=f"Shares of the values of {one.name}, real and synthetic; marginal error {one.error:.3g}.",
+                    label=f"Shares of the values of {one.name}, real and synthetic; marginal error {one.error:.3g}."
+                    + (" Lines: 95 % intervals from the release." if one.name in quality.bars else ""),
                 ),
                 "error": one.error,
             }

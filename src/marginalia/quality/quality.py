@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from statistics import fmean
@@ -24,6 +24,8 @@ from marginalia.data.encoding import Encoder
 from marginalia.data.splits import random_split
 from marginalia.data.table import Table, zero_faults
 from marginalia.errors import InputError
+from marginalia.inference.known import Release
+from marginalia.inference.marginals import Interval, shares
 from marginalia.methods.logistic.logistic import LogisticClassifier
 from marginalia.methods.ols.ols import OLSRegressor
 from marginalia.privacy.certificate import Certificate, beside
@@ -32,9 +34,11 @@ from marginalia.progress import bar
 from marginalia.quality.raw import RawQuality, measure_raw, rules_obeyed
 from marginalia.quality.raw_rows import Sample, sampled
 from marginalia.sweep.metrics import k_marginal_score, mean_squared_error, scores, total_variation
+from marginalia.synthesis.base import Synthesizer
 
 FRACTIONS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # those of SDNist
 _MOST_CELLS = 2**18  # of a marginal that is held as a whole; of a larger one only the cells that have rows are
+_MOST_BARS = 1000  # codes of a column that gets error bars
 _AT_ONCE = 2**16  # rows that are hashed
 
 
@@ -397,6 +401,8 @@ class Quality:
         Rows of the whole tables.
     raw : RawQuality or None
         None where only codes were given.
+    bars : mapping of str to list of Interval
+        95 % intervals for the shares of the codes of each column that the model tells; empty without a model.
     """
 
     real: Table
@@ -412,6 +418,7 @@ class Quality:
     examination: Examination | None
     n_rows: tuple[int, int]
     raw: RawQuality | None = None
+    bars: Mapping[str, list[Interval]] = field(default_factory=dict)
 
     @property
     def is_sampled(self) -> bool:
@@ -426,6 +433,7 @@ class Quality:
                 "lost": one.lost.tolist(),
                 "lost_share": one.lost_share,
                 "made_up": one.made_up.tolist(),
+                **({"intervals": [_ends(bar) for bar in self.bars[one.name]]} if one.name in self.bars else {}),
             }
             for one in self.columns
         }
@@ -454,6 +462,27 @@ class Quality:
         }
 
 
+def _ends(bar: Interval) -> list[float | None]:
+    """Return both ends of a share; None where there is no bound."""
+    return [bar.low, bar.high] if bar.bounded else [None, None]
+
+
+def error_bars(model: Synthesizer, real: Table) -> dict[str, list[Interval]]:
+    """Return 95 % intervals for the shares of the codes of each column that a released model tells.
+
+    Raises
+    ------
+    InputError
+        The model is of another domain, or keeps no measurements.
+    """
+    release = Release.of(model)
+    sizes = {a.name: a.size for a in real.domain}
+    if {a.name: a.size for a in release.domain} != sizes:
+        raise InputError("the model is of another domain than the tables: other columns, or other codes")
+    told = [name for name in real.domain.names if release.holding((release.domain.index(name),))]
+    return {name: shares(release, [name]) for name in told if sizes[name] <= _MOST_BARS}
+
+
 def measure(
     real: Table,
     synthetic: Table,
@@ -461,6 +490,7 @@ def measure(
     target: str | None = None,
     samples: tuple[Sample, Sample] | None = None,
     synthetic_path: str | os.PathLike[str] | None = None,
+    model: Synthesizer | None = None,
     seed: int = 0,
     verbose: bool = False,
 ) -> Quality:
@@ -477,6 +507,8 @@ def measure(
         The raw cells of the same rows, if these are a sample already: then raw values are compared, too.
     synthetic_path : path-like, optional
         Where the synthetic table was read from: a certificate is looked for beside it.
+    model : fitted Synthesizer, optional
+        Whose rows they are: then the shares of each column get error bars.
     seed : int
         Of the splits and subsamples of the rows.
     verbose : bool
@@ -498,7 +530,8 @@ def measure(
         ours, theirs = (sample.values(real.domain) for sample in samples)
         rules = rules_obeyed(real.domain, samples[0].frame, samples[1].frame)
         raw = measure_raw(ours, theirs, real.domain, rules=rules, seed=seed, verbose=verbose)
-    model = None if target is None else downstream(real, synthetic, target, seed=seed, verbose=verbose)
+    bars = {} if model is None else error_bars(model, real)
+    trained = None if target is None else downstream(real, synthetic, target, seed=seed, verbose=verbose)
     proof = beside(synthetic_path) if synthetic_path is not None else None
     certificate = Certificate.read(proof) if proof is not None and proof.is_file() else None
     return Quality(
@@ -510,9 +543,10 @@ def measure(
         copies(real, synthetic, seed=seed),
         impossible(real),
         impossible(synthetic),
-        model,
+        trained,
         certificate,
         None if certificate is None else examine(certificate, table=synthetic_path),
         n_rows,
         raw,
+        bars,
     )

@@ -9,13 +9,15 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 import numpy as np
 
 from marginalia.data.domain import Domain
+from marginalia.data.table import Table
 from marginalia.errors import InputError
+from marginalia.inference.known import Release
 from marginalia.methods.record import Arm, Limits, Method
 from marginalia.methods.registry import BUILT_IN
 from marginalia.planning.costs import FACTORS, GUESS, Costs, Estimate
@@ -26,6 +28,7 @@ from marginalia.recommend.benchmarks import Record, Setting, family_of, read, se
 from marginalia.recommend.prediction import COVERAGE, FEWEST, REACH, Forecaster, Prediction
 from marginalia.reporting.style import arm_name
 
+MOST_PLANNED = 200_000  # cells of all pairs, whose noise is drawn to predict widths
 MOST_BYTES = 8 * 2**30  # of one array of numbers, and of all tables that are held together
 
 
@@ -158,6 +161,9 @@ class Advice:
         What (epsilon, delta) allows, and what it allows where all noise is Gaussian.
     gaussian : list of str
         The methods whose noise is.
+    widths : dict of str to float
+        Half of the width, in rows, of the 95 % interval for a cell of a typical pair (or, where a method asks no pairs,
+        of a column), of methods whose noise follows from domain and budget alone.
     """
 
     target: str
@@ -167,6 +173,7 @@ class Advice:
     attack: Attack
     gaussian_attack: Attack
     gaussian: list[str]
+    widths: dict[str, float]
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it in plain JSON types; the upper end of an interval that has none is None."""
@@ -224,7 +231,40 @@ def recommend(
     models = _ranking(here, domain, known, public, registry) if task else None
     cautions = list(_cautions(domain, target, models, tables, public))
     gaussian = [method.id for method in registry.values() if method.gaussian]
-    return Advice(target, models, tables, cautions, of_budget(epsilon, delta), of_gaussian(epsilon, delta), gaussian)
+    widths = predicted_widths(domain, epsilon=epsilon, delta=delta, relation=relation, registry=registry)
+    attacks = of_budget(epsilon, delta), of_gaussian(epsilon, delta)
+    return Advice(target, models, tables, cautions, *attacks, gaussian, widths)
+
+
+def predicted_widths(
+    domain: Domain, *, epsilon: float, delta: float, relation: str, registry: Mapping[str, Method] = BUILT_IN
+) -> dict[str, float]:
+    """Return half of the width of the 95 % interval for one cell of a typical marginal, by method; see `Advice.widths`.
+
+    The noise of these methods does not depend on the rows, so it is read off a release of a table of one made-up row.
+    Nothing is said of domains whose pairs have more than `MOST_PLANNED` cells in all.
+
+    >>> widths = predicted_widths(Domain.from_sizes({"a": 2, "b": 3}), epsilon=1.0, delta=1e-5, relation="add_remove")
+    >>> sorted(widths), 0 < widths["residual_planner"] < widths["gaussian_marginals"] * 1.5
+    (['gaussian_marginals', 'independent', 'residual_planner'], True)
+    """
+    sizes = domain.sizes
+    if sum(a * b for a, b in combinations(sizes, 2)) > MOST_PLANNED:
+        return {}
+    row, found = (
+        Table(np.zeros((1, len(domain)), np.int64), Domain.from_sizes(dict(zip(domain.names, sizes, strict=True)))),
+        {},
+    )
+    for method in registry.values():
+        if method.intervals != "planned":
+            continue
+        made = method.load()(epsilon=epsilon, delta=delta, relation=relation, random_state=0).fit(row)
+        release = Release.of(made)
+        pairs: list[tuple[int, ...]] = [q for q in combinations(range(len(sizes)), 2) if release.holding(q)]
+        told = pairs or [(a,) for a in range(len(sizes)) if release.holding((a,))]
+        if told:
+            found[method.id] = 1.96 * math.sqrt(median(release.holding(q)[0].cell_variance(q) for q in told))
+    return found
 
 
 def _ranking(

@@ -369,6 +369,12 @@ def caption(aggregates: pd.DataFrame, metric: str) -> str:
     ]
     if metric == "marginal_error":
         parts.append("Marginal error is half the L1 distance between normalised marginals, averaged over the workload.")
+    if metric == "coverage":
+        parts.append(
+            "What the intervals are worth: the share of cells of answered one- and two-way marginals they hold."
+        )
+    if metric == "naive_coverage":
+        parts.append("A warning: intervals for the same cells from synthetic rows that are taken for real ones.")
     if "published" in set(private["calibration"]):
         parts.append("Published calibrations are dashed with open markers, tight ones drawn through and filled.")
     if (rows["calibration"] == NON_PRIVATE).any():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import Any, Literal, Protocol
 
@@ -20,6 +21,7 @@ from marginalia.sweep.seeds import seed_sequence
 
 REFERENCE_BINS = 16
 MOST_CATEGORIES = 50
+MOST_CELLS = 2**14  # of a marginal whose intervals are measured
 MOST_ROWS = 2**20  # synthetic ones that are drawn to be measured
 
 
@@ -46,6 +48,8 @@ class Metric:
     ends : (float, float) or None
         The values at which nothing and all is kept: the ends of the scale of utility. None: those of the trivial
         predictor and of the best one without privacy.
+    of_intervals : bool
+        Whether it is measured only of methods that state intervals (`Method.intervals`).
     """
 
     id: str
@@ -57,6 +61,7 @@ class Metric:
     headline: bool = False
     optional: bool = False
     ends: tuple[float, float] | None = None
+    of_intervals: bool = False
 
     @property
     def title(self) -> str:
@@ -173,6 +178,40 @@ def k_marginal(model: Any, table: Table | CountSource) -> float:
     return k_marginal_score(marginal_error(made, table))
 
 
+def interval_metrics(model: Any, table: CountSource) -> dict[str, float]:
+    """Return how often 95 % intervals for the cells of all one- and two-way marginals that a release tells hold.
+
+    Every marginal weighs the same. `coverage` and `width` (mean, over the number of rows) are of the intervals that
+    the release states; `naive_coverage` is of the same cells by p ± 1.96 √(p (1 - p) / n) of as many synthetic rows,
+    taken for real ones: a warning, not a method. Marginals of more than `MOST_CELLS` cells are left out.
+    """
+    from marginalia.inference.known import Release
+    from marginalia.inference.marginals import cell_bounds
+
+    release, made = Release.of(model), model.sample(min(table.n_rows, MOST_ROWS))
+    found = []
+    names = table.domain.names
+    for q in ((name,) for name in names), combinations(names, 2):
+        for attributes in q:
+            clique = tuple(sorted(table.domain.index(name) for name in attributes))
+            if table.domain.n_cells(attributes) > MOST_CELLS or not release.holding(clique):
+                continue
+            truth, drawn = table.counts(attributes), made.counts(attributes) / max(made.n_rows, 1)
+            _, low, high, _ = cell_bounds(release, attributes, confidence=0.95)
+            half = 1.96 * np.sqrt(drawn * (1 - drawn) / max(made.n_rows, 1))
+            share = truth / max(table.n_rows, 1)
+            found.append(
+                (
+                    np.mean((low <= truth) & (truth <= high)),
+                    np.mean(high - low) / max(table.n_rows, 1),
+                    np.mean((drawn - half <= share) & (share <= drawn + half)),
+                )
+            )
+    if not found:
+        raise InputError("the release tells no marginal of one or two columns")
+    return dict(zip(("coverage", "width", "naive_coverage"), map(float, np.mean(found, axis=0)), strict=True))
+
+
 def reference_domain(raw: RawTable) -> Domain:
     """Return a domain in which rows are compared where each fit has bought its own; no private release.
 
@@ -263,6 +302,10 @@ def _numbers(answer: ArrayLike, shape: tuple[int, ...], what: str) -> NDArray[np
     return array
 
 
+def _interval_metric(id: str, model: Any, table: CountSource) -> float:
+    return interval_metrics(model, table)[id]
+
+
 METRICS = {
     metric.id: metric
     for metric in (
@@ -319,6 +362,24 @@ METRICS = {
             higher_is_better=True,
             optional=True,
             ends=(0.0, 1000.0),
+        ),
+        *(
+            Metric(
+                id=id,
+                name=name,
+                tasks=("",),
+                of="table",
+                function=partial(_interval_metric, id),
+                higher_is_better=id != "width",
+                optional=True,
+                ends=None if id == "width" else (0.0, 0.95),
+                of_intervals=True,
+            )
+            for id, name in (
+                ("coverage", "coverage of 95 % intervals"),
+                ("width", "width of 95 % intervals"),
+                ("naive_coverage", "coverage of naive 95 % intervals"),
+            )
         ),
     )
 }

@@ -18,6 +18,7 @@ from marginalia.data.table import RawTable, Rows, Table
 from marginalia.errors import InputError
 from marginalia.methods.fit import Budget, fit
 from marginalia.methods.record import Arm, Method
+from marginalia.methods.registry import BUILT_IN
 from marginalia.methods.task import Task
 from marginalia.peers.record import is_peer, sources
 from marginalia.privacy.book import Book, RefusedError, booked
@@ -236,7 +237,12 @@ class Runner:
                 error = metrics.marginal_error(model, train)
                 with uncounted():
                     score = metrics.k_marginal(model, train)
-            return {"marginal_error": error, "k_marginal": score}, self._certify(cell, model)
+            stated: dict[str, float] = {}
+            if states_intervals(cell.arm):
+                with uncounted():
+                    coded = train.coded(model.domain_) if isinstance(train, RawTable) else train
+                    stated = metrics.interval_metrics(model, coded)
+            return {"marginal_error": error, "k_marginal": score, **stated}, self._certify(cell, model)
         train, test = self._split(cell, task.columns(self.data.names))
         if isinstance(train, RawTable) and not cell.arm.is_private:
             domain = metrics.reference_domain(train)
@@ -375,7 +381,16 @@ def metrics_of(task: Task | None, arm: Arm) -> tuple[str, ...]:
     kind = "" if task is None else task.task
     scores_only = is_peer(arm.method) and not arm.source  # a peer's learner tells no probability
     found = (metric for metric in metrics.METRICS.values() if kind in metric.tasks)
-    return tuple(metric.id for metric in found if not (scores_only and metric.of == "probability"))
+    return tuple(
+        metric.id
+        for metric in found
+        if not (scores_only and metric.of == "probability") and (states_intervals(arm) or not metric.of_intervals)
+    )
+
+
+def states_intervals(arm: Arm) -> bool:
+    """Return whether the releases of an arm keep what intervals need; of a user's own methods that is not known."""
+    return arm.method in BUILT_IN and BUILT_IN[arm.method].intervals != "none"
 
 
 def first_line(error: BaseException, before: str) -> str:

@@ -12,10 +12,10 @@ from marginalia.learning.base import LinearRegressor, parameters
 from marginalia.learning.private import InterceptLearner
 from marginalia.learning.rows import MOST_ROWS, Rows
 from marginalia.learning.solvers import Array
-from marginalia.learning.statistics import release_apart, statistic_sensitivities
+from marginalia.learning.statistics import NoisySums, release_apart, statistic_sensitivities
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import gaussian
+from marginalia.privacy.mechanisms.additive import drawn_sigma, gaussian
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 
@@ -110,7 +110,9 @@ class AdaSSPRegressor(InterceptLearner, LinearRegressor):
             label="smallest eigenvalue",
         )
         self.ridge_ = max(0.0, ceiling - max(0.0, float(noisy) - shift))
-        G, h = release_apart(rows, whole, xx, xy, ledger=ledger, randomness=randomness)
+        G, h, kept = release_apart(rows, whole, xx, xy, ledger=ledger, randomness=randomness)
+        drawn = drawn_sigma(eig, moved, 1, unit=unit)
+        self.measurements_ = [NoisySums("smallest eigenvalue", noisy, eig, drawn), *kept]
         return np.asarray(np.linalg.solve(G + self.ridge_ * np.eye(d), h), dtype=np.float64)
 
     def _multipliers(self, epsilon: float, delta: float) -> tuple[float, float, float]:

@@ -18,5 +18,6 @@ METHOD = Method(
     cost="slow",
     default=True,
     place=120,
+    intervals="kept",
     audit=Audit(quick={"rounds": 6}),
 )

@@ -16,4 +16,5 @@ METHOD = Method(
     limits=Limits(all_pairs=True),
     raw_answers=True,
     place=210,
+    intervals="kept",
 )

@@ -11,6 +11,7 @@ METHOD = Method(
     (Arm("exhaustive"),),
     in_sweeps=False,
     place=1010,
+    intervals="kept",
     relations=("replace_one",),
     audit=Audit(sizes=(40, 60, 90), frames=("ordered", "boolean")),
 )

@@ -18,4 +18,5 @@ METHOD = Method(
     gaussian=True,
     raw_answers=True,
     place=190,
+    intervals="planned",
 )

@@ -16,4 +16,5 @@ METHOD = Method(
     default=True,
     gaussian=True,
     place=180,
+    intervals="planned",
 )

@@ -16,4 +16,5 @@ METHOD = Method(
     variants=TRAINED_ON_ROWS,
     default=True,
     place=160,
+    intervals="kept",
 )

@@ -16,4 +16,5 @@ METHOD = Method(
     variants=TRAINED_ON_ROWS,
     cost="slow",
     place=140,
+    intervals="kept",
 )

@@ -11,4 +11,5 @@ METHOD = Method(
     (Arm("private_pgm"),),
     in_sweeps=False,
     place=1000,
+    intervals="kept",
 )

@@ -17,4 +17,5 @@ METHOD = Method(
     cost="slow",
     audit=Audit(quick={"usefulness": 0.2}),  # on a hundred rows no parents would be useful otherwise
     place=150,
+    intervals="kept",
 )

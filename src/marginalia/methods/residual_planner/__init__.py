@@ -17,4 +17,5 @@ METHOD = Method(
     gaussian=True,
     raw_answers=True,
     place=200,
+    intervals="planned",
 )

@@ -14,10 +14,10 @@ from marginalia.learning.base import LinearClassifier, LinearRegressor, paramete
 from marginalia.learning.private import InterceptLearner
 from marginalia.learning.rows import Rows, TableRows
 from marginalia.learning.solvers import Array, least_squares
-from marginalia.learning.statistics import logistic_scale, mirrored, one_against_rest, release_apart
+from marginalia.learning.statistics import NoisySums, logistic_scale, mirrored, one_against_rest, release_apart
 from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import gaussian
+from marginalia.privacy.mechanisms.additive import drawn_sigma, gaussian
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Neighbours
 
@@ -82,6 +82,8 @@ class _SSP(InterceptLearner):
             randomness=randomness,
             label="X'X, X'y",
         )
+        drawn = drawn_sigma(sigma, S, noisy.size, unit=x_unit * unit)
+        self.measurements_ = [NoisySums("X'X, X'y", np.triu(noisy)[:p], sigma, drawn)]
         noisy = mirrored(noisy)
         return least_squares(noisy[:p, :p], noisy[:p, p], ridge=self._ridge(p, sigma))
 
@@ -89,7 +91,7 @@ class _SSP(InterceptLearner):
         B, Y = rows.feature_bound, rows.target_bound
         epsilon, delta = ledger.left()
         multiplier = math.sqrt(math.log(1.25 / delta)) / epsilon
-        G, h = release_apart(
+        G, h, self.measurements_ = release_apart(
             rows, rows.whole_gram(), multiplier * B**2, multiplier * B * Y, ledger=ledger, randomness=randomness
         )
         if np.linalg.eigvalsh(G)[0] <= 0:
@@ -175,5 +177,9 @@ class SSPClassifier(_SSP, LinearClassifier):
         noisy = gaussian(
             upper, unit=unit**2, sensitivity=S, sigma=sigma, ledger=ledger, randomness=randomness, label="X'X, X'Y"
         )
+        drawn = drawn_sigma(sigma, S, noisy.size, unit=unit**2)
+        self.measurements_ = [
+            NoisySums("X'X, X'Y", np.column_stack([np.triu(noisy[:, :p]), noisy[:, p:]]), sigma, drawn)
+        ]
         XX, XY = mirrored(noisy[:, :p]), noisy[:, p:]
         return one_against_rest(XX, XY, ridge=self._ridge(p, sigma))

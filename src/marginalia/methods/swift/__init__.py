@@ -17,4 +17,5 @@ METHOD = Method(
     cost="slow",
     gaussian=True,
     place=130,
+    intervals="kept",
 )

@@ -30,6 +30,8 @@ from marginalia.sweep.resolve import chosen_cards
 
 PAGE = "report.html"
 
+_WORTH = ("coverage", "naive_coverage")  # what the intervals are worth
+
 
 def write_folder_report(
     folder: Path,
@@ -120,7 +122,7 @@ def _figures(config: Config, tables: Mapping[str, pd.DataFrame]) -> dict[str, tu
         config.figure_name(block.name, table): (block.name, table)
         for block in config.blocks()
         if block.figures
-        for table in (*HEADLINES, "certificates")
+        for table in (*HEADLINES, *_WORTH, "certificates")
         if table in tables and (tables[table]["experiment"] == block.name).any()
     }
 

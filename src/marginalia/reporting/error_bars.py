@@ -1,0 +1,73 @@
+"""Estimates with their intervals, one below the other: a figure of what a release says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from marginalia.reporting.panels import COLOURS
+from marginalia.reporting.style import RC, SINGLE_COLUMN
+
+_ROW = 0.24  # inches
+_APART = 0.2  # of a row, between series
+MOST = 60  # lines that a figure can hold
+
+
+@dataclass(frozen=True)
+class Series:
+    """One estimate and interval for each name; ends may be infinite.
+
+    >>> Series("private", (0.5,), (-math.inf,), (math.inf,)).name
+    'private'
+    """
+
+    name: str
+    estimates: Sequence[float]
+    lows: Sequence[float]
+    highs: Sequence[float]
+
+
+def error_bars(names: Sequence[str], series: Sequence[Series], *, title: str = "", zero: bool = True) -> Figure:
+    """Draw each name's intervals on a line of its own; an end without a bound is an arrow at the edge.
+
+    Parameters
+    ----------
+    names : sequence of str
+        At most `MOST`.
+    series : sequence of Series
+    title : str
+    zero : bool
+        Whether a vertical line marks 0.
+    """
+    ends = [x for s in series for part in (s.estimates, s.lows, s.highs) for x in part if math.isfinite(x)]
+    low, high = min([*ends, 0.0] if zero else ends, default=-1.0), max([*ends, 0.0] if zero else ends, default=1.0)
+    margin = 0.06 * (high - low) or 1.0
+    left, right = low - margin, high + margin
+    height = _ROW * len(names) * max(1.0, 0.6 * len(series)) + 0.75
+    with matplotlib.rc_context(RC):
+        figure = Figure(figsize=(1.5 * SINGLE_COLUMN, height), layout="constrained")
+        axes = figure.add_subplot()
+        for k, one in enumerate(series):
+            colour = COLOURS[k % len(COLOURS)]
+            shift = _APART * (k - (len(series) - 1) / 2)
+            for place, (at, a, b) in enumerate(zip(one.estimates, one.lows, one.highs, strict=True)):
+                y = place + shift
+                axes.plot([max(a, left), min(b, right)], [y, y], color=colour, lw=1.0)
+                for end, edge, marker in ((a, left, "<"), (b, right, ">")):
+                    if not math.isfinite(end):
+                        axes.plot([edge], [y], marker=marker, ms=4.0, color=colour, clip_on=False)
+                axes.plot([at], [y], "o", ms=3.0, color=colour, label=one.name if not place else None)
+        if zero:
+            axes.axvline(0.0, color="#222222", lw=0.6)
+        axes.set_xlim(left, right)
+        axes.set_ylim(len(names) - 0.5, -0.5)
+        axes.set_yticks(range(len(names)), [name if len(name) <= 40 else name[:39] + "…" for name in names])
+        axes.grid(axis="y", visible=False)
+        axes.set_title(title, loc="left")
+        if len(series) > 1:
+            figure.legend(loc="outside lower center", ncols=len(series), frameon=False)
+    return figure
