@@ -33,6 +33,7 @@ FLOORS = (
     ("planning",),
     ("recommend",),
     ("cli",),
+    ("__main__",),
 )
 GROUND = 2  # floors that are drawn as one, below all others
 _IN_TEXT = re.compile(r"marginalia(?:\.[a-z_][a-z0-9_]*)+")
