@@ -23,7 +23,8 @@ class Tape:
     """What one fit releases; with `forced`, what an earlier one did."""
 
     def __init__(self, seed: Any, forced: Any = None) -> None:
-        self.rng, self.forced, self.steps = np.random.default_rng(seed), forced, []
+        self.rng, self.forced = np.random.default_rng(seed), forced
+        self.steps: list[dict[str, Any]] = []
 
     def noise(self, kind: Any, scale: Any, exact: Any, draw: Any) -> Any:
         """Return the noise of a release: drawn, or such that the sum is the recorded one."""
