@@ -33,6 +33,7 @@ SHAPES: dict[str, tuple[tuple[float, float], tuple[int, int], dict[str, float]]]
 }
 # The arms whose curves a newcomer can tell apart; all are in the report.
 LEARNERS = {
+    "preconditioned_gd": "",
     "objective_perturbation": "",
     "dp_sgd": "",
     "swift": "logistic",
@@ -42,7 +43,7 @@ LEARNERS = {
 RELEASES = ("aim", "swift", "mst", "mwem_pgm", "privbayes", "independent")
 # Colours that a page's ground would swallow get another shade.
 SHADES = {
-    "light": {"#DDCC77": "#A08510", "#99CC00": "#6B8F00"},
+    "light": {"#99CC00": "#6B8F00"},
     "dark": {
         "#332288": "#8F86E8", "#882255": "#E070A8", "#0072B2": "#4F8CFF", "#117733": "#4DBD74", "#661100": "#D9825B",
         "#8833EE": "#CC88FF",
@@ -155,7 +156,8 @@ def findings() -> pd.DataFrame:
             found += list(chosen["cpu_seconds"] / mine["cpu_seconds"].iloc[0])
     compiled, cold = (f"{min(found):.2g} to {max(found):.3g} times" for found in times.values())
     ranking = pd.read_csv(RESULTS / "cross_paper/tables/cross_paper_ranking.csv")
-    auc = ranking[(ranking["experiment"] == "full") & (ranking["metric"] == "auc")].dropna(subset="mean_rank")
+    whole_tables = (ranking["experiment"] == "full") & (ranking["tables"] == "ranked")
+    auc = ranking[whole_tables & (ranking["metric"] == "auc")].dropna(subset="mean_rank")
     first, second = auc.sort_values("mean_rank").iloc[:2].itertuples()
     noise = pd.read_csv(RESULTS / "chebyshev/tables/chebyshev_x5_true_epsilon.csv")
     spent = pd.concat([noise["line_3_at_0.5"] / 0.5, noise["lemma_1_at_1"]])
