@@ -174,6 +174,9 @@ class Release:
         kind = type(synthesizer).__name__
         if not hasattr(synthesizer, "ledger_"):
             raise not_fitted(synthesizer, "fit(table)")
+        declared = getattr(synthesizer, "declared_", None)
+        if isinstance(declared, cls):
+            return declared
         if not synthesizer.measurements_:
             raise InputError(
                 f"no measurements kept: this {kind} measures no marginals, or an older version wrote its file; "

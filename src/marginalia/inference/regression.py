@@ -14,6 +14,7 @@ from scipy.special import expit
 
 from marginalia.data.domain import Domain
 from marginalia.errors import InputError, unknown_name
+from marginalia.inference.declared import Declared
 from marginalia.inference.formulas import Design, Feature, design
 from marginalia.inference.known import Array, Clique, Known, Release, part_functions
 from marginalia.inference.sets import Coefficient, Equations, Linear, coefficient, wald_errors
@@ -184,6 +185,8 @@ def equations_of(release: Release, of: Design, family: str, *, ridge: float = 0.
     InputError
         The release was never asked what they need.
     """
+    if isinstance(release, Declared):
+        return release.equations(of, family, ridge)
     return _linear(release, of, ridge) if family == "gaussian" else _Score(release, of, family)
 
 
@@ -339,10 +342,13 @@ def add_sampling(release: Release, of: Design, equations: Equations, b: Array) -
     """Add n Cov psi to the variance: the error of a sample about its population, homoskedastic, from the release."""
     if not isinstance(equations, Linear):
         raise InputError("target population is for family gaussian so far")
-    square = (of.y.clique, of.y.values**2)
-    known = _round_with(release, [square])
-    total, _ = known.sum_of(part_functions(*square))
-    n, _ = known.sum_of({(): np.array(1.0)}) if () in known.residuals else (float(release.n_rows or 0), 0.0)
+    if isinstance(release, Declared):
+        total, n = release.square(of)
+    else:
+        square = (of.y.clique, of.y.values**2)
+        known = _round_with(release, [square])
+        total, _ = known.sum_of(part_functions(*square))
+        n, _ = known.sum_of({(): np.array(1.0)}) if () in known.residuals else (float(release.n_rows or 0), 0.0)
     G, h = equations.H[:, 1:], equations.H[:, 0]
     residual = total - float(b @ h)
     noise = float(np.trace(G @ np.diag(wald_errors(equations, b) ** 2)))

@@ -1,0 +1,145 @@
+"""What a release of declared analyses says: noisy sums of products of two columns, and the equations they make.
+
+The noise of each sum is Gaussian, independent and known, and all of it was fixed before it was drawn (a first stage, from
+which it was planned, is not used again). So the normal equations of every formula in the declared columns are linear in
+the sums, and the sets of `sets` hold as for other releases.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from marginalia.data.domain import Domain
+from marginalia.errors import InputError
+from marginalia.inference.basis import Basis, Block
+from marginalia.inference.formulas import Design
+from marginalia.inference.known import Array, Release
+from marginalia.inference.sets import Equations, Linear
+
+_HEADER, _NUMBERS = "declared", "declared_numbers"
+
+
+@dataclass(frozen=True)
+class Declared(Release):
+    """A release of declared analyses.
+
+    Attributes
+    ----------
+    basis : Basis
+    pairs : tuple of (int, int)
+        The slots, as pairs of blocks.
+    values, variances : ndarray
+        Of each sum, the number of rows first: variance 0 where it is public.
+
+    >>> Declared.__mro__[1].__name__
+    'Release'
+    """
+
+    basis: Basis
+    pairs: tuple[tuple[int, int], ...]
+    values: Array
+    variances: Array
+
+    @cached_property
+    def products(self) -> dict[tuple[int, int], dict[int, float]]:
+        """Each product of two columns as a sum of what was released."""
+        return self.basis.slots(self.pairs)[1]
+
+    def equations(self, of: Design, family: str, ridge: float = 0.0) -> Equations:
+        """Return the noisy estimating equations of a regression; InputError names what was not declared."""
+        if family == "gaussian":
+            return self._linear(of, ridge)
+        raise InputError(f"a regression of family {family} was not declared before the release")
+
+    def _linear(self, of: Design, ridge: float) -> Linear:
+        rows = np.array([self.basis.coefficients(f) for f in (of.y, *of.features)])
+        p = len(of.features)
+        used = np.flatnonzero(np.abs(rows).max(axis=0))
+        place = {int(c): i for i, c in enumerate(used)}
+        at, sums, weights = [], [], []
+        for a in used:
+            for c in used:
+                if not self._needs(rows, int(a), int(c)):
+                    continue
+                pair = (min(int(a), int(c)), max(int(a), int(c)))
+                if pair not in self.products:
+                    names = " and ".join(self.basis.blocks[self.basis.block_of(x)].name for x in pair)
+                    raise InputError(f"the product of {names} was not declared together in one analysis: release it")
+                for t, weight in self.products[pair].items():
+                    at.append(place[int(a)] * len(used) + place[int(c)])
+                    sums.append(t)
+                    weights.append(weight)
+        shape = (len(used) ** 2, len(self.values))
+        products = sparse.csr_array((weights, (at, sums)), shape=shape)
+        x, all_ = sparse.csr_array(rows[1:, used]), sparse.csr_array(rows[:, used])
+        L = (sparse.kron(x, all_, format="csr") @ products).toarray()
+        H = (L @ self.values).reshape(p, p + 1)
+        H[:, 1:] += ridge * np.eye(p)
+        noise = L * np.sqrt(self.variances)
+        return Linear(H, noise @ noise.T)
+
+    @staticmethod
+    def _needs(rows: Array, a: int, c: int) -> bool:
+        """Whether the equations hold the product of two columns: one of them of a feature."""
+        x = np.abs(rows[1:]).max(axis=0)
+        return bool((x[a] and (x[c] or rows[0, c])) or (x[c] and rows[0, a]))
+
+    def square(self, of: Design) -> tuple[float, float]:
+        """Return the sum of squares of the response, and the number of rows; both may be noisy."""
+        y = self.basis.coefficients(of.y)
+        total = 0.0
+        for a in np.flatnonzero(y):
+            for c in np.flatnonzero(y):
+                pair = (min(int(a), int(c)), max(int(a), int(c)))
+                sums = self.products.get(pair)
+                if sums is None:
+                    raise InputError(f"the square of {of.response} was not declared")
+                total += float(y[a] * y[c]) * sum(w * float(self.values[t]) for t, w in sums.items())
+        return total, float(self.values[0])
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return it as named arrays, for a model's file."""
+        said = {
+            "blocks": [{"name": b.name, "attributes": list(b.clique), "columns": b.size} for b in self.basis.blocks],
+            "slots": [list(pair) for pair in self.pairs],
+            "n_rows_public": self.n_rows is not None,
+        }
+        numbers = [*(b.values.ravel() for b in self.basis.blocks), self.values, self.variances]
+        return {_HEADER: np.frombuffer(json.dumps(said).encode(), np.uint8), _NUMBERS: np.concatenate(numbers)}
+
+    @classmethod
+    def from_state(cls, domain: Domain, state: Mapping[str, NDArray[Any]], n_rows: int) -> Declared:
+        """Return what `state` returned; InputError where it is damaged."""
+        said = json.loads(state[_HEADER].tobytes())
+        numbers, start = np.asarray(state[_NUMBERS], np.float64), 0
+        blocks = []
+        for one in said["blocks"]:
+            clique = tuple(int(a) for a in one["attributes"])
+            shape = (int(one["columns"]), *(domain.sizes[a] for a in clique))
+            end = start + int(np.prod(shape))
+            blocks.append(Block(str(one["name"]), clique, numbers[start:end].reshape(shape)))
+            start = end
+        count = (len(numbers) - start) // 2
+        values, variances = numbers[start : start + count], numbers[start + count :]
+        pairs = tuple((int(a), int(b)) for a, b in said["slots"])
+        found = cls(
+            domain,
+            (),
+            n_rows if said["n_rows_public"] is True else None,
+            Basis(domain, blocks),
+            pairs,
+            values,
+            variances,
+        )
+        needed = 1 + max((t for sums in found.products.values() for t in sums), default=0)
+        if len(values) != needed or len(variances) != needed or not (np.isfinite(numbers).all() and (variances >= 0).all()):
+            raise InputError("the sums of declared analyses are damaged")
+        return found
