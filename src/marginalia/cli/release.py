@@ -41,9 +41,7 @@ def release(
     plan: Annotated[
         bool, typer.Option("--plan", help="Release nothing, read no row: say how wide the intervals will be.")
     ] = False,
-    n_rows: Annotated[
-        int | None, typer.Option("--rows", min=1, help="With --plan: a public number of rows.")
-    ] = None,
+    n_rows: Annotated[int | None, typer.Option("--rows", min=1, help="With --plan: a public number of rows.")] = None,
     delta: DeltaOption = 1e-5,
     seed: SeedOption = None,
     relation: Relation = "add_remove",

@@ -52,7 +52,9 @@ class Analysis(_Strict):
         """Return both sides of the formula on a domain; InputError where it cannot be used."""
         of = design(Release(domain, (), None), self.formula, binary=self.family == "binomial")
         if len(of.features) > _MOST_TERMS:
-            raise InputError(f"formula {self.formula!r} has {len(of.features)} terms; at most {_MOST_TERMS} are possible")
+            raise InputError(
+                f"formula {self.formula!r} has {len(of.features)} terms; at most {_MOST_TERMS} are possible"
+            )
         if np.ptp(of.y.values) == 0:
             raise InputError(f"formula {self.formula!r}: '{of.response}' has one value only")
         for name in self.effects:
@@ -97,8 +99,8 @@ class Column(_Strict):
 class Analyses(_Strict):
     """The content of a file of analyses.
 
-    >>> found = Analyses.parse({"analyses": [{"formula": "hours ~ age"}], "columns": {"age": {"mean": 40, "spread": 9}}})
-    >>> found.analyses[0].formula
+    >>> content = {"analyses": [{"formula": "hours ~ age"}], "columns": {"age": {"mean": 40, "spread": 9}}}
+    >>> Analyses.parse(content).analyses[0].formula
     'hours ~ age'
     >>> Analyses.parse({"analyses": [{"formulas": "hours ~ age"}]})
     Traceback (most recent call last):
@@ -130,9 +132,7 @@ class Analyses(_Strict):
         for name in self.columns:
             domain.index(name)
         known: Mapping[str, Column] = self.columns
-        return [
-            known[a.name].law(a.name, domain) if a.name in known else np.full(a.size, 1.0 / a.size) for a in domain
-        ]
+        return [known[a.name].law(a.name, domain) if a.name in known else np.full(a.size, 1.0 / a.size) for a in domain]
 
 
 def _one_line(error: ValidationError, where: str) -> InputError:

@@ -140,7 +140,8 @@ class Basis:
 
         >>> from marginalia.inference.analyses import Analysis
         >>> domain = Domain.from_sizes({"a": 3, "b": 2, "y": 2})
-        >>> [b.name for b in Basis.of(domain, [Analysis(formula="y ~ b + C(a)", family="binomial").design(domain)]).blocks]
+        >>> of = Analysis(formula="y ~ b + C(a)").design(domain)
+        >>> [b.name for b in Basis.of(domain, [of]).blocks]
         ['1', 'y', 'b[T.1]', 'C(a)[T.1]']
         """
         basis = cls(domain, [CONSTANT])
@@ -242,9 +243,7 @@ class Basis:
                     continue
                 pair = (self.offsets[first] + j, self.offsets[second] + k)
                 values = np.ravel(
-                    np.broadcast_to(
-                        a.spread(clique, self.domain)[j] * b.spread(clique, self.domain)[k], shape
-                    )
+                    np.broadcast_to(a.spread(clique, self.domain)[j] * b.spread(clique, self.domain)[k], shape)
                 )
                 follows = _follows(values, under)
                 if follows is None:

@@ -1,8 +1,8 @@
 """What a release of declared analyses says: noisy sums of products of two columns, and the equations they make.
 
-The noise of each sum is Gaussian, independent and known, and all of it was fixed before it was drawn (a first stage, from
-which it was planned, is not used again). So the normal equations of every formula in the declared columns are linear in
-the sums, and the sets of `sets` hold as for other releases.
+The noise of each sum is Gaussian, independent and known, and all of it was fixed before it was drawn (a first stage,
+from which it was planned, is not used again). So the normal equations of every formula in the declared columns are
+linear in the sums, and the sets of `sets` hold as for other releases.
 """
 
 from __future__ import annotations
@@ -60,8 +60,15 @@ class Declared(Release):
         raise InputError(f"a regression of family {family} was not declared before the release")
 
     def _linear(self, of: Design, ridge: float) -> Linear:
+        L, p = self.places(of), len(of.features)
+        H = (L @ self.values).reshape(p, p + 1)
+        H[:, 1:] += ridge * np.eye(p)
+        noise = L * np.sqrt(self.variances)
+        return Linear(H, noise @ noise.T)
+
+    def places(self, of: Design) -> Array:
+        """Return L with H = L·sums: the entries of [X'y, X'X] in C order, shape (p (p + 1), sums)."""
         rows = np.array([self.basis.coefficients(f) for f in (of.y, *of.features)])
-        p = len(of.features)
         used = np.flatnonzero(np.abs(rows).max(axis=0))
         place = {int(c): i for i, c in enumerate(used)}
         at, sums, weights = [], [], []
@@ -80,11 +87,7 @@ class Declared(Release):
         shape = (len(used) ** 2, len(self.values))
         products = sparse.csr_array((weights, (at, sums)), shape=shape)
         x, all_ = sparse.csr_array(rows[1:, used]), sparse.csr_array(rows[:, used])
-        L = (sparse.kron(x, all_, format="csr") @ products).toarray()
-        H = (L @ self.values).reshape(p, p + 1)
-        H[:, 1:] += ridge * np.eye(p)
-        noise = L * np.sqrt(self.variances)
-        return Linear(H, noise @ noise.T)
+        return np.asarray((sparse.kron(x, all_, format="csr") @ products).toarray())
 
     @staticmethod
     def _needs(rows: Array, a: int, c: int) -> bool:
@@ -140,6 +143,10 @@ class Declared(Release):
             variances,
         )
         needed = 1 + max((t for sums in found.products.values() for t in sums), default=0)
-        if len(values) != needed or len(variances) != needed or not (np.isfinite(numbers).all() and (variances >= 0).all()):
+        if (
+            len(values) != needed
+            or len(variances) != needed
+            or not (np.isfinite(numbers).all() and (variances >= 0).all())
+        ):
             raise InputError("the sums of declared analyses are damaged")
         return found

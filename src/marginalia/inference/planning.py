@@ -1,14 +1,14 @@
 """How much noise each slot of declared regressions gets, so that their coefficients are as precise as a budget allows.
 
-A coefficient's error is J⁻¹ e(b), linear in the noise of the slots: with Γ_t the place of sum t in the equations, slot P
-of noise variance v_P adds v_P g_P, g_P = Σ_t |D J⁻¹ Γ_t (1, -b)|², where D divides each coefficient by its standard error
-without privacy. At cost c_P (squared sensitivity) the least of Σ g_P v_P under Σ c_P / v_P = mu² is
+A coefficient's error is J⁻¹ e(b), linear in the noise of the slots: with Γ_t the place of sum t in the equations, slot
+P of noise variance v_P adds v_P g_P, g_P = Σ_t |D J⁻¹ Γ_t (1, -b)|², where D divides each coefficient by its standard
+error without privacy. At cost c_P (squared sensitivity) the least of Σ g_P v_P under Σ c_P / v_P = mu² is
 
     v_P = T sqrt(c_P / g_P) / mu²,   T = Σ sqrt(g_P c_P)
 
-(Lagrange; the rule by which residuals are planned in Xiao, He, Zhang and Kifer 2023, for another objective). J and b are
-*guesses*: from what is publicly said of columns, or from an earlier release whose noise is not used again. The noise is
-known whatever they are: a bad guess costs width and no validity.
+(Lagrange; the rule by which residuals are planned in Xiao, He, Zhang and Kifer 2023, for another objective). J and b
+are *guesses*: from what is publicly said of columns, or from an earlier release whose noise is not used again. The
+noise is known whatever they are: a bad guess costs width and no validity.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 
 from marginalia.data.domain import Domain
 from marginalia.errors import InputError
-from marginalia.inference.analyses import EFFECT, Analyses, Analysis
+from marginalia.inference.analyses import EFFECT, Analyses
 from marginalia.inference.basis import Basis, Slot
 from marginalia.inference.formulas import Design
 from marginalia.inference.known import Array

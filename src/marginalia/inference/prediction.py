@@ -9,13 +9,13 @@ import numpy as np
 
 from marginalia.data.domain import Domain
 from marginalia.inference.analyses import Analyses
+from marginalia.inference.basis import UNIT
 from marginalia.inference.declared import Declared
 from marginalia.inference.planning import FIRST, Linears
 from marginalia.inference.regression import regression
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.mechanisms.additive import drawn_sigma
 from marginalia.privacy.relation import Neighbours
-from marginalia.inference.basis import UNIT
 
 
 @dataclass(frozen=True)

@@ -102,9 +102,7 @@ class DeclaredAnalyses(Synthesizer):
         public = ledger.neighbours.n_rows_public
         self.n_rows_ = table.n_rows if public else max(1, round(values[0]))
         n_rows = self.n_rows_ if public else None
-        self.declared_ = Declared(
-            table.domain, (), n_rows, linears.basis, tuple(linears.pairs), values, variances
-        )
+        self.declared_ = Declared(table.domain, (), n_rows, linears.basis, tuple(linears.pairs), values, variances)
 
     @staticmethod
     def _measured(
