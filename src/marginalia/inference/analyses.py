@@ -136,7 +136,7 @@ class Analyses(_Strict):
 
 
 def _one_line(error: ValidationError, where: str) -> InputError:
-    first = error.errors()[0]
+    first = min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")  # a misspelt key is missing, too
     place = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         models: dict[str, type[BaseModel]] = {"analyses": Analysis, "columns": Column}

@@ -135,8 +135,8 @@ class Basis:
         self.offsets = list(itertools.accumulate((b.size for b in self.blocks), initial=0))
 
     @classmethod
-    def of(cls, domain: Domain, designs: Iterable[Design]) -> Basis:
-        """Return the blocks that some designs need, each once.
+    def of(cls, domain: Domain, designs: Iterable[Design], *, response: bool = True) -> Basis:
+        """Return the blocks that some designs need, each once; of features alone without `response`.
 
         >>> from marginalia.inference.analyses import Analysis
         >>> domain = Domain.from_sizes({"a": 3, "b": 2, "y": 2})
@@ -146,7 +146,8 @@ class Basis:
         """
         basis = cls(domain, [CONSTANT])
         for of in designs:
-            basis._add([of.y], half=0.5)
+            if response:
+                basis._add([of.y], half=0.5)
             for _, features in itertools.groupby(of.features, key=lambda f: f.clique):
                 group = list(features)
                 if _exclusive(group):
@@ -181,13 +182,15 @@ class Basis:
         """Return c with feature = sum of c over the columns, shape (size,); InputError where there is none."""
         found = self._coefficients(feature)
         if found is None:
-            raise InputError(f"the term {feature.name} was not declared before the release: {self.declared}")
+            raise InputError(
+                f"the term {feature.name} was not declared before the release: it holds {', '.join(self.names)}"
+            )
         return found
 
     @property
-    def declared(self) -> str:
-        """What was declared, as a clause."""
-        return f"it holds {', '.join(b.name for b in self.blocks[1:])}"
+    def names(self) -> list[str]:
+        """Names of the blocks but the constant."""
+        return [b.name for b in self.blocks[1:]]
 
     def _coefficients(self, feature: Feature) -> Array | None:
         out = np.zeros(self.size)

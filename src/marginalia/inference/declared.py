@@ -8,7 +8,8 @@ linear in the sums, and the sets of `sets` hold as for other releases.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,6 +23,7 @@ from marginalia.errors import InputError
 from marginalia.inference.basis import Basis, Block
 from marginalia.inference.formulas import Design
 from marginalia.inference.known import Array, Release
+from marginalia.inference.logistic import Scored
 from marginalia.inference.sets import Equations, Linear
 
 _HEADER, _NUMBERS = "declared", "declared_numbers"
@@ -47,6 +49,7 @@ class Declared(Release):
     pairs: tuple[tuple[int, int], ...]
     values: Array
     variances: Array
+    scored: tuple[Scored, ...] = ()
 
     @cached_property
     def products(self) -> dict[tuple[int, int], dict[int, float]]:
@@ -57,7 +60,13 @@ class Declared(Release):
         """Return the noisy estimating equations of a regression; InputError names what was not declared."""
         if family == "gaussian":
             return self._linear(of, ridge)
-        raise InputError(f"a regression of family {family} was not declared before the release")
+        found = [one for one in self.scored if family == "binomial" and one.fits(of)]
+        if not found:
+            said = "; ".join(f"{s.response} on {', '.join(s.basis.names)}" for s in self.scored) or "none"
+            raise InputError(
+                f"this regression of family {family} was not declared; logistic ones in this release: {said}"
+            )
+        return found[0].equations(of)
 
     def _linear(self, of: Design, ridge: float) -> Linear:
         L, p = self.places(of), len(of.features)
@@ -111,42 +120,73 @@ class Declared(Release):
     def state(self) -> dict[str, NDArray[Any]]:
         """Return it as named arrays, for a model's file."""
         said = {
-            "blocks": [{"name": b.name, "attributes": list(b.clique), "columns": b.size} for b in self.basis.blocks],
-            "slots": [list(pair) for pair in self.pairs],
+            **_said_of(self.basis, self.pairs),
             "n_rows_public": self.n_rows is not None,
+            "logistic": [{"response": one.response, **_said_of(one.basis, one.pairs)} for one in self.scored],
         }
-        numbers = [*(b.values.ravel() for b in self.basis.blocks), self.values, self.variances]
+        numbers = [*_numbers_of(self.basis), self.values, self.variances]
+        for one in self.scored:
+            numbers += [*_numbers_of(one.basis), *(getattr(one, name).ravel() for name in _OF_SCORES)]
         return {_HEADER: np.frombuffer(json.dumps(said).encode(), np.uint8), _NUMBERS: np.concatenate(numbers)}
 
     @classmethod
     def from_state(cls, domain: Domain, state: Mapping[str, NDArray[Any]], n_rows: int) -> Declared:
         """Return what `state` returned; InputError where it is damaged."""
         said = json.loads(state[_HEADER].tobytes())
-        numbers, start = np.asarray(state[_NUMBERS], np.float64), 0
+        numbers = _Numbers(np.asarray(state[_NUMBERS], np.float64))
+        basis, pairs = numbers.basis(domain, said)
+        count = _count(basis, pairs)
+        values, variances = numbers.take(count), numbers.take(count)
+        scored = []
+        for one in said["logistic"]:
+            own, of = numbers.basis(domain, one)
+            p, sums = own.size, _count(own, of)
+            sizes = {"sums": sums, "variances": sums, "prior": p * p}
+            taken = {name: numbers.take(sizes.get(name, p)) for name in _OF_SCORES}
+            taken["prior"] = taken["prior"].reshape(p, p)
+            scored.append(Scored(str(one["response"]), own, of, **taken))
+        n_public = n_rows if said["n_rows_public"] is True else None
+        noise = [variances, *(v for one in scored for v in (one.main, one.after, one.variances))]
+        if not (numbers.whole and all((v >= 0).all() for v in noise)):
+            raise InputError("the sums of declared analyses are damaged")
+        return cls(domain, (), n_public, basis, pairs, values, variances, tuple(scored))
+
+
+_OF_SCORES = ("b", "score", "main", "after", "sums", "variances", "prior")
+
+
+def _said_of(basis: Basis, pairs: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    blocks = [{"name": b.name, "attributes": list(b.clique), "columns": b.size} for b in basis.blocks]
+    return {"blocks": blocks, "slots": [list(pair) for pair in pairs]}
+
+
+def _numbers_of(basis: Basis) -> list[Array]:
+    return [b.values.ravel() for b in basis.blocks]
+
+
+def _count(basis: Basis, pairs: Sequence[tuple[int, int]]) -> int:
+    return 1 + sum(len(slot.pairs) for slot in basis.slots(pairs)[0])
+
+
+class _Numbers:
+    """What is read from a file, from front to back."""
+
+    def __init__(self, all_: Array) -> None:
+        self._all, self._at = all_, 0
+
+    @property
+    def whole(self) -> bool:
+        """Whether all was taken, there was enough, and all of it are numbers."""
+        return self._at == len(self._all) and bool(np.isfinite(self._all).all())
+
+    def take(self, count: int) -> Array:
+        self._at += count
+        return self._all[self._at - count : self._at]
+
+    def basis(self, domain: Domain, said: Mapping[str, Any]) -> tuple[Basis, tuple[tuple[int, int], ...]]:
         blocks = []
         for one in said["blocks"]:
             clique = tuple(int(a) for a in one["attributes"])
             shape = (int(one["columns"]), *(domain.sizes[a] for a in clique))
-            end = start + int(np.prod(shape))
-            blocks.append(Block(str(one["name"]), clique, numbers[start:end].reshape(shape)))
-            start = end
-        count = (len(numbers) - start) // 2
-        values, variances = numbers[start : start + count], numbers[start + count :]
-        pairs = tuple((int(a), int(b)) for a, b in said["slots"])
-        found = cls(
-            domain,
-            (),
-            n_rows if said["n_rows_public"] is True else None,
-            Basis(domain, blocks),
-            pairs,
-            values,
-            variances,
-        )
-        needed = 1 + max((t for sums in found.products.values() for t in sums), default=0)
-        if (
-            len(values) != needed
-            or len(variances) != needed
-            or not (np.isfinite(numbers).all() and (variances >= 0).all())
-        ):
-            raise InputError("the sums of declared analyses are damaged")
-        return found
+            blocks.append(Block(str(one["name"]), clique, self.take(math.prod(shape)).reshape(shape)))
+        return Basis(domain, blocks), tuple((int(a), int(b)) for a, b in said["slots"])

@@ -75,6 +75,10 @@ class Equations(ABC):
         except linalg.LinAlgError:
             return np.asarray(np.linalg.pinv(V) @ x)
 
+    def guarantee(self, confidence: float) -> tuple[Equations, float]:
+        """Return equations, and the quantile of their distance, whose set covers at least as often as it says."""
+        return self, float(stats.chi2.ppf(confidence, self.p))
+
     def solve(self, start: Array | None = None) -> Array | None:
         """Return b with r̂(b) = 0, by Newton's method with halved steps; None where it finds none."""
         b = np.zeros(self.p) if start is None else start.copy()
@@ -347,10 +351,13 @@ def coefficient(
     """
     degrees = equations.p if guaranteed else 1
     q = float(stats.chi2.ppf(confidence, degrees))
+    within, q_ = equations.guarantee(confidence) if guaranteed else (equations, q)
     exact = isinstance(equations, Linear) and equations.one_form()
     sampling = isinstance(equations, Linear) and equations.extra is not None
     label = "asymptotic" if sampling else "exact" if exact else "certified" if guaranteed else "asymptotic"
-    low, high = interval(equations, b, j, q, unbounded=kappa is not None and kappa < q)
+    if within is not equations and isinstance(within, Linear):  # a set of its own: the design must be seen through it
+        kappa = within.kappa() if math.isfinite(q_) else 0.0
+    low, high = interval(within, b, j, q_, unbounded=kappa is not None and kappa < q_)
     at_zero = profile(equations, b, j, 0.0, b)[0]
-    p_value = float(stats.chi2.sf(at_zero, degrees))
+    p_value = float(stats.chi2.sf(at_zero, degrees)) if within is equations else math.nan
     return Coefficient(name, float(b[j]), float(wald_errors(equations, b)[j]), low, high, p_value, label)

@@ -16,6 +16,7 @@ from marginalia.inference.analyses import Analyses
 from marginalia.inference.basis import UNIT
 from marginalia.inference.declared import Declared
 from marginalia.inference.planning import COUNT, FIRST, Linears
+from marginalia.methods.declared_analyses.logistic import Newton
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import drawn_sigma, gaussian
@@ -32,6 +33,9 @@ class DeclaredAnalyses(Synthesizer):
     at what the first stage answered, and inference is from the second stage alone, whose noise is then Gaussian and
     known whatever the first was. Sums that several analyses need are measured once.
 
+    For logistic regressions: noisy Newton steps, and score and Hessian at their end (`logistic.Newton`); each gets an
+    equal part of the budget (mu²), and all linear ones together as many parts as they are.
+
     Sufficient statistics are those of Vu and Slavković (2009), Foulds et al. (2016) and Wang (2018); the planned noise,
     its slots and the exact sets are ours.
 
@@ -47,6 +51,8 @@ class DeclaredAnalyses(Synthesizer):
 
     Attributes
     ----------
+    n_rows_ : int
+        0 where it is private and only logistic regressions were declared: then it is not released.
     declared_ : Declared
         What `marginalia.inference.regression` reads.
 
@@ -91,18 +97,29 @@ class DeclaredAnalyses(Synthesizer):
         self.declared_ = Declared.from_state(self.domain_, state, self.n_rows_)
 
     def _release(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
-        said = Analyses.parse(self.analyses)
-        linears = Linears(table.domain, said, ledger.neighbours)
-        mu = gdp_mu(*ledger.left())
+        said, domain, public = Analyses.parse(self.analyses), table.domain, ledger.neighbours.n_rows_public
+        linears = Linears(domain, said, ledger.neighbours)
+        logistic = [Newton(domain, a, table, ledger, randomness) for a in said.analyses if a.family == "binomial"]
+        each = gdp_mu(*ledger.left()) ** 2 / len(said.analyses)
+        values = np.array([float(table.n_rows if public else 0)])
+        variances = np.zeros(1)
+        if linears.analyses:
+            mu = math.sqrt(len(linears.analyses) * each)
+            values, variances = self._stages(linears, mu, table, ledger, randomness)
+        scored = tuple(newton.release(each) for newton in logistic)
+        self.n_rows_ = table.n_rows if public else max(0, round(values[0]))
+        n_rows = self.n_rows_ if public else None
+        self.declared_ = Declared(domain, (), n_rows, linears.basis, tuple(linears.pairs), values, variances, scored)
+
+    def _stages(
+        self, linears: Linears, mu: float, table: CountSource, ledger: Ledger, randomness: Randomness
+    ) -> tuple[Array, Array]:
+        """Return what the second of two stages of the linear regressions answered, which the first has planned."""
         table.expect([[table.domain.names[a] for a in slot.clique] for slot in linears.slots])
         first = linears.sigmas(linears.guesses(1.0), math.sqrt(FIRST) * mu, squares=False)
         guesses = linears.answered(*self._measured(linears, first, table, ledger, randomness))
         second = linears.sigmas(guesses, math.sqrt(1 - FIRST) * mu, squares=True)
-        values, variances = self._measured(linears, second, table, ledger, randomness)
-        public = ledger.neighbours.n_rows_public
-        self.n_rows_ = table.n_rows if public else max(1, round(values[0]))
-        n_rows = self.n_rows_ if public else None
-        self.declared_ = Declared(table.domain, (), n_rows, linears.basis, tuple(linears.pairs), values, variances)
+        return self._measured(linears, second, table, ledger, randomness)
 
     @staticmethod
     def _measured(
