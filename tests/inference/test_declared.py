@@ -202,12 +202,15 @@ def test_planned_noise_is_the_least_at_its_guess(table):
         assert each @ v > best
 
 
-def test_it_is_narrower_than_all_pairs(table):
+def test_it_is_narrower_than_all_pairs():
+    """On columns of many codes: pairs pay for every cell."""
     from marginalia.synthesis import ResidualPlanner
 
-    declared = regression(fitted(table, declare(FORMULA)), FORMULA).coefficients
-    pairs = regression(ResidualPlanner(epsilon=1.0, relation="replace_one", random_state=0).fit(table), FORMULA)
-    assert all(d.standard_error < p.standard_error for d, p in zip(declared, pairs.coefficients, strict=True))
+    table = numeric(table_of((12, 9, 10, 8), 4000))
+    declared = regression(fitted(table, declare("d ~ a + b + c")), "d ~ a + b + c").coefficients
+    made = ResidualPlanner(epsilon=1.0, relation="replace_one", random_state=0).fit(table)
+    pairs = regression(made, "d ~ a + b + c").coefficients
+    assert all(1.5 * d.standard_error < p.standard_error for d, p in zip(declared[1:], pairs[1:], strict=True))
 
 
 def test_sums_that_two_analyses_need_are_measured_once(table):
@@ -274,7 +277,7 @@ def test_what_was_not_declared_is_named(table, formula, said):
 
 def test_columns_of_two_analyses_are_told_apart(table):
     made = fitted(table, declare("d ~ a", "c ~ b"))
-    with pytest.raises(InputError, match="product of .* was not declared together"):
+    with pytest.raises(InputError, match=r"product of .* was not declared together"):
         regression(made, "d ~ b")
 
 
@@ -285,6 +288,7 @@ def test_columns_of_two_analyses_are_told_apart(table):
         ({"analyses": []}, "at least 1 item"),
         ({"analyses": [{"formulas": "d ~ a"}]}, "unknown key in analyses 'formulas'; did you mean 'formula'"),
         ({"analyses": [{"formula": "d ~ a", "family": "gamma"}]}, "analyses.0.family"),
+        ({"analyses": [{"formula": "d ~ a", "family": "poisson"}]}, "declared Poisson regression is not offered"),
         ({"analyses": [{"formula": "d ~ a", "effects": {"b": 1}}]}, "term under effects"),
         ({"analyses": [{"formula": "d ~ a", "spread": -1}]}, "greater than 0"),
         ({"analyses": [{"formula": "d ~ a"}], "columns": {"nobody": {"spread": 1}}}, "nobody"),

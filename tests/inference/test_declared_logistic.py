@@ -113,7 +113,11 @@ def test_the_score_is_that_of_the_second_point(table):
     [at] = fitted(table, ASKED, 1e6).declared_.scored
     rows = at.basis
     X = np.column_stack(
-        [np.asarray(f[tuple(table.codes[:, a] for a in b.clique)]) * np.ones(len(table)) for b in rows.blocks for f in b.values]
+        [
+            np.asarray(f[tuple(table.codes[:, a] for a in b.clique)]) * np.ones(len(table))
+            for b in rows.blocks
+            for f in b.values
+        ]
     )  # fmt: skip
     m = 1 / (1 + np.exp(-X @ at.b))
     np.testing.assert_allclose(at.score, X.T @ (table.codes[:, 2] - m), atol=1.0)

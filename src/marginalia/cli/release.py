@@ -126,7 +126,8 @@ def _plan(
     )
     facts = {"epsilon": epsilon, "delta": delta, "relation": relation, "rows": n_rows}
     finite = [{k: None if v in (math.inf,) else v for k, v in asdict(one).items()} for one in found]
-    show(as_json, {**facts, "predicted": finite}, _lines(found, facts))
+    others = [f"{a.formula}: logistic, not predicted" for a in said.analyses if a.family == "binomial"]
+    show(as_json, {**facts, "predicted": finite}, [*_lines(found, facts), *others])
 
 
 def _lines(found: list[Predicted], facts: dict[str, Any]) -> list[str]:

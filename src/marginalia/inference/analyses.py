@@ -44,9 +44,18 @@ class Analysis(_Strict):
     """
 
     formula: str
-    family: Literal["gaussian", "binomial"] = "gaussian"
+    family: Literal["gaussian", "binomial", "poisson"] = "gaussian"
     effects: dict[str, float] = {}
     spread: Annotated[float, Field(gt=0)] | None = None
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        if self.family == "poisson":
+            raise ValueError(
+                "a declared Poisson regression is not offered: neither y nor exp(x'b) is bounded; release the joint "
+                "marginal of its features with residual_planner"
+            )
+        return self
 
     def design(self, domain: Domain) -> Design:
         """Return both sides of the formula on a domain; InputError where it cannot be used."""

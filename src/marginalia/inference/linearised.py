@@ -1,22 +1,22 @@
 """A declared logistic regression: its score and Hessian at one public point, with known noise, and what follows.
 
-With s(b) = Σ x (y - m(x'b)), m the logistic function, H(b) = Σ x x' m'(x'b), b* the table's solution, b_1 a public point
-and d = b* - b_1:
+With s(b) = Σ x (y - m(x'b)), m the logistic function, H(b) = Σ x x' m'(x'b), b* the table's solution, b_1 a public
+point and d = b* - b_1:
 
     s(b_1) = H(b_1) d + ρ,   |ρ| <= ε(R) |d| in the norms of H⁻¹ and H,   ε(R) = (e^R - 1 - R)/R,   R = max |x'd|
 
-as |m''| <= m', so that m'(t + u) <= m'(t) e^|u| (self-concordance; Bach 2010). So ŝ - Ĥ (b - b_1) = 0 is a linear equation
-of known noise but for ρ, of second order, and the sets of `sets` are ``asymptotic``.
+as |m''| <= m', so that m'(t + u) <= m'(t) e^|u| (self-concordance; Bach 2010). So ŝ - Ĥ (b - b_1) = 0 is a linear
+equation of known noise but for ρ, of second order, and the sets of `sets` are ``asymptotic``.
 
-**The certificate.** b_1 was chosen after noise of the main score was seen. So the error allowed, a, is split (`SHARES`):
-the noise e_1 of the main score lies in its ellipsoid; so does, given b_1, the noise e_2 - E d of what was drawn
-afterwards (the difference of scores, and the Hessian's E); so does e_2 alone; and Ĥ - s J <= H <= Ĥ + s J, J public before
-E was drawn (a matrix Gaussian series: Tropp 2012, Theorem 4.1). Let D bound |s(b_1)| in the norm of H⁻¹, and X |x| over
-the domain. Along a ray from b_1 the slope of the likelihood at distance r in the norm of H is at most
+**The certificate.** b_1 was chosen after noise of the main score was seen. So the error allowed, a, is split
+(`SHARES`): the noise e_1 of the main score lies in its ellipsoid; so does, given b_1, the noise e_2 - E d of what was
+drawn afterwards (the difference of scores, and the Hessian's E); so does e_2 alone; and Ĥ - s J <= H <= Ĥ + s J, J
+public before E was drawn (a matrix Gaussian series: Tropp 2012, Theorem 4.1). Let D bound |s(b_1)| in the norm of H⁻¹,
+and X |x| over the domain. Along a ray from b_1 the slope of the likelihood at distance r in the norm of H is at most
 D - (1 - e^(-X r))/X (self-concordance again). So where X D < 1, there is one solution, and it lies within
 r = -ln(1 - X D)/X; there R <= X r. The sum of the first two ellipsoids lies in the one of
-W = (1 + t) q_1 V_1 + (1 + 1/t) q_2 V_2(d), in whose norm ρ is no more than a constant c: {b : |r̂(b)| <= 1 + c in the norm
-of W⁻¹} holds b*. Where X D >= 1, nothing is excluded.
+W = (1 + t) q_1 V_1 + (1 + 1/t) q_2 V_2(d), in whose norm ρ is no more than a constant c: {b : |r̂(b)| <= 1 + c in the
+norm of W⁻¹} holds b*. Where X D >= 1, nothing is excluded.
 """
 
 from __future__ import annotations

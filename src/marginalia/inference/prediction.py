@@ -52,7 +52,7 @@ def predicted(
     neighbours: Neighbours,
     confidence: float = 0.95,
 ) -> list[Predicted]:
-    """Return predicted half widths of all coefficients, from public facts alone.
+    """Return predicted half widths of all coefficients of the linear regressions, from public facts alone.
 
     Columns are taken to be independent of each other, with the shares or spreads that `said` gives (else all codes are
     alike), and effects to be those that it gives (else small); the truth is what it is, so widths are an estimate.
@@ -67,7 +67,10 @@ def predicted(
     True
     """
     linears = Linears(domain, said, neighbours)
-    sigmas = linears.sigmas(linears.guesses(n_rows), math.sqrt(1 - FIRST) * gdp_mu(epsilon, delta), squares=True)
+    if not linears.analyses:
+        return []
+    share = (1 - FIRST) * len(linears.analyses) / len(said.analyses)
+    sigmas = linears.sigmas(linears.guesses(n_rows), math.sqrt(share) * gdp_mu(epsilon, delta), squares=True)
     variances = [np.zeros(1)] if neighbours.n_rows_public else []
     for i, slot in enumerate(linears.slots):
         drawn = drawn_sigma(sigmas[i], slot.sensitivity(neighbours), len(slot.pairs), unit=UNIT)

@@ -12,7 +12,11 @@ METHOD = Method(
     in_sweeps=False,  # it makes no rows: `marginalia release` runs it
     place=1020,
     audit=Audit(
-        quick={"analyses": {"analyses": [{"formula": "b ~ C(a) + C(c)"}, {"formula": "y ~ b + C(a)"}]}},
+        quick={
+            "analyses": {
+                "analyses": [{"formula": "b ~ C(a) + C(c)"}, {"formula": "y ~ b + C(c)", "family": "binomial"}]
+            }
+        },
         frames=("mixed", "counted"),
     ),
     gaussian=True,
