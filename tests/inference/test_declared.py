@@ -12,6 +12,7 @@ from declaring import declare, exact_of, fitted, redrawn
 from redrawn import about, at_least, table_of
 
 from marginalia.data import Domain, Table
+from marginalia.data.sources.parquet import ParquetSource
 from marginalia.data.units import Unit
 from marginalia.errors import InputError
 from marginalia.inference import Release, regression
@@ -228,6 +229,16 @@ def test_a_file_keeps_it_and_infer_says_the_same(table, tmp_path):
     assert back.declared_.n_rows is None
     assert back.ledger_.epsilon_spent == made.ledger_.epsilon_spent
     assert isinstance(Release.of(back), Declared)
+
+
+def test_rows_of_a_file_give_the_same_release(table, tmp_path):
+    asked = {"analyses": [{"formula": FORMULA}, {"formula": "b ~ a + c", "family": "binomial"}]}
+    table.to_parquet(tmp_path / "t.parquet")
+    streamed = ParquetSource(tmp_path / "t.parquet", domain=table.domain)
+    one, two = (fitted(t, asked).declared_ for t in (table, streamed))
+    np.testing.assert_array_equal(one.values, two.values)
+    np.testing.assert_array_equal(one.scored[0].score, two.scored[0].score)
+    np.testing.assert_array_equal(one.scored[0].sums, two.scored[0].sums)
 
 
 def test_a_damaged_file_is_refused_in_one_line(table, tmp_path):

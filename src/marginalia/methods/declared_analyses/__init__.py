@@ -17,7 +17,7 @@ METHOD = Method(
                 "analyses": [{"formula": "b ~ C(a) + C(c)"}, {"formula": "y ~ b + C(c)", "family": "binomial"}]
             }
         },
-        frames=("mixed", "counted"),
+        frames=("mixed", "many"),
     ),
     gaussian=True,
 )
