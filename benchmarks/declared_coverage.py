@@ -38,7 +38,7 @@ RESULT_FILE = RESULTS / "declared.csv"
 EPSILONS = (0.05, 0.1, 0.3, 1.0, 3.0)
 RELATIONS = ("add_remove", "replace_one")
 LEVELS = (0.9, 0.95)
-DRAWS, WIDTHS, RELEASES = 1000, 5, 40
+DRAWS, WIDTHS, RELEASES = 1000, 3, 20
 Array = NDArray[np.float64]
 
 TABLES = {
