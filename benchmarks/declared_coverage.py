@@ -166,8 +166,8 @@ def logistic(name: str, table: Table, formula: str, relation: str, epsilon: floa
             math.inf if unbounded else float(np.median(np.hypot(1, wald_errors(equations, b) / sampling)[1:]))
         )
         within, q = equations.guarantee(0.95)
-        bounded.append(math.isfinite(q) and b is not None)
         certified.append(not math.isfinite(q) or within.distance(true) <= q)
+        bounded.append(b is not None and q <= within.kappa())
         if bounded[-1]:
             low, high = interval(within, b, 1, q)
             wide.append(math.hypot(1, (high - low) / 2 / 1.96 / sampling[1]))
