@@ -29,6 +29,7 @@ from marginalia.cli.plan import plan
 from marginalia.cli.predict import evaluate, predict
 from marginalia.cli.quality import quality
 from marginalia.cli.recommend import recommend
+from marginalia.cli.release import release
 from marginalia.cli.results import crate, report, verify
 from marginalia.cli.warm import warm
 from marginalia.errors import InputError, PrivacyError, one_line
@@ -64,6 +65,7 @@ VERBS: tuple[Callable[..., None], ...] = (
     predict,
     quality,
     recommend,
+    release,
     report,
     sign,
     evaluate,

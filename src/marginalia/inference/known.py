@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -184,6 +184,9 @@ class Release:
         kind = type(synthesizer).__name__
         if not hasattr(synthesizer, "ledger_"):
             raise not_fitted(synthesizer, "fit(table)")
+        declared = getattr(synthesizer, "declared_", None)
+        if isinstance(declared, cls):
+            return replace(declared, rows_a_unit=synthesizer.ledger_.neighbours.k)
         if not synthesizer.measurements_:
             raise InputError(
                 f"no measurements kept: this {kind} measures no marginals, or an older version wrote its file; "

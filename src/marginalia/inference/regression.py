@@ -14,8 +14,10 @@ from scipy.special import expit
 
 from marginalia.data.domain import Domain
 from marginalia.errors import InputError, unknown_name
+from marginalia.inference.declared import Declared
 from marginalia.inference.formulas import Design, Feature, design
 from marginalia.inference.known import Array, Clique, Known, Release, part_functions
+from marginalia.inference.linearised import Linearised
 from marginalia.inference.sets import Coefficient, Equations, Linear, coefficient, wald_errors
 from marginalia.privacy import checks
 from marginalia.synthesis.base import Synthesizer
@@ -210,6 +212,8 @@ def equations_of(release: Release, of: Design, family: str, *, ridge: float = 0.
     InputError
         The release was never asked what they need.
     """
+    if isinstance(release, Declared):
+        return release.equations(of, family, ridge)
     return _linear(release, of, ridge) if family == "gaussian" else _Score(release, of, family)
 
 
@@ -404,11 +408,15 @@ def add_sampling(release: Release, of: Design, equations: Equations, b: Array) -
     much where up to k rows are one person's, a bound: rows that agree in all count once.
     """
     G = -equations.jacobian(b)
-    if isinstance(equations, Linear):
-        square = (of.y.clique, of.y.values**2)
-        known = _round_with(release, [square, ((), np.array(1.0))], [f"{of.response} squared", "the number of rows"])
-        total, _ = known.sum_of(part_functions(*square))
-        n, _ = known.sum_of({(): np.array(1.0)})
+    if isinstance(equations, Linear) and not isinstance(equations, Linearised):
+        if isinstance(release, Declared):
+            total, n = release.square(of)
+        else:
+            square = (of.y.clique, of.y.values**2)
+            names = [f"{of.response} squared", "the number of rows"]
+            known = _round_with(release, [square, ((), np.array(1.0))], names)
+            total, _ = known.sum_of(part_functions(*square))
+            n, _ = known.sum_of({(): np.array(1.0)})
         noise = float(np.trace(G @ np.diag(wald_errors(equations, b) ** 2)))
         variance = max(total - float(b @ equations.H[:, 0]) + noise, 0.0) / max(n - len(b), 1.0)
     else:

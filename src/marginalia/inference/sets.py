@@ -80,6 +80,10 @@ class Equations(ABC):
         except linalg.LinAlgError:
             return np.asarray(np.linalg.pinv(V) @ x)
 
+    def guarantee(self, confidence: float) -> tuple[Equations, float]:
+        """Return equations, and the quantile of their distance, whose set covers at least as often as it says."""
+        return self, float(stats.chi2.ppf(confidence, self.p))
+
     def solve(self, start: Array | None = None) -> Array | None:
         """Return b with r̂(b) = 0, by Newton's method with halved steps; None where it finds none."""
         b = np.zeros(self.p) if start is None else start.copy()
@@ -351,13 +355,17 @@ def coefficient(
     `guaranteed`: at p degrees of freedom, which always covers; else at one, exact where V has the form that proves it.
     """
     degrees = equations.p if guaranteed else 1
-    q = float(stats.chi2.ppf(confidence, degrees))
+    within, q = equations, float(stats.chi2.ppf(confidence, 1))
+    if guaranteed:
+        within, q = equations.guarantee(confidence)
     exact = isinstance(equations, Linear) and equations.one_form()
     sampling = equations.extra is not None
-    # At p > 1 degrees it covers more often than it says, whatever form V has.
-    certified = guaranteed and equations.p > 1
+    # At p > 1 degrees, or with a bound of its own, it covers more often than it says, whatever form V has.
+    certified = guaranteed and (equations.p > 1 or within is not equations)
     label = "asymptotic" if sampling else "certified" if certified else "exact" if exact else "asymptotic"
-    low, high = interval(equations, b, j, q, unbounded=kappa < q)
+    if within is not equations:  # the design must be seen through it
+        kappa = within.kappa() if math.isfinite(q) else 0.0
+    low, high = interval(within, b, j, q, unbounded=kappa < q)
     at_zero = profile(equations, b, j, 0.0, b)[0]
-    p_value = float(stats.chi2.sf(at_zero, degrees))
+    p_value = float(stats.chi2.sf(at_zero, degrees)) if within is equations else math.nan
     return Coefficient(name, float(b[j]), float(wald_errors(equations, b)[j]), low, high, p_value, label)

@@ -1,0 +1,161 @@
+"""Analyses that are declared before a release, and what is publicly known of the columns: a file of both."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from marginalia.data.domain import Domain
+from marginalia.data.files import read_content
+from marginalia.errors import InputError, unknown_name
+from marginalia.inference.formulas import Design, design
+from marginalia.inference.known import Array, Release
+from marginalia.learning.units import code_values
+
+EFFECT = 0.15  # of a term that spans [-1, 1], on a response that spans [-1/2, 1/2]: the guess where nothing is known
+_MOST_TERMS = 60
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Analysis(_Strict):
+    """One declared regression.
+
+    Attributes
+    ----------
+    formula : str
+        As `formulas.design` reads it.
+    family : {"gaussian", "binomial"}
+    effects : mapping of str to float
+        What coefficients are thought to be, by the names of the terms, in the units of the columns: for the plan alone.
+    spread : float, optional
+        Thought standard deviation of the response about its regression, in its units; for predicted widths alone.
+
+    >>> Analysis(formula="hours ~ age").family
+    'gaussian'
+    """
+
+    formula: str
+    family: Literal["gaussian", "binomial", "poisson"] = "gaussian"
+    effects: dict[str, float] = {}
+    spread: Annotated[float, Field(gt=0)] | None = None
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        if self.family == "poisson":
+            raise ValueError(
+                "a declared Poisson regression is not offered: neither y nor exp(x'b) is bounded; release the joint "
+                "marginal of its features with residual_planner"
+            )
+        return self
+
+    def design(self, domain: Domain) -> Design:
+        """Return both sides of the formula on a domain; InputError where it cannot be used."""
+        of = design(Release(domain, (), None), self.formula, binary=self.family == "binomial")
+        if len(of.features) > _MOST_TERMS:
+            raise InputError(
+                f"formula {self.formula!r} has {len(of.features)} terms; at most {_MOST_TERMS} are possible"
+            )
+        if np.ptp(of.y.values) == 0:
+            raise InputError(f"formula {self.formula!r}: '{of.response}' has one value only")
+        for name in self.effects:
+            if name not in of.names:
+                raise unknown_name(f"term under effects of {self.formula!r}", name, of.names)
+        return of
+
+
+class Column(_Strict):
+    """What is publicly known of a column, for the plan alone: where its numbers lie, or the shares of its codes.
+
+    >>> Column(mean=40, spread=12).shares is None
+    True
+    """
+
+    mean: float | None = None
+    spread: Annotated[float, Field(gt=0)] | None = None
+    shares: tuple[Annotated[float, Field(ge=0)], ...] | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.shares is None) == (self.spread is None) or (self.mean is not None and self.spread is None):
+            raise ValueError("give shares of the codes, or the spread (and mean) of the numbers")
+        return self
+
+    def law(self, name: str, domain: Domain) -> Array:
+        """Return a probability for each code of column `name`."""
+        column = domain[name]
+        if self.shares is not None:
+            if len(self.shares) != column.size or not sum(self.shares) > 0:
+                raise InputError(f"columns.{name}: {len(self.shares)} shares for {column.size} codes")
+            return np.array(self.shares) / sum(self.shares)
+        values = code_values(column)
+        if len(values) != column.size or np.ptp(values) == 0:
+            raise InputError(f"columns.{name}: its codes stand for no numbers; give shares")
+        assert self.spread is not None
+        mean = (values.min() + values.max()) / 2 if self.mean is None else self.mean
+        log = -(((values - mean) / self.spread) ** 2) / 2
+        return np.asarray(np.exp(log - log.max()) / np.exp(log - log.max()).sum())
+
+
+class Analyses(_Strict):
+    """The content of a file of analyses.
+
+    >>> content = {"analyses": [{"formula": "hours ~ age"}], "columns": {"age": {"mean": 40, "spread": 9}}}
+    >>> Analyses.parse(content).analyses[0].formula
+    'hours ~ age'
+    >>> Analyses.parse({"analyses": [{"formulas": "hours ~ age"}]})
+    Traceback (most recent call last):
+    marginalia.errors.InputError: unknown key in analyses 'formulas'; did you mean 'formula'?
+    """
+
+    analyses: Annotated[tuple[Analysis, ...], Field(min_length=1)]
+    columns: dict[str, Column] = {}
+
+    @classmethod
+    def parse(cls, content: Any, where: str = "analyses") -> Self:
+        """Check what a file holds; InputError in one line."""
+        try:
+            return cls.model_validate(content)
+        except ValidationError as error:
+            raise _one_line(error, where) from None
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a YAML or JSON file."""
+        return cls.parse(read_content(path, "analyses"), os.fspath(path))
+
+    def content(self) -> dict[str, Any]:
+        """Return it in plain types, without what was left out."""
+        return self.model_dump(mode="json", exclude_defaults=True)
+
+    def laws(self, domain: Domain) -> list[NDArray[np.float64]]:
+        """Return for each column of a domain what its codes are thought to have as shares; alike where nothing is."""
+        for name in self.columns:
+            domain.index(name)
+        known: Mapping[str, Column] = self.columns
+        return [known[a.name].law(a.name, domain) if a.name in known else np.full(a.size, 1.0 / a.size) for a in domain]
+
+
+def _one_line(error: ValidationError, where: str) -> InputError:
+    first = min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")  # a misspelt key is missing, too
+    place = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        models: dict[str, type[BaseModel]] = {"analyses": Analysis, "columns": Column}
+        model = models[str(first["loc"][0])] if len(first["loc"]) > 1 else Analyses
+        return unknown_name(f"key in {where}", str(first["loc"][-1]), model.model_fields)
+    said = first["msg"].removeprefix("Value error, ")
+    shown = first["input"]
+    got = f" (got {shown!r})" if isinstance(shown, str | int | float) and not _is_nothing(shown) else ""
+    return InputError(f"{where}: {place or 'content'}: {said[:1].lower()}{said[1:]}{got}")
+
+
+def _is_nothing(value: object) -> bool:
+    return isinstance(value, float) and math.isnan(value)

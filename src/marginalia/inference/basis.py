@@ -1,0 +1,298 @@
+"""Columns of declared regressions, scaled by the public domain, and the sums over all rows of products of two of them.
+
+A *block* is a numeric column, moved and stretched to [-1, 1] (a response: to [-1/2, 1/2]), or the dummies of one term.
+What a linear regression needs are the sums of products of two blocks, which are functions of a few attributes each: a
+*slot*. Whatever formula was written, its columns are linear in the blocks and a constant, so its normal equations are
+linear in the slots (`Basis.coefficients`).
+
+**Whole numbers.** A function in a slot is rounded to the public unit 2^-30, code by code, and its sum is taken over
+counts: exact in 64 bits. Its sensitivity is the largest change of the vector of the slot between any two codes of its
+attributes (add/remove: its largest length), computed from the rounded functions themselves.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.data.domain import Domain
+from marginalia.data.table import CountSource
+from marginalia.errors import InputError
+from marginalia.inference.formulas import Design, Feature
+from marginalia.inference.known import Array, Clique
+from marginalia.privacy.relation import Neighbours
+
+UNIT = 2.0**-30
+_NOTHING = 1e-9
+_MOST_PAIRS = 4000  # of different values of a slot, whose distances are all looked at
+_MOST_CELLS = 1_000_000  # of a slot
+_MOST_FITTED = 20_000  # cells up to which it is looked whether a function follows from others
+_MOST_ROWS = 2**31
+
+
+@dataclass(frozen=True)
+class Block:
+    """Columns of one term.
+
+    Attributes
+    ----------
+    name : str
+    clique : tuple of int
+        Attributes.
+    values : ndarray of shape (columns, sizes of the attributes)
+
+    >>> Block("age", (0,), np.array([[-1.0, 1.0]])).size
+    1
+    """
+
+    name: str
+    clique: Clique
+    values: Array
+
+    @property
+    def size(self) -> int:
+        """Number of columns."""
+        return len(self.values)
+
+    def spread(self, clique: Clique, domain: Domain) -> Array:
+        """Return the values over the codes of a larger clique, which broadcast to its shape."""
+        return self.values.reshape([self.size, *(domain.sizes[a] if a in self.clique else 1 for a in clique)])
+
+
+CONSTANT = Block("1", (), np.ones(1))
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Sums of products of two blocks that are released together.
+
+    Attributes
+    ----------
+    first, second : int
+        Blocks.
+    clique : tuple of int
+    pairs : list of (int, int)
+        Columns of the basis of which each is a product, the lower first.
+    whole : ndarray of int64, shape (functions, cells)
+        In units of 2^-30.
+    """
+
+    first: int
+    second: int
+    clique: Clique
+    pairs: list[tuple[int, int]]
+    whole: NDArray[np.int64] = field(repr=False, compare=False)
+
+    def sums(self, table: CountSource) -> NDArray[np.int64]:
+        """Return the exact sums over all rows, in units of 2^-30: reads private rows, inside a mechanism."""
+        counts = table.counts([table.domain.names[a] for a in self.clique]).ravel()
+        if int(counts.sum()) > _MOST_ROWS:  # a sum that wraps proves nothing
+            raise InputError("sums over more than 2^31 rows are beyond 64 bits")
+        return np.asarray(self.whole @ counts)
+
+    def sensitivity(self, neighbours: Neighbours) -> float:
+        """Return how far the vector of the slot moves at most between neighbours, in the 2-norm."""
+        largest, widest = self.reach
+        return neighbours.sum_sensitivity(largest, widest)
+
+    @cached_property
+    def reach(self) -> tuple[float, float]:
+        """The longest vector of a row, and the largest distance between the vectors of two."""
+        points = np.unique(self.whole.T, axis=0).astype(np.float64) * UNIT
+        largest = float(np.sqrt((points**2).sum(axis=1)).max())
+        if len(points) <= _MOST_PAIRS:
+            apart = max(float(((points[i:] - p) ** 2).sum(axis=1).max()) for i, p in enumerate(points))
+            widest = math.sqrt(apart)
+        else:
+            centre = (points.max(axis=0) + points.min(axis=0)) / 2
+            widest = min(2 * largest, 2 * float(np.sqrt(((points - centre) ** 2).sum(axis=1)).max()))
+        return largest * (1 + 1e-12), widest * (1 + 1e-12)  # rounding of the roots
+
+
+class Basis:
+    """The blocks of some designs, and what sums of their products follow from.
+
+    Parameters
+    ----------
+    domain : Domain
+    blocks : sequence of Block
+        The first is the constant.
+
+    Attributes
+    ----------
+    offsets : list of int
+        The first column of each block.
+    """
+
+    def __init__(self, domain: Domain, blocks: Sequence[Block]) -> None:
+        self.domain, self.blocks = domain, list(blocks)
+        self.offsets = list(itertools.accumulate((b.size for b in self.blocks), initial=0))
+
+    @classmethod
+    def of(cls, domain: Domain, designs: Iterable[Design], *, response: bool = True) -> Basis:
+        """Return the blocks that some designs need, each once; of features alone without `response`.
+
+        >>> from marginalia.inference.analyses import Analysis
+        >>> domain = Domain.from_sizes({"a": 3, "b": 2, "y": 2})
+        >>> of = Analysis(formula="y ~ b + C(a)").design(domain)
+        >>> [b.name for b in Basis.of(domain, [of]).blocks]
+        ['1', 'y', 'b[T.1]', 'C(a)[T.1]']
+        """
+        basis = cls(domain, [CONSTANT])
+        for of in designs:
+            if response:
+                basis._add([of.y], half=0.5)
+            for _, features in itertools.groupby(of.features, key=lambda f: f.clique):
+                group = list(features)
+                if _exclusive(group):
+                    basis._add(group)
+                else:
+                    for feature in group:
+                        basis._add([feature])
+        return cls(domain, basis.blocks)
+
+    def _add(self, group: list[Feature], half: float = 1.0) -> None:
+        if all(self._coefficients(f) is not None for f in group):
+            return
+        values = np.array([f.values for f in group], np.float64)
+        if len(group) == 1:
+            middle, reach = (values.max() + values.min()) / 2, np.ptp(values) / 2
+            values = (values - middle) / reach * half
+        else:
+            values = values / np.sqrt((values**2).sum(axis=0)).max()
+        self.blocks.append(Block(group[0].name, group[0].clique, values))
+        self.offsets.append(self.offsets[-1] + len(group))
+
+    @property
+    def size(self) -> int:
+        """Number of columns."""
+        return self.offsets[-1]
+
+    def block_of(self, column: int) -> int:
+        """Return the block of a column."""
+        return next(i for i in range(len(self.blocks)) if column < self.offsets[i + 1])
+
+    def coefficients(self, feature: Feature) -> Array:
+        """Return c with feature = sum of c over the columns, shape (size,); InputError where there is none."""
+        found = self._coefficients(feature)
+        if found is None:
+            raise InputError(
+                f"the term {feature.name} was not declared before the release: it holds {', '.join(self.names)}"
+            )
+        return found
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the blocks but the constant."""
+        return [b.name for b in self.blocks[1:]]
+
+    def _coefficients(self, feature: Feature) -> Array | None:
+        out = np.zeros(self.size)
+        at = [i for i, b in enumerate(self.blocks) if b.clique in ((), feature.clique)]
+        columns = [self.offsets[i] + k for i in at for k in range(self.blocks[i].size)]
+        cells = [
+            np.broadcast_to(row, feature.values.shape).ravel()
+            for i in at
+            for row in self.blocks[i].spread(feature.clique, self.domain)
+        ]
+        X, target = np.array(cells).T, feature.values.ravel()
+        found = np.linalg.lstsq(X, target, rcond=None)[0]
+        found[np.abs(found) <= _NOTHING * np.abs(found).max(initial=0.0)] = 0.0
+        if np.abs(X @ found - target).max() > _NOTHING * max(np.abs(target).max(), 1e-300):
+            return None
+        out[columns] = found
+        return out
+
+    def slots(self, pairs: Iterable[tuple[int, int]]) -> tuple[list[Slot], dict[tuple[int, int], dict[int, float]]]:
+        """Return the slots of pairs of blocks, and each product of two columns as a sum of what they release.
+
+        Parameters
+        ----------
+        pairs : iterable of (int, int)
+            Blocks, the lower first; those with the constant come along, before all others.
+
+        Returns
+        -------
+        slots : list of Slot
+            Without products that follow from others: of dummies, squares of columns of two values, and the like.
+        products : dict of (column, column) to dict of int to float
+            Numbers of functions in the order of the slots, from 1; 0 is the number of rows.
+        """
+        given = list(pairs)
+        wanted = list(dict.fromkeys([*((0, i) for i in sorted({i for q in given for i in q if i})), *given]))
+        slots: list[Slot] = []
+        products: dict[tuple[int, int], dict[int, float]] = {(0, 0): {0: 1.0}}
+        known: list[tuple[int, Clique, Array]] = [(0, (), np.ones(()))]
+        for first, second in wanted:
+            if (first, second) == (0, 0):
+                continue
+            a, b = self.blocks[first], self.blocks[second]
+            clique = tuple(sorted({*a.clique, *b.clique}))
+            shape = [self.domain.sizes[i] for i in clique]
+            if math.prod(shape) > _MOST_CELLS:
+                raise InputError(f"the product of {a.name} and {b.name} has more than {_MOST_CELLS:,} cells")
+            under = [(t, self._over(q, f, clique)) for t, q, f in known if set(q) <= set(clique)]
+            kept: list[tuple[int, int]] = []
+            functions: list[Array] = []
+            count = sum(len(s.pairs) for s in slots)
+            for j, k in itertools.product(range(a.size), range(b.size)):
+                if first == second and k < j:
+                    continue
+                pair = (self.offsets[first] + j, self.offsets[second] + k)
+                values = np.ravel(
+                    np.broadcast_to(a.spread(clique, self.domain)[j] * b.spread(clique, self.domain)[k], shape)
+                )
+                follows = _follows(values, under)
+                if follows is None:
+                    kept.append(pair)
+                    functions.append(values)
+                    follows = {count + len(kept): 1.0}
+                    under.append((count + len(kept), values))
+                products[pair] = follows
+            if kept:
+                whole = np.rint(np.array(functions) / UNIT).astype(np.int64)
+                slots.append(Slot(first, second, clique, kept, whole))
+                known += [(count + i + 1, clique, f.reshape(shape)) for i, f in enumerate(functions)]
+        return slots, products
+
+    def _over(self, part: Clique, function: Array, clique: Clique) -> Array:
+        shape = [self.domain.sizes[a] if a in part else 1 for a in clique]
+        return np.ravel(np.broadcast_to(function.reshape(shape), [self.domain.sizes[a] for a in clique]))
+
+    def moments(self, columns: Sequence[int], laws: Sequence[Array]) -> Array:
+        """Return the expected products of columns where attributes are independent with these laws."""
+        out = np.zeros((len(columns),) * 2)
+        for i, j in itertools.combinations_with_replacement(range(len(columns)), 2):
+            p, q = (self.block_of(columns[k]) for k in (i, j))
+            clique = tuple(sorted({*self.blocks[p].clique, *self.blocks[q].clique}))
+            f = self.blocks[p].spread(clique, self.domain)[columns[i] - self.offsets[p]]
+            g = self.blocks[q].spread(clique, self.domain)[columns[j] - self.offsets[q]]
+            total = np.broadcast_to(f * g, [self.domain.sizes[a] for a in clique])
+            for a in clique:
+                total = np.tensordot(laws[a], total, axes=(0, 0))
+            out[i, j] = out[j, i] = float(total)
+        return out
+
+
+def _exclusive(group: list[Feature]) -> bool:
+    """Whether at most one column is other than 0 at each code: dummies."""
+    return len(group) > 1 and bool((np.sum([f.values != 0 for f in group], axis=0) <= 1).all())
+
+
+def _follows(values: Array, under: Sequence[tuple[int, Array]]) -> dict[int, float] | None:
+    """Return a function as a sum of others; None where it is none."""
+    if not np.abs(values).max(initial=0.0) > _NOTHING:
+        return {}
+    if len(values) > _MOST_FITTED:
+        return None
+    X = np.array([f for _, f in under]).T
+    found = np.linalg.lstsq(X, values, rcond=None)[0]
+    if np.abs(X @ found - values).max() > _NOTHING:
+        return None
+    return {t: float(c) for (t, _), c in zip(under, found, strict=True) if abs(c) > _NOTHING}

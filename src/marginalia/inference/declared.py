@@ -1,0 +1,193 @@
+"""What a release of declared analyses says: noisy sums of products of two columns, and the equations they make.
+
+The noise of each sum is Gaussian, independent and known, and all of it was fixed before it was drawn (a first stage,
+from which it was planned, is not used again). So the normal equations of every formula in the declared columns are
+linear in the sums, and the sets of `sets` hold as for other releases.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from marginalia.data.domain import Domain
+from marginalia.errors import InputError
+from marginalia.inference.basis import Basis, Block
+from marginalia.inference.formulas import Design
+from marginalia.inference.known import Array, Release
+from marginalia.inference.logistic import Scored
+from marginalia.inference.sets import Equations, Linear
+
+_HEADER, _NUMBERS = "declared", "declared_numbers"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declared(Release):
+    """A release of declared analyses.
+
+    Attributes
+    ----------
+    basis : Basis
+    pairs : tuple of (int, int)
+        The slots, as pairs of blocks.
+    values, variances : ndarray
+        Of each sum, the number of rows first: variance 0 where it is public.
+
+    >>> Declared.__mro__[1].__name__
+    'Release'
+    """
+
+    basis: Basis
+    pairs: tuple[tuple[int, int], ...]
+    values: Array
+    variances: Array
+    scored: tuple[Scored, ...] = ()
+
+    @cached_property
+    def products(self) -> dict[tuple[int, int], dict[int, float]]:
+        """Each product of two columns as a sum of what was released."""
+        return self.basis.slots(self.pairs)[1]
+
+    def equations(self, of: Design, family: str, ridge: float = 0.0) -> Equations:
+        """Return the noisy estimating equations of a regression; InputError names what was not declared."""
+        if family == "gaussian":
+            return self._linear(of, ridge)
+        found = [one for one in self.scored if family == "binomial" and one.fits(of)]
+        if not found:
+            said = "; ".join(f"{s.response} on {', '.join(s.basis.names)}" for s in self.scored) or "none"
+            raise InputError(
+                f"this regression of family {family} was not declared; logistic ones in this release: {said}"
+            )
+        return found[0].equations(of)
+
+    def _linear(self, of: Design, ridge: float) -> Linear:
+        L, p = self.places(of), len(of.features)
+        H = (L @ self.values).reshape(p, p + 1)
+        H[:, 1:] += ridge * np.eye(p)
+        noise = L * np.sqrt(self.variances)
+        return Linear(H, noise @ noise.T)
+
+    def places(self, of: Design) -> Array:
+        """Return L with H = L·sums: the entries of [X'y, X'X] in C order, shape (p (p + 1), sums)."""
+        rows = np.array([self.basis.coefficients(f) for f in (of.y, *of.features)])
+        used = np.flatnonzero(np.abs(rows).max(axis=0))
+        place = {int(c): i for i, c in enumerate(used)}
+        at, sums, weights = [], [], []
+        for a in used:
+            for c in used:
+                if not self._needs(rows, int(a), int(c)):
+                    continue
+                pair = (min(int(a), int(c)), max(int(a), int(c)))
+                if pair not in self.products:
+                    names = " and ".join(self.basis.blocks[self.basis.block_of(x)].name for x in pair)
+                    raise InputError(f"the product of {names} was not declared together in one analysis: release it")
+                for t, weight in self.products[pair].items():
+                    at.append(place[int(a)] * len(used) + place[int(c)])
+                    sums.append(t)
+                    weights.append(weight)
+        shape = (len(used) ** 2, len(self.values))
+        products = sparse.csr_array((weights, (at, sums)), shape=shape)
+        x, all_ = sparse.csr_array(rows[1:, used]), sparse.csr_array(rows[:, used])
+        return np.asarray((sparse.kron(x, all_, format="csr") @ products).toarray())
+
+    @staticmethod
+    def _needs(rows: Array, a: int, c: int) -> bool:
+        """Whether the equations hold the product of two columns: one of them of a feature."""
+        x = np.abs(rows[1:]).max(axis=0)
+        return bool((x[a] and (x[c] or rows[0, c])) or (x[c] and rows[0, a]))
+
+    def square(self, of: Design) -> tuple[float, float]:
+        """Return the sum of squares of the response, and the number of rows; both may be noisy."""
+        y = self.basis.coefficients(of.y)
+        total = 0.0
+        for a in np.flatnonzero(y):
+            for c in np.flatnonzero(y):
+                pair = (min(int(a), int(c)), max(int(a), int(c)))
+                sums = self.products.get(pair)
+                if sums is None:
+                    raise InputError(f"the square of {of.response} was not declared")
+                total += float(y[a] * y[c]) * sum(w * float(self.values[t]) for t, w in sums.items())
+        return total, float(self.values[0])
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return it as named arrays, for a model's file."""
+        said = {
+            **_said_of(self.basis, self.pairs),
+            "n_rows_public": self.n_rows is not None,
+            "logistic": [{"response": one.response, **_said_of(one.basis, one.pairs)} for one in self.scored],
+        }
+        numbers = [*_numbers_of(self.basis), self.values, self.variances]
+        for one in self.scored:
+            numbers += [*_numbers_of(one.basis), *(getattr(one, name).ravel() for name in _OF_SCORES)]
+        return {_HEADER: np.frombuffer(json.dumps(said).encode(), np.uint8), _NUMBERS: np.concatenate(numbers)}
+
+    @classmethod
+    def from_state(cls, domain: Domain, state: Mapping[str, NDArray[Any]], n_rows: int) -> Declared:
+        """Return what `state` returned; InputError where it is damaged."""
+        said = json.loads(state[_HEADER].tobytes())
+        numbers = _Numbers(np.asarray(state[_NUMBERS], np.float64))
+        basis, pairs = numbers.basis(domain, said)
+        count = _count(basis, pairs)
+        values, variances = numbers.take(count), numbers.take(count)
+        scored = []
+        for one in said["logistic"]:
+            own, of = numbers.basis(domain, one)
+            p, sums = own.size, _count(own, of)
+            sizes = {"sums": sums, "variances": sums, "prior": p * p}
+            taken = {name: numbers.take(sizes.get(name, p)) for name in _OF_SCORES}
+            taken["prior"] = taken["prior"].reshape(p, p)
+            scored.append(Scored(str(one["response"]), own, of, **taken))
+        n_public = n_rows if said["n_rows_public"] is True else None
+        noise = [variances, *(v for one in scored for v in (one.main, one.after, one.variances))]
+        if not (numbers.whole and all((v >= 0).all() for v in noise)):
+            raise InputError("the sums of declared analyses are damaged")
+        sums = {"basis": basis, "pairs": pairs, "values": values, "variances": variances, "scored": tuple(scored)}
+        return cls(domain, (), n_public, **sums)
+
+
+_OF_SCORES = ("b", "score", "main", "after", "sums", "variances", "prior")
+
+
+def _said_of(basis: Basis, pairs: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    blocks = [{"name": b.name, "attributes": list(b.clique), "columns": b.size} for b in basis.blocks]
+    return {"blocks": blocks, "slots": [list(pair) for pair in pairs]}
+
+
+def _numbers_of(basis: Basis) -> list[Array]:
+    return [b.values.ravel() for b in basis.blocks]
+
+
+def _count(basis: Basis, pairs: Sequence[tuple[int, int]]) -> int:
+    return 1 + sum(len(slot.pairs) for slot in basis.slots(pairs)[0])
+
+
+class _Numbers:
+    """What is read from a file, from front to back."""
+
+    def __init__(self, all_: Array) -> None:
+        self._all, self._at = all_, 0
+
+    @property
+    def whole(self) -> bool:
+        """Whether all was taken, there was enough, and all of it are numbers."""
+        return self._at == len(self._all) and bool(np.isfinite(self._all).all())
+
+    def take(self, count: int) -> Array:
+        self._at += count
+        return self._all[self._at - count : self._at]
+
+    def basis(self, domain: Domain, said: Mapping[str, Any]) -> tuple[Basis, tuple[tuple[int, int], ...]]:
+        blocks = []
+        for one in said["blocks"]:
+            clique = tuple(int(a) for a in one["attributes"])
+            shape = (int(one["columns"]), *(domain.sizes[a] for a in clique))
+            blocks.append(Block(str(one["name"]), clique, self.take(math.prod(shape)).reshape(shape)))
+        return Basis(domain, blocks), tuple((int(a), int(b)) for a, b in said["slots"])

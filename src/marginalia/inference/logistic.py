@@ -1,0 +1,96 @@
+"""What a release holds of one declared logistic regression."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from marginalia.inference.basis import Basis
+from marginalia.inference.formulas import Design
+from marginalia.inference.known import Array
+from marginalia.inference.linearised import Linearised, Point
+
+_MOST_POINTS = 200_000
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The score and the Hessian at a public point, in columns of a basis of its own.
+
+    Attributes
+    ----------
+    response : str
+    basis : Basis
+    pairs : tuple of (int, int)
+        Slots of the Hessian, as pairs of blocks.
+    b : ndarray of shape (p,)
+        The point.
+    score, main, after : ndarray of shape (p,)
+        Score, variances of the noise of the main one, and of the difference that was added to it.
+    sums, variances : ndarray
+        Of the Hessian: sums of weighted products, of the weights alone first.
+    prior : ndarray of shape (p, p)
+        A Hessian that was known before that of `sums` was released.
+    """
+
+    response: str
+    basis: Basis
+    pairs: tuple[tuple[int, int], ...]
+    b: Array
+    score: Array
+    main: Array
+    after: Array
+    sums: Array
+    variances: Array
+    prior: Array
+
+    def fits(self, of: Design) -> bool:
+        """Whether the columns of a formula span those that were declared, for the same response."""
+        if of.response != self.response or len(of.features) != self.basis.size:
+            return False
+        found = [self.basis._coefficients(f) for f in of.features]
+        return all(f is not None for f in found) and np.linalg.matrix_rank(np.array(found)) == self.basis.size
+
+    def equations(self, of: Design) -> Linearised:
+        """Return the linearised score equations of a formula that `fits`."""
+        p = self.basis.size
+        products = self.basis.slots(self.pairs)[1]
+        places = np.zeros((len(self.sums), p, p))
+        for (a, c), sums in products.items():
+            for t, weight in sums.items():
+                places[t, a, c] = places[t, c, a] = weight
+        A = np.array([self.basis.coefficients(f) for f in of.features])
+        # Entries of [s + H b_1, H] in the columns of the formula, as sums of score and Hessian.
+        by_score = np.zeros((p, p + 1, p))
+        by_score[:, 0] = A
+        by_sums = np.zeros((p, p + 1, len(self.sums)))
+        by_sums[:, 0] = np.einsum("ja,tac,c->jt", A, places, self.b)
+        by_sums[:, 1:] = np.einsum("ja,tac,kc->jkt", A, places, A)
+        H = by_score @ self.score + by_sums @ self.sums
+        S, T = by_score.reshape(-1, p), by_sums.reshape(-1, len(self.sums))
+        second = (S * self.after) @ S.T + (T * self.variances) @ T.T
+        root = np.linalg.inv(np.linalg.cholesky(self.prior))
+        turned = root @ places @ root.T
+        series = float(np.linalg.norm(np.tensordot(self.variances, turned @ turned, axes=1), 2))
+        hessian = np.tensordot(self.sums, places, axes=1)
+        point = Point(self.score, self.main, self.after, hessian, self.prior, series, self._reach())
+        return Linearised(H, (S * self.main) @ S.T, second, point)
+
+    def _reach(self) -> Array:
+        """Return points whose hull holds all records: extremes of each block, in all combinations."""
+        ends = []
+        for block in self.basis.blocks:
+            values = np.unique(block.values.reshape(block.size, -1).T, axis=0)
+            if block.size == 1:
+                values = values[[0, -1]] if len(values) > 1 else values
+            ends.append(values)
+        if math.prod(len(e) for e in ends) <= _MOST_POINTS:
+            return np.array([np.concatenate(one) for one in itertools.product(*ends)])
+        # The corners of a cross-polytope that holds the box that holds them.
+        low = np.concatenate([e.min(axis=0) for e in ends])
+        high = np.concatenate([e.max(axis=0) for e in ends])
+        centre, count = (low + high) / 2, len(low)
+        return centre + count * np.vstack([np.diag(high - centre), -np.diag(high - centre)])

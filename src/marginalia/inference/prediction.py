@@ -1,0 +1,93 @@
+"""How wide the intervals of declared analyses will be, before any row is read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from marginalia.data.domain import Domain
+from marginalia.inference.analyses import Analyses
+from marginalia.inference.basis import UNIT
+from marginalia.inference.declared import Declared
+from marginalia.inference.planning import FIRST, Linears
+from marginalia.inference.regression import regression
+from marginalia.privacy.calibration import gdp_mu
+from marginalia.privacy.mechanisms.additive import drawn_sigma
+from marginalia.privacy.relation import Neighbours
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What the interval of one coefficient is expected to be.
+
+    Attributes
+    ----------
+    formula, name : str
+    effect : float
+        The coefficient that was thought of.
+    table, population : float
+        Half the length of the interval for the coefficient of the private rows, and of a population that they are a
+        sample of; infinite where the noise is expected to hide it.
+
+    >>> Predicted("y ~ a", "a", 0.2, 0.01, 0.02).table
+    0.01
+    """
+
+    formula: str
+    name: str
+    effect: float
+    table: float
+    population: float
+
+
+def predicted(
+    domain: Domain,
+    said: Analyses,
+    *,
+    n_rows: int,
+    epsilon: float,
+    delta: float,
+    neighbours: Neighbours,
+    confidence: float = 0.95,
+) -> list[Predicted]:
+    """Return predicted half widths of all coefficients of the linear regressions, from public facts alone.
+
+    Columns are taken to be independent of each other, with the shares or spreads that `said` gives (else all codes are
+    alike), and effects to be those that it gives (else small); the truth is what it is, so widths are an estimate.
+
+    Examples
+    --------
+    >>> from marginalia.privacy.relation import Relation
+    >>> said, domain = Analyses.parse({"analyses": [{"formula": "y ~ a"}]}), Domain.from_sizes({"a": 2, "y": 3})
+    >>> facts = {"n_rows": 5000, "delta": 1e-5, "neighbours": Neighbours(Relation.REPLACE_ONE)}
+    >>> one, four = (predicted(domain, said, epsilon=e, **facts)[1].table for e in (1.0, 4.0))
+    >>> one > 2 * four
+    True
+    """
+    linears = Linears(domain, said, neighbours)
+    if not linears.analyses:
+        return []
+    share = (1 - FIRST) * len(linears.analyses) / len(said.analyses)
+    sigmas = linears.sigmas(linears.guesses(n_rows), math.sqrt(share) * gdp_mu(epsilon, delta), squares=True)
+    variances = [np.zeros(1)] if neighbours.n_rows_public else []
+    for i, slot in enumerate(linears.slots):
+        drawn = drawn_sigma(sigmas[i], slot.sensitivity(neighbours), len(slot.pairs), unit=UNIT)
+        variances.append(np.full(len(slot.pairs), drawn**2))
+    public = n_rows if neighbours.n_rows_public else None
+    out = []
+    for which, analysis in enumerate(linears.analyses):
+        values = linears.expected(which, n_rows)
+        noise = np.concatenate(variances)
+        sums = {"basis": linears.basis, "pairs": tuple(linears.pairs), "values": values, "variances": noise}
+        stand_in = Declared(domain, (), public, neighbours.k, **sums)
+        table, population = (
+            regression(stand_in, analysis.formula, confidence=confidence, target=target).coefficients
+            for target in ("table", "population")
+        )
+        out += [
+            Predicted(analysis.formula, one.name, one.estimate, (one.high - one.low) / 2, (two.high - two.low) / 2)
+            for one, two in zip(table, population, strict=True)
+        ]
+    return out

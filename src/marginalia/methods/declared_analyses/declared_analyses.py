@@ -1,0 +1,162 @@
+"""Declared regressions from noisy functionals: what they need is measured, and nothing else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+
+from marginalia.data.table import CountSource
+from marginalia.errors import InputError
+from marginalia.inference.analyses import Analyses
+from marginalia.inference.basis import UNIT
+from marginalia.inference.declared import Declared
+from marginalia.inference.planning import COUNT, FIRST, Linears
+from marginalia.methods.declared_analyses.logistic import Newton
+from marginalia.privacy.calibration import gdp_mu
+from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.mechanisms.additive import drawn_sigma, gaussian
+from marginalia.privacy.randomness import Randomness
+from marginalia.synthesis.base import Array, State, Synthesizer
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class DeclaredAnalyses(Synthesizer):
+    """Release what declared regressions need, with the noise that makes their coefficients most precise.
+
+    For linear regressions: sums over all rows of x_j x_k and x_j y, in slots (`inference.basis`), each with noise of
+    its own size (`inference.planning`). In two stages: a tenth of the budget is spent at a guess; the rest is planned
+    at what the first stage answered, and inference is from the second stage alone, whose noise is then Gaussian and
+    known whatever the first was. Sums that several analyses need are measured once.
+
+    For logistic regressions: noisy Newton steps, and score and Hessian at their end (`logistic.Newton`); each gets an
+    equal part of the budget (mu²), and all linear ones together as many parts as they are.
+
+    Sufficient statistics are those of Vu and Slavković (2009), Foulds et al. (2016) and Wang (2018); the planned noise,
+    its slots and the exact sets are ours.
+
+    Privacy: Gaussian releases, each an event of its own, together at exactly the Gaussian DP of the budget; sums in
+    whole numbers, with sensitivities computed over the public domain (`inference.basis.Slot`).
+
+    Parameters
+    ----------
+    analyses : mapping
+        The content of a file of analyses (`inference.analyses.Analyses`).
+    epsilon, delta, relation, calibration, random_state
+        As in `Synthesizer`.
+
+    Attributes
+    ----------
+    n_rows_ : int
+        0 where it is private and only logistic regressions were declared: then it is not released.
+    declared_ : Declared
+        What `marginalia.inference.regression` reads.
+
+    Notes
+    -----
+    No row can be drawn from it, and no marginal is answered.
+
+    Examples
+    --------
+    >>> from marginalia.data import Domain, Table
+    >>> from marginalia.inference import regression
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.integers(2, size=5000)
+    >>> table = Table(np.column_stack([x, x ^ (rng.random(5000) < 0.2)]), Domain.from_sizes({"x": 2, "y": 2}))
+    >>> asked = {"analyses": [{"formula": "y ~ x"}]}
+    >>> made = DeclaredAnalyses(analyses=asked, epsilon=1.0, relation="replace_one", random_state=0).fit(table)
+    >>> [round(c.estimate, 1) for c in regression(made, "y ~ x").coefficients], made.ledger_.certified
+    ([0.2, 0.6], True)
+    """
+
+    UNITS: ClassVar[bool] = True
+    CALIBRATIONS: ClassVar[tuple[str, ...]] = ("tight",)
+
+    analyses: Mapping[str, Any] = field(default_factory=dict)
+    declared_: Declared = field(init=False)
+
+    def marginal(self, attributes: Sequence[str]) -> NoReturn:
+        """Refuse: declared analyses answer no marginal."""
+        raise InputError("a release of declared analyses answers no marginals; ask it regressions")
+
+    def _sample(self, n_rows: int, rng: np.random.Generator) -> NoReturn:
+        raise InputError("no rows can be drawn from a release of declared analyses; ask it regressions")
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        Analyses.parse(self.analyses)
+
+    def _state(self) -> State:
+        return self.declared_.state()
+
+    def _restore(self, state: State) -> None:
+        self.declared_ = Declared.from_state(self.domain_, state, self.n_rows_)
+
+    def _release(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
+        said, domain, public = Analyses.parse(self.analyses), table.domain, ledger.neighbours.n_rows_public
+        linears = Linears(domain, said, ledger.neighbours)
+        logistic = [Newton(domain, a, table, ledger, randomness) for a in said.analyses if a.family == "binomial"]
+        each = gdp_mu(*ledger.left()) ** 2 / len(said.analyses)
+        values = np.array([float(table.n_rows if public else 0)])
+        variances = np.zeros(1)
+        if linears.analyses:
+            mu = math.sqrt(len(linears.analyses) * each)
+            values, variances = self._stages(linears, mu, table, ledger, randomness)
+        scored = tuple(newton.release(each) for newton in logistic)
+        self.n_rows_ = table.n_rows if public else max(0, round(values[0]))
+        n_rows = self.n_rows_ if public else None
+        self.declared_ = Declared(
+            domain,
+            (),
+            n_rows,
+            ledger.neighbours.k,
+            basis=linears.basis,
+            pairs=tuple(linears.pairs),
+            values=values,
+            variances=variances,
+            scored=scored,
+        )
+
+    def _stages(
+        self, linears: Linears, mu: float, table: CountSource, ledger: Ledger, randomness: Randomness
+    ) -> tuple[Array, Array]:
+        """Return what the second of two stages of the linear regressions answered, which the first has planned."""
+        table.expect([[table.domain.names[a] for a in slot.clique] for slot in linears.slots])
+        first = linears.sigmas(linears.guesses(1.0), math.sqrt(FIRST) * mu, squares=False)
+        guesses = linears.answered(*self._measured(linears, first, table, ledger, randomness))
+        second = linears.sigmas(guesses, math.sqrt(1 - FIRST) * mu, squares=True)
+        return self._measured(linears, second, table, ledger, randomness)
+
+    @staticmethod
+    def _measured(
+        linears: Linears, sigmas: Mapping[int, float], table: CountSource, ledger: Ledger, randomness: Randomness
+    ) -> tuple[Array, Array]:
+        """Return noisy sums and the variances of their noise, the number of rows first; 0 for what is not measured."""
+        known = float(table.n_rows) if ledger.neighbours.n_rows_public else 0.0
+        values, variances = [np.array([known])], [np.zeros(1)]
+        for i, slot in enumerate(linears.slots):
+            if i not in sigmas:
+                values.append(np.zeros(len(slot.pairs)))
+                variances.append(np.zeros(len(slot.pairs)))
+                continue
+            sensitivity = slot.sensitivity(ledger.neighbours)
+            noisy = gaussian(
+                partial(slot.sums, table),
+                sensitivity=sensitivity,
+                sigma=sigmas[i],
+                ledger=ledger,
+                randomness=randomness,
+                unit=UNIT,
+                label=linears.label(slot),
+            )
+            variance = np.full(len(noisy), drawn_sigma(sigmas[i], sensitivity, len(noisy), unit=UNIT) ** 2)
+            if slot is COUNT:
+                values, variances = [noisy], [variance]
+            else:
+                values.append(noisy)
+                variances.append(variance)
+        return np.concatenate(values), np.concatenate(variances)

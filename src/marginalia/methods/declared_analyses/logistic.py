@@ -1,0 +1,252 @@
+"""Noisy Newton steps of a declared logistic regression, in whole numbers, each sum planned for what it is needed for.
+
+A pilot of three steps (3, 4 and 6 % of the analysis's mu²) ends at b_0; then the main score and a Hessian there
+(65 %), and a step to b_1, no longer than `LONGEST`; then the Hessian at b_1 and the *difference* of the scores (22 %),
+which moves far less than a score does: |m(x'b_0) - m(x'b_1)| <= tanh(R/4), R the largest |x'(b_1 - b_0)| over the
+domain, as m is steepest around 0. The score at b_1 is the main one plus that difference. The idea of private Newton
+steps is that of Avella-Medina, Bradshaw and Loh (2023); bounded columns in place of clipping, slots, the second score
+and the sets are ours.
+
+**Whole numbers.** Columns and coefficients are whole numbers of public units, so x'b is exact; m comes from
+`mechanisms.logistic` and products are rounded down to 2^-30, row by row: the same for a row wherever it stands. What
+rounding may add to a change of a sum is charged (`_ROUNDED` units an entry and row).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginalia.data.domain import Domain
+from marginalia.data.table import CountSource, Table
+from marginalia.errors import InputError
+from marginalia.inference.analyses import Analysis
+from marginalia.inference.basis import UNIT, Basis, Slot
+from marginalia.inference.known import Array
+from marginalia.inference.logistic import Scored
+from marginalia.inference.planning import COUNT, Guess, planned_sigmas
+from marginalia.privacy.events import CompositionEvent, GaussianEvent
+from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.mechanisms.additive import drawn_sigma, with_gaussian_noise
+from marginalia.privacy.mechanisms.logistic import constants, slopes
+from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.relation import Neighbours
+
+PILOT, MAIN, AFTER = (0.03, 0.04, 0.06), 0.65, 0.22
+LONGEST = 2.0  # of the step to b_1: the largest |x'd|
+_PILOT_LONGEST = 5.0
+_WIDE = 3.0  # standard errors: how far from the point the Hessian must serve
+_FAR = 24.0  # the largest sum of |b|, beyond which x'b would not fit
+_STEPS = (0.5, 0.3, 0.2)  # coefficients that the pilot's steps are thought to move by
+_ROUNDED = 8
+_B = 2.0**-20
+_MOST_ROWS = 2**31
+
+Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """Sums of the columns of a slot, each times a number of its row in [-top, top], or in [0, top].
+
+    >>> Weighted(COUNT, [(0, 0)], 0.25, signed=False).sensitivity.__name__
+    'sensitivity'
+    """
+
+    slot: Slot
+    pairs: list[tuple[int, int]]
+    top: float
+    signed: bool
+
+    def sensitivity(self, neighbours: Neighbours) -> float:
+        """Return how far the sums move at most between neighbours, in the 2-norm."""
+        largest, widest = self.slot.reach
+        apart = 2 * largest if self.signed else max(widest, largest)
+        slack = _ROUNDED * UNIT * math.sqrt(len(self.pairs))
+        return neighbours.sum_sensitivity(self.top * largest + slack, self.top * apart + 2 * slack)
+
+
+class Newton:
+    """The releases of one logistic regression.
+
+    Parameters
+    ----------
+    domain : Domain
+    analysis : Analysis
+    table : CountSource
+    ledger : Ledger
+    randomness : Randomness
+    """
+
+    def __init__(
+        self, domain: Domain, analysis: Analysis, table: CountSource, ledger: Ledger, randomness: Randomness
+    ) -> None:
+        self._table, self._ledger, self._randomness = table, ledger, randomness
+        self.of = analysis.design(domain)
+        self.basis = Basis.of(domain, [self.of], response=False)
+        if self.basis.size != len(self.of.features):
+            raise InputError(f"formula {analysis.formula!r}: a declared logistic regression needs an intercept")
+        count = len(self.basis.blocks)
+        self.pairs = [(i, j) for i in range(1, count) for j in range(i, count)]
+        self.slots, self.products = self.basis.slots(self.pairs)
+        self.p = self.basis.size
+        self._firsts = [
+            Slot(0, i, b.clique, self._places(i), _whole(b.values)) for i, b in enumerate(self.basis.blocks)
+        ]
+        self._sums = 1 + sum(len(s.pairs) for s in self.slots)
+
+    def _places(self, block: int) -> list[tuple[int, int]]:
+        # The response stands for column p, after all others.
+        return [(c, self.p) for c in range(self.basis.offsets[block], self.basis.offsets[block + 1])]
+
+    def release(self, mu2: float) -> Scored:
+        """Return the point, and what was released there."""
+        laws = [np.full(size, 1.0 / size) for size in self.basis.domain.sizes]
+        J, b = self.basis.moments(range(self.p), laws) / 4, np.zeros(self.p, np.int64)
+        for share, size in zip(PILOT, _STEPS, strict=True):
+            score, H = self._step(b, share * mu2, J, np.full(self.p, size))
+            J, d = self._solved(*H, score[0])
+            b = self._moved(b, d, _PILOT_LONGEST)
+        errors = self._errors(J, score[1], H[1], d)
+        score, H = self._step(b, MAIN * mu2, J, errors)
+        prior, d = self._solved(*H, score[0])
+        errors = self._errors(prior, score[1], H[1], d)
+        b_1 = self._moved(b, d, LONGEST)
+        R = self._largest((b_1 - b) * _B)
+        moved, H = self._step(b_1, AFTER * mu2, prior, errors, since=(b, math.tanh(R / 4)))
+        return Scored(
+            response=self.of.response,
+            basis=self.basis,
+            pairs=tuple(self.pairs),
+            b=np.asarray(b_1 * _B, np.float64),
+            score=score[0] + moved[0],
+            main=score[1],
+            after=moved[1],
+            sums=H[0],
+            variances=H[1],
+            prior=prior,
+        )
+
+    def _step(
+        self,
+        b: Whole,
+        mu2: float,
+        J: Array,
+        sizes: Array,
+        since: tuple[Whole, float] | None = None,
+    ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        """Release the score at b (or its difference to one at an earlier point), and the Hessian: values, variances."""
+        top = 1.0 if since is None else since[1]
+        scores = [Weighted(slot, slot.pairs, top, signed=True) for slot in self._firsts]
+        squares = [Weighted(slot, slot.pairs, 0.25, signed=False) for slot in (COUNT, *self.slots)]
+        products: dict[tuple[int, int], Mapping[int, float]] = dict(self.products)
+        products |= {(c, self.p): {self._sums + c: 1.0} for c in range(self.p)}
+        guess = Guess(list(range(self.p)), self.p, J, sizes)
+        both = [*scores, *squares]
+        sigmas = planned_sigmas(both, [guess], products, self._ledger.neighbours, math.sqrt(mu2))  # type: ignore[arg-type]
+        kinds = ["score" if since is None else "difference of scores"] * len(scores) + ["Hessian"] * len(squares)
+        labels = [f"{self.of.response}: {k} of {self._named(one.slot)}" for k, one in zip(kinds, both, strict=True)]
+        moved = [one.sensitivity(self._ledger.neighbours) for one in both]
+        events = tuple(GaussianEvent(*e, arithmetic="exact") for e in zip(moved, sigmas, labels, strict=True))
+        self._ledger.append(CompositionEvent(events, label=f"{self.of.response}: Newton step"), self._randomness.kind)
+        exact = cache(partial(self._totals, [one.slot for one in both], len(scores), b, since))
+        found: list[tuple[Array, Array]] = []
+        for i, event in enumerate(events):
+            noisy = with_gaussian_noise(
+                partial(_one_of, exact, i),
+                event.sensitivity,
+                event.sigma,
+                self._randomness,
+                unit=UNIT,
+                label=event.label,
+            )
+            drawn = drawn_sigma(event.sigma, event.sensitivity, len(noisy), unit=UNIT)
+            found.append((noisy, np.full(len(noisy), drawn**2)))
+        parts = (found[: len(scores)], found[len(scores) :])
+        score, H = ((np.concatenate([v for v, _ in f]), np.concatenate([w for _, w in f])) for f in parts)
+        return score, H
+
+    def _named(self, slot: Slot) -> str:
+        return ",".join(self.basis.blocks[i].name for i in (slot.first, slot.second))
+
+    # What follows reads rows, and is called inside mechanisms, for releases that are paid.
+
+    def _totals(self, slots: list[Slot], scores: int, b: Whole, since: tuple[Whole, float] | None) -> list[Whole]:
+        """Return the exact sums of a step, in one pass over the rows."""
+        totals = [np.zeros(len(slot.pairs), np.int64) for slot in slots]
+        rows = 0
+        for batch in self._table.batches():
+            rows += batch.n_rows
+            if rows > _MOST_ROWS:
+                raise InputError("sums over more than 2^31 rows are beyond 64 bits")
+            X = np.concatenate([self._at(slot, batch) for slot in slots[: len(self._firsts)]])
+            m = _means(X, b)
+            if since is None:
+                response = (batch.column(self.of.response).astype(np.int64) << 30) - m
+            else:
+                response = _means(X, since[0]) - m
+            slope = (m * ((1 << 30) - m)) >> 30
+            for k, slot in enumerate(slots):
+                totals[k] += ((self._at(slot, batch) * (response if k < scores else slope)) >> 30).sum(axis=1)
+        return totals
+
+    def _at(self, slot: Slot, batch: Table) -> Whole:
+        """Return the functions of a slot at each row, shape (functions, rows)."""
+        flat = np.zeros(batch.n_rows, np.int64)
+        for a in slot.clique:
+            flat = flat * self.basis.domain.sizes[a] + batch.column(self.basis.domain.names[a])
+        return np.asarray(slot.whole[:, flat])
+
+    # From here on nothing reads rows.
+
+    def _hessian(self, values: Array) -> Array:
+        H = np.zeros((self.p, self.p))
+        for (a, c), sums in self.products.items():
+            H[a, c] = H[c, a] = sum(w * values[t] for t, w in sums.items())
+        return H
+
+    def _solved(self, values: Array, variances: Array, score: Array) -> tuple[Array, Array]:
+        """Return a positive definite Hessian, no smaller than its noise, and the Newton step."""
+        H, noise = self._hessian(values), self._hessian(variances)
+        spectrum, vectors = np.linalg.eigh(H)
+        kept = np.maximum(spectrum, max(math.sqrt(max(float(noise.mean()), 0.0) * self.p), 1e-9))
+        return (vectors * kept) @ vectors.T, (vectors / kept) @ (vectors.T @ score)
+
+    def _errors(self, J: Array, main: Array, variances: Array, d: Array) -> Array:
+        inverse = np.linalg.inv(J)
+        V = np.diag(main + np.abs(self._hessian(variances)) @ d**2)
+        return np.asarray(_WIDE * np.sqrt(np.diag(inverse @ V @ inverse)))
+
+    def _largest(self, d: NDArray[np.floating]) -> float:
+        """Return a bound of |x'd| over the domain."""
+        ends = [(b.values.reshape(b.size, -1).T @ d[o : o + b.size]) for b, o in
+                zip(self.basis.blocks, self.basis.offsets, strict=False)]  # fmt: skip
+        return float(max(abs(sum(e.max() for e in ends)), abs(sum(e.min() for e in ends)))) * (1 + 1e-9) + 1e-6
+
+    def _moved(self, b: Whole, d: Array, longest: float) -> Whole:
+        d = d * min(1.0, longest / max(self._largest(d), 1e-12))
+        out = b * _B + d
+        out *= min(1.0, _FAR / max(float(np.abs(out).sum()), 1e-12))
+        return np.asarray(np.rint(out / _B), np.int64)
+
+
+def _whole(values: Array) -> Whole:
+    return np.rint(values.reshape(len(values), -1) / UNIT).astype(np.int64)
+
+
+def _one_of(totals: Callable[[], list[Whole]], at: int) -> Whole:
+    return totals()[at]
+
+
+def _means(X: Whole, b: Whole) -> Whole:
+    """Return m(x'b) of each row, in units of 2^-30; x in units of 2^-30 and b in units of 2^-20."""
+    parts = np.zeros((X.shape[1], 2))
+    parts[:, 1] = -((b @ X) >> 3)  # 2^-47: below 2^52
+    out = np.empty(X.shape[1], np.uint64)
+    slopes(parts, 28, 0.0, *constants(), out)
+    return np.asarray(out >> np.uint64(32), np.int64)
