@@ -26,8 +26,8 @@ def run_by_rule(task: TaskName, *, bound: float, n: int, noise_multiplier: float
     [0.1, 1], balances the bias of clipping with the noise. Steps have length eta = (1 - beta) A/(T c q), so that the
     noise of a score stays below A wherever the loss is flat, and at most 1.9 (1 + beta)/(h bound²), h the largest
     curvature of the loss: then no table makes the run diverge. Few rows, or a small epsilon, mean a large q and a short
-    way; no noise is q = 0. The constants were chosen on Adult, COMPAS and ACS Employment (logistic), and on Adult and
-    NIST taxi (linear).
+    way; no noise is q = 0. The constants were chosen with a prototype: on Adult, COMPAS and ACS Employment (logistic;
+    last changed after a look at COMPAS at epsilon 0.1), and on Adult (linear; NIST taxi saw a grid of clips and rates).
 
     Parameters
     ----------
