@@ -149,8 +149,14 @@ class Declared(Release):
         noise = [variances, *(v for one in scored for v in (one.main, one.after, one.variances))]
         if not (numbers.whole and all((v >= 0).all() for v in noise)):
             raise InputError("the sums of declared analyses are damaged")
-        sums = {"basis": basis, "pairs": pairs, "values": values, "variances": variances, "scored": tuple(scored)}
-        return cls(domain, (), n_public, **sums)
+        return cls(
+            *(domain, (), n_public),
+            basis=basis,
+            pairs=pairs,
+            values=values,
+            variances=variances,
+            scored=tuple(scored),
+        )
 
 
 _OF_SCORES = ("b", "score", "main", "after", "sums", "variances", "prior")

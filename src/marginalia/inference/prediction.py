@@ -79,9 +79,13 @@ def predicted(
     out = []
     for which, analysis in enumerate(linears.analyses):
         values = linears.expected(which, n_rows)
-        noise = np.concatenate(variances)
-        sums = {"basis": linears.basis, "pairs": tuple(linears.pairs), "values": values, "variances": noise}
-        stand_in = Declared(domain, (), public, neighbours.k, **sums)
+        stand_in = Declared(
+            *(domain, (), public, neighbours.k),
+            basis=linears.basis,
+            pairs=tuple(linears.pairs),
+            values=values,
+            variances=np.concatenate(variances),
+        )
         table, population = (
             regression(stand_in, analysis.formula, confidence=confidence, target=target).coefficients
             for target in ("table", "population")

@@ -56,7 +56,8 @@ def noiseless(learner: _Learner) -> _Learner:
         def discrete_gaussian(self, sigma: int, size: int) -> NDArray[np.int64]:
             return np.zeros(size, np.int64)
 
-        discrete_laplace = discrete_gaussian
+        def discrete_laplace(self, scale: int, size: int) -> NDArray[np.int64]:
+            return np.zeros(size, np.int64)
 
         def rounded_gaussian(self, places: int, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
             return np.zeros(size, np.int64), np.zeros(size, np.int64)
@@ -140,7 +141,7 @@ def tables(rows: Frame, settings: Settings) -> Tables:
         binding = {name: cost.mean() for name, cost in costs.items() if above_zero(cost.to_numpy())}
         line = dict(zip(_CELL, cell, strict=True))
         task = here["task"].iloc[0]
-        line |= {"task": task, "ranked": "no" if developed_on(line["dataset"], task) else "yes"}
+        line |= {"task": task, "ranked": "no" if developed_on(str(line["dataset"]), task) else "yes"}
         line |= {"mean": here["private"].mean(), "stderr": here["private"].sem()}
         line |= {"noiseless": here["noiseless"].mean(), "optimum": here["optimum"].mean()}
         line |= {"noise_costs": costs["noise"].mean(), "noise_stderr": costs["noise"].sem()}
@@ -187,7 +188,11 @@ def figure(tables: Tables, settings: Settings) -> Figure:
                     ax.plot([x], [row["noiseless"]], **style, mfc="white")
             ax.axhline(best, color="#767676", lw=0.8, ls=":", label="no privacy")
             ax.set_xticks(
-                range(len(arms)), [arm_name(*arm, "tight") for arm in arms], fontsize=5, rotation=30, ha="right"
+                range(len(arms)),
+                [arm_name(str(m), str(v), "tight") for m, v in arms],
+                fontsize=5,
+                rotation=30,
+                ha="right",
             )
             ax.set(title=title(dataset), ylabel=METRICS[metric].name)
             if metric == "mse" and here["mean"].max() > 3 * best:
