@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from harness import RESULTS, Line
 from interval_coverage import SOURCES, Source, holm
 from numpy.typing import NDArray
@@ -215,7 +216,7 @@ def report() -> str:
     ]  # fmt: skip
     head = ["table", "rows", "family", "label", "relation", "epsilon", "draws", "covered", "bounded", "width"]
     path = RESULTS.parents[1] / "docs" / "declared.csv"
-    write_text(path, "".join(",".join(map(str, row)) + "\n" for row in [head, *rows]))
+    write_text(path, pd.DataFrame(rows, columns=head).to_csv(index=False, lineterminator="\n"))
     body = ["| " + " | ".join(map(str, row)) + " |" for row in [head, ["---"] * len(head), *rows]]
     return "\n".join([*body, f"{wrong} of {len(exact)} exact cells fail (two-sided, Holm, 5 %)"])
 
