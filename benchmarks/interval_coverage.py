@@ -31,7 +31,7 @@ from marginalia.data.files import write_text
 from marginalia.data.table import Table
 from marginalia.inference.formulas import Design, design
 from marginalia.inference.known import Known, Release
-from marginalia.inference.regression import add_sampling, equations_of
+from marginalia.inference.regressions import add_sampling, equations_of
 from marginalia.inference.sets import interval, profile
 from marginalia.privacy.mechanisms.residuals import residual
 from marginalia.synthesis import ResidualPlanner

@@ -377,9 +377,9 @@ PLANS = {
         "'epsilon' is a key of the configuration",
     ),
     "parameters of post-processing": (
-        {"methods": [{"id": "dd_ssp", "parameters": {"n_bins": 3}}]},
+        {"methods": [{"id": "dd_ssp", "parameters": {"fit_intercpt": False}}]},
         {},
-        "method 'dd_ssp' takes no parameters",
+        "parameter of method 'dd_ssp' 'fit_intercpt'; did you mean 'fit_intercept'?",
     ),
     "unknown method": ({"methods": ["aimm"]}, {}, "did you mean 'aim'?"),
     "own method without a file": ({"methods": [METHOD]}, {}, "mine.py does not exist"),

@@ -16,7 +16,7 @@ from marginalia.errors import InputError
 from marginalia.inference import Release, regression
 from marginalia.inference.formulas import design
 from marginalia.inference.known import Known
-from marginalia.inference.regression import equations_of
+from marginalia.inference.regressions import equations_of
 from marginalia.synthesis import ResidualPlanner
 from marginalia.synthesis.answers import Answer
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from marginalia.data.domain import Domain
     from marginalia.inference.known import Release
     from marginalia.inference.marginals import Interval
-    from marginalia.inference.regression import Regression
+    from marginalia.inference.regressions import Regression
     from marginalia.inference.sets import Coefficient
 
 
@@ -76,7 +76,7 @@ def infer(
         raise InputError("--wald is for a formula, and without --guaranteed")
     from marginalia.inference import marginals
     from marginalia.inference.known import Release
-    from marginalia.inference.regression import regression
+    from marginalia.inference.regressions import regression
     from marginalia.methods.models import load_synthesizer
 
     model = load_synthesizer(release)

@@ -11,7 +11,7 @@ from scipy import stats
 from marginalia.data.encoding import CentredEncoder, Encoder
 from marginalia.errors import InputError
 from marginalia.inference.known import Array
-from marginalia.inference.regression import Regression
+from marginalia.inference.regressions import Regression
 from marginalia.inference.sets import Linear, coefficient
 from marginalia.learning.base import LinearLearner
 from marginalia.learning.statistics import mirrored

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy.special import ndtri
 
 from marginalia.errors import InputError
 from marginalia.inference.known import Array, Clique, Known, Release, part_functions
@@ -152,7 +152,7 @@ def _cell_names(release: Release, attributes: Sequence[str]) -> Iterator[str]:
 def _z(level: float, count: int) -> float:
     """Return the two-sided quantile of noise at an error of `level`, of `count` numbers at once (Šidák 1967)."""
     each = level if count == 1 else -math.expm1(math.log1p(-level) / count)
-    return float(stats.norm.isf(each / 2))
+    return float(-ndtri(each / 2))
 
 
 def shares(
@@ -203,7 +203,7 @@ def quantile(release: Release, attribute: str, share: float, *, confidence: floa
     up_to = np.tril(np.ones((values.size, values.size)))  # row k: codes up to k
     kept, best = np.ones(values.size, bool), 0
     for at, (known, level) in enumerate(zip(rounds, levels, strict=True)):
-        z = stats.norm.isf(level / 2)
+        z = -ndtri(level / 2)
         found = [known.sum_of(part_functions(clique, below - share)) for below in up_to]  # F(k) - share of N
         score = np.array([value for value, _ in found])
         noise = np.sqrt([max(variance, 0.0) for _, variance in found])
@@ -296,7 +296,7 @@ def _linear(
     found = []
     for known, level in zip(rounds, levels, strict=True):
         value, variance = known.sum_of(parts)
-        half = stats.norm.isf(level / 2) * math.sqrt(variance)
+        half = -ndtri(level / 2) * math.sqrt(variance)
         found.append((value, variance, value - half, value + half))
     low, high = max(f[2] for f in found), min(f[3] for f in found)
     if low > high:  # the answers contradict each other, which is rare: the first stands
@@ -316,7 +316,7 @@ def _ratio(
     label: str,
 ) -> Interval:
     """Return Fieller's set of a ratio of two sums, from the first round that tells them."""
-    known, z = rounds[0], stats.norm.isf(levels[0] / 2)
+    known, z = rounds[0], -ndtri(levels[0] / 2)
     a, s_a = known.sum_of(part_functions(clique, top))
     b, s_b = known.sum_of(part_functions(clique, bottom))
     both = known.sum_of(part_functions(clique, top + bottom))[1]

@@ -12,7 +12,7 @@ from marginalia.inference.analyses import Analyses
 from marginalia.inference.basis import UNIT
 from marginalia.inference.declared import Declared
 from marginalia.inference.planning import FIRST, Linears
-from marginalia.inference.regression import regression
+from marginalia.inference.regressions import regression
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.mechanisms.additive import drawn_sigma
 from marginalia.privacy.relation import Neighbours

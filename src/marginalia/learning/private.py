@@ -89,7 +89,7 @@ class BudgetedLearner(LinearLearner):
     relation: str = "add_remove"
     random_state: Seed = None
     ledger_: Ledger = field(init=False)
-    measurements_: list[NoisySums] = field(init=False, default_factory=list)
+    measurements_: list[NoisySums] = field(init=False)  # of SSP and AdaSSP
 
     def fit(
         self,
@@ -126,7 +126,6 @@ class BudgetedLearner(LinearLearner):
         """
         self._check_parameters()
         randomness = Randomness(self.random_state)
-        self.measurements_ = []
         given = self._given(X, y, domain)
         unit = given.unit if isinstance(given, PrivateRows) else None
         checks.unit(self, unit)

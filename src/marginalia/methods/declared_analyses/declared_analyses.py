@@ -54,7 +54,7 @@ class DeclaredAnalyses(Synthesizer):
     n_rows_ : int
         0 where it is private and only logistic regressions were declared: then it is not released.
     declared_ : Declared
-        What `marginalia.inference.regression` reads.
+        What `marginalia.inference.regressions` reads.
 
     Notes
     -----

@@ -41,8 +41,13 @@ class OLSRegressor(PublicLearner, LinearRegressor):
 
     def _gram(self, rows: Rows, weights: Array | None) -> Array:
         """Return Z'WZ with the target last, and the constant column before it where there is one."""
-        if weights is None and not self.fit_intercept:
-            return rows.gram
+        if weights is None:
+            if not self.fit_intercept:
+                return rows.gram
+            last = len(rows.gram) - 1
+            return np.insert(
+                np.insert(rows.gram, last, rows.sums, axis=0), last, np.insert(rows.sums, last, rows.n_rows), axis=1
+            )
         constant = [np.ones(len(rows.y))] if self.fit_intercept else []
         Z = np.column_stack([rows.X, *constant, rows.y])
-        return Z.T @ Z if weights is None else (Z * weights[:, None]).T @ Z
+        return np.asarray((Z * weights[:, None]).T @ Z)
