@@ -155,26 +155,13 @@ def findings() -> pd.DataFrame:
             chosen = theirs[theirs["note"].str.contains("without compilation") == compiled]
             found += list(chosen["cpu_seconds"] / mine["cpu_seconds"].iloc[0])
     compiled, cold = (f"{min(found):.2g} to {max(found):.3g} times" for found in times.values())
-    ranking = pd.read_csv(RESULTS / "cross_paper/tables/cross_paper_ranking.csv")
-    whole_tables = (ranking["experiment"] == "full") & (ranking["tables"] == "ranked")
-    auc = ranking[whole_tables & (ranking["metric"] == "auc")].dropna(subset="mean_rank")
-    first, second = auc.sort_values("mean_rank").iloc[:2].itertuples()
     noise = pd.read_csv(RESULTS / "chebyshev/tables/chebyshev_x5_true_epsilon.csv")
     spent = pd.concat([noise["line_3_at_0.5"] / 0.5, noise["lemma_1_at_1"]])
-    ranked = (
-        f"mean rank {first.mean_rank:.1f} of {len(auc)} on {first.n_datasets} tables; "
-        f"next {second.name}, {second.mean_rank:.1f}; "
-        f"Nemenyi's test tells it from {(auc['like_best'] == 'no').sum()} of them"
-    )
     rows = {
         "AIM's engine takes less CPU time than the reference's, for a fit at least as close": (
             f"{compiled} less than the reference once it is compiled, {cold} less than as it runs: it compiles in "
             f"every round; a whole run on Adult, ε = 0.05: {ours:.2g} CPU seconds, with compiling {reference:,.0f}",
             "benchmarks.md",
-        ),
-        f"{NAMES.get(first.name, first.name)}, calibrated exactly, has the best mean rank in AUC": (
-            ranked,
-            "papers/cross_paper.md",
         ),
         "A published noise formula spends more than its ε": (
             f"{spent.min():.1f} to {spent.max():.1f} times",
