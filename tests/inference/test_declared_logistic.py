@@ -23,6 +23,7 @@ from marginalia.methods.declared_analyses.logistic import AFTER, MAIN, Newton, W
 from marginalia.methods.models import load_synthesizer
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.mechanisms.additive import with_gaussian_noise
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Neighbours, Relation
 
@@ -69,6 +70,19 @@ def test_the_ledger_holds_what_was_asked_for(table, relation):
     squared = [sum((one.sensitivity / one.sigma) ** 2 for one in step.events) for step in steps]
     half = gdp_mu(0.7, 1e-5) ** 2 / 2
     assert squared == pytest.approx([share * half for share in (0.03, 0.04, 0.06, MAIN, AFTER)])
+
+
+def test_sums_get_the_noise_that_is_booked(table, monkeypatch):
+    drawn = []
+
+    def spy(value, sensitivity, sigma, randomness, **given):
+        drawn.append((given["label"], sensitivity, sigma))
+        return with_gaussian_noise(value, sensitivity, sigma, randomness, **given)
+
+    monkeypatch.setattr("marginalia.methods.declared_analyses.logistic.with_gaussian_noise", spy)
+    steps = [e for e in fitted(table, ASKED, 0.7).ledger_.events if e.label == "d: Newton step"]
+    assert len(steps) == 5
+    assert drawn == [(one.label, one.sensitivity, one.sigma) for step in steps for one in step.events]
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

@@ -9,6 +9,7 @@ import pytest
 from matplotlib.colors import to_hex
 
 from marginalia.errors import InputError
+from marginalia.methods.record import NON_PRIVATE
 from marginalia.reporting import figures, tables
 from marginalia.reporting.arms import panels_of, plain_titles
 from marginalia.reporting.html.certificates import Sheets
@@ -77,10 +78,11 @@ def test_an_error_far_beyond_the_trivial_stands_on_the_upper_edge(mse):
 def test_axes_of_auc_show_the_curves_and_not_the_trivial_predictor_far_below(records):
     auc = tables.aggregate(records, "auc")
     for axes, (_, rows) in zip(figures.metric_vs_epsilon(auc, "auc").axes, auc.groupby("dataset"), strict=True):
-        means = rows.loc[rows["method"] != "trivial", "mean"]
+        curves = rows[rows["method"] != "trivial"]
+        means, band = curves["mean"], curves["stderr"].where(curves["calibration"] != NON_PRIVATE).fillna(0.0)
         low, high = axes.get_ylim()
         assert low < means.min() < means.max() < high
-        assert means.max() - means.min() > 0.8 * (high - low)
+        assert (means + band).max() - (means - band).min() > 0.8 * (high - low)
     assert "The trivial predictor (0.5) lies below the axes." in figures.caption(auc, "auc")
     near = auc.assign(mean=auc["mean"].mask(auc["method"] == "trivial", auc["mean"].min()))
     near.loc[(near["method"] == "ssp") & (near["epsilon"] == 0.05), "mean"] = 0.5

@@ -126,7 +126,7 @@ def test_a_statement_changes_the_verdicts_of_its_wing_alone(changed_by):
 
     edit = ("papers/chebyshev/claims.csv", "Theorem 1", "Theorem One")
     assert changed_by(edit, versions=versions) == {"chebyshev_verdicts verdicts"}
-    edit = ("papers/reduced_space/judges.py", "SURE = 2.0", "SURE = 3.0")
+    edit = ("papers/reduced_space/judges.py", "SLIGHTLY = 10.0", "SLIGHTLY = 20.0")
     assert changed_by(edit, versions=versions) == {"reduced_space_verdicts verdicts"}
 
 

@@ -7,17 +7,19 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from formulaic import Formula, ModelSpec
-from formulaic.errors import FormulaicError
 from numpy.typing import NDArray
 
 from marginalia.data.domain import Domain
 from marginalia.errors import InputError, one_line
 from marginalia.inference.known import Array, Clique, Release
 from marginalia.inference.marginals import numbers_of
+
+if TYPE_CHECKING:
+    from formulaic import ModelSpec
 
 _MOST_CELLS = 1_000_000  # of one term
 _OF_ROWS = re.compile(r"\b(bs|cc|cr|cs|center|poly|scale|standardize|lag)\s*\(")
@@ -87,6 +89,9 @@ def design(release: Release, formula: str, *, binary: bool = False) -> Design:
         the table is are named.
     """
     domain = release.domain
+    from formulaic import Formula, ModelSpec  # not with the core: intervals of counts do without
+    from formulaic.errors import FormulaicError
+
     if formula.count("~") != 1:
         raise InputError(f"formula {formula!r}: write it as 'response ~ terms'")
     left, right = (side.strip() for side in formula.split("~"))

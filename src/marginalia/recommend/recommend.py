@@ -263,7 +263,7 @@ def predicted_widths(
         pairs: list[tuple[int, ...]] = [q for q in combinations(range(len(sizes)), 2) if release.holding(q)]
         told = pairs or [(a,) for a in range(len(sizes)) if release.holding((a,))]
         if told:
-            found[method.id] = 1.96 * math.sqrt(median(release.holding(q)[0].cell_variance(q) for q in told))
+            found[method.id] = 1.96 * median(math.sqrt(release.holding(q)[0].cell_variance(q)) for q in told)
     return found
 
 

@@ -334,6 +334,7 @@ class TestVerdicts:
                 "value": ["0.0", "1.0", "2.0", "3.0"],
                 "difference": [0.0, 0.001, -0.001, -0.003],
                 "difference_stderr": [0.0, 0.001, 0.001, 0.001],
+                "n_trials": 20,
             }
         )
         row = VERDICTS.table(pd.DataFrame(), {"adaptive_margin_x6": rows}).set_index("id").loc["projection_helps"]

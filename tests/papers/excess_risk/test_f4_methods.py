@@ -48,9 +48,14 @@ def test_every_method_runs_and_repeats(rows, data):
         ("logistic", "", "one_hot", 0),
         ("dp_sgd", "published", "codes", 0),
         ("dp_sgd", "published, no noise", "codes", 0),
+        ("dp_sgd", "published, exact noise", "codes", 0),
         ("dp_sgd", "published", "one_hot", 0),
+        ("dp_sgd", "published, no noise", "one_hot", 0),
+        ("dp_sgd", "published, exact noise", "one_hot", 0),
         ("dp_sgd", "tight", "codes", 0),
+        ("dp_sgd", "tight, no noise", "codes", 0),
         ("dp_sgd", "tight", "one_hot", 0),
+        ("dp_sgd", "tight, no noise", "one_hot", 0),
         ("pate", "published", "codes", 10),
         ("pate", "published", "codes", 15),
         ("pate", "published", "codes", 20),
@@ -151,10 +156,10 @@ def test_the_steps_are_paired(rows):
     assert math.isnan(table.loc["as_published", "change"])
 
 
-def test_the_figure_has_six_bars_of_the_paper_and_three_of_ours(rows):
+def test_the_figure_has_six_bars_of_the_paper_and_four_of_ours(rows):
     figure = CARD.figure(CARD.tables(rows, SETTINGS), SETTINGS)
     (axes,) = figure.axes
-    assert len(axes.patches) == 9
+    assert len(axes.patches) == 10
     assert axes.get_ylim()[0] == 0
 
 
@@ -162,7 +167,7 @@ def test_a_run_without_one_of_aims_fits_shows_the_others(rows):
     part = rows[~rows["variant"].isin(["held_out", "all_rows"])]
     tables = CARD.tables(part, SETTINGS)
     assert set(tables["excess_risk_f4_pairs"]["aim"]) == {"as_published"}
-    assert len(CARD.figure(tables, SETTINGS).axes[0].patches) == 8
+    assert len(CARD.figure(tables, SETTINGS).axes[0].patches) == 9
 
 
 def test_an_unknown_set_is_one_line(data):

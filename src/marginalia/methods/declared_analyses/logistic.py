@@ -152,7 +152,8 @@ class Newton:
         kinds = ["score" if since is None else "difference of scores"] * len(scores) + ["Hessian"] * len(squares)
         labels = [f"{self.of.response}: {k} of {self._named(one.slot)}" for k, one in zip(kinds, both, strict=True)]
         moved = [one.sensitivity(self._ledger.neighbours) for one in both]
-        events = tuple(GaussianEvent(*e, arithmetic="exact") for e in zip(moved, sigmas, labels, strict=True))
+        planned = zip(moved, sigmas, labels, strict=True)
+        events = tuple(GaussianEvent(move, sigma, label, arithmetic="exact") for move, sigma, label in planned)
         self._ledger.append(CompositionEvent(events, label=f"{self.of.response}: Newton step"), self._randomness.kind)
         exact = cache(partial(self._totals, [one.slot for one in both], len(scores), b, since))
         found: list[tuple[Array, Array]] = []
