@@ -6,7 +6,7 @@ import numpy as np
 
 from marginalia.learning.base import LinearRegressor, parameters
 from marginalia.learning.public import PublicLearner
-from marginalia.learning.rows import Rows
+from marginalia.learning.rows import Rows, TableRows
 from marginalia.learning.solvers import Array, least_squares
 
 
@@ -43,6 +43,8 @@ class OLSRegressor(PublicLearner, LinearRegressor):
         """Return Z'WZ with the target last, and the constant column before it where there is one."""
         if weights is None and not self.fit_intercept:
             return rows.gram
+        if weights is None and isinstance(rows, TableRows):
+            return rows.encoder.gram_with_constant(rows.table)
         constant = [np.ones(len(rows.y))] if self.fit_intercept else []
         Z = np.column_stack([rows.X, *constant, rows.y])
         return Z.T @ Z if weights is None else (Z * weights[:, None]).T @ Z
