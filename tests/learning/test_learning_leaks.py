@@ -39,6 +39,7 @@ from marginalia.privacy.noise.samplers import BitSource
 from marginalia.privacy.randomness import Randomness
 
 N, P = 42, 3
+FIXED = {"selection": "fixed", "batch_size": 20, "steps": 3}  # of DP-SGD
 PUBLIC = np.random.default_rng(99).uniform(-1, 1, (6, P))
 
 
@@ -321,7 +322,7 @@ def test_an_extreme_row_raises_no_warning(learner, size, label):
     far[0] = label if learner is DPSGDClassifier else label * size
 
     def fit(*rows):
-        return lambda: learner(epsilon=1.0, batch_size=20, steps=3, random_state=3).fit(*rows)
+        return lambda: learner(epsilon=1.0, **FIXED, random_state=3).fit(*rows)
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -355,7 +356,7 @@ def test_the_reference_books_what_the_closed_form_books(learner):
     pytest.importorskip("opacus")
     rows = rows_of("dp_sgd" if learner is DPSGDClassifier else "ssp")
     ledgers = [
-        learner(batch_size=20, steps=3, random_state=state, backend=backend).fit(*rows).ledger_
+        learner(**FIXED, random_state=state, backend=backend).fit(*rows).ledger_
         for backend, state in (("closed_form", 0), ("opacus", 0), ("opacus", None))
     ]
     (exact,), *others = (ledger.events for ledger in ledgers)
@@ -515,9 +516,9 @@ def test_published_noise_is_the_papers():
     """No ledger refuses a published calibration: its noise is checked against the formula."""
     X, y = rows_of("ssp")
     for epsilon in (0.5, 2.0):
-        model = SSPRegressor(
-            epsilon=epsilon, calibration="published", feature_bound=2.0, target_bound=3.0, random_state=0
-        )
+        bounds = {"feature_bound": 2.0, "target_bound": 3.0}
+        # The paper's model has no intercept.
+        model = SSPRegressor(epsilon=epsilon, calibration="published", fit_intercept=False, random_state=0, **bounds)
         multiplier = math.sqrt(math.log(1.25e5)) / epsilon
         asked = [r.asked for r in record(lambda model=model: model.fit(X, y)).releases]
         assert [(a.sensitivity, a.scale) for a in asked] == [(4.0, 4 * multiplier), (6.0, 6 * multiplier)]
@@ -557,7 +558,7 @@ def test_a_table_shows_as_little_as_arrays(learner):
     table, other = make_table(60), make_table(60, seed=5)
     given = {"random_state": 3}
     if learner is DPSGDRegressor:
-        given |= {"batch_size": 20, "steps": 3}
+        given |= FIXED
     first = record(lambda: learner(**given).fit(table, "pay"))
     assert first.model.encoder_.n_features == Encoder(table.domain, "pay").n_features
     assert_same(first, replay(lambda: learner(**given).fit(other, "pay"), first, evaluate=False, secret=1))

@@ -48,7 +48,7 @@ def test_the_regression_is_least_squares_on_the_synthetic_rows():
     def features(t):
         scaled = [2 * t.column("x") / 8 - 1, t.column("y") * 2 - 1]
         blocks = [t.column(name) == level for name in ("g", "w") for level in (1, 2)]
-        return np.column_stack([scaled[0], *blocks[:2], scaled[1], *blocks[2:]]).astype(float)
+        return np.column_stack([scaled[0], *blocks[:2], scaled[1], *blocks[2:], np.ones(t.n_rows)]).astype(float)
 
     theta = np.linalg.lstsq(features(made), made.column("z") / 2 - 1, rcond=None)[0]
     expected = np.mean((features(test) @ theta - (test.column("z") / 2 - 1)) ** 2)

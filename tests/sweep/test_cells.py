@@ -255,14 +255,18 @@ def test_dp_sgd_under_add_remove_trains_by_the_documented_number(tmp_path):
     assert failed["message"].str.contains("add_remove needs n_public").all()
     (job,) = jobs_of(methods=[{"id": "dp_sgd", "calibration": "tight"}], trials=1, relation="replace_one")
     assert set(run(job, tmp_path / "public")["status"]) == {"ok"}
-    fits = []
-    for n in (400, 380):
-        data = prepared(n=n, n_public=500)
-        cell = jobs_of(methods=[{"id": "dp_sgd", "calibration": "tight"}], trials=1)[0].cells(TASKS, 3)[0]
-        runner = Runner(data, BUILT_IN, {}, CellStore(tmp_path / str(n)))
-        fits.append(fit(cell.arm, BUILT_IN, runner._budget(cell), runner._split(cell)[0], cell.task).ledger_.events)
-    assert fits[0] == fits[1]
-    assert fits[0][0].rate == 256 / 400  # 80 % of 500
+    for variant, rate in (("", 1.0), ("fixed", 256 / 400)):  # the rule takes all rows; 80 % of 500
+        fits = []
+        for n in (400, 380):
+            data = prepared(n=n, n_public=500)
+            chosen = {"id": "dp_sgd", "calibration": "tight", "variant": variant}
+            cell = jobs_of(methods=[chosen], trials=1)[0].cells(TASKS, 3)[0]
+            runner = Runner(data, BUILT_IN, {}, CellStore(tmp_path / f"{variant}{n}"))
+            model = fit(cell.arm, BUILT_IN, runner._budget(cell), runner._split(cell)[0], cell.task)
+            assert model.n_public == 400
+            fits.append(model.ledger_.events)
+        assert fits[0] == fits[1]
+        assert fits[0][0].rate == rate
 
 
 def test_a_prepared_set_survives_a_round_trip(tmp_path):

@@ -202,6 +202,21 @@ class Encoder:
             return _remember(table, key, lambda: whole_ztz(table, self.matrices, unit))
         return _remember(table, key, lambda: ztz(table.counts, self.matrices, one_way=lambda j: table.counts([j])))
 
+    def gram_with_constant(self, table: CountSource) -> NDArray[np.float64]:
+        """Return Z'Z, Z = [X, 1, y], as `gram` does: from exact pair counts, and kept as long as the table lives.
+
+        >>> encoder = Encoder(Domain.from_sizes({"smoker": 2, "ill": 2}), "ill")
+        >>> encoder.gram_with_constant(Table([[1, 0], [1, 1]], encoder.domain))
+        array([[2., 2., 0.],
+               [2., 2., 0.],
+               [0., 0., 2.]])
+        """
+        self._check(table, [*self.features, self.target])
+        matrices = self._blocks() | {ONE: np.ones((1, 1)), self.target: self.matrices[self.target]}
+        key = ("Z'Z of a constant too", self.target, self._key())
+        table.expect(combinations((*self.features, self.target), 2))
+        return _remember(table, key, lambda: ztz(table.counts, matrices, one_way=lambda j: table.counts([j])))
+
     def whole_design(self, table: Table, unit: float) -> NDArray[np.int16]:
         """Return X, rounded towards 0 to whole numbers of `unit`, as int16; the rest as for `transform`.
 

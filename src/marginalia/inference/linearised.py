@@ -71,9 +71,9 @@ class Point:
         """Return what certifies a set at this confidence.
 
         >>> one = np.eye(1)
-        >>> point = Point(np.zeros(1), np.ones(1), np.ones(1), 1e6 * one, 1e6 * one, 1e-6, one)
+        >>> point = Point(np.zeros(1), np.ones(1), np.ones(1), 1e3 * one, 1e3 * one, 1e-6, one)
         >>> round(point.blown(0.95).quantile, 3), point.blown(0.95).first > 0
-        (1.004, True)
+        (1.006, True)
         """
         a, p = 1.0 - confidence, len(self.score)
         q_1, q_2, q_3 = (float(stats.chi2.isf(share * a, p)) for share in SHARES[:3])

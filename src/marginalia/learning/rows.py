@@ -117,11 +117,6 @@ class TableRows:
         """Z'Z of shape (p+1, p+1), Z = [X, y]."""
         return self.encoder.gram(self.table)
 
-    @property
-    def sums(self) -> Array:
-        """Z'1 of shape (p+1,), Z = [X, y]."""
-        return np.concatenate([A @ self.table.counts([name]) for name, A in self.encoder.matrices.items()])
-
     def whole_gram(self, most_apart: float = math.inf) -> tuple[Integers, float, float]:
         """Return Z'Z of the rounded rows in whole numbers, and the units of X and y; see `ArrayRows.whole_gram`."""
         unit = public_unit(self.coordinate_bound)
@@ -197,11 +192,6 @@ class ArrayRows:
         """Z'Z of shape (p+1, p+1), Z = [X, y]."""
         Z = np.column_stack([self.X, self.y])
         return Z.T @ Z
-
-    @property
-    def sums(self) -> Array:
-        """Z'1 of shape (p+1,), Z = [X, y]."""
-        return np.append(self.X.sum(axis=0), self.y.sum())
 
     def whole_gram(self, most_apart: float = math.inf) -> tuple[Integers, float, float]:
         """Return Z'Z of the rounded rows in whole numbers, and the units of X and y.

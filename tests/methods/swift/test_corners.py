@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
 
 from marginalia.data.domain import Attribute, Domain, StructuralZeros
@@ -114,7 +115,7 @@ def test_a_fit_that_is_killed_leaves_nothing_that_answers(monkeypatch):
     model = SWIFT(epsilon=1.0, random_state=0)
     with pytest.raises(KeyboardInterrupt):
         model.fit(table)
-    with pytest.raises(InputError, match="fit"):
+    with pytest.raises(NotFittedError, match="not fitted"):
         model.marginal(("c0", "c1"))
 
 

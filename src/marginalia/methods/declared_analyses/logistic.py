@@ -81,6 +81,18 @@ class Newton:
     table : CountSource
     ledger : Ledger
     randomness : Randomness
+
+    Examples
+    --------
+    One row in four has y = 1 where x is 0, three in four where it is 1. In the basis x is -1 or 1, and its coefficient
+    ln 3:
+
+    >>> codes = [[x, int(i < 1 + 2 * x)] for x in range(2) for i in range(4)] * 500
+    >>> table = Table(codes, Domain.from_sizes({"x": 2, "y": 2}))
+    >>> asked, ledger = Analysis(formula="y ~ x", family="binomial"), Ledger("add_remove")
+    >>> scored = Newton(table.domain, asked, table, ledger, Randomness(0)).release(mu2=1.0)
+    >>> round(float(scored.b[1]), 1), len(ledger.events)
+    (1.1, 5)
     """
 
     def __init__(

@@ -6,7 +6,7 @@ import numpy as np
 
 from marginalia.learning.base import LinearRegressor, parameters
 from marginalia.learning.public import PublicLearner
-from marginalia.learning.rows import Rows
+from marginalia.learning.rows import Rows, TableRows
 from marginalia.learning.solvers import Array, least_squares
 
 
@@ -41,13 +41,10 @@ class OLSRegressor(PublicLearner, LinearRegressor):
 
     def _gram(self, rows: Rows, weights: Array | None) -> Array:
         """Return Z'WZ with the target last, and the constant column before it where there is one."""
-        if weights is None:
-            if not self.fit_intercept:
-                return rows.gram
-            last = len(rows.gram) - 1
-            return np.insert(
-                np.insert(rows.gram, last, rows.sums, axis=0), last, np.insert(rows.sums, last, rows.n_rows), axis=1
-            )
+        if weights is None and not self.fit_intercept:
+            return rows.gram
+        if weights is None and isinstance(rows, TableRows):
+            return rows.encoder.gram_with_constant(rows.table)
         constant = [np.ones(len(rows.y))] if self.fit_intercept else []
         Z = np.column_stack([rows.X, *constant, rows.y])
-        return np.asarray((Z * weights[:, None]).T @ Z)
+        return Z.T @ Z if weights is None else (Z * weights[:, None]).T @ Z
