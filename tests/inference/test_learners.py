@@ -18,7 +18,7 @@ def table():
 
 def least_squares(model, table, task):
     X, y = model.encoder_.transform(table), model.encoder_.target_values(table, task)
-    if model.fit_intercept:
+    if model.has_intercept:
         X = np.column_stack([X, np.ones(len(X))])
     return np.linalg.lstsq(X, y, rcond=None)[0]
 

@@ -70,7 +70,7 @@ def test_noise_has_the_stated_deviation(table, monkeypatch):
 def test_without_noise_it_is_least_squares(table, calibration, fit_intercept):
     given = {"calibration": calibration, "fit_intercept": fit_intercept}
     model = AdaSSPRegressor(epsilon=1e12, random_state=0, **given).fit(table, "pay")
-    exact = OLSRegressor(fit_intercept=fit_intercept).fit(table, "pay")
+    exact = OLSRegressor(fit_intercept=fit_intercept and calibration != "published").fit(table, "pay")
     assert np.allclose(model.predict(table), exact.predict(table), atol=1e-4)
 
 

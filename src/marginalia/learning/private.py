@@ -293,7 +293,8 @@ class InterceptLearner(PrivateLearner):
         As in `PrivateLearner`.
     fit_intercept : bool, default True
         Append a constant to every row (1 for a table, whose B² grows by 1; for arrays the largest power of two up to
-        `feature_bound`) and, for a table, centre its one-hot blocks; see `CentredEncoder`.
+        `feature_bound`) and, for a table, centre its one-hot blocks; see `CentredEncoder`. With the calibration
+        ``published`` there is none.
 
     Examples
     --------
@@ -305,8 +306,13 @@ class InterceptLearner(PrivateLearner):
 
     fit_intercept: bool = True
 
+    @property
+    def has_intercept(self) -> bool:
+        """Whether rows get a constant: no paper's method has one."""
+        return bool(self.fit_intercept) and self.calibration != "published"
+
     def _release(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> NDArray[np.float64]:
-        if not self.fit_intercept:
+        if not self.has_intercept:
             return self._solve(rows, ledger, randomness)
         return rows.in_features(self._solve(rows.with_constant(), ledger, randomness))
 

@@ -9,8 +9,8 @@ METHOD = Method(
     "learner",
     {"linear": "marginalia.methods.ada_ssp.ada_ssp:AdaSSPRegressor"},
     (
-        Arm("ada_ssp", "published", "code_constants", ("linear",), parameters=(("fit_intercept", False),)),
-        Arm("ada_ssp", "published", "paper_constants", ("linear",), parameters=(("fit_intercept", False),)),
+        Arm("ada_ssp", "published", "code_constants", ("linear",)),
+        Arm("ada_ssp", "published", "paper_constants", ("linear",)),
         Arm("ada_ssp", "tight", "", ("linear",)),
     ),
     about="AdaSSP (Wang 2018), with the constants of the DD-SSP paper and of its code",

@@ -12,7 +12,7 @@ METHOD = Method(
         "logistic": "marginalia.methods.ssp.ssp:SSPClassifier",
     },
     (Arm("ssp", "tight", tasks=("linear", "logistic")),),
-    named=(Arm("ssp", "published", tasks=("linear", "logistic"), parameters=(("fit_intercept", False),)),),
+    named=(Arm("ssp", "published", tasks=("linear", "logistic")),),
     about="sufficient-statistic perturbation, one Gaussian release calibrated exactly",
     label="SSP",
     colour="#D55E00",

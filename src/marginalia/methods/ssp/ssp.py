@@ -60,7 +60,7 @@ class _SSP(InterceptLearner):
         return release(rows, ledger, randomness)
 
     def _ridge(self, p: int, sigma: float) -> float:
-        return (self.RIDGE if self.fit_intercept else 1.0) * _noise_norm(p) * sigma
+        return (self.RIDGE if self.has_intercept else 1.0) * _noise_norm(p) * sigma
 
     def _release_tight(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
         p = rows.n_features
