@@ -136,10 +136,11 @@ def test_what_binds():
                 level = 0.1 * trial  # of the split, which all share
                 quiet, best = 1 + sign * (noise + wiggle) + level, 1 + sign * (noise + setting) + level
                 lines.append({**place, "private": 1 + level, "noiseless": quiet, "optimum": best})
-    table = LIMITS.tables(pd.DataFrame(lines), SMALL)["cross_paper_limits"]
+    table, counts = LIMITS.tables(pd.DataFrame(lines), SMALL).values()
     assert table["binds"].tolist() == ["noise", "setting", "neither"] * 2
     assert table["noise_costs"].tolist() == pytest.approx([0.1, 0.1, 0.0] * 2)
     assert table["setting_costs"].tolist() == pytest.approx([0.0, 0.3, 0.0] * 2)
+    assert counts[["noise", "setting", "neither"]].to_numpy().tolist() == np.eye(3, dtype=int).tolist() * 2
 
 
 def test_a_test_at_five_percent_rejects_five_percent():

@@ -59,7 +59,8 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
                 "dd_ssp": DDSSPClassifier(marginals=AIM(**common).fit(train), one_hot=one_hot),
             }
             for name, model in learners.items():
-                found[name, epsilon] = model.fit(train, target).decision_function(test)
+                # Probabilities: the scores of a softmax model are compared within a row only.
+                found[name, epsilon] = model.fit(train, target).predict_proba(test)
         for (name, epsilon), scores in found.items():
             values = {"accuracy": float(np.mean(scores.argmax(axis=1) == codes)), "auc": macro_auc(codes, scores)}
             for metric, value in values.items():

@@ -129,7 +129,7 @@ def tables(rows: Frame, settings: Settings) -> Tables:
 
     ``noise_costs``: the noiseless fit less the private one, as far as that is better; ``setting_costs``: the optimum
     less the noiseless fit. ``binds``: of the two, those that are above 0 by a paired one-sided t-test at 5 % over
-    splits and, where both are, the larger one.
+    splits and, where both are, the larger one. ``cross_paper_limits_counts``: on how many data sets which one does.
     """
     import pandas as pd
 
@@ -152,7 +152,12 @@ def tables(rows: Frame, settings: Settings) -> Tables:
         lines.append(line)
     first = ["dataset", "task", "metric", "ranked", "epsilon", "method", "variant"]
     table = pd.DataFrame(lines)
-    return {"cross_paper_limits": table[[*first, *(column for column in table if column not in first)]]}
+    counts = table.groupby(["metric", "epsilon", "method", "variant"], sort=False)["binds"].value_counts()
+    counts = counts.unstack(fill_value=0).reindex(columns=["noise", "setting", "neither"], fill_value=0).reset_index()
+    return {
+        "cross_paper_limits": table[[*first, *(column for column in table if column not in first)]],
+        "cross_paper_limits_counts": counts.rename_axis(columns=None),
+    }
 
 
 def above_zero(gaps: NDArray[np.float64]) -> bool:
