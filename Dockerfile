@@ -1,4 +1,4 @@
-# The locked environment with the workflow: docs/artifact.md says how to run it.
+# The locked environment with the workflow: docs/reproduce.md says how to run it.
 FROM python:3.11-slim-bookworm
 
 # git: results name the commit of the code. The compiler's runtime is all that numba and torch need besides.

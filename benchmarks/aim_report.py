@@ -31,6 +31,17 @@ SECTIONS = {
     "Sampling": "sample_",
 }
 
+# The site shows the page of this folder here.
+MEASURED = """
+## How it was measured
+
+```{include} ../benchmarks/README.md
+:relative-docs: ../docs/
+:start-line: 2
+:heading-offset: 1
+```
+"""
+
 # Every growth panel: title, axis label, family of cases, cases measured elsewhere that belong to it, second family.
 GROWTH = [
     ("Rows", "rows", "rows_", {"aim_eps1_80mb": 47_842.0}, "same_noise_"),
@@ -70,6 +81,7 @@ def write_report(results: Path) -> None:
         chosen = [r for r in rows if r.case.startswith(prefix)]
         if chosen:
             text += [f"\n## {title}\n\n", table(chosen)]
+    text.append(MEASURED)
     write_text(DOCS / "benchmarks.md", "".join(text))
 
 

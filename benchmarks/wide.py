@@ -4,7 +4,7 @@
     python benchmarks/wide.py run 40 --table 0             # another table
     python benchmarks/wide.py reference 40                 # the first rounds of mbi, extrapolated
     python benchmarks/wide.py profile 40                   # CPU seconds by function, printed
-    python benchmarks/wide.py report                       # docs/wide.md and its figure
+    python benchmarks/wide.py report                       # docs/large-tables.md and its figure
 
 Every run has a process of its own on one thread.
 """

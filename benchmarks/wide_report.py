@@ -1,4 +1,4 @@
-"""Turn ``results/wide.csv`` into the table of docs/wide.md and its figure."""
+"""Turn ``results/wide.csv`` into the table of docs/large-tables.md and its figure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def write_report(results: Path) -> None:
         The CSV of `wide`.
     """
     rows = Row.read_all(results)
-    page = DOCS / "wide.md"
+    page = DOCS / "large-tables.md"
     head, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     _, _, tail = rest.partition(END)
     text = [

@@ -1,4 +1,4 @@
-"""Draw the pictures of the page on concepts: ``python docs/concepts.py`` writes ``docs/concepts_*.svg``.
+"""Draw the pictures of the words in docs/quickstart.md: ``python docs/concepts.py`` writes ``docs/concepts_*.svg``.
 
 Each is narrow, so that a phone can show it, and follows the colours of the reader's page, light or dark.
 """

@@ -66,7 +66,7 @@ def skip_borrowed(app, what, name, item, skip, options):
 
 def link_inside(app, name, source):
     """Point at a page of the site where a page of the repository points at a file that the site shows as a page."""
-    source[0] = source[0].replace("../benchmarks/README.md", "measuring.md")
+    source[0] = source[0].replace("../benchmarks/README.md)", "benchmarks.md#how-it-was-measured)")
 
 
 _SIGNATURE = re.compile(r'<dl>\s*((?:<dd><em class="sig-param">.*?</dd>\s*)+)</dl>', flags=re.S)

@@ -1,4 +1,4 @@
-"""What is promised to stay (docs/compatibility.md), line by line in surface.txt.
+"""What is promised to stay (docs/file-formats.md), line by line in surface.txt.
 
 A line that goes or changes is a change for users: CHANGELOG.md says so. Then: python tests/test_compatibility.py.
 """

@@ -15,7 +15,7 @@ def test_the_table_is_the_same_everywhere_and_its_columns_depend_on_each_other()
 
 def test_report_draws_what_was_run(tmp_path, monkeypatch):
     monkeypatch.setattr(wide_report, "DOCS", tmp_path)
-    (tmp_path / "wide.md").write_text(f"before {wide_report.BEGIN}old{wide_report.END} after", encoding="utf-8")
+    (tmp_path / "large-tables.md").write_text(f"before {wide_report.BEGIN}old{wide_report.END} after", encoding="utf-8")
     rows = [
         Row("columns_20", "marginalia", 1.0, 1.0, 200.0, 0.006, "workload_error", "1 seeds, 70 rounds"),
         Row("columns_40", "marginalia", 4.0, 4.0, 300.0, 0.006, "workload_error", "1 seeds, 140 rounds"),
@@ -24,7 +24,7 @@ def test_report_draws_what_was_run(tmp_path, monkeypatch):
     ]
     store(tmp_path / "wide.csv", rows, wide.CASES)
     wide_report.write_report(tmp_path / "wide.csv")
-    page = (tmp_path / "wide.md").read_text(encoding="utf-8")
+    page = (tmp_path / "large-tables.md").read_text(encoding="utf-8")
     assert page.startswith("before ")
     assert page.endswith(" after")
     assert "old" not in page

@@ -18,7 +18,7 @@ def repository(tmp_path, monkeypatch):
     """The repository as far as the tutorials need it; the working folder."""
     for name in ("Snakefile", "config.yaml", "workflow", "profiles", "notebooks"):
         (tmp_path / name).symlink_to(ROOT / name)
-    ignored = shutil.ignore_patterns("*.csv", "*.json", "*.html", "*.domain.yaml")
+    ignored = shutil.ignore_patterns("*.csv", "*.json", "*.html", "*.npz", "*.book", "*.domain.yaml")
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=ignored)
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "paper").symlink_to(ROOT / "results" / "paper")

@@ -20,7 +20,7 @@ def console(page):
     return [pair for language, text in blocks(page) if language == "console" for pair in commands(text)]
 
 
-@pytest.mark.parametrize("page", ["quickstart.md", "choose.md", "error-bars.md"])
+@pytest.mark.parametrize("page", ["quickstart.md", "error-bars.md"])
 def test_a_page_runs_as_it_is_printed(page, follow):
     for command, printed in console(page):
         follow(command, printed)
