@@ -29,6 +29,26 @@ def test_a_page_runs_as_it_is_printed(page, follow):
             exec(compile(text, page, "exec"), {})
 
 
+README, VERIFY = console("../README.md"), "marginalia verify results/paper/chebyshev"
+
+
+def test_the_readme_runs_as_it_is_printed(follow):
+    """What takes minutes is below: of the sweep this is the plan."""
+    follow("python examples/clinic.py", "")
+    for command, printed in README:
+        if command.startswith("snakemake"):
+            follow(command.replace("snakemake", "marginalia plan"), "")
+        elif command != VERIFY:
+            follow(command, printed)
+    ((_, text),) = [block for block in blocks("../README.md") if block[0] == "python"]
+    exec(compile(text, "README.md", "exec"), {})
+
+
+@pytest.mark.slow
+def test_a_paper_is_checked_as_the_readme_prints_it(follow):
+    follow(VERIFY, dict(README)[VERIFY])
+
+
 def test_the_figure_is_planned_as_printed(follow, repository):
     """The rest, which takes a minute, is below."""
     ((_, text),) = [block for block in blocks("rerun-a-figure.md") if block[0] == "yaml"]
