@@ -1,85 +1,40 @@
-"""How far the predictions of `marginalia recommend` can be trusted: ``python docs/recommend.py [results/paper]``.
+"""How far `marginalia recommend` can be trusted: ``python docs/recommend.py [results/paper]``.
 
-With a folder, the records that come with the library are first gathered anew from the runs in it. Then every record is
-predicted from the tables that are not of its family, by the model that is used and by three that are not; the tables,
-the picture and the page beside this file are written.
+With a folder of published runs, the records that come with the library are first gathered anew from the race in it, and
+its predictions are held against a run under add/remove. Then each table is left out in its turn, and the tables and the
+page beside this file are written.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from scipy.special import betaincinv, stdtrit
 
-from marginalia.data.files import atomic_path, write_text
+from marginalia.data.catalogue import catalogue
+from marginalia.data.files import write_text
+from marginalia.methods.record import Arm
+from marginalia.planning.costs import FACTORS, Costs
 from marginalia.recommend import benchmarks
-from marginalia.recommend.benchmarks import Record, Setting, read
-from marginalia.recommend.prediction import Arm, Forecaster, Lines
-from marginalia.recommend.recommend import GOOD_CHOICE
-from marginalia.reporting import panels
+from marginalia.recommend.benchmarks import MEASURES, Record, family_of, gather, read, shapes
+from marginalia.recommend.prediction import Forecaster
+from marginalia.recommend.recommend import GOOD_CHOICE, cost_on_table
 from marginalia.reporting.documentation import fill
+from marginalia.reporting.style import arm_name
 
 DOCS = Path(__file__).parent
+PAPERS = DOCS.parent / "results/paper"
 TASKS = {"linear": "regression", "logistic": "classification", "": "synthetic tables"}
-LOSSES = {"linear": "share of the gain lost", "logistic": "AUC lost", "": "marginal error"}
-_WIDTH = 0.3  # decades: the bandwidth of the nearest settings
-
-
-class ArmMean:
-    """The mean logarithm of an arm's losses, whatever the setting."""
-
-    def __init__(self, records: Sequence[Record]) -> None:
-        self._losses: dict[Arm, list[float]] = {}
-        for one in records:
-            self._losses.setdefault((one.method, one.variant), []).append(float(np.log10(one.loss)))
-        self._all = [loss for losses in self._losses.values() for loss in losses]
-
-    def __call__(self, arm: Arm, setting: Setting) -> float:
-        """Return the predicted logarithm of the loss."""
-        return float(np.mean(self._losses.get(arm, self._all)))
-
-
-class Nearest:
-    """The mean logarithm of an arm's losses, weighted by how near the settings are in signal and size."""
-
-    def __init__(self, records: Sequence[Record]) -> None:
-        self._mean = ArmMean(records)
-        self._own: dict[Arm, tuple[np.ndarray, np.ndarray]] = {}
-        for arm in {(one.method, one.variant) for one in records}:
-            mine = [one for one in records if (one.method, one.variant) == arm]
-            self._own[arm] = (_place(one.setting for one in mine), np.log10([one.loss for one in mine]))
-
-    def __call__(self, arm: Arm, setting: Setting) -> float:
-        """Return the predicted logarithm of the loss."""
-        if arm not in self._own:
-            return self._mean(arm, setting)
-        places, losses = self._own[arm]
-        distance = ((places - _place([setting])) ** 2).sum(axis=1) / _WIDTH**2
-        weights = np.exp(-(distance - distance.min()) / 2)
-        return float(weights @ losses / weights.sum())
-
-
-def _place(settings: Iterator[Setting] | Sequence[Setting]) -> np.ndarray:
-    return np.log10([(one.signal, one.size) for one in settings])
-
-
-MODELS: dict[str, Callable[[Sequence[Record]], Callable[[Arm, Setting], float]]] = {
-    "lines in signal and size (used)": Lines,
-    "lines in signal alone": partial(Lines, size=False),
-    "nearest settings": Nearest,
-    "mean of the arm": ArmMean,
-}
+ORDERS = {"the whole race (used)": False, "its nearest settings": True}
 
 
 def binomial_interval(share: float, n: int) -> tuple[float, float]:
     """Return the exact 95 % interval of a probability, from a share of `n` (Clopper and Pearson 1934)."""
-    from scipy.special import betaincinv
-
     if not n:
         return math.nan, math.nan
     found = share * n
@@ -88,89 +43,151 @@ def binomial_interval(share: float, n: int) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def calibration(records: Sequence[Record]) -> pd.DataFrame:
-    """Return one row for each purpose and model: its errors on tables left out."""
+def values_of_trials(race: Path) -> pd.Series:
+    """Return the values of the race, with a level of the index for each of data set, target, method, ... and trial."""
+    rows = pd.read_parquet(race / "rows.parquet")
+    rows = rows[rows["metric"].isin([metric.id for metric in MEASURES.values()]) & (rows["calibration"] == "tight")]
+    keys = ["task", "dataset", "target", "method", "variant", "epsilon", "trial"]
+    return rows.set_index(keys)["value"].sort_index()
+
+
+def told_apart(one: pd.Series, other: pd.Series) -> bool:
+    """Whether two arms differ, by a paired t-test at 5 % over the same splits."""
+    differences = (one - other).dropna()
+    bound = stdtrit(len(differences) - 1, 0.975) * differences.std() / math.sqrt(len(differences))
+    return bool(abs(differences.mean()) > bound)
+
+
+def choices(records: Sequence[Record], values: pd.Series) -> pd.DataFrame:
+    """Return one row for each purpose and order: how good the first choice is on tables left out."""
     rows = []
     for task, purpose in TASKS.items():
-        for name, fit in MODELS.items():
-            found = Forecaster(task, records, fit=fit)
-            regrets = np.array(found.regrets())
-            near = [one for one in found.held_out if one.inside]
-            share = math.nan if (held := found.coverage()) is None else held
-            least, most = binomial_interval(share, len({one.record.family for one in near}))
+        found = Forecaster(task, records)
+        names = list(found.arms)
+        for order, near in ORDERS.items():
+            regrets, (first, best) = found.regrets(near=near), found.choices(near=near)
+            good = regrets <= GOOD_CHOICE
+            fresh = [task not in catalogue.entry(dataset).developed_on for dataset, *_ in found.settings]
+            level = [
+                not told_apart(*(values.loc[(task, *where[:2], *names[arm], where[2].epsilon)] for arm in pair))
+                for where, *pair in zip(found.settings, first, best, strict=True)
+            ]
             rows.append(
                 {
-                    "for": purpose, "model": name, "tables": len(found.families), "records": len(found.records),
-                    "median_factor": 10**found.error, "near": len(near) / len(found.records),
-                    "intervals_held": share, "held_least": least, "held_most": most,
-                    "high_over_low": float(np.median([one.high / one.low for one in near])) if near else math.nan,
-                    "settings": len(regrets), "first_choice_median": float(np.median(regrets)),
-                    "first_choice_good": float(np.mean(regrets <= GOOD_CHOICE)),
+                    "for": purpose, "order": order, "tables": len(found.families), "settings": len(regrets),
+                    "first": ", ".join(dict.fromkeys(arm_name(*names[i]) for i in first)),
+                    "within_10_percent": good.mean(), "or_not_told_apart": (good | level).mean(),
+                    "of_tables_not_developed_on": good[fresh].mean(),
+                    "loss_over_best": 10 ** np.log10(regrets).mean(), "worst": regrets.max(),
                 }
             )  # fmt: skip
     return pd.DataFrame(rows)
 
 
-def by_table(records: Sequence[Record]) -> pd.DataFrame:
-    """Return one row for each purpose and table left out: how far, and to which side, its predictions are wrong."""
+def methods(records: Sequence[Record]) -> pd.DataFrame:
+    """Return one row for each purpose and the first four methods in the order of the race."""
     rows = []
     for task, purpose in TASKS.items():
-        held = Forecaster(task, records).held_out
-        for family in sorted({one.record.family for one in held}):
-            mine = [one for one in held if one.record.family == family]
-            ratios = np.array([one.predicted / one.record.loss for one in mine])
-            inside = [one.low <= one.record.loss <= one.high for one in mine if one.inside]
-            rows.append(
-                {
-                    "for": purpose, "table": family, "records": len(mine),
-                    "predicted_over_measured": float(10 ** np.median(np.log10(ratios))),
-                    "median_factor": float(10 ** np.median(np.abs(np.log10(ratios)))),
-                    "near": len(inside) / len(mine), "intervals_held": float(np.mean(inside)) if inside else math.nan,
-                }
-            )  # fmt: skip
-    worst_first = {"by": "median_factor", "ascending": False, "kind": "stable"}
-    parts = [part.sort_values(**worst_first) for _, part in pd.DataFrame(rows).groupby("for", sort=False)]
+        found = Forecaster(task, records)
+        least = np.nanmin(found.losses, axis=1)
+        for arm, column in found.arms.items():
+            ran = ~np.isnan(found.losses[:, column])
+            good = (found.losses[:, column] - least)[ran] <= math.log10(GOOD_CHOICE)
+            behind = found.predict(arm, found.settings[0][2]).behind
+            rows.append((purpose, arm_name(*arm), behind, good.mean(), ran.sum()))
+    table = pd.DataFrame(rows, columns=["for", "method", "loss_over_best", "within_10_percent", "settings"])
+    parts = [part.sort_values("loss_over_best").head(4) for _, part in table.groupby("for", sort=False)]
     return pd.concat(parts, ignore_index=True)
 
 
-def draw(records: Sequence[Record], path: Path) -> None:
-    """Draw predicted against measured losses, each table left out in its turn."""
-    families = sorted({one.family for one in records})
-    with panels.drawing(3, 3, entries=4, height=2.6, space=0.5) as (figure, axes):
-        for ax, (task, purpose) in zip(axes, TASKS.items(), strict=True):
-            held = Forecaster(task, records).held_out
-            for i, family in enumerate(families):
-                mine = [one for one in held if one.record.family == family]
-                if not mine:
-                    continue
-                look = panels.look(i)
-                ax.plot(
-                    [one.record.loss for one in mine], [one.predicted for one in mine], ls="", ms=2.6, alpha=0.6,
-                    mew=0.4, marker=look["marker"], color=look["color"], label=family,
-                )  # fmt: skip
-            ends = np.array([benchmarks.SMALLEST_LOSS * 0.8, max(one.record.loss for one in held) * 1.3])
-            if near := [one for one in held if one.inside]:  # none is, for regression
-                low, high = (
-                    np.median([getattr(one, side) / one.predicted for one in near]) for side in ("low", "high")
-                )
-                ax.fill_between(ends, ends / high, ends / low, color="#000000", alpha=0.08, lw=0)
-            ax.plot(ends, ends, color="#333333", lw=0.8)
-            ax.set(xscale="log", yscale="log", xlim=ends, ylim=ends, title=purpose)
-            ax.set_xlabel(f"measured {LOSSES[task]}")
-        axes[0].set_ylabel("predicted, the table left out")
-    with atomic_path(path) as temporary:
-        figure.savefig(temporary, dpi=200, metadata={"Software": None})
+def _errors(held: pd.DataFrame) -> dict[str, float]:
+    ratios = np.log10(held["predicted"] / held["measured"])
+    near = held[held["inside"]]
+    return {
+        "records": len(held),
+        "predicted_over_measured": float(10 ** ratios.median()),
+        "median_factor": float(10 ** ratios.abs().median()),
+        "near": len(near) / len(held),
+        "intervals_held": float(near["measured"].between(near["low"], near["high"]).mean()),
+        "high_over_low": float((near["high"] / near["low"]).median()),
+    }
+
+
+def calibration(records: Sequence[Record]) -> pd.DataFrame:
+    """Return one row for each purpose: the errors of the predictions on tables left out."""
+    rows = []
+    for task, purpose in TASKS.items():
+        held = Forecaster(task, records).held_out
+        tables = held["family"][held["inside"]].nunique()
+        facts = _errors(held)
+        least, most = binomial_interval(facts["intervals_held"], tables)
+        rows.append({"for": purpose, "tables": tables, **facts, "held_least": least, "held_most": most})
+    return pd.DataFrame(rows)
+
+
+def by_table(records: Sequence[Record]) -> pd.DataFrame:
+    """Return one row for each purpose and table left out."""
+    rows = []
+    for task, purpose in TASKS.items():
+        found = Forecaster(task, records)
+        good = found.regrets() <= GOOD_CHOICE
+        for family, held in found.held_out.groupby("family"):
+            share = good[found.family == family].mean()
+            rows.append({"for": purpose, "table": family, "first_within_10_percent": share, **_errors(held)})
+    return pd.DataFrame(rows)
+
+
+def seconds(costs: Costs) -> pd.DataFrame:
+    """Return one row: how far the predicted seconds of a fit are from those on tables left out."""
+    known = shapes()
+    rows = [r for r in costs.rows if r.kind == "fit" and r.calibration == "tight" and math.isfinite(r.epsilon)]
+    rows = [r for r in rows if r.dataset in known]
+    ratios = []
+    for family in sorted({family_of(r.dataset) for r in rows}):
+        others = Costs([r for r in rows if family_of(r.dataset) != family])
+        for r in (r for r in rows if family_of(r.dataset) == family):
+            arm, shape = Arm(r.name, variant=r.variant), known[r.dataset]
+            ratios.append(cost_on_table(others, arm, task=r.task, epsilon=r.epsilon, shape=shape).seconds / r.seconds)
+    off = np.exp(np.abs(np.log(ratios)))
+    within = (off <= FACTORS["other data"]).mean()
+    return pd.DataFrame([{"fits": len(off), "median_factor": np.median(off), "within_factor_4": within}])
+
+
+def add_remove(race: Sequence[Record], run: Path) -> pd.DataFrame:
+    """Return one row: how the race, under replace-one, predicts the synthetic tables of a run under add/remove."""
+    cells = []
+    for one in gather(run):
+        known = Forecaster("", [other for other in race if other.family != one.family])
+        if not one.setting.task and one.arm in known.arms:
+            guess = known.predict(one.arm, one.setting)
+            cells.append((one.family, one.loss, guess.loss, guess.low, guess.high, guess.inside))
+    held = pd.DataFrame(cells, columns=["family", "measured", "predicted", "low", "high", "inside"])
+    return pd.DataFrame([{"tables": held["family"].nunique(), **_errors(held)}])
+
+
+def write(name: str, table: pd.DataFrame) -> None:
+    """Write a table beside this file."""
+    text = table.to_csv(index=False, float_format="%.4g", lineterminator="\n")
+    write_text(DOCS / f"recommend{name}.csv", text)
+
+
+TABLES = {
+    "": lambda records: choices(records, values_of_trials(PAPERS / "cross_paper")),
+    "_methods": methods,
+    "_intervals": calibration,
+    "_tables": by_table,
+    "_seconds": lambda _: seconds(Costs()),
+}
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Write tables, picture and page."""
-    if arguments:
-        benchmarks.main(arguments[0])
+    """Write tables and page."""
+    for folder in map(Path, arguments):
+        benchmarks.main(folder / "cross_paper")
+        write("_add_remove", add_remove(read(), folder / "dd_ssp"))
     records = read()
-    for name, table in (("recommend", calibration(records)), ("recommend_tables", by_table(records))):
-        text = table.to_csv(index=False, float_format="%.4g", lineterminator="\n")
-        write_text(DOCS / f"{name}.csv", text)
-    draw(records, DOCS / "recommend.png")
+    for name, made in TABLES.items():
+        write(name, made(records))
     page = DOCS / "recommend.md"
     write_text(page, fill(page.read_text(encoding="utf-8"), DOCS.parent))
 

@@ -43,6 +43,16 @@ def test_a_public_number_of_rows_takes_the_place_of_the_table(call):
     assert any(option["method"] == "dp_sgd" for option in found["models"]["options"])
 
 
+def test_the_first_is_named_only_where_something_near_was_benchmarked(call):
+    near, far = (call("recommend", *OPTIONS, "--rows", n)[1] for n in (20_000, 2_000_000_000))
+    assert near.count("the first: marginalia ") == 2
+    assert near.count("\n1  ") == 2
+    assert "the first: " not in far
+    assert far.count("\nno first: nothing near this table and budget was benchmarked") == 2
+    assert far.count("\n1  ") == 0
+    assert far.count("none is said to be first") == 2
+
+
 def test_own_methods_of_a_configuration_are_looked_at(call, tmp_path):
     own = "{ id: mine, file: mine.py, class: Mine, tasks: [logistic], limits: { values: boolean } }"
     (tmp_path / "c.yaml").write_text(f"methods: [{own}]\n")

@@ -7,7 +7,7 @@ from marginalia.recommend.benchmarks import Record, Setting
 def record():
     """Make a record: ``record(loss, rows=..., family=..., method=..., task=...)``."""
 
-    def make(loss, *, family="a", method="aim", variant="", dataset=None, target="", source="test", task="", **facts):
+    def make(loss, *, family="a", method="aim", variant="", task="", **facts):
         setting = Setting(
             task=task,
             relation=facts.get("relation", "add_remove"),
@@ -21,6 +21,6 @@ def record():
         )
         reference, trivial = {"": (0.0, 1.0), "linear": (0.1, 0.5), "logistic": (0.9, 0.5)}[task]
         value = reference - loss if task == "logistic" else reference + loss * (trivial - reference)
-        return Record(dataset or family, family, target, method, variant, setting, value, reference, trivial, source)
+        return Record(family, "", method, variant, setting, value, reference, trivial)
 
     return make

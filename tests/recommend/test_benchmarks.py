@@ -55,9 +55,7 @@ def test_losses_of_the_three_tasks(record):
 
 def finished_run(folder, *, epsilon_spent=1.0, k=3, config=True):
     (folder / "tables").mkdir(parents=True)
-    facts = {"code": {"version": "7"}}
-    if config:
-        facts["config"] = {"test_fraction": 0.25, "experiments": {"e": {"methods": []}}}
+    facts = {"config": {"test_fraction": 0.25, "experiments": {"e": {"methods": []}}}} if config else {}
     (folder / "provenance.json").write_text(json.dumps(facts))
     key = {"protocol": "strict", "relation": "add_remove", "split": "random", "n_trials": 3, "stderr": 0.0}
     private = {"calibration": "tight", "epsilon": 1.0, "delta": 1e-5, "k": k, "epsilon_spent": epsilon_spent}
@@ -68,6 +66,7 @@ def finished_run(folder, *, epsilon_spent=1.0, k=3, config=True):
         {**key, **one, **public, "method": "trivial", "mean": 0.6},
         {**key, **one, **private, "method": "ssp", "mean": 0.3},
         {**key, **one, **private, "method": "ada_ssp", "mean": 0.3, "calibration": "published"},
+        {**key, **one, **private, "method": "dp_sgd", "mean": None, "epsilon_spent": None, "k": 0},  # none succeeded
     ]
     pd.DataFrame(rows).to_csv(folder / "tables" / "mse.csv", index=False)
     pd.DataFrame(rows[:0], columns=list(rows[0])).to_csv(folder / "tables" / "auc.csv", index=False)
@@ -79,8 +78,8 @@ def finished_run(folder, *, epsilon_spent=1.0, k=3, config=True):
 @pytest.mark.parametrize(("config", "train"), [(True, 442 - 111), (False, 442 - 89)])
 def test_records_are_gathered_from_tables_and_provenance(tmp_path, config, train):
     finished_run(tmp_path / "block", config=config)
-    ssp, aim = gather(tmp_path)
-    assert (ssp.method, ssp.dataset, ssp.source) == ("ssp", "diabetes", "block/e, code 7")
+    ssp, aim = gather(tmp_path / "block")
+    assert (ssp.arm, ssp.dataset, ssp.family) == (("ssp", ""), "diabetes", "diabetes")
     assert ssp.loss == pytest.approx(0.25)
     assert (ssp.setting.rows, ssp.setting.epsilon) == (train, 1.0)
     assert ssp.setting.width > 0
@@ -90,13 +89,15 @@ def test_records_are_gathered_from_tables_and_provenance(tmp_path, config, train
 @pytest.mark.parametrize("flaw", [{"epsilon_spent": 1.1}, {"k": 2}])
 def test_runs_without_certificate_or_trials_are_no_records(tmp_path, flaw):
     finished_run(tmp_path / "block", **flaw)
-    with pytest.raises(InputError, match="no finished run with results"):
+    with pytest.raises(InputError, match="no certified result"):
+        gather(tmp_path / "block")
+    with pytest.raises(InputError, match="no finished run"):
         gather(tmp_path)
 
 
 def test_the_file_reads_as_it_was_written(tmp_path):
     finished_run(tmp_path / "block")
-    records = gather(tmp_path)
+    records = gather(tmp_path / "block")
     frame_of(records).to_csv(tmp_path / "records.csv", index=False)
     assert read(tmp_path / "records.csv") == records
 
@@ -110,6 +111,4 @@ def test_the_records_that_come_with_the_library_are_of_its_methods():
         mine = [one for one in records if one.setting.task == task]
         assert len({one.family for one in mine}) >= 3
         assert all(math.isfinite(one.loss) and one.loss > 0 for one in mine)
-    assert len({(one.dataset, one.target, one.method, one.variant, one.setting, one.source) for one in records}) == len(
-        records
-    )
+    assert len({(one.where, one.arm) for one in records}) == len(records)

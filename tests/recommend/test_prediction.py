@@ -1,16 +1,14 @@
-"""Predictions on made-up laws and by hand; what is held out, and what can never be."""
-
-import itertools
+"""The order of the race and the nearest settings, by hand; what is held out, and what can never be."""
 
 import numpy as np
 import pytest
 
 from marginalia.errors import InputError
 from marginalia.recommend import prediction
-from marginalia.recommend.benchmarks import read
-from marginalia.recommend.prediction import Forecaster, Lines
+from marginalia.recommend.prediction import HALVED, Forecaster
 
 FAMILIES = ("a", "b", "c", "d")
+ROWS = (1000, 3000, 10_000)
 
 
 @pytest.fixture
@@ -21,99 +19,115 @@ def records(record):
         record(min(factor * 300 / rows * float(np.exp(rng.normal(0, 0.3))), 1), family=family, method=method, rows=rows)
         for method, factor in (("aim", 1), ("mst", 2))
         for family in FAMILIES
-        for rows in (1000, 3000, 10_000)
+        for rows in ROWS
     ]
 
 
-def test_a_law_without_scatter_is_found(record):
-    law = [record(500 / n, family=f, rows=n) for f in FAMILIES for n in (1000, 4000, 16_000)]
-    found = Lines(law)(("aim", ""), record(0, rows=8000).setting)
-    assert 10**found == pytest.approx(500 / 8000, rel=0.01)
+def lookup(records, arm, setting):
+    """The weighted mean of logarithms, one record at a time; each family counts as one."""
+    total = weights = 0.0
+    for one in records:
+        settings = {other.where for other in records if other.family == one.family}
+        far = abs(np.log10(one.setting.signal / one.setting.size) - np.log10(setting.signal / setting.size))
+        weight = 0.5 ** (far / HALVED) / len(settings) * (one.arm == arm)
+        total, weights = total + weight * np.log10(one.loss), weights + weight
+    return 10 ** (total / weights)
 
 
-def test_one_line_is_weighted_least_squares(record):
-    """One arm, equally many records of each family: the mean line takes all, and is the ordinary regression."""
-    rng = np.random.default_rng(1)
-    rows = [1000, 2000, 5000]
-    law = [record(float(rng.uniform(0.01, 0.5)) / n * 1000, family=f, rows=n) for f in FAMILIES for n in rows]
-    x, y = np.log10([one.setting.signal for one in law]), np.log10([one.loss for one in law])
-    slope, intercept = np.polyfit(x, y, 1)
-    where = record(0, rows=3000).setting
-    found = Lines(law, size=False)(("aim", ""), where)
-    assert found == pytest.approx(intercept + slope * np.log10(where.signal), abs=2e-3)
+def test_a_loss_is_that_of_the_nearest_settings(record, records):
+    uneven = [*records, record(0.4, family="a", rows=500), record(0.3, family="d", rows=1000, pair_cells=200.0)]
+    for facts in ({"rows": 2000}, {"rows": 5000, "pair_cells": 90.0}, {"rows": 10, "epsilon": 0.1}):
+        setting = record(0, **facts).setting
+        for arm in (("aim", ""), ("mst", "")):
+            assert Forecaster("", uneven).predict(arm, setting).loss == pytest.approx(lookup(uneven, arm, setting))
 
 
-def test_an_arm_with_few_records_is_drawn_to_the_others(record, records):
-    odd = record(0.9, family="a", method="independent", rows=10_000)
-    where = record(0, rows=10_000).setting
-    alone = Lines([*records, odd])(("independent", ""), where)
-    mean = Lines(records)(("nobody", ""), where)
-    assert mean < alone < np.log10(0.9)
+def test_far_away_it_is_that_of_the_last_ones(record):
+    law = [record(500 / n, family=f, rows=n) for f in FAMILIES for n in (1000, 100_000)]
+    found = Forecaster("", law).predict(("aim", ""), record(0, rows=10_000_000).setting)
+    assert found.loss == pytest.approx(500 / 100_000, rel=0.01)
+
+
+def test_methods_stand_in_the_order_of_the_race(record):
+    """aim is best everywhere but on d, where mst is; independent was twice as bad, but ran on three tables only."""
+    losses = {"aim": [0.1, 0.1, 0.1, 0.4], "mst": [0.3, 0.3, 0.3, 0.1], "independent": [0.2, 0.2, 0.2]}
+    race = [record(loss, family=f, method=m) for m, mine in losses.items() for f, loss in zip("abcd", mine)]  # noqa: B905
+    forecaster, here = Forecaster("", race), record(0).setting
+    behind = {m: forecaster.predict((m, ""), here).behind for m in losses}
+    assert behind == pytest.approx({"aim": 4**0.25, "mst": 3**0.75, "independent": 2.0})
+    assert forecaster.regrets() == pytest.approx([1, 1, 1, 4])  # d's first choice is the one of a, b and c
+
+
+@pytest.mark.parametrize("near", [False, True])
+def test_a_table_has_no_part_in_its_own_choice(record, near):
+    """mst is best on one table by far; left out, aim is chosen there, and mst elsewhere only where d counts."""
+    race = [record(0.1 if m == "aim" else 0.11, family=f, method=m) for m in ("aim", "mst") for f in "abc"]
+    race += [record(0.5, family="d"), record(0.001, family="d", method="mst")]
+    assert Forecaster("", race).regrets(near=near) == pytest.approx([1.1, 1.1, 1.1, 500])
 
 
 def test_what_is_held_out_is_predicted_from_other_families_alone(records):
-    forecaster = Forecaster("", records)
+    held = Forecaster("", records).held_out
     for family in FAMILIES:
-        others = Lines([one for one in records if one.family != family])
-        for one in forecaster.held_out:
-            if one.record.family == family:
-                expected = 10 ** others((one.record.method, one.record.variant), one.record.setting)
-                assert one.predicted == pytest.approx(expected)
+        others = [one for one in records if one.family != family]
+        mine = [one for one in records if one.family == family]
+        expected = {round(one.loss, 9): lookup(others, one.arm, one.setting) for one in mine}
+        for _, row in held[held["family"] == family].iterrows():
+            assert row["predicted"] == pytest.approx(expected[round(row["measured"], 9)])
 
 
-def test_a_table_has_no_part_in_its_own_held_out_prediction(records):
+def test_a_table_has_no_part_in_its_own_held_out_interval(records):
     changed = [one._replace(value=min(one.value * 3, 1)) if one.family == "b" else one for one in records]
-    pairs = zip(Forecaster("", records).held_out, Forecaster("", changed).held_out, strict=True)
-    ours = [(one, other) for one, other in pairs if one.record.family == "b"]
-    assert ours
-    for one, other in ours:
-        assert one.record != other.record
-        assert (one.low, one.predicted, one.high) == (other.low, other.predicted, other.high)
+    ours, other = (Forecaster("", found).held_out for found in (records, changed))
+    ours, other = ours[ours["family"] == "b"], other[other["family"] == "b"]
+    assert not np.allclose(ours["measured"], other["measured"])
+    for column in ("low", "predicted", "high", "inside"):
+        assert list(ours[column]) == list(other[column])
 
 
-def test_error_coverage_and_choice_by_hand(records):
+def test_error_and_coverage_by_hand(records):
     forecaster = Forecaster("", records)
     held = forecaster.held_out
-    errors = [abs(np.log10(one.record.loss / one.predicted)) for one in held]
-    assert forecaster.error == pytest.approx(np.median(errors))
-    assert forecaster.coverage() == np.mean([one.low <= one.record.loss <= one.high for one in held if one.inside])
-    regrets = []
-    for family, rows in itertools.product(FAMILIES, (1000, 3000, 10_000)):
-        pair = [one for one in held if (one.record.family, one.record.setting.rows) == (family, rows)]
-        chosen = min(pair, key=lambda one: one.predicted)
-        regrets.append(chosen.record.loss / min(one.record.loss for one in pair))
-    assert sorted(forecaster.regrets()) == pytest.approx(sorted(regrets))
+    errors = np.abs(np.log(held["measured"] / held["predicted"]))
+    assert forecaster.error == pytest.approx(np.exp(np.median(errors)))
+    near = held[held["inside"]]
+    assert forecaster.coverage() == np.mean((near["low"] <= near["measured"]) & (near["measured"] <= near["high"]))
+
+
+def test_intervals_hold_as_often_as_they_say(record):
+    """New tables from the law of 12 others: 327 of 400 hold, ± 9 (measured over 20 seeds); 4 of those: never."""
+    rng = np.random.default_rng(4)
+
+    def law(family):
+        return [record(float(np.exp(rng.normal(-3, 0.5))), family=family, rows=n) for n in ROWS]
+
+    held = []
+    for _ in range(25):
+        forecaster = Forecaster("", [one for i in range(12) for one in law(f"f{i}")])
+        for one in (one for i in range(16) for one in law(f"g{i}")[:1]):
+            found = forecaster.predict(one.arm, one.setting)
+            held.append(found.low <= one.loss <= found.high)
+    assert len(held) == 400
+    assert 290 < sum(held) < 364
 
 
 def test_intervals_widen_where_few_tables_were_benchmarked(record):
     rng = np.random.default_rng(2)
     scatter = np.exp(rng.normal(0, 0.5, 40))
-    many = [record(0.05 * float(s), family=f"f{i}") for i, s in enumerate(scatter)]
-    few = [record(0.05 * float(s), family=f"f{i % 3}") for i, s in enumerate(scatter)]
+    many = [record(0.05 * float(s), family=f"f{i}", rows=1000 + i) for i, s in enumerate(scatter)]
+    few = [record(0.05 * float(s), family=f"f{i % 3}", rows=1000 + i) for i, s in enumerate(scatter)]
     where = record(0).setting
     widths = [np.log(p.high / p.low) for p in (Forecaster("", r).predict(("aim", ""), where) for r in (many, few))]
     assert widths[1] > 1.3 * widths[0]
 
 
 @pytest.mark.parametrize("task", ["linear", "logistic", ""])
-def test_more_rows_and_more_budget_never_cost(task):
-    records = [one for one in read() if one.setting.task == task]
-    lines = Lines(records)
-    some = records[0].setting
-    for arm in {(one.method, one.variant) for one in records} | {("nobody", "")}:
-        by_rows = [lines(arm, some._replace(rows=n)) for n in (100, 1000, 10_000, 1_000_000)]
-        by_epsilon = [lines(arm, some._replace(epsilon=e)) for e in (0.01, 0.1, 1.0, 10.0)]
-        assert by_rows == sorted(by_rows, reverse=True)
-        assert by_epsilon == sorted(by_epsilon, reverse=True)
-
-
-@pytest.mark.parametrize("task", ["linear", "logistic", ""])
 def test_the_records_that_come_with_the_library_predict_tables_left_out(task):
-    """Half of the predictions within a factor of 6 at worst, the intervals hold, the choice is seldom bad."""
+    """Half of the predictions within a factor of 3 at worst, the intervals hold, most choices are good."""
     forecaster = Forecaster(task)
-    assert forecaster.error < {"linear": 0.8, "logistic": 0.4, "": 0.2}[task]
-    assert forecaster.coverage() > 0.8
-    assert np.median(forecaster.regrets()) < 1.3
+    assert forecaster.error < {"linear": 3, "logistic": 2, "": 1.4}[task]
+    assert forecaster.coverage() > 0.75
+    assert np.median(forecaster.regrets()) <= 1.1
 
 
 def test_losses_have_bounds_and_reach_is_known(record, records):
@@ -122,19 +136,21 @@ def test_losses_have_bounds_and_reach_is_known(record, records):
     assert near.low < near.loss < near.high
     assert near.inside
     assert near.families == 4
+    edge = 2 * 10_000
+    assert forecaster.predict(("aim", ""), record(0, rows=edge).setting).inside
+    assert not forecaster.predict(("aim", ""), record(0, rows=edge + 1).setting).inside
     assert not forecaster.predict(("aim", ""), record(0, rows=100, epsilon=20.0).setting).inside  # as much signal
-    far = forecaster.predict(("aim", ""), record(0, rows=10_000_000).setting)
-    assert not far.inside
-    assert far.low == prediction.SMALLEST_LOSS
-    assert forecaster.knows(("aim", ""))
-    assert not forecaster.knows(("aim", "x"))
+    easier = forecaster.predict(("aim", ""), record(0, rows=10_000_000).setting)
+    assert (easier.inside, easier.low) == (False, prediction.SMALLEST_LOSS)
+    harder = forecaster.predict(("aim", ""), record(0, rows=100).setting)
+    assert (harder.inside, harder.high) == (False, 1.0)
 
 
 def test_an_arm_on_two_tables_is_not_predicted(record, records):
     forecaster = Forecaster("", [*records, *(record(0.5, family=f, method="mixture") for f in "ab")])
     assert forecaster.few == {("mixture", ""): 2}
-    assert not forecaster.knows(("mixture", ""))
-    assert {one.record.method for one in forecaster.held_out} == {"aim", "mst"}
+    assert set(forecaster.arms) == {("aim", ""), ("mst", "")}
+    assert len(forecaster.held_out) == len(records)
 
 
 def test_two_tables_are_too_few(record):

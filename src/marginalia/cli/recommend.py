@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from marginalia.recommend.recommend import Advice, Ranking
 
 
+_RACE = "race: loss over the best one's, mean of the race"
 _LOST = {
     "linear": "the share of what a model without privacy gains over the trivial prediction (1: no better than it)",
     "logistic": "by how much the AUC is lower than that of a model without privacy",
@@ -38,7 +39,7 @@ def recommend(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Rank the methods that fit a domain and a target by predicted loss; say what epsilon allows an attacker.
+    """Rank the methods that fit a domain and a target, with predicted losses; say what epsilon allows an attacker.
 
     Nothing of the rows is read but their number, which is private under add_remove: then the answer is for the owner of
     the table, not for release. The predictions come from benchmarks on other tables, with their error stated.
@@ -100,30 +101,33 @@ def _lines(found: Advice, options: list[str]) -> Iterator[str]:
         yield "         marginalia infer states them, and those of means and regressions, from the released model"
     if found.models is not None:
         yield ""
-        yield f"models of {found.target}; lost: {_LOST[here.task]}"
+        yield f"models of {found.target}; {_RACE}; lost: {_LOST[here.task]}"
         yield from _table(found.models, [*options, "--target", found.target])
     yield ""
-    yield "synthetic tables; lost: the mean marginal error of all pairs (SDNist's score: 1000 times one minus it)"
+    yield f"synthetic tables; {_RACE}; lost: the mean marginal error of all pairs (SDNist's score: 1000 · (1 - it))"
     yield from _table(found.tables, [*options, "--out", "synthetic.csv"])
 
 
 def _table(ranking: Ranking, options: list[str]) -> Iterator[str]:
     from marginalia.recommend.benchmarks import SMALLEST_LOSS
 
-    lines = [["", "method", "lost", "80% interval", "CPU s", "MB", "why"]]
+    lines = [["", "method", "race", "lost", "80% interval", "CPU s", "MB", "why"]]
     for place, option in enumerate(ranking.options, start=1):
         guess = option.prediction
         interval = f"{'0' if guess.low <= SMALLEST_LOSS else _format(guess.low)} to {_format(guess.high)}"
         cost = (f"{option.seconds:.2g}", f"{option.peak_mb:.0f}")
         loss = f"under {SMALLEST_LOSS:g}" if guess.loss <= SMALLEST_LOSS else _format(guess.loss)  # are not told apart
-        lines.append([str(place), option.name, loss, interval, *cost, option.why])
+        place_of = str(place) if guess.inside else "?"
+        lines.append([place_of, option.name, f"x{guess.behind:.2f}", loss, interval, *cost, option.why])
     widths = [max(map(len, column)) for column in list(zip(*lines, strict=True))[:-1]]
     for *cells, last in lines if ranking.options else ():
         yield "  ".join([*(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)), last])
-    if ranking.options:
+    if ranking.within_reach:
         how = ranking.options[0].how
         whole = how.startswith("marginalia ") and ", then " not in how
         yield f"the first: {how} {shlex.join(options)}" if whole else f"the first: {how}"
+    elif ranking.options:
+        yield "no first: nothing near this table and budget was benchmarked; those above fit, in the order of the race"
     if ranking.refused:
         yield "not here: " + "; ".join(f"{name}: {reason}" for name, reason in ranking.refused.items())
 

@@ -1,7 +1,9 @@
-"""What the methods lost in finished runs, and on what kind of table: the records behind a recommendation.
+"""What the methods lost in the race, and on what kind of table: the records behind a recommendation.
 
-They stand in ``benchmarks.csv``, gathered from the tables of published runs by
-``python -m marginalia.recommend.benchmarks results/paper``. Only arms whose ledger certifies every run are kept.
+They stand in ``benchmarks.csv``, gathered from the tables of that run by
+``python -m marginalia.recommend.benchmarks results/paper/cross_paper``. Only arms whose ledger certifies every run are
+kept. The race is run under replace-one, the only relation that all methods have a proof for; a budget under add/remove
+stands for the one with as much `Setting.signal`.
 """
 
 from __future__ import annotations
@@ -17,7 +19,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from marginalia.data.catalogue.entry import Entry
@@ -41,6 +42,7 @@ FILE = Path(__file__).with_name("benchmarks.csv")
 # What losses are measured by, of each task (empty: of a synthetic table).
 MEASURES = {task: METRICS[name] for name in HEADLINES for task in METRICS[name].tasks}
 TEST_FRACTION = 0.2  # where a run does not say another
+_HOLES = {"mean": "", "epsilon_spent": ""}  # where no trial succeeded
 SMALLEST_LOSS = 1e-3  # losses below count as this: no owner of a table would see the difference
 
 
@@ -79,7 +81,6 @@ class Record(NamedTuple):
     """One row of the file: the mean over the trials of one arm in one setting."""
 
     dataset: str
-    family: str  # data sets that are codings of the same people
     target: str
     method: str
     variant: str
@@ -87,7 +88,21 @@ class Record(NamedTuple):
     value: float  # mean squared error, AUC, or marginal error
     reference: float  # of the same learner without privacy; 0 for a synthetic table
     trivial: float  # of the trivial prediction; 1, nothing in common, for a synthetic table
-    source: str
+
+    @property
+    def arm(self) -> tuple[str, str]:
+        """Method and variant."""
+        return self.method, self.variant
+
+    @property
+    def where(self) -> tuple[str, str, Setting]:
+        """What all arms had in common that ran there: data set, target and setting."""
+        return self.dataset, self.target, self.setting
+
+    @property
+    def family(self) -> str:
+        """Name of all codings of the same people."""
+        return family_of(self.dataset)
 
     @property
     def loss(self) -> float:
@@ -154,7 +169,7 @@ def shapes() -> dict[str, tuple[int, int]]:
 def frame_of(records: Sequence[Record]) -> pd.DataFrame:
     """Return records as a data frame, one column a fact."""
     rows = [{**one.setting._asdict(), **{k: v for k, v in one._asdict().items() if k != "setting"}} for one in records]
-    return pd.DataFrame(rows)[[*Record._fields[:5], *Setting._fields, *Record._fields[6:]]]
+    return pd.DataFrame(rows)[[*Record._fields[:4], *Setting._fields, *Record._fields[5:]]]
 
 
 def family_of(dataset: str) -> str:
@@ -167,30 +182,30 @@ def family_of(dataset: str) -> str:
 
 
 def gather(folder: Path) -> list[Record]:
-    """Return the records of the finished runs below a folder, from the tables and the provenance of each.
+    """Return the records of a finished run, from its tables and its provenance.
 
     The numbers of rows and the domains are those of the catalogue, whose data sets must be at hand.
     """
-    records = [one for path in sorted(folder.glob("*/provenance.json")) for one in _of_run(path.parent)]
+    try:
+        records = list(_of_run(folder))
+    except OSError as error:
+        raise InputError(f"{folder} holds no finished run: {error.strerror} ({error.filename})") from None
     if not records:
-        raise InputError(f"{folder} holds no finished run with results: need */provenance.json and */tables")
+        raise InputError(f"{folder} holds no certified result with all of its trials")
     return records
 
 
 def _of_run(folder: Path) -> Iterator[Record]:
-    provenance = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
-    code = provenance["code"]["version"]
+    config = json.loads((folder / "provenance.json").read_text(encoding="utf-8")).get("config", {})
     for task, metric in MEASURES.items():
-        table = pd.read_csv(folder / "tables" / f"{metric.id}.csv", keep_default_na=False, na_values={"mean": ""})
+        table = pd.read_csv(folder / "tables" / f"{metric.id}.csv", keep_default_na=False, na_values=_HOLES)
         public = table[table["calibration"] == NON_PRIVATE].set_index("method")
         private = table[(table["calibration"] == "tight") & (table["k"] == table["n_trials"])]
         if not task:  # what rows would lose is not known of them
             private = private[~private["method"].isin([m.id for m in BUILT_IN.values() if m.raw_answers])]
         # one that was not certified at what was asked for is not a record of that budget
         for row in rows_of(private[private["epsilon_spent"] <= private["epsilon"] * (1 + TOLERANCE)]):
-            if np.isnan(row.mean):
-                continue
-            fraction = _test_fraction(provenance.get("config", {}), row.experiment)
+            fraction = _test_fraction(config, row.experiment)
             trivial, reference = metric.ends or _anchors(public, row, task)
             budget: dict[str, Any] = {
                 "relation": row.relation,
@@ -199,7 +214,6 @@ def _of_run(folder: Path) -> Iterator[Record]:
             }
             yield Record(
                 row.dataset,
-                family_of(row.dataset),
                 row.target,
                 row.method,
                 row.variant,
@@ -207,7 +221,6 @@ def _of_run(folder: Path) -> Iterator[Record]:
                 float(row.mean),
                 reference,
                 trivial,
-                f"{folder.name}/{row.experiment}, code {code}",
             )
 
 
@@ -251,13 +264,13 @@ def _load_facts(dataset: str) -> tuple[int, int, Domain, Entry]:
     return found.table.n_rows, test, found.table.domain, found.entry
 
 
-def main(folder: str) -> None:
-    """Write the records of finished runs to the file that comes with the library."""
-    frame = frame_of(gather(Path(folder)))
+def main(folder: Path) -> None:
+    """Write the records of a finished run to the file that comes with the library."""
+    frame = frame_of(gather(folder))
     for name in ("value", "reference", "trivial", "pair_cells"):
         frame[name] = [float(f"{value:.6g}") for value in frame[name]]
     write_text(FILE, frame.to_csv(index=False, lineterminator="\n"))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(Path(sys.argv[1]))

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
-from statistics import fmean, median
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -74,7 +74,7 @@ def _refusal(limits: Limits, setting: Setting, domain: Domain, public: bool) -> 
     return f"all pairs together take {size / 2**30:,.0f} GB" if size > MOST_BYTES else ""
 
 
-GOOD_CHOICE = 1.5
+GOOD_CHOICE = 1.1
 _PENALTY = 0.1  # of the squared slopes of seconds in rows and columns
 
 
@@ -113,7 +113,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Methods for one purpose, the least predicted loss first.
+    """Methods for one purpose: those that were benchmarked near the setting first, each part in the order of the race.
 
     Attributes
     ----------
@@ -126,8 +126,7 @@ class Ranking:
     held_out_coverage : float or None
         Share of the intervals that held for tables left out, of those without an open end; None where all have one.
     held_out_choice : float
-        Share of the settings left out in which the method ranked first lost at most `GOOD_CHOICE` times as much as the
-        best one.
+        Share of the settings left out in which the first method lost at most `GOOD_CHOICE` times as much as the best.
     families : int
         Tables (codings of the same people count once) that were benchmarked.
     trivial_loss : float
@@ -142,6 +141,11 @@ class Ranking:
     held_out_choice: float
     families: int
     trivial_loss: float
+
+    @property
+    def within_reach(self) -> list[Option]:
+        """The options that were benchmarked near the setting; only of these one can be said to be first."""
+        return [option for option in self.options if option.prediction.inside]
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,23 +281,21 @@ def _ranking(
         key = arm.method, arm.variant
         if reason := why_not(arm, here, domain, public_rows=public, registry=registry):
             refused.setdefault(arm.method, reason)
-        elif forecaster.knows(key):
+        elif key in forecaster.arms:
             options.append(_option(arm, registry[arm.method], here, forecaster.predict(key, here), costs))
         elif not here.task and registry[arm.method].raw_answers:
             refused[arm.method] = "fits, but its rows were not benchmarked, only its noisy answers"
         else:
             few = f"fits, but was benchmarked on {forecaster.few.get(key)} of {FEWEST} tables that a prediction needs"
             refused.setdefault(arm.method, few if key in forecaster.few else "fits, but was not benchmarked")
-    options.sort(key=lambda option: (option.prediction.loss, option.seconds))
-    regrets = forecaster.regrets()
-    good = sum(regret <= GOOD_CHOICE for regret in regrets) / len(regrets)
+    options.sort(key=lambda option: (not option.prediction.inside, option.prediction.behind, option.seconds))
     return Ranking(
         here,
         options,
         refused,
-        10**forecaster.error,
+        forecaster.error,
         forecaster.coverage(),
-        good,
+        float(np.mean(forecaster.regrets() <= GOOD_CHOICE)),
         len(forecaster.families),
         forecaster.trivial_loss,
     )
@@ -308,8 +310,7 @@ def _arms(task: str, forecaster: Forecaster, registry: Mapping[str, Method]) -> 
             arm for arm in (*method.arms, *method.named) if arm.calibration == "tight" and bool(arm.tasks) == bool(task)
         ]
         able = [arm for arm in tight if not task or task in arm.tasks] or tight[:1]
-        benchmarked = {one.variant for one in forecaster.records if one.method == method.id}
-        benchmarked |= {variant for name, variant in forecaster.few if name == method.id}
+        benchmarked = {variant for name, variant in (*forecaster.arms, *forecaster.few) if name == method.id}
         others = sorted(benchmarked - {arm.variant for arm in able})
         source = method.kind == "downstream"
         named = [Arm(method.id, variant=v, tasks=(task,) if task else (), source=v if source else "") for v in others]
@@ -333,7 +334,7 @@ def _option(arm: Arm, method: Method, here: Setting, prediction: Prediction, cos
         (low, high),
         _peak(parts),
         max((part.basis for part in parts), key=list(FACTORS).index),
-        _how(arm, method),
+        _how(arm, method, here),
         _why(method, prediction),
     )
 
@@ -341,24 +342,16 @@ def _option(arm: Arm, method: Method, here: Setting, prediction: Prediction, cos
 def cost_on_table(costs: Costs, arm: Arm, *, task: str = "", epsilon: float, shape: tuple[int, int]) -> Estimate:
     """Return the cost of one fit on a table that was not measured, by its numbers of rows and columns.
 
-    It lies on the line, in both logarithms, of the data sets on which the method was measured.
+    It lies on the line, in the logarithms of both, of the data sets on which the method was measured; the line never
+    falls with either.
     """
-    known, measured = shapes(), costs.by_dataset(arm, task=task, epsilon=epsilon)
+    known = shapes()
+    measured = {n: one for n, one in costs.by_dataset(arm, task=task, epsilon=epsilon).items() if n in known}
     if not measured:
         return GUESS
     peak = max(one.peak_mb for one in measured.values())
-    seconds = {name: one.seconds for name, one in measured.items()}
-    if all(name in known for name in seconds):
-        return _on_the_line(seconds, {name: known[name] for name in seconds}, shape, peak)
-    return Estimate(math.exp(fmean(map(math.log, seconds.values()))), peak, "other data")
-
-
-def _on_the_line(
-    seconds: Mapping[str, float], shapes: Mapping[str, tuple[int, int]], shape: tuple[int, int], peak: float
-) -> Estimate:
-    """Return the cost on a table of some rows and columns: log-linear in both, never falling with either."""
-    X, y = np.log10([shapes[name] for name in seconds]), np.log10(list(seconds.values()))
-    families = [family_of(name) for name in seconds]
+    X, y = np.log10([known[name] for name in measured]), np.log10([one.seconds for one in measured.values()])
+    families = [family_of(name) for name in measured]
     weights = np.array([1 / families.count(family) for family in families])  # codings of the same people count as one
     x, level = np.average(X, axis=0, weights=weights), np.average(y, weights=weights)
     Z = X - x
@@ -373,7 +366,7 @@ def _peak(parts: Iterable[Estimate]) -> float:
     return max(part.peak_mb for part in parts)
 
 
-def _how(arm: Arm, method: Method) -> str:
+def _how(arm: Arm, method: Method, here: Setting) -> str:
     if not arm.tasks:
         return f"marginalia synthesize --method {arm.method}"
     if method.kind == "synthesizer":
@@ -382,7 +375,8 @@ def _how(arm: Arm, method: Method) -> str:
         return f"marginalia fit --method {arm.method} --source {arm.variant}"
     if arm.variant:
         return f"a configuration with {{ id: {arm.method}, variant: {arm.variant} }}"
-    return f"marginalia fit --method {arm.method}"
+    told = f" --n-public {here.rows}" if method.limits.public_rows and here.relation == Relation.ADD_REMOVE else ""
+    return f"marginalia fit --method {arm.method}{told}"
 
 
 def _why(method: Method, prediction: Prediction) -> str:
@@ -423,11 +417,8 @@ def _doubts(models: Ranking) -> Iterator[str]:
 
 
 def _trust(what: str, ranking: Ranking) -> Iterator[str]:
-    if ranking.options and not any(option.prediction.inside for option in ranking.options):
-        yield f"no benchmark of {what} is near this table and budget: what is predicted of them is extrapolated"
-    elif ranking.options and not ranking.options[0].prediction.inside:
-        first = ranking.options[0].name
-        yield f"no benchmark of {first} is near this table and budget: that it is first of the {what} is extrapolated"
+    if ranking.options and not ranking.within_reach:
+        yield f"no benchmark of {what} is near this table and budget: none is said to be first"
     held = ranking.held_out_coverage
     intervals = (
         f"no {COVERAGE:.0%} interval could be tested"
@@ -436,8 +427,8 @@ def _trust(what: str, ranking: Ranking) -> Iterator[str]:
     )
     yield (
         f"predictions for {what} stand on {ranking.families} benchmarked tables: for a table left out, half of them "
-        f"were wrong by more than a factor of {ranking.held_out_factor:.2g}, and {intervals}; the method ranked first "
-        f"lost at most {GOOD_CHOICE:g} times as much as the best one in {ranking.held_out_choice:.0%} of the settings"
+        f"were wrong by more than a factor of {ranking.held_out_factor:.2g}, and {intervals}; the first method lost at "
+        f"most {GOOD_CHOICE - 1:.0%} more than the best in {ranking.held_out_choice:.0%} of the settings"
     )
 
 
