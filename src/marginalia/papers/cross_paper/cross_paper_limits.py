@@ -152,11 +152,12 @@ def tables(rows: Frame, settings: Settings) -> Tables:
         lines.append(line)
     first = ["dataset", "task", "metric", "ranked", "epsilon", "method", "variant"]
     table = pd.DataFrame(lines)
-    counts = table.groupby(["metric", "epsilon", "method", "variant"], sort=False)["binds"].value_counts()
-    counts = counts.unstack(fill_value=0).reindex(columns=["noise", "setting", "neither"], fill_value=0).reset_index()
+    by = ["metric", "epsilon", "method", "variant"]
+    counts = table.pivot_table(index=by, columns="binds", values="k", aggfunc="count", fill_value=0, sort=False)
+    counts = counts.reindex(columns=["noise", "setting", "neither"], fill_value=0).reset_index()
     return {
         "cross_paper_limits": table[[*first, *(column for column in table if column not in first)]],
-        "cross_paper_limits_counts": counts.rename_axis(columns=None),
+        "cross_paper_limits_counts": counts,
     }
 
 
