@@ -32,6 +32,8 @@ FITS = [
 ]
 PRIVATE = [p for p in FITS if p.values[1].is_private]
 SYNTHESIZERS = [p for p in FITS if not p.values[2]]
+# Tab-PE keeps the rows with the most votes, each once: how many votes they have is lost, whatever the budget.
+CONSISTENT = [p for p in SYNTHESIZERS if p.values[0].id != "tab_pe"]
 SPEND = [p for p in PRIVATE if p.values[1].calibration != "published"]
 
 
@@ -177,7 +179,7 @@ def test_a_synthesizer_survives_its_file(method, arm, task, tmp_path):
     assert again.set_params(random_state=5).sample(50) == model.set_params(random_state=5).sample(50)
 
 
-@pytest.mark.parametrize(("method", "arm", "task"), SYNTHESIZERS)
+@pytest.mark.parametrize(("method", "arm", "task"), CONSISTENT)
 def test_much_budget_gives_small_error(method, arm, task):
     """With epsilon = 1000 the one-way marginals are those of the rows, to a row or so in three hundred."""
     model = fitted(method, arm, task, epsilon=1000.0)

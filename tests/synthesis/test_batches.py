@@ -23,6 +23,7 @@ from marginalia.methods.privbayes.privbayes import PrivBayes
 from marginalia.methods.reduced_space.reduced_space import ReducedSpaceLP
 from marginalia.methods.residual_planner.residual_planner import ResidualPlanner
 from marginalia.methods.swift.swift import SWIFT
+from marginalia.methods.tab_pe.tab_pe import TabPE
 from marginalia.synthesis import base
 from marginalia.synthesis.base import Synthesizer
 
@@ -63,7 +64,8 @@ def fitted(cls, table):
     "cls",
     [
         AIM, MixtureInference, MST, Independent, GaussianMarginals, PrivatePGM,
-        ResidualPlanner, ResidualAIM, SWIFT, MWEM, PrivBayes, Exhaustive, ChebyshevMomentMatching, ReducedSpaceLP,
+        ResidualPlanner, ResidualAIM, SWIFT, MWEM, PrivBayes, TabPE, Exhaustive,
+        ChebyshevMomentMatching, ReducedSpaceLP,
     ],
 )  # fmt: skip
 def test_every_synthesizer_rounds_once_for_all_batches(cls, table):

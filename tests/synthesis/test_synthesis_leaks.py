@@ -31,6 +31,7 @@ from marginalia.methods.privbayes.privbayes import PrivBayes
 from marginalia.methods.reduced_space.reduced_space import ReducedSpaceLP
 from marginalia.methods.residual_planner.residual_planner import ResidualPlanner
 from marginalia.methods.swift.swift import SWIFT
+from marginalia.methods.tab_pe.tab_pe import TabPE
 from marginalia.privacy.randomness import Randomness
 
 MIXED = Domain([Attribute("a", 2), Attribute("b", 4, "numeric"), Attribute("c", 6)])
@@ -58,6 +59,8 @@ MAKE = {
     "mwem_pgm_sharp": (MIXED, lambda **given: MWEM(workload=2, rounds=6, **{**given, "epsilon": 8.0})),
     "privbayes": (MIXED, PrivBayes),
     "privbayes_sharp": (MIXED, lambda **given: PrivBayes(usefulness=0.5, **{**given, "epsilon": 8.0})),
+    "tab_pe": (MIXED, lambda **given: TabPE(rounds=7, n_points=10, **given)),
+    "tab_pe_of_classes": (MIXED, lambda **given: TabPE(rounds=7, n_points=10, target="a", **given)),
     "private_pgm": (MIXED, lambda **given: PrivatePGM(workload=[("a", "b"), ("b", "c")], **given)),
     "reduced_space": (BOOLEAN, ReducedSpaceLP),
     "reduced_space_gaussian": (BOOLEAN, lambda **given: ReducedSpaceLP(noise="gaussian", delta=1e-5, **given)),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from marginalia.methods.reduced_space.reduced_space import ReducedSpaceLP as ReducedSpaceLP
     from marginalia.methods.residual_planner.residual_planner import ResidualPlanner as ResidualPlanner
     from marginalia.methods.swift.swift import SWIFT as SWIFT
+    from marginalia.methods.tab_pe.tab_pe import TabPE as TabPE
 
 __all__ = [
     "AIM",
@@ -39,6 +40,7 @@ __all__ = [
     "ReducedSpaceLP",
     "ResidualAIM",
     "ResidualPlanner",
+    "TabPE",
 ]
 
 

@@ -1,0 +1,38 @@
+"""The card of the claims of 2025 and 2026: made tables are what they say; it runs small, repeats and draws."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from card_contract import check_card
+
+from marginalia.papers.recent.recent_rivals import AIM, ALONE, COLUMNS, FLIPPED, LABEL, PARITIES, RESIDUAL, TAB_PE, made
+
+SMALL = {"recent_rivals": {"sets": ("parity_2",), "arms": (TAB_PE, AIM, RESIDUAL), "trials": 2, "n_made": 300}}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_card_runs_small(name, tmp_path):
+    check_card(name, SMALL[name], tmp_path)
+
+
+@pytest.mark.parametrize("k", PARITIES)
+def test_a_parity_shows_in_no_smaller_set_of_columns(k):
+    """Counts by halves are even within five standard deviations but for the first k columns with the label."""
+    n = 40_000
+    table = made(f"parity_{k}", n, np.random.SeedSequence(1))
+    halves = np.c_[table.codes[:, :COLUMNS] >= 4, table.column(LABEL)].astype(int)
+    for order in range(1, k + 1):
+        for others in combinations(range(5), order):
+            odd = halves[:, [*others, COLUMNS]].sum(axis=1) % 2
+            expected = FLIPPED if others == tuple(range(k)) else 0.5
+            assert abs(odd.mean() - expected) < 5 * np.sqrt(expected * (1 - expected) / n)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_the_label_of_the_stress_test_is_the_parity_of_all_columns(k):
+    table = made(f"xor_{k}", 1000, np.random.SeedSequence(2))
+    assert table.names == (*(f"x{j}" for j in range(k)), LABEL)
+    upper = table.codes[:, :k] >= ALONE // 2
+    assert (upper.sum(axis=1) % 2 == table.column(LABEL)).all()
+    assert 0.4 < upper.mean() < 0.6
