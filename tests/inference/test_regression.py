@@ -160,11 +160,11 @@ def test_separated_classes_have_no_solution_or_no_bound():
         ("d ~ center(c)", "reads facts off the rows"),
         ("d ~ bs(c, df=3)", "reads facts off the rows"),
         ("d ~ poly(c, 2)", "reads facts off the rows"),
-        ("d ~ I(a - a.mean())", "more than its own row"),
+        ("d ~ I(a - a.mean())", "cannot stand in a formula"),
         ("d ~ lag(a)", "reads facts off the rows"),
         ("d ~ np.log(a)", "no finite number"),
         ("d ~ a +", "cannot be read"),
-        ("d ~ np.nowhere(a)", "cannot be"),
+        ("d ~ np.nowhere(a)", "cannot stand in a formula"),
         ("a ~ b + c", None),
     ],
 )

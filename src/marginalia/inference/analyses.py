@@ -19,7 +19,6 @@ from marginalia.inference.known import Array, Release
 from marginalia.learning.units import code_values
 
 EFFECT = 0.15  # of a term that spans [-1, 1], on a response that spans [-1/2, 1/2]: the guess where nothing is known
-_MOST_TERMS = 60
 
 
 class _Strict(BaseModel):
@@ -60,10 +59,6 @@ class Analysis(_Strict):
     def design(self, domain: Domain) -> Design:
         """Return both sides of the formula on a domain; InputError where it cannot be used."""
         of = design(Release(domain, (), None), self.formula, binary=self.family == "binomial")
-        if len(of.features) > _MOST_TERMS:
-            raise InputError(
-                f"formula {self.formula!r} has {len(of.features)} terms; at most {_MOST_TERMS} are possible"
-            )
         if np.ptp(of.y.values) == 0:
             raise InputError(f"formula {self.formula!r}: '{of.response}' has one value only")
         for name in self.effects:

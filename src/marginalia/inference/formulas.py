@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from marginalia.data.domain import Domain
 from marginalia.errors import InputError, one_line
+from marginalia.inference.grammar import names_in, sides
 from marginalia.inference.known import Array, Clique, Release
 from marginalia.inference.marginals import numbers_of
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from formulaic import ModelSpec
 
 _MOST_CELLS = 1_000_000  # of one term
-_OF_ROWS = re.compile(r"\b(bs|cc|cr|cs|center|poly|scale|standardize|lag)\s*\(")
+_MOST_TERMS = 60
+_SHOWN = 200  # letters of a formula in a message
 
 
 @dataclass(frozen=True)
@@ -88,39 +90,34 @@ def design(release: Release, formula: str, *, binary: bool = False) -> Design:
         `center`, `poly`, `bs`): that would be read off the private table. Terms that depend on each other whatever
         the table is are named.
     """
-    domain = release.domain
     from formulaic import Formula, ModelSpec  # not with the core: intervals of counts do without
-    from formulaic.errors import FormulaicError
 
-    if formula.count("~") != 1:
-        raise InputError(f"formula {formula!r}: write it as 'response ~ terms'")
-    left, right = (side.strip() for side in formula.split("~"))
-    if left not in domain:
-        domain.index(left)
-    if found := _OF_ROWS.search(right):
-        raise InputError(
-            f"{found[1]}(): reads facts off the rows; give them as public numbers instead, as I((x - 40) / 10)"
-        )
-    try:
-        parsed = Formula(right)
-        variables = sorted(str(v) for v in parsed.required_variables)
-    except (FormulaicError, SyntaxError, ValueError) as error:
-        raise InputError(one_line(f"formula {formula!r} cannot be read: {error}")) from None
-    for name in variables:
-        domain.index(name)
+    domain = release.domain
+    left, right = sides(formula)
+    formula = formula if len(formula) <= _SHOWN else f"{formula[:_SHOWN]}..."  # for messages, from here on
+    domain.index(left)
+    variables = sorted(names_in(formula, right, domain))
     if left in variables:
         raise InputError(f"formula {formula!r}: '{left}' stands on both sides")
     values = {name: _values(release, name) for name in variables}
     longest = max([1, *map(len, values.values())])
     whole = _frame({name: (v, np.arange(longest) % len(v)) for name, v in values.items()}, longest)
     try:
-        spec = ModelSpec.from_spec(parsed).get_model_matrix(whole, context={}).model_spec
+        parsed = Formula(right)
+        _check_size(formula, [_least_columns([f.expr for f in term.factors], values) for term in parsed])
+        with np.errstate(all="ignore"):
+            spec = ModelSpec.from_spec(parsed, na_action="ignore").get_model_matrix(whole, context={}).model_spec
+    except InputError:
+        raise
     except Exception as error:  # formulaic raises many kinds
         raise InputError(one_line(f"formula {formula!r} cannot be worked out on the domain: {error}")) from None
     features: list[Feature] = []
     for term, columns in spec.term_indices.items():
+        if not columns:
+            raise InputError(f"formula {formula!r}: {term} has one value only: leave it out")
         names = sorted({str(v) for v in spec.term_variables[term]} & set(values), key=domain.index)
         features += _worked_out(spec, list(columns), names, values, domain)
+    _check_size(formula, [1] * len(features))
     y = _response(release, left, binary=binary)
     _check_independent(features, domain, formula)
     return Design(left, y, tuple(features))
@@ -134,20 +131,28 @@ def _worked_out(
         raise InputError(f"the term of {', '.join(names)} has more than {_MOST_CELLS:,} cells")
     cells = np.array(list(itertools.product(*map(range, sizes))), np.int64).reshape(math.prod(sizes), len(names))
 
-    def at(rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        codes = {n: rows[:, names.index(n)] if n in names else np.zeros(len(rows), np.int64) for n in values}
-        frame = _frame({n: (v, codes[n]) for n, v in values.items()}, len(rows))
-        return np.asarray(spec.get_model_matrix(frame, context={}), np.float64)[:, columns]
-
-    matrix, texts = at(cells), [str(spec.column_names[j]) for j in columns]
+    codes = {n: cells[:, names.index(n)] if n in names else np.zeros(len(cells), np.int64) for n in values}
+    frame = _frame({n: (v, codes[n]) for n, v in values.items()}, len(cells))
+    with np.errstate(all="ignore"):  # what is not finite is told below
+        matrix = np.asarray(spec.get_model_matrix(frame, context={}), np.float64)[:, columns]
+    texts = [str(spec.column_names[j]) for j in columns]
     if not np.isfinite(matrix).all():
         raise InputError(f"the term {texts[0]} is no finite number for some codes of {', '.join(names)}")
-    if len(cells) > 1 and not np.allclose(at(cells[:0:-1]), matrix[:0:-1]):
-        raise InputError(
-            f"the term {texts[0]} depends on more than its own row; give such facts as public numbers instead"
-        )
     clique = tuple(domain.index(n) for n in names)
     return [Feature(text, clique, matrix[:, j].reshape(sizes)) for j, text in enumerate(texts)]
+
+
+def _least_columns(factors: Sequence[str], values: Mapping[str, pd.Series]) -> int:
+    """Return how many columns a term has at least, before any is made: its categories multiply."""
+    sizes = {name: len(v) for name, v in values.items() if v.dtype == "category"}
+    for name, v in values.items():
+        sizes |= dict.fromkeys((factor for factor in factors if re.match(rf"C\(`?{re.escape(name)}`?[,)]", factor)), len(v))
+    return math.prod(max(1, sizes.get(factor, 1) - 1) for factor in factors)
+
+
+def _check_size(formula: str, columns: Sequence[int]) -> None:
+    if sum(columns) > _MOST_TERMS:
+        raise InputError(f"formula {formula!r} has {sum(columns):,} terms; at most {_MOST_TERMS} are possible")
 
 
 def _values(release: Release, name: str) -> pd.Series:

@@ -25,7 +25,6 @@ from marginalia.threads import one_blas_thread
 
 FAMILIES = ("gaussian", "binomial", "poisson")
 TARGETS = ("table", "population")
-_MOST_TERMS = 60
 _WALD = 100  # kappa from which intervals from standard errors cover
 _FEW_CELLS = 24  # that the search for kappa begins at
 _FOLLOWED = 6  # directions of least distance at infinity that are followed
@@ -187,8 +186,6 @@ def _regression(
         raise InputError(f"ridge must be a number from 0 on, not {ridge!r}")
     kept = release if isinstance(release, Release) else Release.of(release)
     of = design(kept, formula, binary=family == "binomial")
-    if len(of.features) > _MOST_TERMS:
-        raise InputError(f"formula {formula!r} has {len(of.features)} terms; at most {_MOST_TERMS} are possible")
     equations = equations_of(kept, of, family, ridge=ridge)
     solution = equations.solve()
     if solution is None:
