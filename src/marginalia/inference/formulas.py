@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -18,9 +17,6 @@ from marginalia.errors import InputError, one_line
 from marginalia.inference.grammar import names_in, sides
 from marginalia.inference.known import Array, Clique, Release
 from marginalia.inference.marginals import numbers_of
-
-if TYPE_CHECKING:
-    from formulaic import ModelSpec
 
 _MOST_CELLS = 1_000_000  # of one term
 _MOST_TERMS = 60
@@ -100,53 +96,57 @@ def design(release: Release, formula: str, *, binary: bool = False) -> Design:
     if left in variables:
         raise InputError(f"formula {formula!r}: '{left}' stands on both sides")
     values = {name: _values(release, name) for name in variables}
-    longest = max([1, *map(len, values.values())])
-    whole = _frame({name: (v, np.arange(longest) % len(v)) for name, v in values.items()}, longest)
     try:
-        parsed = Formula(right)
-        _check_size(formula, [_least_columns([f.expr for f in term.factors], values) for term in parsed])
-        with np.errstate(all="ignore"):
-            spec = ModelSpec.from_spec(parsed, na_action="ignore").get_model_matrix(whole, context={}).model_spec
+        terms = Formula(right)
+        _check_size(formula, [_least_columns([f.expr for f in term.factors], values) for term in terms])
+        spec = ModelSpec.from_spec(terms, na_action="ignore")
+        cliques = [
+            tuple(sorted({domain.index(v) for f in term.factors for v in f.required_variables})) for term in terms
+        ]
+        cells, ends = _probe(formula, cliques, domain)
+        frame = pd.DataFrame({n: v.iloc[cells[:, domain.index(n)]].array for n, v in values.items()}, range(len(cells)))
+        with np.errstate(all="ignore"):  # what is not finite is told below
+            made = spec.get_model_matrix(frame, context={})
     except InputError:
         raise
     except Exception as error:  # formulaic raises many kinds
         raise InputError(one_line(f"formula {formula!r} cannot be worked out on the domain: {error}")) from None
     features: list[Feature] = []
-    for term, columns in spec.term_indices.items():
-        if not columns:
+    matrix, columns = np.asarray(made, np.float64), made.model_spec.term_indices
+    for term, clique, first, last in zip(terms, cliques, [0, *ends], ends, strict=False):
+        if not columns[term]:
             raise InputError(f"formula {formula!r}: {term} has one value only: leave it out")
-        names = sorted({str(v) for v in spec.term_variables[term]} & set(values), key=domain.index)
-        features += _worked_out(spec, list(columns), names, values, domain)
+        for j in columns[term]:
+            name, of = str(made.model_spec.column_names[j]), matrix[first:last, j]
+            if not np.isfinite(of).all():
+                where = ", ".join(domain.names[a] for a in clique)
+                raise InputError(f"the term {name} is no finite number for some codes of {where}")
+            features.append(Feature(name, clique, of.reshape([domain.sizes[a] for a in clique])))
     _check_size(formula, [1] * len(features))
     y = _response(release, left, binary=binary)
     _check_independent(features, domain, formula)
     return Design(left, y, tuple(features))
 
 
-def _worked_out(
-    spec: ModelSpec, columns: list[int], names: list[str], values: dict[str, pd.Series], domain: Domain
-) -> list[Feature]:
-    sizes = [domain[name].size for name in names]
-    if math.prod(sizes) > _MOST_CELLS:
-        raise InputError(f"the term of {', '.join(names)} has more than {_MOST_CELLS:,} cells")
-    cells = np.array(list(itertools.product(*map(range, sizes))), np.int64).reshape(math.prod(sizes), len(names))
-
-    codes = {n: cells[:, names.index(n)] if n in names else np.zeros(len(cells), np.int64) for n in values}
-    frame = _frame({n: (v, codes[n]) for n, v in values.items()}, len(cells))
-    with np.errstate(all="ignore"):  # what is not finite is told below
-        matrix = np.asarray(spec.get_model_matrix(frame, context={}), np.float64)[:, columns]
-    texts = [str(spec.column_names[j]) for j in columns]
-    if not np.isfinite(matrix).all():
-        raise InputError(f"the term {texts[0]} is no finite number for some codes of {', '.join(names)}")
-    clique = tuple(domain.index(n) for n in names)
-    return [Feature(text, clique, matrix[:, j].reshape(sizes)) for j, text in enumerate(texts)]
+def _probe(formula: str, cliques: Sequence[Clique], domain: Domain) -> tuple[NDArray[np.int64], list[int]]:
+    """Return rows that hold every cell of each term, all else at its first code, and where those of each term end."""
+    counts = [math.prod(domain.sizes[a] for a in clique) for clique in cliques]
+    if sum(counts) > _MOST_CELLS:
+        raise InputError(f"the terms of {formula!r} have more than {_MOST_CELLS:,} cells")
+    ends = list(itertools.accumulate(counts))
+    rows = np.zeros((sum(counts), len(domain.sizes)), np.int64)
+    for clique, count, end in zip(cliques, counts, ends, strict=True):
+        shape = [domain.sizes[a] for a in clique]
+        rows[end - count : end, list(clique)] = np.indices(shape).reshape(len(shape), count).T
+    return rows, ends
 
 
 def _least_columns(factors: Sequence[str], values: Mapping[str, pd.Series]) -> int:
     """Return how many columns a term has at least, before any is made: its categories multiply."""
     sizes = {name: len(v) for name, v in values.items() if v.dtype == "category"}
-    for name, v in values.items():
-        sizes |= dict.fromkeys((factor for factor in factors if re.match(rf"C\(`?{re.escape(name)}`?[,)]", factor)), len(v))
+    for factor, (name, v) in itertools.product(factors, values.items()):
+        if re.match(rf"C\(`?{re.escape(name)}`?[,)]", factor):
+            sizes[factor] = len(v)
     return math.prod(max(1, sizes.get(factor, 1) - 1) for factor in factors)
 
 
@@ -164,11 +164,6 @@ def _values(release: Release, name: str) -> pd.Series:
     except InputError:
         pass
     return pd.Series(pd.Categorical(column.texts, categories=list(dict.fromkeys(column.texts))))
-
-
-def _frame(columns: Mapping[str, tuple[pd.Series, NDArray[np.int64]]], n_rows: int) -> pd.DataFrame:
-    taken = {name: values.iloc[codes].reset_index(drop=True) for name, (values, codes) in columns.items()}
-    return pd.DataFrame(taken, index=range(n_rows))
 
 
 def _response(release: Release, name: str, *, binary: bool) -> Feature:

@@ -26,10 +26,12 @@ _CONTRASTS = {"Treatment", "Sum", "Helmert", "Poly", "Diff"}
 _CONTRASTS |= {f"contr.{kind}" for kind in ("treatment", "sum", "helmert", "poly", "diff", "sas")}
 _FUNCTIONS = {"C", "I", "log", "log2", "log10", "exp", "exp2"}
 _FUNCTIONS |= {
-    f"np.{name}"
-    for name in ("abs ceil clip cos exp expm1 floor log log10 log1p log2 maximum minimum round sign sin sqrt square "
-                 "tanh where").split()
-}  # fmt: skip
+    f"np.{name}" for name in ("abs", "ceil", "clip", "cos", "exp", "expm1", "floor", "log", "log10", "log1p")
+}
+_FUNCTIONS |= {
+    f"np.{name}" for name in ("log2", "maximum", "minimum", "round", "sign", "sin", "sqrt", "square", "tanh")
+}
+_FUNCTIONS |= {"np.where"}
 _NODES = (
     *(ast.Expression, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Call, ast.keyword, ast.Name, ast.Attribute, ast.Load),
     *(ast.Constant, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.BitAnd, ast.BitOr),

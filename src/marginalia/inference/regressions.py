@@ -18,18 +18,18 @@ from marginalia.inference.declared import Declared
 from marginalia.inference.formulas import Design, Feature, design
 from marginalia.inference.known import Array, Clique, Known, Release, part_functions
 from marginalia.inference.linearised import Linearised
-from marginalia.inference.sets import Coefficient, Equations, Linear, coefficient, wald_errors
+from marginalia.inference.sets import NEARLY_LINEAR, Coefficient, Equations, Linear, coefficient, wald_errors
 from marginalia.privacy import checks
 from marginalia.synthesis.base import Synthesizer
 from marginalia.threads import one_blas_thread
 
 FAMILIES = ("gaussian", "binomial", "poisson")
 TARGETS = ("table", "population")
-_WALD = 100  # kappa from which intervals from standard errors cover
 _FEW_CELLS = 24  # that the search for kappa begins at
 _FOLLOWED = 6  # directions of least distance at infinity that are followed
 # Largest |x'b| at which the distance at infinity is looked for: of exp, the squares of more leave no digits of V.
 _FAR = {"binomial": (12.0, 60.0), "poisson": (6.0, 12.0)}
+_DENSE = 500  # cells up to which the covariance of their noise is held as a matrix
 _MOST_CELLS = 200_000  # of the joint marginal of all features, for a family that needs it
 
 
@@ -107,10 +107,10 @@ class Regression:
         InputError
             kappa is below 100: so near to a singular design they cover less than they say.
         """
-        if self.kappa < _WALD:
+        if self.kappa < NEARLY_LINEAR:
             raise InputError(
-                f"kappa is {self.kappa:.4g}: below {_WALD} intervals from standard errors cover less often than they "
-                "say; take the profile sets"
+                f"kappa is {self.kappa:.4g}: below {NEARLY_LINEAR} intervals from standard errors cover less often "
+                "than they say; take the profile sets"
             )
         z = float(stats.norm.isf((1 - self.confidence) / 2))
         return [
@@ -333,7 +333,7 @@ class _Score(Equations):
         """Return the derivative of x' V(b) x by b."""
         m, along = self._mean(b), x @ self._X
         slope = m * (1 - m) if self._family == "binomial" else m
-        noise = self._turned(self._turned((along * (self._y_mean - m))[None]) * self._spectrum, back=True)[0]
+        noise = self._spread((along * (self._y_mean - m))[None])[0]
         return np.asarray(-2 * self._X @ (slope * along * noise))
 
     def kappa(self) -> float:
@@ -372,8 +372,13 @@ class _Score(Equations):
 
     def _noise(self, F: Array) -> Array:
         """Return the covariance of the noise of F counts, F of shape (p, cells)."""
-        turned = self._turned(F)
-        return np.asarray((turned * self._spectrum) @ turned.T)
+        return np.asarray(self._spread(F) @ F.T)
+
+    def _spread(self, F: Array) -> Array:
+        """Return F times the covariance of the noise of the counts: by the matrix of a small one, else axis by axis."""
+        if F.shape[1] <= _DENSE:
+            return np.asarray(F @ self._covariance)
+        return self._turned(self._turned(F) * self._spectrum, back=True)
 
     def _turned(self, F: Array, *, back: bool = False) -> Array:
         """Return rows of functions of cells in the bases in which the noise is independent."""
@@ -381,6 +386,10 @@ class _Score(Equations):
         for axis, basis in enumerate(self._bases):
             turned = np.moveaxis(np.tensordot(turned, basis, axes=(axis + 1, 1 if back else 0)), -1, axis + 1)
         return turned.reshape(len(F), -1)
+
+    @cached_property
+    def _covariance(self) -> Array:
+        return self._known.covariance(self._clique)
 
     @cached_property
     def _bases(self) -> list[Array]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy import linalg, optimize, stats
 
 Array = NDArray[np.float64]
+NEARLY_LINEAR = 100  # kappa from which the distance is nearly that of the linearised equations
 _FAR = 1e4  # standard errors: a set that reaches so far is unbounded
 _SAME_FORM = 1e-9  # of the largest singular value
 _HUGE = 1e30
@@ -275,6 +276,13 @@ def profile(equations: Equations, b: Array, j: int, value: float, start: Array) 
     return float(found.fun), at
 
 
+def _along(equations: Equations, b: Array, j: int, value: float) -> Array:
+    """Return where the linearised equations have their least distance with b_j = `value`: a start for `profile`."""
+    inverse = np.linalg.pinv(equations.jacobian(b))
+    covariance = inverse @ equations.variance(b) @ inverse[j]
+    return b if covariance[j] <= 0.0 else b + (value - b[j]) / covariance[j] * covariance
+
+
 def interval(
     equations: Equations, b: Array, j: int, quantile: float, *, unbounded: bool = False
 ) -> tuple[float, float]:
@@ -354,7 +362,6 @@ def coefficient(
 
     `guaranteed`: at p degrees of freedom, which always covers; else at one, exact where V has the form that proves it.
     """
-    degrees = equations.p if guaranteed else 1
     within, q = equations, float(stats.chi2.ppf(confidence, 1))
     if guaranteed:
         within, q = equations.guarantee(confidence)
@@ -366,6 +373,20 @@ def coefficient(
     if within is not equations:  # the design must be seen through it
         kappa = within.kappa() if math.isfinite(q) else 0.0
     low, high = interval(within, b, j, q, unbounded=kappa < q)
-    at_zero = profile(equations, b, j, 0.0, b)[0]
-    p_value = float(stats.chi2.sf(at_zero, degrees)) if within is equations else math.nan
-    return Coefficient(name, float(b[j]), float(wald_errors(equations, b)[j]), low, high, p_value, label)
+    p = p_value(equations, b, j, equations.p if guaranteed else 1, kappa) if within is equations else math.nan
+    return Coefficient(name, float(b[j]), float(wald_errors(equations, b)[j]), low, high, p, label)
+
+
+def p_value(equations: Equations, b: Array, j: int, degrees: int, kappa: float) -> float:
+    """Return the p-value of b_j = 0: at which level its set, at so many degrees of freedom, just holds 0.
+
+    The least distance is searched from the least of the linearised equations, and near a singular design from b, too:
+    a distance that is not the least is a p-value that is too small.
+
+    >>> one = Linear(np.array([[1.96, 1.0]]), np.diag([1.0, 0.0]))
+    >>> round(p_value(one, np.array([1.96]), 0, 1, np.inf), 2)
+    0.05
+    """
+    starts = [_along(equations, b, j, 0.0), *([b] if kappa < NEARLY_LINEAR else [])]
+    least = min(profile(equations, b, j, 0.0, start)[0] for start in starts)
+    return float(stats.chi2.sf(least, degrees))
