@@ -1,6 +1,7 @@
 """How often confidence sets cover: exact answers are computed once a cell, only their noise is drawn again.
 
-    python benchmarks/interval_coverage.py run                       # results/coverage.csv: about 25 minutes
+    python benchmarks/interval_coverage.py run                       # results/coverage.csv: about 45 CPU minutes
+    python benchmarks/interval_coverage.py run --draws 250           # a quarter of it
     python benchmarks/interval_coverage.py report                    # the verdicts, printed, and docs/error-bars.csv
 
 A cell is a table, an analysis, epsilon, a relation and a target. One real release tells which answers there are and the
@@ -41,7 +42,6 @@ RESULT_FILE = RESULTS / "coverage.csv"
 EPSILONS = (0.05, 0.1, 0.3, 1.0, 3.0)
 RELATIONS = ("add_remove", "replace_one")
 LEVELS = (0.9, 0.95)
-DRAWS = 1000
 _WIDTHS = 15  # draws whose ends are searched
 
 Array = NDArray[np.float64]
@@ -172,7 +172,9 @@ Hits = dict[
 ]  # (statement, label, level) -> covered, bounded, width
 
 
-def regression_hits(redrawn: Redrawn, formula: str, family: str, target: str, rng: np.random.Generator) -> Hits:
+def regression_hits(
+    redrawn: Redrawn, formula: str, family: str, target: str, draws: int, rng: np.random.Generator
+) -> Hits:
     """Return what each draw said of the coefficients of the table, or of its own population."""
     exact = redrawn.exact()
     of: Design = design(exact, formula, binary=family == "binomial")
@@ -180,7 +182,7 @@ def regression_hits(redrawn: Redrawn, formula: str, family: str, target: str, rn
     assert true is not None
     p, hits = len(true), Hits()
     chosen = sorted({1, p - 1})
-    for draw in range(DRAWS):
+    for draw in range(draws):
         release = redrawn.draw(rng, rows=target == "population")
         equations = equations_of(release, of, family)
         if target == "population":
@@ -215,7 +217,7 @@ def note(hits: Hits, statement: tuple[str, str, float], distance: float, p: int,
     hits.setdefault(statement, []).append((distance <= float(stats.chi2.ppf(level, p)), True, math.nan))
 
 
-def marginal_hits(redrawn: Redrawn, pair: tuple[str, str], rng: np.random.Generator) -> Hits:
+def marginal_hits(redrawn: Redrawn, pair: tuple[str, str], draws: int, rng: np.random.Generator) -> Hits:
     """Return what each draw said of a pair of columns: two cells, a share, a mean, a quantile."""
     counts = redrawn.table.counts(pair).astype(float)
     first = counts.sum(axis=1)
@@ -223,7 +225,7 @@ def marginal_hits(redrawn: Redrawn, pair: tuple[str, str], rng: np.random.Genera
     half = float(np.argmax(np.cumsum(first) >= n / 2))
     most, least = (int(np.argmax(counts)), int(np.argmin(counts)))
     hits = Hits()
-    for _ in range(DRAWS):
+    for _ in range(draws):
         release = redrawn.draw(rng, rows=False)
         for level in LEVELS:
             both = inference.cells(release, pair, confidence=level)
@@ -253,7 +255,7 @@ def cells() -> Iterator[tuple[str, str, str, str, float]]:
             yield name, linear, "population", "replace_one", epsilon
 
 
-def run() -> None:
+def run(draws: int) -> None:
     """Measure every cell that is not in the CSV yet."""
     done = {(c.table, c.analysis, c.target, c.relation, c.epsilon) for c in Covered.read_all(RESULT_FILE)}
     tables: dict[str, Table] = {}
@@ -267,11 +269,13 @@ def run() -> None:
             rng, start = np.random.default_rng([at, 1]), time.process_time()
             if analysis == "marginals":
                 pair = tuple(source.columns)[:2]
-                hits = marginal_hits(Redrawn(table, [pair], epsilon, relation), (pair[0], pair[1]), rng)
+                hits = marginal_hits(Redrawn(table, [pair], epsilon, relation), (pair[0], pair[1]), draws, rng)
             else:
                 family = "binomial" if analysis == logistic else "gaussian"
                 hits = regression_hits(
-                    Redrawn(table, needs(analysis, family), epsilon, relation), analysis, family, target, rng
+                    *(Redrawn(table, needs(analysis, family), epsilon, relation), analysis, family, target),
+                    draws=draws,
+                    rng=rng,
                 )
             print(name, analysis, target, relation, epsilon, f"{time.process_time() - start:.1f} CPU-s", flush=True)
             yield [
@@ -340,8 +344,10 @@ def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("verb", choices=["run", "report"])
-    if parser.parse_args().verb == "run":
-        run()
+    parser.add_argument("--draws", type=int, default=1000, help="of the noise of each cell that is not in the CSV yet")
+    given = parser.parse_args()
+    if given.verb == "run":
+        run(given.draws)
     else:
         print(report())
 
