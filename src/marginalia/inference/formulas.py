@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from marginalia.data.domain import Domain
 from marginalia.errors import InputError, one_line
-from marginalia.inference.grammar import names_in, sides
+from marginalia.inference.grammar import columns_of, names_in, sides
 from marginalia.inference.known import Array, Clique, Release
 from marginalia.inference.marginals import numbers_of
 
@@ -100,9 +100,8 @@ def design(release: Release, formula: str, *, binary: bool = False) -> Design:
         terms = Formula(right)
         _check_size(formula, [_least_columns([f.expr for f in term.factors], values) for term in terms])
         spec = ModelSpec.from_spec(terms, na_action="ignore")
-        cliques = [
-            tuple(sorted({domain.index(v) for f in term.factors for v in f.required_variables})) for term in terms
-        ]
+        needed = [set().union(*(columns_of(formula, f, domain) for f in term.factors)) for term in terms]
+        cliques = [tuple(sorted(domain.index(name) for name in names)) for names in needed]
         cells, ends = _probe(formula, cliques, domain)
         frame = pd.DataFrame({n: v.iloc[cells[:, domain.index(n)]].array for n, v in values.items()}, range(len(cells)))
         with np.errstate(all="ignore"):  # what is not finite is told below

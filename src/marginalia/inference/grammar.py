@@ -16,7 +16,7 @@ from marginalia.data.domain import Domain
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
-    from formulaic.parser.types import Token
+    from formulaic.parser.types import Factor, Token
 
 _LONGEST = 4000  # letters
 _MOST_PRODUCTS = 2000  # terms that a formula may have before those that agree are put together
@@ -93,6 +93,13 @@ def names_in(formula: str, right: str, domain: Domain) -> set[str]:
     if both := found & called:
         raise InputError(f"formula {formula!r}: {min(both)} is a function and a column; rename the column")
     return found
+
+
+def columns_of(formula: str, factor: Factor, domain: Domain) -> set[str]:
+    """Return the columns that a factor of a term needs; formulaic itself cuts names at a dot."""
+    if factor.eval_method is factor.EvalMethod.PYTHON:
+        return _Code(formula, factor.expr, domain).check()[0]
+    return {factor.expr} if factor.eval_method is factor.EvalMethod.LOOKUP else set()
 
 
 def _products(formula: str, node: Any) -> float:
