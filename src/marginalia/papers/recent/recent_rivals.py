@@ -195,7 +195,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     wide, spent = tables[CARD], tables[f"{CARD}_time"]
     sets = [name for name in settings["sets"] if name in set(wide["dataset"])]
     arms = [arm for arm in (REAL, *ARMS) if arm in set(wide["arm"])]
-    with drawing(3, 2, entries=5, height=2.0, space=0.7) as (drawn, axes):
+    with drawing(3, 2, entries=5, height=2.2, space=0.9) as (drawn, axes):
         for ax, table, column, label in (
             (axes[0], wide, "accuracy", "accuracy"),
             (axes[1], wide, "pairs", "error of pairs"),
@@ -207,7 +207,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
                 if arm in by_arm:
                     places = [j + width * (i - (len(arms) - 1) / 2) for j in range(len(sets))]
                     ax.bar(places, by_arm[arm], width, label=arm, color=look(i - 1)["color"] if i else "#000000")
-            ax.set_xticks(range(len(sets)), [named(name) for name in sets])
+            ax.set_xticks(range(len(sets)), [named(name) for name in sets], rotation=30, ha="right", fontsize=6)
             ax.grid(axis="x", visible=False)
             ax.set(ylabel=label)
         axes[0].set_ylim(0.45, 1)
