@@ -38,7 +38,7 @@ def votes(batches: Iterable[Table], candidates: Codes, target: int = -1) -> NDAr
     --------
     >>> table = Table([[0, 0], [1, 2], [1, 1]], Domain.from_sizes({"a": 2, "b": 3}))
     >>> votes([table], np.array([[1, 2], [0, 1]])), votes([table], np.array([[1, 2], [0, 1]]), target=0)
-    (array([1, 2]), array([2, 1]))
+    (array([2, 1]), array([2, 1]))
     """
     counts = np.zeros(len(candidates), np.int64)
     groups = candidates[:, target] if target >= 0 else np.zeros(len(candidates), np.int64)
