@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from marginalia.data import Attribute, Domain, Table
@@ -252,6 +252,7 @@ def test_every_method_spends_what_is_left(name):
 
 @pytest.mark.parametrize("name", ["mst", "ssp", "objective", "adaptive_margin tuned", "reduced_space"])
 @given(events=st.lists(small, min_size=1, max_size=5))
+@example(events=[ExponentialEvent(0.138671875), LaplaceEvent(1.0, 38.0)])  # a bound that falls by an event
 @settings(deadline=None, max_examples=3)
 def test_whatever_came_first_nothing_is_refused(name, events):
     try:

@@ -533,7 +533,9 @@ def _left_for_plan(
     """Return the largest nominal epsilon at which the plan keeps the budget, to `_CLOSE`."""
 
     def spent(nominal: float) -> float:
-        return composed_epsilon((*events, *plan(nominal, left)), relation, delta)
+        # What is booked is priced event by event, and a bound on the cost may fall where another event is added.
+        planned = plan(nominal, left)
+        return max(composed_epsilon((*events, *planned[:n]), relation, delta) for n in range(1, len(planned) + 1))
 
     lower, upper, at = 0.0, epsilon, guess if guess > 0 else epsilon / 2
     for _ in range(_MOST_TRIES):
