@@ -13,7 +13,9 @@ from marginalia.methods.record import NON_PRIVATE
 from marginalia.reporting import figures, tables
 from marginalia.reporting.arms import panels_of, plain_titles
 from marginalia.reporting.html.certificates import Sheets
-from marginalia.reporting.html.page_tables import certificate_table
+from marginalia.reporting.html.drawing import Palette
+from marginalia.reporting.html.page_tables import certificate_table, results_table
+from marginalia.reporting.html.report import curves_of
 from marginalia.sweep.version import modules_behind
 
 FOLDER = Path(__file__).parent
@@ -237,6 +239,20 @@ def test_caption_says_what_bands_and_signs_mean(records, mse):
     for fact in ("lower is better", "5 trials", "± 1 standard error", "δ = 1e-05", "Crossed points", "1 of 110"):
         assert fact in text
     assert "Crossed" not in figures.caption(tables.aggregate(records, "auc"), "auc")
+
+
+def test_coverage_has_no_winner_and_a_line_at_what_intervals_say(records):
+    table = tables.aggregate(records.assign(metric="coverage")[records["metric"] == "auc"], "coverage")
+    for axes in figures.metric_vs_epsilon(table, "coverage").axes:
+        assert [line.get_linestyle() for line in axes.lines if set(line.get_ydata()) == {0.95}] == [":"]
+    assert "more is not better" in figures.caption(table, "coverage")
+    assert curves_of(table, "coverage", Palette())["higher"] is None
+    plain, marked = (
+        results_table(rows, name, "", Sheets())
+        for rows, name in ((table, "coverage"), (tables.aggregate(records, "auc"), "auc"))
+    )
+    best = [sum(c.best for group in of.groups for row in group.rows for c in row) for of in (plain, marked)]
+    assert best[0] == 0 < best[1]
 
 
 def test_an_edited_caption_redraws_nothing():

@@ -67,6 +67,9 @@ def test_a_page_of_studies_counts_the_claims():
     first, second, _ = sentences({"mine_verdicts": VERDICTS}, ["One", "Two"], [])
     assert first == "This page shows 2 experiments of a paper, each with its figure and table."
     assert second == "Of 4 claims of the papers 2 held, 1 not held and 1 not tested."
+    more = pd.DataFrame({"verdict": ["no more than chance", "held"], "whose": ["repeat", "ours"]})
+    _, second, _ = sentences({"mine_verdicts": VERDICTS.assign(whose="paper"), "more_verdicts": more}, ["One"], [])
+    assert second == "Of 5 claims of the papers 2 held, 1 no more than chance, 1 not held and 1 not tested."
 
 
 def test_a_page_of_nothing_says_so():

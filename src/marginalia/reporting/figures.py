@@ -112,6 +112,8 @@ def _draw_panel(axes: Any, panel: Panel, arms: Sequence[Line], *, title: str, in
     for arm in arms:
         if not arm.is_private:
             axes.axhline(arm.rows["mean"].iloc[0], zorder=1.5, **_reference_line(arm))
+    if (metric := METRICS.get(panel.rows["metric"].iloc[0])) and metric.of_intervals and metric.ends:
+        axes.axhline(metric.ends[1], color="#767676", lw=0.9, ls=":", zorder=1.5)
     missing: list[tuple[Line, float, int]] = []
     for arm in arms:
         if arm.is_tuned_on_test:
@@ -359,11 +361,13 @@ def caption(aggregates: pd.DataFrame, metric: str) -> str:
     """Return the caption of `metric_vs_epsilon`: what is drawn, what bands and signs mean, what is missing."""
     rows = aggregates[aggregates["metric"] == metric]
     private = rows[rows["calibration"] != NON_PRIVATE]
-    better = "higher" if METRICS[metric].higher_is_better else "lower"
+    better = f"{'higher' if METRICS[metric].higher_is_better else 'lower'} is better"
+    if METRICS[metric].of_intervals:
+        better = "0.95 is what they say, dotted; more is not better"
     deltas = ", ".join(f"{d:g}" for d in sorted(private["delta"].unique()))
     relations = [RELATION_NAMES.get(r, r) for r in sorted(private["relation"].unique())]
     parts = [
-        f"{METRICS[metric].title} against ε ({better} is better); δ = {deltas}, "
+        f"{METRICS[metric].title} against ε ({better}); δ = {deltas}, "
         f"{' and '.join(relations)} neighbours{' (the latter marked in the legend)' if len(relations) > 1 else ''}.",
         f"Lines are means over {span(rows['n_trials'])} trials, bands or bars ± 1 standard error.",
     ]

@@ -155,6 +155,7 @@ def holm(p: ArrayLike, level: float) -> int:
 
 
 BY_CHANCE = "no more than chance"
+WORDS = ("held", "held in most cells", "held in some cells", BY_CHANCE, "not held", "not tested")
 
 
 def verdict(held: int, tested: int, level: float = math.nan) -> str:

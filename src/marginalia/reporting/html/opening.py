@@ -14,6 +14,7 @@ from marginalia.peers.record import is_peer
 from marginalia.reporting.arms import best_certified
 from marginalia.reporting.formats import epsilon_name, span
 from marginalia.reporting.tables import NON_PRIVATE, PANEL
+from marginalia.reporting.verdicts import WORDS
 from marginalia.sweep.metrics import HEADLINES, METRICS
 from marginalia.sweep.records import CERTIFIED
 
@@ -115,7 +116,10 @@ def publishing(
 
 
 _PAGE_OF_OWN = ("No", "Errors are exact on private rows, without noise; they are for the owner of the rows.")
-_PAGE_OF_PUBLIC = ("Yes", "All of its rows are public data sets: the licence of each stands below.")
+_PAGE_OF_PUBLIC = (
+    "Yes",
+    "Its rows are public data sets; the licence of each, where its source has one, stands below.",
+)
 # By the verdict of a certificate, of one fit: the model or the synthetic table that it released.
 _FITS = {
     "yes": (
@@ -230,9 +234,9 @@ def _worth(aggregates: Mapping[str, pd.DataFrame], certificates: pd.DataFrame, c
 
 
 def _claims(claims: Sequence[pd.DataFrame]) -> str:
-    verdicts = Counter(pd.concat(claims, ignore_index=True)["verdict"])
-    order = ("held", "held in most cells", "held in some cells", "not held", "not tested")
-    shown = [f"{verdicts[word]} {word}" for word in order if verdicts[word]]
+    rows = pd.concat(claims, ignore_index=True)
+    verdicts = Counter(rows.loc[rows["whose"] != "ours", "verdict"] if "whose" in rows else rows["verdict"])
+    shown = [f"{verdicts[word]} {word}" for word in WORDS if verdicts[word]]
     return f"Of {_count(sum(verdicts.values()), 'claim')} of the papers {_and(shown)}."
 
 

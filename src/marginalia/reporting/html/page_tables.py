@@ -11,6 +11,7 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 
+from marginalia.data.catalogue.catalogue import title
 from marginalia.reporting.arms import Line, arms_of, best_certified, panels_of
 from marginalia.reporting.formats import SIGNS, epsilon_name, format_cell
 from marginalia.reporting.html.certificates import Sheets
@@ -18,6 +19,7 @@ from marginalia.reporting.style import RELATION_NAMES, arm_name
 from marginalia.reporting.tables import ARM, NON_PRIVATE, PANEL, rows_of
 from marginalia.sweep.metrics import METRICS
 
+_OF_TASK = {"linear": "Regression", "logistic": "Classification", "": "Synthetic tables"}
 VERDICT_MEANINGS = {
     "yes": "certified for every row",
     "ideal": "certified in ideal arithmetic: the proof is about real numbers, the code computes in floats",
@@ -93,7 +95,7 @@ def with_csv(table: HtmlTable) -> HtmlTable:
 
 
 def _words(cell: Cell) -> str:
-    also = f"as good: {', '.join(cell.more)}" if cell.more else ""
+    also = f"as good: {'; '.join(cell.more)}" if cell.more else ""
     return "; ".join(filter(None, (f"{cell.arm.name if cell.arm else cell.text} {cell.note}".strip(), also)))
 
 
@@ -101,6 +103,8 @@ def results_table(aggregates: pd.DataFrame, metric: str, caption: str, sheets: S
     """Return arms by epsilon, one group for each data set and target, the best certified arm marked."""
     levels = _levels(aggregates)
     winners = best_certified(aggregates)
+    if METRICS[metric].of_intervals:  # more is not better
+        winners = winners.head(0)
     best = {tuple(row) for row in winners[[*PANEL, "epsilon", *ARM]].itertuples(index=False)}
     groups = []
     for panel in panels_of(aggregates):
@@ -163,7 +167,8 @@ def recommendation_table(aggregates: Sequence[pd.DataFrame]) -> HtmlTable:
     groups = []
     for frame in aggregates:
         winners = best_certified(frame)
-        group = Group(METRICS[frame["metric"].iloc[0]].name)
+        metric = METRICS[frame["metric"].iloc[0]]
+        group = Group(f"{_OF_TASK[metric.tasks[0]]}, by {metric.name}")
         for panel in panels_of(frame):
             arms = {arm.key: arm for arm in arms_of(panel.rows, context=frame)}
             here = winners[(winners[list(PANEL)] == list(panel.key)).all(axis=1)]
@@ -174,9 +179,10 @@ def recommendation_table(aggregates: Sequence[pd.DataFrame]) -> HtmlTable:
                 mark = " °" if row.certified == "ideal" else ""
                 then = f"; next {row.next}, {row.next_mean:.3g}" if row.next else ""
                 cells[row.epsilon] = Cell(arm.name, arm=arm, note=f"{_with_error(row)}{mark}{then}", more=others)
-            group.rows.append([Cell(panel.title), *(cells.get(e, Cell("none")) for e in levels)])
+            name = panel.title.replace(panel.key[2], title(panel.key[2]), 1)
+            group.rows.append([Cell(name), *(cells.get(e, Cell("none")) for e in levels)])
         groups.append(group)
-    caption = "Take the method that is named: best mean ± standard error over trials, among certified ones."
+    caption = "Best mean ± standard error over trials, among certified ones; of those that are as good, any will do."
     notes = [cell.note for group in groups for row in group.rows for cell in row]
     columns = ["Data set · target", *_epsilon_heads(levels)]
     return HtmlTable("table-best", caption, columns, groups, _signs(notes))

@@ -258,7 +258,7 @@ def curves_of(aggregates: pd.DataFrame, metric: str, palette: Palette) -> dict[s
     return {
         "name": METRICS[metric].name,
         "metric": metric,
-        "higher": METRICS[metric].higher_is_better,
+        "higher": None if METRICS[metric].of_intervals else METRICS[metric].higher_is_better,
         "arms": [[*_arm(arms[key], palette), key in shown] for key in order],
         "panels": [["|".join(p.key), title] for p, title in zip(panels, plain_titles(panels), strict=True)],
     }

@@ -229,11 +229,12 @@ class Panel {
   say() {
     const level = this.figure.level;
     if (!this.levels.includes(level)) { this.who.textContent = this.figure.anyPrivate ? `Nothing was run at ε = ${short(level)}.` : ""; return; }
+    if (this.figure.spec.higher === null) { this.who.textContent = "More is not better: below what they say intervals are too short, above it too wide."; return; }
     const [first, ...others] = this.winners(level);
     const name = p => this.figure.spec.arms[p.arm][1];
     if (!first) { this.who.textContent = `ε = ${short(level)}: no certified method with a value in every trial.`; return; }
     const value = this.asGain ? `${short(100 * this.shown(first.mean), 3)} % of the gain` : short(first.mean);
     this.who.replaceChildren(`ε = ${short(level)}: `, make("b", {}, name(first)), ` (${value})`,
-      others.length ? `; as good: ${others.map(name).join(", ")}` : "", ".");
+      others.length ? `; as good: ${others.map(name).join("; ")}` : "", ".");
   }
 }
