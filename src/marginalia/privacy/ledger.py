@@ -534,7 +534,7 @@ def _left_for_plan(
 
     def spent(nominal: float) -> float:
         # What is booked is priced event by event, and a bound on the cost may fall where another event is added.
-        planned = plan(nominal, left)
+        planned = tuple(plan(nominal, left))
         return max(composed_epsilon((*events, *planned[:n]), relation, delta) for n in range(1, len(planned) + 1))
 
     lower, upper, at = 0.0, epsilon, guess if guess > 0 else epsilon / 2
