@@ -112,8 +112,8 @@ def _draw_panel(axes: Any, panel: Panel, arms: Sequence[Line], *, title: str, in
     for arm in arms:
         if not arm.is_private:
             axes.axhline(arm.rows["mean"].iloc[0], zorder=1.5, **_reference_line(arm))
-    if (metric := METRICS.get(panel.rows["metric"].iloc[0])) and metric.of_intervals and metric.ends:
-        axes.axhline(metric.ends[1], color="#767676", lw=0.9, ls=":", zorder=1.5)
+    if (said := _said(panel.rows["metric"].iloc[0])) is not None:
+        axes.axhline(said, color="#767676", lw=0.9, ls=":", zorder=1.5)
     missing: list[tuple[Line, float, int]] = []
     for arm in arms:
         if arm.is_tuned_on_test:
@@ -153,6 +153,12 @@ def _draw_panel(axes: Any, panel: Panel, arms: Sequence[Line], *, title: str, in
         _note(axes, f"0/{n}", (epsilon, height), arm.look.colour, xycoords=where)
     _epsilon_axis(axes, sorted(panel.rows.loc[np.isfinite(panel.rows["epsilon"]), "epsilon"].unique()))
     axes.set_title(title, loc="left", fontsize=min(RC["axes.titlesize"], 118 * inches / len(title)))
+
+
+def _said(metric: str) -> float | None:
+    """Return how often intervals say that they hold, of a metric of how often they do."""
+    of = METRICS.get(metric)
+    return of.ends[1] if of is not None and of.of_intervals and of.ends is not None else None
 
 
 def _draw_tuned_on_test(axes: Any, arm: Line) -> None:
@@ -362,8 +368,8 @@ def caption(aggregates: pd.DataFrame, metric: str) -> str:
     rows = aggregates[aggregates["metric"] == metric]
     private = rows[rows["calibration"] != NON_PRIVATE]
     better = f"{'higher' if METRICS[metric].higher_is_better else 'lower'} is better"
-    if METRICS[metric].of_intervals:
-        better = "0.95 is what they say, dotted; more is not better"
+    if (said := _said(metric)) is not None:
+        better = f"{said:g} is what they say, dotted; more is not better"
     deltas = ", ".join(f"{d:g}" for d in sorted(private["delta"].unique()))
     relations = [RELATION_NAMES.get(r, r) for r in sorted(private["relation"].unique())]
     parts = [

@@ -12,14 +12,11 @@ from pathlib import Path
 import pandas as pd
 
 from marginalia.reporting.formats import write_csv
-from marginalia.reporting.verdicts import BY_CHANCE, verdict
+from marginalia.reporting.verdicts import WORDS, verdict
 
 FILE = "claims.csv"
 COUNTED = ("paper", "ours")  # apart; what another line judges already is not counted
-VERDICTS = {
-    "held": "held", "held in most cells": "held_in_most_cells", "held in some cells": "held_in_some_cells",
-    BY_CHANCE: BY_CHANCE.replace(" ", "_"), "not held": "not_held", "not tested": "not_tested",
-}  # fmt: skip
+VERDICTS = {word: word.replace(" ", "_") for word in WORDS}  # and their columns
 
 
 def summary(verdicts: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
