@@ -1,6 +1,6 @@
 """How often confidence sets cover: exact answers are computed once a cell, only their noise is drawn again.
 
-    python benchmarks/interval_coverage.py run                       # results/coverage.csv: about 45 CPU minutes
+    python benchmarks/interval_coverage.py run                       # results/coverage.csv: about 30 CPU minutes
     python benchmarks/interval_coverage.py run --draws 250           # a quarter of it
     python benchmarks/interval_coverage.py report                    # the verdicts, printed, and docs/error-bars.csv
 
