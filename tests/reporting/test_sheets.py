@@ -66,7 +66,7 @@ def test_equal_certificates_are_one_sheet(given):
     assert len({sheet.text for sheet in sheets.sheets}) == 10
     (one,) = (s for s in sheets.sheets if "ε = 2 " in s.title and "SSPClassifier" in s.text)
     assert one.title.startswith("SSP · ε = 2 · ")
-    assert {"adult · income>50K", "compas · two_year_recid"} <= set(re.split(", | · (?=adult|compas)", one.title))
+    assert {"Adult · income>50K", "COMPAS · two_year_recid"} <= set(re.split(", | · (?=Adult|COMPAS)", one.title))
 
 
 def test_lines_that_certificates_share_are_on_the_page_once(given):

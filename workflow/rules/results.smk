@@ -106,6 +106,7 @@ rule comparison_figures:
         runtime=30,
     params:
         figures=COMPARISON_FIGURES,
+        titles=SWEEP.config.titles(),
         code=version_of(*(COMPARISONS[name].figure for name in COMPARISON_FIGURES)),
     script:
         "../scripts/comparison_figures.py"
@@ -138,6 +139,7 @@ rule figures:
         runtime=30,
     params:
         figures=FIGURES,
+        titles=SWEEP.config.titles(),
         code=version_of("marginalia.reporting.figures:sweep_figure"),
     script:
         "../scripts/figures.py"

@@ -5,9 +5,11 @@ from pathlib import Path
 from marginalia.sweep.isolation.log import logged
 
 with logged(snakemake.log[0]):
+    from marginalia.data.catalogue.catalogue import own_titles
     from marginalia.reporting import figures, formats
 
     folder = Path(snakemake.output[0]).parent
     tables = {Path(p).stem: formats.read_csv(p) for p in snakemake.input if p.endswith(".csv")}
-    for name, (experiment, table) in snakemake.params.figures.items():
-        figures.save_figure(figures.sweep_figure(tables, experiment, table), folder / name)
+    with own_titles(snakemake.params.titles):
+        for name, (experiment, table) in snakemake.params.figures.items():
+            figures.save_figure(figures.sweep_figure(tables, experiment, table), folder / name)

@@ -5,7 +5,7 @@ And which certified private arm did best in each panel, at each epsilon.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,8 +56,9 @@ class Panel:
     """The aggregate rows that share an axis."""
 
     key: tuple[str, ...]  # experiment, protocol, data set, task, target
-    title: str  # what tells it from the other panels
+    title: str  # what tells it from the other panels, for readers
     rows: pd.DataFrame
+    id: str  # the same with the id of the data set
 
 
 def is_tuned_on_test(method: str, variant: str, calibration: str) -> bool:
@@ -72,19 +73,31 @@ def panels_of(aggregates: pd.DataFrame) -> list[Panel]:
     A panel is titled by data set and target, and by experiment and protocol where there are several.
     """
     several = [c for c in PANEL[:2] if aggregates[c].nunique() > 1]
+    names = plain_names(aggregates["dataset"])
     panels = []
     for key, rows in in_order(aggregates).groupby(list(PANEL), sort=False):
         of = {column: str(part) for column, part in zip(PANEL, key, strict=True)}
-        title = " · ".join(of[c] for c in ("dataset", "target", *several) if of[c])
-        panels.append(Panel(tuple(of.values()), title, rows))
+        rest = [of[c] for c in ("target", *several) if of[c]]
+        title, name = (" · ".join([name, *rest]) for name in (names[of["dataset"]], of["dataset"]))
+        panels.append(Panel(tuple(of.values()), title, rows, name))
     return panels
+
+
+def plain_names(datasets: Iterable[str]) -> dict[str, str]:
+    """Return what a reader calls each data set; of those that would have the same name, the ids.
+
+    >>> plain_names(["compas", "adult", "adult@dd_ssp"])
+    {'adult': 'adult', 'adult@dd_ssp': 'adult@dd_ssp', 'compas': 'COMPAS'}
+    """
+    names = {name: catalogue.title(name) for name in sorted(set(datasets))}
+    return {name: title if [*names.values()].count(title) == 1 else name for name, title in names.items()}
 
 
 def plain_titles(panels: Sequence[Panel]) -> list[str]:
     """Return what a reader calls each panel's data set; with the target, or the id, where that is not enough.
 
     >>> row = {"dataset": "adult", "target": "income>50K"} | dict.fromkeys(("experiment", "protocol", "task"), "")
-    >>> plain_titles([Panel(tuple(row[c] for c in PANEL), "adult · income>50K", pd.DataFrame())])
+    >>> plain_titles([Panel(tuple(row[c] for c in PANEL), "", pd.DataFrame(), "")])
     ['Adult']
     """
     keys = [dict(zip(PANEL, panel.key, strict=True)) for panel in panels]

@@ -32,7 +32,7 @@ def wide(aggregates: pd.DataFrame) -> pd.DataFrame:
     """
     lines = [
         {
-            "panel": panel.title,
+            "panel": panel.id,
             "method": arm.name,
             **{epsilon_name(row.epsilon): format_cell(row) for row in rows_of(arm.rows)},
         }

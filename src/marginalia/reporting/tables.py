@@ -26,7 +26,7 @@ def private_note(rows: pd.DataFrame) -> str:
     >>> private_note(pd.DataFrame({"dataset": ["clinic", "adult"]}))
     'Exact on private rows (clinic), without noise: for their owner; no certificate covers it.'
     """
-    own = ", ".join(name for name in rows["dataset"].unique() if name not in catalogue.names())
+    own = ", ".join(catalogue.title(name) for name in rows["dataset"].unique() if name not in catalogue.names())
     return f"Exact on private rows ({own}), without noise: for their owner; no certificate covers it." if own else ""
 
 

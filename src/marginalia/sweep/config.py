@@ -133,6 +133,11 @@ class Config(Settings):
                 found.update({(trial, block.test_fraction): None for trial in trials})
         return list(found)
 
+    def titles(self) -> dict[str, str]:
+        """Return the title of each data set of the user's own, by id; empty where it has none."""
+        chosen = [d for block in self.blocks() if block.datasets != "auto" for d in block.datasets]
+        return {d["name"]: d.get("title", "") for d in chosen if isinstance(d, Mapping)}
+
     def figure_name(self, experiment: str, table: str) -> str:
         """Return the name of the figure of an experiment's table: with the experiment, where there are several."""
         return f"{experiment}_{table}" if len(self.blocks()) > 1 else table

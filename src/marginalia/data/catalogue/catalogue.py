@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -21,6 +24,9 @@ AUTO = (
 
 STAND_INS = ("diabetes", "breast_cancer")
 """Embedded sets that ``datasets: auto`` falls back to when none of `AUTO` can be had."""
+
+
+_OWN_TITLES: ContextVar[Mapping[str, str]] = ContextVar("own_titles")
 
 
 def names() -> tuple[str, ...]:
@@ -86,12 +92,27 @@ def _content() -> dict[str, Any]:
 
 
 def title(name: str) -> str:
-    """Return the plain name of a data set, as figures and captions show it; of one not in the catalogue, its id.
+    """Return the plain name of a data set, as figures and captions show it; of one without, its id.
 
     >>> title("acs_employment@dd_ssp"), title("clinic")
     ('ACS Employment', 'clinic')
     """
-    return entry(name).title if name in _content() else name
+    return entry(name).title if name in _content() else _OWN_TITLES.get({}).get(name) or name
+
+
+@contextmanager
+def own_titles(titles: Mapping[str, str]) -> Iterator[None]:
+    """Let `title` know those of the user's own data sets, by id, as long as the block lasts.
+
+    >>> with own_titles({"clinic": "Clinic of 2024"}):
+    ...     title("clinic")
+    'Clinic of 2024'
+    """
+    token = _OWN_TITLES.set(titles)
+    try:
+        yield
+    finally:
+        _OWN_TITLES.reset(token)
 
 
 def uncoded(name: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.examination import examine, page
+from marginalia.reporting.arms import plain_names
 from marginalia.reporting.formats import epsilon_name
 from marginalia.reporting.style import RELATION_NAMES, arm_name
 from marginalia.reporting.tables import ARM, PANEL
@@ -65,8 +66,9 @@ class Sheets:
             lines = [*page(proof, examine(proof, second=False)), f"{'trials':<12}  {across(trials)}"]
             texts.setdefault("\n".join(lines), []).append(key)
         several = [len({key[place] for key in settings}) > 1 for place in (0, 1)]
+        names = plain_names(key[2] for key in settings)
         self.sheets = [
-            Sheet(str(number), _title(keys, several), text) for number, (text, keys) in enumerate(texts.items())
+            Sheet(str(number), _title(keys, several, names), text) for number, (text, keys) in enumerate(texts.items())
         ]
         of = zip(self.sheets, texts.values(), strict=True)
         self._ids = {_name(key): sheet.id for sheet, keys in of for key in keys}
@@ -91,15 +93,19 @@ def _name(key: Sequence[Any]) -> tuple[str, ...]:
     return (*map(str, texts), f"{epsilon:.12g}")  # tables come from CSV files
 
 
-def _title(keys: Sequence[Sequence[Any]], several: Sequence[bool]) -> str:
-    """Return ``SSP · ε = 1 · adult · hours``; of several settings with one text, all data sets and targets."""
+def _title(keys: Sequence[Sequence[Any]], several: Sequence[bool], names: Mapping[str, str]) -> str:
+    """Return ``SSP · ε = 1 · Adult · hours``; of several settings with one text, all data sets and targets."""
     arms: dict[str, list[str]] = {}
     for key in keys:
         of = dict(zip(SETTING, key, strict=True))
         name = arm_name(of["method"], of["variant"], of["calibration"])
         if of["relation"] != "add_remove":
             name += f" [{RELATION_NAMES.get(of['relation'], of['relation'])}]"
-        where = [of["dataset"], of["target"], *(of[c] for c, tell in zip(PANEL[:2], several, strict=True) if tell)]
+        where = [
+            names[of["dataset"]],
+            of["target"],
+            *(of[c] for c, tell in zip(PANEL[:2], several, strict=True) if tell),
+        ]
         arms.setdefault(f"{name} · ε = {epsilon_name(of['epsilon'])}", []).append(" · ".join(filter(None, where)))
     return "; ".join(f"{arm} · {', '.join(panels)}" for arm, panels in arms.items())
 

@@ -61,46 +61,47 @@ def write_folder_report(
     """
     rows, config = read(folder / FILE), configuration(folder)
     provenance = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
-    compared, chosen = comparisons(config.comparisons), chosen_cards(config, cards)
-    sweep = {name: _table(folder, name) for name in (*METRICS, "certificates", "failures", "timings")}
-    tables = {name: frame for name, frame in sweep.items() if frame is not None}
-    shown = _figures(config, tables)
-    drawing: dict[str, Callable[[], Figure]] = {}
-    captions, titles = {}, {}
-    for name, comparison in compared.items():
-        tables[name] = _needed(folder, name)
-        if comparison.figure:
-            drawing[name] = partial(comparison.figure, tables[name])
-            captions[name] = comparison.caption(tables[name]) if comparison.caption else ""
-            titles[name] = comparison.title
-    for name, (experiment, table) in shown.items():
-        frame = tables[table][tables[table]["experiment"] == experiment]
-        drawing[name] = partial(figures.sweep_figure, tables, experiment, table)
-        captions[name] = certificate_caption(frame) if table == "certificates" else caption(frame, table)
-    for name, (card, settings) in chosen.items():
-        if name not in rows.studies:
-            raise InputError(f"{folder / FILE} has no rows of the study {name}")
-        made = studies[name] if studies else card.tables(rows.studies[name], settings)
-        drawing[name] = partial(card.figure, dict(made), settings)
-        tables[name], captions[name], titles[name] = _needed(folder, name), card.caption, card.title
-    datasets = provenance.pop("datasets", None) or _known(rows.records, [c.datasets for c, _ in chosen.values()])
-    place = into or folder
-    write_report(
-        place / PAGE,
-        tables=tables,
-        figures={name: draw() for name, draw in drawing.items()},
-        curves={name: of for name, of in shown.items() if of[1] != "certificates"},
-        captions=captions,
-        titles=titles,
-        studies=[card.title for card, _ in chosen.values()],
-        notebooks=config.notebooks,
-        provenance=provenance,
-        certificates=rows.certificates,
-        datasets_info=datasets,
-        title=f"{folder.resolve().name.replace('_', ' ')} · marginalia report",
-    )
-    for name, draw in drawing.items():  # anew: where its parts lie changes a little each time one figure is written
-        figures.save_figure(draw(), place / "figures" / name, kinds=("png",))
+    with catalogue.own_titles(config.titles()):
+        compared, chosen = comparisons(config.comparisons), chosen_cards(config, cards)
+        sweep = {name: _table(folder, name) for name in (*METRICS, "certificates", "failures", "timings")}
+        tables = {name: frame for name, frame in sweep.items() if frame is not None}
+        shown = _figures(config, tables)
+        drawing: dict[str, Callable[[], Figure]] = {}
+        captions, titles = {}, {}
+        for name, comparison in compared.items():
+            tables[name] = _needed(folder, name)
+            if comparison.figure:
+                drawing[name] = partial(comparison.figure, tables[name])
+                captions[name] = comparison.caption(tables[name]) if comparison.caption else ""
+                titles[name] = comparison.title
+        for name, (experiment, table) in shown.items():
+            frame = tables[table][tables[table]["experiment"] == experiment]
+            drawing[name] = partial(figures.sweep_figure, tables, experiment, table)
+            captions[name] = certificate_caption(frame) if table == "certificates" else caption(frame, table)
+        for name, (card, settings) in chosen.items():
+            if name not in rows.studies:
+                raise InputError(f"{folder / FILE} has no rows of the study {name}")
+            made = studies[name] if studies else card.tables(rows.studies[name], settings)
+            drawing[name] = partial(card.figure, dict(made), settings)
+            tables[name], captions[name], titles[name] = _needed(folder, name), card.caption, card.title
+        datasets = provenance.pop("datasets", None) or _known(rows.records, [c.datasets for c, _ in chosen.values()])
+        place = into or folder
+        write_report(
+            place / PAGE,
+            tables=tables,
+            figures={name: draw() for name, draw in drawing.items()},
+            curves={name: of for name, of in shown.items() if of[1] != "certificates"},
+            captions=captions,
+            titles=titles,
+            studies=[card.title for card, _ in chosen.values()],
+            notebooks=config.notebooks,
+            provenance=provenance,
+            certificates=rows.certificates,
+            datasets_info=datasets,
+            title=f"{folder.resolve().name.replace('_', ' ')} · marginalia report",
+        )
+        for name, draw in drawing.items():  # anew: where its parts lie changes a little each time one figure is written
+            figures.save_figure(draw(), place / "figures" / name, kinds=("png",))
     return place / PAGE
 
 
