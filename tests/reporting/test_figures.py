@@ -135,6 +135,36 @@ def test_missing_runs_are_marked(records, mse):
     assert notes(employment) == ["3/5"]
 
 
+def test_notes_of_an_arm_without_any_success_do_not_meet(records):
+    """Levels .5 and 1, 1 and 2 are close on the axis; the last one has no room at its right."""
+    auc = tables.aggregate(records, "auc").query("dataset == 'compas'")
+    auc.loc[auc["method"] == "dp_sgd", ["k", "mean", "stderr"]] = [0, np.nan, np.nan]
+    figure = figures.metric_vs_epsilon(pd.concat([auc, auc.assign(target="other")]), "auc")
+    figure.canvas.draw()
+    for axes in figure.axes:
+        boxes = [text.get_window_extent() for text in axes.texts]
+        assert notes(axes) == ["0/5"] * 2  # at .05 and .1; at .5, 1 and 2
+        assert not boxes[0].overlaps(boxes[1])
+        assert all(box.x0 >= 0 and box.x1 <= figure.bbox.width for box in boxes)
+        missing = [line for line in axes.lines if list(line.get_ydata()) == [0.0] * 5]
+        assert [list(line.get_xdata()) for line in missing] == [[0.05, 0.1, 0.5, 1, 2]]  # each has its sign
+
+
+def test_an_error_beyond_that_of_nothing_kept_does_not_squash_its_panel(records):
+    error = tables.aggregate(records, "marginal_error").query("dataset == 'adult'")
+    usual = figures.metric_vs_epsilon(error, "marginal_error").axes[0].get_ylim()
+    where = (error["method"] == "gaussian_marginals") & (error["epsilon"] == 0.05)
+    assert where.sum() == 1
+    far = error.assign(mean=error["mean"].mask(where, 27.0))
+    axes = figures.metric_vs_epsilon(far, "marginal_error").axes[0]
+    assert axes.get_ylim()[1] < 1.2 * usual[1]
+    (edge,) = (line for line in axes.lines if list(line.get_ydata()) == [1.0])
+    assert list(edge.get_xdata()) == [0.05]
+    assert edge.get_transform() == axes.get_xaxis_transform()
+    assert "beyond 1, where nothing is kept, stand on the upper edge" in figures.caption(far, "marginal_error")
+    assert "beyond" not in figures.caption(error, "marginal_error")
+
+
 def test_uncertified_points_are_crossed(mse):
     adult = figures.metric_vs_epsilon(mse, "mse").axes[1]
     crossed = [line for line in adult.lines if line.get_marker() == "x" and len(line.get_xdata())]

@@ -43,15 +43,16 @@ _PANEL_HEIGHT = 2.05  # inches, with title and axis label
 _LEGEND_LINE = 0.123
 _ROOMY = 10  # arms in a panel; more of them get more height
 _CROWDED_EXTRA = 0.5
+_APART = 3.0  # levels of less than this ratio are too close for a note each
 
 
 def metric_vs_epsilon(aggregates: pd.DataFrame, metric: str, *, width: Width = "double") -> Figure:
     """Draw one metric against epsilon: a panel for each data set and target, a line for each arm.
 
     Bands are ± 1 standard error over trials; non-private and trivial predictors are horizontal lines. An incomplete
-    point carries its coverage (``3/5``), a point without any success stands on the axis as ``0/5``, a point whose
-    certificate exceeds the requested epsilon is crossed. A point beyond twice the error of the trivial predictor stands
-    on the upper edge, apart from its line. Axes of AUC begin below the lowest mean.
+    point carries its coverage (``3/5``), a point without any success stands on the axis as ``0/5`` (once for points
+    that lie close), a point whose certificate exceeds the requested epsilon is crossed. A point beyond `ceiling_of`
+    stands on the upper edge, apart from its line. Axes of AUC begin below the lowest mean.
 
     `aggregates` are those of one experiment and protocol. Two columns of a paper are 7 in with panels side by
     side (3.4 in for a single panel of few arms); one, and a phone, 3.4 in with panels below each other.
@@ -114,7 +115,6 @@ def _draw_panel(axes: Any, panel: Panel, arms: Sequence[Line], *, title: str, in
             axes.axhline(arm.rows["mean"].iloc[0], zorder=1.5, **_reference_line(arm))
     if (said := _said(panel.rows["metric"].iloc[0])) is not None:
         axes.axhline(said, color="#767676", lw=0.9, ls=":", zorder=1.5)
-    missing: list[tuple[Line, float, int]] = []
     for arm in arms:
         if arm.is_tuned_on_test:
             _draw_tuned_on_test(axes, arm)
@@ -130,11 +130,8 @@ def _draw_panel(axes: Any, panel: Panel, arms: Sequence[Line], *, title: str, in
             axes.plot(beyond, np.ones(len(beyond)), transform=axes.get_xaxis_transform(), zorder=5, **edge)
         over = lacks_certificate(arm.rows).to_numpy()
         axes.plot(x[over], y[over], ls="", zorder=4, **_CROSS)
-        for point in rows_of(arm.rows[arm.rows["k"] < arm.rows["n_trials"]]):
-            if point.k == 0:
-                missing.append((arm, point.epsilon, point.n_trials))
-            else:
-                _note(axes, f"{point.k}/{point.n_trials}", (point.epsilon, point.mean), arm.look.colour)
+        for point in rows_of(arm.rows[(arm.rows["k"] > 0) & (arm.rows["k"] < arm.rows["n_trials"])]):
+            _note(axes, f"{point.k}/{point.n_trials}", (point.epsilon, point.mean), arm.look.colour)
     if floor_of(panel.rows) is not None:
         axes.set_ylim(*_score_limits(panel.rows))
     elif math.isfinite(ceiling):
@@ -144,14 +141,19 @@ def _draw_panel(axes: Any, panel: Panel, arms: Sequence[Line], *, title: str, in
         axes.set_ylim(
             *((low / ratio, high * ratio) if log else (low - 0.07 * (high - low), high + 0.07 * (high - low)))
         )
-    stacked: dict[float, int] = {}
-    for arm, epsilon, n in missing:  # on the axis: there is no value to show
-        height = 0.08 * stacked.get(epsilon, 0)
-        stacked[epsilon] = stacked.get(epsilon, 0) + 1
+    levels = sorted(panel.rows.loc[np.isfinite(panel.rows["epsilon"]), "epsilon"].unique())
+    lost = [arm for arm in arms if arm.is_private and not arm.is_tuned_on_test and (arm.rows["k"] == 0).any()]
+    for place, arm in enumerate(lost):  # on the axis: there is no value to show
         where = axes.get_xaxis_transform()
-        axes.plot([epsilon], [height], transform=where, clip_on=False, zorder=5, **(_line(arm) | {"ls": ""}))
-        _note(axes, f"0/{n}", (epsilon, height), arm.look.colour, xycoords=where)
-    _epsilon_axis(axes, sorted(panel.rows.loc[np.isfinite(panel.rows["epsilon"]), "epsilon"].unique()))
+        height, points = 0.08 * place, arm.rows[arm.rows["k"] == 0]
+        x = points["epsilon"].to_numpy(float)
+        axes.plot(x, np.full(len(x), height), transform=where, clip_on=False, zorder=5, **(_line(arm) | {"ls": ""}))
+        for close in np.split(np.arange(len(x)), np.flatnonzero(x[1:] >= _APART * x[:-1]) + 1):
+            at_end = x[close[-1]] == levels[-1]  # no room at its right
+            told = close[0] if at_end else close[-1]
+            text = f"0/{points['n_trials'].iloc[told]}"
+            _note(axes, text, (x[told], height), arm.look.colour, xycoords=where, left=at_end)
+    _epsilon_axis(axes, levels)
     axes.set_title(title, loc="left", fontsize=min(RC["axes.titlesize"], 118 * inches / len(title)))
 
 
@@ -173,12 +175,13 @@ def _draw_tuned_on_test(axes: Any, arm: Line) -> None:
         axes.plot(x, y, color=arm.look.colour, zorder=2.5, **line)
 
 
-def _note(axes: Any, text: str, at: tuple[float, float], colour: str, **where: Any) -> None:
+def _note(axes: Any, text: str, at: tuple[float, float], colour: str, *, left: bool = False, **where: Any) -> None:
     note = axes.annotate(
         text,
         at,
-        xytext=(4.5, 0),
+        xytext=(-4.5 if left else 4.5, 0),
         textcoords="offset points",
+        ha="right" if left else "left",
         va="center_baseline",
         fontsize=6,
         color=colour,
@@ -207,11 +210,14 @@ def _reference_line(arm: Line) -> dict[str, Any]:
 
 
 def ceiling_of(rows: pd.DataFrame) -> float:
-    """Return beyond what error a point is put on the upper edge, infinity if none is beyond."""
-    trivial = rows.loc[rows["method"] == "trivial", "mean"]
-    if trivial.isna().all() or METRICS[rows["metric"].iloc[0]].higher_is_better:
+    """Return beyond what error a point is put on the upper edge, infinity if none is beyond.
+
+    That is the error at which nothing is kept, or twice that of the trivial predictor.
+    """
+    metric = METRICS[rows["metric"].iloc[0]]
+    if metric.higher_is_better:
         return math.inf
-    limit = 2 * float(trivial.max())
+    limit = metric.ends[0] if metric.ends else 2 * float(rows.loc[rows["method"] == "trivial", "mean"].max())
     return limit if limit > 0 and (rows["mean"] > limit).any() else math.inf
 
 
@@ -397,9 +403,9 @@ def caption(aggregates: pd.DataFrame, metric: str) -> str:
         )
     private = private[~np.array(tuned, dtype=bool)]
     if any(math.isfinite(ceiling_of(panel.rows)) for panel in panels_of(rows)):
-        parts.append(
-            "Points beyond twice the error of the trivial predictor stand on the upper edge, apart from their lines."
-        )
+        ends = METRICS[metric].ends
+        beyond = f"{ends[0]:g}, where nothing is kept," if ends else "twice the error of the trivial predictor"
+        parts.append(f"Points beyond {beyond} stand on the upper edge, apart from their lines.")
     floors = {floor for panel in panels_of(rows) if (floor := floor_of(panel.rows)) is not None}
     if floors:
         parts.append(f"The trivial predictor ({span(sorted(floors))}) lies below the axes.")

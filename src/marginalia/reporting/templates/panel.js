@@ -19,6 +19,7 @@ class Panel {
     this.plot.addEventListener("pointerleave", () => { if (document.activeElement !== this.plot) this.choose(null); });
     const of = arm => this.points.filter(p => figure.spec.arms[p.arm][0].startsWith(arm));
     this.trivial = of("trivial|")[0]?.mean;
+    this.ceiling = figure.spec.worst ?? 2 * this.trivial;  // points beyond stand at the edge
     const better = figure.spec.higher ? Math.max : Math.min;
     const free = this.points.filter(p => p.epsilon === Infinity && p.mean === p.mean && !of("trivial|").includes(p));
     this.best = free.length ? better(...free.map(p => p.mean)) : undefined;
@@ -35,7 +36,7 @@ class Panel {
     const trivial = this.trivial === undefined ? undefined : this.shown(this.trivial);
     // with the ends of their bars of error
     const ends = p => p.error > 0 && Number.isFinite(p.epsilon) ? [p.mean - p.error, p.mean + p.error] : [p.mean];
-    const beyond = p => !higher && this.trivial > 0 && p.mean > 2 * this.trivial;
+    const beyond = p => !higher && this.ceiling > 0 && p.mean > this.ceiling;
     const curves = all.filter(([, p]) => p.mean !== this.trivial || p.epsilon !== Infinity)
       .flatMap(([y, p]) => beyond(p) ? [y] : ends(p).map(end => this.shown(end)).filter(end => higher || end > 0 || y <= 0));
     if (!curves.length) return { low: 0, high: 1, log: false };
@@ -45,11 +46,8 @@ class Panel {
       if (this.asGain) low = Math.max(low, Math.min(-0.25, high - 0.1));
       else if (trivial !== undefined && low - trivial <= 0.25 * (high - low) && !this.isOff("trivial|")) low = Math.min(low, trivial);
     } else {
-      if (trivial !== undefined) {
-        const ceiling = 2 * trivial;
-        if (ceiling > 0 && high > ceiling && low < ceiling) high = Math.max(...curves.filter(y => y <= ceiling));
-        if (!this.isOff("trivial|") && trivial <= ceiling) high = Math.max(high, trivial);
-      }
+      if (this.ceiling > 0 && high > this.ceiling && low < this.ceiling) high = Math.max(...curves.filter(y => y <= this.ceiling));
+      if (trivial !== undefined && !this.isOff("trivial|")) high = Math.max(high, trivial);
       log = low > 0 && high > 10 * low;
     }
     if (log) return { low: low / 1.2, high: high * 1.2, log };
