@@ -167,6 +167,28 @@ def test_a_term_opens_and_the_key_escape_closes_it(visit):
     assert not note.is_visible()
 
 
+def test_a_long_table_begins_with_one_group_and_paper_has_all(visit, frame):
+    page = visit()
+    box = page.locator("#table-mse")
+    groups, choice = box.locator("tbody"), box.get_by_role("combobox")
+    assert groups.count() == len(frame[["dataset", "target"]].drop_duplicates()) == 2
+    assert [one.is_visible() for one in groups.all()].count(True) == 1
+    choice.select_option(index=2)
+    assert [one.is_visible() for one in groups.all()] == [False, True]
+    page.emulate_media(media="print")
+    assert all(one.is_visible() for one in groups.all())
+    page.emulate_media(media="screen")
+    box.get_by_role("searchbox").fill("ssp")  # words are looked for in all groups
+    assert all(one.is_visible() for one in groups.all())
+    choice.select_option(index=1)
+    assert [one.is_visible() for one in groups.all()] == [True, False]
+    assert box.get_by_role("searchbox").input_value() == ""
+
+
+def test_the_level_is_one_at_first(visit, frame):
+    assert visit().locator("#figure-mse output").inner_text() == "ε = 1"
+
+
 def test_filtering_to_nothing_hides_the_heading(visit):
     page = visit()
     box = page.locator("#table-mse")

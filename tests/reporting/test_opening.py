@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from marginalia.reporting import tables
-from marginalia.reporting.html.opening import publishing, sentences
+from marginalia.reporting.html.opening import publishing, sentences, worth
 from marginalia.sweep.metrics import METRICS
 
 VERDICTS = pd.DataFrame({"verdict": ["held", "held", "not held", "not tested"]})
@@ -16,16 +16,17 @@ VERDICTS = pd.DataFrame({"verdict": ["held", "held", "not held", "not tested"]})
 def said(records, titles=(), **more):
     frames = {metric: tables.aggregate(records, metric) for metric in METRICS if (records["metric"] == metric).any()}
     frames["certificates"] = tables.certificates(records)
-    return sentences({**frames, **more}, titles, [{"name": "adult", "status": "used"}])
+    frames |= more
+    return [*sentences(frames, titles, [{"name": "adult", "status": "used"}]), worth(frames)]
 
 
 def test_a_sweep_says_what_ran_what_came_out_and_what_it_is_worth(records):
-    what, came_out, worth = said(records, mine_verdicts=VERDICTS)
-    assert re.match(r"This page compares \d+ private methods and \d methods? without privacy on \d data sets", what)
-    assert "5 values of ε from 0.05 to 2, 5 trials each." in what
-    assert re.match(r"By test MSE, .+ is the best certified method in \d+ of \d+ settings", came_out)
-    assert "by test AUC, " in came_out
-    assert worth.endswith("; of 4 claims of the papers 2 held, 1 not held and 1 not tested.")
+    what, came_out, is_worth = said(records, mine_verdicts=VERDICTS)
+    assert re.fullmatch(r"\d+ private methods on \d data sets \(.+\), ε = 0.05–2\.", what)
+    assert re.match(
+        r"Best certified method most often: by test MSE, .+ \(\d+ of \d+ settings\); by test AUC, ", came_out
+    )
+    assert is_worth.endswith("; of 4 claims of the papers 2 held, 1 not held and 1 not tested.")
 
 
 @pytest.mark.parametrize("what", ["one method", "none private", "only failures", "one epsilon", "peers"])
@@ -33,8 +34,8 @@ def test_any_sweep_has_three_sentences_that_are_true_of_it(records, what):
     private = records["calibration"] != "none"
     if what == "one method":
         first, second, third = said(records[records["method"] == "ssp"])
-        assert first.startswith("This page compares 1 private method on ")
-        assert re.search(r"SSP( published)? is the best certified method in \d+ of", second)
+        assert first.startswith("1 private method on ")
+        assert re.search(r"by test MSE, SSP( published)? \(\d+ of", second)
     elif what == "none private":
         first, second, third = said(records[~private])
         assert "private method " not in first.split(" without")[0]
@@ -49,7 +50,7 @@ def test_any_sweep_has_three_sentences_that_are_true_of_it(records, what):
         assert "values are missing" in third
     elif what == "one epsilon":
         first, second, third = said(records[(records["epsilon"] == 2) | ~private])
-        assert " at ε = 2, " in first
+        assert first.endswith(", ε = 2.")
     else:
         rows = records[records["method"].isin(["ssp", "trivial"])]
         claim = rows[rows["method"] == "ssp"].assign(
@@ -57,23 +58,24 @@ def test_any_sweep_has_three_sentences_that_are_true_of_it(records, what):
         )
         claim = claim.drop_duplicates([*tables.KEYS, "trial"])
         first, second, third = said(pd.concat([rows, claim]))
-        assert "2 private methods (1 of other libraries) and 1 method without privacy" in first
+        assert first.startswith("2 private methods (1 of other libraries) on ")
         assert "other thing" not in second
         assert "have a claimed ε only" in third
     assert all(sentence.endswith(".") and ".." not in sentence for sentence in (first, second, third))
 
 
 def test_a_page_of_studies_counts_the_claims():
-    first, second, _ = sentences({"mine_verdicts": VERDICTS}, ["One", "Two"], [])
-    assert first == "This page shows 2 experiments of a paper, each with its figure and table."
+    first, second = sentences({"mine_verdicts": VERDICTS}, ["One", "Two"], [])
+    assert first == "2 experiments of a paper, each with its figure and table."
     assert second == "Of 4 claims of the papers 2 held, 1 not held and 1 not tested."
     more = pd.DataFrame({"verdict": ["no more than chance", "held"], "whose": ["repeat", "ours"]})
-    _, second, _ = sentences({"mine_verdicts": VERDICTS.assign(whose="paper"), "more_verdicts": more}, ["One"], [])
+    _, second = sentences({"mine_verdicts": VERDICTS.assign(whose="paper"), "more_verdicts": more}, ["One"], [])
     assert second == "Of 5 claims of the papers 2 held, 1 no more than chance, 1 not held and 1 not tested."
 
 
 def test_a_page_of_nothing_says_so():
-    assert sentences({}, [], []) == ["This page shows a run of which no table has any row."]
+    assert sentences({}, [], []) == ["A run of which no table has any row."]
+    assert worth({}) == ""
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,11 @@ from marginalia.privacy.book import Book
 from marginalia.privacy.events import GaussianEvent
 from marginalia.privacy.relation import Neighbours, Relation
 from marginalia.reporting import figures, tables
+from marginalia.reporting.html.folder import write_folder_report
 from marginalia.reporting.html.report import write_report
 from marginalia.reporting.provenance import books_of, datasets_info
 from marginalia.reporting.verification.results import write_sweep
+from marginalia.sweep.config import Config
 from marginalia.sweep.protocols import Prepared
 
 NOTE = "Exact on private rows (mine), without noise: for their owner; no certificate covers it."
@@ -95,3 +97,36 @@ def test_tables_to_paste_say_so_too(records, tmp_path):
     for name in ("mse.md", "mse.tex"):
         assert NOTE in (tmp_path / "own" / name).read_text(encoding="utf-8")
         assert "rivate rows" not in (tmp_path / "public" / name).read_text(encoding="utf-8")
+
+
+def test_the_title_of_an_own_data_set_is_what_the_page_shows(records, tmp_path):
+    """In figures, the tables for readers and the words; ids stay in the CSV files. Of two with one title, ids."""
+    own = records[records["epsilon"].isin([1, float("inf")])].replace(
+        {"dataset": {"adult": "mine", "compas": "yours", "acs_employment@dd_ssp": "theirs"}}
+    )
+    (tmp_path / "tables").mkdir()
+    own.assign(certificate=None).astype({"certificate": "string"}).to_parquet(tmp_path / "rows.parquet")
+    write_sweep(own, tmp_path / "tables")
+    entry = {"files": {"table": "t.csv", "domain": "d.yaml"}, "tasks": {"linear": {"target": "education-num"}}}
+    titles = {"mine": "Clinic <of> 2024", "yours": "Twin", "theirs": "Twin"}
+    chosen = [{"name": name, "title": title, **entry} for name, title in titles.items()]
+    config = {"experiments": {"default": {"datasets": [*chosen, "acs_income_lin@dd_ssp"], "trials": 5}}}
+    assert Config.model_validate(config).titles() == titles
+    (tmp_path / "provenance.json").write_text(json.dumps({"config": config}), encoding="utf-8")
+    text = write_folder_report(tmp_path, {}, lambda _: {}).read_text(encoding="utf-8")
+    clinic = "Clinic &lt;of&gt; 2024"
+    assert f"for the owner of the rows of {clinic}, Twin and Twin." in text
+    drawing = re.search(r'id="figure-mse".*?<svg.*?</svg>', text, re.DOTALL).group()
+    assert f"(b) {clinic}</text>" in drawing
+    headings = {  # of the groups of each table
+        name: re.findall(r"<span>(.*?)</span>", re.search(rf'id="table-{name}".*?</table>', text, re.DOTALL).group())
+        for name in ("best", "mse", "auc")
+    }
+    assert f"{clinic} · education-num" in headings["mse"]
+    assert clinic in headings["best"]
+    assert {"theirs · ESR", "yours · two_year_recid"} <= set(headings["auc"])
+    assert re.search(rf'id="table-datasets".*?<th scope=row[^>]*>{clinic}</th>\s*<td[^>]*>mine<', text, re.DOTALL)
+    live = json.loads(re.search(r'id="curves">(.*?)</script>', text, re.DOTALL).group(1))["figures"]["mse"]
+    assert "Clinic <of> 2024" in [title for _, title in live["panels"]]
+    assert "mine" in (tmp_path / "tables/mse.csv").read_text(encoding="utf-8")
+    assert "Clinic" not in (tmp_path / "tables/mse.csv").read_text(encoding="utf-8")

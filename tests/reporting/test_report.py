@@ -145,8 +145,22 @@ def test_the_best_certified_arm_is_bold_and_in_the_summary(html):
     mse = re.search(r'id="table-mse".*?</table>', html, re.DOTALL).group()
     assert len(re.findall(r'class="number best"', mse)) == 2  # two panels, one epsilon
     summary = re.search(r'id="table-best".*?</table>', html, re.DOTALL).group()
+    assert re.findall(r"<span>(.*?)</span>", summary)[:4] == [
+        "ACS Employment",
+        "ACS Income (regression)",
+        "Adult",
+        "COMPAS",
+    ]
     assert "DP-SGD" in summary
     assert "Chebyshev" not in summary
+
+
+def test_the_opening_is_short_and_answers_whether_to_publish(html):
+    opening = re.search(r'<p class="opening">(.*?)</p>', html, re.DOTALL).group(1)
+    words = re.sub(r"<[^>]*>", "", opening).split()
+    assert len(words) < 60
+    assert '<a href="#publish">May I publish this page?</a> Yes.' in opening
+    assert "values are missing" in html[html.index('id="summary"') : html.index('id="figures"')]
 
 
 def test_failures_name_their_trials(html):

@@ -1,4 +1,4 @@
-"""The first sentences of the page, made from its tables: what was run, what came out, what it is worth."""
+"""The sentences of the page that are made from its tables: what was run, what came out, what it is worth."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pandas as pd
 from marginalia.data.catalogue import catalogue
 from marginalia.peers.record import is_peer
 from marginalia.reporting.arms import best_certified
-from marginalia.reporting.formats import epsilon_name, span
+from marginalia.reporting.formats import span
 from marginalia.reporting.tables import NON_PRIVATE, PANEL
 from marginalia.reporting.verdicts import WORDS
 from marginalia.sweep.metrics import HEADLINES, METRICS
@@ -24,28 +24,31 @@ VERDICTS = "_verdicts"  # end of the name of a table of claims
 def sentences(
     tables: Mapping[str, pd.DataFrame], titles: Sequence[str], datasets_info: Sequence[Mapping[str, Any]]
 ) -> list[str]:
-    """Return three sentences; fewer where nothing was run that they could be about.
+    """Return what was run and what came out, in one sentence each; fewer where nothing was run.
 
     Parameters
     ----------
     tables : mapping of name to DataFrame
-        Aggregates under their metric id, ``certificates``, and tables of claims (``*_verdicts``).
+        Aggregates under their metric id, and tables of claims (``*_verdicts``).
     titles : sequence of str
         Of the studies, which have runs of their own.
     datasets_info : sequence of mapping
     """
-    aggregates = {metric: tables[metric] for metric in METRICS if metric in tables and len(tables[metric])}
-    claims = [frame for name, frame in tables.items() if name.endswith(VERDICTS) and len(frame)]
+    aggregates, claims = _aggregates(tables), _tables_of_claims(tables)
     said = [_what(aggregates, titles, datasets_info)]
     if aggregates:
-        shown = {m: aggregates[m] for m in HEADLINES if m in aggregates} or aggregates
-        said += [_winners(shown), _worth(aggregates, tables.get("certificates", pd.DataFrame()), claims)]
+        said.append(_winners({m: aggregates[m] for m in HEADLINES if m in aggregates} or aggregates))
     elif claims:
-        said += [
-            _claims(claims),
-            "What was held against each claim, and where it failed, stands in the tables.",
-        ]
-    return [sentence for sentence in said if sentence]
+        said.append(_claims(claims))
+    return said
+
+
+def _aggregates(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    return {metric: tables[metric] for metric in METRICS if metric in tables and len(tables[metric])}
+
+
+def _tables_of_claims(tables: Mapping[str, pd.DataFrame]) -> list[pd.DataFrame]:
+    return [frame for name, frame in tables.items() if name.endswith(VERDICTS) and len(frame)]
 
 
 def warning(datasets_info: Sequence[Mapping[str, Any]], books: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
@@ -63,16 +66,16 @@ def warning(datasets_info: Sequence[Mapping[str, Any]], books: Sequence[Mapping[
         return None
     kept = {name for book in books for name in book["datasets"]}
     totals = [
-        f"The book {Path(book['book']).name}, of {_and(book['datasets'])}, "
+        f"The book {Path(book['book']).name}, of {_named(book['datasets'])}, "
         f"holds {_count(book['releases'], 'release')}, which together cost ε = {book['spent']:.4g} "
         f"of {book['epsilon']:g} at δ = {book['delta']:g} ({book['relation']}): "
         "models and synthetic tables, not this page."
         for book in books
     ]
     if without := [name for name in own if name not in kept]:
-        totals.append(f"Of {_and(without)} no book was kept: nobody knows what all fits cost together.")
+        totals.append(f"Of {_named(without)} no book was kept: nobody knows what all fits cost together.")
     return (
-        f"for the owner of the rows of {_and(own)}.",
+        f"for the owner of the rows of {_named(own)}.",
         "May I publish this? No, because its errors are exact on private rows, without noise; a certificate covers "
         f"the release of one fit, neither this page nor a choice made by it. {' '.join(totals)}",
     )
@@ -162,27 +165,21 @@ def _what(
     if not aggregates:
         used = sum(d.get("status") == "used" for d in datasets_info)
         if not titles:
-            return "This page shows a run of which no table has any row."
+            return "A run of which no table has any row."
         about = f" on {_count(used, 'data set')}" if used else ""
-        return f"This page shows {_count(len(titles), 'experiment')} of a paper{about}, each with its figure and table."
+        return f"{_count(len(titles), 'experiment')} of a paper{about}, each with its figure and table."
     rows = pd.concat(list(aggregates.values()), ignore_index=True)
     private = rows[rows["calibration"] != NON_PRIVATE]
     methods, others = private["method"].unique(), rows.loc[rows["calibration"] == NON_PRIVATE, "method"].unique()
     peers = sum(map(is_peer, methods))
-    who = [_count(len(methods), "private method")] if len(methods) else []
-    if peers:
-        who[0] += f" ({peers} of other libraries)"
-    who += [_count(len(others), "method") + " without privacy"] if len(others) else []
+    who = _count(len(methods), "private method") if len(methods) else f"{_count(len(others), 'method')} without privacy"
+    who += f" ({peers} of other libraries)" if peers else ""
     names = list(dict.fromkeys(map(catalogue.title, rows["dataset"].unique())))
     where = f" ({', '.join(names)})" if len(names) <= 4 else ""
     levels = sorted(private["epsilon"].unique())
-    at = f" at ε = {epsilon_name(levels[0])}" if levels else ""
-    if len(levels) > 1:
-        at = f" at {len(levels)} values of ε from {epsilon_name(levels[0])} to {epsilon_name(levels[-1])}"
-    trials = f"{span(rows['n_trials'])} trial{'' if rows['n_trials'].max() == 1 else 's'} each"
-    also = f", and shows {_count(len(titles), 'more experiment')}" if titles else ""
-    sets = _count(len(set(rows["dataset"])), "data set")
-    return f"This page compares {' and '.join(who)} on {sets}{where}{at}, {trials}{also}."
+    at = f", ε = {span(levels)}" if levels else ""
+    also = f"; {_count(len(titles), 'more experiment')}" if titles else ""
+    return f"{who} on {_count(len(set(rows['dataset'])), 'data set')}{where}{at}{also}."
 
 
 def _winners(aggregates: Mapping[str, pd.DataFrame]) -> str:
@@ -199,18 +196,26 @@ def _winners(aggregates: Mapping[str, pd.DataFrame]) -> str:
         if not best:
             without.append(METRICS[metric].name)
             continue
-        (first, wins), *rest = best.most_common()
-        verb = "is the best certified method in" if not parts else "in"
-        part = f"by {METRICS[metric].name}, {first} {verb} {wins} of {settings} settings"
-        parts.append(part + (f", {rest[0][0]} in {rest[0][1]}" if rest else ""))
+        ((first, wins),) = best.most_common(1)
+        parts.append(f"by {METRICS[metric].name}, {first} ({wins} of {settings}{'' if parts else ' settings'})")
     if not parts:
         return f"By {_and(without)}, no method is named best: none is certified and has a value in every trial."
     parts += [f"by {_and(without)}, no certified method has a value in every trial"] if without else []
-    text = "; ".join(parts)
-    return text[0].upper() + text[1:] + "."
+    return f"Best certified method most often: {'; '.join(parts)}."
 
 
-def _worth(aggregates: Mapping[str, pd.DataFrame], certificates: pd.DataFrame, claims: Sequence[pd.DataFrame]) -> str:
+def worth(tables: Mapping[str, pd.DataFrame]) -> str:
+    """Return what a sweep is worth: what is certified, what is missing, and what became of claims; else nothing.
+
+    Parameters
+    ----------
+    tables : mapping of name to DataFrame
+        Aggregates under their metric id, ``certificates``, and tables of claims (``*_verdicts``).
+    """
+    aggregates, claims = _aggregates(tables), _tables_of_claims(tables)
+    certificates = tables.get("certificates", pd.DataFrame())
+    if not aggregates:
+        return ""
     parts = []
     if len(certificates):
         sure, n = int(certificates["certified"].isin(CERTIFIED).sum()), len(certificates)
@@ -242,6 +247,10 @@ def _claims(claims: Sequence[pd.DataFrame]) -> str:
 
 def _count(n: int, what: str) -> str:
     return f"{n} {what}{'' if n == 1 else 's'}"
+
+
+def _named(datasets: Sequence[str]) -> str:
+    return _and([catalogue.title(name) for name in datasets])
 
 
 def _and(parts: Sequence[str]) -> str:

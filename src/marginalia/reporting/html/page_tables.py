@@ -11,8 +11,7 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 
-from marginalia.data.catalogue.catalogue import title
-from marginalia.reporting.arms import Line, arms_of, best_certified, panels_of
+from marginalia.reporting.arms import Line, arms_of, best_certified, panels_of, plain_names
 from marginalia.reporting.formats import SIGNS, epsilon_name, format_cell
 from marginalia.reporting.html.certificates import Sheets
 from marginalia.reporting.style import RELATION_NAMES, arm_name
@@ -162,13 +161,13 @@ def _number(value: float, how: str = ".6g") -> Cell:
 
 
 def recommendation_table(aggregates: Sequence[pd.DataFrame]) -> HtmlTable:
-    """Return the best certified private arm of each data set and epsilon, over several metrics."""
+    """Return the best certified private arm at each epsilon, by several metrics, one group for each data set."""
     levels = sorted({e for frame in aggregates for e in _levels(frame)})
-    groups = []
+    names = plain_names(name for frame in aggregates for name in frame["dataset"])
+    groups = {name: Group(title) for name, title in sorted(names.items(), key=lambda item: item[1].lower())}
     for frame in aggregates:
         winners = best_certified(frame)
         metric = METRICS[frame["metric"].iloc[0]]
-        group = Group(f"{_OF_TASK[metric.tasks[0]]}, by {metric.name}")
         for panel in panels_of(frame):
             arms = {arm.key: arm for arm in arms_of(panel.rows, context=frame)}
             here = winners[(winners[list(PANEL)] == list(panel.key)).all(axis=1)]
@@ -179,13 +178,12 @@ def recommendation_table(aggregates: Sequence[pd.DataFrame]) -> HtmlTable:
                 mark = " °" if row.certified == "ideal" else ""
                 then = f"; next {row.next}, {row.next_mean:.3g}" if row.next else ""
                 cells[row.epsilon] = Cell(arm.name, arm=arm, note=f"{_with_error(row)}{mark}{then}", more=others)
-            name = panel.title.replace(panel.key[2], title(panel.key[2]), 1)
-            group.rows.append([Cell(name), *(cells.get(e, Cell("none")) for e in levels)])
-        groups.append(group)
-    caption = "Best mean ± standard error over trials, among certified ones; of those that are as good, any will do."
-    notes = [cell.note for group in groups for row in group.rows for cell in row]
-    columns = ["Data set · target", *_epsilon_heads(levels)]
-    return HtmlTable("table-best", caption, columns, groups, _signs(notes))
+            what = panel.id.replace(panel.key[2], f"{_OF_TASK[metric.tasks[0]]}, by {metric.name}", 1)
+            groups[panel.key[2]].rows.append([Cell(what), *(cells.get(e, Cell("none")) for e in levels)])
+    caption = "The best method: mean ± standard error over trials, and the next."
+    notes = [cell.note for group in groups.values() for row in group.rows for cell in row]
+    columns = ["Task", *_epsilon_heads(levels)]
+    return HtmlTable("table-best", caption, columns, list(groups.values()), _signs(notes))
 
 
 def _with_error(row: Any) -> str:

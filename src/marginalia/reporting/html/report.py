@@ -19,6 +19,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.markers import MarkerStyle
 
+from marginalia.data.catalogue import catalogue
 from marginalia.data.files import for_the_owner, write_text
 from marginalia.errors import InputError
 from marginalia.reporting.arms import Line, Panel, arms_of, panels_of, plain_titles
@@ -27,7 +28,7 @@ from marginalia.reporting.html import page_tables, vendored
 from marginalia.reporting.html.certificates import Sheets
 from marginalia.reporting.html.drawing import Palette, inline_svg
 from marginalia.reporting.html.glossary import TERMS, explain
-from marginalia.reporting.html.opening import publishing, sentences, warning
+from marginalia.reporting.html.opening import publishing, sentences, warning, worth
 from marginalia.reporting.tables import ARM, NON_PRIVATE, private_note
 from marginalia.sweep.metrics import HEADLINES, METRICS
 from marginalia.sweep.records import CERTIFIED, RunCertificate
@@ -119,6 +120,7 @@ def write_report(
         sentences=sentences(tables, studies, datasets_info),
         publishing=publishing(datasets_info, aggregates, tables.get("certificates", pd.DataFrame())),
         facts=_facts(aggregates, tables, datasets_info),
+        worth=worth(tables),
         finished=provenance.get("finished", ""),
         stand_ins=[d["name"] for d in datasets_info if d.get("stand_in") and d.get("status") == "used"],
         missing=[d for d in datasets_info if d.get("status") == "missing"],
@@ -212,7 +214,8 @@ def _heading(name: str) -> str:
 
 
 _DATASET_COLUMNS = {
-    "name": "Data set",
+    "title": "Data set",
+    "name": "Id",
     "status": "Status",
     "reason": "Why missing",
     "rows": "Rows",
@@ -231,8 +234,9 @@ _DATASET_COLUMNS = {
 def _datasets_table(datasets_info: Sequence[Mapping[str, Any]]) -> page_tables.HtmlTable | None:
     if not datasets_info:
         return None
-    known = [c for c in _DATASET_COLUMNS if any(d.get(c) not in (None, "") for d in datasets_info)]
-    rows = [[_text(d.get(c)) for c in known] for d in datasets_info]
+    infos = [{**d, "title": catalogue.title(d["name"])} for d in datasets_info]
+    known = [c for c in _DATASET_COLUMNS if any(d.get(c) not in (None, "") for d in infos)]
+    rows = [[_text(d.get(c)) for c in known] for d in infos]
     frame = pd.DataFrame(rows, columns=[_DATASET_COLUMNS[c] for c in known], dtype=object)
     caption = "Data sets, where their rows and their domain come from."
     return page_tables.plain_table(frame, "datasets", caption, csv=page_tables.csv_of("datasets", frame))
@@ -259,6 +263,7 @@ def curves_of(aggregates: pd.DataFrame, metric: str, palette: Palette) -> dict[s
         "name": METRICS[metric].name,
         "metric": metric,
         "higher": None if METRICS[metric].of_intervals else METRICS[metric].higher_is_better,
+        "worst": ends[0] if (ends := METRICS[metric].ends) else None,
         "arms": [[*_arm(arms[key], palette), key in shown] for key in order],
         "panels": [["|".join(p.key), title] for p, title in zip(panels, plain_titles(panels), strict=True)],
     }

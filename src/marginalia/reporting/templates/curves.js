@@ -12,7 +12,7 @@ class Curves {
     this.panels = spec.panels.map(([key, title]) => new Panel(this, key, title));
     this.anyPrivate = spec.arms.some(arm => arm[6]);
     this.levels = [...new Set(this.panels.flatMap(panel => panel.points.map(p => p.epsilon)).filter(Number.isFinite))].sort((a, b) => a - b);
-    this.level = this.levels[Math.floor(this.levels.length / 2)];
+    this.level = this.levels.includes(1) ? 1 : this.levels[Math.floor(this.levels.length / 2)];
     this.grid.append(...this.panels.map(panel => panel.root));
     const live = make("div", { class: "live" }, this.tools(element.querySelector("h3").firstChild.textContent.trim()), this.legend(), this.grid, this.readout);
     still.before(live);

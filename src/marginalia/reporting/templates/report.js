@@ -39,12 +39,22 @@ const lively = box => {
     });
   });
   if (!table.classList.contains("long")) return;
+  // Of a long table one group is shown at first, the first of those with the most rows; words are looked for in all.
+  const groups = bodies.map(body => body.querySelector(".group")?.textContent.trim());
+  const most = bodies.reduce((best, body, i) => body.rows.length > bodies[best].rows.length ? i : best, 0);
+  const choice = make("select", { class: "filter", "aria-label": "Show: " + table.caption.textContent },
+    make("option", { value: "" }, `All ${bodies.length}`), ...groups.map((text, i) => make("option", { value: String(i) }, text)));
+  const choose = value => {
+    choice.value = value;
+    bodies.forEach((body, i) => body.classList.toggle("aside", value !== "" && value !== String(i)));
+  };
+  choice.addEventListener("change", () => { input.value = ""; look(); choose(choice.value); });
   const input = document.createElement("input");
   input.type = "search";
   input.className = "filter";
   input.placeholder = "Filter rows";
   input.setAttribute("aria-label", "Filter rows: " + table.caption.textContent);
-  input.addEventListener("input", () => {
+  const look = () => {
     let any = false;
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
     for (const body of bodies) {
@@ -61,9 +71,11 @@ const lively = box => {
     }
     scroll.hidden = !any;
     none.textContent = any ? "" : "No row has these words.";
-  });
+  };
+  input.addEventListener("input", () => { choose(""); look(); });
   const scroll = box.querySelector(".scroll"), none = document.createElement("p");
   none.setAttribute("role", "status");
+  if (bodies.length > 1) { scroll.before(choice); choose(String(most)); }
   scroll.before(input);
   scroll.after(none);
 };
