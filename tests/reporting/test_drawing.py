@@ -8,7 +8,7 @@ import pytest
 
 from marginalia.errors import InputError
 from marginalia.methods.registry import BUILT_IN
-from marginalia.reporting import figures, tables
+from marginalia.reporting import figures, panels, tables
 from marginalia.reporting.html import vendored
 from marginalia.reporting.html.drawing import GROUND, Palette, contrast, darken, inline_svg
 from marginalia.reporting.html.glossary import TERMS, explain
@@ -65,6 +65,14 @@ def test_a_drawing_is_far_smaller_than_its_file(records, tmp_path):
 @pytest.mark.parametrize("method", BUILT_IN)
 def test_every_method_can_be_seen_on_the_dark_page(method):
     assert contrast(darken(BUILT_IN[method].colour), GROUND) >= 4.5
+
+
+def test_a_point_bears_its_text_on_the_page_and_nothing_on_paper(tmp_path):
+    figure, (axes,) = panels.grid(1, 1)
+    axes.plot([1], [2], marker="o", gid=panels.tip("A & B <1>"))
+    drawn = inline_svg(figure, Palette(), name="x", label="x")
+    assert drawn.count("<title>") == 1
+    assert "<g><title>A &amp; B &lt;1&gt;</title>" in drawn
 
 
 def test_the_theme_of_paper_is_light():

@@ -5,7 +5,9 @@ import pandas as pd
 import pytest
 
 from marginalia.errors import InputError
-from marginalia.papers.cross_paper.cross_paper_frontier import caption, figure, frontier, unbeaten
+from marginalia.papers.cross_paper.cross_paper_frontier import _OTHERS, _named, caption, figure, frontier, unbeaten
+from marginalia.reporting.panels import TIP
+from marginalia.sweep.metrics import HEADLINES
 
 
 def row(table, metric, name, epsilon=1.0):
@@ -95,3 +97,26 @@ def test_the_figure_shows_two_budgets_of_each_metric(table):
     assert axes[0].get_ylabel() == "share kept of the gain in test MSE"
     assert axes[2].get_ylabel() == "1 − marginal error"
     assert "CPU seconds" in caption(table)
+
+
+def test_the_figure_names_few_methods_and_every_point_bears_its_name(table):
+    drawn = figure(table)
+    names = [text.get_text() for text in drawn.legends[0].get_texts()]
+    assert len(names) <= 8
+    assert names[-2:] == ["other methods", "best for its time"]
+    for axes, (metric, epsilon) in zip(drawn.axes, [(m, e) for e in (0.1, 1) for m in HEADLINES], strict=True):
+        here = table[(table["metric"] == metric) & (table["epsilon"] == epsilon)]
+        points = {line.get_gid().removeprefix(TIP).split(":")[0]: line for line in axes.lines if line.get_gid()}
+        assert sorted(points) == sorted(here["name"])
+        grey = {name for name, line in points.items() if line.get_color() == _OTHERS["color"]}
+        assert grey.isdisjoint(names)
+
+
+def test_the_methods_that_are_best_for_their_time_most_often_are_named():
+    table = pd.DataFrame(
+        [("one", e, m, method, "yes") for e in (0.1, 1.0) for m in ("auc", "mse") for method in ("ssp", "aim")]
+        + [("one", 0.1, "auc", "mst", "yes"), ("one", 0.1, "auc", "mst", "yes"), ("one", 8.0, "auc", "swift", "yes")]
+        + [("one", 1.0, "auc", "dp_sgd", "no")],
+        columns=["experiment", "epsilon", "metric", "method", "on_frontier"],
+    )
+    assert _named(table, [("one", 0.1), ("one", 1.0)]) == ["ssp", "aim", "mst"]

@@ -143,6 +143,21 @@ def test_what_binds():
     assert counts[["noise", "setting", "neither"]].to_numpy().tolist() == np.eye(3, dtype=int).tolist() * 2
 
 
+def test_each_panel_has_a_title_of_its_own_and_the_legend_tells_all_signs():
+    lines = [
+        {"dataset": dataset, "metric": metric, "epsilon": epsilon, "method": "ssp", "variant": ""}
+        | {"mean": 0.6, "noiseless": 0.7, "optimum": 0.8}
+        for dataset, metric in (("adult", "mse"), ("adult", "auc"), ("law", "auc"))
+        for epsilon in (0.1, 8.0)
+    ]
+    drawn = LIMITS.figure({"cross_paper_limits": pd.DataFrame(lines)}, SMALL)
+    titles = [axes.get_title() for axes in drawn.axes]
+    assert titles == ["Adult, regression", "Adult, classification", "Law School"]
+    names = [text.get_text() for text in drawn.legends[0].get_texts()]
+    assert names[:3] == ["private, ε = 0.1", "private, ε = 8", "the same, noise switched off"]
+    assert names[3:] == ["what noise costs (any colour)", "what the setting costs", "no privacy"]
+
+
 def test_a_test_at_five_percent_rejects_five_percent():
     """Of 4,000 sets of three gaps around 0: 200 +- 4 * 13.8, which a right test misses in one of 16,000 runs."""
     gaps = np.random.default_rng(5).normal(size=(4000, 3))

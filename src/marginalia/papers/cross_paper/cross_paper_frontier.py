@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,16 @@ from marginalia.errors import InputError
 from marginalia.papers.cross_paper.ranking import EXPERIMENT_TITLES, PURE_EPSILON, marker, named_aggregate
 from marginalia.papers.form import in_style
 from marginalia.peers.record import is_peer
-from marginalia.reporting.panels import rows_where
-from marginalia.reporting.style import DOUBLE_COLUMN, method_rank
+from marginalia.reporting.panels import rows_where, tip
+from marginalia.reporting.style import DOUBLE_COLUMN, look_of, method_rank
 from marginalia.sweep.metrics import HEADLINES, METRICS
 
 SHOWN = (0.1, 1.0)  # epsilon: the nearest ones there are
 _PLACE = ["experiment", "protocol", "dataset", "epsilon"]
 _PANEL = 1.75  # inches
-_LOWEST = -0.5  # utility below this is drawn at the edge
+_LOWEST = -0.5  # utility below this is drawn at the edge; of synthetic data below 0
+_NAMED = 6  # methods; with the two other entries of the legend a reader can keep them apart
+_OTHERS: dict[str, Any] = {"color": "#8a8a8a", "marker": "o", "ms": 3, "mew": 0}
 _COLUMNS = (
     "experiment", "metric", "epsilon", "name", "method", "variant", "calibration", "relation", "pure_epsilon",
     "datasets", "n_datasets", "seconds", "utility", "lowest", "highest", "on_frontier",
@@ -126,7 +129,10 @@ def release_seconds(records: Frame) -> Frame:
 
 @in_style
 def figure(table: Frame) -> Figure:
-    """Draw a point for each arm of `frontier`, a column for each metric, a row for each experiment and two budgets."""
+    """Draw a point for each arm of `frontier`, a column for each metric, a row for each experiment and two budgets.
+
+    Methods that are on the dashed line of most panels have a colour and a name; every point bears its own (`tip`).
+    """
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
@@ -138,11 +144,11 @@ def figure(table: Frame) -> Figure:
     limits = (table["seconds"].min() / 1.5, table["seconds"].max() * 1.5)
     first, *others = table["experiment"].unique()
     rows = [*((first, level) for level in shown), *((experiment, shown[-1]) for experiment in others)]
-    arms = sorted(rows_of(table.drop_duplicates("name")), key=lambda arm: (method_rank(arm.method), arm.variant))
-    handles = [
-        Line2D([], [], ls="", label=f"{arm.name} *" if arm.pure_epsilon == "yes" else arm.name, **marker(arm))
-        for arm in arms
-    ]
+    named = _named(table, rows)
+    first_arms = table[table["method"].isin(named)].sort_values("variant").drop_duplicates("method")
+    arms = sorted(rows_of(first_arms), key=lambda arm: method_rank(arm.method))
+    handles = [Line2D([], [], ls="", label=look_of(arm.method).label, **marker(arm)) for arm in arms]
+    handles.append(Line2D([], [], ls="", label="other methods", **_OTHERS))
     handles.append(Line2D([], [], color="#555555", lw=0.9, ls=(0, (3, 2)), label="best for its time"))
     legend = 0.13 * int(np.ceil(len(handles) / 4)) + 0.1
     height = _PANEL * len(rows) + legend + 0.35
@@ -154,7 +160,7 @@ def figure(table: Frame) -> Figure:
             if here.empty:
                 axes.remove()
                 continue
-            _draw(axes, here, metric, limits)
+            _draw(axes, here, metric, limits, named)
             where = EXPERIMENT_TITLES.get(experiment, experiment)
             axes.set_title(f"{where}, ε = {level:g}", loc="left", fontsize=7)
             axes.set_xlabel("CPU seconds" if (experiment, level) == rows[-1] else "")
@@ -179,17 +185,27 @@ def figure(table: Frame) -> Figure:
     return drawn
 
 
-def _draw(axes: Axes, rows: Frame, metric: str, limits: tuple[float, float]) -> None:
+def _named(table: Frame, rows: Sequence[tuple[str, float]]) -> list[str]:
+    """Return the methods that are on the dashed line of the most panels of these rows, at most `_NAMED`."""
+    drawn = np.array([place in rows for place in zip(table["experiment"], table["epsilon"], strict=True)])
+    best = table[drawn & table["on_frontier"].eq("yes")]
+    panels = best.drop_duplicates(["experiment", "epsilon", "metric", "method"])["method"].value_counts()
+    return sorted(panels.index, key=lambda method: (-panels[method], method_rank(method)))[:_NAMED]
+
+
+def _draw(axes: Axes, rows: Frame, metric: str, limits: tuple[float, float], named: Sequence[str]) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     from marginalia.reporting.tables import rows_of
 
-    edge = _LOWEST
+    edge = 0.0 if METRICS[metric].ends else _LOWEST
     for row in rows_of(rows):
-        style = marker(row)
+        style = marker(row) if row.method in named else _OTHERS
         span = max(row.lowest, edge), max(row.highest, edge)
         axes.vlines(row.seconds, *span, color=style["color"], lw=0.6, alpha=0.45)
-        axes.plot([row.seconds], [max(row.utility, edge)], ls="", clip_on=False, zorder=3, **style)
+        gid = tip(f"{row.name}: utility {row.utility:.3g}, {row.seconds:.3g} CPU seconds")
+        place = 3 + (row.method in named)
+        axes.plot([row.seconds], [max(row.utility, edge)], ls="", clip_on=False, zorder=place, gid=gid, **style)
     best = rows[rows["on_frontier"] == "yes"].sort_values("seconds")
     utility = best["utility"].clip(lower=edge)
     axes.step(best["seconds"], utility, where="post", color="#555555", lw=0.9, ls=(0, (3, 2)), zorder=1.5)
@@ -214,10 +230,10 @@ def caption(table: Frame) -> str:
         "sets). Utility is 0 for the mean of the training rows, or an AUC of 1/2 (dotted, where in sight), and 1 for "
         "the best non-private learner (line); of synthetic data 1 minus the marginal error. "
         "Thin lines span the data sets; values below "
-        f"{_LOWEST:g} stand at the edge. Dashed: no arm is both quicker and more useful.",
+        f"{_LOWEST:g}, of synthetic data below 0, stand at the edge. Dashed: no arm is both quicker and more useful. "
+        f"Coloured: the methods on the dashed line of most panels, at most {_NAMED}; a pointer on any point shows its "
+        "name on the page, and the table has all numbers.",
     ]
-    if (table["pure_epsilon"] == "yes").any():
-        parts.append("* purely ε-DP: makes no use of δ.")
     if (table["datasets"] < table["n_datasets"]).any():
         parts.append("Arms without a value on some data set are drawn from the others and are not on the dashed line.")
     return " ".join(parts)

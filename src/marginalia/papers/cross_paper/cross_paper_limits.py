@@ -178,9 +178,10 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     """Draw for each arm the way from the private fit to the noiseless one and on to the optimum, a panel a task."""
     table = tables["cross_paper_limits"]
     panels = list(table[["dataset", "metric"]].drop_duplicates().itertuples(index=False))
+    names = [title(dataset) for dataset, _ in panels]
     epsilons = sorted(table["epsilon"].unique())
-    with drawing(len(panels), 3, entries=3, height=1.9, space=0.5) as (drawn, axes):
-        for ax, (dataset, metric) in zip(axes, panels, strict=True):
+    with drawing(len(panels), 3, entries=4, height=1.9, space=0.5) as (drawn, axes):
+        for ax, name, (dataset, metric) in zip(axes, names, panels, strict=True):
             here = rows_where(table, dataset=dataset, metric=metric)
             arms = list(here[["method", "variant"]].drop_duplicates().itertuples(index=False))
             best = here["optimum"].iloc[0]
@@ -194,7 +195,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
                     style: dict[str, Any] = {"color": look.colour, "marker": "osD^v"[shift % 5], "ms": 3, "ls": ""}
                     ax.plot([x], [row["mean"]], **style)
                     ax.plot([x], [row["noiseless"]], **style, mfc="white")
-            ax.axhline(best, color="#767676", lw=0.8, ls=":", label="no privacy")
+            ax.axhline(best, color="#767676", lw=0.8, ls=":")
             ax.set_xticks(
                 range(len(arms)),
                 [arm_name(str(m), str(v), "tight") for m, v in arms],
@@ -202,12 +203,17 @@ def figure(tables: Tables, settings: Settings) -> Figure:
                 rotation=30,
                 ha="right",
             )
-            ax.set(title=title(dataset), ylabel=METRICS[metric].name)
+            task = "regression" if metric == "mse" else "classification"
+            ax.set(title=f"{name}, {task}" if names.count(name) > 1 else name, ylabel=METRICS[metric].name)
             if metric == "mse" and here["mean"].max() > 3 * best:
                 ax.set_yscale("log")
+        point: dict[str, Any] = {"color": "#333333", "ms": 3, "ls": ""}
         for shift, epsilon in enumerate(epsilons):
-            axes[0].plot([], [], color="#333333", marker="osD^v"[shift % 5], ms=3, ls="", label=f"ε = {epsilon:g}")
-        axes[0].plot([], [], color="#333333", marker="o", ms=3, ls="", mfc="white", label="its noise switched off")
+            axes[0].plot([], [], marker="osD^v"[shift % 5], label=f"private, ε = {epsilon:g}", **point)
+        axes[0].plot([], [], marker="o", mfc="white", label="the same, noise switched off", **point)
+        axes[0].plot([], [], color=arm_look("ssp", "", "tight").colour, lw=1.4, label="what noise costs (any colour)")
+        axes[0].plot([], [], color="#bbbbbb", lw=1.4, label="what the setting costs")
+        axes[0].plot([], [], color="#767676", lw=0.8, ls=":", label="no privacy")
     return drawn
 
 

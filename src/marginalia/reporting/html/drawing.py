@@ -15,6 +15,7 @@ import matplotlib
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
+from marginalia.reporting.panels import TIP
 from marginalia.reporting.style import RC
 
 GROUND = "#14171b"  # of the dark theme, as in report.css
@@ -141,6 +142,8 @@ def _written(element: ElementTree.Element, palette: Palette, ids: dict[str, str]
         return ""
     attributes = _attributes(element, tag, palette, ids, digits=2 if in_marker else 1)
     inside = "".join(_written(c, palette, ids, in_marker=in_marker or tag == "defs") for c in element)
+    if element.get("id", "").startswith(TIP):
+        return f"<g><title>{_escape(element.attrib['id'].removeprefix(TIP))}</title>{inside}</g>"
     if tag in ("g", "defs") and not attributes:
         return f"<defs>{inside}</defs>" if tag == "defs" and inside else inside
     text = _escape(element.text or "") if tag in ("text", "tspan") else ""
