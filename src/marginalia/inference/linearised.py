@@ -29,8 +29,8 @@ the norm of Ĥ⁻¹), A = X y and B = X |w|: R <= c A + (R/2) B, that is tanh(R/
 is excluded. (Separated classes have no solution. The d that solves for t s(b_1) then goes to infinity as t grows to
 some t <= 1, and (1), over R/2, has the limit t d_0 + w with max |x'(t d_0 + w)| = 2: so A + B >= 2.)
 
-*Coefficients.* For a coefficient a'b let v = J⁻¹ a, J the Hessian that was released with the main score: fixed before
-n_1 was drawn. Then
+*Coefficients.* For a coefficient a'b let v = J⁻¹ a, J the noisy Hessian at the point of the main score: known
+without n_1. Then
 
     a'd_0 = v'ŝ + (a - Ĥ v)'d_0 - v'n_1 - (v'n_2 - v'E d_0):
 
