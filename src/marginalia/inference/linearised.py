@@ -121,7 +121,7 @@ class Point:
         >>> known = {"hessian": 1e3 * one, "prior": 1e3 * one, "places": one[None], "variances": np.ones(1)}
         >>> point = Point(*np.zeros((2, 1)), *np.ones((2, 1)), **known, reach=one)
         >>> round(point.away(0.95).R, 4)
-        0.0043
+        0.0044
         """
         a, p, root = 1.0 - confidence, len(self.score), self._root
         if root is None:

@@ -362,7 +362,8 @@ def coefficient(
 ) -> Coefficient:
     """Return one coefficient with its profile set.
 
-    `guaranteed`: at p degrees of freedom, which always covers; else at one, exact where V has the form that proves it.
+    `guaranteed`: as `Equations.guaranteed` says; else at one degree of freedom, exact where V has the form that proves
+    it.
     """
     exact = isinstance(equations, Linear) and equations.one_form()
     sampling = equations.extra is not None
