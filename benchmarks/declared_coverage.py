@@ -31,7 +31,7 @@ from marginalia.inference.analyses import Analyses
 from marginalia.inference.basis import UNIT
 from marginalia.inference.formulas import Feature, design
 from marginalia.inference.planning import COUNT, Linears
-from marginalia.inference.sets import Linear, interval, wald_errors
+from marginalia.inference.sets import Linear, wald_errors
 from marginalia.methods.declared_analyses.declared_analyses import DeclaredAnalyses
 from marginalia.privacy.relation import Neighbours, Relation
 
@@ -162,21 +162,21 @@ def logistic(name: str, table: Table, formula: str, relation: str, epsilon: floa
         equations = made.equations(design(made, formula, binary=True), "binomial")
         b = equations.solve()
         joint.append(equations.distance(true))
-        unbounded = b is None or equations.kappa() < stats.chi2.ppf(0.95, 1)
+        kappa = equations.kappa()
+        unbounded = b is None or kappa < stats.chi2.ppf(0.95, 1)
         widths.append(
             math.inf if unbounded else float(np.median(np.hypot(1, wald_errors(equations, b) / sampling)[1:]))
         )
-        within, q = equations.guarantee(0.95)
-        certified.append(not math.isfinite(q) or within.distance(true) <= q)
-        bounded.append(b is not None and q <= within.kappa())
+        ends = np.array([equations.guaranteed(b, j, 0.95, kappa=kappa) for j in range(len(true))])
+        certified.append(((ends[:, 0] <= true) & (true <= ends[:, 1])).all())
+        bounded.append(np.isfinite(ends).all())
         if bounded[-1]:
-            low, high = interval(within, b, 1, q)
-            wide.append(math.hypot(1, (high - low) / 2 / 1.96 / sampling[1]))
+            wide.append(float(np.median(np.hypot(1, np.ptp(ends, axis=1) / 2 / 1.96 / sampling)[1:])))
     for level in LEVELS:
         hits = int((np.array(joint) <= stats.chi2.ppf(level, len(true))).sum())
         head = (name, len(table), formula, "binomial", "joint set", "asymptotic", relation, epsilon, level)
         yield Covered(*head, RELEASES, hits, int(np.isfinite(widths).sum()), float(np.median(widths)))
-    head = (name, len(table), formula, "binomial", "joint set", "certified", relation, epsilon, 0.95)
+    head = (name, len(table), formula, "binomial", "all coefficients", "certified", relation, epsilon, 0.95)
     enough = 2 * len(wide) > RELEASES
     yield Covered(*head, RELEASES, sum(certified), sum(bounded), float(np.median(wide)) if enough else math.inf)
 
@@ -188,7 +188,7 @@ def run() -> None:
 
     def made() -> Iterable[list[Covered]]:
         cells = [(n, "gaussian", r, e) for n, r, e in itertools.product(LINEAR, RELATIONS, EPSILONS)]
-        cells += [(n, "binomial", r, e) for n, r, e in itertools.product(LOGISTIC, RELATIONS, (1.0, 3.0))]
+        cells += [(n, "binomial", r, e) for n, r, e in itertools.product(LOGISTIC, RELATIONS, EPSILONS[2:])]
         for at, (name, family, relation, epsilon) in enumerate(cells):
             if (name, family, relation, epsilon) in done:
                 continue

@@ -1,45 +1,67 @@
 """A declared logistic regression: its score and Hessian at one public point, with known noise, and what follows.
 
 With s(b) = Σ x (y - m(x'b)), m the logistic function, H(b) = Σ x x' m'(x'b), b* the table's solution, b_1 a public
-point and d = b* - b_1:
+point, d = b* - b_1 and H̄ the mean of H over the way from b_1 to b*,
 
-    s(b_1) = H(b_1) d + ρ,   |ρ| <= ε(R) |d| in the norms of H⁻¹ and H,   ε(R) = (e^R - 1 - R)/R,   R = max |x'd|
+    s(b_1) = H̄ d,   g H <= H̄ <= h H,   g = (1 - e^-R)/R,   h = (e^R - 1)/R,   R = max |x'd| over the domain,
 
-as |m''| <= m', so that m'(t + u) <= m'(t) e^|u| (self-concordance; Bach 2010). So ŝ - Ĥ (b - b_1) = 0 is a linear
-equation of known noise but for ρ, of second order, and the sets of `sets` are ``asymptotic``.
+H being H(b_1): as |m''| <= m', m'(t + u) lies between m'(t) e^-|u| and m'(t) e^|u| (self-concordance; Bach 2010). So
+ŝ - Ĥ (b - b_1) = 0 is a linear equation of known noise but for curvature, of second order, and the sets of `sets` are
+``asymptotic``.
 
-**The certificate.** b_1 was chosen after noise of the main score was seen. So the error allowed, a, is split
-(`SHARES`): the noise e_1 of the main score lies in its ellipsoid; so does, given b_1, the noise e_2 - E d of what was
-drawn afterwards (the difference of scores, and the Hessian's E); so does e_2 alone; and Ĥ - s J <= H <= Ĥ + s J, J
-public before E was drawn (a matrix Gaussian series: Tropp 2012, Theorem 4.1). Let D bound |s(b_1)| in the norm of H⁻¹,
-and X |x| over the domain. Along a ray from b_1 the slope of the likelihood at distance r in the norm of H is at most
-D - (1 - e^(-X r))/X (self-concordance again). So where X D < 1, there is one solution, and it lies within
-r = -ln(1 - X D)/X; there R <= X r. The sum of the first two ellipsoids lies in the one of
-W = (1 + t) q_1 V_1 + (1 + 1/t) q_2 V_2(d), in whose norm ρ is no more than a constant c: {b : |r̂(b)| <= 1 + c in the
-norm of W⁻¹} holds b*. Where X D >= 1, nothing is excluded.
+**The certificate.** Let d_0 = H⁻¹ s(b_1), what d would be without curvature. H^½ H̄⁻¹ H^½ has its spectrum between 1/h
+and 1/g; their distance is R, their middle c = (R/2) coth(R/2). So, exactly,
+
+    d = c d_0 + (R/2) w   with   w'H w <= d_0'H d_0.                                                                (1)
+
+Given b_1, d_0 and w are *fixed* vectors. So the noise drawn after b_1 needs no bound over all directions: along them
+it is Gaussian of known variance. Only n_1, the noise of the main score, from which b_1 follows, needs its ellipsoid.
+Let ŝ = s(b_1) + n_1 + n_2 and Ĥ = H + E, |.| the norm of Ĥ (|ŝ| that of its inverse), σ² the largest eigenvalue of
+the covariance of n_1 + n_2 in it, and s a number with sd(u'E u) <= s |u|² for every u. The error allowed is split
+over three events (`SHARES`):
+
+*How far.* |y - d_0'ŝ/y|, y = |d_0|, is the noise of d_0'n_1, d_0'n_2 and d_0'E d_0 over y: a standard normal vector of
+p + 2 coordinates (n_1; given b_1, n_2 and E along d_0), at most q long. Hence y <= |ŝ| + q √(σ² + s² y²), and
+d_0'H d_0 = d_0's(b_1) <= y (|ŝ| + q σ).
+
+*Bending.* w'H w = w'Ĥ w - w'E w >= (1 - z s) |w|², z a normal quantile. With (1), X the largest |x| of the domain (in
+the norm of Ĥ⁻¹), A = X y and B = X |w|: R <= c A + (R/2) B, that is tanh(R/2) <= A / (2 - B). Where A + B >= 2 nothing
+is excluded. (Separated classes have no solution. The d that solves for t s(b_1) then goes to infinity as t grows to
+some t <= 1, and (1), over R/2, has the limit t d_0 + w with max |x'(t d_0 + w)| = 2: so A + B >= 2.)
+
+*Coefficients.* For a coefficient a'b let v = J⁻¹ a, J the noisy Hessian at the point of the main score: known
+without n_1. Then
+
+    a'd_0 = v'ŝ + (a - Ĥ v)'d_0 - v'n_1 - (v'n_2 - v'E d_0):
+
+the second term is at most |a - Ĥ v| y (the norm of Ĥ⁻¹). The noise is that of two independent standard normals, each
+times its standard deviation; whatever the second deviation owes to n_1, it is at most q' times the root of the sum of
+their squares where the two have length at most q' (Cauchy and Schwarz): a chi-squared variable of two degrees, whose
+tail is e^(-q'²/2), at a p-th of its share for each coefficient. With (1), a'd follows, for all coefficients at once.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
 from marginalia.inference.known import Array
-from marginalia.inference.sets import Equations, Linear
+from marginalia.inference.sets import Linear
 
-SHARES = (0.4, 0.4, 0.1, 0.1)  # of the error allowed: e_1; e_2 - E d; e_2; the Hessian
+SHARES = (0.45, 0.1, 0.45)  # of the error allowed: how far, bending, coefficients
 
 
-class Blown(NamedTuple):
-    """By how much the covariances of both noises are blown up, and the quantile of the distance then."""
+class Away(NamedTuple):
+    """How far the solution is from b_1 at most, in the norm of Ĥ."""
 
-    first: float
-    second: float
-    quantile: float  # infinite: nothing is excluded
+    linear: float  # y, of d_0
+    bent: float  # of w
+    R: float  # infinite: nothing is excluded
 
 
 @dataclass(frozen=True)
@@ -48,60 +70,88 @@ class Point:
 
     Attributes
     ----------
+    b : ndarray of shape (p,)
+        b_1.
     score : ndarray of shape (p,)
+        ŝ.
     main, after : ndarray of shape (p,)
-        Variances of the noise of the main score, and of the difference that was added.
+        Variances of n_1, and of n_2.
     hessian, prior : ndarray of shape (p, p)
         Ĥ and J.
-    series : float
-        Norm of Σ v_t (J^-½ Γ_t J^-½)², v_t the variances of the noise in Ĥ.
+    places : ndarray of shape (sums, p, p)
+        Γ_t with Ĥ = Σ Γ_t times a noisy sum.
+    variances : ndarray of shape (sums,)
+        Of the noise of these sums.
     reach : ndarray of shape (points, p)
         The convex hull of these points holds all records x of the domain.
     """
 
+    b: Array
     score: Array
     main: Array
     after: Array
     hessian: Array
     prior: Array
-    series: float
+    places: Array
+    variances: Array
     reach: Array
 
-    def blown(self, confidence: float) -> Blown:
-        """Return what certifies a set at this confidence.
+    @cached_property
+    def _root(self) -> Array | None:
+        """A matrix C with C C' = Ĥ⁻¹; None where Ĥ is not positive definite."""
+        spectrum, vectors = np.linalg.eigh((self.hessian + self.hessian.T) / 2)
+        return vectors / np.sqrt(spectrum) if spectrum[0] > 0 else None
+
+    @cached_property
+    def _noise(self) -> Array:
+        """Standard deviation times C'Γ_t C, of each sum: shape (sums, p, p)."""
+        root = self._root
+        assert root is not None
+        return np.asarray(np.sqrt(self.variances)[:, None, None] * (root.T @ self.places @ root))
+
+    @cached_property
+    def _spread(self) -> float:
+        """The number s: u'E u = Σ ε_t <noise_t, u u'> in the columns of C, and u u' is as long as u'u."""
+        return float(np.linalg.norm(self._noise.reshape(len(self._noise), -1), 2))
+
+    def away(self, confidence: float) -> Away:
+        """Return how far the solution is at most.
 
         >>> one = np.eye(1)
-        >>> point = Point(np.zeros(1), np.ones(1), np.ones(1), 1e3 * one, 1e3 * one, 1e-6, one)
-        >>> round(point.blown(0.95).quantile, 3), point.blown(0.95).first > 0
-        (1.006, True)
+        >>> known = {"hessian": 1e3 * one, "prior": 1e3 * one, "places": one[None], "variances": np.ones(1)}
+        >>> point = Point(*np.zeros((2, 1)), *np.ones((2, 1)), **known, reach=one)
+        >>> round(point.away(0.95).R, 4)
+        0.0044
         """
-        a, p = 1.0 - confidence, len(self.score)
-        q_1, q_2, q_3 = (float(stats.chi2.isf(share * a, p)) for share in SHARES[:3])
-        V_1, V_2 = np.diag(self.main), np.diag(self.after)
-
-        def around(first: float, second: float) -> tuple[float, float]:
-            t = math.sqrt(second * self.after.sum() / (first * self.main.sum()))
-            return (1 + t) * first, (1 + 1 / t) * second
-
-        f_1, f_2 = around(q_1, q_2)
-        s = math.sqrt(2 * self.series * math.log(2 * p / (SHARES[3] * a)))
-        low, high = self.hessian - s * self.prior, self.hessian + s * self.prior
-        spectrum, vectors = np.linalg.eigh((low + low.T) / 2)
-        if spectrum[0] <= 0:
-            return Blown(f_1, f_2, math.inf)
-        root = vectors / np.sqrt(spectrum)  # root root' is the inverse of `low`
+        a, p, root = 1.0 - confidence, len(self.score), self._root
+        if root is None:
+            return Away(math.inf, math.inf, math.inf)
+        q = math.sqrt(float(stats.chi2.isf(SHARES[0] * a, p + 2)))
+        z, s = float(stats.norm.isf(SHARES[1] * a)), self._spread
+        if max(q, z) * s >= 1:
+            return Away(math.inf, math.inf, math.inf)
+        t = float(np.linalg.norm(root.T @ self.score))
+        sigma = math.sqrt(float(np.linalg.norm((root.T * (self.main + self.after)) @ root, 2)))
+        rest = 1 - (q * s) ** 2
+        y = (t + q * math.sqrt(sigma**2 * rest + (s * t) ** 2)) / rest
+        w = math.sqrt(y * (t + q * sigma) / (1 - z * s))
         X = float(np.sqrt(((self.reach @ root) ** 2).sum(axis=1)).max())
-        g_1, g_3 = around(q_1, q_3)
-        noise = math.sqrt(float(np.linalg.norm(root.T @ (g_1 * V_1 + g_3 * V_2) @ root, 2)))
-        D = float(np.linalg.norm(root.T @ self.score)) + noise
-        if X * D >= 1:
-            return Blown(f_1, f_2, math.inf)
-        r = -math.log1p(-X * D) / X
-        R = X * r
-        # Noise of the Hessian only adds to V_2(d): the norm without it is the larger one.
-        over = 1.0 / np.sqrt(f_1 * self.main + f_2 * self.after)
-        c = math.sqrt(float(np.linalg.norm(over[:, None] * high * over, 2))) * (math.expm1(R) - R) / R * r
-        return Blown(f_1, f_2, (1 + c) ** 2)
+        A, B = X * y, X * w
+        return Away(y, w, math.inf if A + B >= 2 else 2 * math.atanh(A / (2 - B)))
+
+    def within(self, a: Array, confidence: float) -> tuple[float, float]:
+        """Return the ends of an interval for a'b*, of p coefficients whose intervals hold together."""
+        far, root = self.away(confidence), self._root
+        if root is None or math.isinf(far.R):
+            return -math.inf, math.inf
+        q = math.sqrt(2 * math.log(len(a) / (SHARES[2] * (1.0 - confidence))))
+        v = np.linalg.solve(self.prior, a)
+        off = float(np.linalg.norm(root.T @ (a - self.hessian @ v))) * far.linear
+        of_hessian = float(np.linalg.norm(self._noise @ np.linalg.solve(root, v), 2)) * far.linear
+        noise = q * math.sqrt(float(v**2 @ (self.main + self.after)) + of_hessian**2)
+        middle, c = float(v @ self.score), max(far.R / 2 / math.tanh(far.R / 2), 1.0) if far.R else 1.0
+        half = (c - 1) * abs(middle) + c * (off + noise) + far.R / 2 * far.bent * float(np.linalg.norm(root.T @ a))
+        return float(a @ self.b) + middle - half, float(a @ self.b) + middle + half
 
 
 class Linearised(Linear):
@@ -111,24 +161,32 @@ class Linearised(Linear):
     ----------
     H : ndarray of shape (p, p + 1)
         [ŝ + Ĥ b_1, Ĥ].
-    first, second : ndarray of shape (p (p + 1), p (p + 1))
-        Covariance of the entries of H: of the main score's noise, and of what was drawn after b_1.
+    K : ndarray of shape (p (p + 1), p (p + 1))
+        Covariance of the entries of H.
     point : Point
+    columns : ndarray of shape (p, p)
+        Coefficient j is row j times b in columns of the basis.
 
     >>> Linearised.__mro__[1].__name__
     'Linear'
     """
 
-    def __init__(self, H: Array, first: Array, second: Array, point: Point) -> None:
-        super().__init__(H, first + second)
-        self._first, self._second, self._point = first, second, point
+    approximate = True
+
+    def __init__(self, H: Array, K: Array, point: Point, columns: Array) -> None:
+        super().__init__(H, K)
+        self.point, self._columns = point, columns
 
     def one_form(self) -> bool:
         """Return False: the equations hold approximately."""
         return False
 
-    def guarantee(self, confidence: float) -> tuple[Equations, float]:
-        """Return the equations and the quantile of a certified set; see the module."""
-        blown = self._point.blown(confidence)
-        within = Linear(self.H, blown.first * self._first + blown.second * self._second, self.extra)
-        return within, blown.quantile
+    def guaranteed(self, b: Array, j: int, confidence: float, *, kappa: float) -> tuple[float, float]:
+        """Return the certified interval of coefficient j; see the module."""
+        low, high = self.point.within(self._columns[j], confidence)
+        if self.extra is None or not math.isfinite(high):
+            return low, high
+        to_b = np.linalg.inv(self.H[:, 1:])[j]
+        sampling = math.sqrt(float(stats.chi2.ppf(confidence, self.p)) * max(float(to_b @ self.extra @ to_b), 0.0))
+        middle, half = (low + high) / 2, math.hypot((high - low) / 2, sampling)
+        return middle - half, middle + half

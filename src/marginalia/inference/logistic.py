@@ -71,13 +71,10 @@ class Scored:
         by_sums[:, 1:] = np.einsum("ja,tac,kc->jkt", A, places, A)
         H = by_score @ self.score + by_sums @ self.sums
         S, T = by_score.reshape(-1, p), by_sums.reshape(-1, len(self.sums))
-        second = (S * self.after) @ S.T + (T * self.variances) @ T.T
-        root = np.linalg.inv(np.linalg.cholesky(self.prior))
-        turned = root @ places @ root.T
-        series = float(np.linalg.norm(np.tensordot(self.variances, turned @ turned, axes=1), 2))
+        K = (S * (self.main + self.after)) @ S.T + (T * self.variances) @ T.T
         hessian = np.tensordot(self.sums, places, axes=1)
-        point = Point(self.score, self.main, self.after, hessian, self.prior, series, self._reach())
-        return Linearised(H, (S * self.main) @ S.T, second, point)
+        noise = (self.main, self.after, hessian, self.prior, places, self.variances)
+        return Linearised(H, K, Point(self.b, self.score, *noise, self._reach()), np.linalg.inv(A.T))
 
     def _reach(self) -> Array:
         """Return points whose hull holds all records: extremes of each block, in all combinations."""

@@ -151,7 +151,8 @@ def regression(
     ridge : float, default 0.0
         Public lambda in (X'X + lambda I) b = X'y, ``gaussian`` only: another target, bounded more often.
     guaranteed : bool, default False
-        Sets at p degrees of freedom, which cover at least as often as they say, whatever the table.
+        Sets at p degrees of freedom, which cover at least as often as they say, whatever the table; of a declared
+        logistic regression intervals that bound its curvature (`linearised`).
 
     Raises
     ------

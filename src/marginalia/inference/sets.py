@@ -31,6 +31,7 @@ class Equations(ABC):
     """
 
     p: int  # unknowns, and equations
+    approximate = False  # whether they hold but for a term of second order
     extra: Array | None = None  # added to V(b), shape (p, p): the sampling error, where b is a population's
 
     @abstractmethod
@@ -81,9 +82,10 @@ class Equations(ABC):
         except linalg.LinAlgError:
             return np.asarray(np.linalg.pinv(V) @ x)
 
-    def guarantee(self, confidence: float) -> tuple[Equations, float]:
-        """Return equations, and the quantile of their distance, whose set covers at least as often as it says."""
-        return self, float(stats.chi2.ppf(confidence, self.p))
+    def guaranteed(self, b: Array, j: int, confidence: float, *, kappa: float) -> tuple[float, float]:
+        """Return an interval of coefficient j around the solution b; all p hold together at least as often as said."""
+        q = float(stats.chi2.ppf(confidence, self.p))
+        return interval(self, b, j, q, unbounded=kappa < q)
 
     def solve(self, start: Array | None = None) -> Array | None:
         """Return b with r̂(b) = 0, by Newton's method with halved steps; None where it finds none."""
@@ -360,20 +362,21 @@ def coefficient(
 ) -> Coefficient:
     """Return one coefficient with its profile set.
 
-    `guaranteed`: at p degrees of freedom, which always covers; else at one, exact where V has the form that proves it.
+    `guaranteed`: as `Equations.guaranteed` says; else at one degree of freedom, exact where V has the form that proves
+    it.
     """
-    within, q = equations, float(stats.chi2.ppf(confidence, 1))
-    if guaranteed:
-        within, q = equations.guarantee(confidence)
     exact = isinstance(equations, Linear) and equations.one_form()
     sampling = equations.extra is not None
     # At p > 1 degrees, or with a bound of its own, it covers more often than it says, whatever form V has.
-    certified = guaranteed and (equations.p > 1 or within is not equations)
+    certified = guaranteed and (equations.p > 1 or equations.approximate)
     label = "asymptotic" if sampling else "certified" if certified else "exact" if exact else "asymptotic"
-    if within is not equations:  # the design must be seen through it
-        kappa = within.kappa() if math.isfinite(q) else 0.0
-    low, high = interval(within, b, j, q, unbounded=kappa < q)
-    p = p_value(equations, b, j, equations.p if guaranteed else 1, kappa) if within is equations else math.nan
+    if guaranteed:
+        low, high = equations.guaranteed(b, j, confidence, kappa=kappa)
+    else:
+        q = float(stats.chi2.ppf(confidence, 1))
+        low, high = interval(equations, b, j, q, unbounded=kappa < q)
+    own = guaranteed and equations.approximate  # an interval that is no set of distances
+    p = math.nan if own else p_value(equations, b, j, equations.p if guaranteed else 1, kappa)
     return Coefficient(name, float(b[j]), float(wald_errors(equations, b)[j]), low, high, p, label)
 
 
