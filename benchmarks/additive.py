@@ -15,13 +15,11 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from harness import RESULTS
+from paired import gaps, put, splits, test_score
 
-from marginalia.data.catalogue.catalogue import developed_on, entry
-from marginalia.data.datasets import load
-from marginalia.data.files import write_text
+from marginalia.data.catalogue.catalogue import developed_on
 from marginalia.learning import (
     DDSSPClassifier,
     DDSSPRegressor,
@@ -31,8 +29,6 @@ from marginalia.learning import (
     PreconditionedGDRegressor,
 )
 from marginalia.peers.record import record
-from marginalia.sweep.metrics import scores
-from marginalia.sweep.protocols import tasks_of
 from marginalia.synthesis import SWIFT
 
 PATH = RESULTS / "additive.csv"
@@ -55,40 +51,27 @@ def arms(task: str, n: int, one_hot: Any, every: tuple[str, ...], given: dict[st
 
 def measured(name: str, task_name: str) -> pd.DataFrame:
     """Return a row for each split, epsilon and arm."""
-    (task,) = (t for t in tasks_of(entry(name)) if t.task == task_name)
-    whole = load(name).table
-    table, rows = whole.project(task.columns(whole.domain.names)), []
-    every = tuple(n for n in table.domain.names if n != task.target)
     public: Any = LogisticClassifier if task_name == "logistic" else OLSRegressor
-    for split in range(SPLITS):
-        order = np.random.default_rng([split, 34]).permutation(table.n_rows)
-        test, train = (table.take(part) for part in np.split(order, [table.n_rows // 5]))
-
-        def value(model: Any, codes: Any) -> float:
-            model.fit(train, task.target)  # noqa: B023
-            found = scores(model, test, target=task.target, task=task.task, one_hot=codes)  # noqa: B023
-            return found["auc"] if task_name == "logistic" else 1000 * found["mse"]
-
+    rows = []
+    for split, task, train, test in splits(name, task_name, SPLITS, stream=34):
+        every = tuple(n for n in train.domain.names if n != task.target)
         limits = {
-            "not private": value(public(one_hot=task.one_hot), task.one_hot),
-            "not private, every column one-hot": value(public(one_hot=every), every),
+            arm: test_score(public(one_hot=codes), task, train, test, codes)
+            for arm, codes in (("not private", task.one_hot), ("not private, every column one-hot", every))
         }
         for epsilon in EPSILONS:
             seed = 1000 * split + round(100 * epsilon)
             given = {"epsilon": epsilon, "delta": DELTA, "relation": "add_remove", "random_state": seed}
             for arm, model in arms(task_name, train.n_rows, task.one_hot, every, given):
-                rows.append((epsilon, arm, split, value(model, every if "every" in arm else task.one_hot)))
+                codes = every if "every" in arm else task.one_hot
+                rows.append((epsilon, arm, split, test_score(model, task, train, test, codes)))
             rows += [(epsilon, arm, split, limit) for arm, limit in limits.items()]
     return pd.DataFrame(rows, columns=["epsilon", "arm", "split", "value"])
 
 
 def summary(rows: pd.DataFrame, name: str, task: str) -> pd.DataFrame:
     """Return the mean of each arm, and by how much it is better than DP-EBM on the same splits."""
-    wide = rows.pivot(index=["epsilon", "split"], columns="arm", values="value")[list(rows["arm"].unique())]
-    gaps = wide.sub(wide[EBM], axis=0) * (-1 if task == "linear" else 1)
-    by = {"mean": wide.groupby("epsilon").mean(), "better_by": gaps.groupby("epsilon").mean()}
-    by["stderr"] = gaps.groupby("epsilon").sem()
-    table = pd.concat({key: part.stack() for key, part in by.items()}, axis=1).reset_index()
+    table = gaps(rows, EBM, name="better_by", sign=1 if task == "logistic" else -1)
     place = {"dataset": name, "task": task, "developed_on": "yes" if developed_on(name, task) else "no"}
     return pd.DataFrame(place, index=table.index).join(table.assign(splits=SPLITS)).round(5)
 
@@ -101,10 +84,7 @@ def main() -> None:
         name, task = chosen.rsplit("/", 1)
         table = summary(measured(name, task), name, task)
         print(table.to_string(), flush=True)
-        if PATH.exists():
-            before = pd.read_csv(PATH)
-            table = pd.concat([before[(before["dataset"] != name) | (before["task"] != task)], table])
-        write_text(PATH, table.to_csv(index=False, lineterminator="\n"))
+        put(PATH, table, ("dataset", "task"))
 
 
 if __name__ == "__main__":

@@ -14,13 +14,10 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from harness import RESULTS
+from paired import gaps, put, splits, test_score
 
-from marginalia.data.catalogue.catalogue import entry
-from marginalia.data.datasets import load
-from marginalia.data.files import write_text
 from marginalia.learning import (
     DPSGDClassifier,
     DPSGDRegressor,
@@ -32,8 +29,6 @@ from marginalia.learning import (
 )
 from marginalia.methods.dp_sgd.rule import MOMENTUM, STEPS, run_by_rule
 from marginalia.privacy.calibration import gdp_mu
-from marginalia.sweep.metrics import scores
-from marginalia.sweep.protocols import tasks_of
 
 PATH = RESULTS / "dp_sgd_rule.csv"
 EPSILONS = (0.01, 0.1, 0.5, 1.0, 2.0, 8.0)
@@ -70,12 +65,8 @@ def arms(task: str, n: int, bound: float, epsilon: float, given: dict[str, Any])
 
 def measured(name: str, task_name: str) -> pd.DataFrame:
     """Return a row for each split, epsilon and arm."""
-    (task,) = (t for t in tasks_of(entry(name)) if t.task == task_name)
-    whole = load(name).table
-    table, rows = whole.project(task.columns(whole.domain.names)), []
-    for split in range(SPLITS):
-        order = np.random.default_rng([split, 33]).permutation(table.n_rows)
-        test, train = (table.take(part) for part in np.split(order, [table.n_rows // 5]))
+    rows = []
+    for split, task, train, test in splits(name, task_name, SPLITS, stream=33):
         known: dict[str, float] = {}  # what does not depend on epsilon is fitted once
         for epsilon in EPSILONS:
             given = {"one_hot": task.one_hot, "random_state": 1000 * split + round(100 * epsilon)}
@@ -83,26 +74,18 @@ def measured(name: str, task_name: str) -> pd.DataFrame:
             bound = math.hypot(encoder(one_hot=task.one_hot)._encoder(train.domain, task.target).norm_bound, 1)
             for arm, model in arms(task_name, train.n_rows, bound, epsilon, given):
                 if arm not in known:
-                    model.fit(train, task.target)
-                    found = scores(model, test, target=task.target, task=task.task, one_hot=task.one_hot)
-                    value = found["auc"] if task_name == "logistic" else 1000 * found["mse"]
+                    value = test_score(model, task, train, test, task.one_hot)
                     if arm in ("fixed, without noise", "not private"):
                         known[arm] = value
-                rows.append((name, task_name, epsilon, arm, split, known.get(arm, value)))
-    return pd.DataFrame(rows, columns=["dataset", "task", "epsilon", "arm", "split", "value"])
+                rows.append((epsilon, arm, split, known.get(arm, value)))
+    return pd.DataFrame(rows, columns=["epsilon", "arm", "split", "value"])
 
 
-def summary(rows: pd.DataFrame) -> pd.DataFrame:
+def summary(rows: pd.DataFrame, name: str, task: str) -> pd.DataFrame:
     """Return the mean of each arm, and by how much the rule is better on the same splits."""
-    keys = ["dataset", "task", "epsilon"]
-    wide = rows.pivot(index=[*keys, "split"], columns="arm", values="value")
-    sign = np.where(wide.index.get_level_values("task") == "linear", -1.0, 1.0)
-    gaps = (wide.rsub(wide["rule"], axis=0)).mul(sign, axis=0)
-    parts = {"mean": wide.groupby(keys).mean(), "gain": gaps.groupby(keys).mean(), "stderr": gaps.groupby(keys).sem()}
-    table = pd.concat({name: part.stack() for name, part in parts.items()}, axis=1).reset_index()
-    place = {arm: i for i, arm in enumerate(rows["arm"].unique())}
-    table = table.rename(columns={"level_3": "arm", "gain": "rule_better_by"}).assign(splits=rows["split"].nunique())
-    return table.sort_values([*keys, "arm"], key=lambda c: c.map(place) if c.name == "arm" else c).round(5)
+    table = gaps(rows, "rule", name="rule_better_by", sign=-1 if task == "logistic" else 1)
+    place = pd.DataFrame({"dataset": name, "task": task}, index=table.index)
+    return place.join(table.assign(splits=SPLITS)).round(5)
 
 
 def main() -> None:
@@ -112,12 +95,9 @@ def main() -> None:
     chosen = parser.parse_args().tables
     for name, task in TABLES:
         if f"{name}/{task}" in chosen:
-            table = summary(measured(name, task))
-            if PATH.exists():
-                before = pd.read_csv(PATH)
-                table = pd.concat([before[(before["dataset"] != name) | (before["task"] != task)], table])
-            write_text(PATH, table.to_csv(index=False, lineterminator="\n"))
-            print(table[(table["dataset"] == name) & (table["task"] == task)].to_string())
+            table = summary(measured(name, task), name, task)
+            print(table.to_string(), flush=True)
+            put(PATH, table, ("dataset", "task"))
 
 
 if __name__ == "__main__":

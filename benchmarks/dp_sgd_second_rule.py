@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from itertools import product
 from typing import Any
@@ -25,11 +25,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from harness import RESULTS
+from paired import gaps, put, splits, test_score
 
-from marginalia.data.catalogue.catalogue import entry
-from marginalia.data.datasets import load
 from marginalia.data.files import write_text
-from marginalia.data.table import Table
 from marginalia.learning import (
     DPSGDClassifier,
     ObjectivePerturbationClassifier,
@@ -43,8 +41,7 @@ from marginalia.privacy.accountants.pld import poisson_gaussian_noise_multiplier
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
-from marginalia.sweep.metrics import roc_auc, scores
-from marginalia.sweep.protocols import tasks_of
+from marginalia.sweep.metrics import roc_auc
 
 RATE, STEPS = 0.1, 400
 LONGEST = 7.6  # step times the squared length of a row, at which no full batch diverges: below 2 over 1/4
@@ -87,21 +84,11 @@ class BySecondRule(DPSGDClassifier):
         return descend(X, rows.y, "logistic", [run], batches, ledger=ledger, randomness=randomness)[:, 0]
 
 
-def split(name: str, number: int) -> tuple[Task, Table, Table]:
-    """Return the task of two classes, and the training and test rows of a split."""
-    (task,) = (t for t in tasks_of(entry(name)) if t.task == "logistic")
-    whole: Any = load(name).table
-    table = whole.project(task.columns(whole.domain.names))
-    order = np.random.default_rng([number, 34]).permutation(table.n_rows)
-    test, train = (table.take(part) for part in np.split(order, [table.n_rows // 5]))
-    return task, train, test
-
-
 def search() -> pd.DataFrame:
     """Return the AUC of each setting: all of them share the batches of one descent, each with noise of its own."""
     settings, rows = list(product(SHARES, WALKS, (True, False))), []
     for name in CHOSEN_ON:
-        task, train, test = split(name, 0)
+        _, task, train, test = next(splits(name, "logistic", 1, stream=34))
         encoder = DPSGDClassifier(one_hot=task.one_hot)._encoder(train.domain, task.target)
         X, Z = (np.column_stack([encoder.design(part), np.ones(part.n_rows)]) for part in (train, test))
         y, target = (encoder.target_values(part, "logistic") for part in (train, test))
@@ -127,28 +114,20 @@ def arms(task: Task, epsilon: float, seed: int) -> Iterator[tuple[str, Any]]:
     yield "ssp", SSPClassifier(**given)
 
 
-def measured(names: Iterable[str]) -> pd.DataFrame:
-    """Return the test AUC of each arm, a row for each table, split and epsilon."""
+def measured(name: str) -> pd.DataFrame:
+    """Return the test AUC of each arm, a row for each split and epsilon."""
     rows = []
-    for name, number in product(names, range(SPLITS)):
-        task, train, test = split(name, number)
+    for number, task, train, test in splits(name, "logistic", SPLITS, stream=34):
         for epsilon in EPSILONS:
             for arm, model in arms(task, epsilon, 1000 * number + round(100 * epsilon)):
-                model.fit(train, task.target)
-                found = scores(model, test, target=task.target, task=task.task, one_hot=task.one_hot)
-                rows.append((name, epsilon, arm, number, found["auc"]))
-    return pd.DataFrame(rows, columns=["dataset", "epsilon", "arm", "split", "auc"])
+                rows.append((epsilon, arm, number, test_score(model, task, train, test, task.one_hot)))
+    return pd.DataFrame(rows, columns=["epsilon", "arm", "split", "value"])
 
 
-def summary(rows: pd.DataFrame) -> pd.DataFrame:
+def summary(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     """Return the mean of each arm, and by how much the second rule is better on the same splits."""
-    keys = ["dataset", "epsilon"]
-    wide = rows.pivot(index=[*keys, "split"], columns="arm", values="auc")
-    gaps = wide.rsub(wide["dp_sgd, second rule"], axis=0)
-    parts = {"mean": wide, "second_rule_better_by": gaps}
-    table = pd.concat({name: part.groupby(keys).mean().stack() for name, part in parts.items()}, axis=1)
-    table["stderr"] = gaps.groupby(keys).sem().stack()
-    return table.round(5).reset_index()
+    table = gaps(rows, "dp_sgd, second rule", name="second_rule_better_by", sign=-1).round(5)
+    return pd.DataFrame({"dataset": name}, index=table.index).join(table)
 
 
 def places(table: pd.DataFrame) -> pd.DataFrame:
@@ -176,13 +155,11 @@ def main() -> None:
         write_text(SEARCHED, search().round(5).to_csv(index=False, lineterminator="\n"))
         print("share of the length, walk, average:", *chosen())
         return
-    table = summary(measured(given.tables))
-    if PATH.exists():
-        before = pd.read_csv(PATH)
-        table = pd.concat([before[~before["dataset"].isin(given.tables)], table])
-    for path, found in ((PATH, table), (PLACES, places(table))):
-        print(found.to_string())
-        write_text(path, found.to_csv(index=False, lineterminator="\n"))
+    for name in given.tables:
+        table = put(PATH, summary(measured(name), name), ("dataset",))
+        found = places(table)
+        print(table.to_string(), found.to_string(), sep="\n", flush=True)
+        write_text(PLACES, found.to_csv(index=False, lineterminator="\n"))
 
 
 if __name__ == "__main__":

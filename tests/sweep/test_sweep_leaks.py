@@ -16,7 +16,7 @@ from marginalia.methods.ssp.ssp import SSPRegressor
 from marginalia.methods.task import Task
 from marginalia.privacy.events import GaussianEvent
 from marginalia.privacy.ledger import Ledger
-from marginalia.reporting.tables import verdict
+from marginalia.reporting.tables import WORST_FIRST
 from marginalia.sweep.cells import Cell, CellStore
 from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.records import certificate, declaration, to_frame, verdicts
@@ -148,9 +148,10 @@ def test_an_overspent_fit_is_not_certified_in_its_rows(tmp_path):
 
 
 def test_one_uncertified_run_makes_its_setting_uncertified():
-    assert verdict(pd.Series(["yes", "no", "yes"])) == "no"
-    assert verdict(pd.Series(["", "yes"])) == "yes"
-    assert verdict(pd.Series(["", ""])) == ""
+    runs = {"a": ["yes", "no", "yes"], "b": ["", "yes"], "c": ["", ""], "d": ["part", "draft", "ideal"]}
+    rows = pd.DataFrame([(arm, word) for arm, words in runs.items() for word in words], columns=["arm", "certified"])
+    worst = rows.astype({"certified": WORST_FIRST}).groupby("arm")["certified"].min()
+    assert worst.to_dict() == {"a": "no", "b": "yes", "c": "", "d": "draft"}
 
 
 def test_post_processing_carries_the_ledger_of_its_source():

@@ -17,6 +17,7 @@ from marginalia.sweep.records import CERTIFIED, VERDICTS, verdicts
 PANEL = ("experiment", "protocol", "dataset", "task", "target")
 ARM = ("method", "variant", "calibration", "relation")
 KEYS = (*PANEL, *ARM, "epsilon", "delta", "split", "metric")
+WORST_FIRST = pd.CategoricalDtype([*VERDICTS, ""], ordered=True)  # of some runs together the smallest counts
 AGGREGATE_COLUMNS = (*KEYS, "certified", "mean", "std", "stderr", "k", "n_trials", "reported", "epsilon_spent")
 
 
@@ -44,8 +45,8 @@ def aggregate(records: pd.DataFrame, metric: str, *, reported: pd.DataFrame | No
     Returns
     -------
     DataFrame
-        One row for each setting, in a fixed order: the keys, ``certified`` (the `verdict` on its runs), ``mean``,
-        ``std`` (n - 1), ``stderr`` = ``std / sqrt(k)``, ``k`` trials that succeeded of ``n_trials`` that were run,
+        One row for each setting, in a fixed order: the keys, ``certified`` (the worst of its runs' `verdicts`),
+        ``mean``, ``std`` (n - 1), ``stderr`` = ``std / sqrt(k)``, ``k`` trials that succeeded of ``n_trials`` that were run,
         ``reported``, and ``epsilon_spent``, the largest of the k. Floats carry 6 significant digits: beyond them two
         types of CPU differ. A setting where nothing succeeded keeps its row, with ``k = 0`` and no mean.
     """
@@ -56,7 +57,7 @@ def aggregate(records: pd.DataFrame, metric: str, *, reported: pd.DataFrame | No
         raise InputError(
             f"trial {row['trial']} of {_where(row)} has two rows for {metric}; remove the older records file"
         )
-    rows = rows.assign(certified=verdicts(rows))
+    rows = rows.assign(certified=verdicts(rows).astype(WORST_FIRST))
     rows.loc[~_has_value(rows), ["value", "epsilon_spent"]] = np.nan
     groups = rows.groupby(list(KEYS), dropna=False, sort=False)
     frame = groups.agg(
@@ -65,8 +66,9 @@ def aggregate(records: pd.DataFrame, metric: str, *, reported: pd.DataFrame | No
         k=("value", "count"),
         n_trials=("value", "size"),
         epsilon_spent=("epsilon_spent", "max"),
-        certified=("certified", verdict),
+        certified=("certified", "min"),
     ).reset_index()
+    frame["certified"] = frame["certified"].astype(str)
     frame["stderr"] = frame["std"] / np.sqrt(frame["k"].where(frame["k"] > 0))
     frame = _join_reported(frame, reported)
     for column in ("mean", "std", "stderr", "epsilon_spent"):
@@ -84,18 +86,14 @@ def certificates(records: pd.DataFrame) -> pd.DataFrame:
     keys = [k for k in KEYS if k not in ("split", "metric")]
     private = records[records["calibration"] != NON_PRIVATE]
     rows = private[private["status"] == "ok"]
-    groups = rows.assign(certified=verdicts(rows)).groupby(keys, sort=False)
-    frame = groups.agg({"epsilon_spent": "max", "message": "max", "certified": verdict}).reset_index()
+    groups = rows.assign(certified=verdicts(rows).astype(WORST_FIRST)).groupby(keys, sort=False)
+    frame = groups.agg({"epsilon_spent": "max", "message": "max", "certified": "min"}).reset_index()
+    frame["certified"] = frame["certified"].astype(str)
     frame = private[keys].drop_duplicates().merge(frame, on=keys, how="left")
     frame = frame.fillna({"message": "", "certified": "unknown"})
     frame["epsilon_spent"] = round_significant(frame["epsilon_spent"])
     frame["ratio"] = round_significant(frame["epsilon_spent"] / frame["epsilon"])
     return in_order(frame[[*keys, "epsilon_spent", "ratio", "certified", "message"]])
-
-
-def verdict(certified: pd.Series) -> str:
-    """Return what the ledgers of some runs say together: the worst of their `verdicts`; empty if none has a say."""
-    return next((word for word in VERDICTS if (certified == word).any()), "")
 
 
 def is_certified(frame: pd.DataFrame) -> pd.Series:
