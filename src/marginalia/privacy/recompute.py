@@ -58,6 +58,7 @@ AGREEMENT = 1e-3
 
 _FINE = 0.006  # width of the loss grid in standard deviations of the loss of one release: adds 1e-5 to the variance
 _CELLS = 1_000_000
+_FINEST, _COARSEST = 20_000, 1000  # cells up to epsilon, where the releases are composed with one more
 _LARGEST_LOSS = 150.0
 _LONGEST_CHAIN = 1000  # of neighbours between two tables
 _ORDERS = 1 + np.exp(np.linspace(math.log(1e-4), math.log(1e6), 3000))
@@ -157,6 +158,12 @@ def _sorted_out(flat: list[tuple[Event, int]], relation: Relation) -> _Compositi
 
 
 def _composed(parts: _Composition, relation: Relation, delta: float) -> float:
+    return _priced(parts.key, relation, delta)
+
+
+@lru_cache(maxsize=8192)  # runs that differ in the order of their releases, or in what these are of, cost the same
+def _priced(key: _Key, relation: Relation, delta: float) -> float:
+    parts = _Composition(key[0], *map(Counter, map(dict, key[1:])))
     return min(_by_orders(parts, delta), _by_loss_distribution(parts, relation, delta))
 
 
@@ -175,7 +182,9 @@ def _by_loss_distribution(
         return math.inf
     if max([*parts.laplace.values(), *parts.selections.values()], default=0) > MOST_STEPS:
         return math.inf
-    width = _width(parts) if beside is None else max(min(_width(parts), beside[1] / 1000), 2 * beside[1] / _CELLS)
+    width = _width(parts)
+    if beside is not None:  # neither finer nor coarser than the loss of the one release more has a use for
+        width = min(max(width, beside[1] / _FINEST), beside[1] / _COARSEST)
     total = _distribution(parts.key, relation, width)
     if beside is not None:
         total = total.compose(_of_profile(*beside, width))
