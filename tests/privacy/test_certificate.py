@@ -381,3 +381,13 @@ def test_the_second_profile_of_objective_perturbation_is_its_sum(tau, kappa):
     for eps in (0.0, 0.01, 0.5, 3.0, 40.0, 1e6):
         whole = weight @ np.maximum(-np.expm1(np.minimum(eps - loss, 0.0)), 0.0)
         assert profile(eps) == pytest.approx(whole, rel=1e-9, abs=1e-16)
+
+
+@pytest.mark.parametrize("mu", [1e-6, 1e-4, 1e-3])
+@pytest.mark.parametrize("relation", list(Relation))
+def test_a_release_that_costs_next_to_nothing_does_so_beside_objective_perturbation(mu, relation):
+    """On a grid that is as fine as the loss of the two has a use for, not as that of the small one alone has."""
+    objective, small = ObjectivePerturbationEvent(3.0, 42.0, 36.0), GaussianEvent(1.0, 1 / mu)
+    alone = recomputed_epsilon((objective,), relation, 1e-6)
+    both = recomputed_epsilon((objective, small), relation, 1e-6)
+    assert alone * (1 - 1e-6) <= both <= alone * (1 + 1e-4) + 100 * mu**2

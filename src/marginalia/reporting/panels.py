@@ -6,7 +6,8 @@ Matplotlib is imported by the functions that draw: the plan imports every card, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,15 +43,31 @@ def drawing(
 
 def grid(n_panels: int, columns: int, *, height: float = 2.0, legend: float = 0.35) -> tuple[Figure, list[Axes]]:
     """Return a double-column figure with `n_panels` axes and `legend` inches of space below."""
-    from matplotlib.figure import Figure
-
     rows = -(-n_panels // columns)
     with _style():
         total = rows * height + legend
-        figure = Figure(figsize=(DOUBLE_COLUMN * min(1.0, columns / 2), total), layout="constrained")
+        figure = _figure_class()(figsize=(DOUBLE_COLUMN * min(1.0, columns / 2), total), layout="constrained")
         figure.get_layout_engine().set(rect=(0, legend / total, 1, 1 - legend / total))  # type: ignore[union-attr, call-arg]
         axes = [figure.add_subplot(rows, columns, i + 1) for i in range(n_panels)]
     return figure, axes
+
+
+@cache
+def _figure_class() -> type[Figure]:
+    """Return a figure that, before a file is written, only places its parts: Matplotlib draws them there for nothing."""
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    class Placed(Figure):
+        def draw(self, renderer: Any) -> None:
+            engine = self.get_layout_engine()
+            if self.canvas.is_saving() and isinstance(engine, ConstrainedLayoutEngine):
+                with suppress(ValueError):  # as Matplotlib does: no room
+                    engine.execute(self)
+            else:  # the engine has been put aside
+                super().draw(renderer)
+
+    return Placed
 
 
 def look(i: int) -> dict[str, Any]:
