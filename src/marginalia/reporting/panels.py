@@ -54,7 +54,7 @@ def grid(n_panels: int, columns: int, *, height: float = 2.0, legend: float = 0.
 
 @cache
 def _figure_class() -> type[Figure]:
-    """Return a figure that, before a file is written, only places its parts: Matplotlib draws them there for nothing."""
+    """Return a figure that, before it is written, only places its parts: Matplotlib draws them into nothing, too."""
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 

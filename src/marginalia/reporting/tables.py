@@ -46,9 +46,9 @@ def aggregate(records: pd.DataFrame, metric: str, *, reported: pd.DataFrame | No
     -------
     DataFrame
         One row for each setting, in a fixed order: the keys, ``certified`` (the worst of its runs' `verdicts`),
-        ``mean``, ``std`` (n - 1), ``stderr`` = ``std / sqrt(k)``, ``k`` trials that succeeded of ``n_trials`` that were run,
-        ``reported``, and ``epsilon_spent``, the largest of the k. Floats carry 6 significant digits: beyond them two
-        types of CPU differ. A setting where nothing succeeded keeps its row, with ``k = 0`` and no mean.
+        ``mean``, ``std`` (n - 1), ``stderr`` = ``std / sqrt(k)``, ``k`` trials that succeeded of ``n_trials`` that were
+        run, ``reported``, and ``epsilon_spent``, the largest of the k. Floats carry 6 significant digits: beyond them
+        two types of CPU differ. A setting where nothing succeeded keeps its row, with ``k = 0`` and no mean.
     """
     rows = records[records["metric"] == metric]
     twice = rows.duplicated([*KEYS, "trial"])
