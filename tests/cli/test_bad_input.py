@@ -408,6 +408,7 @@ PLANS = {
     "epsilon of 1e-9": ({"epsilons": [1e-9]}, {}, "epsilons: input should be at least 1e-05"),
     "no epsilons": ({"epsilons": []}, {}, "epsilons: "),
     "methods of a mapping": ({"methods": {}}, {}, "methods: input should be a list, such as [aim, {id: dp_sgd}]"),
+    "datasets of a mapping": ({"datasets": {}}, {}, "datasets: input should be a list, such as [adult, compas]"),
     "a word for methods": ({"methods": "some"}, {}, "methods: input should be a list"),
     "trials of 1e9": ({"trials": 1e9}, {}, "trials: input should be less than or equal to 100000"),
     "epsilon of true": ({"epsilons": [True]}, {}, "epsilons: input should be a number, not true or false"),

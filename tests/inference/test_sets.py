@@ -63,6 +63,19 @@ def test_kappa_is_the_least_distance_at_infinity(seed, noise):
     assert equations.kappa() == pytest.approx(brute, rel=1e-3)
 
 
+@pytest.mark.parametrize(("seed", "p"), [(1, 2), (20, 2), (6, 3), (26, 3)])
+def test_kappa_of_a_search_that_does_not_settle_is_a_distance_at_infinity(seed, p):
+    """Those of one seed in eight: a kappa of infinity would call their sets bounded, which they are not."""
+    equations = noisy(seed, p=p, noise=0.2)
+
+    def at(d):
+        return equations.distance(1e7 * d / np.linalg.norm(d))
+
+    rng = np.random.default_rng(0)
+    brute = min(optimize.minimize(at, rng.normal(size=p), method="Nelder-Mead").fun for _ in range(20))
+    assert brute * (1 - 1e-3) < equations.kappa() < 1.1 * brute
+
+
 def test_kappa_of_a_dummy_is_the_distance_of_its_count_from_none_and_from_all():
     """By hand: an intercept of a public number of rows, and a share of them."""
     n, ones, sigma = 1000.0, 30.0, 4.0

@@ -91,7 +91,13 @@ class Regression:
         near = self.kappa < 4 * self.quantile
         lines.append(f"kappa {self.kappa:.4g}, quantile {self.quantile:.4g}{weak if near else ''}")
         if not all(c.bounded for c in self.coefficients):
-            lines.append("The noise does not tell these coefficients from any value; a larger epsilon or --ridge may.")
+            if self.kappa >= self.quantile:  # of certified logistic sets (`linearised`)
+                why = (
+                    "What the linearised score leaves out cannot be bounded, so no value is excluded; a larger epsilon"
+                )
+            else:
+                why = "The noise does not tell these coefficients from any value; a larger epsilon"
+            lines.append(f"{why}{' or --ridge' if self.family == 'gaussian' else ''} may.")
         return "\n".join(lines)
 
     def covers(self, b: Sequence[float]) -> bool:

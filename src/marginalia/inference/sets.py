@@ -177,7 +177,8 @@ class Linear(Equations):
 
         It is the least noise E, in standard deviations squared, that makes G - E singular. From u' (G - E) v = 0, with
         the singular vectors u, v of the last G - E, the next E follows (the iteration of Hasofer & Lind, 1974). A local
-        search, from every feature and the smallest singular values: what it returns is never too small.
+        search, from every feature and the smallest singular values: what it returns is never too small. Where a search
+        does not settle, the least noise that makes (G - E) v = 0, for one of the v that it met, stands in for it.
 
         >>> round(Linear(np.array([[2.0, 4.0]]), np.diag([1.0, 0.25])).kappa(), 6)
         64.0
@@ -193,18 +194,26 @@ class Linear(Equations):
         return least
 
     def _to_singular(self, G: Array, u: Array, v: Array) -> float:
-        before = math.inf
+        before, met = math.inf, [v]
         for _ in range(60):
             spread = np.tensordot(np.outer(u, v), self._noise, axes=2)
             variance, off = float(u @ spread @ v), float(u @ G @ v)
             if variance <= 0.0:
-                return math.inf
+                break
             distance = off * off / variance
             U, singular, Vt = np.linalg.svd(G - spread * (off / variance))
             if abs(distance - before) <= 1e-6 * distance:
-                return distance if singular[-1] <= 1e-4 * abs(U[:, -1] @ G @ Vt[-1]) else math.inf
+                if singular[-1] > 1e-4 * abs(U[:, -1] @ G @ Vt[-1]):
+                    break
+                return distance
             u, v, before = U[:, -1], Vt[-1], distance
-        return math.inf
+            met.append(v)
+        return min(self._at_infinity(G, v) for v in met)
+
+    def _at_infinity(self, G: Array, v: Array) -> float:
+        """Return the distance of b = t v as t grows without end."""
+        variance = np.einsum("jklm,k,m->jl", self._noise, v, v)
+        return float(G @ v @ self._over((variance + variance.T) / 2, G @ v))
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,13 @@ class Settings(Strict):
     )
     memory_mb: int = Field(4000, ge=100, description="most memory that a fit may take; one that needs more is ended")
 
+    @field_validator("datasets", mode="before")
+    @classmethod
+    def _is_a_list(cls, value: Any) -> Any:
+        if value == "auto" or isinstance(value, list | tuple):
+            return value
+        raise ValueError("input should be a list, such as [adult, compas], or the word auto")
+
     @field_validator("methods", mode="before")
     @classmethod
     def _names_are_entries(cls, value: Any) -> Any:
