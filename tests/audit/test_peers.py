@@ -20,6 +20,7 @@ METHODS = {
     "twice": {"tasks": [], "relations": ["add_remove"]},
     "shows": {"tasks": [], "relations": ["add_remove"]},
     "asks": {"tasks": [], "relations": ["add_remove"]},
+    "entropy": {"tasks": [], "relations": ["add_remove"]},
     "scales": {"tasks": [], "relations": ["add_remove"]},
 }
 
@@ -32,6 +33,11 @@ def fit(request):
     if request.method == "twice":
         true = {q: 2 * counts for q, counts in true.items()}
     names = list(true)
+    if request.method == "entropy":
+        epsilon, score, free = 4.0, {"a": 1.0, "b": 1.0}, ["a", "b"]
+        gain = [1.0 if (columns["a"] > 0).any() else 0.0, 0.0]
+        scores = 0.5 * epsilon * np.array(gain) + rng.gumbel(size=len(free))
+        return {n: np.full(request.rows, int(scores.argmax())) for n in columns}
     if request.method == "asks" and (columns["b"] == 3).any():
         names.append("b")
     if request.method == "selects":
@@ -127,6 +133,15 @@ def test_a_selection_adds_to_what_is_attained(made_up):
     assert found.releases == 2
     counts = transcript_epsilon(1 / 4.0, [], 1e-5)
     assert counts < max(found.epsilons) < counts + 0.25  # half of its epsilon: one of two scores moves by 1
+
+
+def test_a_score_that_moves_by_more_where_a_column_is_almost_constant_is_met_there(made_up):
+    """As that of dpmm's PrivBayes: an entropy is 0 without the one row that has another value."""
+    few, many = (replay("peer/mbi/entropy", "", epsilon=1.0, delta=1e-5, seed=seed) for seed in (0, 1))
+    assert max(few.epsilons) < 0.1
+    both_alike = math.log((1 + math.exp(2)) / 2)  # without the row
+    assert many.epsilons[0] == pytest.approx(both_alike, abs=1e-3)
+    assert max(many.epsilons[1:]) < 0.1
 
 
 @pytest.mark.parametrize("library", ["dpmm", "smartnoise"])
