@@ -70,7 +70,7 @@ def test_fifty_kills_leave_no_release_that_is_not_in_the_book(book, tmp_path):
         process.join()
     names = (tmp_path / "released").read_text().split()
     known = {entry["event"]["label"] for entry in entries(book.path)}
-    assert len(names) > 100
+    assert len(names) >= 50  # one of each at least
     assert set(names) <= known
     assert len(known) <= len(names) + 50  # a kill costs one entry at most
     assert Book(book.path).ledger.epsilon_spent == pytest.approx(
