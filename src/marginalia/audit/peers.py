@@ -43,7 +43,7 @@ HIDDEN = {  # whose noise cannot be reached, and why
     "peer/dpsynth/aim": "it cannot be installed",
     "peer/dpsynth/mst": "it cannot be installed",
     "peer/dpsynth/swift": "it cannot be installed",
-    "peer/twinify/napsu_mq": "each fit samples a posterior for minutes; its one Gaussian release was read, not run",
+    "peer/twinify/napsu_mq": "a fit samples its posterior for minutes; its one Gaussian release was read",
 }
 REPLAYED: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {  # seeds of small tables, and of flat ones
     "peer/dpmm/aim": ((0,), ()),

@@ -1,7 +1,7 @@
 """Noisy Newton steps of a declared logistic regression, in whole numbers, each sum planned for what it is needed for.
 
-A pilot of three steps (3, 5 and 10 % of the analysis's mu²) ends at b_0; then the main score and a Hessian there
-(65 %), and a step to b_1, no longer than `LONGEST`; then the Hessian at b_1 and the *difference* of the scores (17 %),
+A pilot of three steps (3, 4 and 6 % of the analysis's mu²) ends at b_0; then the main score and a Hessian there
+(65 %), and a step to b_1, no longer than `LONGEST`; then the Hessian at b_1 and the *difference* of the scores (22 %),
 which moves far less than a score does: |m(x'b_0) - m(x'b_1)| <= tanh(R/4), R the largest |x'(b_1 - b_0)| over the
 domain, as m is steepest around 0. The score at b_1 is the main one plus that difference. The idea of private Newton
 steps is that of Avella-Medina, Bradshaw and Loh (2023); bounded columns in place of clipping, slots, the second score
@@ -37,10 +37,10 @@ from marginalia.privacy.mechanisms.logistic import constants, slopes
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Neighbours
 
-PILOT, MAIN, AFTER = (0.03, 0.05, 0.1), 0.65, 0.17
+PILOT, MAIN, AFTER = (0.03, 0.04, 0.06), 0.65, 0.22
 LONGEST = 2.0  # of the step to b_1: the largest |x'd|
 _PILOT_LONGEST = 5.0
-_WIDE = 2.0  # standard errors: how far from the point the Hessian must serve
+_WIDE = 3.0  # standard errors: how far from the point the Hessian must serve
 _FAR = 24.0  # the largest sum of |b|, beyond which x'b would not fit
 _STEPS = (0.5, 0.3, 0.2)  # coefficients that the pilot's steps are thought to move by
 _ROUNDED = 8
