@@ -1,6 +1,6 @@
 """How often sets of declared analyses cover, and how wide they are beside intervals without privacy.
 
-    python benchmarks/declared_coverage.py run       # results/declared.csv: about 5 CPU minutes
+    python benchmarks/declared_coverage.py run       # results/declared.csv: about 10 CPU minutes
     python benchmarks/declared_coverage.py report    # the verdicts, printed, and docs/declared.csv
 
 Of a linear regression the exact sums are computed once a cell: one real release tells the noise of each, and 1,000
@@ -39,7 +39,7 @@ RESULT_FILE = RESULTS / "declared.csv"
 EPSILONS = (0.05, 0.1, 0.3, 1.0, 3.0)
 RELATIONS = ("add_remove", "replace_one")
 LEVELS = (0.9, 0.95)
-DRAWS, WIDTHS, RELEASES = 1000, 3, 20
+DRAWS, WIDTHS, RELEASES = 1000, 3, 200
 Array = NDArray[np.float64]
 
 TABLES = {
