@@ -100,6 +100,18 @@ def test_what_is_written_reads_back_as_the_same_codes(tmp_path_factory, table, s
     assert (folder / "again.csv").read_bytes() == (folder / "t.csv").read_bytes()
 
 
+@pytest.mark.parametrize("special", [(), ("refused", "0001-01-02")])
+@pytest.mark.parametrize("missing", [(), ("9999-12-31",)])
+def test_a_column_of_one_code_alone_reads_back(tmp_path, special, missing):
+    """Pandas knows no type of dates that are all missing."""
+    facts = {"labels": ("1970-01-02",), "type": "date", "missing": missing, "special": special}
+    day = Attribute("day", 2 + len(special), **facts)
+    for code in range(day.size):
+        table = Table(np.full((3, 1), code), Domain([day]))
+        table.to_csv(tmp_path / f"{code}.csv", random_state=0)
+        assert Table.read(tmp_path / f"{code}.csv", domain=table.domain) == table
+
+
 @given(attributes())
 def test_what_is_known_of_an_attribute_is_written_and_read(tmp_path_factory, attribute):
     path = tmp_path_factory.mktemp("domain") / "d.json"

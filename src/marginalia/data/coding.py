@@ -504,7 +504,9 @@ def as_text(column: pd.Series[Any], attribute: Attribute) -> pd.Series[Any]:
         return column
     if len(attribute.special):
         return _as_text_with_special(column, attribute)
-    gone = column.isna()
+    gone, mark = column.isna(), next(iter(attribute.missing or ()), None)
+    if len(column) and gone.all():  # Pandas may know no type of such a column
+        return pd.Series(mark, index=column.index, dtype=object)
     if (unit := attribute.counted_in) is not None:
         if attribute.format is not None:
             column = column.dt.strftime(attribute.format).astype(object)
@@ -516,7 +518,6 @@ def as_text(column: pd.Series[Any], attribute: Attribute) -> pd.Series[Any]:
         column = pd.Series(labels[column.fillna(False).to_numpy(dtype=bool).astype(int)], dtype=object)
     elif attribute.decimals is not None:
         column = column.map(f"{{:.{attribute.decimals}f}}".format).astype(object)
-    mark = next(iter(attribute.missing or ()), None)
     return column.astype(object).mask(gone, mark) if gone.any() else column
 
 
