@@ -63,14 +63,14 @@ def test_fifty_kills_leave_no_release_that_is_not_in_the_book(book, tmp_path):
         process = FORK.Process(target=release_without_end, args=(book.path, released, start))
         process.start()
         before, end = os.fstat(released).st_size, time.monotonic() + 20
-        while os.fstat(released).st_size == before and time.monotonic() < end:
+        while os.fstat(released).st_size <= before + 2 * len(f"{start}.0\n") and time.monotonic() < end:  # two releases
             time.sleep(0.001)
         time.sleep(rng.uniform(0, 0.02))
         os.kill(process.pid, signal.SIGKILL)
         process.join()
     names = (tmp_path / "released").read_text().split()
     known = {entry["event"]["label"] for entry in entries(book.path)}
-    assert len(names) >= 50  # one of each at least
+    assert len(names) > 100
     assert set(names) <= known
     assert len(known) <= len(names) + 50  # a kill costs one entry at most
     assert Book(book.path).ledger.epsilon_spent == pytest.approx(
