@@ -91,13 +91,10 @@ class Regression:
         near = self.kappa < 4 * self.quantile
         lines.append(f"kappa {self.kappa:.4g}, quantile {self.quantile:.4g}{weak if near else ''}")
         if not all(c.bounded for c in self.coefficients):
-            if self.kappa >= self.quantile:  # of certified logistic sets (`linearised`)
-                why = (
-                    "What the linearised score leaves out cannot be bounded, so no value is excluded; a larger epsilon"
-                )
-            else:
-                why = "The noise does not tell these coefficients from any value; a larger epsilon"
-            lines.append(f"{why}{' or --ridge' if self.family == 'gaussian' else ''} may.")
+            why = "The noise does not tell these coefficients from any value"
+            if self.equations.approximate and self.kappa >= self.quantile:  # it does, and curvature has no bound
+                why = "What the linearised score leaves out cannot be bounded, so no value is excluded"
+            lines.append(f"{why}; a larger epsilon{' or --ridge' if self.family == 'gaussian' else ''} may.")
         return "\n".join(lines)
 
     def covers(self, b: Sequence[float]) -> bool:
