@@ -47,6 +47,15 @@ def test_a_regression_is_printed_as_statisticians_know_it(release):
     assert "a private number of rows" in result.output
 
 
+def test_columns_in_bins_are_named_where_they_count_as_numbers(release):
+    note = "age: a row counts as the middle of its bin, at most 10 from its value"
+    for question in (("--mean", "age"), ("--quantile", "age,0.5"), ("age ~ sex",)):
+        assert note in run("infer", release / "m.npz", *question).output.splitlines(), question
+    assert json.loads(run("infer", release / "m.npz", "--mean", "age", "--json").output)["notes"] == [note]
+    assert json.loads(run("infer", release / "m.npz", "age ~ sex", "--json").output)["notes"] == [note]
+    assert note not in run("infer", release / "m.npz", "--marginal", "age,sex").output
+
+
 def test_as_json_infinite_ends_are_null(release):
     found = json.loads(run("infer", release / "m.npz", "age ~ C(sex)", "--json").output)
     assert [c["name"] for c in found["coefficients"]] == ["Intercept", "C(sex)[T.M]"]

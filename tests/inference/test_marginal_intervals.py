@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from redrawn import Redrawn, about, at_least, pairs, table_of
 
-from marginalia.data import Domain
+from marginalia.data import Attribute, Domain
 from marginalia.errors import InputError
 from marginalia.inference import Release, cells, difference, mean, odds_ratio, quantile, shares
 from marginalia.inference.known import Known, part_functions
-from marginalia.inference.marginals import Interval, cell_bounds
+from marginalia.inference.marginals import Interval, cell_bounds, notes_on_bins
+from marginalia.learning.units import bin_reach, code_values
 from marginalia.synthesis.answers import Answer
 
 DRAWS = 400
@@ -180,3 +181,26 @@ def test_bounds_of_all_cells_are_those_of_each(names):
         value, variance = known.sum_of(part_functions(clique, np.transpose(one, order)))
         assert estimate[place] == pytest.approx(value)
         assert (high[place] - low[place]) / 2 == pytest.approx(1.959964 * variance**0.5)
+
+
+@pytest.mark.parametrize("edges", [(0, 1, 2, 3), (0, 5, 6, 20), (-3, 0.5, 7.2, 9), (0, 2)])
+@pytest.mark.parametrize("type_", ["integer", "number"])
+def test_no_value_lies_further_from_the_middle_of_its_bin_than_is_said(edges, type_):
+    column = Attribute("a", len(edges) - 1, "numeric", edges=edges, type=type_)
+    values = np.arange(np.ceil(edges[0]), edges[-1]) if type_ == "integer" else np.arange(edges[0], edges[-1], 1e-3)
+    codes = np.searchsorted(edges, values, side="right") - 1
+    furthest = np.abs(values - code_values(column)[codes]).max()
+    assert furthest == pytest.approx(bin_reach(column), abs=1e-3)
+
+
+def test_what_is_said_of_bins():
+    columns = [
+        Attribute("plain", 2, "numeric", labels=("1", "2"), type="integer"),
+        Attribute("ones", 3, "numeric", edges=(0, 1, 2, 3), type="integer", top=True),
+        Attribute("b", 2, "numeric", edges=(0, 10, 30), type="number", bottom=True, top=True),
+    ]
+    assert notes_on_bins(Domain(columns), ["plain", "ones", "b"]) == (
+        "ones: a row in the open last bin counts as its middle, however far its value is",
+        "b: a row counts as the middle of its bin, at most 10 from its value, "
+        "and further in the open first and last one",
+    )

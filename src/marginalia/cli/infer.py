@@ -93,14 +93,16 @@ def infer(
         return
     kept = Release.of(model)
     found: list[Interval]
+    numbers: list[str] = []  # columns that are taken for numbers
     if marginal is not None:
         ask = marginals.shares if shares_too else marginals.cells
         found = ask(kept, marginal.split(","), confidence=confidence, simultaneous=simultaneous)
     elif mean_of is not None:
-        found = [marginals.mean(kept, mean_of, confidence=confidence)]
+        found, numbers = [marginals.mean(kept, mean_of, confidence=confidence)], [mean_of]
     elif quantile_of is not None:
         name, _, share = quantile_of.rpartition(",")
         found = [marginals.quantile(kept, name, _number(quantile_of, share), confidence=confidence)]
+        numbers = [name]
     elif difference_of is not None:
         found = [marginals.difference(kept, *_cells(kept, difference_of), confidence=confidence)]
     else:
@@ -115,8 +117,9 @@ def infer(
                 "--figure: a set that lies outside of two numbers cannot be drawn; a larger epsilon may help"
             )
         _draw(figure, found, f"{confidence:.0%} intervals", zero=False)
-    content = {"confidence": confidence, "intervals": [_finite(asdict(one)) for one in found]}
-    show(as_json, content, [str(one) for one in found])
+    notes = marginals.notes_on_bins(kept.domain, numbers)
+    content = {"confidence": confidence, "intervals": [_finite(asdict(one)) for one in found], "notes": notes}
+    show(as_json, content, [*map(str, found), *notes])
 
 
 def _number(given: str, share: str) -> float:
@@ -173,7 +176,7 @@ def _draw(figure: Path, found: Sequence[Interval] | Sequence[Coefficient], title
 
 def _content(fitted: Regression) -> dict[str, Any]:
     coefficients = [_finite(asdict(c)) for c in fitted.coefficients]
-    facts = ("formula", "family", "target", "confidence", "kappa", "quantile", "n_rows")
+    facts = ("formula", "family", "target", "confidence", "kappa", "quantile", "n_rows", "notes")
     return {name: getattr(fitted, name) for name in facts} | {"coefficients": coefficients}
 
 

@@ -16,7 +16,7 @@ from marginalia.data.domain import Domain
 from marginalia.errors import InputError, one_line
 from marginalia.inference.grammar import columns_of, names_in, sides
 from marginalia.inference.known import Array, Clique, Release
-from marginalia.inference.marginals import numbers_of
+from marginalia.inference.marginals import notes_on_bins, numbers_of
 
 _MOST_CELLS = 1_000_000  # of one term
 _MOST_TERMS = 60
@@ -49,6 +49,14 @@ class Feature:
 class Design:
     """Both sides of a formula.
 
+    Attributes
+    ----------
+    response : str
+    y : Feature
+    features : tuple of Feature
+    notes : tuple of str
+        On columns in bins that stand for numbers; see `marginals.notes_on_bins`.
+
     >>> Design("hours", Feature("hours", (1,), np.array([20.0, 40.0])), ()).names
     []
     """
@@ -56,6 +64,7 @@ class Design:
     response: str
     y: Feature
     features: tuple[Feature, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def names(self) -> list[str]:
@@ -124,7 +133,8 @@ def design(release: Release, formula: str, *, binary: bool = False) -> Design:
     _check_size(formula, [1] * len(features))
     y = _response(release, left, binary=binary)
     _check_independent(features, domain, formula)
-    return Design(left, y, tuple(features))
+    numbers = [name for name, v in values.items() if v.dtype != "category"]
+    return Design(left, y, tuple(features), notes_on_bins(domain, numbers if binary else [left, *numbers]))
 
 
 def _probe(formula: str, cliques: Sequence[Clique], domain: Domain) -> tuple[NDArray[np.int64], list[int]]:

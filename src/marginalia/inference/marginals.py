@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
 
+from marginalia.data.domain import Domain
 from marginalia.errors import InputError
 from marginalia.inference.known import Array, Clique, Known, Release, part_functions
-from marginalia.learning.units import code_values
+from marginalia.learning.units import bin_reach, code_values
 from marginalia.privacy import checks
 
 _MOST_CELLS = 100_000
@@ -182,7 +183,10 @@ def shares(
 
 
 def mean(release: Release, attribute: str, *, confidence: float = 0.95) -> Interval:
-    """Return an interval for the mean of a column whose codes stand for numbers (`numbers_of`), over all rows."""
+    """Return an interval for the mean of a column whose codes stand for numbers (`numbers_of`), over all rows.
+
+    Of a column in bins it is the mean of their middles: `notes_on_bins`.
+    """
     clique, levels, rounds, label = _told(release, [attribute], confidence)
     values = numbers_of(release, attribute)
     name = f"mean of {attribute}"
@@ -268,6 +272,28 @@ def numbers_of(release: Release, attribute: str) -> Array:
     if column.type in ("string", "boolean"):
         raise InputError(f"'{attribute}' is of type {column.type}: its codes stand for no numbers")
     return code_values(column)
+
+
+def notes_on_bins(domain: Domain, names: Iterable[str]) -> tuple[str, ...]:
+    """Return a line for each of these columns that is in bins, where answers take it for numbers.
+
+    Such answers are of the coded table, in which a row has the middle of its bin.
+
+    >>> from marginalia.data import Attribute, Domain
+    >>> age = Attribute("age", 2, "numeric", edges=(0, 20, 60), type="number", top=True)
+    >>> notes_on_bins(Domain([age]), ["age"])
+    ('age: a row counts as the middle of its bin, at most 20 from its value, and further in the open last one',)
+    """
+    notes = []
+    for name in names:
+        column, reach = domain[name], bin_reach(domain[name])
+        outer = " and ".join(which for which, is_open in (("first", column.bottom), ("last", column.top)) if is_open)
+        if reach:
+            further = f", and further in the open {outer} one" if outer else ""
+            notes.append(f"{name}: a row counts as the middle of its bin, at most {reach:.4g} from its value{further}")
+        elif outer:
+            notes.append(f"{name}: a row in the open {outer} bin counts as its middle, however far its value is")
+    return tuple(notes)
 
 
 def _told(

@@ -51,6 +51,8 @@ class Regression:
         Public number of rows.
     equations : Equations
         For joint statements: `covers`.
+    notes : tuple of str
+        On columns in bins, each row of which counts as the middle of its bin.
 
     Examples
     --------
@@ -74,6 +76,7 @@ class Regression:
     quantile: float
     n_rows: int | None
     equations: Equations
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         whose = "of the private table" if self.target == "table" else "of the population"
@@ -95,7 +98,7 @@ class Regression:
             if self.equations.approximate and self.kappa >= self.quantile:  # it does, and curvature has no bound
                 why = "What the linearised score leaves out cannot be bounded, so no value is excluded"
             lines.append(f"{why}; a larger epsilon{' or --ridge' if self.family == 'gaussian' else ''} may.")
-        return "\n".join(lines)
+        return "\n".join([*lines, *self.notes])
 
     def covers(self, b: Sequence[float]) -> bool:
         """Return whether the joint confidence set holds `b`; exact for the table's own coefficients."""
@@ -202,7 +205,7 @@ def _regression(
         coefficient(equations, name, solution, j, confidence=confidence, guaranteed=guaranteed, kappa=kappa)
         for j, name in enumerate(of.names)
     ]
-    return Regression(formula, family, target, confidence, found, kappa, q, kept.n_rows, equations)
+    return Regression(formula, family, target, confidence, found, kappa, q, kept.n_rows, equations, of.notes)
 
 
 def equations_of(release: Release, of: Design, family: str, *, ridge: float = 0.0) -> Equations:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -51,9 +52,7 @@ def code_values(attribute: Attribute) -> NDArray[np.float64]:
     array([0., 1., 2.])
     """
     if attribute.edges is not None:
-        low, high = np.array(attribute.edges[:-1]), np.array(attribute.edges[1:])
-        if attribute.type in WHOLE:
-            low, high = np.ceil(low), np.ceil(high) - 1
+        low, high = _ends_of_bins(attribute.edges, whole=attribute.type in WHOLE)
         return np.asarray((low + high) / 2, dtype=np.float64)
     if attribute.type in NUMBERS:
         return np.array(attribute.label_values, dtype=np.float64)
@@ -62,6 +61,26 @@ def code_values(attribute: Attribute) -> NDArray[np.float64]:
     except ValueError:
         found = []
     return np.array(found) if found else np.arange(attribute.n_values, dtype=np.float64)
+
+
+def bin_reach(attribute: Attribute) -> float:
+    """Return how far a value between the edges lies at most from the number of its bin (`code_values`).
+
+    Half the widest bin; 0 where there are none, or each holds a single value.
+
+    >>> bin_reach(Attribute("age", 2, "numeric", edges=(0, 18, 65), type="integer"))
+    23.0
+    """
+    if attribute.edges is None:
+        return 0.0
+    low, high = _ends_of_bins(attribute.edges, whole=attribute.type in WHOLE)
+    return float(np.max(high - low) / 2)
+
+
+def _ends_of_bins(edges: Sequence[float], *, whole: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the least and the largest value of each bin, of which the second is in it only where values are whole."""
+    low, high = np.array(edges[:-1], dtype=np.float64), np.array(edges[1:], dtype=np.float64)
+    return (np.ceil(low), np.ceil(high) - 1) if whole else (low, high)
 
 
 def in_units(scores: NDArray[np.float64], attribute: Attribute) -> NDArray[Any]:
