@@ -1,6 +1,6 @@
 """DP-SGD by rule on the tables that its constants were chosen on: against its former setting, its limit, and others.
 
-    MARGINALIA_MIRROR=DATA python benchmarks/dp_sgd_rule.py [--tables adult compas]     # about 10 CPU minutes
+    MARGINALIA_MIRROR=DATA python benchmarks/dp_sgd_rule.py [--tables adult/linear]     # about 10 CPU minutes
 
 Writes ``results/dp_sgd_rule.csv``: for each table, task and epsilon the mean test AUC (MSE times 1000) over splits into
 80 and 20 % of the rows, the same ones for all arms, and the rule's mean advantage with its standard error, paired by
@@ -91,7 +91,8 @@ def summary(rows: pd.DataFrame, name: str, task: str) -> pd.DataFrame:
 def main() -> None:
     """Measure the tables that are asked for and keep the lines of the others."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tables", nargs="*", default=[f"{n}/{t}" for n, t in TABLES])
+    every = [f"{n}/{t}" for n, t in TABLES]
+    parser.add_argument("--tables", nargs="*", default=every, choices=every)
     chosen = parser.parse_args().tables
     for name, task in TABLES:
         if f"{name}/{task}" in chosen:

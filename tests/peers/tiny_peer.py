@@ -50,7 +50,7 @@ def fit(request):
     if request.method == "crash":
         os.abort()
     elif request.method == "raise":
-        raise ValueError("epsilon is too odd")
+        raise ValueError('epsilon is too odd\n")\n')
     elif request.method == "hang":
         while True:
             rng.random(1000)

@@ -223,7 +223,7 @@ def run_script(script: Path, library: str, folder: Path, domain: Domain, request
     code, usage, said = _run_to_end(command, folder, environment)
     if code:
         spent_elsewhere(usage.ru_utime + usage.ru_stime, 0.0)
-        lines = said.strip().splitlines()
+        lines = [line for line in said.splitlines() if any(map(str.isalnum, line))]  # no last words: '")' alone
         if code == harness.NO_MEMORY:
             raise MemoryError(f"peer '{library}': {lines[-1][:_LONGEST] if lines else 'out of memory'}")
         how = f"exit code {code}" if code > 0 else f"signal {-code}"
