@@ -24,7 +24,7 @@ def test_the_k_marginal_score_is_of_rows_and_that_of_sdnist():
             return made
 
     l1 = (1.0 + 0.0 + 1.0) / 3  # of (a, b): half of the rows lie in other cells; (a, c): none; (b, c): half
-    assert metrics.k_marginal(Model(), real) == pytest.approx((2 - l1) * 500)
+    assert metrics.k_marginal(metrics.drawn(Model(), real), real) == pytest.approx((2 - l1) * 500)
     assert metrics.k_marginal_score(0.0) == 1000
 
 
@@ -67,6 +67,25 @@ def test_marginal_error_is_the_mean_over_all_pairs():
     assert metrics.marginal_error(other, TABLE, [("a", "b", "c")]) >= expected - 1e-12
 
 
+def test_counts_are_remembered_and_stay_those_of_their_table():
+    """What is remembered is what would be counted now, of each order of the names, and goes with its table."""
+    tables = [Table(TABLE.codes[rows], TABLE.domain) for rows in ([0, 1, 2, 3], [3, 3, 1, 0], [2])]
+    for _ in range(2):
+        for table in tables:
+            for names in (("a",), ("a", "b"), ("b", "a"), ("a", "b", "c")):
+                np.testing.assert_array_equal(metrics.counted(table, names), table.counts(names))
+    known = len(metrics._counted)
+    del tables, table
+    assert len(metrics._counted) == known - 3
+
+
+def test_a_large_marginal_is_not_remembered(monkeypatch):
+    monkeypatch.setattr(metrics, "MOST_REMEMBERED", 5)
+    table = Table(TABLE.codes, TABLE.domain)
+    assert metrics.counted(table, ("a", "c")) is metrics.counted(table, ("a", "c"))
+    assert metrics.counted(table, ("a", "b")) is not metrics.counted(table, ("a", "b"))
+
+
 def test_one_attribute_has_no_pairs():
     with pytest.raises(InputError, match="two attributes"):
         metrics.marginal_error(TABLE.project(["a"]), TABLE.project(["a"]))
@@ -79,7 +98,8 @@ def test_stated_intervals_hold_and_naive_ones_are_measured_on_the_same_cells():
     stated, naive = [], []
     for seed in range(6):
         for kind in (ResidualPlanner, AIM):
-            found = metrics.interval_metrics(kind(epsilon=0.1, random_state=seed).fit(table), table)
+            model = kind(epsilon=0.1, random_state=seed).fit(table)
+            found = metrics.interval_metrics(model, metrics.drawn(model, table), table)
             assert set(found) == {m.id for m in metrics.METRICS.values() if m.of_intervals}
             stated.append(found["coverage"])
             naive.append(found["naive_coverage"])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from typing import Any, Literal, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +24,9 @@ REFERENCE_BINS = 16
 MOST_CATEGORIES = 50
 MOST_CELLS = 2**14  # of a marginal whose intervals are measured
 MOST_ROWS = 2**20  # synthetic ones that are drawn to be measured
+MOST_REMEMBERED = 2**16  # cells of a true marginal
+
+_counted: WeakKeyDictionary[CountSource, dict[tuple[str, ...], NDArray[np.int64]]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +43,8 @@ class Metric:
     of : {"prediction", "score", "probability", "table"}
         What the model must answer for it.
     function : callable
-        From the true targets and the answers, or from the model and the table, to the value.
+        From the true targets and the answers, or from the model or the rows drawn of it, or both, and the table, to the
+        value.
     higher_is_better : bool
     headline : bool
         Whether it has figures and tables for readers; one for each kind of task.
@@ -153,13 +158,37 @@ def marginal_error(
 
     def answer(q: Sequence[str]) -> NDArray[np.float64]:
         if isinstance(answers, Table):
-            return answers.counts(q).astype(float)
+            return counted(answers, q).astype(float)
         return _numbers(answers.marginal(q), tuple(table.domain[name].size for name in q), "a marginal")
 
     queries = list(combinations(table.domain.names, 2)) if workload is None else list(workload)
     if not queries:
         raise InputError("marginal error needs at least two attributes")
-    return float(np.mean([total_variation(answer(q), table.counts(q)) for q in queries]))
+    return float(np.mean([total_variation(answer(q), counted(table, q)) for q in queries]))
+
+
+def counted(table: CountSource, attributes: Sequence[str]) -> NDArray[np.int64]:
+    """Return a marginal of a table, to be read only, which is counted once and remembered while the table lives.
+
+    For metrics: many models are held against one table, and several metrics look at the same rows of a model.
+
+    >>> table = Table([[0, 1], [1, 1]], Domain.from_sizes({"a": 2, "b": 2}))
+    >>> counted(table, ["b"]) is counted(table, ["b"])
+    True
+    """
+    names, known = tuple(attributes), _counted.setdefault(table, {})
+    if names not in known:
+        counts = table.counts(names)
+        if counts.size > MOST_REMEMBERED:
+            return counts
+        known[names] = counts
+    return known[names]
+
+
+def count_pairs(table: CountSource) -> None:
+    """Count the marginals that `marginal_error` asks for by default, so that they are no part of what it takes."""
+    for q in combinations(table.domain.names, 2):
+        counted(table, q)
 
 
 def k_marginal_score(error: float) -> float:
@@ -172,23 +201,29 @@ def k_marginal_score(error: float) -> float:
     return 1000 * (1 - error)
 
 
-def k_marginal(model: Any, table: Table | CountSource) -> float:
-    """Return the `k_marginal_score` of rows of a synthesizer: as many as the table has, at most `MOST_ROWS`."""
+def drawn(model: Any, table: CountSource) -> Table:
+    """Return rows of a synthesizer to be measured: as many as the table has, at most `MOST_ROWS`."""
     made: Table = model.sample(min(table.n_rows, MOST_ROWS))
+    return made
+
+
+def k_marginal(made: Table, table: CountSource) -> float:
+    """Return the `k_marginal_score` of the rows that were `drawn` of a synthesizer."""
     return k_marginal_score(marginal_error(made, table))
 
 
-def interval_metrics(model: Any, table: CountSource) -> dict[str, float]:
+def interval_metrics(model: Any, made: Table, table: CountSource) -> dict[str, float]:
     """Return how often 95 % intervals for the cells of all one- and two-way marginals that a release tells hold.
 
     Every marginal weighs the same. `coverage` and `width` (mean, over the number of rows) are of the intervals that
-    the release states; `naive_coverage` is of the same cells by p ± 1.96 √(p (1 - p) / n) of as many synthetic rows,
-    taken for real ones: a warning, not a method. Marginals of more than `MOST_CELLS` cells are left out.
+    the release states; `naive_coverage` is of the same cells by p ± 1.96 √(p (1 - p) / n) of the rows that were `drawn`
+    of the release, taken for real ones: a warning, not a method. Marginals of more than `MOST_CELLS` cells are left
+    out.
     """
     from marginalia.inference.known import Release
     from marginalia.inference.marginals import cell_bounds
 
-    release, made = Release.of(model), model.sample(min(table.n_rows, MOST_ROWS))
+    release = Release.of(model)
     found = []
     names = table.domain.names
     for q in ((name,) for name in names), combinations(names, 2):
@@ -196,15 +231,15 @@ def interval_metrics(model: Any, table: CountSource) -> dict[str, float]:
             clique = tuple(sorted(table.domain.index(name) for name in attributes))
             if table.domain.n_cells(attributes) > MOST_CELLS or not release.holding(clique):
                 continue
-            truth, drawn = table.counts(attributes), made.counts(attributes) / max(made.n_rows, 1)
+            truth, share_made = counted(table, attributes), counted(made, attributes) / max(made.n_rows, 1)
             _, low, high, _ = cell_bounds(release, attributes, confidence=0.95)
-            half = 1.96 * np.sqrt(drawn * (1 - drawn) / max(made.n_rows, 1))
+            half = 1.96 * np.sqrt(share_made * (1 - share_made) / max(made.n_rows, 1))
             share = truth / max(table.n_rows, 1)
             found.append(
                 (
                     np.mean((low <= truth) & (truth <= high)),
                     np.mean(high - low) / max(table.n_rows, 1),
-                    np.mean((drawn - half <= share) & (share <= drawn + half)),
+                    np.mean((share_made - half <= share) & (share <= share_made + half)),
                 )
             )
     if not found:
@@ -302,8 +337,8 @@ def _numbers(answer: ArrayLike, shape: tuple[int, ...], what: str) -> NDArray[np
     return array
 
 
-def _interval_metric(id: str, model: Any, table: CountSource) -> float:
-    return interval_metrics(model, table)[id]
+def _interval_metric(id: str, model: Any, made: Table, table: CountSource) -> float:
+    return interval_metrics(model, made, table)[id]
 
 
 METRICS = {

@@ -230,18 +230,22 @@ class Runner:
         if task is None:
             train, _ = self._split(cell)
             model = self._fit_synthesizer(cell, train)
+            with uncounted():
+                made = metrics.drawn(model, train)
             if isinstance(train, RawTable):  # each fit has bins of its own: rows are compared, and not marginals
-                error = metrics.table_error(model.sample(train.n_rows), train)
+                error = metrics.table_error(made, train)
                 score = metrics.k_marginal_score(error)
             else:
+                with uncounted():
+                    metrics.count_pairs(train)
                 error = metrics.marginal_error(model, train)
                 with uncounted():
-                    score = metrics.k_marginal(model, train)
+                    score = metrics.k_marginal(made, train)
             stated: dict[str, float] = {}
             if states_intervals(cell.arm):
                 with uncounted():
                     coded = train.coded(model.domain_) if isinstance(train, RawTable) else train
-                    stated = metrics.interval_metrics(model, coded)
+                    stated = metrics.interval_metrics(model, made, coded)
             return {"marginal_error": error, "k_marginal": score, **stated}, self._certify(cell, model)
         train, test = self._split(cell, task.columns(self.data.names))
         if isinstance(train, RawTable) and not cell.arm.is_private:
