@@ -581,7 +581,7 @@ class Domain:
         """Attribute names in column order."""
         return tuple(self._position)
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Number of codes of each attribute, in column order."""
         return tuple(a.size for a in self.attributes)
