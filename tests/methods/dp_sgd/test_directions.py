@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 from scipy.special import expit
 
 from marginalia.learning import DPSGDClassifier
+from marginalia.methods.dp_sgd import descent
 from marginalia.methods.dp_sgd.descent import (
     _BITS,
     _BLOCK,
@@ -103,6 +105,50 @@ def test_scores_are_a_rows_own_to_the_last_bit(shape, size):
     np.testing.assert_allclose(
         scores, X @ w, atol=2.0 ** -(_BITS - 3) * float(np.abs(w).max() * np.abs(X).sum(1).max())
     )
+
+
+@given(SHAPES, st.sampled_from([1e-6, 1.0, 1e6, np.inf, np.nan]))
+@settings(max_examples=60)
+def test_rows_without_their_zeros_are_the_same_rows(shape, size):
+    """To the last bit, in scores and sums, of all rows and of some, whatever weights and derivatives are."""
+    n, p, m, seed = shape
+    X, derivative, clip = drawn(n, 9 * p, m, seed)
+    rng = np.random.default_rng(seed)
+    X[rng.random(X.shape) < 0.9] = 0
+    w = rng.standard_normal((9 * p, m))
+    w[rng.integers(9 * p), rng.integers(m)] *= size
+    full = Directions.of(X)
+    short = Directions(csr_array(full.whole), full.length, full.limit)
+    chosen = np.sort(rng.permutation(n)[: max(1, n // 2)])
+    for a, b, at in ((full, short, np.arange(n)), (full.take(chosen), short.take(chosen), chosen)):
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_array_equal(b.scores(w), a.scores(w))
+        np.testing.assert_array_equal(b.clipped_sum(derivative[at], clip), a.clipped_sum(derivative[at], clip))
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.3])
+@pytest.mark.parametrize("task", ["linear", "logistic"])
+def test_a_run_on_one_hot_columns_is_that_on_dense_rows(task, rate, monkeypatch):
+    """The zeros of 12 of 13 columns are left out, and no bit of the weights changes."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.eye(12)[rng.integers(12, size=400)], np.zeros((400, 6)), np.ones(400)])
+    y = rng.choice([-1.0, 1.0], 400)
+    runs = [Run(30, 0.5, clip, 1.0, momentum=0.9, average=True) for clip in (0.2, 1.0)]
+    found = []
+    for share in (1 / 8, 0.0):
+        monkeypatch.setattr(descent, "_SPARSE", share)
+        assert isinstance(Directions.of(X).compressed().whole, csr_array) == (share > 0)
+        given = {"ledger": Ledger("add_remove"), "randomness": Randomness(1)}
+        found.append(descend(X, y, task, runs, Batches(rate, 400 * rate), **given))
+    assert found[0].tobytes() == found[1].tobytes()
+
+
+def test_sparse_rows_of_several_blocks_stay_exact(monkeypatch):
+    monkeypatch.setattr(descent, "_BLOCK", 7)
+    X, derivative, clip = drawn(40, 3, 2, 0)
+    full = Directions.of(X)
+    short = Directions(csr_array(full.whole), full.length, full.limit)
+    np.testing.assert_array_equal(short.clipped_sum(derivative, clip), full.clipped_sum(derivative, clip))
 
 
 def test_blocks_of_rows_at_the_limit_stay_exact():
