@@ -8,7 +8,7 @@ from scipy.optimize import nnls
 
 from marginalia.data import Domain, StructuralZeros
 from marginalia.errors import InputError
-from marginalia.marginals import FitSettings, Measurement, estimate, estimate_total, predict_cost
+from marginalia.marginals import FitSettings, Measurement, estimate, estimate_total, estimation, predict_cost
 from marginalia.marginals.plan import Plan
 
 TIGHT = FitSettings(t=1.0, gap=1e-5, decrease=1e-7, passes=6000)
@@ -252,3 +252,20 @@ def test_cost_is_known_before_a_fit_and_too_large_a_model_is_refused():
     pairs = [Measurement((f"x{i}", f"x{j}"), np.zeros((60, 60)), 1.0) for i in range(9) for j in range(i + 1, 9)]
     with pytest.raises(InputError, match="memory"):
         estimate(domain_of((60,) * 9), pairs, total=10.0)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 10])
+def test_the_two_loops_are_those_of_the_book(count):
+    """Nocedal & Wright (2006), Algorithm 7.4, line by line."""
+    rng = np.random.default_rng(count)
+    gradient, inverse, s, y = rng.normal(size=50), rng.random(50), *rng.normal(size=(2, 10, 50))
+    sy, newest_first = np.einsum("ij,ij->i", s, y), rng.permutation(10)[:count]
+    q, alpha = gradient.copy(), {}
+    for k in newest_first:
+        alpha[k] = np.dot(s[k], q) / sy[k]
+        q = q - alpha[k] * y[k]
+    q = inverse * q
+    for k in newest_first[::-1]:
+        q = q + (alpha[k] - np.dot(y[k], q) / sy[k]) * s[k]
+    found = estimation._two_loops(gradient, inverse, s, y, sy, newest_first)
+    np.testing.assert_allclose(found, -q, rtol=1e-9)

@@ -399,10 +399,12 @@ def _two_loops(gradient, inverse, s, y, sy, newest_first):  # type: ignore[no-un
     for i in range(newest_first.size):
         k = newest_first[i]
         alpha[i] = np.dot(s[k], q) / sy[k]
-        q -= alpha[i] * y[k]
+        for j in range(q.size):  # in one loop: an expression of arrays makes another array first
+            q[j] -= alpha[i] * y[k, j]
     q *= inverse
     for i in range(newest_first.size - 1, -1, -1):
         k = newest_first[i]
-        beta = np.dot(y[k], q) / sy[k]
-        q += (alpha[i] - beta) * s[k]
+        change = alpha[i] - np.dot(y[k], q) / sy[k]
+        for j in range(q.size):
+            q[j] += change * s[k, j]
     return -q
