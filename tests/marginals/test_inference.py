@@ -5,7 +5,6 @@ import pytest
 from graph_oracle import GRAPHS, joint, project, random_graph
 
 from marginalia.errors import InputError
-from marginalia.marginals import inference as inference_module
 from marginalia.marginals import interpreter
 from marginalia.marginals import plan as plan_module
 from marginalia.marginals.all_pairs import AllPairs
@@ -181,19 +180,3 @@ def test_many_attributes_weigh_the_sweep_over_pairs_too(monkeypatch):
     assert plan_module._cheapest(found, sizes) is found[int(np.argmin(sweep))]
     monkeypatch.setattr(plan_module, "_PASSES_A_ROUND", 1e9)
     assert plan_module._cheapest(found, sizes).cells == min(o.cells for o in found)
-
-
-@pytest.mark.parametrize("spread", [1.0, 30.0, 90.0, 160.0, 300.0, 600.0])
-def test_all_components_at_once_decide_as_each_by_itself(spread, monkeypatch):
-    """Of three components with ever lower margins: the same domain, log Z and marginals, to the last bit."""
-    plan = Plan([(0, 1), (1, 2), (3, 4), (5,)], (3, 4, 3, 5, 2, 4))
-    rng = np.random.default_rng(0)
-    for _ in range(10):
-        theta = spread * rng.standard_normal(plan.theta_at[-1])
-        found = []
-        for rounding in (1e-6, np.inf):  # with infinity each is looked at by itself
-            monkeypatch.setattr(inference_module, "_ROUNDING", rounding)
-            one = Inference(plan)
-            one.theta[:] = theta
-            found.append((one.calibrate(), one.domain, one.mu.tobytes()))
-        assert found[0] == found[1]

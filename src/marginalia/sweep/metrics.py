@@ -16,7 +16,7 @@ from marginalia.data.attribute import WIDE
 from marginalia.data.coding import category_counts, numbers_of
 from marginalia.data.domain import Domain
 from marginalia.data.encoding import Encoder
-from marginalia.data.table import CountSource, RawTable, Table
+from marginalia.data.table import CountSource, PrivateRows, RawTable, Table
 from marginalia.errors import InputError
 from marginalia.sweep.seeds import seed_sequence
 
@@ -201,9 +201,10 @@ def k_marginal_score(error: float) -> float:
     return 1000 * (1 - error)
 
 
-def drawn(model: Any, table: CountSource) -> Table:
-    """Return rows of a synthesizer to be measured: as many as the table has, at most `MOST_ROWS`."""
-    made: Table = model.sample(min(table.n_rows, MOST_ROWS))
+def drawn(model: Any, table: PrivateRows) -> Table:
+    """Return rows of a synthesizer to be measured: as many as the table has, of a coded one at most `MOST_ROWS`."""
+    n_rows = table.n_rows if isinstance(table, RawTable) else min(table.n_rows, MOST_ROWS)
+    made: Table = model.sample(n_rows)
     return made
 
 

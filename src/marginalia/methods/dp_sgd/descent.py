@@ -161,7 +161,7 @@ _BITS = 15  # of a coordinate of a direction
 CLIP_BITS = 20  # of a clipped derivative
 _BLOCK = 2**18  # rows: so many products of both stay below 2^53
 _CACHED = 2**10  # rows
-_SPARSE = 1 / 8  # share of coordinates that are not 0 below which zeros are left out: one costs as much as eight in a row
+_SPARSE = 1 / 8  # share of coordinates that are not 0 below which zeros are left out
 _LARGEST = 2.0 ** (CLIP_BITS + 7)  # a row of a unit counts as up to 128 clipping norms: sums of 2^20 fit into 63 bits
 _LONGEST = 500  # rows of more than 2^500 count as that long, so that no score is 0 times infinity
 UNIT = 2.0 ** -(_BITS + CLIP_BITS)  # of a gradient, in units of its clipping norm
@@ -200,7 +200,7 @@ class Directions:
         All sums here are exact, so that what is left out of them changes no bit. How long a fit takes then depends on
         how many zeros its rows have.
         """
-        if np.count_nonzero(self.whole) >= _SPARSE * self.whole.size:
+        if not isinstance(self.whole, np.ndarray) or np.count_nonzero(self.whole) >= _SPARSE * self.whole.size:
             return self
         return Directions(csr_array(self.whole), self.length, self.limit)
 
@@ -261,6 +261,7 @@ class Directions:
             multiple = np.rint(derivative * (self.length[:, None] * 2.0**CLIP_BITS / clip))
         np.fmax(multiple, -_LARGEST, out=multiple)
         np.fmin(multiple, _LARGEST, out=multiple)
+        assert isinstance(self.whole, np.ndarray)  # rows of units keep their zeros
         whole, start = self.whole.astype(np.int64), np.append(0, np.cumsum(sizes))
         (p, m), columns = (whole.shape[1], multiple.shape[1]), multiple.T.astype(np.int64)
         total = np.zeros((p, m), dtype=np.int64)
