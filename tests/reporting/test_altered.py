@@ -132,6 +132,7 @@ def test_every_alteration_is_told_from_what_is_published(tree, monkeypatch):
     from marginalia.reporting.verification import drawn
     from marginalia.reporting.verification import prose as typed_numbers
     from marginalia.reporting.verification import verify as checks
+    from marginalia.reporting.verification.rows_file import FILE, read
 
     monkeypatch.chdir(tree)
     root, folder = Path("results/paper"), Path("results/paper") / BLOCK
@@ -141,13 +142,13 @@ def test_every_alteration_is_told_from_what_is_published(tree, monkeypatch):
         if found := [*checks.page_differences(Path(), root), *typed_numbers.differences(Path())]:
             return found
         try:
-            one = checks.verify(folder, registry.cards(), registry.comparisons)
+            one = checks.verify(folder, rows := read(folder / FILE), registry.cards(), registry.comparisons)
             counts = pd.read_csv(root / "claims.csv", dtype=str).query("block == @BLOCK").to_numpy().tolist()
             made = checks.claims.summary({BLOCK: one.claims}).query("block == @BLOCK")
             if counts != made.astype(str).to_numpy().tolist():
                 return ["claims.csv"]
             found = [*one.differences, *crate.differences(folder)]
-            return found or list(drawn.differences(folder, registry.cards(), registry.comparisons, one.studies))
+            return found or list(drawn.differences(folder, rows, registry.cards(), registry.comparisons, one.studies))
         except InputError as error:
             return [str(error)]
 

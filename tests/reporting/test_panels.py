@@ -38,6 +38,18 @@ def test_a_figure_that_is_placed_without_being_drawn_has_the_bytes_of_matplotlib
     assert written[0] == written[1]
 
 
+def test_a_figure_has_the_same_bytes_however_often_it_was_written():
+    def written(figure, kind):
+        file = io.BytesIO()
+        with matplotlib.rc_context(RC):
+            figure.savefig(file, format=kind, metadata={"Date": None} if kind == "svg" else None)
+        return file.getvalue()
+
+    figure = picture()
+    for kind in ("svg", "png", "svg", "png"):
+        assert written(figure, kind) == written(picture(), kind)
+
+
 def test_it_is_drawn_where_nothing_is_saved():
     canvas = FigureCanvasAgg(picture())
     canvas.draw()

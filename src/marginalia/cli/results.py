@@ -50,6 +50,7 @@ def _verify(results: Path, as_json: bool) -> bool:
     from marginalia.papers import registry
     from marginalia.reporting import crate
     from marginalia.reporting.verification import drawn, prose
+    from marginalia.reporting.verification.rows_file import FILE, read
     from marginalia.reporting.verification.verify import (
         folders,
         page_differences,
@@ -58,12 +59,15 @@ def _verify(results: Path, as_json: bool) -> bool:
         without_rows,
     )
 
-    found = [verify(folder, registry.cards(), registry.comparisons) for folder in folders(results)]
+    found, redrawn = [], []
+    for folder in folders(results):
+        rows = read(folder / FILE)
+        one = verify(folder, rows, registry.cards(), registry.comparisons)
+        said = drawn.differences(folder, rows, registry.cards(), registry.comparisons, one.studies)
+        redrawn += [f"{folder.name}: {what}" for what in (*said, *crate.differences(folder))]
+        found.append(one)
     others = [*without_rows(results), *summary_differences(results, found), *page_differences(Path(), results)]
-    others += prose.differences(Path())
-    for one in found:
-        redrawn = drawn.differences(one.folder, registry.cards(), registry.comparisons, one.studies)
-        others += [f"{one.folder.name}: {said}" for said in (*redrawn, *crate.differences(one.folder))]
+    others += [*prose.differences(Path()), *redrawn]
     lines = []
     for one in found:
         for claim in one.claims.itertuples():

@@ -54,7 +54,10 @@ def grid(n_panels: int, columns: int, *, height: float = 2.0, legend: float = 0.
 
 @cache
 def _figure_class() -> type[Figure]:
-    """Return a figure that, before it is written, only places its parts: Matplotlib draws them into nothing, too."""
+    """Return a figure that, before it is written, only places its parts: Matplotlib draws them into nothing, too.
+
+    They are placed from where they began, so that a figure is the same however often it was written before.
+    """
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -62,6 +65,9 @@ def _figure_class() -> type[Figure]:
         def draw(self, renderer: Any) -> None:
             engine = self.get_layout_engine()
             if self.canvas.is_saving() and isinstance(engine, ConstrainedLayoutEngine):
+                for axes in self.axes:
+                    if place := axes.get_subplotspec():
+                        axes.set_subplotspec(place)
                 with suppress(ValueError):  # as Matplotlib does: no room
                     engine.execute(self)
             else:  # the engine has been put aside

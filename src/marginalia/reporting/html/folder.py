@@ -22,7 +22,7 @@ from marginalia.reporting.figures import caption, certificate_caption
 from marginalia.reporting.formats import read_csv
 from marginalia.reporting.html.report import write_report
 from marginalia.reporting.provenance import splits_of
-from marginalia.reporting.verification.rows_file import FILE, read
+from marginalia.reporting.verification.rows_file import FILE, Rows, read
 from marginalia.reporting.verification.verify import configuration
 from marginalia.sweep.config import Config
 from marginalia.sweep.metrics import HEADLINES, METRICS
@@ -39,6 +39,7 @@ def write_folder_report(
     comparisons: Callable[[Iterable[str]], Mapping[str, Comparison]],
     *,
     into: Path | None = None,
+    rows: Rows | None = None,
     studies: Mapping[str, Mapping[str, pd.DataFrame]] | None = None,
 ) -> Path:
     """Write ``report.html`` of a results folder, and ``figures/*.png``; nothing is run, fetched, or taken from outside.
@@ -51,6 +52,8 @@ def write_folder_report(
     comparisons : callable(names of papers) -> mapping of id to comparison
     into : Path, optional
         Where to write, instead of `folder`.
+    rows : Rows, optional
+        What its file of rows holds, where somebody read it already.
     studies : mapping of id to the tables of a card, optional
         Those that the rows of the studies make, where somebody made them already.
 
@@ -59,7 +62,7 @@ def write_folder_report(
     Path
         The page.
     """
-    rows, config = read(folder / FILE), configuration(folder)
+    rows, config = rows or read(folder / FILE), configuration(folder)
     provenance = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
     with catalogue.own_titles(config.titles()):
         compared, chosen = comparisons(config.comparisons), chosen_cards(config, cards)
@@ -85,11 +88,11 @@ def write_folder_report(
             drawing[name] = partial(card.figure, dict(made), settings)
             tables[name], captions[name], titles[name] = _needed(folder, name), card.caption, card.title
         datasets = provenance.pop("datasets", None) or _known(rows.records, [c.datasets for c, _ in chosen.values()])
-        place = into or folder
+        place, drawn = into or folder, {name: draw() for name, draw in drawing.items()}
         write_report(
             place / PAGE,
             tables=tables,
-            figures={name: draw() for name, draw in drawing.items()},
+            figures=drawn,
             curves={name: of for name, of in shown.items() if of[1] != "certificates"},
             captions=captions,
             titles=titles,
@@ -100,8 +103,8 @@ def write_folder_report(
             datasets_info=datasets,
             title=f"{folder.resolve().name.replace('_', ' ')} · marginalia report",
         )
-        for name, draw in drawing.items():  # anew: where its parts lie changes a little each time one figure is written
-            figures.save_figure(draw(), place / "figures" / name, kinds=("png",))
+        for name, figure in drawn.items():
+            figures.save_figure(figure, place / "figures" / name, kinds=("png",))
     return place / PAGE
 
 

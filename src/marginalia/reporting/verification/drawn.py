@@ -20,6 +20,7 @@ from matplotlib.image import imread
 
 from marginalia.card import Card, Comparison
 from marginalia.reporting.html.folder import PAGE, write_folder_report
+from marginalia.reporting.verification.rows_file import Rows
 from marginalia.reporting.verification.verify import same
 
 LEVELS = 8  # of 255, by which the channels of a pixel may differ
@@ -33,20 +34,23 @@ _COORDINATE = re.compile(r"(-?(?:\d+\.?\d*|\.\d+))")
 
 def differences(
     folder: Path,
+    rows: Rows,
     cards: Mapping[str, Card],
     comparisons: Callable[[Iterable[str]], Mapping[str, Comparison]],
-    studies: Mapping[str, Mapping[str, pd.DataFrame]] | None = None,
+    studies: Mapping[str, Mapping[str, pd.DataFrame]],
 ) -> Iterator[str]:
     """Say which figures (``figures/*.png``) and which part of ``report.html`` are not those that the rows make.
 
     Parameters
     ----------
     folder : Path
-        With ``rows.parquet``, ``provenance.json``, ``tables/``, ``figures/`` and ``report.html``.
+        With ``provenance.json``, ``tables/``, ``figures/`` and ``report.html``.
+    rows : Rows
+        What its ``rows.parquet`` holds.
     cards : mapping of id to card
     comparisons : callable(names of papers) -> mapping of id to comparison
-    studies : mapping of id to the tables of a card, optional
-        See `write_folder_report`.
+    studies : mapping of id to the tables of a card
+        Those that the rows make.
     """
     facts = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
     by = facts.get("packages", {}).get("matplotlib", matplotlib.__version__)
@@ -58,7 +62,7 @@ def differences(
     with TemporaryDirectory() as scratch:
         made = Path(scratch)
         try:
-            write_folder_report(folder, cards, comparisons, into=made, studies=studies)
+            write_folder_report(folder, cards, comparisons, into=made, rows=rows, studies=studies)
         except (KeyError, TypeError, ValueError) as error:  # tables that no longer fit their figure
             yield f"figures: the tables do not draw them: {type(error).__name__}: {error}"
             return

@@ -24,7 +24,7 @@ from marginalia.reporting.verdicts import COLUMNS
 from marginalia.reporting.verification import claims, planned
 from marginalia.reporting.verification.certificates import check
 from marginalia.reporting.verification.results import write_card, write_comparison, write_sweep
-from marginalia.reporting.verification.rows_file import FILE, Rows, read
+from marginalia.reporting.verification.rows_file import FILE, Rows
 from marginalia.sweep.config import Config, parse
 from marginalia.sweep.records import is_claimed
 from marginalia.sweep.resolve import chosen_cards
@@ -83,18 +83,23 @@ def without_rows(root: Path) -> list[str]:
 
 
 def verify(
-    folder: Path, cards: Mapping[str, Card], comparisons: Callable[[Iterable[str]], Mapping[str, Comparison]]
+    folder: Path,
+    rows: Rows,
+    cards: Mapping[str, Card],
+    comparisons: Callable[[Iterable[str]], Mapping[str, Comparison]],
 ) -> Verified:
     """Make every table of a results folder again from its rows and compare.
 
     Parameters
     ----------
     folder : Path
-        With ``rows.parquet``, ``provenance.json`` and ``tables/``.
+        With ``provenance.json`` and ``tables/``.
+    rows : Rows
+        What its ``rows.parquet`` holds.
     cards : mapping of id to card
     comparisons : callable(names of papers) -> mapping of id to comparison
     """
-    rows, config = read(folder / FILE), configuration(folder)
+    config = configuration(folder)
     with TemporaryDirectory() as scratch:
         made = Path(scratch)
         try:
