@@ -19,9 +19,9 @@ from marginalia.reporting.tables import (
     ARM,
     NON_PRIVATE,
     PANEL,
+    UNCERTIFIED,
     in_order,
     is_certified,
-    lacks_certificate,
 )
 from marginalia.sweep.metrics import METRICS
 
@@ -48,7 +48,7 @@ class Line:
     @property
     def verdicts(self) -> list[str]:
         """The verdicts of its points that are no certificate for every row: ``no``, ``declared`` or ``part``."""
-        return sorted(set(self.rows["certified"][lacks_certificate(self.rows)]))
+        return sorted(UNCERTIFIED.intersection(self.rows["certified"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,18 +123,18 @@ def arms_of(panel: pd.DataFrame, *, context: pd.DataFrame | None = None) -> list
             f"two rows for {row['method']} on {row['dataset']} at epsilon {row['epsilon']:g}; "
             "give the rows of one split and delta"
         )
-    known = {tuple(map(str, key)) for key in everything[list(ARM)].itertuples(index=False)}
+    known = {tuple(map(str, key)) for key in everything[list(ARM)].drop_duplicates().itertuples(index=False)}
     private = [key for key in known if key[2] != NON_PRIVATE]
     mixed = len({relation for *_, relation in private}) > 1
     arms = []
-    for key, rows in panel.groupby(list(ARM), sort=False):
+    for key, rows in panel.sort_values("epsilon").groupby(list(ARM), sort=False):
         method, variant, calibration, relation = (str(part) for part in key)
         siblings = [other for other in private if other[0] == method]
         name = arm_name(method, variant, calibration, len({c for _, _, c, _ in siblings}) > 1)
         if mixed and calibration != NON_PRIVATE and relation != "add_remove":
             name += f" [{RELATION_NAMES.get(relation, relation)}]"
         look = arm_look(method, variant, calibration, [v for _, v, c, _ in siblings if c == calibration])
-        arms.append(Line((method, variant, calibration, relation), name, look, rows.sort_values("epsilon")))
+        arms.append(Line((method, variant, calibration, relation), name, look, rows))
     return sorted(arms, key=lambda a: (method_rank(a.key[0]), a.key[2], a.key[1], a.key[3]))
 
 

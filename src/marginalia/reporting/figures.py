@@ -130,8 +130,9 @@ def _draw_panel(axes: Any, panel: Panel, arms: Sequence[Line], *, title: str, in
             axes.plot(beyond, np.ones(len(beyond)), transform=axes.get_xaxis_transform(), zorder=5, **edge)
         over = lacks_certificate(arm.rows).to_numpy()
         axes.plot(x[over], y[over], ls="", zorder=4, **_CROSS)
-        for point in rows_of(arm.rows[(arm.rows["k"] > 0) & (arm.rows["k"] < arm.rows["n_trials"])]):
-            _note(axes, f"{point.k}/{point.n_trials}", (point.epsilon, point.mean), arm.look.colour)
+        k, n = arm.rows["k"].to_numpy(), arm.rows["n_trials"].to_numpy()
+        for i in np.flatnonzero((k > 0) & (k < n)):
+            _note(axes, f"{k[i]}/{n[i]}", (x[i], y[i]), arm.look.colour)
     if floor_of(panel.rows) is not None:
         axes.set_ylim(*_score_limits(panel.rows))
     elif math.isfinite(ceiling):

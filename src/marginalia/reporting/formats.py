@@ -79,7 +79,7 @@ def write_csv(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
 def read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
     """Read a table written by `write_csv`; an empty text stays an empty text, an empty number becomes NaN."""
     columns = pd.read_csv(path, nrows=0).columns
-    text = {c: str for c in columns if c in _TEXT}
+    text = {c: object for c in columns if c in _TEXT}  # Arrow's texts are slow to cut into thousands of small tables
     numbers = {c: [""] for c in columns if c not in text}
     return pd.read_csv(path, dtype=text, keep_default_na=False, na_values=numbers)
 

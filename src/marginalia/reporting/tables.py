@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from marginalia.sweep.records import CERTIFIED, VERDICTS, verdicts
 PANEL = ("experiment", "protocol", "dataset", "task", "target")
 ARM = ("method", "variant", "calibration", "relation")
 KEYS = (*PANEL, *ARM, "epsilon", "delta", "split", "metric")
+UNCERTIFIED = frozenset(VERDICTS) - set(CERTIFIED)  # verdicts on a result that is not private for every row
 WORST_FIRST = pd.CategoricalDtype([*VERDICTS, ""], ordered=True)  # of some runs together the smallest counts
 AGGREGATE_COLUMNS = (*KEYS, "certified", "mean", "std", "stderr", "k", "n_trials", "reported", "epsilon_spent")
 
@@ -103,7 +106,7 @@ def is_certified(frame: pd.DataFrame) -> pd.Series:
 
 def lacks_certificate(frame: pd.DataFrame) -> pd.Series:
     """Return for each row whether some run behind it succeeded without a certificate for every row of its data."""
-    return frame["certified"].isin(set(VERDICTS) - set(CERTIFIED))
+    return frame["certified"].isin(UNCERTIFIED)
 
 
 def failures(records: pd.DataFrame) -> pd.DataFrame:
@@ -148,7 +151,14 @@ def in_order(frame: pd.DataFrame) -> pd.DataFrame:
 
 def rows_of(frame: pd.DataFrame) -> Iterator[Any]:
     """Iterate over rows as named tuples, typed for reading: the stubs give each field every scalar type there is."""
-    return frame.itertuples(index=False)
+    columns = [frame[name].tolist() for name in frame.columns]
+    return map(_row(tuple(map(str, frame.columns)))._make, zip(*columns, strict=True))
+
+
+@cache
+def _row(columns: tuple[str, ...]) -> Any:
+    """Return the type of the rows of a table: pandas makes it anew for each of thousands of small ones."""
+    return namedtuple("Row", columns, rename=True)
 
 
 def round_significant(values: pd.Series, digits: int = 6) -> pd.Series:

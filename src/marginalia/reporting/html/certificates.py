@@ -126,7 +126,8 @@ def across(trials: Sequence[tuple[int, Mapping[str, Any]]]) -> str:
     ways = []
     if any(content["events"] != first["events"] for content in contents):
         counts = [len(content["events"]) for content in contents]
-        if any(_mechanisms(content) != _mechanisms(first) for content in contents):
+        mechanisms = _mechanisms(first)
+        if any(_mechanisms(content) != mechanisms for content in contents[1:]):
             ways.append(f"their releases ({_span(counts)} of them)")
         else:
             ways.append("what was selected (all have the same mechanisms)")

@@ -285,10 +285,10 @@ def _shown_first(panels: Sequence[Panel], rows: pd.DataFrame, arms: Sequence[Lin
     for panel in panels:
         for _, level in panel.rows.groupby("epsilon"):
             means = {tuple(map(str, key)): mean for *key, mean in level[[*ARM, "mean"]].itertuples(index=False)}
-            place = pd.Series({key: means.get(key, np.nan) for key in private}).rank(ascending=ascending)
-            if place.notna().any():
-                for key in private:
-                    ranks[key].append(len(private) if np.isnan(place[key]) else float(place[key]))
+            places = pd.Series([means.get(key, np.nan) for key in private], dtype=float).rank(ascending=ascending)
+            if places.notna().any():
+                for key, place in zip(private, places, strict=True):
+                    ranks[key].append(len(private) if np.isnan(place) else place)
     # who is first somewhere, then who is good everywhere; stable: ties in the order of the legend
     best = sorted(private, key=lambda key: (-ranks[key].count(1.0), np.mean(ranks[key])))
     return {*references[:_LINES], *best[: max(0, _LINES - len(references))]}
