@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache
 from typing import Any, TypeAlias, TypeGuard, get_args
 
 from marginalia.data.units import MOST_ROWS
@@ -71,9 +72,14 @@ class _Checked:
     """Refuses parameters that are out of range."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):  # type: ignore[arg-type]
-            if check := _CHECKS.get(field.name):
-                check(field.name, getattr(self, field.name))
+        kind: type = type(self)
+        for name, check in _checks_of(kind):
+            check(name, getattr(self, name))
+
+
+@cache
+def _checks_of(kind: type) -> tuple[tuple[str, Callable[[str, Any], object]], ...]:
+    return tuple((field.name, _CHECKS[field.name]) for field in fields(kind) if field.name in _CHECKS)
 
 
 @dataclass(frozen=True)
