@@ -78,9 +78,10 @@ def _planned(rows: Rows, config: Config) -> dict[Run, int]:
     }
     missing = {metric.id for metric in METRICS.values() if metric.optional} - set(rows.records["metric"])
     return {
-        (*(value_of(cell, name) for name in KEY), metric): cell.seed
+        (*key, metric): seed
         for job in plan(config, chosen).jobs.values()
         for cell in job.cells(list(chosen[job.experiment.name][job.dataset]), config.seed)
+        for key, seed in [(tuple(value_of(cell, name) for name in KEY), cell.seed)]
         for metric in metrics_of(cell.task, cell.arm)
         if metric not in missing
     }
