@@ -219,14 +219,16 @@ def pairs(records: Frame) -> Frame:
         p = _wilcoxon(contest)
         better = 1 if contest.higher_is_better else -1
         blocks = contest.counted.index
-        for first, second in combinations(contest.dataset_ranks(), 2):
-            gaps = better * (contest.trials[first] - contest.trials[second])
-            gap = gaps.groupby(_BLOCK).agg(["mean", "sem"]).loc[blocks]
-            clear = gap["mean"].abs() > 2 * gap["sem"]
-            wins, losses = int((clear & (gap["mean"] > 0)).sum()), int((clear & (gap["mean"] < 0)).sum())
+        compared = list(combinations(contest.dataset_ranks(), 2))
+        firsts, seconds = (contest.trials[[pair[side] for pair in compared]].to_numpy() for side in (0, 1))
+        gaps = pd.DataFrame(better * (firsts - seconds), index=contest.trials.index).groupby(_BLOCK)
+        mean = gaps.mean().loc[blocks]
+        clear = mean.abs() > 2 * gaps.sem().loc[blocks]
+        wins, losses = ((clear & (side > 0)).sum() for side in (mean, -mean))
+        which = contest.experiment, contest.metric, contest.tables
+        for place, (first, second) in enumerate(compared):
             tests = p.get(frozenset((first, second)), (np.nan, np.nan))
-            which = contest.experiment, contest.metric, contest.tables
-            lines.append((*which, first, second, len(blocks), wins, losses, *tests))
+            lines.append((*which, first, second, len(blocks), int(wins[place]), int(losses[place]), *tests))
     frame = pd.DataFrame(lines, columns=_PAIR)
     return frame.assign(p=round_significant(frame["p"], 4), p_holm=round_significant(frame["p_holm"], 4))
 
