@@ -29,7 +29,7 @@ from marginalia.privacy.calibration import gdp_delta
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.events import Event
 from marginalia.privacy.examination import examine, page
-from marginalia.privacy.recompute import _objective_profile, recomputed_epsilon
+from marginalia.privacy.recompute import _doubled, _objective_profile, _selection, recomputed_epsilon
 from marginalia.synthesis import AIM, Independent
 from marginalia.synthesis.base import Synthesizer
 
@@ -85,6 +85,14 @@ def test_both_accountants_agree(name: str, events: tuple[Event, ...], relation: 
 def test_selections_cost_no_more_than_by_the_first_accountant(events: tuple[Event, ...]) -> None:
     for delta in (1e-5, 1e-9):
         assert recomputed_epsilon(events, ADD_REMOVE, delta) <= composed_epsilon(events, ADD_REMOVE, delta) * (1 + 1e-3)
+
+
+def test_doubling_composes_as_often_as_it_is_asked_to() -> None:
+    one = _selection(0.3, 0.01)
+    for n in (1, 2, 7, 40):
+        doubled, composed = _doubled(one, n), one.self_compose(n)
+        for delta in (1e-3, 1e-9):
+            assert doubled.get_epsilon_for_delta(delta) == pytest.approx(composed.get_epsilon_for_delta(delta))
 
 
 def test_selections_cost_no_less_than_they_can() -> None:
