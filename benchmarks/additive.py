@@ -1,7 +1,7 @@
 """Additive models from one private release, beside DP-EBM: what is gained where every column has a term for each code.
 
     python3 envs/install_peer.py interpret
-    MARGINALIA_MIRROR=DATA python benchmarks/additive.py [--tables adult/logistic law/logistic]   # about 8 CPU minutes
+    MARGINALIA_MIRROR=DATA python benchmarks/additive.py [--tables adult/logistic law/logistic]   # about 11 CPU minutes
 
 A linear model of one-hot codes is an additive model of the columns. Writes ``results/additive.csv``: the mean test AUC
 (MSE times 1000) of each arm over splits into 80 and 20 % of the rows, the same ones for all arms, and by how much it is
@@ -35,7 +35,7 @@ PATH = RESULTS / "additive.csv"
 EPSILONS = (0.1, 1.0)
 DELTA, SPLITS = 1e-5, 5
 EBM = "DP-EBM"
-TABLES = ("compas/logistic", "adult/logistic", "law/logistic")
+TABLES = ("compas/logistic", "adult/logistic", "law/logistic", "acs_income_lin@dd_ssp/linear")
 
 
 def arms(task: str, n: int, one_hot: Any, every: tuple[str, ...], given: dict[str, Any]) -> Iterator[tuple[str, Any]]:
