@@ -2,10 +2,14 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from marginalia.data.catalogue.catalogue import AUTO, entry
 from marginalia.errors import InputError
 from marginalia.methods.registry import BUILT_IN, DEFAULT
+from marginalia.papers import registry
+from marginalia.sweep import resolve
+from marginalia.sweep.choices import check_parameters, select
 from marginalia.sweep.config import Config, epsilon_text, parse, read
 from marginalia.sweep.plan import plan
 from marginalia.sweep.protocols import tasks_of
@@ -25,6 +29,25 @@ def test_an_empty_configuration_runs_what_fits_any_table():
 @pytest.mark.parametrize("path", ["config.yaml", "workflow/configs/smoke.yaml"])
 def test_committed_configurations_are_valid(path):
     assert read(ROOT / path).blocks()
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "workflow/configs").glob("*.yaml")), ids=lambda path: path.stem)
+def test_committed_configurations_can_be_run(path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if "configs" in content:  # of several, each of which is here
+        assert {ROOT / name for name in content["configs"]} < set(path.parent.iterdir())
+    else:
+        assert resolve.resolve(content, registry.cards(), probe=False).config.results_dir
+
+
+def test_parameters_of_a_learner_on_synthetic_rows_are_the_learners():
+    choice = {"id": "aim_synth", "parameters": {"fit_intercept": False}}
+    (block,) = parse({"methods": [choice]}).blocks()
+    check_parameters(*select(block.methods), ["linear", "logistic"])
+    (block,) = parse({"methods": [choice | {"parameters": {"fit_intercep": False}}]}).blocks()
+    with pytest.raises(InputError, match="parameter of method 'ols' 'fit_intercep'"):
+        check_parameters(*select(block.methods), ["linear"])
 
 
 def test_the_default_sweep_holds_every_method():

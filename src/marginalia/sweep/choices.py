@@ -134,6 +134,8 @@ def select(choices: Sequence[MethodChoice]) -> tuple[dict[str, Method], tuple[Ar
 def check_parameters(registry: Mapping[str, Method], arms: Iterable[Arm], tasks: Iterable[str]) -> None:
     """Refuse parameters that a method's class does not take, or refuses by itself.
 
+    Those of a public learner that is trained on synthetic rows are that learner's.
+
     Raises
     ------
     InputError
@@ -145,7 +147,8 @@ def check_parameters(registry: Mapping[str, Method], arms: Iterable[Arm], tasks:
         if not arm.parameters or (arm.method in BUILT_IN and arm in (*method.arms, *method.named)):
             continue
         for task in [task for task in arm.tasks if task in wanted] if arm.tasks else [""]:
-            _check_parameters(method, arm, method.load(task))
+            taken_by = registry[arm.learner or arm.method]
+            _check_parameters(taken_by, arm, taken_by.load(task))
 
 
 def _check_parameters(method: Method, arm: Arm, cls: type) -> None:
