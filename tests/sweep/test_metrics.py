@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from marginalia.data import Domain, Table
+from marginalia.data import Domain, Table, encoding
 from marginalia.errors import InputError
 from marginalia.sweep import metrics
 from marginalia.synthesis import AIM, ResidualPlanner
@@ -74,9 +74,9 @@ def test_counts_are_remembered_and_stay_those_of_their_table():
         for table in tables:
             for names in (("a",), ("a", "b"), ("b", "a"), ("a", "b", "c")):
                 np.testing.assert_array_equal(metrics.counted(table, names), table.counts(names))
-    known = len(metrics._counted)
+    known = len(encoding._memory)
     del tables, table
-    assert len(metrics._counted) == known - 3
+    assert len(encoding._memory) == known - 3
 
 
 def test_a_large_marginal_is_not_remembered(monkeypatch):

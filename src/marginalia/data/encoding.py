@@ -130,7 +130,7 @@ class Encoder:
     def design(self, table: Table) -> NDArray[np.float64]:
         """Return X as `transform` does, as an array whatever `set_output` says."""
         self._check(table, self.features)
-        return _remember(table, ("X", self._key()), lambda: self._design(table, self._blocks(), np.float64))
+        return remember(table, ("X", self._key()), lambda: self._design(table, self._blocks(), np.float64))
 
     def set_output(self, *, transform: Literal["default", "pandas"] | None = None) -> Self:
         """Choose what `transform` returns, as scikit-learn's transformers do.
@@ -199,8 +199,8 @@ class Encoder:
         key = ("Z'Z", self.target, unit, self._key())
         table.expect(combinations((*self.features, self.target), 2))
         if unit is not None:
-            return _remember(table, key, lambda: whole_ztz(table, self.matrices, unit))
-        return _remember(table, key, lambda: ztz(table.counts, self.matrices, one_way=lambda j: table.counts([j])))
+            return remember(table, key, lambda: whole_ztz(table, self.matrices, unit))
+        return remember(table, key, lambda: ztz(table.counts, self.matrices, one_way=lambda j: table.counts([j])))
 
     def gram_with_constant(self, table: CountSource) -> NDArray[np.float64]:
         """Return Z'Z, Z = [X, 1, y], as `gram` does: from exact pair counts, and kept as long as the table lives.
@@ -215,7 +215,7 @@ class Encoder:
         matrices = self._blocks() | {ONE: np.ones((1, 1)), self.target: self.matrices[self.target]}
         key = ("Z'Z of a constant too", self.target, self._key())
         table.expect(combinations((*self.features, self.target), 2))
-        return _remember(table, key, lambda: ztz(table.counts, matrices, one_way=lambda j: table.counts([j])))
+        return remember(table, key, lambda: ztz(table.counts, matrices, one_way=lambda j: table.counts([j])))
 
     def whole_design(self, table: Table, unit: float) -> NDArray[np.int16]:
         """Return X, rounded towards 0 to whole numbers of `unit`, as int16; the rest as for `transform`.
@@ -226,7 +226,7 @@ class Encoder:
         """
         self._check(table, self.features)
         whole = {name: np.trunc(A / unit).astype(np.int16) for name, A in self._blocks().items()}
-        return _remember(table, ("whole X", unit, self._key()), lambda: self._design(table, whole, np.int16))
+        return remember(table, ("whole X", unit, self._key()), lambda: self._design(table, whole, np.int16))
 
     def whole_norm(self, unit: float) -> int:
         """Return the largest sum of squares of a row of `whole_design` over the whole domain.
@@ -432,7 +432,13 @@ def _column_names(attribute: Attribute, *, one_hot: bool) -> list[str]:
     return [f"{attribute.name}={text}" for text in attribute.texts[1:]]
 
 
-def _remember(table: CountSource, key: Any, compute: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+def remember(table: CountSource, key: Any, compute: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+    """Return what `compute` found the first time for this table and key: an array to be read only.
+
+    >>> table = Table([[0], [1]], Domain.from_sizes({"a": 2}))
+    >>> remember(table, "mean", lambda: table.codes.mean(axis=0)) is remember(table, "mean", lambda: np.zeros(1))
+    True
+    """
     kept = _memory.setdefault(table, {})
     if key not in kept:
         kept[key] = compute()

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from typing import Any, Literal, Protocol
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from marginalia.data.attribute import WIDE
 from marginalia.data.coding import category_counts, numbers_of
 from marginalia.data.domain import Domain
-from marginalia.data.encoding import Encoder
+from marginalia.data.encoding import Encoder, remember
 from marginalia.data.table import CountSource, PrivateRows, RawTable, Table
 from marginalia.errors import InputError
 from marginalia.sweep.seeds import seed_sequence
@@ -25,8 +24,6 @@ MOST_CATEGORIES = 50
 MOST_CELLS = 2**14  # of a marginal whose intervals are measured
 MOST_ROWS = 2**20  # synthetic ones that are drawn to be measured
 MOST_REMEMBERED = 2**16  # cells of a true marginal
-
-_counted: WeakKeyDictionary[CountSource, dict[tuple[str, ...], NDArray[np.int64]]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,19 +173,17 @@ def counted(table: CountSource, attributes: Sequence[str]) -> NDArray[np.int64]:
     >>> counted(table, ["b"]) is counted(table, ["b"])
     True
     """
-    names, known = tuple(attributes), _counted.setdefault(table, {})
-    if names not in known:
-        counts = table.counts(names)
-        if counts.size > MOST_REMEMBERED:
-            return counts
-        known[names] = counts
-    return known[names]
+    names = tuple(attributes)
+    if table.domain.n_cells(names) > MOST_REMEMBERED:
+        return table.counts(names)
+    return remember(table, ("counts", names), lambda: table.counts(names))
 
 
 def count_pairs(table: CountSource) -> None:
     """Count the marginals that `marginal_error` asks for by default, so that they are no part of what it takes."""
     for q in combinations(table.domain.names, 2):
-        counted(table, q)
+        if table.domain.n_cells(q) <= MOST_REMEMBERED:
+            counted(table, q)
 
 
 def k_marginal_score(error: float) -> float:
