@@ -302,6 +302,18 @@ def test_plain_columns_keep_equal_widths():
         assert column.note == ""
 
 
+@pytest.mark.parametrize("numbers", [[0.0, 1.0, -1.0, 9.999999999999346e270, 0.0625], [0.0, 0.5, 1e300, 1e307, 3.0]])
+def test_numbers_beyond_the_steps_of_their_decimals_are_left_out(numbers):
+    """So many steps are infinite in floating point: drafting ended in an `OverflowError`."""
+    assert "below 2^53 steps" in drafted(numbers).note
+
+
+def test_series_of_edges_end_where_floating_point_numbers_do():
+    edges = drafted([0.25, 3.0, 1e-5, 1.0, 1e-324, -1.5e308, 1.7e308]).attribute.edges
+    assert np.isfinite(edges).all()
+    assert (np.diff(edges) > 0).all()
+
+
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(

@@ -402,6 +402,11 @@ def _round(number: float) -> float:
     return float(f"{number:.15g}")
 
 
+def _is_multiple(number: float, unit: float) -> bool:
+    """Return whether a number is so many units; beyond 2^53 of them every floating-point number is."""
+    return number / unit >= 2**53 or _round(round(number / unit) * unit) == _round(number)
+
+
 def _equal_edges(low: float, high: float, unit: float) -> tuple[float, ...]:
     """Return about `BINS` equal bins with round edges from at most `low` to above `high`."""
     width = max(high / BINS - low / BINS, sys.float_info.min)
@@ -435,9 +440,9 @@ def _series(least: float, most: float, unit: float, many: int) -> list[float]:
     finest = ((1, digits) for digits in reversed(SERIES))
     for step, digits in chain(finest, ((k, SERIES[0]) for k in range(2, 999))):
         powers = range(first, last + step, step)
-        numbers = [float(f"{d}e{p}") for p in powers for d in digits]
+        numbers = [x for p in powers for d in digits if 0 < (x := float(f"{d}e{p}")) < math.inf]
         if unit:
-            numbers = [x for x in numbers if x >= unit and _round(round(x / unit) * unit) == _round(x)] or [unit]
+            numbers = [x for x in numbers if x >= unit and _is_multiple(x, unit)] or [unit]
         begin = max((x for x in numbers if x <= least), default=numbers[0])
         end = next((x for x in numbers if x > most), numbers[-1])
         chosen = [x for x in numbers if begin <= x <= end]
