@@ -60,8 +60,13 @@ def finished_run(folder):
     (folder / "provenance.json").write_text(json.dumps({"code": {"version": "1"}, "machine": {"processor": "P"}}))
     line = {"method": "aim", "variant": "", "calibration": "tight", "task": "", "dataset": "adult", "epsilon": 1.0}
     pd.DataFrame([line | {"seconds": 2.0, "peak_mb": 300, "k": 5}]).to_csv(folder / "tables/timings.csv", index=False)
-    for path, seconds in (("methods/sweep/adult/aim-1.tsv", 15), ("studies/x1/p.tsv", 40), ("tables.tsv", 3)):
-        (folder / "benchmarks" / path).write_text(f"s\tmax_rss\tmean_load\n{seconds}\t400\t80\n")
+    # Wall seconds of a job, and CPU seconds when it was last looked at: after 40 seconds that is 25 seconds ago.
+    for path, wall, cpu in (
+        ("methods/sweep/adult/aim-1.tsv", 15, 12),
+        ("studies/x1/p.tsv", 40, 12),
+        ("tables.tsv", 3, 2.4),
+    ):
+        (folder / "benchmarks" / path).write_text(f"s\tmax_rss\tcpu_time\n{wall}\t400\t{cpu}\n")
 
 
 def test_a_finished_run_is_gathered(tmp_path):

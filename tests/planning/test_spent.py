@@ -12,15 +12,15 @@ from marginalia.reporting.provenance import collect
 
 
 def test_costs_of_finished_runs_are_added(tmp_path):
-    for block, seconds, peak, end in (("a", 1800, 100, 1e9), ("b", 3600, 300, 1e9 + 1800)):
+    for block, seconds, sampled, peak, end in (("a", 1800, 1785, 100, 1e9), ("b", 3600, 3585, 300, 1e9 + 1800)):
         benchmarks = tmp_path / block / "benchmarks"
         (benchmarks / "studies").mkdir(parents=True)
         for name in ("one", "studies/two"):
             path = benchmarks / f"{name}.tsv"
-            path.write_text(f"s\tmax_rss\tmean_load\n{seconds}\t{peak}\t50.0\n")
+            path.write_text(f"s\tmax_rss\tcpu_time\n{seconds}\t{peak}\t{sampled / 2}\n")
             os.utime(path, (end, end))
         short = benchmarks / "short.tsv"
-        short.write_text("s\tmax_rss\tmean_load\n0.1\tNA\tNA\n")  # too short to be sampled
+        short.write_text("s\tmax_rss\tcpu_time\n0.1\tNA\tNA\n")  # too short to be sampled
         os.utime(short, (end, end))
         facts = collect({}, pd.DataFrame({"seconds": [60.0], "k": [3]}), benchmarks)
         (tmp_path / block / "provenance.json").write_text(json.dumps(facts))
