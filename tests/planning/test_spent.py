@@ -8,11 +8,11 @@ import pytest
 
 from marginalia.errors import InputError
 from marginalia.planning.spent import spent
-from marginalia.reporting.provenance import collect
+from marginalia.reporting.provenance import benchmark, collect
 
 
 def test_costs_of_finished_runs_are_added(tmp_path):
-    for block, seconds, sampled, peak, end in (("a", 1800, 1785, 100, 1e9), ("b", 3600, 3585, 300, 1e9 + 1800)):
+    for block, seconds, sampled, peak, end in (("a", 1800, 1785.5, 100, 1e9), ("b", 3600, 3585.5, 300, 1e9 + 1800)):
         benchmarks = tmp_path / block / "benchmarks"
         (benchmarks / "studies").mkdir(parents=True)
         for name in ("one", "studies/two"):
@@ -31,6 +31,17 @@ def test_costs_of_finished_runs_are_added(tmp_path):
     assert table.loc["all", "wall_hours_of_all_jobs"] == pytest.approx(3.0, abs=1e-3)
     # From 1800 s before 1e9 to then, and from 1800 s before to 1800 s after: together an hour.
     assert table["elapsed_hours"].tolist() == pytest.approx([0.5, 1.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("wall", "sampled"), [(15.17, 14.49), (28.17, 15.18), (45.04, 14.88), (45.42, 14.54), (135.98, 134.23)]
+)
+def test_cpu_time_of_one_thread_is_nearly_its_wall_time(tmp_path, wall, sampled):
+    """Jobs as Snakemake wrote them; those of 45 seconds were last looked at after 15."""
+    path = tmp_path / "job.tsv"
+    path.write_text(f"s\tmax_rss\tcpu_time\n{wall}\t400\t{sampled}\n")
+    ((_, cpu, _),) = benchmark(path)
+    assert 0.93 * wall < cpu < 1.02 * wall
 
 
 def test_a_folder_without_runs_is_refused(tmp_path):

@@ -89,10 +89,11 @@ def benchmark(path: Path) -> list[tuple[float, float, float | None]]:
 def _last_sample(wall: float) -> float:
     """Return when Snakemake looked for the last time at a job of so many seconds.
 
-    It looks twice a second for 15 seconds and then twice a minute. Neither its CPU time nor its mean load, which is
-    that time over all seconds of the job, holds anything later: of a job of 28 seconds they hold 15.
+    It looks 30 times, half a second apart, and then twice a minute; looking takes some time, too. Neither its CPU time
+    nor its mean load, which is that time over all seconds of the job, holds anything later: of a job of 28 seconds they
+    hold 15.
     """
-    first, later = 15.0, 30.0
+    first, later = 15.5, 30.0  # jobs of 45.0 to 45.4 seconds were seen for the last time after 15
     return wall if wall < first else first + (wall - first) // later * later
 
 
