@@ -33,6 +33,19 @@ def test_costs_of_finished_runs_are_added(tmp_path):
     assert table["elapsed_hours"].tolist() == pytest.approx([0.5, 1.0, 1.0])
 
 
+def test_the_pause_of_a_run_that_was_resumed_is_no_time_of_the_run(tmp_path):
+    """Jobs at [0, 10], [5, 20], [6, 8] and, an hour later, [3600, 3630]: 50 seconds."""
+    benchmarks = tmp_path / "a" / "benchmarks"
+    benchmarks.mkdir(parents=True)
+    for name, (began, ended) in enumerate([(0, 10), (5, 20), (6, 8), (3600, 3630)]):
+        path = benchmarks / f"{name}.tsv"
+        path.write_text(f"s\tmax_rss\tcpu_time\n{ended - began}\t100\t1\n")
+        os.utime(path, (1e9 + ended, 1e9 + ended))
+    facts = collect({}, pd.DataFrame({"seconds": [60.0], "k": [3]}), benchmarks)
+    (tmp_path / "a" / "provenance.json").write_text(json.dumps(facts))
+    assert spent(tmp_path)["elapsed_hours"].tolist() == pytest.approx([50 / 3600] * 2)
+
+
 @pytest.mark.parametrize(
     ("wall", "sampled"), [(15.17, 14.49), (28.17, 15.18), (45.04, 14.88), (45.42, 14.54), (135.98, 134.23)]
 )

@@ -52,19 +52,29 @@ def collect(config: Mapping[str, Any], timings: pd.DataFrame, benchmarks: str | 
 
 def cost(benchmarks: str | os.PathLike[str]) -> dict[str, Any]:
     """Return what the jobs of a run took, start-up left out, by the benchmark files in a folder; moments are UTC."""
-    files = sorted(Path(benchmarks).rglob("*.tsv"))
-    runs = [benchmark(path) for path in files]
-    jobs = list(chain.from_iterable(runs))
-    ended = [path.stat().st_mtime for path in files]  # the file is written when its job ends
-    began = [end - sum(wall for wall, _, _ in run) for run, end in zip(runs, ended, strict=True)]
+    under_way = spans(benchmarks)
+    jobs = list(chain.from_iterable(map(benchmark, _files(benchmarks))))
     return {
-        "jobs": len(files),
+        "jobs": len(under_way),
         "wall_hours_of_all_jobs": round(sum(wall for wall, _, _ in jobs) / 3600, 4),
         "cpu_hours_of_all_jobs": round(sum(cpu for _, cpu, _ in jobs) / 3600, 4),
         "largest_peak_mb": round(max((peak for *_, peak in jobs if peak is not None), default=0.0), 1),
-        "first_job_began": _utc(min(began, default=None)),
-        "last_job_ended": _utc(max(ended, default=None)),
+        "first_job_began": _utc(min((began for began, _ in under_way), default=None)),
+        "last_job_ended": _utc(max((ended for _, ended in under_way), default=None)),
     }
+
+
+def spans(benchmarks: str | os.PathLike[str]) -> list[tuple[float, float]]:
+    """Return when each job of a run began and ended, in seconds since 1970, by the benchmark files in a folder."""
+    spans = []
+    for path in _files(benchmarks):
+        ended = path.stat().st_mtime  # the file is written when its job ends
+        spans.append((ended - sum(wall for wall, _, _ in benchmark(path)), ended))
+    return spans
+
+
+def _files(benchmarks: str | os.PathLike[str]) -> list[Path]:
+    return sorted(Path(benchmarks).rglob("*.tsv"))
 
 
 def benchmark(path: Path) -> list[tuple[float, float, float | None]]:
