@@ -11,7 +11,7 @@ from matplotlib.colors import to_hex
 from marginalia.errors import InputError
 from marginalia.methods.record import NON_PRIVATE
 from marginalia.reporting import figures, tables
-from marginalia.reporting.arms import panels_of, plain_titles
+from marginalia.reporting.arms import LEADING, arms_of, leading, panels_of, plain_titles
 from marginalia.reporting.html.certificates import Sheets
 from marginalia.reporting.html.drawing import Palette
 from marginalia.reporting.html.page_tables import certificate_table, results_table
@@ -56,6 +56,43 @@ def test_the_epsilon_axis_is_logarithmic_with_the_epsilons_as_ticks(mse):
 def test_the_error_axis_is_logarithmic_only_where_it_spans_decades(mse):
     income, adult = figures.metric_vs_epsilon(mse, "mse").axes
     assert (income.get_yscale(), adult.get_yscale()) == ("linear", "log")
+
+
+def test_eight_arms_lead_and_the_others_are_thin_without_bands(mse):
+    followed = leading(mse)
+    assert len(followed) == LEADING < len(arms_of(mse.drop_duplicates([*tables.ARM])))
+    figure = figures.metric_vs_epsilon(mse, "mse")
+    for axes, panel in zip(figure.axes, panels_of(mse), strict=True):
+        private = [arm for arm in arms_of(panel.rows, context=mse) if arm.is_private and not arm.is_tuned_on_test]
+        curves = [line for line in axes.lines if len(line.get_xdata()) == 5]
+        for arm in private:
+            bold = arm.key in followed
+            (curve,) = (
+                x
+                for x in curves
+                if (to_hex(x.get_color()), x.get_marker(), x.get_fillstyle())
+                == (arm.look.colour.lower(), arm.look.marker, arm.look.fill)
+                and np.array_equal(x.get_ydata(), arm.rows["mean"], equal_nan=True)
+            )
+            assert (curve.get_linewidth() >= 1) == bold
+        assert len(axes.collections) == sum(arm.key in followed for arm in private)
+    in_legend = {x.get_label(): x.get_linewidth() for x in figure.legends[0].legend_handles}
+    arms = [arm for panel in panels_of(mse) for arm in arms_of(panel.rows, context=mse) if arm.is_private]
+    assert all((in_legend[arm.name] >= 1) == (arm.key in followed) for arm in arms)
+    few = mse[mse["method"].isin(["ssp", "dp_sgd", "ols", "trivial"])]
+    assert min(x.get_linewidth() for x in figures.metric_vs_epsilon(few, "mse").axes[1].lines) >= 0.9
+    assert "without bands" in figures.caption(mse, "mse")
+    assert "without bands" not in figures.caption(few, "mse")
+
+
+def test_no_arm_leads_that_is_first_less_often_than_one_that_does_not(mse):
+    private = mse[mse["calibration"] != NON_PRIVATE]
+    first = private.loc[private.groupby(["dataset", "target", "epsilon"])["mean"].idxmin()]
+    often = first.value_counts([*tables.ARM]).to_dict()
+    keys = {tuple(map(str, key)) for key in private[[*tables.ARM]].drop_duplicates().itertuples(index=False)}
+    leads, rest = ([often.get(key, 0) for key in keys if (key in leading(mse)) == bold] for bold in (True, False))
+    assert min(leads) >= max(rest)
+    assert max(leads) > 0
 
 
 def test_an_error_far_beyond_the_trivial_stands_on_the_upper_edge(mse):

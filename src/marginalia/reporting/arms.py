@@ -25,6 +25,8 @@ from marginalia.reporting.tables import (
 )
 from marginalia.sweep.metrics import METRICS
 
+LEADING = 8  # lines that a reader can follow in one figure
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -136,6 +138,31 @@ def arms_of(panel: pd.DataFrame, *, context: pd.DataFrame | None = None) -> list
         look = arm_look(method, variant, calibration, [v for _, v, c, _ in siblings if c == calibration])
         arms.append(Line((method, variant, calibration, relation), name, look, rows))
     return sorted(arms, key=lambda a: (method_rank(a.key[0]), a.key[2], a.key[1], a.key[3]))
+
+
+def leading(rows: pd.DataFrame) -> set[tuple[str, ...]]:
+    """Return the arms that a figure of one metric brings out: references, then private ones that are first most often.
+
+    Of those that are so equally often, the ones of the best mean rank. A rank is among the private arms of a panel and
+    level; an arm without a value there is last. All of them, where there are no more than `LEADING`.
+    """
+    arms = arms_of(rows.drop_duplicates([*ARM]))
+    if len(arms) <= LEADING:
+        return {arm.key for arm in arms}
+    references = [arm.key for arm in arms if not arm.is_private]
+    private = [arm.key for arm in arms if arm.is_private and not arm.is_tuned_on_test]
+    ascending = not METRICS[rows["metric"].iloc[0]].higher_is_better
+    ranks: dict[tuple[str, ...], list[float]] = {key: [] for key in private}
+    for panel in panels_of(rows):
+        for _, level in panel.rows.groupby("epsilon"):
+            means = {tuple(map(str, key)): mean for *key, mean in level[[*ARM, "mean"]].itertuples(index=False)}
+            places = pd.Series([means.get(key, np.nan) for key in private], dtype=float).rank(ascending=ascending)
+            if places.notna().any():
+                for key, place in zip(private, places, strict=True):
+                    ranks[key].append(len(private) if np.isnan(place) else place)
+    # who is first somewhere, then who is good everywhere; stable: ties in the order of the legend
+    best = sorted(private, key=lambda key: (-ranks[key].count(1.0), np.mean(ranks[key])))
+    return {*references[:LEADING], *best[: max(0, LEADING - len(references))]}
 
 
 def best_certified(aggregates: pd.DataFrame) -> pd.DataFrame:

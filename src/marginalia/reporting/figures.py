@@ -20,7 +20,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 
 from marginalia.data.files import atomic_path
 from marginalia.errors import InputError
-from marginalia.reporting.arms import Line, Panel, arms_of, is_tuned_on_test, panels_of, plain_titles
+from marginalia.reporting.arms import Line, Panel, arms_of, is_tuned_on_test, leading, panels_of, plain_titles
 from marginalia.reporting.formats import span
 from marginalia.reporting.style import DOUBLE_COLUMN, RC, RELATION_NAMES, SINGLE_COLUMN
 from marginalia.reporting.tables import ARM, NON_PRIVATE, lacks_certificate, private_note, rows_of
@@ -39,6 +39,7 @@ _CROSS: dict[str, Any] = {"marker": "x", "ms": 6.0, "mew": 0.9, "color": "#22222
 # Trials of a setting chosen on test rows, at the epsilon of one run and at that of all runs.
 _COST_IGNORED: dict[str, Any] = {"ls": (0, (1, 1.2)), "lw": 1.0}
 _COST_CHARGED: dict[str, Any] = {"ls": (0, (5, 1.5)), "lw": 0.8, "marker": "*", "ms": 6.5, "mew": 0.0}
+_THIN: dict[str, Any] = {"lw": 0.5, "ms": 2.4, "mew": 0.4, "alpha": 0.6}  # lines that are not among the leading ones
 _PANEL_HEIGHT = 2.05  # inches, with title and axis label
 _LEGEND_LINE = 0.123
 _ROOMY = 10  # arms in a panel; more of them get more height
@@ -49,10 +50,11 @@ _APART = 3.0  # levels of less than this ratio are too close for a note each
 def metric_vs_epsilon(aggregates: pd.DataFrame, metric: str, *, width: Width = "double") -> Figure:
     """Draw one metric against epsilon: a panel for each data set and target, a line for each arm.
 
-    Bands are ± 1 standard error over trials; non-private and trivial predictors are horizontal lines. An incomplete
-    point carries its coverage (``3/5``), a point without any success stands on the axis as ``0/5`` (once for points
-    that lie close), a point whose certificate exceeds the requested epsilon is crossed. A point beyond `ceiling_of`
-    stands on the upper edge, apart from its line. Axes of AUC begin below the lowest mean.
+    Bands are ± 1 standard error over trials; non-private and trivial predictors are horizontal lines. Arms that are not
+    `leading` are thin and have no bands. An incomplete point carries its coverage (``3/5``), a point without any
+    success stands on the axis as ``0/5`` (once for points that lie close), a point whose certificate exceeds the
+    requested epsilon is crossed. A point beyond `ceiling_of` stands on the upper edge, apart from its line. Axes of AUC
+    begin below the lowest mean.
 
     `aggregates` are those of one experiment and protocol. Two columns of a paper are 7 in with panels side by
     side (3.4 in for a single panel of few arms); one, and a phone, 3.4 in with panels below each other.
@@ -62,7 +64,9 @@ def metric_vs_epsilon(aggregates: pd.DataFrame, metric: str, *, width: Width = "
         raise InputError(f"no rows of metric '{metric}' to draw")
     panels = panels_of(rows)
     arms = [arms_of(p.rows, context=rows) for p in panels]
-    handles = _legend_handles([arm for panel in arms for arm in panel])
+    followed = leading(rows)
+    with matplotlib.rc_context(RC):
+        handles = _legend_handles([arm for panel in arms for arm in panel], followed)
     columns = 1 if width == "single" else {1: 1, 2: 2, 3: 3, 4: 2}.get(len(panels), 3)
     crowded = max(map(len, arms)) > _ROOMY
     inches = SINGLE_COLUMN if width == "single" or (len(panels) == 1 and not crowded) else DOUBLE_COLUMN
@@ -79,7 +83,7 @@ def metric_vs_epsilon(aggregates: pd.DataFrame, metric: str, *, width: Width = "
         name = METRICS[metric].name if metric in METRICS else metric
         for place, (axes, panel, lines) in enumerate(zip(grid.flat, panels, arms, strict=False)):
             letter = f"({chr(ord('a') + place)}) " if len(panels) > 1 else ""
-            _draw_panel(axes, panel, lines, title=letter + titles[place], inches=inches / columns)
+            _draw_panel(axes, panel, lines, followed, title=letter + titles[place], inches=inches / columns)
             axes.set_ylabel(name if place % columns == 0 else "")
             axes.set_xlabel("ε" if place + columns >= len(panels) else "")
         figure.legend(
@@ -104,7 +108,9 @@ def metric_vs_epsilon(aggregates: pd.DataFrame, metric: str, *, width: Width = "
     return figure
 
 
-def _draw_panel(axes: Any, panel: Panel, arms: Sequence[Line], *, title: str, inches: float) -> None:
+def _draw_panel(
+    axes: Any, panel: Panel, arms: Sequence[Line], followed: set[tuple[str, ...]], *, title: str, inches: float
+) -> None:
     ceiling = ceiling_of(panel.rows)
     shown = panel.rows["mean"].clip(upper=ceiling)
     log = shown.min() > 0 and shown.max() > 10 * shown.min()
@@ -123,8 +129,12 @@ def _draw_panel(axes: Any, panel: Panel, arms: Sequence[Line], *, title: str, in
         spread = arm.rows["stderr"].fillna(0.0).to_numpy(float)
         lower = np.maximum(y - spread, 0.2 * y) if log else y - spread
         within = y <= ceiling  # a line to a point beyond, and its band, would fill the panel
-        axes.fill_between(x, lower, y + spread, where=within, color=arm.look.colour, alpha=0.16, lw=0, zorder=2)
-        axes.plot(x, np.where(within | np.isnan(y), y, np.nan), zorder=3 + place / 100, **_line(arm))
+        line = np.where(within | np.isnan(y), y, np.nan)
+        if arm.key in followed:
+            axes.fill_between(x, lower, y + spread, where=within, color=arm.look.colour, alpha=0.16, lw=0, zorder=2)
+            axes.plot(x, line, zorder=3 + place / 100, **_line(arm))
+        else:
+            axes.plot(x, line, zorder=2.5 + place / 100, **_line(arm) | _THIN)
         if (beyond := x[y > ceiling]).size:
             edge = _line(arm) | {"ls": "", "clip_on": False}
             axes.plot(beyond, np.ones(len(beyond)), transform=axes.get_xaxis_transform(), zorder=5, **edge)
@@ -265,7 +275,7 @@ def _epsilon_axis(axes: Any, epsilons: Sequence[float]) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
 
 
-def _legend_handles(arms: Sequence[Line]) -> list[Any]:
+def _legend_handles(arms: Sequence[Line], followed: set[tuple[str, ...]]) -> list[Any]:
     """Return one legend entry for each arm of the figure, then the references, then what the cross means."""
     named = {arm.name: arm for arm in arms}
     handles: list[Any] = []
@@ -276,7 +286,7 @@ def _legend_handles(arms: Sequence[Line]) -> list[Any]:
                 Line2D([], [], label=f"{name}: all runs charged", color=arm.look.colour, **_COST_CHARGED),
             ]
         elif arm.is_private:
-            handles.append(Line2D([], [], label=name, **_line(arm)))
+            handles.append(Line2D([], [], label=name, **_line(arm) | ({} if arm.key in followed else _THIN)))
     for name, arm in named.items():
         if not arm.is_private:
             label = name if arm.key[0] == "trivial" else f"{name} (no privacy)"
@@ -396,6 +406,10 @@ def caption(aggregates: pd.DataFrame, metric: str) -> str:
         parts.append("Published calibrations are dashed with open markers, tight ones drawn through and filled.")
     if (rows["calibration"] == NON_PRIVATE).any():
         parts.append("Horizontal lines: predictors without privacy and the trivial predictor.")
+    followed = leading(rows)
+    lines = [arm for arm in arms_of(rows.drop_duplicates([*ARM])) if arm.is_private and not arm.is_tuned_on_test]
+    if thin := sum(arm.key not in followed for arm in lines):
+        parts.append(f"Thin and without bands: {thin} of {len(lines)} private arms, those that are first least often.")
     tuned = [is_tuned_on_test(*key) for key in zip(*(private[c] for c in ARM[:3]), strict=True)]
     if any(tuned):
         parts.append(

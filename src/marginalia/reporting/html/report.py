@@ -22,7 +22,7 @@ from matplotlib.markers import MarkerStyle
 from marginalia.data.catalogue import catalogue
 from marginalia.data.files import for_the_owner, write_text
 from marginalia.errors import InputError
-from marginalia.reporting.arms import Line, Panel, arms_of, panels_of, plain_titles
+from marginalia.reporting.arms import Line, arms_of, leading, panels_of, plain_titles
 from marginalia.reporting.formats import span
 from marginalia.reporting.html import page_tables, vendored
 from marginalia.reporting.html.certificates import Sheets
@@ -39,7 +39,6 @@ _HEADINGS = {metric.id: f"{metric.title} against ε" for metric in METRICS.value
 _HEADINGS["certificates"] = "Certified against requested ε"
 
 
-_LINES = 8  # that a figure shows at first; the others are switched on by their names
 _LONG = 40  # rows; a table of more that is not for readers is a CSV file, built when it is opened
 
 
@@ -258,7 +257,7 @@ def curves_of(aggregates: pd.DataFrame, metric: str, palette: Palette) -> dict[s
     panels = panels_of(rows)
     arms = {arm.key: arm for panel in panels for arm in arms_of(panel.rows, context=rows)}
     order = [arm.key for arm in arms_of(rows.drop_duplicates(["method", "variant", "calibration", "relation"]))]
-    shown = _shown_first(panels, rows, [arms[key] for key in order])
+    shown = leading(rows)  # the others are switched on by their names
     return {
         "name": METRICS[metric].name,
         "metric": metric,
@@ -267,31 +266,6 @@ def curves_of(aggregates: pd.DataFrame, metric: str, palette: Palette) -> dict[s
         "arms": [[*_arm(arms[key], palette), key in shown] for key in order],
         "panels": [["|".join(p.key), title] for p, title in zip(panels, plain_titles(panels), strict=True)],
     }
-
-
-def _shown_first(panels: Sequence[Panel], rows: pd.DataFrame, arms: Sequence[Line]) -> set[tuple[str, ...]]:
-    """Return the arms that a figure shows at first: the references, then private ones that are first most often.
-
-    Of those that are so equally often, the ones of the best mean rank.
-
-    A rank is among the private arms of a panel and level; an arm without a value there is last.
-    """
-    if len(arms) <= _LINES:
-        return {arm.key for arm in arms}
-    references = [arm.key for arm in arms if not arm.is_private]
-    private = [arm.key for arm in arms if arm.is_private and not arm.is_tuned_on_test]
-    ascending = not METRICS[rows["metric"].iloc[0]].higher_is_better
-    ranks: dict[tuple[str, ...], list[float]] = {key: [] for key in private}
-    for panel in panels:
-        for _, level in panel.rows.groupby("epsilon"):
-            means = {tuple(map(str, key)): mean for *key, mean in level[[*ARM, "mean"]].itertuples(index=False)}
-            places = pd.Series([means.get(key, np.nan) for key in private], dtype=float).rank(ascending=ascending)
-            if places.notna().any():
-                for key, place in zip(private, places, strict=True):
-                    ranks[key].append(len(private) if np.isnan(place) else place)
-    # who is first somewhere, then who is good everywhere; stable: ties in the order of the legend
-    best = sorted(private, key=lambda key: (-ranks[key].count(1.0), np.mean(ranks[key])))
-    return {*references[:_LINES], *best[: max(0, _LINES - len(references))]}
 
 
 def _arm(arm: Line, palette: Palette) -> list[Any]:
