@@ -15,7 +15,7 @@ def a_mixture(components=4, seed=0, total=100.0):
 
 
 def joint(mixture):
-    p = mixture.probabilities()
+    p = mixture.probabilities
     full = np.einsum("ka,kb,kc,kd,ke->abcde", *(p[n] for n in DOMAIN.names))
     return mixture.total / len(mixture.logits) * full
 

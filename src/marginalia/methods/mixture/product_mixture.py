@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,15 +53,16 @@ class ProductMixture:
         centre = np.concatenate([np.log(one_ways.get(a.name, np.ones(a.size))) for a in domain])
         return cls(domain, total, centre + SPREAD * rng.standard_normal((components, centre.size)))
 
+    @cached_property
     def probabilities(self) -> dict[str, Array]:
-        """Return P(x_j | k) of every attribute, shape (K, size)."""
+        """P(x_j | k) of every attribute, shape (K, size); made once, as every marginal asks for them."""
         return {name: _softmax(self.logits[:, block]) for name, block in _blocks(self.domain).items()}
 
     def marginal(self, attributes: Sequence[str]) -> Array:
         """Return the expected counts on `attributes`, shape = their sizes, in the order given."""
         if len({self.domain.index(a) for a in attributes}) != len(attributes):
             raise InputError(f"marginal({list(attributes)}): an attribute stands twice")
-        p = self.probabilities()
+        p = self.probabilities
         shape = tuple(self.domain[a].size for a in attributes)
         left, right = (_khatri_rao(p, side, len(self.logits)) for side in _halves(tuple(attributes)))
         return (self.total / len(self.logits) * (left.T @ right)).reshape(shape)
@@ -74,7 +76,7 @@ class ProductMixture:
         K, rows = len(self.logits), self._shares(n_rows, rng)
         codes = np.empty((n_rows, len(self.domain)), dtype=np.int32)
         stops = np.cumsum(rows)
-        for j, p in enumerate(self.probabilities().values()):
+        for j, p in enumerate(self.probabilities.values()):
             for k in range(K):
                 counts = _rounded(p[k], int(rows[k]), rng)
                 column = np.repeat(np.arange(counts.size), counts)
@@ -85,7 +87,7 @@ class ProductMixture:
         """Draw rows by the law of `sample`, in batches: column 0 of the urns is the component."""
         shares = self._shares(n_rows, rng)
         urns = [Urn(0, (), shares.copy())]
-        for j, p in enumerate(self.probabilities().values()):
+        for j, p in enumerate(self.probabilities.values()):
             each = [_rounded(p[k], int(rows), rng) for k, rows in enumerate(shares)]
             urns.append(Urn(j + 1, (0,), np.stack(each)))
         for codes in draw(urns, n_rows, rng):
