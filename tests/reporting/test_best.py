@@ -1,5 +1,8 @@
+import pytest
+
 from marginalia.reporting import tables
 from marginalia.reporting.arms import best_certified
+from marginalia.reporting.html.page_tables import recommendation_table
 
 
 def at(winners, dataset, epsilon):
@@ -40,3 +43,24 @@ def test_the_next_best_is_named_with_its_mean(records):
     assert (at(best_certified(without), "adult", 1)[["name", "mean"]] == first[["next", "next_mean"]].to_numpy()).all()
     alone = at(best_certified(frame[frame["mean"].isin([first["mean"]])]), "adult", 1)
     assert alone["next"] == ""
+
+
+@pytest.mark.parametrize(
+    ("mean", "stderr", "following", "shown"),
+    [
+        (0.0262, 0.0011, 0.0311, "0.026 ± 0.001; next {}, 0.031"),
+        (0.0123, 0.004, 0.0126, "0.0123 ± 0.0040; next {}, 0.0126"),  # to .012 both, the second would look the better
+        (0.2, 0.01, 0.25, "0.20 ± 0.01; next {}, 0.25"),
+        (0.2, 0.01, 0.2, "0.20 ± 0.01; next {}, 0.20"),
+        (0.2, 0.0, 0.25, "0.2; next {}, 0.25"),
+    ],
+)
+def test_the_next_mean_is_printed_to_the_digits_of_the_best(records, mean, stderr, following, shown):
+    frame = tables.aggregate(records, "mse")
+    panel = (frame.dataset == "adult") & (frame.epsilon == 1)
+    first = at(best_certified(frame), "adult", 1)
+    frame.loc[panel & (frame["mean"] == first["mean"]), ["mean", "stderr"]] = mean, stderr
+    frame.loc[panel & (frame["mean"] == first["next_mean"]), "mean"] = following
+    frame.loc[panel & ~frame["mean"].isin([mean, following]), "mean"] = 9.0
+    notes = [cell.note for group in recommendation_table([frame]).groups for row in group.rows for cell in row]
+    assert shown.format(first["next"]) in notes or shown.format(first["name"]) in notes  # of equal ones either is first

@@ -39,7 +39,7 @@ class Cell:
     best: bool = False  # set in bold
     arm: Line | None = None  # gives the cell its colour dot
     note: str = ""  # in smaller type below the text
-    more: Sequence[str] = ()  # names that are folded away, as good as the one that is shown
+    more: Sequence[str] = ()  # names that are folded away, not told apart from the one that is shown
     span: int = 1  # columns it covers
     sheet: str = ""  # place of the certificate that it opens
 
@@ -94,7 +94,7 @@ def with_csv(table: HtmlTable) -> HtmlTable:
 
 
 def _words(cell: Cell) -> str:
-    also = f"as good: {'; '.join(cell.more)}" if cell.more else ""
+    also = f"not told apart: {'; '.join(cell.more)}" if cell.more else ""
     return "; ".join(filter(None, (f"{cell.arm.name if cell.arm else cell.text} {cell.note}".strip(), also)))
 
 
@@ -176,8 +176,9 @@ def recommendation_table(aggregates: Sequence[pd.DataFrame]) -> HtmlTable:
                 arm = arms[(row.method, row.variant, row.calibration, row.relation)]
                 others = row.as_good.split("; ") if row.as_good else []
                 mark = " °" if row.certified == "ideal" else ""
-                then = f"; next {row.next}, {row.next_mean:.3g}" if row.next else ""
-                cells[row.epsilon] = Cell(arm.name, arm=arm, note=f"{_with_error(row)}{mark}{then}", more=others)
+                mean, second = _with_error(row)
+                then = f"; next {row.next}, {second}" if row.next else ""
+                cells[row.epsilon] = Cell(arm.name, arm=arm, note=f"{mean}{mark}{then}", more=others)
             what = panel.id.replace(panel.key[2], f"{_OF_TASK[metric.tasks[0]]}, by {metric.name}", 1)
             groups[panel.key[2]].rows.append([Cell(what), *(cells.get(e, Cell("none")) for e in levels)])
     caption = "The best method: mean ± standard error over trials, and the next."
@@ -186,12 +187,19 @@ def recommendation_table(aggregates: Sequence[pd.DataFrame]) -> HtmlTable:
     return HtmlTable("table-best", caption, columns, list(groups.values()), _signs(notes))
 
 
-def _with_error(row: Any) -> str:
-    """Return a mean with its error, both to the first digit of the error: ``0.026 ± 0.001``."""
+def _with_error(row: Any) -> tuple[str, str]:
+    """Return a mean with its error, and the next mean, to the first digit of the error: ``0.026 ± 0.001``, ``0.031``.
+
+    To more of them where the means are nearer to each other than that.
+    """
     if not np.isfinite(row.stderr) or row.stderr <= 0:
-        return f"{row.mean:.4g}"
-    digits = max(0, -math.floor(math.log10(row.stderr)))
-    return f"{row.mean:.{digits}f} ± {row.stderr:.{digits}f}" if digits < 7 else f"{row.mean:.3g} ± {row.stderr:.1g}"
+        return f"{row.mean:.4g}", f"{row.next_mean:.4g}"
+    apart = abs(row.mean - row.next_mean)
+    least = min(row.stderr, apart) if apart > 0 else row.stderr  # NaN where there is no next
+    digits = max(0, -math.floor(math.log10(least)))
+    if digits >= 7:
+        return f"{row.mean:.4g} ± {row.stderr:.1g}", f"{row.next_mean:.4g}"
+    return f"{row.mean:.{digits}f} ± {row.stderr:.{digits}f}", f"{row.next_mean:.{digits}f}"
 
 
 def certificate_table(certificates: pd.DataFrame, sheets: Sheets) -> HtmlTable:

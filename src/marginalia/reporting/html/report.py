@@ -186,9 +186,10 @@ def _facts(
     aggregates: Sequence[pd.DataFrame], tables: Mapping[str, pd.DataFrame], datasets_info: Sequence[Mapping[str, Any]]
 ) -> list[tuple[str, str]]:
     """Return the headline figures as (value, what it counts)."""
-    facts = [(str(sum(d.get("status") == "used" for d in datasets_info)), "data sets")]
+    rows = pd.concat(aggregates, ignore_index=True) if aggregates else pd.DataFrame()
+    n_datasets = rows["dataset"].nunique() if aggregates else sum(d.get("status") == "used" for d in datasets_info)
+    facts = [(str(n_datasets), "data sets")]
     if aggregates:
-        rows = pd.concat(aggregates, ignore_index=True)
         private = rows[rows["calibration"] != NON_PRIVATE]
         facts += [
             (str(len(private[list(ARM)].drop_duplicates())), "private method arms"),

@@ -214,7 +214,7 @@ class Panel {
     this.figure.readout.textContent = linesOf(this.figure.spec, this.chosen).join(". ");
   }
 
-  // Who wins here, by the rule of the tables: certified, a value in every trial; as good: within two standard errors.
+  // Who wins here, by the rule of the tables: certified, a value in every trial; not told apart: within two standard errors.
   winners(level) {
     const sign = this.figure.spec.higher ? -1 : 1;
     const ranked = this.points.filter(p => !this.figure.off.has(p.arm) || this.figure.unasked.has(p.arm));
@@ -233,6 +233,6 @@ class Panel {
     if (!first) { this.who.textContent = `ε = ${short(level)}: no certified method with a value in every trial.`; return; }
     const value = this.asGain ? `${short(100 * this.shown(first.mean), 3)} % of the gain` : short(first.mean);
     this.who.replaceChildren(`ε = ${short(level)}: `, make("b", {}, name(first)), ` (${value})`,
-      others.length ? `; as good: ${others.map(name).join("; ")}` : "", ".");
+      others.length ? `; not told apart: ${others.map(name).join("; ")}` : "", ".");
   }
 }
