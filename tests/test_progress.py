@@ -88,3 +88,13 @@ def test_a_sweep_says_when_it_will_end(capsys):
     assert re.fullmatch(r"about 4 min left, until \d\d:\d\d\n", capsys.readouterr().err)
     said.emit(logging.makeLogRecord({"event": "progress", "done": 4, "total": 4}))
     assert not capsys.readouterr().err
+
+
+def test_the_end_is_as_far_away_as_the_minutes_say(capsys):
+    """Of four seconds, a minute: an end rounded down would be past when it is read."""
+    ends = {time.strftime("%H:%M", time.localtime(time.time() + 60))}
+    progress.TimeLeft(begun=time.monotonic() - 12).emit(
+        logging.makeLogRecord({"event": "progress", "done": 3, "total": 4})
+    )
+    ends.add(time.strftime("%H:%M", time.localtime(time.time() + 60)))
+    assert capsys.readouterr().err in {f"about 1 min left, until {end}\n" for end in ends}

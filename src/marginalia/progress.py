@@ -110,8 +110,9 @@ class TimeLeft(logging.Handler):
         of = vars(record)
         if of.get("event") == "progress" and 0 < of["done"] < of["total"]:
             left = (time.monotonic() - self._begun) / of["done"] * (of["total"] - of["done"])
-            end = time.strftime("%H:%M", time.localtime(time.time() + left))
-            print(f"about {math.ceil(left / 60)} min left, until {end}", file=sys.stderr, flush=True)
+            minutes = math.ceil(left / 60)
+            end = time.strftime("%H:%M", time.localtime(time.time() + 60 * minutes))  # never one that is past
+            print(f"about {minutes} min left, until {end}", file=sys.stderr, flush=True)
 
 
 @cache

@@ -44,10 +44,10 @@ def spent(folder: Path) -> pd.DataFrame:
     return pd.concat([table, pd.DataFrame([{"block": "all", **total}])], ignore_index=True)
 
 
-def _covered(spans: list[tuple[float, float]]) -> float:
+def _covered(intervals: list[tuple[float, float]]) -> float:
     """Return the length of the union of intervals."""
     covered, until = 0.0, -math.inf
-    for began, ended in sorted(spans):
+    for began, ended in sorted(intervals):
         covered += max(ended - max(began, until), 0.0)
         until = max(until, ended)
     return covered

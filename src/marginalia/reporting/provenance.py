@@ -66,11 +66,11 @@ def cost(benchmarks: str | os.PathLike[str]) -> dict[str, Any]:
 
 def spans(benchmarks: str | os.PathLike[str]) -> list[tuple[float, float]]:
     """Return when each job of a run began and ended, in seconds since 1970, by the benchmark files in a folder."""
-    spans = []
+    found = []
     for path in _files(benchmarks):
         ended = path.stat().st_mtime  # the file is written when its job ends
-        spans.append((ended - sum(wall for wall, _, _ in benchmark(path)), ended))
-    return spans
+        found.append((ended - sum(wall for wall, _, _ in benchmark(path)), ended))
+    return found
 
 
 def _files(benchmarks: str | os.PathLike[str]) -> list[Path]:
