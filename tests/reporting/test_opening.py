@@ -10,7 +10,15 @@ from marginalia.reporting import tables
 from marginalia.reporting.html.opening import publishing, sentences, worth
 from marginalia.sweep.metrics import METRICS
 
-VERDICTS = pd.DataFrame({"verdict": ["held", "held", "not held", "not tested"]})
+VERDICTS = pd.DataFrame(
+    {
+        "sentence": ["a", "b", "b", "c", "d", "e", "f"],  # b in two parts
+        "whose": ["paper", "paper", "paper", "paper", "paper", "repeat", "ours"],
+        "held": [3, 2, 2, 0, 0, 0, 0],
+        "tested": [3, 2, 2, 4, 0, 4, 4],
+        "level": 0.025,
+    }
+)
 
 
 def said(records, titles=(), **more):
@@ -68,8 +76,8 @@ def test_a_page_of_studies_counts_the_claims():
     first, second = sentences({"mine_verdicts": VERDICTS}, ["One", "Two"], [])
     assert first == "2 experiments of a paper, each with its figure and table."
     assert second == "Of 4 claims of the papers 2 held, 1 not held and 1 not tested."
-    more = pd.DataFrame({"verdict": ["no more than chance", "held"], "whose": ["repeat", "ours"]})
-    _, second = sentences({"mine_verdicts": VERDICTS.assign(whose="paper"), "more_verdicts": more}, ["One"], [])
+    more = VERDICTS.iloc[:1].assign(held=1, tested=20)
+    _, second = sentences({"mine_verdicts": VERDICTS, "more_verdicts": more}, ["One"], [])
     assert second == "Of 5 claims of the papers 2 held, 1 no more than chance, 1 not held and 1 not tested."
 
 

@@ -161,7 +161,7 @@ def leading(rows: pd.DataFrame) -> set[tuple[str, ...]]:
                 for key, place in zip(private, places, strict=True):
                     ranks[key].append(len(private) if np.isnan(place) else place)
     # who is first somewhere, then who is good everywhere; stable: ties in the order of the legend
-    best = sorted(private, key=lambda key: (-ranks[key].count(1.0), np.mean(ranks[key])))
+    best = sorted(private, key=lambda key: (-ranks[key].count(1.0), np.mean(ranks[key] or [0.0])))
     return {*references[:LEADING], *best[: max(0, LEADING - len(references))]}
 
 

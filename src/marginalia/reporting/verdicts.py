@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 COLUMNS = (
@@ -181,6 +182,20 @@ def verdict(held: int, tested: int, level: float = math.nan) -> str:
     if held == tested:
         return "held"
     return "held in most cells" if held > tested / 2 else "held in some cells" if held else "not held"
+
+
+def sentence_verdicts(lines: pd.DataFrame) -> list[str]:
+    """Return a verdict for each `sentence` of lines of claims: one that is judged in several, by the cells of all.
+
+    Of tests of different level the larger one counts: chance is then overstated, never understated.
+    """
+    numbers = (
+        lines[["held", "tested", "level"]].apply(pd.to_numeric, errors="coerce").assign(sentence=lines["sentence"])
+    )
+    tested = numbers[numbers["tested"] > 0].groupby("sentence")
+    level = tested["level"].max().where(tested["level"].count() == tested["level"].size())
+    sums = numbers.groupby("sentence")[["held", "tested"]].sum().assign(level=level)
+    return [verdict(int(row.held), int(row.tested), float(row.level)) for row in sums.itertuples()]
 
 
 def claim_row(

@@ -14,7 +14,7 @@ from marginalia.peers.record import is_peer
 from marginalia.reporting.arms import best_certified
 from marginalia.reporting.formats import span
 from marginalia.reporting.tables import NON_PRIVATE, PANEL
-from marginalia.reporting.verdicts import WORDS
+from marginalia.reporting.verdicts import WORDS, sentence_verdicts
 from marginalia.sweep.metrics import HEADLINES, METRICS
 from marginalia.sweep.records import CERTIFIED
 
@@ -239,8 +239,8 @@ def worth(tables: Mapping[str, pd.DataFrame]) -> str:
 
 
 def _claims(claims: Sequence[pd.DataFrame]) -> str:
-    rows = pd.concat(claims, ignore_index=True)
-    verdicts = Counter(rows.loc[rows["whose"] != "ours", "verdict"] if "whose" in rows else rows["verdict"])
+    """Return what became of the papers' sentences: neither what is ours nor what another line judges already."""
+    verdicts = Counter(word for lines in claims for word in sentence_verdicts(lines[lines["whose"] == "paper"]))
     shown = [f"{verdicts[word]} {word}" for word in WORDS if verdicts[word]]
     return f"Of {_count(sum(verdicts.values()), 'claim')} of the papers {_and(shown)}."
 

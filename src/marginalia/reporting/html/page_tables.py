@@ -218,17 +218,18 @@ def certificate_table(certificates: pd.DataFrame, sheets: Sheets) -> HtmlTable:
                 cell = replace(cell, text=text, value=row.epsilon_spent, note=share)
             cells[row.epsilon] = cell
         answers = arm.rows["certified"].unique()
+        deltas = sorted(arm.rows["delta"].unique())
         facts = (
-            arm.key[2],
-            RELATION_NAMES.get(arm.key[3], arm.key[3]),
-            ", ".join(f"{d:g}" for d in sorted(arm.rows["delta"].unique())),
-            next((m for m in arm.rows["message"] if m), ""),
+            Cell(arm.key[2]),
+            Cell(RELATION_NAMES.get(arm.key[3], arm.key[3])),
+            Cell(", ".join(f"{d:g}" for d in deltas), deltas[0]),
         )
+        why = next((m for m in arm.rows["message"] if m), "")
         answer = Cell(answers[0] if len(answers) == 1 else "not at every ε")
         by_epsilon = [cells.get(e, Cell("")) for e in levels]
-        rows.append([Cell(arm.name, arm=arm), answer, *by_epsilon, *map(Cell, facts)])
+        rows.append([Cell(arm.name, arm=arm, note=why), answer, *by_epsilon, *facts])
     first, *others = _epsilon_heads(levels)
-    columns = ["Method", "Certified", f"requested {first}", *others, "Calibration", "Relation", "δ", "Message"]
+    columns = ["Method", "Certified", f"requested {first}", *others, "Calibration", "Relation", "δ"]
     caption = "Certified ε, and its share of the requested ε: the largest over data sets, tasks and trials."
     present = set(certificates["certified"])
     key = [(word, meaning) for word, meaning in VERDICT_MEANINGS.items() if word in present]

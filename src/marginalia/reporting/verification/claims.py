@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from marginalia.reporting.formats import write_csv
-from marginalia.reporting.verdicts import WORDS, verdict
+from marginalia.reporting.verdicts import WORDS, sentence_verdicts
 
 FILE = "claims.csv"
 COUNTED = ("paper", "ours")  # apart; what another line judges already is not counted
@@ -49,16 +49,9 @@ def summary(verdicts: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def _counted(block: str, lines: pd.DataFrame, whose: str) -> dict[str, object]:
-    numbers = (
-        lines[["held", "tested", "level"]].apply(pd.to_numeric, errors="coerce").assign(sentence=lines["sentence"])
-    )
-    # of tests of different level the larger one: chance is then overstated, never understated
-    tested = numbers[numbers["tested"] > 0].groupby("sentence")
-    level = tested["level"].max().where(tested["level"].count() == tested["level"].size())
-    sums = numbers.groupby("sentence")[["held", "tested"]].sum().assign(level=level)
-    found = [verdict(int(row.held), int(row.tested), float(row.level)) for row in sums.itertuples()]
+    found = sentence_verdicts(lines)
     counts = {column: found.count(name) for name, column in VERDICTS.items()}
-    return {"block": block, "whose": whose, "sentences": len(sums), "parts": len(lines)} | counts
+    return {"block": block, "whose": whose, "sentences": len(found), "parts": len(lines)} | counts
 
 
 def main(root: Path) -> None:
