@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 COLUMNS = (
     "id", "sentence", "whose", "place", "claim", "test", "sets", "held", "tested", "verdict", "level", "chance", "holm",
@@ -189,6 +191,8 @@ def sentence_verdicts(lines: pd.DataFrame) -> list[str]:
 
     Of tests of different level the larger one counts: chance is then overstated, never understated.
     """
+    import pandas as pd
+
     numbers = (
         lines[["held", "tested", "level"]].apply(pd.to_numeric, errors="coerce").assign(sentence=lines["sentence"])
     )
