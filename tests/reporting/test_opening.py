@@ -81,6 +81,12 @@ def test_a_page_of_studies_counts_the_claims():
     assert second == "Of 5 claims of the papers 2 held, 1 no more than chance, 1 not held and 1 not tested."
 
 
+def test_a_table_of_claims_as_1_0_wrote_it_is_counted_by_line():
+    old = pd.DataFrame({"id": ["a", "b", "c"], "held": [2, 1, 0], "tested": 2, "verdict": ["held", "held", "not held"]})
+    _, second = sentences({"old_verdicts": old}, ["One"], [])
+    assert second == "Of 3 claims of the papers 2 held and 1 not held."
+
+
 def test_a_page_of_nothing_says_so():
     assert sentences({}, [], []) == ["A run of which no table has any row."]
     assert worth({}) == ""

@@ -240,7 +240,10 @@ def worth(tables: Mapping[str, pd.DataFrame]) -> str:
 
 def _claims(claims: Sequence[pd.DataFrame]) -> str:
     """Return what became of the papers' sentences: neither what is ours nor what another line judges already."""
-    verdicts = Counter(word for lines in claims for word in sentence_verdicts(lines[lines["whose"] == "paper"]))
+    verdicts: Counter[str] = Counter()
+    for lines in claims:
+        counted = "sentence" in lines  # tables of 1.0 have a line a sentence, all of them the papers'
+        verdicts.update(sentence_verdicts(lines[lines["whose"] == "paper"]) if counted else lines["verdict"])
     shown = [f"{verdicts[word]} {word}" for word in WORDS if verdicts[word]]
     return f"Of {_count(sum(verdicts.values()), 'claim')} of the papers {_and(shown)}."
 
