@@ -14,7 +14,7 @@ import pandas as pd
 
 from marginalia.data.files import write_text
 from marginalia.errors import InputError
-from marginalia.reporting.provenance import cost, spans
+from marginalia.reporting.provenance import cost, jobs
 
 _COSTS = ("jobs", "wall_hours_of_all_jobs", "cpu_hours_of_all_jobs", "largest_peak_mb")
 
@@ -29,12 +29,12 @@ def spent(folder: Path) -> pd.DataFrame:
     under_way: list[tuple[float, float]] = []
     for path in sorted(folder.glob("*/provenance.json")):
         facts = json.loads(path.read_text(encoding="utf-8"))
-        jobs = spans(path.parent / "benchmarks")
-        if not jobs:
+        intervals = [(began, ended) for began, ended, _ in jobs(path.parent / "benchmarks")]
+        if not intervals:
             raise InputError(f"no benchmark files below {path.parent / 'benchmarks'}: call this where the run was made")
-        under_way += jobs
+        under_way += intervals
         run = {"block": path.parent.name, "finished": facts["finished"], "code": facts["code"]["version"]}
-        rows.append(run | {"elapsed_hours": _covered(jobs) / 3600} | cost(path.parent / "benchmarks"))
+        rows.append(run | {"elapsed_hours": _covered(intervals) / 3600} | cost(path.parent / "benchmarks"))
     if not rows:
         raise InputError(f"no finished run below {folder}: it holds no */provenance.json")
     table = pd.DataFrame(rows)

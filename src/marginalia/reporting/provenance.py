@@ -10,7 +10,6 @@ import subprocess
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from importlib import metadata
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -52,29 +51,28 @@ def collect(config: Mapping[str, Any], timings: pd.DataFrame, benchmarks: str | 
 
 def cost(benchmarks: str | os.PathLike[str]) -> dict[str, Any]:
     """Return what the jobs of a run took, start-up left out, by the benchmark files in a folder; moments are UTC."""
-    under_way = spans(benchmarks)
-    jobs = list(chain.from_iterable(map(benchmark, _files(benchmarks))))
+    found = jobs(benchmarks)
+    runs = [run for *_, repetitions in found for run in repetitions]
     return {
-        "jobs": len(under_way),
-        "wall_hours_of_all_jobs": round(sum(wall for wall, _, _ in jobs) / 3600, 4),
-        "cpu_hours_of_all_jobs": round(sum(cpu for _, cpu, _ in jobs) / 3600, 4),
-        "largest_peak_mb": round(max((peak for *_, peak in jobs if peak is not None), default=0.0), 1),
-        "first_job_began": _utc(min((began for began, _ in under_way), default=None)),
-        "last_job_ended": _utc(max((ended for _, ended in under_way), default=None)),
+        "jobs": len(found),
+        "wall_hours_of_all_jobs": round(sum(wall for wall, _, _ in runs) / 3600, 4),
+        "cpu_hours_of_all_jobs": round(sum(cpu for _, cpu, _ in runs) / 3600, 4),
+        "largest_peak_mb": round(max((peak for *_, peak in runs if peak is not None), default=0.0), 1),
+        "first_job_began": _utc(min((began for began, _, _ in found), default=None)),
+        "last_job_ended": _utc(max((ended for _, ended, _ in found), default=None)),
     }
 
 
-def spans(benchmarks: str | os.PathLike[str]) -> list[tuple[float, float]]:
-    """Return when each job of a run began and ended, in seconds since 1970, by the benchmark files in a folder."""
+def jobs(
+    benchmarks: str | os.PathLike[str],
+) -> list[tuple[float, float, list[tuple[float, float, float | None]]]]:
+    """Return when each job of a run began and ended, in seconds since 1970, and its repetitions as `benchmark` does."""
     found = []
-    for path in _files(benchmarks):
+    for path in sorted(Path(benchmarks).rglob("*.tsv")):
+        repetitions = benchmark(path)
         ended = path.stat().st_mtime  # the file is written when its job ends
-        found.append((ended - sum(wall for wall, _, _ in benchmark(path)), ended))
+        found.append((ended - sum(wall for wall, _, _ in repetitions), ended, repetitions))
     return found
-
-
-def _files(benchmarks: str | os.PathLike[str]) -> list[Path]:
-    return sorted(Path(benchmarks).rglob("*.tsv"))
 
 
 def benchmark(path: Path) -> list[tuple[float, float, float | None]]:
