@@ -1,0 +1,120 @@
+"""Planned runs of all committed configurations with their seeds, and the tables of two sweeps without times."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from tests.golden.corpus import ROOT, Part, digest
+
+DEFAULT = "config.yaml"
+TIMES = ("seconds", "cpu_seconds", "peak_mb")  # columns of tables that differ from run to run
+
+
+def configurations() -> list[str]:
+    """Return the committed configurations, below the root."""
+    return [
+        DEFAULT,
+        *(path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "workflow/configs").glob("*.yaml"))),
+    ]
+
+
+def planned(group: str) -> dict[str, str]:
+    """Return the number of runs of each method and variant on each data set, and a digest of budgets and seeds."""
+    found = {}
+    for name, content in _contents(group):
+        found |= {f"{name}{key}": value for key, value in _planned(content)}
+    return found
+
+
+@cache
+def _contents(group: str) -> list[tuple[str, Any]]:
+    """Return the configurations that a file stands for: itself over the default, or those that it runs together."""
+    from marginalia.sweep.config import overlay, read_content, run_together
+
+    content = read_content(ROOT / DEFAULT)
+    if group != DEFAULT:
+        content = overlay(content, read_content(ROOT / group))
+    together = run_together(content)
+    return [(f"{name}: ", one) for name, one in together.items()] if together else [("", content)]
+
+
+def _planned(content: Any) -> Iterator[tuple[str, str]]:
+    from marginalia.data.catalogue import catalogue
+    from marginalia.papers import registry
+    from marginalia.sweep.config import parse
+    from marginalia.sweep.plan import plan
+    from marginalia.sweep.protocols import tasks_of
+    from marginalia.sweep.resolve import chosen_cards
+
+    config = parse(content)
+    for name, (card, settings) in sorted(chosen_cards(config, registry.cards()).items()):
+        yield f"study {name}", digest(settings, list(card.parts(settings)))
+    chosen = {
+        block.name: {name: tasks_of(catalogue.entry(name)) for name in _data_sets(block.datasets)}
+        for block in config.blocks()
+    }
+    runs: dict[str, list[Any]] = {}
+    for job in plan(config, chosen).jobs.values() if any(chosen.values()) else ():
+        for cell in job.cells(list(chosen[job.experiment.name][job.dataset]), config.seed):
+            task = cell.task.task if cell.task else "rows"
+            of = (job.experiment.name, job.dataset, task, cell.arm.method, cell.arm.variant, cell.arm.calibration)
+            runs.setdefault("/".join(filter(None, of)), []).append([cell.epsilon, cell.delta, cell.trial, cell.seed])
+    for name, of_arm in runs.items():
+        yield name, f"{len(of_arm)} runs {digest(of_arm)}"
+
+
+def _data_sets(datasets: Any) -> list[str]:
+    """Return the data sets of an experiment; of ``auto`` all that it may choose."""
+    from marginalia.data.catalogue.catalogue import AUTO
+
+    return list(AUTO) if datasets == "auto" else list(map(str, datasets))
+
+
+def tables(group: str) -> dict[str, str]:
+    """Run a sweep and return a digest of each table's rows by method, without the columns of times."""
+    with tempfile.TemporaryDirectory() as folder:
+        run(group, Path(folder))
+        return digests(Path(folder))
+
+
+def run(configuration: str, results: Path) -> None:
+    """Run the workflow of a configuration into a folder."""
+    options = [] if configuration == DEFAULT else ["--configfile", configuration]
+    command = [sys.executable, "-m", "snakemake", "--cores", str(os.cpu_count()), "--quiet", "all", *options]
+    command += ["--directory", str(ROOT), "--nolock", "--config", f"results_dir={results}"]
+    subprocess.run(command, cwd=ROOT, check=True, stdin=subprocess.DEVNULL)
+
+
+def digests(results: Path) -> dict[str, str]:
+    """Return a digest of each table's rows by method, without the columns of times."""
+    found = {}
+    for path in sorted((results / "tables").glob("*.csv")):
+        if path.stem == "timings":
+            continue
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)
+        table = table.drop(columns=[name for name in table if name.startswith(TIMES)])
+        by = [name for name in ("experiment", "dataset", "task", "method", "variant", "calibration") if name in table]
+        for key, rows in table.groupby(by, sort=False, dropna=False) if by else [((), table)]:
+            found[" ".join([path.stem, *filter(None, key)])] = f"{len(rows)} rows {digest(rows.to_csv(index=False))}"
+    return found
+
+
+PARTS = [
+    Part("seeds", configurations, planned),
+    Part(
+        "tables",
+        lambda: ["workflow/configs/smoke.yaml", DEFAULT],
+        tables,
+        slow=frozenset({"workflow/configs/smoke.yaml", DEFAULT}),
+        mirror=True,
+    ),
+]
