@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -44,13 +45,33 @@ def values(group: str) -> dict[str, str]:
 
 
 def _chosen(group: str) -> Iterator[tuple[Any, Any]]:
+    """Yield pairs of a fit and a made-up table: the fits of the audit, and those of methods without privacy."""
     from marginalia.audit.subject import subjects
     from marginalia.methods.registry import EVERY
 
     for name in EVERY if group == "slow" else [group]:
-        for subject in subjects(name):
+        for subject in (*subjects(name), *_without_privacy(name)):
             if (subject.title in SLOW) == (group == "slow"):
                 yield from ((subject, frame) for frame in subject.frames)
+
+
+def _without_privacy(name: str) -> Iterator[Any]:
+    """Yield the fits of a method's arms that have no privacy budget."""
+    from marginalia.audit import made
+    from marginalia.audit.subject import Subject
+    from marginalia.methods.fit import Budget, fit
+    from marginalia.methods.registry import EVERY
+    from marginalia.methods.task import Task
+    from marginalia.privacy.relation import Relation
+
+    for arm in EVERY[name].arms:
+        for task in () if arm.is_private else arm.tasks:
+
+            def fit_rows(rows: Any, seed: int, epsilon: float, delta: float, arm: Any = arm, task: str = task) -> Any:
+                learnt = Task(task, rows.frame.target(task), (), rows.frame.one_hot)
+                return fit(arm, EVERY, Budget(math.inf, 0.0, "add_remove", seed), rows.table, learnt)
+
+            yield Subject(name, task, Relation.ADD_REMOVE, "none", arm.variant, (made.MIXED, made.MANY), fit_rows)
 
 
 def outputs(model: Any, rows: Any) -> Iterator[bytes]:

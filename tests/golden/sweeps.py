@@ -43,8 +43,7 @@ def _contents(group: str) -> list[tuple[str, Any]]:
     content = read_content(ROOT / DEFAULT)
     if group != DEFAULT:
         content = overlay(content, read_content(ROOT / group))
-    together = run_together(content)
-    return [(f"{name}: ", one) for name, one in together.items()] if together else [("", content)]
+    return [(f"{name}: " if name else "", one) for name, one in run_together(content).items()]
 
 
 def _planned(content: Any) -> Iterator[tuple[str, str]]:
@@ -79,6 +78,22 @@ def _data_sets(datasets: Any) -> list[str]:
     return list(AUTO) if datasets == "auto" else list(map(str, datasets))
 
 
+def splits(group: str) -> dict[str, str]:
+    """Return digests of the test rows of random splits of a made-up table, by name of the data set and trial."""
+    from marginalia.data import Domain, Table
+    from marginalia.sweep.protocols import Prepared, split_rows
+
+    rows = Table([[i] for i in range(500)], Domain.from_sizes({"row": 500}))
+    return {
+        f"{name} trial {trial}, share {share}, seed {root}": digest(
+            split_rows(Prepared(name, rows, ()), group, "sweep", trial, share, root)[1].codes[:, 0].tolist()
+        )
+        for name in ("adult", "compas@dpml")
+        for trial in range(3)
+        for share, root in ((0.2, 20261121), (0.3, 0))
+    }
+
+
 def tables(group: str) -> dict[str, str]:
     """Run a sweep and return a digest of each table's rows by method, without the columns of times."""
     with tempfile.TemporaryDirectory() as folder:
@@ -110,6 +125,7 @@ def digests(results: Path) -> dict[str, str]:
 
 PARTS = [
     Part("seeds", configurations, planned),
+    Part("splits", lambda: ["strict", "as_published"], splits),
     Part(
         "tables",
         lambda: ["workflow/configs/smoke.yaml", DEFAULT],

@@ -23,7 +23,6 @@ from marginalia.sweep.isolation.log import say
 from marginalia.sweep.records import ResultRecord
 from marginalia.sweep.seeds import wide_seed_of
 
-
 # Entries of an arm that do not count for its seed.
 ARM_DEFAULTS = {
     "calibration": "tight",
@@ -84,8 +83,8 @@ class Cell:
 def seed_key(cell: Cell) -> str:
     """Return the text from which the seed of a fit's noise is derived.
 
-    Seeds are published with the results, so the names in this text and the omission of defaults are fixed for ever: they
-    are spelled out here and do not follow a rename, a new field or a new default of a class.
+    Seeds are published with the results, so the names in this text and the omission of defaults never change: they are
+    spelled out here and do not follow a rename, a new field or a new default of a class.
 
     Parameters
     ----------
