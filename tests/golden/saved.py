@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from marginalia.errors import InputError
 from tests.golden.corpus import Part, digest
 from tests.golden.fits import SAMPLED, SEED_OF_FIT, SEED_OF_ROWS
 
@@ -25,7 +26,14 @@ def versions() -> list[str]:
 
 def read(group: str) -> dict[str, str]:
     """Return the verdict of each certificate, a digest of each model and the rest of each budget of one version."""
-    return {path.name: _answer(path) for path in sorted((FILES / group).iterdir())}
+    return {path.name: _answer_or_error(path) for path in sorted((FILES / group).iterdir())}
+
+
+def _answer_or_error(path: Path) -> str:
+    try:
+        return _answer(path)
+    except InputError as error:
+        return f"error: {error}".replace(str(path.parent), "FOLDER")
 
 
 def _answer(path: Path) -> str:
