@@ -27,7 +27,10 @@ def test_no_value_changed(name, group, comparable, request):
     part = PARTS[name]
     if part.mirror:
         request.getfixturevalue("mirror")
-    lines = differences(part.committed()[group], part.values(group))
+    values = part.values(group)
+    if part.mirror and not values:
+        pytest.skip(f"needs the files of data set {group}")
+    lines = differences(part.committed()[group], values)
     assert not lines, message(part, group, lines)
 
 
