@@ -1,12 +1,16 @@
-"""Mutants: deliberate privacy bugs, written down in `catalogue.toml` or made from call sites of the sources."""
+"""Mutants: deliberate privacy bugs, listed in `catalogue.toml` or generated from calls in the sources."""
 
 from __future__ import annotations
 
 import ast
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+
+from patterns import MODULE, Edit, definitions, walk
 
 HERE = Path(__file__).parent
 TESTS = HERE.parent
@@ -16,15 +20,39 @@ CATALOGUE = HERE / "catalogue.toml"
 
 
 @dataclass(frozen=True)
+class NodeEdit:
+    """Replacement of one node, addressed by its position in the tree of the unchanged file."""
+
+    position: int  # number of the node in the order of `walk`
+    new: str  # an expression, in which the name OLD stands for the node; or a statement
+
+    def apply(self, tree: ast.Module) -> None:
+        """Change `tree`."""
+        place = walk(tree)[self.position]
+        statement = ast.parse(self.new).body[0]
+        place.replace([statement] if isinstance(place.node, ast.stmt) else [_Insert(place.node).visit(statement.value)])
+
+
+class _Insert(ast.NodeTransformer):
+    """Put a node in the place of the name OLD."""
+
+    def __init__(self, node: ast.AST) -> None:
+        self.node = node
+
+    def visit_Name(self, name: ast.Name) -> ast.AST:
+        return self.node if name.id == "OLD" else name
+
+
+@dataclass(frozen=True)
 class Mutant:
-    """A patch of one file of the library."""
+    """A bug that is put into one file of the library."""
 
     id: str
-    breaks: str  # in plain words
-    file: str  # below src/marginalia
-    edits: tuple[tuple[str, str], ...]  # text that stands there once, and what takes its place
-    caught_by: tuple[str, ...]  # tests below tests/ that must fail
-    beyond: str = ""  # why no audit can see it, where that is so
+    breaks: str  # one sentence: which guarantee no longer holds
+    file: str  # relative to src/marginalia
+    edits: tuple[Edit | NodeEdit, ...]
+    caught_by: tuple[str, ...]  # tests that must fail, relative to tests/
+    beyond: str = ""  # why no audit can detect the bug, if that is the case
 
     @property
     def module(self) -> str:
@@ -33,17 +61,53 @@ class Mutant:
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """Path of the file."""
         return SOURCE / self.file
 
-    def source(self) -> str:
-        """Return the text of the file with the bug in it; ValueError where the patch does not fit."""
-        text = self.path.read_text(encoding="utf-8")
-        for old, new in self.edits:
-            if text.count(old) != 1:
-                raise ValueError(f"{self.id}: {self.file} holds {text.count(old)} times, not once: {old.strip()[:80]}")
-            text = text.replace(old, new)
-        return text
+    def tree(self) -> ast.Module:
+        """Return the syntax tree of the file with the bug. Raise ValueError if an edit does not fit the file."""
+        if not self.path.is_file():
+            raise ValueError(f"{self.id}: no file {self.file}; {_advice(self.edits[0].symbol)}")
+        tree = ast.parse(self.path.read_text(encoding="utf-8"))
+        for edit in self.edits:
+            try:
+                edit.apply(tree)
+            except LookupError:
+                raise ValueError(
+                    f"{self.id}: {self.file} has no symbol {edit.symbol}; {_advice(edit.symbol)}"
+                ) from None
+            except SyntaxError as error:
+                raise ValueError(f"{self.id}: `old` or `new` is not valid Python: {error}") from None
+            except ValueError as error:
+                raise ValueError(f"{self.id}: {self.file}: {error}") from None
+        return tree
+
+
+def _advice(symbol: str) -> str:
+    """Return which field of an entry to correct: where the symbol is defined now, or symbols with the same last name."""
+    if symbol == MODULE:
+        return "correct `file`"
+    if files := [file for file, symbols in _definitions().items() if symbol in symbols]:
+        return f"{', '.join(files)} defines it: correct `file`"
+    last = symbol.rpartition(".")[2]
+    similar = [
+        f"{other} in {file}"
+        for file, symbols in _definitions().items()
+        for other in sorted(symbols)
+        if other.rpartition(".")[2] == last
+    ]
+    if similar:
+        return f"there is {', '.join(similar)}: correct `symbol`"
+    return f"no file defines a symbol named {last}: correct `symbol`, or express the bug in the present code"
+
+
+@cache
+def _definitions() -> dict[str, set[str]]:
+    """Return the symbols of each file of the library."""
+    return {
+        path.relative_to(SOURCE).as_posix(): definitions(ast.parse(path.read_text(encoding="utf-8")))
+        for path in sorted(SOURCE.rglob("*.py"))
+    }
 
 
 def catalogue() -> list[Mutant]:
@@ -51,21 +115,24 @@ def catalogue() -> list[Mutant]:
     content = tomllib.loads(CATALOGUE.read_text(encoding="utf-8"))
     return [
         Mutant(
-            entry["id"], entry["breaks"], entry["file"],
-            tuple(map(tuple, entry.get("edits") or [[entry["old"], entry["new"]]])), tuple(entry["caught_by"]),
+            entry["id"],
+            entry["breaks"],
+            entry["file"],
+            tuple(Edit(edit["symbol"], edit["old"], edit["new"]) for edit in entry.get("edits", [entry])),
+            tuple(entry["caught_by"]),
             entry.get("beyond", ""),
         )
         for entry in content["mutant"]
-    ]  # fmt: skip
+    ]
 
 
 def call_checks() -> dict[str, tuple[str, ...]]:
-    """Return the tests that must catch a changed call, by file."""
+    """Return the tests that must fail for a changed call, by file."""
     return {name: tuple(v) for name, v in tomllib.loads(CATALOGUE.read_text(encoding="utf-8"))["calls"].items()}
 
 
 def audited(mutant: Mutant) -> tuple[str, ...]:
-    """Return the methods that `marginalia audit` would be asked about; none where the mutant is beyond its reach."""
+    """Return the methods that `marginalia audit` runs on the mutant; none if no audit can detect it."""
     return (
         ()
         if mutant.beyond
@@ -73,32 +140,34 @@ def audited(mutant: Mutant) -> tuple[str, ...]:
     )
 
 
-# What is done to an argument of a call of a mechanism, a calibration or an event.
-_FRESH = '__import__("marginalia.privacy.ledger", fromlist=["Ledger"]).Ledger(({}).relation)'
+# Changes of arguments of a mechanism, a calibration or an event. OLD stands for the argument.
 _CHANGES = {
-    "sigma": ("half the noise", "({}) / 2"),
-    "scale": ("half the noise", "({}) / 2"),
-    "noise_multiplier": ("half the noise", "({}) / 2"),
-    "sensitivity": ("half the sensitivity", "({}) / 2"),
-    "epsilon": ("twice the epsilon", "({}) * 2"),
-    "ledger": ("a ledger that is thrown away", _FRESH),
-}
-_NO_RELEASE = ("methods/dp_sgd/grid.py",)  # a published search on test rows, which claims no privacy
-_THROWN_AWAY = ("secret", "Ledger(relation)")  # ledgers that are not released in the first place
-_CHARGES = {  # what is booked of a release: by the place of an argument
-    "GaussianEvent": ((0, "booked at half the sensitivity", "({}) / 2"),),
-    "LaplaceEvent": ((0, "booked at half the sensitivity", "({}) / 2"),),
-    "ExponentialEvent": ((0, "booked at half the epsilon", "({}) / 2"),),
-    "PoissonGaussianEvent": (
-        (0, "booked at half the rate", "({}) / 2"),
-        (1, "booked at twice the noise", "({}) * 2"),
-        (2, "booked for half the steps", "max(1, ({}) // 2)"),
+    "sigma": ("half the noise", "OLD / 2"),
+    "scale": ("half the noise", "OLD / 2"),
+    "noise_multiplier": ("half the noise", "OLD / 2"),
+    "sensitivity": ("half the sensitivity", "OLD / 2"),
+    "epsilon": ("twice the epsilon", "OLD * 2"),
+    "ledger": (
+        "a ledger that is thrown away",
+        '__import__("marginalia.privacy.ledger", fromlist=["Ledger"]).Ledger(OLD.relation)',
     ),
-    "ObjectivePerturbationEvent": ((0, "booked at half the bound", "({}) / 2"),),
-    "CompositionEvent": ((1, "booked for half the steps", "max(1, ({}) // 2)"),),
-    "RandomStoppingEvent": ((1, "booked at a rarer law of runs", "min(0.99, 2 * ({}))"),),
 }
-_POSITIONAL = {  # of calls whose arguments have no names
+_NO_RELEASE = ("methods/dp_sgd/grid.py",)  # a published search on test rows; it claims no privacy
+_THROWN_AWAY = ("secret", "Ledger(relation)")  # ledgers of releases that are not published
+_CHARGES = {  # changes of what is recorded of a release, with the position of the argument
+    "GaussianEvent": ((0, "booked at half the sensitivity", "OLD / 2"),),
+    "LaplaceEvent": ((0, "booked at half the sensitivity", "OLD / 2"),),
+    "ExponentialEvent": ((0, "booked at half the epsilon", "OLD / 2"),),
+    "PoissonGaussianEvent": (
+        (0, "booked at half the rate", "OLD / 2"),
+        (1, "booked at twice the noise", "OLD * 2"),
+        (2, "booked for half the steps", "max(1, OLD // 2)"),
+    ),
+    "ObjectivePerturbationEvent": ((0, "booked at half the bound", "OLD / 2"),),
+    "CompositionEvent": ((1, "booked for half the steps", "max(1, OLD // 2)"),),
+    "RandomStoppingEvent": ((1, "booked at a rarer law of runs", "min(0.99, 2 * OLD)"),),
+}
+_POSITIONAL = {  # names of arguments that are passed by position
     "measure_all": (None, None, "sigma", "ledger", None),
     "release_apart": (None, None, "sigma", "sigma"),
     "with_gaussian_noise": (None, "sensitivity", "sigma"),
@@ -113,9 +182,9 @@ _RELEASES = {
 
 
 def call_mutants() -> Iterator[Mutant]:
-    """Yield a mutant for each argument of a release that decides its noise or its charge, and for each booking dropped.
+    """Yield a mutant for each argument of a release that sets its noise or its cost, and for each unrecorded release.
 
-    Calls are found in the syntax trees of the folders where private rows are read.
+    The calls are those in the folders with code that reads private rows.
     """
     checks = call_checks()
     for folder in ("privacy/mechanisms", "synthesis", "learning", "methods"):
@@ -127,27 +196,32 @@ def call_mutants() -> Iterator[Mutant]:
 
 
 def _of_file(file: str, text: str, caught_by: tuple[str, ...]) -> Iterator[Mutant]:
-    seen: dict[str, int] = {}
+    """Yield the mutants of one file. An id is `file::symbol: call: what`, and a number if several calls share it."""
+    places = walk(ast.parse(text))
+    positions = {place.node: position for position, place in enumerate(places)}
+    seen: Counter[str] = Counter()
+    for place in places:
+        for call, what, node, new in _changes(place.node):
+            name = f"{file}::{place.scope}: {_name(call)}: {what}"
+            seen[name] += 1
+            number = f" ({seen[name]})" if seen[name] > 1 else ""
+            edit = NodeEdit(positions[node], new)
+            yield Mutant(name + number, what[0].upper() + what[1:] + ".", file, (edit,), caught_by)
 
-    def mutant(what: str, call: ast.Call, node: ast.AST, new: str) -> Mutant:
-        name = f"{file}: {_name(call)}: {what}"
-        seen[name] = seen.get(name, 0) + 1
-        number = f" ({seen[name]})" if seen[name] > 1 else ""
-        return Mutant(name + number, what[0].upper() + what[1:] + ".", file, (_unique(text, node, new),), caught_by)
 
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Expr) and ast.unparse(node).startswith("ledger.append("):
-            yield mutant("the release is not booked", node.value, node, "pass")
-        if isinstance(node, ast.Call) and _name(node) in _CHARGES:
-            for place, says, change in _CHARGES[_name(node)]:
-                if place < len(node.args):
-                    yield mutant(
-                        says, node, node.args[place], change.format(ast.get_source_segment(text, node.args[place]))
-                    )
-        if isinstance(node, ast.Call) and _name(node) in _RELEASES:
-            for what, value in _arguments(node):
-                says, change = _CHANGES[what]
-                yield mutant(says, node, value, change.format(ast.get_source_segment(text, value)))
+def _changes(node: ast.AST) -> Iterator[tuple[ast.Call, str, ast.AST, str]]:
+    """Yield the call at a node, what a change of it does, the node to replace, and the new code."""
+    if isinstance(node, ast.Expr) and ast.unparse(node).startswith("ledger.append("):
+        yield node.value, "the release is not booked", node, "pass"
+    if not isinstance(node, ast.Call):
+        return
+    for position, what, new in _CHARGES.get(_name(node), ()):
+        if position < len(node.args):
+            yield node, what, node.args[position], new
+    if _name(node) in _RELEASES:
+        for argument, value in _arguments(node):
+            what, new = _CHANGES[argument]
+            yield node, what, value, new
 
 
 def _arguments(call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
@@ -162,12 +236,3 @@ def _arguments(call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
 
 def _name(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-
-
-def _unique(text: str, node: ast.AST, new: str) -> tuple[str, str]:
-    """Return an edit that replaces a node's text: all of the file before it makes it unique."""
-    lines = text.encode().splitlines(keepends=True)
-    start = sum(map(len, lines[: node.lineno - 1])) + node.col_offset
-    stop = sum(map(len, lines[: node.end_lineno - 1])) + node.end_col_offset
-    before = text.encode()[:start].decode()
-    return before + text.encode()[start:stop].decode(), before + new

@@ -10,7 +10,7 @@
 With --out FILE.csv the answers are kept as the column "tests" (or "audits") of a table; its other column stays.
 
 No file is written: a process that has all modules loaded is forked for each mutant, forgets the module with the bug and
-whatever imports it, and gets the patched text when it imports them again. The tests that must catch the mutant then
+whatever imports it, and compiles the changed syntax tree when it imports them again. The tests that must catch the mutant then
 run there until the first one fails. Before, all of them run once on the sources as they are, and must pass. No data
 from outside is used. The exit status is 0 if every mutant was caught.
 """
@@ -52,12 +52,15 @@ class Outcome:
 
 
 class Patched(importlib.abc.MetaPathFinder, importlib.machinery.SourceFileLoader):
-    """Finds and loads one module from the text with the bug."""
+    """Finds and loads one module from the syntax tree with the bug."""
 
     def __init__(self, mutant: Mutant) -> None:
         super().__init__(mutant.module, str(mutant.path))
-        # Compiled kernels would come from a cache that knows the unpatched file only.
-        self.text = mutant.source().replace("@njit(cache=True)", "@njit")
+        self.tree = mutant.tree()
+        # Numba would load compiled functions without the bug: it checks the date of the file, which does not change.
+        for call in ast.walk(self.tree):
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "njit":
+                call.keywords = [keyword for keyword in call.keywords if keyword.arg != "cache"]
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
         return (
@@ -65,7 +68,7 @@ class Patched(importlib.abc.MetaPathFinder, importlib.machinery.SourceFileLoader
         )
 
     def get_code(self, fullname: str) -> Any:
-        return compile(self.text, self.path, "exec")
+        return compile(self.tree, self.path, "exec", dont_inherit=True)
 
 
 class Failures:
