@@ -84,7 +84,7 @@ class Mutant:
 
 
 def _advice(symbol: str) -> str:
-    """Return which field of an entry to correct: where the symbol is defined now, or symbols with the same last name."""
+    """Return which field of an entry to correct: where the symbol is now, or symbols with the same last name."""
     if symbol == MODULE:
         return "correct `file`"
     if files := [file for file, symbols in _definitions().items() if symbol in symbols]:

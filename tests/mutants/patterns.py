@@ -34,6 +34,8 @@ class Edit:
     def apply(self, tree: ast.Module) -> None:
         """Change `tree`. Raise LookupError for an unknown symbol, ValueError if there is not exactly one match."""
         old, new = _parsed(self.old, self.new)
+        if [*map(ast.dump, old)] == [*map(ast.dump, new)]:
+            raise ValueError(f"`old` and `new` are the same code in an edit of {self.symbol}")
         inside = {place.key: place for place in walk(tree, self.symbol)}
         if not inside:
             raise LookupError(self.symbol)

@@ -9,10 +9,10 @@
 
 With --out FILE.csv the answers are kept as the column "tests" (or "audits") of a table; its other column stays.
 
-No file is written: a process that has all modules loaded is forked for each mutant, forgets the module with the bug and
-whatever imports it, and compiles the changed syntax tree when it imports them again. The tests that must catch the mutant then
-run there until the first one fails. Before, all of them run once on the sources as they are, and must pass. No data
-from outside is used. The exit status is 0 if every mutant was caught.
+No file is written. A process that has loaded all modules is forked for each mutant. It forgets the module with the bug
+and the modules that import it, and compiles the changed syntax tree when it imports them again. The tests that must
+catch the mutant then run there until the first one fails. Before the first mutant, these tests run once without any bug
+and must pass. No external data is used. The exit status is 0 if every mutant was caught.
 """
 
 from __future__ import annotations
@@ -266,7 +266,9 @@ def chosen(arguments: argparse.Namespace) -> list[Mutant]:
 def main() -> int:
     """Run the command line and return its exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("ids", nargs="*", help="ids of the catalogue, or files whose calls are changed")
+    parser.add_argument(
+        "ids", nargs="*", help="ids of the catalogue; or files, or file::symbol, whose calls are changed"
+    )
     parser.add_argument("--catalogue", action="store_true", help="the catalogue alone")
     parser.add_argument("--calls", action="store_true", help="the changed calls alone")
     parser.add_argument("--audits", action="store_true", help="by audits in place of tests")
