@@ -19,8 +19,8 @@ def problem(mutant):
     """Return why the bug of a mutant cannot be put into its file; None if it can."""
     try:
         compile(mutant.tree(), mutant.file, "exec", dont_inherit=True)
-    except (ValueError, SyntaxError) as error:
-        return str(error)
+    except (ValueError, SyntaxError, TypeError) as error:
+        return f"{mutant.id}: {error}"
     return None
 
 
