@@ -1,6 +1,7 @@
 """Noise of a sweep: no two fits share any, and a user's own data get the operating system's."""
 
 import itertools
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,7 @@ from marginalia.methods.fit import Budget, fit
 from marginalia.methods.record import Arm, Method
 from marginalia.methods.registry import BUILT_IN
 from marginalia.methods.task import Task
-from marginalia.sweep.cells import Cell, CellStore
+from marginalia.sweep.cells import Cell, CellStore, seed_key
 from marginalia.sweep.config import parse
 from marginalia.sweep.jobs import run_method
 from marginalia.sweep.plan import plan
@@ -66,6 +67,25 @@ def test_whatever_tells_two_cells_apart_tells_their_seeds_apart():
     assert all(0 <= seed < 2**63 for seed in seeds)
     assert seeds == [replace(cell).seed for cell in cells]  # and nothing else does
     assert max(seeds) > 2**60  # of 32 bits, two of 4608 would meet at one root seed in 400
+
+
+def test_the_key_of_a_seed_is_fixed():
+    """Published seeds follow from this text: names are spelled out, and an arm's defaults are left out."""
+    assert seed_key(CELL) == (
+        '{"arm": {"method": "gaussian_marginals"}, "dataset": "adult", "delta": 1e-05, "epsilon": 1.0, '
+        '"experiment": "e", "protocol": "strict", "relation": "add_remove", "root_seed": 3, "task": null, '
+        '"test_fraction": 0.2, "trial": 0}'
+    )
+    arm = Arm("ada_ssp", "published", "v", ("linear",), "mst", "ols", (("rounds", 4),), tuned_on_test=True)
+    full = replace(CELL, arm=arm, task=Task("linear", "c", ("y",), ("a",)), epsilon=math.inf, delta=0.0)
+    assert seed_key(full) == (
+        '{"arm": {"calibration": "published", "learner": "ols", "method": "ada_ssp", "parameters": [["rounds", 4]], '
+        '"source": "mst", "tasks": ["linear"], "tuned_on_test": true, "variant": "v"}, "dataset": "adult", '
+        '"delta": 0.0, "epsilon": Infinity, "experiment": "e", "protocol": "strict", "relation": "add_remove", '
+        '"root_seed": 3, "task": {"drop": ["y"], "one_hot": ["a"], "target": "c", "task": "linear"}, '
+        '"test_fraction": 0.2, "trial": 0}'
+    )
+    assert (CELL.seed, full.seed) == (6189992564795705626, 8859198118549147491)
 
 
 def test_no_two_cells_of_a_wide_sweep_share_a_seed():
