@@ -199,10 +199,10 @@ def test_configuration_page_names_every_key():
 
 
 def test_what_installs_and_releases_is_pinned_by_hash():
-    for name in ("uv", "release", "browser", "site", "crate"):
+    for name in ("uv", "release", "browser", "site", "crate", "spark"):
         lock = (ROOT / "envs" / f"{name}.txt").read_text()
         assert lock.count("--hash=sha256:") >= len(re.findall(r"^[a-z0-9._-]+==", lock, flags=re.M)) > 0, name
-    for script in (".ci/run", ".ci/wheel"):
+    for script in (".ci/run", ".ci/nightly", ".ci/wheel"):
         for line in re.findall(r".*pip\"? install -.*", (ROOT / script).read_text().replace("\\\n", " ")):
             assert "--require-hashes" in line or ".whl" in line, (script, line)
     assert '"uv")' not in (ROOT / "envs/install.py").read_text()

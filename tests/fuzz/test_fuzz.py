@@ -1,4 +1,4 @@
-"""A slice of the fuzzer with a fixed seed; `.ci/run` runs 3,000 inputs with a random one."""
+"""A slice of the fuzzer with a fixed seed; `.ci/nightly` runs 3,000 inputs with a random one."""
 
 import fuzz
 import pytest

@@ -1,4 +1,4 @@
-"""A slice of the faults with a fixed seed; `.ci/run` does more of them with a random one."""
+"""A slice of the faults with a fixed seed; `.ci/nightly` does more of them with a random one."""
 
 import random
 
