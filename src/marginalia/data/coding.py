@@ -92,7 +92,8 @@ class RawColumn:
             return cls(*cells.merged(cells.of_numpy(np.asarray(distinct, dtype=typed))))._at(which)
         if not isinstance(kind, pd.StringDtype):
             raw = pd.Series(raw.to_numpy(dtype=object), dtype=object)
-            if not _equal_means_same(raw.array.to_numpy()):
+            # Not `to_numpy`: that of pandas before 3.1 fails where a cell is a signalling NaN.
+            if not _equal_means_same(np.asarray(raw.array)):
                 return cls(*cells.merged(_cells(raw, name, lenient=lenient)))
         which, distinct = pd.factorize(raw)
         return cls(*cells.merged(_cells(distinct, name, lenient=lenient)))._at(which)
