@@ -22,6 +22,7 @@ def data(files, name="t.csv"):
     return ["--data", files / name, "--domain", files / "d.json"]
 
 
+@pytest.mark.slow
 def test_version_and_help(call):
     assert call("--version")[0] == 0
     for verb in ("fit", "synthesize", "evaluate", "plan"):
@@ -136,6 +137,7 @@ def test_a_setting_that_the_method_does_not_have_is_refused(call, files, argumen
     assert said in err
 
 
+@pytest.mark.slow
 def test_dp_sgd_under_add_remove_asks_for_a_public_number_of_rows(call, files):
     arguments = ("fit", "--method", "dp_sgd", *data(files), "--target", "y", "--epsilon", 1, "--json")
     code, _, err = call(*arguments)
@@ -155,6 +157,7 @@ def test_methods_list(call):
     assert "AdaSSP" in call("methods", "list")[1]
 
 
+@pytest.mark.slow
 def test_synthesize_then_evaluate(call, files):
     for out_name in ("s.csv", "s.parquet"):
         code, out, err = call(
@@ -178,6 +181,7 @@ def test_synthesize_then_evaluate(call, files):
         assert 0 < json.loads(out)["marginal_error"] < 0.5
 
 
+@pytest.mark.slow
 def test_bad_input_is_one_line_and_exit_2(call, files, each):
     def check(arguments, said):
         code, out, err = call(arguments[0], *data(files), *arguments[1:])
@@ -207,6 +211,7 @@ def test_bad_input_is_one_line_and_exit_2(call, files, each):
     each(check, cases)
 
 
+@pytest.mark.slow
 def test_bad_tables_are_one_line_and_nothing_is_written(call, files, each):
     def check(name, text, said):
         if text is not None:

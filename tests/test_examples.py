@@ -25,6 +25,7 @@ def _harness(monkeypatch):
     monkeypatch.setitem(sys.modules, "harness", importlib.import_module("marginalia.peers.harness"))
 
 
+@pytest.mark.slow
 def test_examples_run():
     """What differs is printed where it differs; here stands in which modules."""
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

@@ -49,6 +49,7 @@ def test_this_process_is_pinned():
     assert why_not_pinned() == ""
 
 
+@pytest.mark.slow
 def test_two_core_types_give_the_same_bytes():
     """What OpenBLAS and NumPy would take by themselves, on this CPU and on three others, changes no byte of a fit."""
     asked = [{}, {"OPENBLAS_CORETYPE": "Sandybridge"}, {"NPY_DISABLE_CPU_FEATURES": "X86_V3"}]
@@ -57,6 +58,7 @@ def test_two_core_types_give_the_same_bytes():
     assert len({run(FIT, **environment) for environment in asked}) == 1
 
 
+@pytest.mark.slow
 def test_the_kernels_of_choice_multiply():
     """Those of OpenBLAS 0.3.34 (NumPy 2.5) end the process at these shapes (OpenMathLib/OpenBLAS issue 6026)."""
     code = "from marginalia.kernels import pin\npin()\nimport numpy as np\nfor n in (383, 500, 3000):\n"
@@ -65,11 +67,13 @@ def test_the_kernels_of_choice_multiply():
     assert run(code) == "multiplied"
 
 
+@pytest.mark.slow
 def test_without_the_pin_core_types_differ():
     """Else the test above would show nothing: NumPy alone, without marginalia."""
     assert run(PRODUCT, OPENBLAS_CORETYPE=CORE) != run(PRODUCT, OPENBLAS_CORETYPE="Sandybridge")
 
 
+@pytest.mark.slow
 def test_a_seeded_fit_says_what_it_cannot_promise():
     """With NumPy loaded first, and kernels that are not ours: one warning, and none without a seed."""
     code = """
@@ -105,6 +109,7 @@ WAYS_IN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS_IN)
 def test_every_process_of_ours_chooses_before_numpy(way):
     code = f"{WAYS_IN[way]}\ntry:\n    main()\nexcept (SystemExit, ValueError):  # no request, no fit\n    pass\n"
@@ -112,6 +117,7 @@ def test_every_process_of_ours_chooses_before_numpy(way):
     assert run(code).splitlines()[-1] == repr("")
 
 
+@pytest.mark.slow
 def test_an_import_leaves_kernels_and_environment_alone():
     code = "import os\nbefore = dict(os.environ)\nimport marginalia, marginalia.sweep.jobs, marginalia.cli.app\n"
     code += "assert dict(os.environ) == before\nfrom marginalia.kernels import why_not_pinned\nprint(why_not_pinned())"

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 HEAD = "import sys; from marginalia.postponed import postpone; postpone(); postpone();"
 LOADED = "loaded = lambda: 'scipy.stats._stats_py' in sys.modules;"
 

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from marginalia import progress
 from marginalia.data import Domain, Table
 from marginalia.synthesis import AIM
@@ -67,6 +69,7 @@ def test_the_rounds_of_aim_show_the_budget_that_is_spent(capsys):
     assert "100%" in shown
 
 
+@pytest.mark.slow
 def test_a_compilation_is_said_once():
     code = """
 from numba import njit

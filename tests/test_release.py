@@ -74,6 +74,7 @@ def test_the_core_is_small():
     assert {"snakemake", "matplotlib", "torch", "requests", "folktables", "jinja2", "ibis"} & BEYOND
 
 
+@pytest.mark.slow
 def test_fits_tables_and_certificates_need_the_core_only(tmp_path):
     (tmp_path / "t.csv").write_text(TABLE)
     (tmp_path / "d.yaml").write_text(yaml.safe_dump(DOMAIN))
@@ -96,6 +97,7 @@ def test_fits_tables_and_certificates_need_the_core_only(tmp_path):
     assert "verdict       certified" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "missing", "extra"),
     [

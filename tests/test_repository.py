@@ -36,6 +36,7 @@ def wing_of(module):
 LAZY_FACES = {"marginalia.synthesis", "marginalia.learning"}
 
 
+@pytest.mark.slow
 def test_modules_import_only_from_floors_below():
     """Imports in functions, under TYPE_CHECKING and by name in a string count too."""
     climbs = []
@@ -68,6 +69,7 @@ def test_an_import_that_climbs_is_seen(line, tmp_path):
     assert house.floor_of(seen) > house.floor_of("marginalia.methods.ssp.ssp")
 
 
+@pytest.mark.slow
 def test_no_module_imports_itself_by_way_of_others():
     graph = {name: house.imports(path, MODULES, typing_only=False, texts=False) for name, path in MODULES.items()}
     try:
@@ -84,12 +86,14 @@ def is_face(path):
 FACES = {name for name, path in MODULES.items() if is_face(path)}
 
 
+@pytest.mark.slow
 def test_modules_import_from_where_things_are():
     """Never from the face of a package: that would import, and depend on, all that the face shows."""
     through = {module: house.imports(MODULES[module], MODULES, texts=False) & FACES for module in set(MODULES) - FACES}
     assert not {module: faces for module, faces in through.items() if faces}
 
 
+@pytest.mark.slow
 def test_the_picture_of_the_house_is_of_this_house():
     """After a change: python docs/architecture.py."""
     assert house.PICTURE.read_text(encoding="utf-8") == house.picture()
@@ -114,6 +118,7 @@ def test_the_page_of_the_house_names_what_is_there():
     assert len(dotted) > 20
 
 
+@pytest.mark.slow
 def test_light_imports_stay_light():
     """The command line and the Snakefile start quickly: no plotting, learning or compiling libraries."""
     code = (

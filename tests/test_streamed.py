@@ -134,6 +134,7 @@ def test_few_rows_are_read_once_a_trial(data, monkeypatch):
     assert len(reads) == 2  # files
 
 
+@pytest.mark.slow
 def test_records_of_methods_that_count_and_of_some_that_read_rows(data, folder, tmp_path, monkeypatch):
     """What needs rows gets those of its side; where they do not fit, one row a cell says how much memory they need."""
     sweep = resolve(

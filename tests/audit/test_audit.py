@@ -56,6 +56,7 @@ def found(cls, tables=QUICK):
     return [f for subject in of_class(cls, FRAMES) for f in audit(subject, tables).findings]
 
 
+@pytest.mark.slow
 def test_nothing_is_found_in_a_sound_method():
     for subject in of_class(toys.Sound, FRAMES):
         report = audit(subject, QUICK)
@@ -70,12 +71,14 @@ def test_a_planted_bug_is_found(name, check):
     assert check in {f.check for f in found(getattr(toys, name))}
 
 
+@pytest.mark.slow
 def test_the_true_size_is_found_by_unrelated_tables_and_only_under_add_remove():
     one, two = (audit(subject, QUICK) for subject in of_class(toys.TrueSize, FRAMES))
     assert any("n_rows_" in f.where for f in one.findings)
     assert two.findings == ()  # replace_one: the number of rows is public
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [1, 3])
 def test_the_number_of_runs_is_the_one_that_is_charged(times):
     """False alarm: 1e-6."""
@@ -126,6 +129,7 @@ def test_nothing_is_found_in_our_own_methods(method):
         assert report.sensitivity > 0 or subject.name == "pate"  # whose one row turns no teacher there
 
 
+@pytest.mark.slow
 def test_false_alarms_are_as_rare_as_stated():
     """200 seeds of the true law against each statistical check: none may raise an alarm (together below 1e-3)."""
     for seed in range(200):
@@ -148,6 +152,7 @@ def test_the_loss_of_known_laws_is_theirs():
     assert transcript_epsilon(0.0, [coin, coin], 0.1) == pytest.approx(math.log((0.36 - 0.1) / 0.16), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_file_of_ones_own_is_audited_and_recorded(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(Path(toys.__file__).read_text())
@@ -157,6 +162,7 @@ def test_a_file_of_ones_own_is_audited_and_recorded(tmp_path):
     assert len(content["audits"]) == 2
 
 
+@pytest.mark.slow
 def test_a_relation_that_a_file_refuses_is_no_finding(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(f"{Path(toys.__file__).read_text()}\n\nclass OnlyReplaceOne(Sound):{ONLY_REPLACE_ONE}")

@@ -75,6 +75,7 @@ def from_the_rows(values, **given):
     return Density(edges, np.ones(edges.size - 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "bug", "check"),
     [

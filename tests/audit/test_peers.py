@@ -116,6 +116,7 @@ def played(method):
     return replay(f"peer/mbi/{method}", "", epsilon=1.0, delta=1e-5)
 
 
+@pytest.mark.slow
 def test_what_counts_attain_is_that_of_their_gaussians(made_up):
     """A row is in one cell of each of four columns: mu is 2 / sigma."""
     found = played("good")
@@ -123,10 +124,12 @@ def test_what_counts_attain_is_that_of_their_gaussians(made_up):
     assert (found.releases, found.says) == (4, ())
 
 
+@pytest.mark.slow
 def test_a_sensitivity_that_is_twice_the_declared_one_is_attained(made_up):
     assert max(played("twice").epsilons) == pytest.approx(transcript_epsilon(2 * 2 / 4.0, [], 1e-5), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_selection_adds_to_what_is_attained(made_up):
     found = played("selects")
     assert found.says == ()
@@ -135,6 +138,7 @@ def test_a_selection_adds_to_what_is_attained(made_up):
     assert counts < max(found.epsilons) < counts + 0.25  # half of its epsilon: one of two scores moves by 1
 
 
+@pytest.mark.slow
 def test_a_score_that_moves_by_more_where_a_column_is_almost_constant_is_met_there(made_up):
     """As that of dpmm's PrivBayes: an entropy is 0 without the one row that has another value."""
     few, many = (replay("peer/mbi/entropy", "", epsilon=1.0, delta=1e-5, flat=flat) for flat in (False, True))
@@ -144,6 +148,7 @@ def test_a_score_that_moves_by_more_where_a_column_is_almost_constant_is_met_the
     assert max(many.epsilons[1:]) < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", ["dpmm", "smartnoise"])
 def test_of_the_script_that_both_come_from_noise_and_selections_are_reached(made_up, library):
     """Where a selection draws from a state of its own, and where from the global one; other draws are let alone."""
@@ -169,6 +174,7 @@ def test_a_row_says_how_many_pairs_attain_more_than_the_claim_and_why(made_up, m
     assert (float(right["attained"]), right["above"]) == (pytest.approx(epsilon, rel=1e-3), 3 if epsilon > 1 else 0)
 
 
+@pytest.mark.slow
 def test_a_replay_that_cannot_be_done_is_a_row_with_the_reason(made_up, monkeypatch):
     found = row_of(monkeypatch, "peer/gone/good")
     assert (found["attained"], found["says"]) == ("", "not replayed: peer 'gone' is not installed: no such wheel")
@@ -186,6 +192,7 @@ def test_each_private_method_of_a_peer_is_replayed_or_says_why_not():
     assert not {*REPLAYED} & {*HIDDEN}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "says"),
     [

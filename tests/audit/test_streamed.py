@@ -33,6 +33,7 @@ def test_a_row_that_counts_twice_is_found(monkeypatch, frame):
     assert [finding.check for finding in source_findings(rows)] == ["sensitivity"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frame", [STREAMED, COUNTED], ids=lambda frame: frame.source)
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_nothing_is_found_in_streamed_fits(relation, frame):

@@ -21,6 +21,7 @@ def results(tmp_path, monkeypatch):
     return tmp_path / "aim.csv"
 
 
+@pytest.mark.slow
 def test_our_side_of_tiny_cases_runs_and_reports(results, monkeypatch):
     aim.main(["run", "aim_tiny", "--only", "marginalia", "--seeds", "2"])  # in a process of its own, as always
     monkeypatch.setattr(aim.Settings, "run_ours", lambda self, task, **options: aim_worker.TASKS[task](**options))

@@ -100,6 +100,7 @@ def test_seeds_that_judge_chose_nothing():
     assert not {*STUDIED} & {t for tables in OUTSIDE.values() for t in tables}
 
 
+@pytest.mark.slow
 def test_what_is_planned_is_each_cell_once_and_needs_no_row_twice():
     rows = study(noisy(1))
     for task in SEEDS:
@@ -151,6 +152,7 @@ def test_a_target_weighs_as_much_as_the_factor_says():
     assert weights[0, 2] == (1 + 4) + 8
 
 
+@pytest.mark.slow
 def test_the_report_shows_what_was_held_back_and_nothing_else(tmp_path, monkeypatch):
     log_ratio, judged = noisy(2), ("held", "outside")
     tables = {"held": STUDIED, "outside": [t for ts in OUTSIDE.values() for t in ts]}

@@ -9,6 +9,8 @@ from discretiser_tables import METRICS, Raw, quality
 
 from marginalia.methods.mst.mst import MST
 
+pytestmark = pytest.mark.slow
+
 
 def tiny(seed):
     rng = np.random.default_rng(seed)

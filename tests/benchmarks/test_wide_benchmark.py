@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import wide
 import wide_report
 from harness import Row, store
@@ -13,6 +14,7 @@ def test_the_table_is_the_same_everywhere_and_its_columns_depend_on_each_other()
     assert 20 < strong.sum() < 400
 
 
+@pytest.mark.slow
 def test_report_draws_what_was_run(tmp_path, monkeypatch):
     monkeypatch.setattr(wide_report, "DOCS", tmp_path)
     (tmp_path / "large-tables.md").write_text(f"before {wide_report.BEGIN}old{wide_report.END} after", encoding="utf-8")

@@ -10,6 +10,8 @@ import pytest
 
 from marginalia.privacy.calibration import gdp_mu
 
+pytestmark = pytest.mark.slow
+
 TOYS = Path(__file__).parents[1] / "audit" / "toys.py"
 
 

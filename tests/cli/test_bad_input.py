@@ -133,6 +133,7 @@ ARGUMENTS = {
 }
 
 
+@pytest.mark.slow
 def test_arguments(call, folder, each):
     Path("f.csv").mkdir()
 
@@ -166,6 +167,7 @@ def test_what_is_odd_but_works(call, folder):
         assert ("protects nobody" in err) == (value == "1e9"), (name, value)
 
 
+@pytest.mark.slow
 def test_the_least_epsilon_is_one_that_objective_perturbation_can_keep(call, folder):
     """Of all methods it splits the budget finest: at 1e-6 its own ledger refused it for rounding."""
     words = replaced(FIT, method="objective_perturbation", target="y", epsilon="1e-5")
@@ -186,6 +188,7 @@ def test_a_failed_check_of_the_output_comes_before_the_data(call, folder):
     refused(call, replaced(FIT, out="folder/m.txt", data="none.csv"), "the ending must be .json")
 
 
+@pytest.mark.slow
 def test_help_is_help(call, folder):
     code, out, err = call()
     assert (code, out) == (2, "")
@@ -224,6 +227,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 def test_model_files(call, folder, each):
     def check(_, change, said):
         content = json.loads(Path("m.json").read_text())
@@ -283,6 +287,7 @@ def test_wide_columns_are_refused_before_the_fit_and_not_after_hours(call, folde
     refused(call, words, "GaussianMarginals with a tree of pairs of 400,000,000 cells")
 
 
+@pytest.mark.slow
 def test_output_closed_early_is_no_traceback(folder):
     command = f"{sys.executable} -m marginalia.cli datasets list | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120, check=False)
@@ -301,6 +306,7 @@ def test_output_closed_early_is_no_traceback(folder):
     assert done.stderr == "marginalia: cannot write the output: No space left on device\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
 def test_a_signal_to_end_is_one_line_and_leaves_nothing(folder, number):
     """While the table is being written, and once more at the very end: Ctrl-C, `kill`, a closed terminal."""
@@ -318,6 +324,7 @@ def test_a_signal_to_end_is_one_line_and_leaves_nothing(folder, number):
     assert files() == before
 
 
+@pytest.mark.slow
 def test_shell_completion_knows_the_verbs(folder):
     environment = {
         **os.environ,
@@ -421,6 +428,7 @@ PLANS = {
 }
 
 
+@pytest.mark.slow
 def test_plans(call, folder, each, monkeypatch):
     def check(name, change, beside, said):
         place = folder.with_name(f"plan {list(PLANS).index(name)}")

@@ -61,6 +61,7 @@ def proven(path):
     return [event["label"] for event in proof.content["events"]]
 
 
+@pytest.mark.slow
 def test_synthetic_rows_hold_original_values_of_bought_columns(call, folder):
     code, out, err = call("synthesize", "--method", "mst", *USED, "--epsilon", 1, "--seed", 0, "--out", "s.csv")
     assert (code, err) == (0, "")
@@ -111,6 +112,7 @@ def test_a_model_keeps_the_domain_that_was_bought(call, folder, method, target, 
     assert len(pd.read_csv(StringIO(out))) == len(folder)
 
 
+@pytest.mark.slow
 def test_a_larger_share_means_less_noise_on_what_is_bought(call, folder):
     sigmas = []
     for share in (0.1, 0.4):

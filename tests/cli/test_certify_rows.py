@@ -70,6 +70,7 @@ def rewritten(path, learners, change=lambda row: {}, certificates=lambda given: 
     return path
 
 
+@pytest.mark.slow
 def test_the_rows_of_a_job_have_a_line_for_each_arm_and_epsilon(call, learners):
     code, out, err = call("certify", learners)
     assert (code, err) == (1, "")  # published constants spend more
@@ -110,6 +111,7 @@ def test_a_folder_is_all_its_record_files(call, results):
             assert one["recomputed_by_second"] <= one["epsilon"] * 1.001
 
 
+@pytest.mark.slow
 def test_what_a_results_folder_gathers_says_what_its_records_say(call, results, tmp_path):
     said = call("certify", results)
     gather(tmp_path / "rows.parquet", sorted((results / "records").rglob("*.parquet")), {})
@@ -216,6 +218,7 @@ def test_ideal_arithmetic_that_a_row_does_not_own_up_to(call, learners, tmp_path
     assert "the row does not say that its certificate holds in ideal arithmetic only" in out
 
 
+@pytest.mark.slow
 def test_what_holds_no_certificates_is_one_line(call, learners, tmp_path):
     frame = read_records([learners])
     public = [ResultRecord(**row) for row in frame[frame["calibration"] == "none"].to_dict("records")]
@@ -264,6 +267,7 @@ def test_a_row_that_claims_without_a_certificate_is_a_finding(call, learners, tm
         assert call("certify", given, "--json")[0] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beside", [True, False])
 def test_a_forged_gathering_of_honest_jobs_is_a_finding(call, learners, tmp_path, beside):
     """Today's fault: files of jobs in the folder, and what was gathered from them was not read."""

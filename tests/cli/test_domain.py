@@ -31,6 +31,7 @@ def clinic(tmp_path):
     return tmp_path / "clinic.csv"
 
 
+@pytest.mark.slow
 def test_from_a_raw_file_to_a_synthetic_one(clinic, call):
     code, out, err = call("domain", "init", clinic, "--json")
     assert code == 0, err
@@ -142,6 +143,7 @@ def test_names_and_values_of_a_file_break_no_line(call, tmp_path, monkeypatch):
     assert str(caught.value).isprintable()
 
 
+@pytest.mark.slow
 def test_a_survey_is_asked_about_in_a_few_lines(tmp_path, call):
     """114 near-identical lines of 120 columns hid the one that mattered."""
     rng = np.random.default_rng(0)

@@ -39,6 +39,7 @@ def release(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_a_regression_is_printed_as_statisticians_know_it(release):
     result = run("infer", release / "m.npz", "age ~ C(sex)")
     assert result.exit_code == 0
@@ -47,6 +48,7 @@ def test_a_regression_is_printed_as_statisticians_know_it(release):
     assert "a private number of rows" in result.output
 
 
+@pytest.mark.slow
 def test_columns_in_bins_are_named_where_they_count_as_numbers(release):
     note = "age: a row counts as the middle of its bin, at most 10 from its value"
     for question in (("--mean", "age"), ("--quantile", "age,0.5"), ("age ~ sex",)):
@@ -112,6 +114,7 @@ def test_files_that_are_no_release_are_refused(release):
         assert isinstance(run("infer", release / file, "--mean", "age").exception, InputError)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "question", [("age ~ C(sex)",), ("age ~ C(sex)", "--wald"), ("--marginal", "sex,ill", "--shares")]
 )

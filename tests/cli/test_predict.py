@@ -52,6 +52,7 @@ def folder(call, tmp_path, monkeypatch):
     return frame
 
 
+@pytest.mark.slow
 def test_predictions_are_in_the_units_of_the_target(folder, call):
     folder.drop(columns=["ill"]).to_csv("new.csv", index=False)
     code, out, err = call("predict", "--model", "ill.json", "--data", "new.csv")
@@ -80,6 +81,7 @@ def test_dates_and_json(folder, call):
     assert call("predict", "--model", "left.json", "--data", "t.csv")[1].splitlines()[1].startswith("202")
 
 
+@pytest.mark.slow
 def test_evaluate_reads_raw_files_by_the_model(folder, call):
     code, out, _ = call("evaluate", "--model", "ill.json", "--data", "t.csv", "--json")
     assert (code, json.loads(out)["accuracy"] > 0.8) == (0, True)
@@ -122,6 +124,7 @@ def test_evaluate_of_a_model_of_a_frame_is_in_the_same_scale(folder, call):
     assert said[0] == said[1]
 
 
+@pytest.mark.slow
 def test_refusals_are_one_line_and_write_nothing(folder, call, tmp_path, each):
     def check(options, said):
         folder.head(3).assign(ward=["a", "z", "b"]).to_csv("bad.csv", index=False)

@@ -24,6 +24,7 @@ def call(call, monkeypatch, tmp_path):
     return call
 
 
+@pytest.mark.slow
 def test_numbers_and_page(call, tmp_path):
     code, out, _ = call("quality", "t.csv", "s.parquet", "--domain", "d.json", "--target", "y", "--out", "q.html")
     assert code == 0
@@ -66,6 +67,7 @@ def test_bad_input_is_one_line(call):
         assert err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_model_adds_error_bars_to_the_columns(call, tmp_path):
     table = read_table(str(tmp_path / "t.csv"), DOMAIN)
     ResidualPlanner(epsilon=5.0, random_state=0).fit(table).save(tmp_path / "m.npz")

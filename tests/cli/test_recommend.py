@@ -24,6 +24,7 @@ def call(call, monkeypatch, tmp_path):
     return call
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
 def test_only_the_number_of_rows_is_read(call, name):
     code, out, err = call("recommend", name, *OPTIONS)
@@ -35,6 +36,7 @@ def test_only_the_number_of_rows_is_read(call, name):
     assert "synthetic tables" in out
 
 
+@pytest.mark.slow
 def test_a_public_number_of_rows_takes_the_place_of_the_table(call):
     code, out, _ = call("recommend", "none.csv", *OPTIONS, "--rows", 4000, "--json")
     found = json.loads(out)
@@ -43,6 +45,7 @@ def test_a_public_number_of_rows_takes_the_place_of_the_table(call):
     assert any(option["method"] == "dp_sgd" for option in found["models"]["options"])
 
 
+@pytest.mark.slow
 def test_the_first_is_named_only_where_something_near_was_benchmarked(call):
     near, far = (call("recommend", *OPTIONS, "--rows", n)[1] for n in (20_000, 2_000_000_000))
     assert near.count("the first: marginalia ") == 2
@@ -53,6 +56,7 @@ def test_the_first_is_named_only_where_something_near_was_benchmarked(call):
     assert far.count("none is said to be first") == 2
 
 
+@pytest.mark.slow
 def test_own_methods_of_a_configuration_are_looked_at(call, tmp_path):
     own = "{ id: mine, file: mine.py, class: Mine, tasks: [logistic], limits: { values: boolean } }"
     (tmp_path / "c.yaml").write_text(f"methods: [{own}]\n")

@@ -43,6 +43,7 @@ def common(folder):
     return ("--domain", folder / "d.yaml", "--analyses", folder / "a.yaml", "--epsilon", 2)
 
 
+@pytest.mark.slow
 def test_a_release_is_certified_and_infer_states_its_regressions(folder):
     out, book = folder / "r.npz", folder / "t.book"
     assert run("budget", "open", book, "--epsilon", 3).exit_code == 0

@@ -114,6 +114,7 @@ def _without_scores(folder):
     pq.write_table(rows.filter(pa.compute.not_equal(rows["metric"], "k_marginal").fill_null(True)), path)
 
 
+@pytest.mark.slow
 def test_results_older_than_a_metric_need_not_have_it(verify):
     """A folder without a single score is from before it was measured; one that has the table must have its rows."""
 
@@ -143,6 +144,7 @@ def test_one_file_holds_every_row_and_certificate(published):
     assert len(found.certificates) > 10
 
 
+@pytest.mark.slow
 def test_what_was_published_is_made_again(verify):
     code, out, err = verify()
     assert (code, err) == (0, "")
@@ -176,6 +178,7 @@ def first_number(folder, name, column):
     return str(pd.read_csv(folder / "toy" / "tables" / name, dtype=str)[column].iloc[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "column"), [("mse.csv", "mean"), ("toy_coins.csv", "mean"), ("certificates.csv", "ratio")]
 )
@@ -200,12 +203,14 @@ def test_a_cell_altered_by_hand_is_named(verify, published, name, column):
     assert out.endswith("not as published\n")
 
 
+@pytest.mark.slow
 def test_a_kinder_verdict_is_named(verify):
     code, out, _ = verify(change=alter("toy_verdicts.csv", ",3,3,held", ",4,4,held"))
     assert code == 1
     assert "toy_verdicts.csv, line 2 (c1" in out
 
 
+@pytest.mark.slow
 def test_a_unit_in_the_sixth_digit_may_differ(verify, published):
     number = first_number(published[0], "mse.csv", "mean")
     nudged = f"{float(number) * (1 + 3e-6):.12g}"
@@ -213,6 +218,7 @@ def test_a_unit_in_the_sixth_digit_may_differ(verify, published):
     assert verify(change=alter("mse.csv", number, nudged))[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -228,6 +234,7 @@ def test_tables_that_come_or_go_are_named(verify, change, said):
     assert said in out
 
 
+@pytest.mark.slow
 def test_a_certificate_that_claims_too_much_is_found(verify):
     """The rows of one run say, with its tables, that less was spent than its events cost."""
 
@@ -246,6 +253,7 @@ def test_one_run_is_done_again(verify):
     assert re.fullmatch(r"mse: same \(published (\S+), again \1; seeds .*\)\n", out)
 
 
+@pytest.mark.slow
 def test_a_source_is_fitted_again_for_what_post_processes_it(verify):
     code, out, _ = verify("--rerun", "sweep/diabetes/linear/dd_ssp/mst/tight/2/0")
     assert code == 0
@@ -302,6 +310,7 @@ def test_a_hostile_folder_is_one_clear_line(verify, change, said):
     assert err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_an_empty_table_is_a_difference(verify):
     code, out, _ = verify(change=lambda folder: (folder / "tables" / "mse.csv").write_text(""))
     assert code == 1
@@ -314,6 +323,7 @@ def test_a_folder_without_rows_is_one_clear_line(call, tmp_path):
     assert re.fullmatch(r"marginalia: .* holds no rows.parquet: .*\n", err)
 
 
+@pytest.mark.slow
 def test_the_summary_of_claims_and_the_pages_are_held_against_the_rows_too(verify, tmp_path):
     page = tmp_path / "docs" / "page.md"
     page.parent.mkdir()
@@ -346,6 +356,7 @@ def without(folder, leave_out):
     writers.write_sweep(read(path).records, folder / "tables")
 
 
+@pytest.mark.slow
 def test_a_bad_trial_left_out_of_rows_and_tables_is_missed(verify):
     code, out, _ = verify(
         change=lambda folder: without(folder, lambda rows: (rows["method"] == "ssp") & (rows["trial"] == 2))
@@ -356,12 +367,14 @@ def test_a_bad_trial_left_out_of_rows_and_tables_is_missed(verify):
     assert out.count("DIFFERENT: rows.parquet") == 1  # beside it: the report and the figures, which show other means
 
 
+@pytest.mark.slow
 def test_a_part_of_a_study_left_out_is_missed(verify):
     code, out, _ = verify(change=lambda folder: without(folder, lambda rows: rows["part"] == "1"))
     assert code == 1
     assert "no rows of 1 parts of toy_coins, first 1" in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("said", "change"),
     [
@@ -383,6 +396,7 @@ def test_another_configuration_than_the_one_that_ran_is_found(verify, said, chan
     assert said in out
 
 
+@pytest.mark.slow
 def test_what_an_uncertified_run_spent_is_held_against_its_events(verify):
     """SSP's published noise spends more than it is asked for, and says so; it may not say less than it cost."""
 
@@ -395,6 +409,7 @@ def test_what_an_uncertified_run_spent_is_held_against_its_events(verify):
     assert re.search(r"DIFFERENT: certificate of .*ssp published.*: the row says epsilon 1.01 was spent", out)
 
 
+@pytest.mark.slow
 def test_the_certificate_of_another_method_is_no_proof(verify):
     def change(folder):
         rows = pq.read_table(folder / "rows.parquet").to_pandas()
@@ -406,6 +421,7 @@ def test_the_certificate_of_another_method_is_no_proof(verify):
     assert "the row is of ssp, its certificate of MST" in out
 
 
+@pytest.mark.slow
 def test_tables_without_rows_are_named(verify):
     def change(folder):
         (folder.parent / "other" / "tables").mkdir(parents=True)
@@ -431,6 +447,7 @@ def test_pages_are_read_wherever_the_path_begins(published, tmp_path):
         assert len(page_differences(tmp_path, within)) == 1
 
 
+@pytest.mark.slow
 def test_the_report_is_made_again_from_what_is_published(published, call, tmp_path, monkeypatch):
     """No data, no network, no records: and the split is that of the runs."""
     root, *_, comparison = published

@@ -124,6 +124,7 @@ def test_replay_of_arrow_columns():
         assert fired(pool, lambda rows, pool=pool: taken(pool, rows), rng, 4000 // len(pools)) == []
 
 
+@pytest.mark.slow
 def test_replay_of_arrow_columns_in_pandas():
     """As pandas holds them in Arrow's types."""
     rng = np.random.default_rng(3)
@@ -135,6 +136,7 @@ def test_replay_of_arrow_columns_in_pandas():
         assert fired(pool, take, rng, 10) == []
 
 
+@pytest.mark.slow
 def test_replay_of_text_of_csv_files(tmp_path):
     rng, pool = np.random.default_rng(4), [v.replace(",", ".") for v in OBJECTS if type(v) is str]
 
@@ -145,6 +147,7 @@ def test_replay_of_text_of_csv_files(tmp_path):
     assert fired(pool, take, rng, 400) == []
 
 
+@pytest.mark.slow
 def test_replay_of_parquet_files(tmp_path):
     rng = np.random.default_rng(5)
     for pool in arrow_pools():
@@ -157,6 +160,7 @@ def test_replay_of_parquet_files(tmp_path):
             assert fired(pool, take, rng, 10) == []
 
 
+@pytest.mark.slow
 def test_replay_of_types_of_duckdb():
     duckdb = pytest.importorskip("duckdb")
     rng = np.random.default_rng(6)

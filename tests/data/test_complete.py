@@ -75,6 +75,7 @@ def test_raw_rows_keep_what_is_to_be_bought(frame):
     assert model.ledger_.certified
 
 
+@pytest.mark.slow
 def test_whether_a_row_stays_is_a_function_of_that_row():
     """Neighbouring tables give neighbouring tables: what add_remove protects in one it protects in the other."""
     rng = np.random.default_rng(1)
@@ -115,6 +116,7 @@ def test_a_target_that_is_never_missing_is_left_alone(frame):
     assert fit_learner("ssp", table, "age", budget, on_missing_target="drop").ledger_.certified
 
 
+@pytest.mark.slow
 def test_the_command_line_drops_on_request(frame, tmp_path, call):
     frame.to_csv(tmp_path / "t.csv", index=False)
     (tmp_path / "d.json").write_text(json.dumps(CONTENT))

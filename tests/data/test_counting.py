@@ -108,6 +108,7 @@ def test_pairs_are_counted_three_at_a_time(n_attributes):
         np.testing.assert_array_equal(flat, of_table.counts([str(a) for a in q]).ravel())
 
 
+@pytest.mark.slow
 def test_counters_are_emptied_before_they_overflow(monkeypatch):
     monkeypatch.setattr(kernel, "_MOST", 100)
     tally = Tally([(0,), (0, 1)], [1, 2])

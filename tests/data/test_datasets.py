@@ -43,6 +43,7 @@ def local_names(mirror):
     ]
 
 
+@pytest.mark.slow
 def test_every_set_with_local_files_loads_with_consistent_kinds(real):
     names = local_names(real)
     assert len(names) >= 24
@@ -106,6 +107,7 @@ def ols_test_mse(dataset, split):
     return np.mean((encoder.transform(split.test) @ theta - encoder.target_values(split.test)) ** 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "released", "resplit"),
     [("adult@dd_ssp", 0.00055501, 0.000497), ("acs_income_lin@dd_ssp", 0.20428759, 0.1896)],
@@ -139,6 +141,7 @@ def test_boolean_views_have_the_published_means_and_distinct_rows(real, name, di
     assert len(np.unique(codes, axis=0)) == distinct
 
 
+@pytest.mark.slow
 def test_auto_takes_what_is_there_and_names_what_is_not(real, tmp_path, monkeypatch):
     assert resolve_auto().names == catalogue.AUTO
     part = tmp_path / "part"
@@ -156,6 +159,7 @@ def test_auto_takes_what_is_there_and_names_what_is_not(real, tmp_path, monkeypa
     assert not resolution.stand_ins
 
 
+@pytest.mark.slow
 def test_auto_falls_back_to_the_embedded_sets(offline):
     resolution = resolve_auto()
     assert resolution.names == catalogue.STAND_INS
@@ -164,11 +168,13 @@ def test_auto_falls_back_to_the_embedded_sets(offline):
     assert not any(map(unreachable_reason, resolution.names))
 
 
+@pytest.mark.slow
 def test_auto_counts_files_that_are_online(offline, monkeypatch):
     monkeypatch.setattr(datasets, "answers", lambda url: None)
     assert resolve_auto().names == catalogue.AUTO
 
 
+@pytest.mark.slow
 def test_a_named_set_that_cannot_be_had_names_the_three_places(offline, cache, monkeypatch):
     entry = catalogue.entry("adult")
     away = {role: f.model_copy(update={"url": "http://127.0.0.1:9/adult"}) for role, f in entry.files.items()}

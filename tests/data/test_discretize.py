@@ -15,6 +15,7 @@ edges_and_values = st.lists(st.integers(-50, 50), min_size=2, max_size=8, unique
 )
 
 
+@pytest.mark.slow
 @given(edges_and_values)
 def test_left_closed_bins_hold_their_values_and_keep_order(case):
     edges, values = case

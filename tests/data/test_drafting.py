@@ -169,6 +169,7 @@ CELLS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.lists(st.lists(CELLS, min_size=1, max_size=4), min_size=3, max_size=3), st.integers(1, 30))
 def test_every_draft_is_a_domain_that_its_table_fits(tmp_path_factory, kinds, n):
@@ -314,6 +315,7 @@ def test_series_of_edges_end_where_floating_point_numbers_do():
     assert (np.diff(edges) > 0).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(
@@ -396,6 +398,7 @@ def test_marks_that_are_given_are_public_in_all_columns(tmp_path):
     assert list(Domain.from_yaml(tmp_path / "d.yaml")) == [c.attribute for c in columns]
 
 
+@pytest.mark.slow
 def test_what_is_asked_of_many_columns_is_asked_once():
     answers = ["1", "2", "3", "4", "5"] * 40
     frame = pd.DataFrame({f"q{k}": [*answers[k:], *answers[:k], f"don't know{'' if k else '!'}"] for k in range(100)})

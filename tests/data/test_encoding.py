@@ -166,6 +166,7 @@ def test_a_single_code_adds_nothing():
     assert not encoder.transform(table)[:, 0].any()
 
 
+@pytest.mark.slow
 def test_results_are_remembered_per_encoding_and_die_with_the_table():
     table = random_table([3, 4, 2], 30, 8)
     numeric, hot = Encoder(table.domain, "a2", one_hot=[]), Encoder(table.domain, "a2", one_hot=["a0"])

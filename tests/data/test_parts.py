@@ -136,6 +136,7 @@ def test_files_of_counts_are_the_same_bytes_and_refused_when_damaged(source, tmp
         count(ParquetSource(source.paths[0], domain=wide), 2)
 
 
+@pytest.mark.slow
 def test_releases_by_sums_of_counts_are_those_of_the_rows_in_memory(table, source):
     """Byte for byte, with the same seed."""
     train = table.take(~BY_ROW.of_rows(0, 3000))

@@ -84,6 +84,7 @@ def tables(draw):
     return Table(np.array(columns).T, domain)
 
 
+@pytest.mark.slow
 @given(tables(), st.integers(0, 99))
 def test_what_is_written_reads_back_as_the_same_codes(tmp_path_factory, table, seed):
     folder = tmp_path_factory.mktemp("round")
@@ -112,6 +113,7 @@ def test_a_column_of_one_code_alone_reads_back(tmp_path, special, missing):
         assert Table.read(tmp_path / f"{code}.csv", domain=table.domain) == table
 
 
+@pytest.mark.slow
 @given(attributes())
 def test_what_is_known_of_an_attribute_is_written_and_read(tmp_path_factory, attribute):
     path = tmp_path_factory.mktemp("domain") / "d.json"
@@ -277,6 +279,7 @@ def test_gaps_come_back_as_pandas_own(tmp_path):
     assert (tmp_path / "t.csv").read_text() == "n,b,s,d,m\n5,True,a,2024-01-05,3\n,?,?,,-9\n"
 
 
+@pytest.mark.slow
 def test_two_hundred_thousand_rows_are_read_in_a_second_or_two(tmp_path):
     import time
 

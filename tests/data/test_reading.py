@@ -155,6 +155,7 @@ def test_parquet_as_it_is(tmp_path):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_in_a_parquet_file_is_one_line(tmp_path):
     """Of 12,424 flips 390 ended in a traceback: KeyError, TypeError or ArrowNotImplementedError. Here some of each."""
     path = tmp_path / "t.parquet"

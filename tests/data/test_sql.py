@@ -68,6 +68,7 @@ def url(tmp_path):
     return database(tmp_path / "clinic.db", raw())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rest", ["?table=stays", "?table=main.stays", "?query=SELECT * FROM stays ORDER BY age;"])
 def test_original_values_are_coded_as_a_table_codes_them(table, url, rest):
     source = SQLSource(url + rest, domain=DOMAIN)

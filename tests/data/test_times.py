@@ -122,6 +122,7 @@ def test_clocks_that_go_back_leap_or_lie_far_away(cell, zone, shown):
     assert values.iso(values.day(cell, zone=zone)) == shown[:10]
 
 
+@pytest.mark.slow
 @given(
     st.text("0123456789-+:.,T ZW", max_size=26)
     | st.from_regex(
@@ -172,6 +173,7 @@ ANY_CELL = st.one_of(
 ).flatmap(lambda cell: st.sampled_from([cell, cell if cell is None or cell is pd.NaT else str(cell)]))
 
 
+@pytest.mark.slow
 @given(st.lists(ANY_CELL, min_size=1, max_size=6), st.integers(0, 99), st.sampled_from(UNITS), st.sampled_from(ZONES))
 def test_the_code_of_a_time_is_that_of_its_cell_alone_and_what_is_drawn_has_it_again(cells, seed, unit, zone):
     step = values.SECONDS["day"] // values.SECONDS[unit]

@@ -25,6 +25,7 @@ def test_compare_knows_its_five_answers():
     assert compare([0, 0, 1, 1], base) == "different"
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(-10, 10), min_size=1))
 def test_dense_ranks_are_contiguous_and_keep_order(values):
     codes = agreement.dense_rank(values)
@@ -71,12 +72,14 @@ def test_recipes_reproduce_the_published_files_row_by_row(real, name, recipe, ro
             np.testing.assert_array_equal(recoded[column], published.column(column))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "recipe"), [("compas", agreement.dpml_compas), ("dutch", agreement.dpml_dutch)])
 def test_house_codings_lose_only_what_their_public_bins_merge(real, name, recipe):
     columns = agreement.column_agreement(name, f"{name}@dpml", recipe)
     assert set(columns["house coding"]) <= {"identical", "relabelled", "coarser"}
 
 
+@pytest.mark.slow
 def test_law_differs_in_rows_and_every_row_is_accounted_for(real):
     rows, columns = agreement.law_agreement()
     assert (rows["raw_rows"], rows["published_rows"]) == (18692, 20798)
@@ -93,6 +96,7 @@ def test_the_page_lists_the_catalogue_as_it_is():
     assert rewrite(text, {"catalogue": agreement.catalogue_markdown()}) == text
 
 
+@pytest.mark.slow
 def test_the_page_shows_the_agreement_as_computed(real):
     text = agreement.PAGE.read_text(encoding="utf-8")
     assert rewrite(text, {"agreement": agreement.agreement_markdown()}) == text

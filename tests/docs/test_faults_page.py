@@ -5,6 +5,8 @@ import re
 import runpy
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 house = runpy.run_path(str(ROOT / "docs" / "faults.py"))
 PAGE = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8")
@@ -25,6 +27,7 @@ def test_every_fault_has_words():
     assert all(faulty[name].__doc__ for name in faulty["FAULTS"])
 
 
+@pytest.mark.slow
 def test_every_test_that_the_page_names_is_there():
     named = re.findall(r"`(test_\w+\.py)::(test_\w+)`", PAGE)
     assert len(named) > 20

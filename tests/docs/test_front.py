@@ -5,6 +5,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,6 +28,7 @@ def test_names_are_apart_in_order_and_not_far(places):
     assert np.abs(np.subtract(moved, places)).max() <= 11 * len(places)
 
 
+@pytest.mark.slow
 def test_every_curve_is_in_all_pictures(tmp_path):
     for theme, shape in product(front.THEMES, front.SHAPES):
         front.draw(theme, shape, tmp_path / "drawn.svg")

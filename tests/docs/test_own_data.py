@@ -29,6 +29,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_page_runs_as_it_is_printed(folder, call):
     domain = folder / "clinic.domain.yaml"
     yaml_blocks = iter([text for language, text in BLOCKS if language == "yaml"])
@@ -78,6 +79,7 @@ def check_release(examples):
     assert predicted.between(1, 30).all()
 
 
+@pytest.mark.slow
 def test_the_worked_case_runs_as_it_is_printed(repository, follow, call):
     """All but the sweep, of which this is the plan; a slow test runs that too."""
     for command, printed in WORKED:

@@ -33,6 +33,7 @@ def test_the_page_shows_the_file():
     assert entry in (ROOT / "examples" / "config.yaml").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_audit_says_what_stands_there(call, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(ROOT / "examples", "examples", ignore=shutil.ignore_patterns("*.csv", "*.json", "*.html"))
@@ -42,6 +43,7 @@ def test_the_audit_says_what_stands_there(call, tmp_path, monkeypatch):
     assert (code, seconds.sub("", out)) == (0, seconds.sub("", printed))
 
 
+@pytest.mark.slow
 def test_it_beats_a_baseline(script, mirror, monkeypatch, tmp_path):
     """On Adult at epsilon 0.1, with each of three seeds; of the table there, beyond the interval of every baseline."""
     monkeypatch.setenv("MARGINALIA_CACHE", str(tmp_path))

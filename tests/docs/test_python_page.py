@@ -4,10 +4,12 @@ import re
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
 PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 
 
+@pytest.mark.slow
 def test_the_page_runs_as_it_is_printed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names = {}

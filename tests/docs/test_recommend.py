@@ -30,6 +30,7 @@ def test_the_tables_are_made_from_the_records(script, name):
     pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(text)), shown, rtol=2e-3)
 
 
+@pytest.mark.slow
 def test_seconds_hold_for_tables_left_out(script):
     """Within the factor that is said of another data set, nine times in ten."""
     assert script.seconds(Costs())["within_factor_4"].item() > 0.9

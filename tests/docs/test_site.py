@@ -27,6 +27,7 @@ def test_the_pictures_of_the_concepts_are_drawn_by_their_script(name):
     assert (DOCS / f"concepts_{name}.svg").read_text(encoding="utf-8") == script(DOCS / "concepts.py").picture(name)
 
 
+@pytest.mark.slow
 def test_the_page_of_the_command_line_says_what_the_verbs_say():
     """After a change: python docs/command_line.py."""
     page = script(DOCS / "command_line.py").page()
@@ -34,6 +35,7 @@ def test_the_page_of_the_command_line_says_what_the_verbs_say():
     assert "## `marginalia datasets check`" in page
 
 
+@pytest.mark.slow
 def test_the_api_pages_show_every_public_thing():
     """Asked of the imported modules; the pages are made from the sources alone."""
     api = script(DOCS / "api.py")

@@ -21,6 +21,7 @@ def console(page):
     return [pair for language, text in blocks(page) if language == "console" for pair in commands(text)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["quickstart.md", "error-bars.md"])
 def test_a_page_runs_as_it_is_printed(page, follow):
     for name in ("hi", "hdma") if page == "error-bars.md" else ():
@@ -36,6 +37,7 @@ def test_a_page_runs_as_it_is_printed(page, follow):
 README, VERIFY = console("../README.md"), "marginalia verify results/paper/chebyshev"
 
 
+@pytest.mark.slow
 def test_the_readme_runs_as_it_is_printed(follow):
     """What takes minutes is below: of the sweep this is the plan."""
     follow("python examples/clinic.py", "")
@@ -53,6 +55,7 @@ def test_a_paper_is_checked_as_the_readme_prints_it(follow):
     follow(VERIFY, dict(README)[VERIFY])
 
 
+@pytest.mark.slow
 def test_the_figure_is_planned_as_printed(follow, repository):
     """The rest, which takes a minute, is below."""
     ((_, text),) = [block for block in blocks("rerun-a-figure.md") if block[0] == "yaml"]
@@ -73,6 +76,7 @@ def test_the_figure_is_that_of_the_page(follow, repository, mirror):
     follow(again, verdict)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [0, pytest.param(1, marks=pytest.mark.slow)])  # of the second, ten seconds
 def test_the_cluster_is_asked_as_printed(follow, step, mirror):
     """Without a Slurm server: the dry run of the profile; .ci/slurm_single_node.sh has one."""

@@ -6,6 +6,7 @@ import pytest
 from marginalia.data import checking
 
 
+@pytest.mark.slow
 def test_damaged_inputs_end_in_one_line_and_leave_every_file_as_it_was():
     counts, found = fuzz.fuzz(150, seed=1)
     assert not found, "\n".join(map(str, found))

@@ -55,6 +55,7 @@ def test_counts_and_their_covariance_are_what_sums_say():
     assert f @ covariance @ f == pytest.approx(known.sum_of(part_functions((0, 2), f.reshape(3, 4)))[1], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_sums_are_unbiased_and_spread_as_stated():
     table = table_of((3, 2, 4), 400)
     drawn, rng = Redrawn(table, pairs("abc"), 2.0, n_public=False), np.random.default_rng(7)

@@ -23,6 +23,7 @@ def least_squares(model, table, task):
     return np.linalg.lstsq(X, y, rcond=None)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calibration", ["tight", "published"])
 @pytest.mark.parametrize(("kind", "target", "task"), [(SSPRegressor, "c", "linear"), (SSPClassifier, "d", "logistic")])
 def test_sets_of_whole_releases_hold_the_least_squares_fit_of_the_rows(kind, target, task, calibration, table):

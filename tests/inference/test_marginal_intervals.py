@@ -71,6 +71,7 @@ def test_a_share_whose_denominator_may_be_nothing_is_unbounded():
     assert any(not shares(drawn.draw(rng), ["a"])[0].bounded for _ in range(20))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.1, 0.5])
 @pytest.mark.parametrize("n_public", [True, False])
 def test_quantiles_cover(share, n_public):
@@ -84,6 +85,7 @@ def test_quantiles_cover(share, n_public):
     assert quantile(release, "a", share).low <= quantile(release, "a", share).estimate
 
 
+@pytest.mark.slow
 def test_odds_ratios_and_differences_cover():
     table = table_of((2, 2), 400)
     n = table.counts(("a", "b")).astype(float)

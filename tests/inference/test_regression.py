@@ -96,6 +96,7 @@ def test_the_noise_of_counts_is_the_same_as_a_matrix_and_axis_by_axis(table, mon
     assert axes.slope_of_variance(b, x) == pytest.approx(expected[1], rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_public", [True, False])
 @pytest.mark.parametrize("sigma", [3.0, 40.0])  # of 300 rows: with the second most sets are unbounded
 @pytest.mark.parametrize(("family", "draws"), [("gaussian", DRAWS), ("binomial", DRAWS // 6)])
@@ -129,6 +130,7 @@ def test_guaranteed_sets_are_wider_and_certified(table):
     assert {c.label for c in all_} == {"certified"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "redraws"), [("gaussian", 1000), ("binomial", 500)])
 def test_p_values_of_a_true_zero_are_small_as_often_as_they_say(family, redraws):
     """Exact answers once, their noise again and again; a false alarm of one of the four counts: 4 in 10,000."""
@@ -162,6 +164,7 @@ def test_p_values_agree_with_the_sets(sigma):
         assert a.p_value == pytest.approx(stats.chi2.sf((a.estimate / a.standard_error) ** 2, 1), abs=0.005)
 
 
+@pytest.mark.slow
 def test_guaranteed_sets_hold_for_the_coefficient_chosen_after_looking():
     """At p degrees of freedom all coefficients of a formula hold at once, whichever looks most striking."""
     table = numeric(table_of(SIZES, 3000, seed=1))
@@ -280,6 +283,7 @@ def test_sets_that_noise_may_leave_open_are_given_as_unbounded(family):
     assert near >= 1
 
 
+@pytest.mark.slow
 def test_coverage_by_enumeration_of_the_noise_of_a_tiny_table():
     """Ten rows, three noisy numbers, a grid of equal probability: no draw is random."""
     table = numeric(
@@ -307,6 +311,7 @@ def without_noise_of(table, cliques):
     return Redrawn(table, cliques, 1e-7).draw(np.random.default_rng(0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 @pytest.mark.parametrize(("n", "epsilon"), [(100, 0.01), (100, 1.0), (2000, 1.0)])
 def test_collinear_columns_and_empty_categories_leave_sets_open(n, epsilon, relation):

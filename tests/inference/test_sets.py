@@ -49,6 +49,7 @@ def test_ends_lie_where_the_least_distance_reaches_the_quantile(seed, noise):
                 assert brute == pytest.approx(q, rel=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.002, 0.02, 0.1])
 @pytest.mark.parametrize("seed", range(4))
 def test_kappa_is_the_least_distance_at_infinity(seed, noise):

@@ -20,6 +20,7 @@ from marginalia.privacy.relation import Neighbours, Relation
 numbers = st.floats(-100, 100)
 
 
+@pytest.mark.slow
 @given(arrays(float, (6, 3), elements=numbers), arrays(float, 6, elements=numbers), st.floats(0.1, 50))
 def test_rows_end_within_the_declared_bounds(X, y, bound):
     before = X.copy()
@@ -122,6 +123,7 @@ def assert_moves_by_no_more(parts, B, Y, c):
             assert moved <= bound * (1 + 1e-14)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), BOUNDS, BOUNDS)
 @settings(max_examples=60)
 def test_a_record_of_an_array_moves_the_whole_gram_by_no_more_than_is_declared(seed, p, B, Y):

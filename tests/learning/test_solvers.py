@@ -14,6 +14,7 @@ def problem(seed, n=60, p=4):
     return X, y
 
 
+@pytest.mark.slow
 @given(st.integers(0, 1000), st.integers(1, 12), st.integers(1, 6))
 def test_least_squares_is_the_solution_of_least_norm(seed, n, p):
     rng = np.random.default_rng(seed)
@@ -47,6 +48,7 @@ def test_nearest_semidefinite_is_a_projection(seed):
     assert np.linalg.eigvalsh(A - P)[-1] <= 1e-12 * np.linalg.norm(A)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 1000), st.floats(0.01, 10), st.floats(0, 50))
 def test_perturbed_logistic_loss_is_minimised(seed, regulariser, perturbation):

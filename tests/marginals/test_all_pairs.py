@@ -50,6 +50,7 @@ def test_pairs_equal_brute_force(graph, log):
     check(inference, joint(inference.plan, theta)[1])
 
 
+@pytest.mark.slow
 def test_pairs_of_random_graphs_with_structural_zeros():
     rng = np.random.default_rng(2)
     possible = 0
@@ -83,6 +84,7 @@ def test_pairs_where_a_separators_cell_is_almost_impossible(exponent):
         check(inference, joint(plan, theta)[1])
 
 
+@pytest.mark.slow
 def test_pairs_of_larger_sparse_graphs_equal_contractions():
     rng = np.random.default_rng(3)
     for _ in range(6):
@@ -93,6 +95,7 @@ def test_pairs_of_larger_sparse_graphs_equal_contractions():
         check(inference)
 
 
+@pytest.mark.slow
 def test_pairs_where_cells_of_separators_go_up_in_place_of_rows():
     """Many attributes below few: rows stop at single attributes, and are stood for, also inside one another."""
     rng = np.random.default_rng(4)

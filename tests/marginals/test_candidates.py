@@ -32,6 +32,7 @@ def test_all_marginals_equal_brute_force(graph, order, domain):
     every_marginal(inference, joint(inference.plan, theta)[1], queries if order == "small first" else queries[::-1])
 
 
+@pytest.mark.slow
 def test_slices_bound_the_memory_and_change_nothing():
     rng = np.random.default_rng(4)
     sliced = 0

@@ -125,6 +125,7 @@ def test_a_proportional_step_fits_a_lone_marginal_at_once():
     assert model.report.passes <= 5
 
 
+@pytest.mark.slow
 def test_a_proportional_step_never_raises_the_loss():
     for seed in range(20):
         rng = np.random.default_rng(seed)
@@ -155,6 +156,7 @@ def test_a_proportional_step_without_measurements_is_none():
     np.testing.assert_allclose(model.marginal(("x0", "x1")), 1.0)
 
 
+@pytest.mark.slow
 def test_repeated_measurements_count_by_precision():
     domain = domain_of((3, 2))
     a, b = np.array([10.0, 20.0, 30.0]), np.array([40.0, 20.0, 0.0])
@@ -167,6 +169,7 @@ def test_repeated_measurements_count_by_precision():
     )
 
 
+@pytest.mark.slow
 def test_order_of_attributes_does_not_matter():
     domain = domain_of((3, 2, 4))
     values = np.random.default_rng(0).uniform(0, 10, (4, 3))

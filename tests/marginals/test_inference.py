@@ -41,6 +41,7 @@ def test_pass_equals_brute_force(graph, scale):
     check(calibrated(sizes, cliques, theta), theta)
 
 
+@pytest.mark.slow
 def test_random_graphs_in_every_domain_with_extreme_potentials():
     rng = np.random.default_rng(11)
     seen = set()

@@ -1,6 +1,7 @@
 import itertools
 
 import numpy as np
+import pytest
 from graph_oracle import GRAPHS, joint, project
 from scipy.stats import chisquare
 
@@ -67,6 +68,7 @@ def test_joint_distribution_is_the_models():
     assert chisquare(drawn.ravel(), table.ravel() * 200_000).pvalue > ALARM
 
 
+@pytest.mark.slow
 def test_single_rows_follow_the_joint_distribution():
     theta = np.log([0.1, 0.2, 0.3, 0.05, 0.15, 0.2])
     inference = inference_of((2, 3), [(0, 1)], theta)

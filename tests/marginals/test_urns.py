@@ -60,6 +60,7 @@ def test_any_block_of_the_stream_has_the_models_joint_distribution(monkeypatch):
     assert chisquare(*merged).pvalue > ALARM
 
 
+@pytest.mark.slow
 def test_remainders_are_drawn_in_proportion_to_the_fractions():
     inference = Inference(Plan([(0,)], (3,)))
     inference.theta[:] = np.log([0.22, 0.38, 0.40])  # of 5 rows: 1.1, 1.9, 2

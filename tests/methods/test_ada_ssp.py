@@ -55,6 +55,7 @@ def test_golden_ridge(released):
     assert model.fit(data.train, "education-num").ridge_ == pytest.approx(5502.2, abs=0.05)
 
 
+@pytest.mark.slow
 def test_noise_has_the_stated_deviation(table, monkeypatch):
     """2,000 fits, the noise of X'y read off; 5 % is 4.5 standard errors of the deviation over 5 x 2,000 draws."""
     monkeypatch.setattr(np.linalg, "solve", lambda matrix, vector: vector)
@@ -99,6 +100,7 @@ def assert_golden(data, task, variant, epsilons):
         assert_reference_mean(scores_of(model, data, task[1], range(40)), expected, 100, digits=6e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", ["paper_constants", "code_constants", "tight"])
 @pytest.mark.parametrize("task", GOLDEN, ids=lambda task: task[0])
 def test_golden_errors(released, task, variant):

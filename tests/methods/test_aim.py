@@ -157,6 +157,7 @@ def test_published_calibration_has_the_papers_constants_only():
         AIM(epsilon=1.0, constants="tund").fit(table_of())
 
 
+@pytest.mark.slow
 def test_model_never_exceeds_the_size_its_budget_share_allows():
     table, limit = table_of(), 0.003
     aim = AIM(epsilon=3.0, workload=3, max_model_mb=limit, random_state=0).fit(table)
@@ -263,6 +264,7 @@ def test_published_constants_under_replacement_are_run_but_not_certified():
     assert aim.ledger_.rho() == pytest.approx((0.9 * 2 + 0.1 * 4) * zcdp_rho(1.0, 1e-5), rel=0.02)
 
 
+@pytest.mark.slow
 def test_confidence_bounds_cover_the_true_distance():
     table = table_of()
     hits = total = 0
@@ -310,6 +312,7 @@ def test_file_round_trip(tmp_path):
         Synthesizer.load(tmp_path / "none.npz")
 
 
+@pytest.mark.slow
 def test_same_seed_same_bytes_on_one_and_two_threads():
     sizes = {"a": 40, "b": 30, "c": 35, "d": 20}
     table = table_of(5000, sizes)
@@ -322,6 +325,7 @@ def test_same_seed_same_bytes_on_one_and_two_threads():
     assert AIM(epsilon=2.0, max_model_mb=5, random_state=8).fit(table).model_.theta.tobytes() != results[0][0]
 
 
+@pytest.mark.slow
 def test_many_attributes_and_one_attribute():
     wide = {f"x{i}": 2 + i % 3 for i in range(70)}
     aim = AIM(epsilon=1.0, workload=[(f"x{i}", f"x{i + 1}") for i in range(69)], max_model_mb=1, random_state=0)
@@ -336,6 +340,7 @@ def test_empty_table_is_released_like_any_other():
     assert aim.n_rows_ >= 1
 
 
+@pytest.mark.slow
 def test_more_budget_gives_a_better_model():
     table = table_of()
     errors = [AIM(epsilon=e, max_model_mb=0.1, random_state=0).fit(table).workload_error(table) for e in (0.05, 1, 20)]
@@ -367,6 +372,7 @@ def test_an_array_is_no_table():
         AIM(epsilon=1.0).fit(np.zeros((3, 2)))
 
 
+@pytest.mark.slow
 def test_adult_at_a_small_budget_is_as_good_as_the_reference(mirror):
     domain = Domain.from_json(mirror / "adult_clean" / "adult-domain.json")
     table = Table.from_csv(mirror / "dd_ssp" / "adult_train.csv", domain=domain)

@@ -242,6 +242,7 @@ def test_golden_raw_noisy_tables_at_every_epsilon(released, reference_ridge, tas
     assert_golden(released(task[0]), task, (0.05, 0.2, 0.5, 2))
 
 
+@pytest.mark.slow
 def test_golden_with_our_own_noise(released, reference_ridge):
     """Ten releases by the synthesizer: within 4 standard errors of the reference's mean, 0.0296 with its own 0.0007."""
     data = released("adult")

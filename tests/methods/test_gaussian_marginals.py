@@ -33,6 +33,7 @@ def test_noise_is_the_smallest_that_the_budget_allows(relation, sensitivity):
     assert len(model.ledger_.events) == 3
 
 
+@pytest.mark.slow
 def test_the_tables_carry_noise_of_that_scale():
     # 200 fits of one pair table (6 cells): the sample variance of 1200 normal draws is within 15 % of sigma²
     # (3.7 standard deviations; false alarm 2e-4 at these fixed seeds).

@@ -46,12 +46,14 @@ def test_any_number_of_rounds_stays_within_the_budget(rounds):
     assert model.ledger_.epsilon_spent == pytest.approx(1.0, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_published_scales_are_not_certified_under_replace_one():
     model = small(relation="replace_one", calibration="published").fit(rows_of())
     assert not model.ledger_.certified
     assert model.ledger_.rho() > 2 * zcdp_rho(1.0, 1e-5)
 
 
+@pytest.mark.slow
 def test_all_pairs_are_met_when_there_is_hardly_any_noise():
     table = rows_of()
     model = small(epsilon=100.0).fit(table)
@@ -62,6 +64,7 @@ def test_all_pairs_are_met_when_there_is_hardly_any_noise():
         assert np.abs(rows.counts(pair) - table.counts(pair)).sum() < 0.1 * len(table)
 
 
+@pytest.mark.slow
 def test_number_of_rows_is_exact_where_it_is_public():
     model = small(relation="replace_one").fit(rows_of(n_rows=1234))
     assert model.n_rows_ == 1234
@@ -69,6 +72,7 @@ def test_number_of_rows_is_exact_where_it_is_public():
     assert abs(small().fit(rows_of(n_rows=1234)).n_rows_ - 1234) < 300
 
 
+@pytest.mark.slow
 def test_axes_follow_the_order_asked():
     model = small().fit(rows_of())
     np.testing.assert_allclose(model.marginal(("c", "a")), model.marginal(("a", "c")).T)
@@ -78,6 +82,7 @@ def test_axes_follow_the_order_asked():
         model.marginal(("a", "z"))
 
 
+@pytest.mark.slow
 def test_same_seed_same_bytes_and_files_restore_everything(tmp_path):
     table = rows_of()
     model, again = small().fit(table), small().fit(table)

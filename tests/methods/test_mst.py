@@ -46,6 +46,7 @@ def test_each_third_of_the_budget_is_spent(relation, l2, l1, epsilon, delta, cur
     assert model.ledger_.epsilon_spent == pytest.approx(epsilon, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_published_scales_are_not_certified_under_replace_one():
     model = MST(epsilon=1.0, calibration="published", relation="replace_one", random_state=0).fit(tree_rows())
     assert not model.ledger_.certified
@@ -66,6 +67,7 @@ def test_a_ledger_that_is_charged_more_than_planned_refuses(monkeypatch):
         MST(epsilon=1.0, random_state=0).fit(tree_rows())
 
 
+@pytest.mark.slow
 def test_the_tree_of_the_data_is_found_and_fitted():
     table = tree_rows()
     model = MST(epsilon=50.0, random_state=0).fit(table)
@@ -84,6 +86,7 @@ def test_the_tree_always_spans():
         assert reached == set(SIZES)
 
 
+@pytest.mark.slow
 def test_edges_are_drawn_by_the_exponential_mechanism():
     # One selection of three edges, two of which tie two copies to each other: its law is softmax(e s / 2).
     # 400 draws against it, chi-square with 2 degrees of freedom below 13.8 (false alarm 1e-3 at these fixed seeds).
@@ -149,6 +152,7 @@ def test_an_empty_table_is_no_special_case():
     assert len(model.sample()) == 0  # public under replace_one
 
 
+@pytest.mark.slow
 def test_same_seed_same_bytes_and_files_restore_everything(tmp_path):
     table = tree_rows(n_rows=3000)
     model, again = (MST(epsilon=0.3, random_state=7).fit(table) for _ in range(2))

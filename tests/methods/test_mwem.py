@@ -105,6 +105,7 @@ def test_dependent_pairs_are_found(relation):
             assert np.abs(model.marginal(pair) - counts).sum() < np.abs(plain.marginal(pair) - counts).sum() / 10
 
 
+@pytest.mark.slow
 def test_with_much_budget_a_model_of_pairs_is_exact():
     table = chained()
     model = MWEM(epsilon=1e4, rounds=8, random_state=0).fit(table)
@@ -113,6 +114,7 @@ def test_with_much_budget_a_model_of_pairs_is_exact():
     assert model.n_rows_ == len(table)
 
 
+@pytest.mark.slow
 def test_the_model_grows_round_by_round_within_its_size(monkeypatch):
     rng = np.random.default_rng(0)
     table = Table(rng.integers(0, 4, (3000, 8)), Domain.from_sizes({f"x{i}": 4 for i in range(8)}))

@@ -26,6 +26,7 @@ def test_tight_spends_exactly_the_budget(table, relation):
         assert ledger.epsilon_spent == pytest.approx(epsilon, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_published_spends_what_the_reference_says(table):
     for epsilon, spent in ((0.05, 0.0309), (0.1, 0.0625), (0.5, 0.3069), (1, 0.5869), (2, 1.0886)):
         model = ObjectivePerturbationClassifier(epsilon=epsilon, calibration="published", random_state=0)
@@ -104,6 +105,7 @@ def test_a_fit_keeps_nothing_that_depends_on_private_rows(table):
     assert fitted == {"coef_", "intercept_", "classes_", "encoder_", "n_features_in_", "ledger_"}
 
 
+@pytest.mark.slow
 def test_noise_has_the_stated_deviation():
     """Of rows that are 0 the minimiser is -b/regulariser; 2.5 % is 5 standard errors of the deviation over 20,000."""
     X, y = np.zeros((2, 200)), [0, 1]
@@ -191,6 +193,7 @@ def assert_golden(data, task, calibration, epsilons):
         assert_reference_mean(scores_of(model, data, task[1], range(20)), expected, 20, digits=1.1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("calibration", "epsilon"), [("published", 1), ("tight", 0.1)])
 def test_golden_auc(released, calibration, epsilon):
     """Means over 20 noise seeds against those of the reference."""

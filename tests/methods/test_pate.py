@@ -50,6 +50,7 @@ def test_published_certificate(queries, spent, generic):
 NEIGHBOURS = [(0, 0), (0, 1), (57, 0), (57, 1), (299, 0), (299, 1)]  # a row, and what it becomes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [True, False])
 def test_with_the_noisy_votes_forced_no_private_row_shows(given, monkeypatch):
     """A replaced row dealt to the public part entered the student as it was, under a certificate for every row."""

@@ -62,6 +62,7 @@ def test_repeated_measurements_pull_as_much_as_their_precision_weighted_mean():
     np.testing.assert_allclose(twice(mixture.logits)[1], once(mixture.logits)[1], rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_fit_recovers_the_marginals_of_a_mixture():
     truth = a_mixture(components=3, seed=5)
     truth = ProductMixture(DOMAIN, truth.total, 6 * truth.logits)  # components far apart

@@ -83,6 +83,7 @@ NAMED = {
 }
 
 
+@pytest.mark.slow
 def test_nothing_else_names_methods():
     root = Path(marginalia.__file__).parent
     named = {}

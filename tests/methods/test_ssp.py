@@ -113,6 +113,7 @@ def test_tight_spends_exactly_the_budget(table, relation):
         assert ledger.epsilon_spent == pytest.approx(epsilon, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_noise_has_the_stated_deviation(table, monkeypatch):
     """2,000 fits, the noise of X'y read off; 5 % is 4.5 standard errors of the deviation over 5 x 2,000 draws."""
     monkeypatch.setattr(ssp, "least_squares", lambda xtx, xty, ridge: xty)
@@ -165,6 +166,7 @@ LOGISTIC = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", LINEAR, ids=lambda task: task[0])
 def test_golden_errors(released, task):
     """Means over 20 noise seeds against those of the reference."""
@@ -174,6 +176,7 @@ def test_golden_errors(released, task):
         assert_reference_mean(scores_of(model, data, task[1], range(20)), expected, 20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", LOGISTIC, ids=lambda task: task[0])
 def test_golden_auc(released, task):
     data = released(task[0])

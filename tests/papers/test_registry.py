@@ -57,6 +57,7 @@ def test_two_cards_of_one_id_are_refused(monkeypatch):
         registry._registered.__wrapped__()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wing", WINGS)
 def test_importing_the_cards_stays_light(wing):
     """The plan imports all cards: no table, plotting, learning or compiling library comes with them."""

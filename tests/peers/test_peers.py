@@ -87,6 +87,7 @@ def fits_only(job):
     return replace(job, arms=job.arms[:1])
 
 
+@pytest.mark.slow
 def test_a_peer_is_a_method_with_its_rows_and_what_is_trained_on_them(peers):
     (job,) = jobs_of("peer/tiny/uniform").values()
     assert job.group == "peer_tiny_uniform"  # a folder of its own
@@ -105,6 +106,7 @@ def test_a_peer_is_a_method_with_its_rows_and_what_is_trained_on_them(peers):
     pd.testing.assert_frame_equal(rows, again)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "metric", "relation"), [("mean", "mse", "add_remove"), ("weights", "auc", "replace_one")]
 )
@@ -116,6 +118,7 @@ def test_a_learner_gets_encoded_rows_and_predicts_held_out_ones(peers, name, met
     assert value > 0.8 if metric == "auc" else 0 < value < 1
 
 
+@pytest.mark.slow
 def test_a_learner_of_codes_gets_them_for_training_and_for_held_out_rows(peers):
     (job,) = jobs_of("peer/tiny/tree").values()
     rows = run(job, peers)
@@ -125,6 +128,7 @@ def test_a_learner_of_codes_gets_them_for_training_and_for_held_out_rows(peers):
     assert 0 < value["mse"] < 1
 
 
+@pytest.mark.slow
 def test_a_peer_without_privacy_is_fitted_once_and_has_no_verdict(peers):
     (job,) = jobs_of("peer/tiny/ceiling", epsilons=[1, 2]).values()
     rows = run(job, peers)
@@ -136,6 +140,7 @@ def test_a_peer_without_privacy_is_fitted_once_and_has_no_verdict(peers):
     assert set(verdicts(rows)) == {""}
 
 
+@pytest.mark.slow
 def test_a_learner_has_the_same_metrics_whether_it_succeeds_or_fails(peers):
     """It gives scores and no probability; what is planned is what is held against the rows when they are verified."""
     (job,) = jobs_of("peer/tiny/weights", relation="replace_one").values()
@@ -146,6 +151,7 @@ def test_a_learner_has_the_same_metrics_whether_it_succeeds_or_fails(peers):
     assert set(run(job, peers)["metric"]) == measured
 
 
+@pytest.mark.slow
 def test_each_fault_is_one_row_that_says_so(peers):
     jobs = jobs_of(*(f"peer/tiny/{name}" for name in WRONG))
     for job in map(fits_only, jobs.values()):
@@ -156,6 +162,7 @@ def test_each_fault_is_one_row_that_says_so(peers):
         assert math.isnan(row.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "status", "limit"), [("hang", "timeout", 2), ("grow", "memory", 60)])
 def test_a_peer_that_hangs_or_grows_is_ended(peers, name, status, limit):
     method = {"id": f"peer/tiny/{name}", "calibration": "claimed"}
@@ -166,6 +173,7 @@ def test_a_peer_that_hangs_or_grows_is_ended(peers, name, status, limit):
     assert not list((peers / "temporary").iterdir())  # nor are the rows left that it was given
 
 
+@pytest.mark.slow
 def test_a_peer_that_hangs_costs_its_time_once(peers):
     """Neither another trial nor a larger epsilon is begun; the rows say why."""
     hang = {"id": "peer/tiny/hang", "calibration": "claimed"}
@@ -179,6 +187,7 @@ def test_a_peer_that_hangs_costs_its_time_once(peers):
     assert (rows["seconds"][~ran] == 0).all()
 
 
+@pytest.mark.slow
 def test_of_a_flood_of_output_the_end_is_kept(peers):
     method = {"id": "peer/tiny/flood", "parameters": {"kilobytes": 50_000}}
     (job,) = jobs_of(method, memory_mb=1000).values()
@@ -187,6 +196,7 @@ def test_of_a_flood_of_output_the_end_is_kept(peers):
     assert row.peak_mb < 500
 
 
+@pytest.mark.slow
 def test_what_a_peer_starts_and_leaves_goes_with_it(peers):
     methods = [{"id": f"peer/tiny/{name}", "parameters": {"note": str(peers / name)}} for name in ("orphan", "litter")]
     for job in jobs_of(*methods).values():

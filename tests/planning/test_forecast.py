@@ -49,6 +49,7 @@ def test_range_and_shares_follow_what_estimates_stand_on():
     assert plan.summary(4)["peak_mb"] == 1800
 
 
+@pytest.mark.slow
 def test_fits_are_counted_by_task_budget_and_trial(repository):
     costs = Costs(
         [
@@ -66,6 +67,7 @@ def test_fits_are_counted_by_task_budget_and_trial(repository):
     assert "results/methods/sweep/diabetes/aim/2" in downstream.needs
 
 
+@pytest.mark.slow
 def test_every_need_is_a_job(repository):
     more = {"studies": {"chebyshev_x1": {}}, "comparisons": ["cross_paper"]}
     plan = forecast([sweep.resolve({**CONFIG, **more}, cards())])
@@ -74,6 +76,7 @@ def test_every_need_is_a_job(repository):
     assert all(need in names for j in plan.jobs for need in j.needs)
 
 
+@pytest.mark.slow
 def test_studies_with_other_settings_are_not_called_measured(repository):
     costs = Costs([Measured("study", "chebyshev_x1", "", "", "", "", float("inf"), 2.0, 200.0, "")])
     as_they_are = sweep.resolve({"methods": [], "datasets": [], "studies": {"chebyshev_x1": {}}}, cards())

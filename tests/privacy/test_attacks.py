@@ -52,6 +52,7 @@ def _reachable(y: float, scale: float) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_noisy_sums_have_no_gaps() -> None:
     """Old noise: 40 % of the outputs lay in a gap where all sums were 0, and 66 % where they were 1."""
     domain = Domain.from_sizes({"a": 2, "b": 2, "c": 2, "d": 2})

@@ -54,6 +54,7 @@ def release_without_end(path, out, start):
             os.write(out, f"{label}\n".encode())
 
 
+@pytest.mark.slow
 def test_fifty_kills_leave_no_release_that_is_not_in_the_book(book, tmp_path):
     rng = random.Random(0)
     gaussian([0], sensitivity=1, sigma=1e5, ledger=Ledger(ADD), randomness=Randomness(None))  # compiles it once
@@ -216,6 +217,7 @@ def test_what_is_no_book_is_one_line(tmp_path, content):
         Book.create(tmp_path / "t.book", ADD, epsilon=1.0, delta=1e-5)
 
 
+@pytest.mark.slow
 def test_the_verbs(call, tmp_path, monkeypatch, table):
     monkeypatch.chdir(tmp_path)
     table.domain.to_json("d.json")

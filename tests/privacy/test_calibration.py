@@ -66,6 +66,7 @@ class TestGaussianDP:
         excess = np.maximum(norm.pdf(grid, mu) - math.exp(epsilon) * norm.pdf(grid), 0)
         assert gdp_delta(mu, epsilon) == pytest.approx(np.trapezoid(excess, grid), rel=1e-6)
 
+    @pytest.mark.slow
     @given(epsilons, deltas)
     def test_mu_inverts_epsilon(self, epsilon: float, delta: float) -> None:
         mu = gdp_mu(epsilon, delta)
@@ -90,6 +91,7 @@ class TestGaussianDP:
         assert gdp_epsilon(0, 1e-5) == 0
         assert gdp_delta(0, 0) == 0
 
+    @pytest.mark.slow
     @given(st.floats(1e-2, 30), st.floats(-12, -1).map(lambda power: 10**power))
     def test_agrees_with_dp_accounting(self, epsilon: float, delta: float) -> None:
         mu = 1 / dp_accounting.get_sigma_gaussian(epsilon, delta)
@@ -147,6 +149,7 @@ class TestZeroConcentratedDP:
     def test_epsilon_published(self) -> None:
         assert zcdp_epsilon(0.5, 1e-5) == pytest.approx(4.7285, abs=2e-4)  # theirs minimises over a list of orders
 
+    @pytest.mark.slow
     @given(st.floats(1e-6, 20), deltas)
     def test_minimum_over_orders(self, rho: float, delta: float) -> None:
         def log_delta(log_t: float, epsilon: float) -> float:
@@ -165,16 +168,19 @@ class TestZeroConcentratedDP:
         else:
             assert best <= math.log(delta) + 1e-6
 
+    @pytest.mark.slow
     @given(epsilons, deltas)
     def test_rho_inverts_epsilon(self, epsilon: float, delta: float) -> None:
         assert zcdp_epsilon(zcdp_rho(epsilon, delta), delta) == pytest.approx(epsilon, rel=1e-10)
 
+    @pytest.mark.slow
     @given(mus, deltas)
     def test_never_below_the_exact_gaussian(self, mu: float, delta: float) -> None:
         assert zcdp_epsilon(mu**2 / 2, delta) >= gdp_epsilon(mu, delta) * (1 - 1e-12)
 
 
 class TestGaussianSigma:
+    @pytest.mark.slow
     @given(epsilons, deltas, st.floats(0.1, 100), st.integers(1, 500))
     def test_spends_the_budget_exactly(self, epsilon: float, delta: float, sensitivity: float, releases: int) -> None:
         sigma = gaussian_sigma(epsilon, delta, sensitivity=sensitivity, releases=releases)
@@ -193,6 +199,7 @@ class TestGaussianSigma:
 
 
 class TestPoissonSampledGaussian:
+    @pytest.mark.slow
     @pytest.mark.parametrize(("epsilon", "expected"), [(0.1, 20.19), (1, 2.5915), (5, 0.905)])
     def test_published(self, epsilon: float, expected: float) -> None:
         multiplier = poisson_gaussian_noise_multiplier(epsilon, 1e-5, 1024 / 47842, 934, Relation.ADD_REMOVE)
@@ -224,6 +231,7 @@ class TestPoissonSampledGaussian:
         )
 
 
+@pytest.mark.slow
 class TestLossDistributions:
     @settings(max_examples=10, deadline=None)
     @given(st.floats(0.05, 3), st.sampled_from([1e-10, 1e-6, 1e-3, 0.1]))

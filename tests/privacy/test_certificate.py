@@ -378,6 +378,7 @@ def test_the_second_accountant_prices_equal_mechanisms_once(monkeypatch):
     examination._recomputed.cache_clear()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tau", "kappa"), [(0.01, 1e-3), (0.3, 0.1), (1.0, 10.0), (10.0, 1e3)])
 def test_the_second_profile_of_objective_perturbation_is_its_sum(tau, kappa):
     """Summed over the end of a grid, against every point of it."""

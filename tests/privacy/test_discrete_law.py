@@ -47,6 +47,7 @@ def test_one_coordinate_agrees_to_one_over_s_squared(mu: float, delta: float) ->
             assert abs(_epsilon(s, (shift,), delta) / certified - 1) < 30 / s**2 / min(1, certified)
 
 
+@pytest.mark.slow
 def test_a_vector_costs_what_its_length_costs() -> None:
     s = 64
     for shifts in ((40, 30), (50, 1), (35, 35)):

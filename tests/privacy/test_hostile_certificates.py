@@ -238,6 +238,7 @@ def test_the_bound_of_the_fuzz_test_is_exact_for_gaussian_releases():
     assert lower_bound(content["events"], 1e-5) == pytest.approx(content["epsilon_spent"], rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [200, pytest.param(2000, marks=pytest.mark.slow)])  # 2,000 take 90 s
 def test_damaged_certificates_end_in_a_verdict_that_claims_enough(tmp_path, n):
     """A leaf changed: no traceback, and what is confirmed spends no more than any number in the file says."""

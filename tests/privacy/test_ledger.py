@@ -204,6 +204,7 @@ def test_random_stopping_is_charged_exactly() -> None:
         spent(RandomStoppingEvent(LaplaceEvent(1, 1), r=0.1))
 
 
+@pytest.mark.slow
 def test_tight_poisson_run_is_certified() -> None:
     multiplier = poisson_gaussian_noise_multiplier(1, 1e-5, 0.02, 900, Relation.REPLACE_ONE)
     ledger = Ledger("replace_one", epsilon=1, delta=1e-5)
@@ -223,6 +224,7 @@ def test_full_batches_are_exact() -> None:
     assert spent(event, relation="replace_one") == pytest.approx(gdp_epsilon(math.sqrt(20) / 5, 1e-5), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_objective_perturbation_composes_only_as_gaussian_dp() -> None:
     weak, strong = ObjectivePerturbationEvent(1, 5, 2), ObjectivePerturbationEvent(1, 5, 50)
     with pytest.raises(PrivacyError, match="ObjectivePerturbationEvent"):
@@ -320,6 +322,7 @@ selections = st.floats(0.001, 1).map(ExponentialEvent)
 small_deltas = st.sampled_from([1e-12, 1e-6, 1e-3, 0.3])
 
 
+@pytest.mark.slow
 @given(st.lists(st.one_of(gaussians, selections), min_size=1, max_size=8), small_deltas, st.randoms())
 def test_order_does_not_matter(events: list[Event], delta: float, random: object) -> None:
     shuffled = list(events)
@@ -328,6 +331,7 @@ def test_order_does_not_matter(events: list[Event], delta: float, random: object
     assert spent(*events, delta=delta) == pytest.approx(spent(*nested, delta=delta), rel=1e-12)
 
 
+@pytest.mark.slow
 @given(st.lists(st.one_of(gaussians, selections), min_size=1, max_size=8), sigmas, small_deltas)
 def test_monotone(events: list[Event], sigma: float, delta: float) -> None:
     base = spent(*events, delta=delta)
@@ -337,6 +341,7 @@ def test_monotone(events: list[Event], sigma: float, delta: float) -> None:
     assert spent(*events, delta=min(2 * delta, 0.9)) <= base
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(st.floats(0.5, 20), st.floats(0.5, 20), small_deltas)
 def test_loss_distributions_are_monotone(scale: float, sigma: float, delta: float) -> None:

@@ -19,6 +19,7 @@ def published(epsilon: float, bound: float) -> dict[str, float]:
     return {"bound": bound, "sigma": sigma, "regulariser": bound**2 / (2 * epsilon)}
 
 
+@pytest.mark.slow
 def test_published_constants() -> None:
     certified = {0.05: 0.0309, 0.1: 0.0625, 0.5: 0.3069, 1: 0.5869, 2: 1.0886}
     for bound in (1.0, math.sqrt(14)):
@@ -33,6 +34,7 @@ def test_published_noise_levels() -> None:
         assert constants["regulariser"] == pytest.approx(regulariser)
 
 
+@pytest.mark.slow
 @given(st.floats(0.01, 8), st.floats(1, 10), st.floats(0.1, 10))
 def test_tight_calibration_costs_what_a_gaussian_costs(epsilon: float, factor: float, bound: float) -> None:
     sigma = bound / gdp_mu(epsilon, 1e-5)
@@ -103,6 +105,7 @@ def test_not_a_gaussian_mechanism_at_every_epsilon() -> None:
     assert objective_perturbation_delta(0.1, **constants) >= truth
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.floats(0.05, 3), st.floats(0.3, 30), st.floats(0.05, 20))
 def test_against_brute_force_integral(epsilon: float, sigma: float, regulariser: float) -> None:

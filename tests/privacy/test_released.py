@@ -37,6 +37,7 @@ def pair(out):
     return of, json.loads(beside(out).read_text())["epsilon"] if beside(out).exists() else None
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_moment_leaves_no_certificate_beside_another_table(models, tmp_path):
     out, dice, seen = tmp_path / "s.csv", random.Random(0), set()
     write(models[0.1], out)

@@ -89,6 +89,7 @@ def test_golden_values():
     np.testing.assert_allclose(noisy[0][0], GOLDEN, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_noise_is_the_projected_one():
     """1,500 residuals: mean 0, covariance sigma² P, each entry within 5 of its standard deviations.
 

@@ -477,6 +477,7 @@ def test_selection_is_the_exponential_mechanism(looseness, q):
     assert stats.chisquare(wins, wins.sum() * p / p.sum()).pvalue > ALARM
 
 
+@pytest.mark.slow
 def test_selection_under_the_systems_stream():
     """False-alarm rate 1e-7."""
     source, score = BitSource.system(), np.round(SCORES * 2**32).astype(np.int64)

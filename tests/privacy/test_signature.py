@@ -40,6 +40,7 @@ def released(call, monkeypatch, tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["s.csv", "s.csv.certificate.json", "m.json"])
 def test_what_was_signed_is_confirmed_by_the_public_key(call, released, file):
     code, out, _ = call("certify", file, "--public-key", "mine.pub")
@@ -85,6 +86,7 @@ def test_what_is_other_than_what_was_signed_is_not_confirmed(call, released, bre
     assert "NOT that of this key" in out
 
 
+@pytest.mark.slow
 def test_events_that_say_less_than_what_ran_are_caught_by_the_signature_alone(call, released):
     """Today: sigma times 1e5 confirms, as what it then says."""
     path = released / "m.json"
@@ -96,6 +98,7 @@ def test_events_that_say_less_than_what_ran_are_caught_by_the_signature_alone(ca
     assert call("certify", "m.json", "--public-key", "mine.pub")[0] == 1
 
 
+@pytest.mark.slow
 def test_a_key_that_is_none_is_one_line(call, released):
     write_keys(released, "curve", generate_private_key(SECP256R1()))
     write_keys(released, "locked", Ed25519PrivateKey.generate(), serialization.BestAvailableEncryption(b"x"))
@@ -119,6 +122,7 @@ def test_a_certificate_of_another_table_is_not_signed(call, released):
     assert (code, "nothing is signed" in err) == (2, True)
 
 
+@pytest.mark.slow
 def test_of_several_files_each_is_held_against_the_key(call, released):
     files = ("s.csv", "m.json")
     assert call("certify", *files, "--together", "--public-key", "mine.pub")[0] == 0

@@ -32,6 +32,7 @@ def test_reference_values() -> None:
     assert random_stopping_epsilon(0.0192, 1e-200, r=r) < 1
 
 
+@pytest.mark.slow
 @given(st.floats(0.01, 1), st.floats(0.005, 0.5), st.floats(0.1, 4))
 def test_minimum_over_the_free_parameter(mu: float, r: float, epsilon: float) -> None:
     grid = np.linspace(0, 6 * mu, 4001)
@@ -60,6 +61,7 @@ def test_mean_of_the_law() -> None:
     assert {law: mean_runs(*law) for law in means} == pytest.approx(means, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mu", "r"), [(0.3, 1 / 4), (1.0, 1 / 16), (0.1, 1 / 64)])
 def test_never_below_the_true_divergence(mu: float, r: float) -> None:
     # The whole run is one N(shift, 1) score, the smallest wins: density q·PGF'(P(another score is larger)).

@@ -65,6 +65,7 @@ def oracle(certificates, selections):
     return gaussian.compose(total).get_epsilon_for_delta(DELTA) if total else gaussian.get_epsilon_for_delta(DELTA)
 
 
+@pytest.mark.slow
 def test_three_of_aim_two_of_ssp_and_one_of_dp_sgd_against_dp_accounting(releases):
     found = compose(releases)
     assert found.problems == ()

@@ -45,6 +45,7 @@ def made(tmp_path_factory):
     return quality, folder
 
 
+@pytest.mark.slow
 def test_the_page_is_whole_and_says_that_it_is_private(made):
     quality, folder = made
     text = (folder / "q.html").read_text(encoding="utf-8")
@@ -75,12 +76,14 @@ def test_the_page_asks_nothing_of_the_network(made):
     assert "unsafe" not in policy
 
 
+@pytest.mark.slow
 def test_the_same_tables_give_the_same_page(made, tmp_path):
     quality, folder = made
     write_quality(tmp_path / "again.html", quality, real_name="real.csv", synthetic_name="synthetic.csv")
     assert (tmp_path / "again.html").read_bytes() == (folder / "q.html").read_bytes()
 
 
+@pytest.mark.slow
 def test_what_must_not_be_overlooked_stands_on_top(tmp_path):
     quality = measure(rows(200, 1), rows(200, 2))
     write_quality(tmp_path / "q.html", quality, real_name="a", synthetic_name="b")
@@ -90,6 +93,7 @@ def test_what_must_not_be_overlooked_stands_on_top(tmp_path):
     assert quality.impossible_synthetic > 0
 
 
+@pytest.mark.slow
 def test_a_certificate_that_does_not_hold_is_said(tmp_path):
     model = Independent(epsilon=1.0, random_state=0).fit(rows(100, 3))
     content = {**Certificate.of(model).content, "epsilon_spent": 0.01}
@@ -128,6 +132,7 @@ def test_codes_are_named_by_label_bin_or_number():
     assert _tick_names(pay, [0, 1, 2]) == ["0", "12350", "1.235e+09"]
 
 
+@pytest.mark.slow
 def test_columns_of_many_codes_stay_small():
     """Ordered or not: a picture of a million codes is not a million marks."""
     rng = np.random.default_rng(0)

@@ -96,6 +96,7 @@ def test_the_distance_is_that_of_brute_force():
     )
 
 
+@pytest.mark.slow
 def test_bins_that_swallow_a_column_are_a_bad_mark_with_the_cause(tmp_path):
     real = orders(6000, 0)
     found = compared(real, through_bins(real), tmp_path)
@@ -115,12 +116,14 @@ def test_bins_that_swallow_a_column_are_a_bad_mark_with_the_cause(tmp_path):
     assert lines["causes"] == found.raw.causes
 
 
+@pytest.mark.slow
 def test_rows_of_the_same_source_are_a_good_mark(tmp_path):
     found = compared(orders(20_000, 1), orders(20_000, 2), tmp_path).raw
     assert (found.mark, found.causes) == ("good", [])
     assert found.score == pytest.approx(1000 * (1 - found.halves), abs=10)
 
 
+@pytest.mark.slow
 def test_a_mislabelled_table_is_a_bad_mark(tmp_path):
     real = orders(6000, 3)
     made = orders(6000, 4).rename(columns={"icd_1": "icd_2", "icd_2": "icd_1", "price": "total", "total": "price"})
@@ -154,6 +157,7 @@ def test_large_tables_are_compared_by_some_rows(tmp_path, monkeypatch):
     assert found.raw.mark != "bad"
 
 
+@pytest.mark.slow
 def test_many_classes_and_codes_make_a_small_model(monkeypatch):
     rng = np.random.default_rng(0)
     n = 3000
@@ -172,6 +176,7 @@ def test_many_classes_and_codes_make_a_small_model(monkeypatch):
     assert found.values["real rows"]["accuracy"] > found.values["target alone"]["accuracy"] + 0.3
 
 
+@pytest.mark.slow
 def test_the_command_says_the_raw_score_first(tmp_path, call):
     real = orders(2000, 7)
     real.to_csv(tmp_path / "real.csv", index=False)

@@ -31,6 +31,7 @@ def advice():
     return recommend(DOMAIN, "died", **ASKED)
 
 
+@pytest.mark.slow
 def test_methods_are_ranked_in_the_order_of_the_race(advice):
     for ranking in (advice.models, advice.tables):
         order = [option.prediction.behind for option in ranking.options]
@@ -60,6 +61,7 @@ def test_every_private_method_is_ranked_or_refused(advice):
         assert not named & {"trivial", "ols", "logistic"}
 
 
+@pytest.mark.slow
 def test_refusals_say_why(advice):
     assert advice.models.refused["ada_ssp"] == "regression only"
     assert "unlike 'age'" in advice.tables.refused["reduced_space"]
@@ -68,6 +70,7 @@ def test_refusals_say_why(advice):
     assert "--rows" in under.models.refused["dp_sgd"]
 
 
+@pytest.mark.slow
 def test_a_private_number_of_rows_is_said_first():
     private = {**ASKED, "relation": "add_remove"}
     assert "private under add_remove" in recommend(DOMAIN, "died", **private).cautions[0]
@@ -75,6 +78,7 @@ def test_a_private_number_of_rows_is_said_first():
     assert "private" not in recommend(DOMAIN, "died", **ASKED).cautions[0]
 
 
+@pytest.mark.slow
 def test_a_command_states_the_public_rows_that_a_method_needs():
     under = recommend(DOMAIN, "died", public_rows=True, **{**ASKED, "relation": "add_remove"})
     how = {option.method: option.how for option in under.models.options}
@@ -82,6 +86,7 @@ def test_a_command_states_the_public_rows_that_a_method_needs():
     assert how["ssp"] == "marginalia fit --method ssp"
 
 
+@pytest.mark.slow
 def test_hopeless_budgets_are_said_to_be():
     text = " ".join(recommend(DOMAIN, "died", rows=50, epsilon=0.01, relation="replace_one").cautions)
     assert "every method may turn out no better than the trivial prediction" in text
@@ -118,6 +123,7 @@ def test_methods_that_lose_all_are_said_to_be_no_better_than_trivial(record):
     assert "trivial prediction" not in said(0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("target", "worst"), [("died", 0.5), ("days", None)])
 @pytest.mark.parametrize("change", [{"rows": 50}, {"epsilon": 1e-3}, {"rows": 10_000_000}, {"epsilon": 100.0}])
 def test_intervals_are_open_beyond_the_benchmarks(target, worst, change):
@@ -130,6 +136,7 @@ def test_intervals_are_open_beyond_the_benchmarks(target, worst, change):
                 assert guess["low"] == SMALLEST_LOSS or guess["high"] == most
 
 
+@pytest.mark.slow
 def test_more_columns_than_were_benchmarked_are_said():
     wide = Domain(
         [Attribute(f"c{i}", 10, "numeric" if i % 2 else "categorical") for i in range(299)] + [DOMAIN["died"]]
@@ -144,6 +151,7 @@ def test_more_columns_than_were_benchmarked_are_said():
     assert many["aim"][1] / many["aim"][0] > few["aim"][1] / few["aim"][0]
 
 
+@pytest.mark.slow
 def test_what_is_said_to_run_a_method_runs_it(advice):
     """Its configuration, or its command's method and source, stand for an arm."""
     for option in [*advice.models.options, *recommend(DOMAIN, "days", **ASKED).models.options]:
@@ -156,6 +164,7 @@ def test_what_is_said_to_run_a_method_runs_it(advice):
             assert list(arms_of(command[1], source=command[2]))
 
 
+@pytest.mark.slow
 def test_what_was_hardly_benchmarked_is_not_ranked(record):
     smooth = DOMAIN.project(["age", "days", "died"])
     found = recommend(smooth, "died", **ASKED)
@@ -164,6 +173,7 @@ def test_what_was_hardly_benchmarked_is_not_ranked(record):
     assert not {"chebyshev", "gaussian_marginals"} & {option.method for option in found.tables.options}
 
 
+@pytest.mark.slow
 def test_own_methods_declare_their_limits():
     def reason(**limits):
         choice = MethodChoice(id="mine", file="mine.py", tasks=("logistic",), limits=limits, **{"class": "Mine"})
@@ -179,6 +189,7 @@ def test_near_the_benchmarks_nothing_is_said_of_extrapolation(advice):
     assert not any("no benchmark" in caution for caution in advice.cautions)
 
 
+@pytest.mark.slow
 def test_numbers_are_regressed_on_and_unordered_codes_are_not():
     days = recommend(DOMAIN, "days", **ASKED)
     assert days.models.setting.task == "linear"
@@ -189,11 +200,13 @@ def test_numbers_are_regressed_on_and_unordered_codes_are_not():
     assert ward.tables.options == recommend(DOMAIN, "died", **ASKED).tables.options
 
 
+@pytest.mark.slow
 def test_an_inferred_domain_is_said_to_leak():
     inferred = Domain(DOMAIN, source="inferred")
     assert any("inferred from private rows" in caution for caution in recommend(inferred, "died", **ASKED).cautions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["died", "days"])
 def test_ten_times_the_budget_predicts_less_loss(target):
     for epsilon in (0.05, 0.5):

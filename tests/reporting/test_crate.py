@@ -66,6 +66,7 @@ def test_what_is_no_crate_is_one_line(folder, text):
         list(crate.differences(folder))
 
 
+@pytest.mark.slow
 def test_the_command_verify_sees_a_crate_of_other_files(folder, capsys):
     from marginalia.cli.results import _verify
 

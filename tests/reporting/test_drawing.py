@@ -53,6 +53,7 @@ def test_every_reference_of_a_drawing_has_its_target_and_its_name(drawn):
     assert any("url(#" in style for style in palette.styles)  # the hatch
 
 
+@pytest.mark.slow
 def test_a_drawing_is_far_smaller_than_its_file(records, tmp_path):
     frame = tables.aggregate(records, "mse")
     figures.save_figure(figures.metric_vs_epsilon(frame, "mse"), tmp_path / "mse")

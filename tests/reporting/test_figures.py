@@ -34,6 +34,7 @@ def notes(axes):
     return [text.get_text() for text in axes.texts]
 
 
+@pytest.mark.slow
 def test_a_panel_for_each_data_set_and_target(mse):
     figure = figures.metric_vs_epsilon(mse, "mse")
     titles = [axes.get_title(loc="left") for axes in figure.axes]
@@ -42,10 +43,12 @@ def test_a_panel_for_each_data_set_and_target(mse):
     assert figures.metric_vs_epsilon(mse, "mse", width="single").get_figwidth() == 3.4
 
 
+@pytest.mark.slow
 def test_the_first_panel_of_a_row_names_the_metric(mse):
     assert [axes.get_ylabel() for axes in figures.metric_vs_epsilon(mse, "mse").axes] == ["test MSE", ""]
 
 
+@pytest.mark.slow
 def test_the_epsilon_axis_is_logarithmic_with_the_epsilons_as_ticks(mse):
     for axes in figures.metric_vs_epsilon(mse, "mse").axes:
         assert axes.get_xscale() == "log"
@@ -53,11 +56,13 @@ def test_the_epsilon_axis_is_logarithmic_with_the_epsilons_as_ticks(mse):
         assert [label.get_text() for label in axes.get_xticklabels()] == ["0.05", "0.1", "0.5", "1", "2"]
 
 
+@pytest.mark.slow
 def test_the_error_axis_is_logarithmic_only_where_it_spans_decades(mse):
     income, adult = figures.metric_vs_epsilon(mse, "mse").axes
     assert (income.get_yscale(), adult.get_yscale()) == ("linear", "log")
 
 
+@pytest.mark.slow
 def test_eight_arms_lead_and_the_others_are_thin_without_bands(mse):
     followed = leading(mse)
     assert len(followed) == LEADING < len(arms_of(mse.drop_duplicates([*tables.ARM])))
@@ -85,6 +90,7 @@ def test_eight_arms_lead_and_the_others_are_thin_without_bands(mse):
     assert "without bands" not in figures.caption(few, "mse")
 
 
+@pytest.mark.slow
 def test_no_arm_leads_that_is_first_less_often_than_one_that_does_not(mse):
     private = mse[mse["calibration"] != NON_PRIVATE]
     first = private.loc[private.groupby(["dataset", "target", "epsilon"])["mean"].idxmin()]
@@ -95,6 +101,7 @@ def test_no_arm_leads_that_is_first_less_often_than_one_that_does_not(mse):
     assert max(leads) > 0
 
 
+@pytest.mark.slow
 def test_an_error_far_beyond_the_trivial_stands_on_the_upper_edge(mse):
     far = mse.copy()
     place = far.index[(far.dataset == "adult") & (far.method == "ssp") & (far.epsilon == 0.5)]
@@ -114,6 +121,7 @@ def test_an_error_far_beyond_the_trivial_stands_on_the_upper_edge(mse):
     assert "upper edge" not in figures.caption(mse, "mse")
 
 
+@pytest.mark.slow
 def test_axes_of_auc_show_the_curves_and_not_the_trivial_predictor_far_below(records):
     auc = tables.aggregate(records, "auc")
     for axes, (_, rows) in zip(figures.metric_vs_epsilon(auc, "auc").axes, auc.groupby("dataset"), strict=True):
@@ -164,6 +172,7 @@ def test_references_are_horizontal_lines(mse):
         assert (mean, mean) in heights
 
 
+@pytest.mark.slow
 def test_missing_runs_are_marked(records, mse):
     income, adult = figures.metric_vs_epsilon(mse, "mse").axes
     assert notes(income) == ["0/5"]
@@ -172,6 +181,7 @@ def test_missing_runs_are_marked(records, mse):
     assert notes(employment) == ["3/5"]
 
 
+@pytest.mark.slow
 def test_notes_of_an_arm_without_any_success_do_not_meet(records):
     """Levels .5 and 1, 1 and 2 are close on the axis; the last one has no room at its right."""
     auc = tables.aggregate(records, "auc").query("dataset == 'compas'")
@@ -187,6 +197,7 @@ def test_notes_of_an_arm_without_any_success_do_not_meet(records):
         assert [list(line.get_xdata()) for line in missing] == [[0.05, 0.1, 0.5, 1, 2]]  # each has its sign
 
 
+@pytest.mark.slow
 def test_an_error_beyond_that_of_nothing_kept_does_not_squash_its_panel(records):
     error = tables.aggregate(records, "marginal_error").query("dataset == 'adult'")
     usual = figures.metric_vs_epsilon(error, "marginal_error").axes[0].get_ylim()
@@ -209,6 +220,7 @@ def test_uncertified_points_are_crossed(mse):
     assert list(crossed[0].get_xdata()) == [0.05, 0.1, 0.5, 1, 2]
 
 
+@pytest.mark.slow
 def test_the_legend_names_every_arm_once(mse):
     names = [t.get_text() for t in figures.metric_vs_epsilon(mse, "mse").legends[0].get_texts()]
     assert len(names) == len(set(names)) == 14
@@ -221,6 +233,7 @@ def test_the_legend_names_every_arm_once(mse):
     assert names[-3:] == ["OLS (no privacy)", "Trivial", "spends more than ε"]
 
 
+@pytest.mark.slow
 def test_mixed_relations_are_told_in_legend_and_caption(mse):
     mixed = mse.copy()
     mixed.loc[mixed.method == "chebyshev", "relation"] = "replace_one"
@@ -231,6 +244,7 @@ def test_mixed_relations_are_told_in_legend_and_caption(mse):
     assert "marked in the legend" not in figures.caption(mse, "mse")
 
 
+@pytest.mark.slow
 def test_text_stays_inside_the_figure(records):
     for metric in ("mse", "auc", "marginal_error"):
         for width in ("double", "single"):
@@ -246,6 +260,7 @@ def test_text_stays_inside_the_figure(records):
             assert legend.y1 <= min(b.y0 for b in boxes), "the legend must not cover an axis label"
 
 
+@pytest.mark.slow
 def test_figures_without_any_success_can_be_drawn(records, tmp_path):
     failed = records.assign(status="failed", value=np.nan, epsilon_spent=np.nan)
     frame = tables.aggregate(failed, "auc")
@@ -254,6 +269,7 @@ def test_figures_without_any_success_can_be_drawn(records, tmp_path):
     assert set(notes(figure.axes[0])) == {"no run succeeded ", "certified  ", "  not certified"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("message", "label"),
     [("declared by its author: x", "declared by its author"), ("protects some rows only", "protects some rows only")],
@@ -270,6 +286,7 @@ def test_points_without_a_certificate_for_every_row_are_crossed(records, message
     assert "Crossed: methods" in figures.caption(frame, "auc")
 
 
+@pytest.mark.slow
 def test_an_unknown_cost_is_said_and_not_drawn(records):
     table = tables.certificates(records)
     own = table["method"] == "dp_sgd"
@@ -301,6 +318,7 @@ def test_certified_epsilon_shows_every_arm_and_its_shares(records):
     assert "1 arm here" in figures.certificate_caption(table)
 
 
+@pytest.mark.slow
 def test_caption_says_what_bands_and_signs_mean(records, mse):
     text = figures.caption(mse, "mse")
     for fact in ("lower is better", "5 trials", "± 1 standard error", "δ = 1e-05", "Crossed points", "1 of 110"):
@@ -308,6 +326,7 @@ def test_caption_says_what_bands_and_signs_mean(records, mse):
     assert "Crossed" not in figures.caption(tables.aggregate(records, "auc"), "auc")
 
 
+@pytest.mark.slow
 def test_coverage_has_no_winner_and_a_line_at_what_intervals_say(records):
     table = tables.aggregate(records.assign(metric="coverage")[records["metric"] == "auc"], "coverage")
     for axes in figures.metric_vs_epsilon(table, "coverage").axes:
@@ -336,6 +355,7 @@ def test_rows_of_two_splits_are_refused(mse):
         figures.metric_vs_epsilon(mse, "auc")
 
 
+@pytest.mark.slow
 def test_files_repeat_byte_for_byte_across_processes(records, tmp_path):
     frame = tables.aggregate(records, "marginal_error")
     figures.save_figure(figures.metric_vs_epsilon(frame, "marginal_error"), tmp_path / "here")

@@ -27,6 +27,7 @@ def test_an_empty_table_can_be_written_in_every_format(records, tmp_path):
     formats.write_latex(formats.wide(frame), tmp_path / "t.tex")
 
 
+@pytest.mark.slow
 def test_wide_shows_mean_error_coverage_and_missing_certificates(records):
     frame = formats.wide(tables.aggregate(records, "auc"))
     cell = frame[(frame["panel"] == "acs_employment@dd_ssp · ESR") & (frame["method"] == "AIM-Synth")]["2"].item()

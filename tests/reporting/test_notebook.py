@@ -64,6 +64,7 @@ def test_a_block_is_found_from_any_folder_below(tmp_path, monkeypatch):
     assert "1 more rows" in Block("mine").show("mse", rows=1).data
 
 
+@pytest.mark.slow
 def test_a_failing_cell_is_one_line(tmp_path):
     path = tmp_path / "bad.ipynb"
     cell = {

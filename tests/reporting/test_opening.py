@@ -28,6 +28,7 @@ def said(records, titles=(), **more):
     return [*sentences(frames, titles, [{"name": "adult", "status": "used"}]), worth(frames)]
 
 
+@pytest.mark.slow
 def test_a_sweep_says_what_ran_what_came_out_and_what_it_is_worth(records):
     what, came_out, is_worth = said(records, mine_verdicts=VERDICTS)
     assert re.fullmatch(r"\d+ private methods on \d data sets \(.+\), ε = 0.05–2\.", what)
@@ -37,6 +38,7 @@ def test_a_sweep_says_what_ran_what_came_out_and_what_it_is_worth(records):
     assert is_worth.endswith("; of 4 claims of the papers 2 held, 1 not held and 1 not tested.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["one method", "none private", "only failures", "one epsilon", "peers"])
 def test_any_sweep_has_three_sentences_that_are_true_of_it(records, what):
     private = records["calibration"] != "none"

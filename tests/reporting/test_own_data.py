@@ -58,6 +58,7 @@ def page(path, records, **provenance):
     return path.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_page_of_private_rows_says_why_it_is_not_for_others(records, tmp_path):
     public = page(tmp_path / "public.html", records)
     assert "PRIVATE" not in public
@@ -75,6 +76,7 @@ def test_a_page_of_private_rows_says_why_it_is_not_for_others(records, tmp_path)
     assert stat.S_IMODE(os.stat(tmp_path / "own.html").st_mode) == 0o600
 
 
+@pytest.mark.slow
 def test_the_page_states_one_total_of_what_is_in_the_book(records, prepare, tmp_path):
     book = Book.create(tmp_path / "t.book", "add_remove", epsilon=2.0, delta=1e-5)
     (path,) = prepare(book=str(book.path))
@@ -90,6 +92,7 @@ def test_the_page_states_one_total_of_what_is_in_the_book(records, prepare, tmp_
     assert "no book was kept" not in top
 
 
+@pytest.mark.slow
 def test_tables_to_paste_say_so_too(records, tmp_path):
     write_sweep(records, tmp_path / "public")
     own = records[records["dataset"] == records["dataset"].iloc[0]].assign(dataset="mine")
@@ -99,6 +102,7 @@ def test_tables_to_paste_say_so_too(records, tmp_path):
         assert "rivate rows" not in (tmp_path / "public" / name).read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_title_of_an_own_data_set_is_what_the_page_shows(records, tmp_path):
     """In figures, the tables for readers and the words; ids stay in the CSV files. Of two with one title, ids."""
     own = records[records["epsilon"].isin([1, float("inf")])].replace(

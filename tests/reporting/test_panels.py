@@ -11,6 +11,8 @@ from matplotlib.figure import Figure
 from marginalia.reporting import panels
 from marginalia.reporting.style import RC
 
+pytestmark = pytest.mark.slow
+
 
 def picture():
     with panels.drawing(3, 2, entries=2) as (figure, axes):

@@ -62,6 +62,7 @@ def rewrite(tmp_path, arguments, **changes):
     return (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_page_needs_nothing_from_outside(page):
     for tag, attributes in page.elements:
         for name in ("src", "srcset", "href", "action", "data"):
@@ -133,6 +134,7 @@ def test_missing_data_sets_stand_at_the_top_with_their_reason(html):
     assert "Stand-in data" not in top
 
 
+@pytest.mark.slow
 def test_stand_ins_are_announced_at_the_top(arguments, tmp_path):
     stand_in = [{"name": "breast_cancer", "status": "used", "stand_in": True}]
     text = rewrite(tmp_path, arguments, datasets_info=stand_in)
@@ -169,6 +171,7 @@ def test_failures_name_their_trials(html):
     assert "stopped after 600 s" in table
 
 
+@pytest.mark.slow
 def test_messages_cannot_inject_markup(records, arguments, tmp_path):
     failures = arguments["tables"]["failures"].assign(message="<script>alert(1)</script>")
     text = rewrite(tmp_path, arguments, tables=arguments["tables"] | {"failures": failures})
@@ -176,6 +179,7 @@ def test_messages_cannot_inject_markup(records, arguments, tmp_path):
     assert "&lt;script&gt;alert(1)" in text
 
 
+@pytest.mark.slow
 def test_the_same_arguments_give_the_same_bytes(html, arguments, tmp_path):
     assert rewrite(tmp_path, arguments) == html
 
@@ -187,12 +191,14 @@ def test_sections_without_content_are_left_out(arguments, tmp_path):
     assert [h for tag, h in page.headings if tag == "h2"] == ["What was run", "Glossary", "Provenance"]
 
 
+@pytest.mark.slow
 def test_other_tables_are_shown_under_their_name(arguments, tmp_path):
     other = arguments["tables"]["timings"].head(2)
     text = rewrite(tmp_path, arguments, tables=arguments["tables"] | {"comparison_excess_risk_table2": other})
     assert "comparison excess risk table2" in text
 
 
+@pytest.mark.slow
 def test_a_figure_of_an_experiment_is_headed_by_both(arguments, tmp_path):
     figure = arguments["figures"]["mse"]
     text = rewrite(tmp_path, arguments, figures={"f3a_mse": figure}, captions={"f3a_mse": "Caption."})

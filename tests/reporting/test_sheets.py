@@ -114,6 +114,7 @@ def test_trials_that_differ_say_how():
     assert told(selected[0], {**selected[0], "randomness": "system"}) == same + "randomness"
 
 
+@pytest.mark.slow
 def test_cells_open_certificates_that_are_on_the_page(html):
     held = json.loads(
         re.search(r'<script type="application/json" id="proofs">(.*?)</script>', html, re.DOTALL).group(1)
@@ -130,6 +131,7 @@ def test_cells_open_certificates_that_are_on_the_page(html):
     assert "dialog.showModal()" in html
 
 
+@pytest.mark.slow
 def test_without_certificates_nothing_opens(records, tmp_path):
     frames = {"mse": tables.aggregate(records, "mse"), "certificates": tables.certificates(records)}
     empty = {"figures": {}, "captions": {}, "provenance": {}, "datasets_info": []}
@@ -156,6 +158,7 @@ def relabelled(records, **messages):
     return changed
 
 
+@pytest.mark.slow
 def test_each_sign_is_explained_where_it_stands(records):
     rows = relabelled(records, ssp=IDEAL, dp_sgd="declared by its author: x")
     mse = results_table(tables.aggregate(rows, "mse"), "mse", "", Sheets())
@@ -166,6 +169,7 @@ def test_each_sign_is_explained_where_it_stands(records):
     assert results_table(tables.aggregate(records, "auc"), "auc", "", Sheets()).key == []
 
 
+@pytest.mark.slow
 def test_figures_do_not_cross_what_is_certified_in_ideal_arithmetic(records):
     def crosses(rows):
         drawn = figures.metric_vs_epsilon(tables.aggregate(rows, "auc"), "auc")

@@ -54,6 +54,7 @@ def test_success_without_a_finite_value_does_not_count(records, bad):
     assert "no value" in set(listed[listed.method == "ssp"]["status"])
 
 
+@pytest.mark.slow
 def test_aggregates_do_not_depend_on_the_order_of_the_rows(records):
     shuffled = records.sample(frac=1, random_state=3)
     for metric in ("mse", "auc", "marginal_error"):

@@ -38,6 +38,7 @@ def test_the_bound_is_the_smallest_margin_that_passes():
     assert not equivalence(values, bound * 0.9999).equivalent
 
 
+@pytest.mark.slow
 def test_noise_does_not_make_two_arms_equivalent():
     """At the edge of the margin the test passes in 5 % of the cases: of 4,000 no more than 6.4 % (false alarm 1e-4)."""
     rng = np.random.default_rng(2)

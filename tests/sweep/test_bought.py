@@ -68,6 +68,7 @@ def entry(folder, files=None, **changes):
     return parse_entry("clinic", content, folder=folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "files", [{"table": "t.csv"}, {"table": "t.parquet"}, {"train": "t.csv", "test": "test.csv"}], ids=len
 )

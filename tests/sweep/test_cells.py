@@ -247,6 +247,7 @@ def test_documented_rows_come_from_the_entry(tmp_path):
         assert Prepared.load(tmp_path / "mine").n_public == expected
 
 
+@pytest.mark.slow
 def test_dp_sgd_under_add_remove_trains_by_the_documented_number(tmp_path):
     """Its cells fail for a data set that documents none, and never look at how many rows there are."""
     (job,) = jobs_of(methods=[{"id": "dp_sgd", "calibration": "tight"}], trials=1)

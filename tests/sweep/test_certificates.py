@@ -105,6 +105,7 @@ def test_an_own_method_without_a_ledger_is_not_certified(tmp_path, text, message
     assert records.verdicts(frame).tolist() == [verdict]
 
 
+@pytest.mark.slow
 def test_an_own_method_is_its_authors_word_until_it_was_audited(tmp_path):
     path, frame = rows_of(HONEST, tmp_path)
     assert frame["message"].tolist() == [f"declared by its author: run `marginalia audit {path}` on it"]
@@ -132,6 +133,7 @@ def test_an_audit_of_other_code_or_with_findings_counts_for_nothing(tmp_path, co
     assert not is_audited(path)
 
 
+@pytest.mark.slow
 def test_an_overspending_own_method_fails_before_it_releases(tmp_path):
     _, frame = rows_of(GREEDY, tmp_path)
     assert frame["status"].tolist() == ["failed"]

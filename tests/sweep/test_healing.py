@@ -63,6 +63,7 @@ def run(tmp_path_factory):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [emptied, cut, flipped, deleted])
 def test_a_synthesizer_that_is_lost_is_fitted_again(fault, run, tmp_path, capsys, monkeypatch):
     """And does not fail, for ever, all that stands on it."""
@@ -85,6 +86,7 @@ def test_a_synthesizer_that_is_lost_is_fitted_again(fault, run, tmp_path, capsys
     assert len(fitted) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [".json", ".certificate.json"])
 @pytest.mark.parametrize("fault", [emptied, cut, flipped])
 def test_a_damaged_cell_is_run_again(fault, ending, run, tmp_path):

@@ -10,6 +10,8 @@ from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.sweep.protocols import Prepared
 
+pytestmark = pytest.mark.slow
+
 SLOW = (
     "sklearn",
     "pandas",

@@ -138,6 +138,7 @@ def test_the_cost_of_a_fit_that_was_ended_is_that_of_its_process(faults):
 METHODS = ("ols", "logistic", "ssp", "ada_ssp")
 
 
+@pytest.mark.slow
 def test_rows_and_certificates_are_those_of_a_run_in_one_process(tmp_path):
     job = job_of(*METHODS, trials=2)
     isolated = run(job, tmp_path, "isolated")
@@ -169,6 +170,7 @@ def worker_of(process):
     return next(p for p in process.children() if "marginalia.sweep.isolation.worker" in p.cmdline())
 
 
+@pytest.mark.slow
 def test_a_worker_killed_from_outside_loses_nothing(tmp_path):
     """Somebody ends it in the middle: another one goes on, and does the fit at hand again."""
     told = tmp_path / "slept"
@@ -265,6 +267,7 @@ def test_a_full_disk_ends_the_job_in_one_line_and_a_later_run_goes_on(tmp_path):
     pd.testing.assert_frame_equal(comparable(run(job, tmp_path)), comparable(undisturbed), check_exact=True)
 
 
+@pytest.mark.slow
 def test_a_store_that_may_not_be_written_is_one_line(tmp_path):
     """As root too: under /proc nobody can make a folder."""
     arguments = {**request(job_of("ols"), tmp_path), "store": "/proc/marginalia"}
@@ -296,6 +299,7 @@ def test_a_stored_file_that_is_cut_off_is_made_again(tmp_path, ending):
     pd.testing.assert_frame_equal(comparable(run(job, tmp_path)), comparable(first), check_exact=True)
 
 
+@pytest.mark.slow
 def test_a_source_that_dies_is_tried_once_and_fails_what_stands_on_it(tmp_path):
     own = {**faulty("told_and_dies", told=str(tmp_path / "tries")), "id": "mine"}
     config = parse({"datasets": ["adult"], "trials": 1, "epsilons": [1], "methods": [own, "mst"]})
@@ -309,6 +313,7 @@ def test_a_source_that_dies_is_tried_once_and_fails_what_stands_on_it(tmp_path):
     assert (tmp_path / "tries").read_text() == "x"
 
 
+@pytest.mark.slow
 def test_a_failed_fit_is_tried_again_in_the_next_run(tmp_path):
     """A time limit may be raised, a machine may have more memory: only within one run a failure is final."""
     job = job_of(faulty("told_and_dies", told=str(tmp_path / "tries")))
@@ -317,6 +322,7 @@ def test_a_failed_fit_is_tried_again_in_the_next_run(tmp_path):
     assert (tmp_path / "tries").read_text() == "xx"
 
 
+@pytest.mark.slow
 def test_data_that_cannot_be_read_is_one_line(tmp_path):
     arguments = request(job_of("ols"), tmp_path)
     (tmp_path / "data/dataset.json").unlink()
@@ -324,6 +330,7 @@ def test_data_that_cannot_be_read_is_one_line(tmp_path):
         run_isolated(**arguments)
 
 
+@pytest.mark.slow
 def test_a_job_that_is_broken_itself_says_so(tmp_path):
     arguments = request(job_of("ols"), tmp_path)
     write_description(tmp_path / "data/dataset.json", {}, [])
@@ -331,6 +338,7 @@ def test_a_job_that_is_broken_itself_says_so(tmp_path):
         run_isolated(**arguments)
 
 
+@pytest.mark.slow
 def test_a_job_larger_than_its_memory_says_so(tmp_path):
     """With its libraries alone it is: that is no fault of a fit."""
     arguments = request(job_of("ols"), tmp_path)

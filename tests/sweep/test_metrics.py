@@ -28,6 +28,7 @@ def test_the_k_marginal_score_is_of_rows_and_that_of_sdnist():
     assert metrics.k_marginal_score(0.0) == 1000
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.booleans(), st.integers(-3, 3)), min_size=2, max_size=30))
 def test_auc_is_the_share_of_ordered_pairs(rows):
     y = np.array([1 if label else -1 for label, _ in rows])
@@ -91,6 +92,7 @@ def test_one_attribute_has_no_pairs():
         metrics.marginal_error(TABLE.project(["a"]), TABLE.project(["a"]))
 
 
+@pytest.mark.slow
 def test_stated_intervals_hold_and_naive_ones_are_measured_on_the_same_cells():
     rng = np.random.default_rng(0)
     codes = rng.integers(3, size=(4000, 3))

@@ -98,6 +98,7 @@ def test_names_of_stored_cells_follow_the_rows_and_tell_nothing_of_them(tmp_path
         assert runner._key(cell) == cell.key(public.digest, version_of_arm(cell.arm, BUILT_IN))
 
 
+@pytest.mark.slow
 def test_jobs_that_begin_together_make_one_secret(tmp_path):
     together, found = FORK.Barrier(8), FORK.Queue()
 
@@ -259,6 +260,7 @@ def killed(target, told, times, within, whom=lambda process, number: process.pid
         assert process.exitcode == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_kills_of_a_sweep_leave_no_release_that_is_not_in_the_book(tmp_path, book):
     (told := tmp_path / "told").touch()
     job = job_of(noted(told=str(told)), trials=1000)

@@ -73,6 +73,7 @@ def test_a_seed_is_pinned():
     assert seed_of(0, "sweep", "adult", 0) == 2974022581
 
 
+@pytest.mark.slow
 def test_cost_counts_cpu_and_memory():
     with measured() as cost:
         block = np.ones(40_000_000)  # 305 MB

@@ -77,6 +77,7 @@ def test_a_book_is_looked_at_before_a_job_runs(offline):
         sweep.resolve({"datasets": [OWN | {"book": "t.book"}], "methods": ["ssp"], "relation": "replace_one"}, {})
 
 
+@pytest.mark.slow
 def test_stand_ins_take_over_and_the_finding_is_kept(offline, monkeypatch):
     ready = sweep.prepare({"methods": ["ols", "logistic"]}, cards())
     assert ready.resolution.stand_ins

@@ -38,6 +38,7 @@ def runner_of(data, tmp_path):
     return Runner(data, BUILT_IN, {}, CellStore(tmp_path))
 
 
+@pytest.mark.slow
 def test_whatever_tells_two_cells_apart_tells_their_seeds_apart():
     """Every two of: relation, calibration, variant, parameters, task, epsilon, delta, trial, data, split, root."""
     choices = {
@@ -88,6 +89,7 @@ def test_the_key_of_a_seed_is_fixed():
     assert (CELL.seed, full.seed) == (6189992564795705626, 8859198118549147491)
 
 
+@pytest.mark.slow
 def test_no_two_cells_of_a_wide_sweep_share_a_seed():
     """Every method, five epsilons, ten trials, both relations; but for what a published grid search shares."""
     seeds, cells = set(), set()
@@ -145,6 +147,7 @@ def run(tmp_path, data, methods=("ssp", "gaussian_marginals")):
     return pd.concat(frames)
 
 
+@pytest.mark.slow
 def test_rows_of_own_data_have_no_seed_and_differ_from_run_to_run(tmp_path):
     """A seed that anyone can work out from the configuration would take the noise off."""
     one, two = (run(tmp_path / str(i), prepared("mine")) for i in range(2))

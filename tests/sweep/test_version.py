@@ -71,10 +71,12 @@ def changed_by(copy, monkeypatch):
     forget()
 
 
+@pytest.mark.slow
 def test_a_method_reruns_itself_alone(changed_by):
     assert changed_by((file_of("pate"), "import numpy as np\n", "import numpy as np\n\nMORE = 1\n")) == {"pate"}
 
 
+@pytest.mark.slow
 def test_a_synthesizer_reruns_itself_and_what_stands_on_it(changed_by):
     changed = changed_by((file_of("independent"), "\n\nclass Ind", "\n\nMORE = 1\n\n\nclass Ind"))
     assert changed == {"independent"}
@@ -93,6 +95,7 @@ def test_only_what_is_private_depends_on_the_mechanisms():
         assert depends == record.arms[0].is_private, name
 
 
+@pytest.mark.slow
 def test_words_and_looks_rerun_nothing(changed_by):
     assert not changed_by((file_of("ssp"), '"""', '"""Once upon a time. '))
     assert not changed_by((file_of("ssp"), "import numpy as np\n", "import numpy as np  # arrays\n"))
@@ -101,6 +104,7 @@ def test_words_and_looks_rerun_nothing(changed_by):
     assert changed_by(("sweep/metrics.py", "function=roc_auc", "function=log_loss")) == set(BUILT_IN)
 
 
+@pytest.mark.slow
 def test_a_caption_reruns_neither_parts_nor_tables_nor_figure(changed_by):
     def versions():
         return {
@@ -118,6 +122,7 @@ def test_a_caption_reruns_neither_parts_nor_tables_nor_figure(changed_by):
     assert not changed_by(*edits, versions=versions)
 
 
+@pytest.mark.slow
 def test_a_statement_changes_the_verdicts_of_its_wing_alone(changed_by):
     def versions():
         parts = [(name, part) for name, card in CARDS.items() for part in (card.run, card.tables, card.figure)]
@@ -130,6 +135,7 @@ def test_a_statement_changes_the_verdicts_of_its_wing_alone(changed_by):
     assert changed_by(edit, versions=versions) == {"reduced_space_verdicts verdicts"}
 
 
+@pytest.mark.slow
 def test_a_reader_reruns_its_data_sets_alone(changed_by):
     def versions():
         roots = {name: f"marginalia.data.catalogue.readers.{name}" for name in ("adult", "compas")}

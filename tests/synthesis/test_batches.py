@@ -91,6 +91,7 @@ def test_a_class_of_ones_own_is_drawn_batch_by_batch(monkeypatch, table):
     assert [len(b) for b in Own(random_state=0).fit(table).sample_batches(300)] == [128, 128, 44]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_blocks")
 def test_a_file_of_batches_holds_the_rows_of_the_batches_with_the_types_of_the_domain(table, tmp_path):
     model = MST(random_state=3).fit(table)

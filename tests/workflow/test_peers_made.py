@@ -68,6 +68,7 @@ def made(*arguments):
     return json.loads(Path(".peers/tiny/environment.json").read_text())
 
 
+@pytest.mark.slow
 def test_an_environment_is_made_once_and_anew_when_the_lock_file_is_edited(folder):
     first = made("copy.json")
     assert first["problem"] == ""
@@ -84,6 +85,7 @@ def test_an_environment_is_made_once_and_anew_when_the_lock_file_is_edited(folde
     assert not (home / "mine").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lock", "said"),
     [
@@ -110,6 +112,7 @@ def test_without_a_lock_file_the_adapter_says_why(folder):
     assert made()["problem"] == "it is in no index"
 
 
+@pytest.mark.slow
 def test_after_a_kill_half_way_the_next_run_makes_it_anew(folder):
     process = install()
     home = Path(".peers/tiny")
@@ -122,6 +125,7 @@ def test_after_a_kill_half_way_the_next_run_makes_it_anew(folder):
     assert made()["problem"] == ""
 
 
+@pytest.mark.slow
 def test_two_at_once_make_one(folder):
     both = [install(f"copy{i}.json") for i in range(2)]
     assert [process.communicate(timeout=300)[0] for process in both] == 2 * [
@@ -130,6 +134,7 @@ def test_two_at_once_make_one(folder):
     assert Path("copy0.json").read_text() == Path("copy1.json").read_text()
 
 
+@pytest.mark.slow
 def test_peers_that_fail_and_hang_cost_a_run_their_rows(folder):
     """Their environment is made by the rule; Arrow and NumPy, which the exchange needs, are lent to it."""
     shutil.copy(INSTALL, folder / "envs" / "install_peer.py")

@@ -37,6 +37,7 @@ def plan(monkeypatch, capsys):
     return call
 
 
+@pytest.mark.slow
 def test_the_plan_is_what_snakemake_lists(tmp_path, mirror, plan, parts):
     """Of the smoke configuration, and of one with a streamed set, a study, a comparison and a notebook beside it."""
     smoke = yaml.safe_load((ROOT / "workflow/configs/smoke.yaml").read_text())

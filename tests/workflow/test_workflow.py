@@ -61,6 +61,7 @@ def smoke(tmp_path_factory, mirror):
     return folder, config
 
 
+@pytest.mark.slow
 def test_smoke_run_ends_green_with_every_output(smoke):
     folder, _ = smoke
     results = folder / "results"
@@ -93,6 +94,7 @@ def test_smoke_certificates_hold_for_every_tight_method(smoke):
     assert (tight["epsilon_spent"] <= tight["epsilon"] * (1 + 1e-6)).all()
 
 
+@pytest.mark.slow
 def test_a_second_run_does_nothing(smoke):
     folder, config = smoke
     again = snakemake("--cores", "2", config=config, folder=folder, quiet=False)
@@ -100,6 +102,7 @@ def test_a_second_run_does_nothing(smoke):
     assert "Nothing to be done" in again.stdout + again.stderr
 
 
+@pytest.mark.slow
 def test_one_more_epsilon_runs_only_what_is_new(smoke):
     folder, config = smoke
     plan = snakemake("-n", config={**config, "epsilons": [0.5, 1, 2]}, folder=folder, quiet=False)
@@ -115,6 +118,7 @@ def test_one_more_epsilon_runs_only_what_is_new(smoke):
     assert len([name for name in new if "certificate" not in name]) == config["trials"]
 
 
+@pytest.mark.slow
 def test_tables_do_not_depend_on_the_number_of_cores(tmp_path_factory):
     tables = []
     for cores in ("1", "2"):
@@ -126,6 +130,7 @@ def test_tables_do_not_depend_on_the_number_of_cores(tmp_path_factory):
     assert tables[0] == tables[1]
 
 
+@pytest.mark.slow
 def test_without_mirror_and_network_embedded_tables_stand_in(tmp_path):
     config = {"epsilons": [1], "trials": 1, "methods": ["ols", "logistic"], "figures": False}
     nowhere = {"MARGINALIA_MIRROR": "", "MARGINALIA_CACHE": str(tmp_path / "cache"), **NO_NETWORK}
@@ -137,6 +142,7 @@ def test_without_mirror_and_network_embedded_tables_stand_in(tmp_path):
     assert "acs_income_lin@dd_ssp" in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("config", "said"),
     [
@@ -153,6 +159,7 @@ def test_bad_configuration_is_one_line_and_exit_2(tmp_path, config, said):
     assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.slow
 def test_an_unreachable_set_asked_for_by_name_names_the_three_places(tmp_path):
     nowhere = {"MARGINALIA_MIRROR": "", "MARGINALIA_CACHE": str(tmp_path / "cache"), **NO_NETWORK}
     done = snakemake("-n", config={"datasets": ["adult"]}, folder=tmp_path, **nowhere)
@@ -161,6 +168,7 @@ def test_an_unreachable_set_asked_for_by_name_names_the_three_places(tmp_path):
         assert place in done.stderr
 
 
+@pytest.mark.slow
 def test_counts_of_shards_are_added_up_to_those_of_one_pass(parts, tmp_path):
     config = {"datasets": [parts], "epsilons": [1], "trials": 2, "methods": ["independent"], "seed": 5}
     out = tmp_path / "results/data/parts/counts.npz"

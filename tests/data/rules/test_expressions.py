@@ -145,6 +145,7 @@ def arrays(rows):
     return {**found, "s": np.array([r["s"] for r in rows] + [None], dtype=object)[:-1]}
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(list(NAMES)).flatmap(expressions), ROWS)
 def test_values_are_those_of_plain_python(expression, rows):
@@ -170,6 +171,7 @@ def test_values_are_those_of_plain_python(expression, rows):
             assert value == float(wanted), (text, row)
 
 
+@pytest.mark.slow
 @settings(max_examples=600, deadline=None)
 @given(
     st.text(max_size=40)

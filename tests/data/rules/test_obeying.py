@@ -85,6 +85,7 @@ def broken(frame, codes, domain):
     return bad
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(domains(), st.integers(0, 2**32 - 1))
 def test_rows_that_are_drawn_obey_all_rules(given_, seed):
@@ -102,6 +103,7 @@ def test_rows_that_are_drawn_obey_all_rules(given_, seed):
     assert np.array_equal(Table.from_frame(frame, domain).codes, drawn.codes)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(domains(), st.integers(0, 2**32 - 1))
 def test_no_row_that_obeys_is_taken_for_impossible(given_, seed):

@@ -209,6 +209,7 @@ BOUGHT = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [AIM, MixtureInference])
 def test_rules_about_columns_that_are_bought_hold(make):
     file = {**FILE, "attributes": BOUGHT}

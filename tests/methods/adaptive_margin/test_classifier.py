@@ -137,6 +137,7 @@ class TestLearning:
         )
         np.testing.assert_allclose(one.coef_, two.coef_, rtol=1e-4)
 
+    @pytest.mark.slow
     def test_population_score_prefers_few_dimensions(self):
         rng = np.random.default_rng(0)
         y = rng.integers(0, 2, 300)
@@ -254,6 +255,7 @@ def test_derived_constants_follow_from_the_bounds():
     assert DERIVED.model_share <= best
 
 
+@pytest.mark.slow
 def test_scikit_learn_checks():
     report = check_estimator(AdaptiveMarginClassifier(), on_skip=None)
     assert {c["check_name"] for c in report if c["status"] == "skipped"} <= {"check_array_api_input"}

@@ -141,6 +141,7 @@ class TestSelection:
         iterate(trainer, 0.4, ledger=ledger, randomness=Randomness(0))
         assert 2 * ledger.rho() == pytest.approx(0.4**2)
 
+    @pytest.mark.slow
     def test_projected_candidates_spend_no_more(self):
         X, y = separable(200, 400, 0.5, np.random.default_rng(0))
         candidates = make_candidates(margin_grid(200), 200, 400, PUBLISHED, np.random.default_rng(1))

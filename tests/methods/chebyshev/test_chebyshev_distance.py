@@ -35,6 +35,7 @@ def test_smoothness_constants():
         assert [smoothness_constant(k, d) for d in (1, 2, 3)] == pytest.approx(values, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_smoothness_constant_bounds_the_coefficients_of_cosines():
     """f = cos(ax+b)/max(a, a^k) is k-smooth; its weighted Chebyshev coefficients must stay below C(k, 1)."""
     rng = np.random.default_rng(0)

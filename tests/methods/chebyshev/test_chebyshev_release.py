@@ -110,6 +110,7 @@ def test_one_record_moves_the_whole_moments_by_no_more_than_is_declared(axes, k)
     assert worst > 0.3 if axes[0].kind != "uniform" else worst > 0
 
 
+@pytest.mark.slow
 @given(st.integers(1, 40), st.integers(0, 2**32 - 1), st.sampled_from([a for a, _ in AXES]))
 @settings(max_examples=60)
 def test_the_histogram_is_exact_in_any_order(n, seed, axes):

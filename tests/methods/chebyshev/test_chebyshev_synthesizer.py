@@ -106,6 +106,7 @@ def test_tight_spends_exactly_what_was_asked():
     assert accountant.get_epsilon(1e-5) == pytest.approx(0.7, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_same_seed_same_bytes_and_the_order_of_records_does_not_matter(fitted):
     again = ChebyshevMomentMatching(epsilon=1.0, delta=1e-6, random_state=0).fit(table())
     assert again.weights_.tobytes() == fitted.weights_.tobytes()
@@ -154,6 +155,7 @@ def test_first_order_solvers_take_over_above_the_interior_points_cap():
         assert density.message.startswith("inexact") == (density.gap > 0.1)
 
 
+@pytest.mark.slow
 def test_error_falls_with_the_number_of_records():
     rng = np.random.default_rng(0)
     errors = []

@@ -45,6 +45,7 @@ def parts(X, derivative, clip):
     return [Directions.of(X[i : i + 1]).clipped_sum(derivative[i : i + 1], clip).astype(object) for i in range(len(X))]
 
 
+@pytest.mark.slow
 @given(SHAPES)
 @settings(max_examples=60)
 def test_the_sum_is_the_sum_of_the_rows_parts_in_any_order(shape):
@@ -57,6 +58,7 @@ def test_the_sum_is_the_sum_of_the_rows_parts_in_any_order(shape):
     np.testing.assert_array_equal(turned, total)
 
 
+@pytest.mark.slow
 @given(SHAPES)
 @settings(max_examples=60)
 def test_no_record_is_longer_than_the_clipping_norm(shape):
@@ -70,6 +72,7 @@ def test_no_record_is_longer_than_the_clipping_norm(shape):
         assert (squared[cut] > 0.9999 * limit).all()
 
 
+@pytest.mark.slow
 @given(SHAPES)
 @settings(max_examples=60)
 def test_a_part_is_the_clipped_gradient(shape):
@@ -85,6 +88,7 @@ def test_a_part_is_the_clipped_gradient(shape):
                 assert float(got * unit) == pytest.approx(expected, abs=2.0**-14 + 2.0**-CLIP_BITS)
 
 
+@pytest.mark.slow
 @given(SHAPES, st.floats(1e-6, 1e6))
 @settings(max_examples=60)
 def test_scores_are_a_rows_own_to_the_last_bit(shape, size):
@@ -107,6 +111,7 @@ def test_scores_are_a_rows_own_to_the_last_bit(shape, size):
     )
 
 
+@pytest.mark.slow
 @given(SHAPES, st.sampled_from([1e-6, 1.0, 1e6, np.inf, np.nan]))
 @settings(max_examples=60)
 def test_rows_without_their_zeros_are_the_same_rows(shape, size):

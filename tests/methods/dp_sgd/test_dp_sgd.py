@@ -258,6 +258,7 @@ def test_published_noise_and_what_it_really_spends(n, steps, batch, sigma, spent
     assert model.ledger_.certified
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "steps", "batch"), [(5771, 500, 200), (242, 1000, 20)], ids=["compas", "heart"])
 def test_published_noise_is_three_times_what_is_needed(n, steps, batch):
     """F6: calibrated to epsilon 1 under add/remove, the noise could be 3.1 to 3.6 times smaller."""
@@ -281,6 +282,7 @@ GOLDEN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "multiplier"), sorted({v[:2] for v in GOLDEN.values()}))
 def test_golden_multipliers(n, multiplier):
     noise = poisson_gaussian_noise_multiplier(1.0, 1e-5, 256 / n, 20 * n // 256, "add_remove")

@@ -25,6 +25,7 @@ def accuracy(rows):
     return lambda w: float(np.mean((X @ w > 0) == (y > 0)))
 
 
+@pytest.mark.slow
 def test_the_grid_is_the_papers():
     assert len(set(GRID)) == 108
     assert {s.clip for s in GRID} == {0.01, 0.1, 0.2}
@@ -33,6 +34,7 @@ def test_the_grid_is_the_papers():
     assert {s: s.run(1.0, 1e-5, 47842, "add_remove").steps for s in runs} == runs
 
 
+@pytest.mark.slow
 def test_the_winner_is_the_best_on_the_rows_given(rows):
     search = search_on_test(
         *rows, "logistic", accuracy(rows), epsilon=2.0, delta=1e-5, randomness=Randomness(0), grid=SMALL
@@ -43,6 +45,7 @@ def test_the_winner_is_the_best_on_the_rows_given(rows):
     assert len(set(search.trials)) > 1
 
 
+@pytest.mark.slow
 def test_all_runs_are_charged(rows):
     """Each run spends epsilon; together they spend more, less than their sum, and the ledger refuses to certify."""
     search = search_on_test(

@@ -38,6 +38,7 @@ def test_without_sampling_and_noise_both_take_the_same_steps(learner, table):
     assert (replace(event, arithmetic="exact"),) == ours.ledger_.events
 
 
+@pytest.mark.slow
 @needs_torch
 def test_same_moments_and_same_epsilon():
     """Weights over 40 seeds: every mean within 4 standard errors; pooled spread within 25 %; one event for both."""
@@ -55,6 +56,7 @@ def test_same_moments_and_same_epsilon():
     assert math.sqrt(a.var(axis=0).mean() / b.var(axis=0).mean()) == pytest.approx(1.0, abs=0.25)
 
 
+@pytest.mark.slow
 @needs_torch
 def test_the_seed_decides(table):
     one, two, other = (

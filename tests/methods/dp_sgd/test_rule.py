@@ -67,6 +67,7 @@ def test_more_noise_means_tighter_clips_and_shorter_ways(task):
     assert all(r.steps == STEPS and r.momentum == MOMENTUM and r.average for r in runs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["linear", "logistic"])
 def test_the_noise_of_a_score_is_bounded_whatever_the_budget(task):
     """On rows without gradient the released weights are noise; a score's is about the horizon at any noise.

@@ -94,6 +94,7 @@ def dense_value(space: Space, averages: np.ndarray, loss: str) -> float:
     return linprog(np.r_[np.zeros(m), np.ones(2 * r)], A_eq=equal, b_eq=np.r_[averages, 1]).fun
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(
     seed=st.integers(0, 10**6),
@@ -111,6 +112,7 @@ def test_column_generation_equals_the_dense_program(seed, kind, loss, sampled):
     assert optimum(space, averages, loss) == pytest.approx(dense_value(space, averages, loss), abs=1e-7)
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(seed=st.integers(0, 10**6), kind=st.sampled_from(["parities", "monomials"]))
 def test_properties_of_the_optimum(seed, kind):

@@ -77,6 +77,7 @@ def test_marginals_are_those_of_the_weighted_rows():
     assert_allclose(model.marginal(["x3", "x1"]), 2000 * pair)
 
 
+@pytest.mark.slow
 def test_noise_is_as_calibrated_and_pure():
     model = ReducedSpaceLP(epsilon=1.0, random_state=0).fit(table(1000, 20))
     (event,) = model.ledger_.events
@@ -97,6 +98,7 @@ def test_without_noise_the_data_come_back():
     assert_allclose(model.marginal(["x0", "x5"]), data.counts(["x0", "x5"]), atol=0.1)
 
 
+@pytest.mark.slow
 def test_the_certificate_covers():
     """Coverage at least 1 - gamma, up to three standard errors of 60 runs (false alarms below 1 in 500)."""
     seeds, data = 60, table(500, 4)
@@ -112,6 +114,7 @@ def test_the_certificate_covers():
         assert held / seeds >= 0.9 - 3 * np.sqrt(0.09 / seeds)
 
 
+@pytest.mark.slow
 def test_the_certificate_of_a_noisy_count_needs_both_noises():
     """With x = 0 throughout every parity is exactly 1, where the count's noise shows most."""
     zeros = Table(np.zeros((300, 3), int), Domain.from_sizes({"a": 2, "b": 2, "c": 2}))

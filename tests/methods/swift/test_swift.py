@@ -46,6 +46,7 @@ def assert_junction_tree(tree, sizes):
         assert set(c) & set(other)
 
 
+@pytest.mark.slow
 @given(problems())
 @settings(deadline=None, max_examples=150)
 def test_every_step_leaves_a_junction_tree_that_holds_the_pair(problem):

@@ -82,6 +82,7 @@ def test_parts_tables_and_figure(name):
     assert isinstance(card.figure(tables, settings), Figure)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["adaptive_margin_x3", "adaptive_margin_x2"])
 def test_same_seed_same_tables(name):
     small = {"digits_trials": 1, "epsilons": [1.0]} if name.endswith("x2") else {"trials": 1}
@@ -91,6 +92,7 @@ def test_same_seed_same_tables(name):
 
 
 class TestRisk:
+    @pytest.mark.slow
     def test_every_record_carries_what_was_spent(self):
         _, _, rows, _ = run_all("adaptive_margin_x2", digits_trials=1)
         private = rows[np.isfinite(rows["epsilon"])]
@@ -199,6 +201,7 @@ class TestRows:
 
 
 class TestBounds:
+    @pytest.mark.slow
     def test_rows_of_the_tables(self):
         _, _, rows, tables = run_all(
             "adaptive_margin_x7", sets=["separable"], rows=300, share=0.01, trials=1, margins=31
@@ -240,6 +243,7 @@ class TestBounds:
 
 
 class TestLiteralSteps:
+    @pytest.mark.slow
     def test_steps_are_the_papers(self):
         _, _, rows, tables = run_all("adaptive_margin_x8")
         literal = rows[rows["steps"] == "literal"]
@@ -256,6 +260,7 @@ class TestLiteralSteps:
 
 
 class TestLemmas:
+    @pytest.mark.slow
     def test_the_misprinted_ones_fail_and_the_others_hold(self):
         """Simulated shares have a slack of three standard errors: 48 of them, false alarm about 3 %, seed fixed."""
         _, _, _, tables = run_all("adaptive_margin_x9")
@@ -283,6 +288,7 @@ def tables():
 
 
 class TestVerdicts:
+    @pytest.mark.slow
     def test_every_claim_is_judged_on_what_was_run(self, tables):
         table = VERDICTS.table(pd.DataFrame(), tables).set_index("id")
         assert tuple(table.reset_index().columns) == COLUMNS

@@ -64,6 +64,7 @@ def test_every_card_is_tried():
     assert set(SMALL) == {name for name in cards() if name.startswith("chebyshev")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_a_card_runs_repeats_and_draws(name, prepared):
     check_card(name, SMALL[name], prepared)
@@ -167,6 +168,7 @@ def test_the_transport_distance_is_to_the_records_themselves():
     assert measured["polynomial"] <= measured["exact"]
 
 
+@pytest.mark.slow
 def test_kernels_of_the_lemma_reach_their_order_and_no_more():
     rows = pd.DataFrame([chebyshev_lemmas._kernel_errors(k, m) for k in (1, 2, 3, 4) for m in (64, 256)])
     for column, orders in (("fejer_korovkin", (1, 2, 2, 2)), ("repaired", (1, 2, 3, 4))):

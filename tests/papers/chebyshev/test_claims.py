@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from marginalia.papers.chebyshev.chebyshev_x1 import theorem_slope, wang_slope
 from marginalia.papers.chebyshev.chebyshev_x5 import true_epsilons
@@ -48,6 +49,7 @@ def test_without_tables_nothing_is_tested():
     assert len(table) == len(JUDGES)
 
 
+@pytest.mark.slow
 def test_slopes_of_the_theorem_hold_and_flat_ones_do_not():
     found = judged({"chebyshev_x1": slopes()})
     for claim, tested in {

@@ -60,6 +60,7 @@ def row(records, id):
     return verdicts(records).set_index("id").loc[id]
 
 
+@pytest.mark.slow
 def test_every_claim_has_a_row_and_what_was_not_run_is_not_tested():
     table = verdicts(made(0.1))
     assert tuple(table.columns) == COLUMNS
@@ -70,6 +71,7 @@ def test_every_claim_has_a_row_and_what_was_not_run_is_not_tested():
     assert set(table.loc[table["tested"] == 0, "verdict"]) == {"not tested"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1.0, 1e6])
 def test_better_is_a_difference_on_the_same_splits_whatever_the_scale(scale):
     found = row(made(0.1, scale=scale), "x1")  # the levels of the splits differ by a fifth, the wiggle by a thousandth
@@ -79,6 +81,7 @@ def test_better_is_a_difference_on_the_same_splits_whatever_the_scale(scale):
     assert "clearly worse in 4" in worse["note"]
 
 
+@pytest.mark.slow
 def test_alike_is_equivalence_at_the_stated_margin():
     arms = (("dd_ssp", "aim"), ("aim_synth", ""))
     assert row(made(0.001, arms=arms), "x5")["verdict"] == "held"
@@ -88,6 +91,7 @@ def test_alike_is_equivalence_at_the_stated_margin():
     assert row(noisy, "x5")["verdict"] == "not held"  # no difference seen, and none excluded
 
 
+@pytest.mark.slow
 def test_low_budgets_are_judged_apart():
     arms = (("dd_ssp", "aim"), ("objective_perturbation", ""))
     table = verdicts(made(0.02, metric="auc", arms=arms)).set_index("id")

@@ -35,10 +35,12 @@ def rows(prepared):
     return pd.concat([CLASSES.run(part, settings, 0, data) for part in TARGETS])
 
 
+@pytest.mark.slow
 def test_the_card(prepared):
     check_card("cross_paper_classes", SMALL, prepared)
 
 
+@pytest.mark.slow
 def test_what_can_be_learnt_is_learnt(rows):
     by = rows.groupby(["metric", "method", "epsilon"])["value"].mean()
     assert (by["auc"].drop(MAJORITY) > 0.6).all()

@@ -24,6 +24,7 @@ def rows(tmp_path_factory):
     return DEFAULTS.run("adult", SETTINGS, 0, {"adult": folder})
 
 
+@pytest.mark.slow
 def test_a_huge_ridge_is_worse_in_regression_and_none_is_certified_below_the_proof(rows):
     table = DEFAULTS.tables(rows, SETTINGS)["cross_paper_defaults"].set_index(["method", "metric", "multiple"])
     assert table.loc[("ssp", "mse", 1e6), "against_rule"] == "worse"

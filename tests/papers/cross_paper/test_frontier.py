@@ -33,6 +33,7 @@ def mean(records, metric, method, dataset, epsilon=1.0, variant=""):
     return rows[(rows["epsilon"] == epsilon) & (rows["variant"] == variant)]
 
 
+@pytest.mark.slow
 def test_utility_is_the_share_between_trivial_and_non_private(whole, table):
     shares = []
     for dataset in ("adult", "acs_income_lin@dd_ssp"):
@@ -53,6 +54,7 @@ def test_synthetic_data_have_one_minus_their_error(whole, table):
     assert row(table, "marginal_error", "AIM")["utility"] == pytest.approx(1 - error["value"].mean(), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_seconds_of_post_processing_include_its_source(whole, table):
     def seconds(method, task, variant=""):
         rows = mean(whole, "marginal_error" if not task else "auc", method, "compas", variant=variant)
@@ -64,6 +66,7 @@ def test_seconds_of_post_processing_include_its_source(whole, table):
     assert row(frontier(alone), "marginal_error", "MST")["seconds"] == pytest.approx(seconds("mst", ""), rel=0.02)
 
 
+@pytest.mark.slow
 def test_of_two_fits_of_a_source_the_tight_one_counts(whole):
     """A published fit beside it, which took an hour, is not what DD-SSP stands on."""
     fits = whole[(whole["method"] == "mst") & (whole["task"] == "")]
@@ -78,6 +81,7 @@ def test_the_frontier_by_hand():
     assert list(unbeaten(points)) == [True, False, True, False, False]
 
 
+@pytest.mark.slow
 def test_an_arm_without_a_value_somewhere_is_not_on_the_frontier(whole):
     best = whole[(whole["method"] == "dp_sgd") & (whole["metric"] == "mse") & (whole["dataset"] == "adult")]
     arm = row(frontier(whole.drop(best.index)), "mse", "DP-SGD")
@@ -89,6 +93,7 @@ def test_without_references_it_says_what_to_add(whole):
         frontier(whole[whole["method"] != "trivial"])
 
 
+@pytest.mark.slow
 def test_the_figure_shows_two_budgets_of_each_metric(table):
     axes = figure(table).axes
     assert len(axes) == 2 * 3
@@ -99,6 +104,7 @@ def test_the_figure_shows_two_budgets_of_each_metric(table):
     assert "CPU seconds" in caption(table)
 
 
+@pytest.mark.slow
 def test_the_figure_names_few_methods_and_every_point_bears_its_name(table):
     drawn = figure(table)
     names = [text.get_text() for text in drawn.legends[0].get_texts()]

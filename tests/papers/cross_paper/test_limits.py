@@ -53,6 +53,7 @@ def sample():
     return x[:, None], np.where(x + rng.normal(size=4000) > 0, 1.0, -1.0)
 
 
+@pytest.mark.slow
 def test_the_card(prepared):
     check_card("cross_paper_limits", SMALL, prepared)
 
@@ -89,6 +90,7 @@ def test_dp_sgd_by_rule_without_noise_is_gradient_descent_in_floats_with_the_set
     assert quiet.intercept_ == pytest.approx(plain.intercept_, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_the_batches_stay_and_the_noise_goes(sample):
     """Of a fixed setting the limit does not depend on epsilon, as its noise alone does; and on its batches it does."""
     X, y = sample
@@ -158,6 +160,7 @@ def test_each_panel_has_a_title_of_its_own_and_the_legend_tells_all_signs():
     assert names[3:] == ["what noise costs (any colour)", "what the setting costs", "no privacy"]
 
 
+@pytest.mark.slow
 def test_a_test_at_five_percent_rejects_five_percent():
     """Of 4,000 sets of three gaps around 0: 200 +- 4 * 13.8, which a right test misses in one of 16,000 runs."""
     gaps = np.random.default_rng(5).normal(size=(4000, 3))

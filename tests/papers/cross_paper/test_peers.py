@@ -31,6 +31,7 @@ def records():
     return pd.concat([rows, slow, hangs, good], ignore_index=True)
 
 
+@pytest.mark.slow
 def test_a_release_has_one_row_with_all_its_measures(records):
     table = releases(records)
     assert not table.duplicated(["experiment", "relation", "dataset", "epsilon", "name"]).any()
@@ -48,6 +49,7 @@ def test_a_release_has_one_row_with_all_its_measures(records):
     assert np.isnan(lost["k_marginal"])
 
 
+@pytest.mark.slow
 def test_peers_are_compared_on_the_same_splits(records):
     table = pairs(records)
     row = table[
@@ -69,6 +71,7 @@ def test_peers_are_compared_on_the_same_splits(records):
     assert cells["better"].iloc[0] == cells["cells"].iloc[0] == 4 * 5
 
 
+@pytest.mark.slow
 def test_what_a_peer_does_better_is_a_sentence(records):
     told = list(better(records)["better"])
     (line,) = [
@@ -88,6 +91,7 @@ def test_failures_are_told_once_with_their_message(records):
     assert row["epsilons"] == "0.05 0.1 0.5 1 2"
 
 
+@pytest.mark.slow
 def test_the_figure_has_a_row_of_panels_for_each_data_set_and_open_marks_for_peers(records):
     table = releases(records)
     drawn = figure(table)

@@ -68,6 +68,7 @@ def module_records():
     return pd.DataFrame(lines)
 
 
+@pytest.mark.slow
 def test_mean_ranks_by_hand(ranked):
     by = ranked.set_index("method")["mean_rank"]
     assert by["ssp"] == pytest.approx((5 * 1 + 1 * 2) / 6, abs=1e-3)
@@ -87,6 +88,7 @@ def test_friedman_and_critical_difference(ranked):
     assert list(ranked["like_best"]) == ["yes", "yes", "no"]
 
 
+@pytest.mark.slow
 def test_a_block_that_lacks_a_ranked_arm_does_not_count(module_records):
     failed = (
         (module_records["method"] == "pate") & (module_records["dataset"] == "d1") & (module_records["epsilon"] == 1)
@@ -98,6 +100,7 @@ def test_a_block_that_lacks_a_ranked_arm_does_not_count(module_records):
     assert (table["n_datasets"] == 6).all()
 
 
+@pytest.mark.slow
 def test_an_arm_that_lacks_many_blocks_is_listed_without_a_rank(module_records):
     missing = (module_records["method"] == "pate") & module_records["dataset"].isin(DATASETS[:4])
     table = ranking(module_records[~missing]).set_index("method")
@@ -106,11 +109,13 @@ def test_an_arm_that_lacks_many_blocks_is_listed_without_a_rank(module_records):
     assert table.loc["ssp", "blocks"] == 12
 
 
+@pytest.mark.slow
 def test_an_arm_without_a_certificate_takes_no_part(module_records):
     message = module_records["message"].where(module_records["method"] != "ssp", "spends 99 of 1")
     assert set(ranking(module_records.assign(message=message))["method"]) == {"dp_sgd", "pate"}
 
 
+@pytest.mark.slow
 def test_an_arm_that_protects_some_rows_is_listed_without_a_rank(module_records):
     message = module_records["message"].where(module_records["method"] != "pate", "protects the private rows only")
     table = ranking(module_records.assign(message=message))
@@ -124,6 +129,7 @@ def test_an_arm_that_protects_some_rows_is_listed_without_a_rank(module_records)
     assert "want of values" not in caption(table)
 
 
+@pytest.mark.slow
 def test_two_data_sets_make_no_test(module_records):
     table = ranking(module_records[module_records["dataset"].isin(DATASETS[1:3])])
     assert table["friedman_p"].isna().all()
@@ -132,6 +138,7 @@ def test_two_data_sets_make_no_test(module_records):
     assert list(table["mean_rank"]) == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_pairs_are_compared_on_the_same_splits(module_records):
     table = pairs(module_records).set_index(["first", "second"])
     # Splits vary by .02, paired differences by .001: without pairing .02 of AUC would not show in five trials.
@@ -141,6 +148,7 @@ def test_pairs_are_compared_on_the_same_splits(module_records):
     assert (table["p_holm"] >= table["p"]).all()
 
 
+@pytest.mark.slow
 def test_errors_of_different_scale_are_compared_by_their_ratio():
     """SSP is a fifth better on all sets but the one of the largest scale, where it is 2 % worse."""
     base = {
@@ -185,6 +193,7 @@ def test_holm_by_hand():
     assert holm([]) == []
 
 
+@pytest.mark.slow
 def test_purely_epsilon_dp_arms_are_marked(module_records):
     records = module_records.assign(method=module_records["method"].replace("pate", "reduced_space"))
     table = ranking(records).set_index("method")
@@ -193,6 +202,7 @@ def test_purely_epsilon_dp_arms_are_marked(module_records):
     assert "purely ε-DP" in caption(table.reset_index())
 
 
+@pytest.mark.slow
 def test_the_figure_has_a_panel_for_each_metric_and_experiment(records):
     table = ranking(records)
     axes = figure(table).axes
@@ -203,6 +213,7 @@ def test_the_figure_has_a_panel_for_each_metric_and_experiment(records):
     assert "Friedman" in caption(table)
 
 
+@pytest.mark.slow
 def test_tables_that_a_default_was_chosen_on_are_ranked_apart(module_records):
     """On Adult and COMPAS the third is best: that moves no rank of the others, no test and no pair."""
     names = {"d0": "adult", "d1": "compas"}
@@ -223,6 +234,7 @@ def test_tables_that_a_default_was_chosen_on_are_ranked_apart(module_records):
     assert "†" not in caption(table)
 
 
+@pytest.mark.slow
 def test_a_panel_of_developed_tables_alone_says_so(module_records):
     names = {"d0": "adult", "d1": "compas", "d2": "acs_employment@dd_ssp"}
     records = module_records[module_records["dataset"].isin(names)]
@@ -238,6 +250,7 @@ def test_regression_may_be_untouched_where_classification_is_not():
     assert not catalogue.developed_on("adult", "")  # marginal error: no task
 
 
+@pytest.mark.slow
 def test_bootstrap_intervals_against_all_ways_to_draw_the_tables(module_records):
     """Of six tables with ranks 1, but 2 on one of them: the mean over a draw is 1 + B/6, B binomial(6, 1/6)."""
     (contest,) = contests(module_records)
@@ -249,12 +262,14 @@ def test_bootstrap_intervals_against_all_ways_to_draw_the_tables(module_records)
     pd.testing.assert_frame_equal(found, rank_intervals(contest))
 
 
+@pytest.mark.slow
 def test_no_interval_over_two_tables(module_records):
     table = ranking(module_records[module_records["dataset"].isin(DATASETS[:2])])
     assert table[["rank_low", "rank_high"]].isna().all(axis=None)
     assert len(figure(table).axes) == 1
 
 
+@pytest.mark.slow
 def test_long_names_leave_room_for_their_panel(records):
     table = ranking(records)
     table = table.assign(name=table["name"] + ", with the settings of another paper's authors")

@@ -60,6 +60,7 @@ def cell(frame, claim, epsilon, left=None):
     return rows[rows["left"] == left].squeeze() if left else rows.squeeze()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("claim", "epsilon", "left", "held"),
     [
@@ -86,6 +87,7 @@ def test_a_claim_follows_its_definition(records, claim, epsilon, left, held):
     assert bool(cell(cells(records), claim, epsilon, left)["held"]) == held
 
 
+@pytest.mark.slow
 def test_noise_too_large_for_a_margin_does_not_make_two_arms_the_same(records):
     """A difference of 0 with a standard error of the margin's size is no rejection, and no equivalence."""
     arms = (
@@ -101,6 +103,7 @@ def test_noise_too_large_for_a_margin_does_not_make_two_arms_the_same(records):
     assert row["bound"] > row["margin"] == 0.01
 
 
+@pytest.mark.slow
 def test_a_shared_fit_is_compared_trial_by_trial(records):
     """What moves both arms of a trial by the same amount does not count as noise of their difference."""
     shift = records["trial"] * 0.05 * (records["task"] == "linear")
@@ -110,6 +113,7 @@ def test_a_shared_fit_is_compared_trial_by_trial(records):
     assert cell(cells(moved), "c02", 0.1, DD_SSP)["stderr"] > 0.03
 
 
+@pytest.mark.slow
 def test_a_claim_is_tested_where_it_speaks(records):
     frame = cells(records)
     assert tuple(frame.columns) == CELL_COLUMNS
@@ -121,6 +125,7 @@ def test_a_claim_is_tested_where_it_speaks(records):
     assert not {"c02", "c02p"} & set(cells(income)["id"])
 
 
+@pytest.mark.slow
 def test_random_splits_are_claims_of_their_own(records):
     splits = records[records["experiment"] == "dd_ssp"].assign(experiment="dd_ssp_splits")
     frame = cells(pd.concat([records, splits]))
@@ -128,6 +133,7 @@ def test_random_splits_are_claims_of_their_own(records):
     assert cell(frame, "c05s", 0.1)["df"] == 2  # paired by split
 
 
+@pytest.mark.slow
 def test_gain_is_positive_where_the_left_arm_is_better(records):
     frame = cells(records)
     row = cell(frame, "c02", 1.0, DD_SSP)
@@ -136,6 +142,7 @@ def test_gain_is_positive_where_the_left_arm_is_better(records):
     assert cell(frame, "c05", 0.1)["difference"] == pytest.approx(0.07)
 
 
+@pytest.mark.slow
 def test_every_stated_claim_has_a_verdict_on_the_sets_that_were_run(records):
     frame = verdicts(records, {})
     assert tuple(frame.columns) == VERDICT_COLUMNS
@@ -150,6 +157,7 @@ def test_every_stated_claim_has_a_verdict_on_the_sets_that_were_run(records):
     assert (frame["held"] <= frame["tested"]).all()
 
 
+@pytest.mark.slow
 def test_claims_about_products_and_norms_and_run_times_and_the_accountant(records):
     products = pd.DataFrame(
         {
@@ -175,6 +183,7 @@ def test_claims_about_products_and_norms_and_run_times_and_the_accountant(record
     assert smallest_certifiable_epsilon(1e-5, range(2, 801)) < 0.006
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("knows", [True, False])
 def test_another_source_of_marginals_must_beat_a_constant(records, knows):
     others = records[
@@ -232,6 +241,7 @@ def test_reported_run_times_have_a_place_and_stand_beside_ours(records):
     assert elsewhere["our_seconds"].isna().all()  # sets that were not run
 
 
+@pytest.mark.slow
 def test_half_the_model_size_is_compared_in_seconds_and_accuracy(records):
     faster = records["seconds"].mask((records["experiment"] == "dd_ssp_100mb") & (records["task"] == ""), 0.5)
     table = model_size(records.assign(seconds=faster)).set_index("epsilon")
@@ -249,6 +259,7 @@ def test_bad_cards_are_one_line(cards, said):
     assert said in str(error.value)
 
 
+@pytest.mark.slow
 def test_a_gap_is_read_against_the_spread_of_splits(records):
     """DD-SSP leads AdaSSP by .078 at .1; on random splits by .078 give or take more than that."""
     arms = records.query("experiment == 'dd_ssp' and method in ['dd_ssp', 'ada_ssp'] and variant != 'mst'")
@@ -278,6 +289,7 @@ def test_advanced_composition_is_theorem_22():
     assert advanced_composition(2.0, 1e-5)[0] == 216  # no more than the sum
 
 
+@pytest.mark.slow
 def test_dd_ssp_is_held_against_the_grid_with_all_runs_charged(records):
     """c07x: points of the exactly charged curve lie at what the grid cost, and are joined in ln epsilon."""
     rows = tuned(records, 10)
@@ -292,6 +304,7 @@ def test_dd_ssp_is_held_against_the_grid_with_all_runs_charged(records):
     assert row["difference"] == pytest.approx(np.mean([0.8799, 0.81, 0.8801]) - middle, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_the_papers_own_charge_needs_the_small_budgets(records):
     """c07: .02 a run comes to .79 by advanced composition, so the curve reaches DD-SSP at 1 with .05 a run."""
     assert "c07" not in set(cells(pd.concat([records, tuned(records, 10)]))["id"])
@@ -304,6 +317,7 @@ def test_the_papers_own_charge_needs_the_small_budgets(records):
     assert row["difference"] == pytest.approx(0.88 - at(charges(both), charged.name, 1.0)[0], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_private_selection_is_asked_whether_it_lies_between_the_ends(records):
     small = tuned(records, 10).assign(experiment="dd_ssp_grid")
     small = small.assign(epsilon=small["epsilon"].map({0.1: 0.02, 1.0: 0.05}), value=0.82)
@@ -317,6 +331,7 @@ def test_private_selection_is_asked_whether_it_lies_between_the_ends(records):
         assert row[["held", "tested"]].tolist() == [held, 1]
 
 
+@pytest.mark.slow
 def test_figures_3_5_and_6_hold_the_papers_curves(records):
     ols = records[(records["method"] == "ssp") & (records["task"] == "linear") & (records["epsilon"] == 1)]
     ols = ols.assign(method="ols", calibration="none", epsilon=np.inf, value=0.0005)

@@ -59,6 +59,7 @@ def test_the_three_forms_by_hand(fit):
         assert aim.confidence_bound(n, confidence=CONFIDENCE) == pytest.approx(bound + moved[q], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_the_bound_from_the_release_covers_all_candidates():
     """At 90 %, more than 4 misses of 12 happen once in 200 runs of a bound that just holds; ours is wider."""
     table = table_of()

@@ -65,6 +65,7 @@ def test_table_2_holds_the_cards_values():
     assert sum(len(cells_of(part)[1]) for part in parts) == 6 * 9
 
 
+@pytest.mark.slow
 def test_table_2_runs_repeats_and_draws(prepared):
     card = card_of("excess_risk_table2")
     settings = {**card.defaults, **SMALL}
@@ -190,6 +191,7 @@ def test_a_card_runs_repeats_and_draws(name, prepared):
     assert card.figure(tables, settings).axes
 
 
+@pytest.mark.slow
 def test_budgets_under_the_relation_of_the_proofs():
     # F2: epsilon = 1 is at most 1.506 (adult) and 1.535 (heart), its measurements alone 1.297 and 1.268.
     card = card_of("excess_risk_errata")

@@ -38,6 +38,7 @@ def rows(data):
     return CARD.run(part, SETTINGS, 0, data)
 
 
+@pytest.mark.slow
 def test_every_method_runs_and_repeats(rows, data):
     without = rows[rows["method"] != "aim"]
     first = without[without["trial"] == 0].dropna(axis=1, how="all").reset_index(drop=True)
@@ -72,6 +73,7 @@ def test_every_method_runs_and_repeats(rows, data):
     assert rows[rows["method"] == "logistic"]["roc_auc"].mean() > 0.7
 
 
+@pytest.mark.slow
 def test_one_change_at_a_time(data, monkeypatch):
     """AIM sees all rows, or the training rows alone; all steps of a trial share the test rows."""
     seen = []
@@ -93,6 +95,7 @@ def test_one_change_at_a_time(data, monkeypatch):
     assert real.nunique() == 1
 
 
+@pytest.mark.slow
 def test_the_settings_follow_documented_numbers_alone(data, tmp_path):
     """Under add/remove a row less changes neither what is asked for nor what it costs; it once changed both."""
     folder = tmp_path / "heart@dpml"
@@ -104,6 +107,7 @@ def test_the_settings_follow_documented_numbers_alone(data, tmp_path):
     assert spent["tight"] == pytest.approx(1, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_aim_in_the_table_is_ours_beside_what_the_paper_prints(rows):
     table = CARD.tables(rows, SETTINGS)["excess_risk_f4"].set_index(["method", "variant", "inputs", "n_teachers"])
     own = rows[(rows["method"] == "aim") & (rows["variant"] == "as_published") & (rows["inputs"] == "codes")]
@@ -146,6 +150,7 @@ def test_pairs_are_compared_on_the_same_splits(aim, other, verdict):
     assert (line["better"], line["worse"], line["as_well"]) == verdict
 
 
+@pytest.mark.slow
 def test_the_steps_are_paired(rows):
     table = CARD.tables(rows, SETTINGS)["excess_risk_ladder"].query("metric == 'empirical_risk'").set_index("step")
     own = rows[(rows["method"] == "aim") & (rows["inputs"] == "codes")].set_index(["variant", "trial"])
@@ -156,6 +161,7 @@ def test_the_steps_are_paired(rows):
     assert math.isnan(table.loc["as_published", "change"])
 
 
+@pytest.mark.slow
 def test_the_figure_has_six_bars_of_the_paper_and_four_of_ours(rows):
     figure = CARD.figure(CARD.tables(rows, SETTINGS), SETTINGS)
     (axes,) = figure.axes
@@ -163,6 +169,7 @@ def test_the_figure_has_six_bars_of_the_paper_and_four_of_ours(rows):
     assert axes.get_ylim()[0] == 0
 
 
+@pytest.mark.slow
 def test_a_run_without_one_of_aims_fits_shows_the_others(rows):
     part = rows[~rows["variant"].isin(["held_out", "all_rows"])]
     tables = CARD.tables(part, SETTINGS)

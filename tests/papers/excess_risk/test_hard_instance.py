@@ -20,6 +20,7 @@ def test_constants(g, margin, bound):
     assert p @ (u * v) == pytest.approx(0, abs=1e-15)
 
 
+@pytest.mark.slow
 def test_marginals_of_three_columns_hide_the_secret_and_those_of_four_do_not():
     instance = HardInstance(0.5, hidden=4, known=4)
     rng = np.random.default_rng(0)
@@ -36,6 +37,7 @@ def test_marginals_of_three_columns_hide_the_secret_and_those_of_four_do_not():
     assert max(odd[4]) > 0.05
 
 
+@pytest.mark.slow
 def test_rows_have_the_margins_of_their_atoms():
     instance = HardInstance(0.1)
     rng = np.random.default_rng(1)

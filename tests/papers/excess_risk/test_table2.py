@@ -40,6 +40,7 @@ def tables():
     return table2(rows(), {})
 
 
+@pytest.mark.slow
 def test_every_published_cell_of_the_data_sets_is_compared(tables):
     table = tables["excess_risk_table2"]
     assert list(table.columns) == ["dataset", "metric", "epsilon", "mean", "stderr", "n", "reported", "z"]
@@ -61,6 +62,7 @@ def test_a_cells_error_is_over_its_sets_and_z_holds_both_sides(tables):
     assert cell["z"] == pytest.approx((sets.mean() - 0.887) / math.sqrt(2 * stderr**2 + 0.0003**2), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_the_verdict_counts_cells(tables):
     verdict = tables["excess_risk_table2_verdict"].set_index("cells")
     assert verdict.loc["all", "n"] == 54
@@ -86,6 +88,7 @@ def test_excess_is_paired_by_split(tables):
     assert excess["reported_excess"] == pytest.approx(0.484 - 0.452, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_not_finished_leaves_its_other_cells_open():
     part = rows()
     tables = table2(part[np.isinf(part["epsilon"]) | (part["epsilon"] == 0.5)], {})

@@ -11,6 +11,7 @@ from marginalia.papers.recent.recent_rivals import AIM, ALONE, COLUMNS, FLIPPED,
 SMALL = {"recent_rivals": {"sets": ("parity_2",), "arms": (TAB_PE, AIM, RESIDUAL), "trials": 2, "n_made": 300}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_a_card_runs_small(name, tmp_path):
     check_card(name, SMALL[name], tmp_path)

@@ -21,6 +21,8 @@ from marginalia.papers.recent.recent_rivals import (
     tables,
 )
 
+pytestmark = pytest.mark.slow
+
 SETS = (*LOW, *HIGH, "compas")
 
 

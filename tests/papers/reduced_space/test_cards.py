@@ -153,6 +153,7 @@ def test_one_record_moves_the_averages_by_their_exact_sensitivity():
         assert row.moved == sensitivity <= row.theorem
 
 
+@pytest.mark.slow
 def test_cells_of_parities_carry_the_noise_of_their_four_terms():
     """sd of a pair's cell: √2·scale·√3/4 for parities, √2·scale for the cell of both monomials; within 6 stderr."""
     rows, _ = small("reduced_space_cells", trials=2000)
@@ -192,6 +193,7 @@ def test_errors_of_cells_are_shares_whatever_was_fitted():
     assert sorted(np.abs(errors)) == pytest.approx(sorted(np.abs(quick)))
 
 
+@pytest.mark.slow
 def test_further_trials_are_those_of_the_paper_s_arm(prepared):
     rows, tables = small("reduced_space_epsilon", {"adult_bool20": prepared / "adult_bool20"})
     trials = rows[rows["epsilon"] == 1.0].groupby("arm")["trial"].nunique()

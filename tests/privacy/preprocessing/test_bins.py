@@ -29,6 +29,7 @@ def of(*counts, edges=None):
 widths = st.lists(st.floats(1, 100), min_size=1, max_size=40)
 
 
+@pytest.mark.slow
 @given(widths, st.integers(2, 20), st.sampled_from(sorted(RULES)), st.booleans(), st.data())
 @settings(deadline=None, max_examples=150)
 def test_every_rule_gives_ascending_edges_from_end_to_end(steps, bins, rule, whole, data):

@@ -240,6 +240,7 @@ def test_a_thin_tail_is_not_cut_off():
     assert np.mean(beyond) < 0.1
 
 
+@pytest.mark.slow
 def test_bounds_do_not_run_away_from_the_values():
     """Standard normal values, 40 purchases: noise that passes for a tail widens bounds by two powers of two at most."""
     values = np.random.default_rng(0).standard_normal(8000)

@@ -160,6 +160,7 @@ def test_nothing_to_buy_costs_nothing():
     assert table.n_rows == N
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("row", "column"),
     [
@@ -256,6 +257,7 @@ ODD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ODD)
 def test_no_value_of_a_bought_column_is_refused(column):
     """A refusal would be a release that nobody booked: what cannot be read is missing, infinities are in outer bins."""
@@ -276,6 +278,7 @@ def test_no_value_of_a_bought_column_is_refused(column):
     assert Table.from_frame(frame, again) == table
 
 
+@pytest.mark.slow
 def test_the_same_seed_buys_the_same():
     assert bought()[0] == bought()[0]
     assert bought()[0] != bought(seed=1)[0]

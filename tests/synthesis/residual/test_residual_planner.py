@@ -64,6 +64,7 @@ def test_two_measurements_count_by_their_precision():
     assert model.variances[1,] == pytest.approx(2 / 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_local_non_negativity_is_the_constrained_optimum(seed):
     """Against a general solver on the residuals: the same objective, and no negative count."""

@@ -56,6 +56,7 @@ def test_pairs_are_cheaper_together_than_apart():
     assert total_variance(workload, DOMAIN.sizes, planned) == pytest.approx(50.85, abs=0.005)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", list(Relation))
 def test_the_variance_of_fits_is_the_one_stated(relation):
     """200 fits: 26 cells of three pairs, whose mean squared noise is a weighted sum of about 17 squares a fit.
