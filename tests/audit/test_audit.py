@@ -8,6 +8,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from tiers import others_slow
 
 from marginalia.audit import laws, made
 from marginalia.audit.audit import QUICK, audit
@@ -66,7 +67,7 @@ def test_nothing_is_found_in_a_sound_method():
         assert report.sensitivity == pytest.approx(1)
 
 
-@pytest.mark.parametrize(("name", "check"), PLANTED.items())
+@pytest.mark.parametrize(("name", "check"), others_slow(PLANTED.items(), ("NoRelease", "unreleased")))
 def test_a_planted_bug_is_found(name, check):
     assert check in {f.check for f in found(getattr(toys, name))}
 

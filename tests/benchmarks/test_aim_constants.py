@@ -10,6 +10,7 @@ from aim_arms import ADDED, ARMS, DROPPED, EPSILONS, LOOKED_AT, ORIGIN_OF, ORIGI
 from aim_choice import Option, by_origin, chosen, log_ratios, records, shortlist
 from aim_constants import aim_with, currency_of, planned
 from aim_target import FACTORS, Score, target_workload
+from tiers import others_slow
 
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
@@ -47,7 +48,7 @@ def study(log_ratio):
     return rows_of("screen", SEEDS["screen"], log_ratio) + rows_of("confirm", SEEDS["confirm"], log_ratio)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", others_slow(range(2)))
 def test_a_choice_is_the_best_of_all_that_the_other_origins_say(seed):
     log_ratio = noisy(seed)
     rows = study(log_ratio)

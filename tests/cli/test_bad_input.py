@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -276,13 +275,12 @@ def test_wide_columns_are_refused_before_the_fit_and_not_after_hours(call, folde
     Path("wide.json").write_text('{"a": 20000, "b": 20000}')
     Path("wide.csv").write_text("a,b\n0,1\n19999,19999\n")
     said = "SSPRegressor with 19,999 features needs "
-    begun = time.monotonic()
+    monkeypatch.setattr(SSPRegressor, "_release", lambda *_: pytest.fail("the fit has begun"))
     refused(call, replaced(FIT, data="wide.csv", domain="wide.json"), said)
     code, _, err = call(*replaced(FIT, data="wide.csv", domain="wide.json"))
     assert code == 2
     assert " MB of memory and about " in err
     assert "hours" in err
-    assert time.monotonic() - begun < 30
     words = replaced(SYNTHESIZE, data="wide.csv", domain="wide.json", method="gaussian_marginals")
     refused(call, words, "GaussianMarginals with a tree of pairs of 400,000,000 cells")
 

@@ -412,7 +412,7 @@ def test_another_master_than_the_one_that_runs_is_refused(places):
 
 @pytest.mark.parametrize(
     ("types", "cells", "names"),
-    rows_of_the_table(),
+    list(rows_of_the_table()),
     ids=str,
 )
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])

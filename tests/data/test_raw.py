@@ -1,6 +1,7 @@
 """Raw values to codes and back: every kind of attribute, every way of writing a value, every bad cell by its row."""
 
 import datetime
+import sys
 from decimal import Decimal
 
 import numpy as np
@@ -279,22 +280,37 @@ def test_gaps_come_back_as_pandas_own(tmp_path):
     assert (tmp_path / "t.csv").read_text() == "n,b,s,d,m\n5,True,a,2024-01-05,3\n,?,?,,-9\n"
 
 
-@pytest.mark.slow
-def test_two_hundred_thousand_rows_are_read_in_a_second_or_two(tmp_path):
-    import time
+def calls_to_read(path, columns, n):
+    """Return the number of calls of functions while a file of n rows is read."""
+    rng = np.random.default_rng(0)
+    draw = {"s": lambda: rng.choice(["surgery", "medicine", "?"], n), "x": lambda: rng.normal(size=n)}
+    pd.DataFrame({column.name: draw[column.name]() for column in columns}).to_csv(path, index=False)
+    calls = 0
 
-    n, rng = 200_000, np.random.default_rng(0)
-    frame = pd.DataFrame({f"s{j}": rng.choice(["surgery", "medicine", "?"], n) for j in range(6)})
-    for j in range(6):
-        frame[f"x{j}"] = rng.normal(size=n)
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    strings = [Attribute(f"s{j}", 3, labels=("surgery", "medicine"), type="string", missing=("?",)) for j in range(6)]
-    edges = tuple(np.linspace(-3, 3, 17).tolist())
-    numbers = [Attribute(f"x{j}", 16, "numeric", edges=edges, type="number", bottom=True, top=True) for j in range(6)]
-    started = time.process_time()
-    table = Table.read(tmp_path / "t.csv", domain=Domain(strings + numbers))
+    def count(frame, event, argument):
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        table = Table.read(path, domain=Domain(columns))
+    finally:
+        sys.setprofile(None)
     assert table.n_rows == n
-    assert time.process_time() - started < 5
+    return calls
+
+
+def test_the_work_to_read_a_file_grows_no_faster_than_its_rows(tmp_path):
+    """A label is looked up once and not in each row; each further number takes as many steps as the one before."""
+    label = Attribute("s", 3, labels=("surgery", "medicine"), type="string", missing=("?",))
+    edges = tuple(np.linspace(-3, 3, 17).tolist())
+    number = Attribute("x", 16, "numeric", edges=edges, type="number", bottom=True, top=True)
+    calls_to_read(tmp_path / "t.csv", [label, number], 10)  # imports, and fills caches
+    few, many = (calls_to_read(tmp_path / "t.csv", [label], n) for n in (1000, 4000))
+    assert many == few
+    few, more, many = (calls_to_read(tmp_path / "t.csv", [number], n) for n in (1000, 2000, 4000))
+    assert many - more == pytest.approx(2 * (more - few), rel=0.01)
+    assert more - few < 20 * 1000
 
 
 LARGE = 2**53 + 1

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tiers import others_slow
 
 from marginalia.data import values
 from marginalia.data.attribute import Attribute, Purchase
@@ -291,7 +292,7 @@ def test_equal_bins_of_dates_keep_their_codes_through_a_file():
 
 
 @pytest.mark.parametrize("rule", ["adaptive", "quantile", "uniform"])
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("unit", others_slow(UNITS, "day"))
 @pytest.mark.parametrize("bounds", [None, ["2024-01-01T00:00", "2025-01-01T00:00"]])
 def test_edges_of_times_are_bought(unit, rule, bounds):
     instants = pd.Series(pd.date_range("2024-02-01 08:00", periods=4000, freq="37min", tz="Europe/Berlin"))

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from redrawn import table_of
+from tiers import others_slow
 
 from marginalia import synthesis
 from marginalia.data import Domain, Table
@@ -76,7 +77,7 @@ def test_a_file_keeps_them_and_its_certificate_says_the_same(name, table, tmp_pa
         assert cells(first, [name]) == cells(second, [name])
 
 
-@pytest.mark.parametrize("name", ["AIM", "ResidualPlanner", "PrivBayes", "MWEM"])
+@pytest.mark.parametrize("name", others_slow(["ResidualPlanner", "AIM", "PrivBayes", "MWEM"]))
 def test_intervals_of_whole_releases_cover(name, table):
     truths, hits, asked = table.counts(("a",)), 0, 0
     for seed in range(40):

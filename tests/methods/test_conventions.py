@@ -7,6 +7,7 @@ import re
 import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_estimator
+from tiers import others_slow
 
 from marginalia import learning, synthesis
 from marginalia.inference import Release
@@ -123,7 +124,7 @@ def test_a_learner_before_its_fit(cls, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("cls", LEARNERS)
+@pytest.mark.parametrize("cls", others_slow(LEARNERS, learning.OLSRegressor, learning.SSPRegressor))
 def test_scikit_learn_checks(cls):
     """Every check passes, but for the one that needs an experimental array library."""
     report = check_estimator(cls(), on_skip=None, on_fail="raise")

@@ -3,11 +3,11 @@
 import json
 import math
 import random
-import time
 import zipfile
 
 import numpy as np
 import pytest
+from dp_accounting.pld import privacy_loss_distribution
 from scipy.stats import norm
 
 from marginalia.errors import InputError
@@ -130,10 +130,8 @@ def test_numbers_at_the_edge_of_floats_get_a_verdict(events, relation):
     ledger = Ledger(relation, epsilon=1.0, delta=1e-5, calibration="published")
     for event in events:
         ledger.append(event, "system")
-    start = time.process_time()
     with np.errstate(all="raise"):
         found = examine(Certificate(ledger.summary()))
-    assert time.process_time() - start < 20
     assert not (found.confirmed and lower_bound(ledger.summary()["events"], 1e-5) > 1.001)
 
 
@@ -153,10 +151,14 @@ def test_a_composition_of_nothing_certifies_nothing():
 
 def test_a_limit_to_what_is_recomputed(tmp_path, monkeypatch):
     """Before: 20,000 distinct events took 42 s, and a file of 300 MB 1.5 GB."""
-    start = time.process_time()
+    made = []
+    one = privacy_loss_distribution.from_gaussian_mechanism
+    monkeypatch.setattr(
+        privacy_loss_distribution, "from_gaussian_mechanism", lambda *a, **given: made.append(a) or one(*a, **given)
+    )
     many = [GaussianEvent(1.0, 1e5 + i) for i in range(5000)]
-    assert verdict(tmp_path / "c.json", content_of(many)).confirmed  # of Gaussian releases squares add up
-    assert time.process_time() - start < 10
+    assert verdict(tmp_path / "c.json", content_of(many)).confirmed
+    assert len(made) == 1  # of Gaussian releases squares add up
     base = content_of((GAUSSIAN,))
     for events in (
         [{"type": "LaplaceEvent", "sensitivity": 1.0, "scale": 1e4 + i} for i in range(101)],

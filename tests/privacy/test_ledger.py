@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from scipy.stats import laplace as laplace_law
+from tiers import others_slow
 
 from marginalia.errors import InputError, PrivacyError
 from marginalia.privacy import (
@@ -623,7 +624,9 @@ def test_gaussian_selection_mix_is_the_zcdp_sum() -> None:
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-@pytest.mark.parametrize(("rate", "multiplier", "steps"), [(0.5, 0.5, 1), (0.9, 1.0, 20), (0.05, 2.0, 300)])
+@pytest.mark.parametrize(
+    ("rate", "multiplier", "steps"), others_slow([(0.5, 0.5, 1), (0.9, 1.0, 20), (0.05, 2.0, 300)])
+)
 def test_what_has_no_grid_costs_what_it_would_unsampled(monkeypatch, relation, rate, multiplier, steps) -> None:
     """An upper bound: tested where the loss distribution is known, since it serves where that is out of reach."""
     event = PoissonGaussianEvent(rate, multiplier, steps)

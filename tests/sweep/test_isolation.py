@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import psutil
 import pytest
+from tiers import others_slow
 
 from marginalia.data import Attribute, Domain, Table
 from marginalia.data.checksums import write_description
@@ -77,6 +78,24 @@ def comparable(frame):
     return frame.drop(columns=["seconds", "peak_mb"])
 
 
+def assert_the_row_says_so(frame, how):
+    rows = frame[frame["metric"] == "marginal_error"].set_index("variant")  # of the two metrics of a run
+    row = rows.loc[how]
+    status, message = FAULTS[how]
+    assert (row["status"], row["message"][: len(message)]) == (status, message)
+    assert np.isfinite(row["value"]) == (status == "ok")
+    assert len(row["message"]) <= 1000
+
+
+def test_a_fit_that_dies_raises_or_hangs_becomes_a_row_that_says_so(tmp_path):
+    """One fault of each kind, in one job: two processes, since the one that dies is the first fit of its own."""
+    hows = ("kills_itself", "raises", "does_well", "sleeps")
+    frame = run(job_of(*map(faulty, hows), timeout_seconds=TIMEOUT, memory_mb=MEMORY), tmp_path)
+    assert sorted(set(frame["variant"])) == sorted(hows)
+    for how in hows:
+        assert_the_row_says_so(frame, how)
+
+
 @pytest.fixture(scope="module")
 def faults(tmp_path_factory):
     """Every fault: those that hang in one job with a time limit, all others in one without; and what was printed."""
@@ -89,46 +108,46 @@ def faults(tmp_path_factory):
         for name, hows, limit in (("hang", hang, TIMEOUT), ("end", [how for how in FAULTS if how not in hang], None)):
             methods = [faulty(how, **told.get(how, {})) for how in hows]
             frames.append(run(job_of(*methods, timeout_seconds=limit, memory_mb=MEMORY), folder, name))
-    rows = pd.concat(frames)
-    rows = rows[rows["metric"] == "marginal_error"].set_index("variant")  # of the two metrics of a run
-    return rows, (folder / "log").read_text(), int((folder / "pid").read_text())
+    return pd.concat(frames), (folder / "log").read_text(), int((folder / "pid").read_text())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", FAULTS)
 def test_a_fit_that_misbehaves_becomes_a_row_that_says_so(faults, how):
-    row = faults[0].loc[how]
-    status, message = FAULTS[how]
-    assert (row["status"], row["message"][: len(message)]) == (status, message)
-    assert np.isfinite(row["value"]) == (status == "ok")
-    assert len(row["message"]) <= 1000
+    assert_the_row_says_so(faults[0], how)
 
 
+@pytest.mark.slow
 def test_every_fit_has_one_row_however_many_die(faults):
     frame, log, _ = faults
-    assert sorted(frame.index) == sorted(FAULTS)
+    assert sorted(frame.loc[frame["metric"] == "marginal_error", "variant"]) == sorted(FAULTS)
     said = [line for line in log.splitlines() if line.startswith("[")]
     assert len(said) == len(FAULTS) - 1  # one of them closed the output
 
 
+@pytest.mark.slow
 def test_what_a_fit_prints_and_where_it_crashed_is_in_the_log(faults):
     log = faults[1]
     assert "and one from below" in log
     assert "follows_a_null_pointer" in log.split("Segmentation fault")[1]
 
 
+@pytest.mark.slow
 def test_a_stack_overflow_ends_one_fit(faults):
     """Python notices some kinds itself, by version."""
-    message = faults[0].loc["overflows_the_stack", "message"]
+    message = faults[0].set_index("variant").loc["overflows_the_stack", "message"].iloc[0]
     assert "SIGSEGV" in message or "RecursionError" in message
 
 
+@pytest.mark.slow
 def test_a_process_that_a_fit_leaves_behind_is_ended(faults):
     assert not psutil.pid_exists(faults[2])
     assert not [p for p in psutil.Process().children(recursive=True) if "isolation.worker" in " ".join(p.cmdline())]
 
 
+@pytest.mark.slow
 def test_the_cost_of_a_fit_that_was_ended_is_that_of_its_process(faults):
-    frame = faults[0]
+    frame = faults[0][faults[0]["metric"] == "marginal_error"].set_index("variant")
     assert 0.1 < frame.loc["stays_in_lapack", "seconds"] < 2 * TIMEOUT
     assert frame.loc["sleeps", "seconds"] < 0.5
     assert frame.loc["grows_where_no_limit_holds", "peak_mb"] > MEMORY
@@ -205,7 +224,11 @@ def supervised(arguments, **options):
     return subprocess.Popen([sys.executable, "-c", SUPERVISED, text], stderr=subprocess.PIPE, text=True, **options)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda n: n.name)
+@pytest.mark.parametrize(
+    "number",
+    others_slow([signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGHUP]),
+    ids=lambda n: n.name,
+)
 def test_no_process_stays_when_the_job_is_ended(tmp_path, number):
     """By Ctrl-C, by a scheduler, by a closed terminal: nor what the fit has started; by SIGKILL at least the fit."""
     job = job_of(faulty("sleeps_beside_a_process", told=str(tmp_path / "pid")))

@@ -37,8 +37,20 @@ def plan(monkeypatch, capsys):
     return call
 
 
+def test_the_plan_of_one_file_is_what_snakemake_lists(tmp_path, plan):
+    content = {"datasets": ["diabetes"], "epsilons": [1], "trials": 2, "methods": ["ols", "ssp", "mst"]}
+    (tmp_path / "one.yaml").write_text(yaml.safe_dump({**content, "results_dir": str(tmp_path / "results")}))
+    code, out, err = plan(tmp_path / "one.yaml")
+    assert code == 0, err
+    listed = listed_by_snakemake(tmp_path / "one.yaml")
+    assert {rule: n for rule, n in json.loads(out)["jobs"].items() if rule != "all"} == {
+        rule: n for rule, n in listed.items() if rule != "all"
+    }
+    assert not (tmp_path / "results").exists()
+
+
 @pytest.mark.slow
-def test_the_plan_is_what_snakemake_lists(tmp_path, mirror, plan, parts):
+def test_the_plan_of_several_files_is_what_snakemake_lists(tmp_path, mirror, plan, parts):
     """Of the smoke configuration, and of one with a streamed set, a study, a comparison and a notebook beside it."""
     smoke = yaml.safe_load((ROOT / "workflow/configs/smoke.yaml").read_text())
     other = {

@@ -72,6 +72,7 @@ def test_smoke_run_ends_green_with_every_output(smoke):
     assert pd.read_csv(results / "tables/failures.csv").empty
 
 
+@pytest.mark.slow
 def test_smoke_tables_hold_every_method(smoke):
     folder, _ = smoke
     mse = pd.read_csv(folder / "results/tables/mse.csv")
@@ -86,6 +87,7 @@ def test_smoke_tables_hold_every_method(smoke):
         assert table["mean"].notna().all()
 
 
+@pytest.mark.slow
 def test_smoke_certificates_hold_for_every_tight_method(smoke):
     folder, _ = smoke
     table = pd.read_csv(folder / "results/tables/certificates.csv")

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
+from tiers import others_slow
 
 from marginalia.data import Domain, Table
 from marginalia.methods.task import Task
@@ -71,7 +72,7 @@ def test_every_card_is_registered():
     assert ["adaptive_margin_f1", *(f"adaptive_margin_x{k}" for k in range(1, 10))] == sorted(IDS)
 
 
-@pytest.mark.parametrize("name", sorted(SMALL))
+@pytest.mark.parametrize("name", others_slow(sorted(SMALL), "adaptive_margin_x5"))
 def test_parts_tables_and_figure(name):
     card, settings, _, tables = run_all(name)
     assert card.id == name

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from card_contract import check_card
+from tiers import others_slow
 
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.table import Table
@@ -186,7 +187,7 @@ def test_populations_stay_in_the_cube():
     assert len(np.unique(population("atoms", 500, 2, np.random.default_rng(1)), axis=0)) == 10
 
 
-@pytest.mark.parametrize(("m", "k", "d"), [(120, 2, 3), (1200, 1, 2)])
+@pytest.mark.parametrize(("m", "k", "d"), others_slow([(120, 2, 3), (1200, 1, 2)]))
 def test_counting_by_squares_gives_the_same_total_weight(m, k, d):
     assert (m + 1) ** d > 1_000_000  # the counted branch
     assert total_weight(m, k, d) == pytest.approx(Degrees((m,) * d, k).total_weight, rel=1e-12)

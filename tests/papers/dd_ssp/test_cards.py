@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
+from tiers import others_slow
 
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.table import Table
@@ -41,7 +42,7 @@ def run(name, data, **overrides):
     return card, settings, card.tables(rows, settings)
 
 
-@pytest.mark.parametrize("name", sorted(SMALL))
+@pytest.mark.parametrize("name", others_slow(sorted(SMALL), "dd_ssp_f2"))
 def test_tables_and_figure(name, data):
     card, settings, tables = run(name, data)
     assert card.id == name

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
+from tiers import others_slow
 
 from marginalia.data import Domain, Table
 from marginalia.data.datasets import load
@@ -175,7 +176,7 @@ def test_large_marginals_are_compared_by_the_cells_that_occur(monkeypatch):
     np.testing.assert_allclose(marginal_distances(real, synthetic, cliques), dense, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("name", others_slow(SETTINGS, "excess_risk_datasets"))
 def test_a_card_runs_repeats_and_draws(name, prepared):
     card = card_of(name)
     settings = {**card.defaults, **SETTINGS[name]}

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from card_contract import check_card
+from tiers import others_slow
 
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
@@ -68,7 +69,7 @@ def test_rows_of_one_label_are_worth_a_coin_and_stay_in_the_means():
     assert quality["accuracy"] == pytest.approx(codes[:, 0].mean())
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", others_slow(SMALL, "reduced_space_n", "reduced_space_lemma"))
 def test_a_study_runs_repeats_and_draws(name, prepared):
     check_card(name, SMALL[name], prepared)
 
