@@ -48,7 +48,8 @@ def shuffled(n):
 @pytest.mark.parametrize("kind", [{"type": "date"}, *({"type": "timestamp", "unit": unit} for unit in UNITS)])
 def test_an_instant_has_one_code_whatever_the_format_of_the_file(tmp_path, kind, zone):
     # Almost all rows were once on another day from Parquet than from CSV where they were written in different zones.
-    instants = pd.Series(pd.date_range("2024-01-01 23:30", periods=1202, freq="5h", tz="UTC"))[shuffled(1202)]
+    # Steps of 13 hours meet every hour of the day.
+    instants = pd.Series(pd.date_range("2024-01-01 23:30", periods=463, freq="13h", tz="UTC"))[shuffled(463)]
     domain = Domain([each_day(kind, zone)])
     there = zoneinfo.ZoneInfo(zone or "UTC")
     expected = [datetime.datetime.fromtimestamp(i.timestamp(), there).timetuple().tm_yday - 1 for i in instants]

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from scipy.stats import norm
+from tiers import others_slow
 
 from marginalia.errors import InputError
 from marginalia.privacy.accountants.pld import loss_distribution_epsilon, poisson_gaussian_noise_multiplier
@@ -206,7 +207,7 @@ class TestPoissonSampledGaussian:
         assert multiplier == pytest.approx(expected, rel=1e-3)
 
     @pytest.mark.parametrize(
-        ("rows", "steps", "expected"), [(47842, 3737, 1.424), (50000, 3906, 1.400), (28358, 2215, 1.764)]
+        ("rows", "steps", "expected"), others_slow([(47842, 3737, 1.424), (50000, 3906, 1.400), (28358, 2215, 1.764)])
     )
     def test_fixed_dp_sgd_setting(self, rows: int, steps: int, expected: float) -> None:
         multiplier = poisson_gaussian_noise_multiplier(1, 1e-5, 256 / rows, steps, Relation.ADD_REMOVE)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
 from scipy.stats import norm
+from tiers import others_slow
 
 from marginalia.errors import InputError
 from marginalia.privacy import certificate as module
@@ -125,7 +126,7 @@ def test_what_no_fit_wrote_is_refused_in_one_line(tmp_path, content):
         (RandomStoppingEvent(GaussianEvent(1e20, 1e-30), 1 - 1e-9, 5.0),),
     ],
 )
-@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("relation", others_slow(["add_remove", "replace_one"]))
 def test_numbers_at_the_edge_of_floats_get_a_verdict(events, relation):
     ledger = Ledger(relation, epsilon=1.0, delta=1e-5, calibration="published")
     for event in events:

@@ -7,6 +7,7 @@ import pytest
 from learning_helpers import make_table
 from scipy.special import expit
 from sklearn.metrics import roc_auc_score
+from tiers import others_slow
 
 from marginalia.data.encoding import Encoder
 from marginalia.errors import InputError
@@ -116,7 +117,7 @@ class TestLearner:
         assert not hasattr(model, "ledger_")
 
     @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-    @pytest.mark.parametrize("epsilon", [0.005, 0.05, 1.0, 5.0])
+    @pytest.mark.parametrize("epsilon", others_slow([1.0, 0.005, 0.05, 5.0]))
     def test_tight_spends_all_and_no_more(self, learner, table, relation, epsilon):
         settings = {"selection": "fixed", "batch_size": 100, "epochs": 2}
         model = learner(epsilon=epsilon, relation=relation, n_public=400, random_state=0, **settings)

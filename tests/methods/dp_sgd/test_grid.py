@@ -60,6 +60,7 @@ def test_all_runs_are_charged(rows):
         assert alone.epsilon(1e-5) == pytest.approx(1.0, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_runs_that_share_batches(rows):
     X, y = rows
     search = search_on_test(

@@ -17,6 +17,7 @@ needs_torch = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @needs_torch
 @pytest.mark.parametrize("learner", [DPSGDClassifier, DPSGDRegressor])
 def test_without_sampling_and_noise_both_take_the_same_steps(learner, table):

@@ -321,6 +321,7 @@ class TestVerdicts:
         assert "no larger on 1 of 1" in table.loc["less_than_32", "note"]
         assert table.loc["less_than_31", ["held", "tested"]].tolist() == [1, 1]
 
+    @pytest.mark.slow
     def test_one_long_run_is_judged_by_the_scatter_of_short_ones(self, tables):
         """Same within .01 at t(.95, 9) = 1.833 times sqrt(1.1): a run too noisy to tell from the others is not it."""
         runs = tables["adaptive_margin_x8"].assign(

@@ -193,6 +193,7 @@ def test_counting_by_squares_gives_the_same_total_weight(m, k, d):
     assert total_weight(m, k, d) == pytest.approx(Degrees((m,) * d, k).total_weight, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_the_slope_of_the_noise_term_approaches_the_asymptote():
     table = asymptote()
     windows = [c for c in table if c.startswith("n_")]

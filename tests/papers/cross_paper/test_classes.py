@@ -50,6 +50,7 @@ def test_what_can_be_learnt_is_learnt(rows):
     assert by["accuracy", "preconditioned_gd", 8.0] > by["accuracy", MAJORITY].item() + 0.1
 
 
+@pytest.mark.slow
 def test_private_learners_are_ranked_and_references_are_not(rows):
     table = CLASSES.tables(rows, SMALL)["cross_paper_classes"]
     private = table[np.isfinite(table["epsilon"])]

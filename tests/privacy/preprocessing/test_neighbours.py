@@ -6,6 +6,7 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import pytest
+from tiers import others_slow
 
 from marginalia.data.domain import Schema
 from marginalia.privacy.ledger import Ledger
@@ -61,7 +62,7 @@ def bought(cells, wanted, tape=None):
     return (asked, ledger.events, domain), exact, table.codes[:, 0], out
 
 
-@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("name", others_slow(COLUMNS, "integers"))
 @pytest.mark.parametrize("wanted", BOUGHT, ids=lambda wanted: wanted["type"])
 def test_one_odd_row_moves_counts_by_one_and_no_other_row(name, wanted):
     column = COLUMNS[name]
