@@ -1,3 +1,4 @@
+import faulthandler
 import os
 import signal
 import sys
@@ -22,14 +23,35 @@ hypothesis.settings.register_profile("exploring", deadline=None, derandomize=Fal
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
+# A test that hangs ends its process, with a traceback, after this many seconds; `time_limit` of a test replaces them.
+LIMIT, LIMIT_OF_SLOW = 300, 3600
+STDERR = pytest.StashKey[int]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the terminal, for what is said of a test that hangs while its output is captured."""
+    config.stash[STDERR] = os.dup(2)
+    config.add_cleanup(lambda: os.close(config.stash[STDERR]))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item):
+    """End the process of a test that takes longer than its limit."""
+    marked = item.get_closest_marker("time_limit")
+    seconds = marked.args[0] if marked else LIMIT_OF_SLOW if item.get_closest_marker("slow") else LIMIT
+    faulthandler.dump_traceback_later(seconds, exit=True, file=item.config.stash[STDERR])
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
 @pytest.fixture(scope="session")
 def mirror() -> Path:
     """The folder with copies of the published data files."""
     root = os.environ.get("MARGINALIA_MIRROR", "")
-    if not root:
+    if not Path(root or "/no/mirror").is_dir():
         pytest.skip("needs the data mirror: set MARGINALIA_MIRROR to its folder")
-    if not Path(root).is_dir():
-        pytest.skip(f"needs the data mirror: MARGINALIA_MIRROR={root} is not a folder")
     return Path(root)
 
 
@@ -72,9 +94,15 @@ def each():
     return run
 
 
+FIRST = (
+    *("test_workflow.py", "test_isolation.py"),  # of the slow tests
+    *("test_ledger_left.py", "test_learning_leaks.py", "test_synthesis_leaks.py", "test_plan.py", "test_contract.py"),
+)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest: files are dealt out to two processes in this order, and none shall end alone."""
-    items.sort(key=lambda item: (item.path.parent.name != "workflow", item.path.name != "test_isolation.py"))
+    items.sort(key=lambda item: FIRST.index(item.path.name) if item.path.name in FIRST else len(FIRST))
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tiers import others_slow
 
 from marginalia.data import Attribute, Domain, Table
 from marginalia.errors import InputError, PrivacyError
@@ -252,14 +251,7 @@ def test_every_method_spends_what_is_left(name):
 
 
 @pytest.mark.parametrize(
-    "name",
-    others_slow(
-        ["mst", "ssp", "adaptive_margin tuned", "reduced_space", "objective"],
-        "mst",
-        "ssp",
-        "adaptive_margin tuned",
-        "reduced_space",
-    ),
+    "name", ["mst", "ssp", "adaptive_margin tuned", "reduced_space", pytest.param("objective", marks=pytest.mark.slow)]
 )
 @given(events=st.lists(small, min_size=1, max_size=5))
 @example(events=[ExponentialEvent(0.138671875), LaplaceEvent(1.0, 38.0)])  # a bound that falls by an event
