@@ -4,8 +4,7 @@ import subprocess
 import sys
 
 import pytest
-
-pytestmark = pytest.mark.slow
+from tiers import others_slow
 
 HEAD = "import sys; from marginalia.postponed import postpone; postpone(); postpone();"
 LOADED = "loaded = lambda: 'scipy.stats._stats_py' in sys.modules;"
@@ -13,21 +12,24 @@ LOADED = "loaded = lambda: 'scipy.stats._stats_py' in sys.modules;"
 
 @pytest.mark.parametrize(
     "use",
-    [
-        "import scipy.stats; assert not loaded(); assert scipy.stats.norm.cdf(0) == 0.5",
-        "from scipy import stats; assert not loaded(); assert stats.norm.cdf(0) == 0.5",
-        "from scipy.stats import norm; assert norm.cdf(0) == 0.5",
-        "from scipy.stats._distn_infrastructure import rv_continuous",
-        "import scipy.stats as first; first.norm; import scipy.stats as s; assert s.norm is first.norm is s.norm",
-        "import sklearn.base; assert not loaded(); import sklearn.metrics",
-        "import scipy.stats\ntry: scipy.stats.nothing\nexcept AttributeError: pass\nelse: raise AssertionError",
-    ],
+    others_slow(
+        [
+            "import scipy.stats; assert not loaded(); assert scipy.stats.norm.cdf(0) == 0.5",
+            "from scipy import stats; assert not loaded(); assert stats.norm.cdf(0) == 0.5",
+            "from scipy.stats import norm; assert norm.cdf(0) == 0.5",
+            "from scipy.stats._distn_infrastructure import rv_continuous",
+            "import scipy.stats as first; first.norm; import scipy.stats as s; assert s.norm is first.norm is s.norm",
+            "import sklearn.base; assert not loaded(); import sklearn.metrics",
+            "import scipy.stats\ntry: scipy.stats.nothing\nexcept AttributeError: pass\nelse: raise AssertionError",
+        ]
+    ),
 )
 def test_every_way_to_it_leads_there(use):
     code = f"{HEAD}\n{LOADED}\n{use}\nassert loaded() and type(sys.modules['scipy.stats']).__name__ == 'module'"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.slow
 def test_a_module_that_is_loaded_stays_as_it_is():
     code = "import sys, scipy.stats; m = scipy.stats; from marginalia.postponed import postpone; postpone();"
     subprocess.run([sys.executable, "-c", f"{code} assert sys.modules['scipy.stats'] is m"], check=True)

@@ -11,8 +11,6 @@ from matplotlib.figure import Figure
 from marginalia.reporting import panels
 from marginalia.reporting.style import RC
 
-pytestmark = pytest.mark.slow
-
 
 def picture():
     with panels.drawing(3, 2, entries=2) as (figure, axes):
@@ -27,6 +25,7 @@ def picture():
     return figure
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["png", "svg"])
 def test_a_figure_that_is_placed_without_being_drawn_has_the_bytes_of_matplotlibs(kind, monkeypatch):
     written = []
@@ -40,6 +39,7 @@ def test_a_figure_that_is_placed_without_being_drawn_has_the_bytes_of_matplotlib
     assert written[0] == written[1]
 
 
+@pytest.mark.slow
 def test_a_figure_has_the_same_bytes_however_often_it_was_written():
     def written(figure, kind):
         file = io.BytesIO()

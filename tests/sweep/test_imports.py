@@ -5,12 +5,11 @@ import subprocess
 import sys
 
 import pytest
+from tiers import others_slow
 
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.sweep.protocols import Prepared
-
-pytestmark = pytest.mark.slow
 
 SLOW = (
     "sklearn",
@@ -34,15 +33,18 @@ def loaded_by(code: str) -> set[str]:
 
 @pytest.mark.parametrize(
     "code",
-    [
-        "import marginalia.sweep.isolation.worker, marginalia.sweep.jobs\nfrom marginalia.synthesis import AIM",
-        "from marginalia.data import Table\nfrom marginalia.synthesis import Independent, MWEM, PrivBayes",
-    ],
+    others_slow(
+        [
+            "import marginalia.sweep.isolation.worker, marginalia.sweep.jobs\nfrom marginalia.synthesis import AIM",
+            "from marginalia.data import Table\nfrom marginalia.synthesis import Independent, MWEM, PrivBayes",
+        ]
+    ),
 )
 def test_an_import_of_a_synthesizer_loads_no_large_library(code):
     assert loaded_by(code) == set()
 
 
+@pytest.mark.slow
 def test_a_job_that_fits_a_synthesizer_loads_what_it_needs(tmp_path):
     table = Table([[0, 1], [1, 0], [1, 1]] * 20, Domain.from_sizes({"a": 2, "b": 2}))
     Prepared("own", table, ()).save(tmp_path / "own")

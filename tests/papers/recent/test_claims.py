@@ -21,8 +21,6 @@ from marginalia.papers.recent.recent_rivals import (
     tables,
 )
 
-pytestmark = pytest.mark.slow
-
 SETS = (*LOW, *HIGH, "compas")
 
 
@@ -63,6 +61,7 @@ def test_arms_that_do_alike_hold_no_claim_of_better(judged):
         assert "not " in found.loc[claim, "note"]
 
 
+@pytest.mark.slow
 def test_a_lead_counts_where_it_is_and_whose_it_is(judged):
     found = judged({(TAB_PE, "xor_2", "accuracy"): 0.7, (TAB_PE, "compas", "accuracy"): 0.55})
     assert counts(found, "t1") == counts(found, "t1w") == (1, 4)
@@ -76,6 +75,7 @@ def test_a_lead_counts_where_it_is_and_whose_it_is(judged):
     assert counts(both, "t1w") == (4, 4)  # triples do not hold a parity of three columns: they are not its rival there
 
 
+@pytest.mark.slow
 def test_time_and_error_decide_their_own_claims(judged):
     found = judged({(AIM, "all", "seconds"): 20.0, (AIM, "all", "pairs"): 0.3})
     assert counts(found, "t3") == (0, len(SETS))
@@ -85,6 +85,7 @@ def test_time_and_error_decide_their_own_claims(judged):
     assert counts(quick, "b1") == (0, 2 * len(SETS))
 
 
+@pytest.mark.slow
 def test_differences_may_stand_either_way_round(judged):
     """Residual AIM stands after AIM in the list of arms: its error is the other difference with its sign turned."""
     for value, held in ((0.54, len(SETS)), (0.56, 0)):
