@@ -12,6 +12,7 @@ import statsmodels.formula.api as smf
 from declaring import declare, fitted
 from redrawn import about, at_least
 from scipy import stats
+from tiers import others_slow
 
 from marginalia.data import Domain, Table
 from marginalia.errors import InputError
@@ -140,7 +141,7 @@ def test_the_score_is_that_of_the_second_point(table):
     np.testing.assert_allclose(equations.point.hessian, (X.T * (m * (1 - m))) @ X, rtol=1e-2, atol=2.0)
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("relation", others_slow(RELATIONS))
 def test_joint_sets_cover_and_certified_ones_do(table, relation):
     """40 whole releases, joint sets at 80 %: false alarm 1e-4; certified intervals never miss more often."""
     truth = oracle(table).params

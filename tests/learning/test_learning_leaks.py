@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from learning_helpers import make_table
 from replays import assert_booked, assert_moves, assert_same, change, record, replay
+from tiers import others_slow
 
 from marginalia.data.attribute import Attribute
 from marginalia.data.domain import Domain
@@ -467,7 +468,7 @@ def test_the_grid_of_the_minimiser_is_public():
 # --- PATE -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("calibration", ["tight", "published"])
+@pytest.mark.parametrize("calibration", others_slow(["tight", "published"]))
 @pytest.mark.parametrize("each", [1, 3])
 def test_a_teacher_may_change_all_its_votes_and_no_other_teachers(calibration, each):
     """One row each: a teacher says what its row says, so one label moves two counts of each of T queries by one.

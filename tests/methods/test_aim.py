@@ -4,6 +4,7 @@ import math
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
+from tiers import others_slow
 
 from marginalia.data import Domain, StructuralZeros, Table
 from marginalia.errors import InputError
@@ -77,7 +78,7 @@ def test_the_budget_is_spent_and_never_overspent(relation, rounds, constants):
     assert aim.rounds_ <= max(1, rounds if rounds is not None else 80)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", others_slow(range(3)))
 @pytest.mark.parametrize("extra", ["none", "every", "every, backwards"])
 def test_nothing_released_tells_which_scores_were_evaluated(monkeypatch, tmp_path, seed, extra):
     """The last bit of `history_.misfit` did: an answer shared with other candidates differs from the answer alone."""

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from numba import njit
 from scipy import stats
+from tiers import others_slow
 
 from marginalia.errors import InputError
 from marginalia.privacy.noise import bits, poisson, samplers
@@ -195,7 +196,7 @@ def test_exponential_of_a_ratio_is_exact(monkeypatch, j, s):
 
 
 @pytest.mark.parametrize(("squared", "mean"), [(False, 1 - np.exp(-1)), (True, np.sqrt(2 * np.pi) * 0.341344746068543)])
-@pytest.mark.parametrize("first", [[], [0], [1], [1, 0, 1]])
+@pytest.mark.parametrize("first", others_slow([[], [0], [1], [1, 0, 1]]))
 def test_exponential_of_a_lazy_number_is_exact(monkeypatch, squared, mean, first):
     """With U in bits, each drawn when it is looked at; beside the mean over all U that begin with `first`."""
 
@@ -246,7 +247,7 @@ def test_each_face_has_the_same_number_of_words(n):
         assert end - first - (not used[0]) == 2**32 // n
 
 
-@pytest.mark.parametrize("name", sorted(PUBLIC))
+@pytest.mark.parametrize("name", others_slow(sorted(PUBLIC), "exp_coin", "exp_gap_coin", "propose", "trials"))
 def test_no_kernel_computes_with_floats(name):
     """The compiled code of each law holds no instruction on floating-point numbers (helpers are compiled into it)."""
     examples = {
@@ -465,7 +466,7 @@ LOOSENESS = {
 }
 
 
-@pytest.mark.parametrize("q", [32, 8])
+@pytest.mark.parametrize("q", others_slow([32, 8]))
 @pytest.mark.parametrize("looseness", sorted(LOOSENESS))
 def test_selection_is_the_exponential_mechanism(looseness, q):
     """20,000 selections against exp(score), false-alarm rate 1e-4 a case."""
