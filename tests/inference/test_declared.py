@@ -175,6 +175,7 @@ def test_guaranteed_intervals_cover_at_least():
     assert all(at_least(s, 40, 0.9) for s in single)
 
 
+@pytest.mark.slow
 def test_whole_releases_cover(table):
     """Both stages drawn anew: 24 releases, joint sets at 80 %."""
     truth = list(smf.ols(FORMULA, frame(table)).fit().params)
