@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from tiers import others_slow
 
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.examination import examine
@@ -87,14 +88,16 @@ def test_synthetic_rows_hold_original_values_of_bought_columns(call, folder):
 
 @pytest.mark.parametrize(
     ("method", "target", "better"),
-    [
-        (["ssp"], "ill", {"accuracy": 0.8}),
-        (["ssp"], "level", {"accuracy": 0.5}),
-        (["dd_ssp", "--source", "independent"], "cost", {}),
-        (["dd_ssp", "--source", "mst"], "ill", {"accuracy": 0.8}),
-        (["ada_ssp", "--preprocessing-share", "0.3"], "cost", {}),
-        (["dp_sgd", "--n-public", "3000"], "ill", {"accuracy": 0.7}),
-    ],
+    others_slow(
+        [
+            (["ssp"], "ill", {"accuracy": 0.8}),
+            (["ssp"], "level", {"accuracy": 0.5}),
+            (["dd_ssp", "--source", "independent"], "cost", {}),
+            (["dd_ssp", "--source", "mst"], "ill", {"accuracy": 0.8}),
+            (["ada_ssp", "--preprocessing-share", "0.3"], "cost", {}),
+            (["dp_sgd", "--n-public", "3000"], "ill", {"accuracy": 0.7}),
+        ]
+    ),
 )
 def test_a_model_keeps_the_domain_that_was_bought(call, folder, method, target, better):
     words = ("--target", target, "--epsilon", 1, "--seed", 0, "--out", "m.json")

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tiers import others_slow
 
 from marginalia.data import Attribute, Domain, Table
 from marginalia.methods.task import Task
@@ -250,7 +251,7 @@ def with_forged_row(frame, **changes):
 
 
 @pytest.mark.parametrize(
-    ("column", "value"), [("message", ""), *EMPTY, *WRONG, ("calibration", None), ("calibration", "none")]
+    ("column", "value"), others_slow([("message", ""), *EMPTY, *WRONG, ("calibration", None), ("calibration", "none")])
 )
 def test_a_row_that_claims_without_a_certificate_is_a_finding(call, learners, tmp_path, column, value):
     """Today's fault: a group with a null was dropped, and a status that is none was passed over."""

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tiers import others_slow
 
 from marginalia.data.datasets import load
 
@@ -55,11 +56,13 @@ def test_house_adult_is_adult_clean_code_by_code(real):
 
 @pytest.mark.parametrize(
     ("name", "recipe", "rows"),
-    [
-        ("adult", agreement.dpml_adult, 48842),
-        ("compas", agreement.dpml_compas, 7214),
-        ("dutch", agreement.dpml_dutch, 60420),
-    ],
+    others_slow(
+        [
+            ("compas", agreement.dpml_compas, 7214),
+            ("adult", agreement.dpml_adult, 48842),
+            ("dutch", agreement.dpml_dutch, 60420),
+        ]
+    ),
 )
 def test_recipes_reproduce_the_published_files_row_by_row(real, name, recipe, rows):
     recoded, published = recipe(agreement.raw_frame(name)), load(f"{name}@dpml").table

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from tiers import others_slow
 
 from marginalia.planning.costs import Costs
 from marginalia.recommend.benchmarks import read
@@ -22,7 +23,7 @@ def script():
     return module
 
 
-@pytest.mark.parametrize("name", ["", "_methods", "_intervals", "_tables", "_seconds"])
+@pytest.mark.parametrize("name", others_slow(["_methods", "", "_intervals", "_tables", "_seconds"]))
 def test_the_tables_are_made_from_the_records(script, name):
     made = script.TABLES[name](read())
     text = made.to_csv(index=False, float_format="%.4g", lineterminator="\n")

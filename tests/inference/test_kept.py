@@ -40,7 +40,13 @@ def fitted(name, table, relation="replace_one", seed=0, epsilon=2.0):
 
 @pytest.mark.parametrize(
     ("name", "relation"),
-    [(n, r) for n in METHODS for r in ("add_remove", "replace_one") if (n, r) != ("Exhaustive", "add_remove")],
+    others_slow(
+        [(n, r) for n in METHODS for r in ("add_remove", "replace_one") if (n, r) != ("Exhaustive", "add_remove")],
+        *(
+            (name, "replace_one")
+            for name in ("Independent", "GaussianMarginals", "Exhaustive", "SWIFT", "ResidualPlanner")
+        ),
+    ),
 )
 def test_what_is_kept_is_the_table_and_noise_of_the_sigma_stated(name, relation, table):
     """Over seeds, the squared noise over its stated variance has mean 1; rounds ascend."""

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from redrawn import Redrawn, about, at_least, pairs, table_of
+from tiers import others_slow
 
 from marginalia.data import Attribute, Domain
 from marginalia.errors import InputError
@@ -53,8 +54,10 @@ def test_simultaneous_cells_cover_at_once_and_single_ones_do_not():
     assert single < DRAWS * 0.6
 
 
-@pytest.mark.parametrize("n_public", [True, False])
-@pytest.mark.parametrize("sigma", [2.0, 30.0])  # of 60 rows: the second cannot tell the number of rows from 0
+@pytest.mark.parametrize("n_public", others_slow([True, False]))
+@pytest.mark.parametrize(
+    "sigma", others_slow([2.0, 30.0])
+)  # of 60 rows: the second cannot tell the number of rows from 0
 def test_shares_and_means_cover(n_public, sigma):
     table = table_of((3, 2), 60)
     drawn = Redrawn(table, [("a", "b")], sigma, n_public=n_public)

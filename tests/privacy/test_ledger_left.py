@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tiers import others_slow
 
 from marginalia.data import Attribute, Domain, Table
 from marginalia.errors import InputError, PrivacyError
@@ -120,7 +121,7 @@ STOPPING = RandomStoppingEvent(GaussianEvent(1.0, 11.0), r=1 / 24)
 TWO = (GaussianEvent(1, 30), GaussianEvent(1, 40))
 
 
-@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("relation", others_slow(Relation))
 @pytest.mark.parametrize("own", [OBJECTIVE, STOPPING])
 @pytest.mark.parametrize("others", [TWO, (*TWO, ExponentialEvent(0.05)), (LaplaceEvent(1, 40), TWO[0])])
 def test_a_certificate_of_its_own_composes(own, others, relation):
@@ -240,7 +241,7 @@ def fit_after(name, events, **changes):
     return ledger
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", others_slow(METHODS, *(name for name in METHODS if name != "objective replace")))
 def test_every_method_spends_what_is_left(name):
     """A fit after purchases is certified by both accountants, and gives away less than 3 % of epsilon."""
     ledger = fit_after(name, PURCHASES)

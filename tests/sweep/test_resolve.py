@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from tiers import others_slow
 
 from marginalia.data.catalogue import catalogue
 from marginalia.errors import InputError
@@ -152,13 +153,15 @@ def test_many_fits_of_a_slow_method_are_a_job_an_epsilon_each_planned_once(tmp_p
 
 @pytest.mark.parametrize(
     ("first", "message"),
-    [
-        ("import os; os._exit(0)", "it ends the process with exit code 0"),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "it ends the process with signal 9"),
-        ("class Odd(BaseException): ...\nraise Odd('no')", "Odd: no"),
-        ("raise SystemExit(0)", "SystemExit: 0"),
-        ("while True: pass", "no end within 0.5 seconds"),
-    ],
+    others_slow(
+        [
+            ("import os; os._exit(0)", "it ends the process with exit code 0"),
+            ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "it ends the process with signal 9"),
+            ("class Odd(BaseException): ...\nraise Odd('no')", "Odd: no"),
+            ("raise SystemExit(0)", "SystemExit: 0"),
+            ("while True: pass", "no end within 0.5 seconds"),
+        ]
+    ),
 )
 def test_a_file_that_ends_the_process_that_imports_it_is_one_line(tmp_path, monkeypatch, call, first, message):
     monkeypatch.setenv("MARGINALIA_WAIT_SECONDS", "0.5")
