@@ -43,7 +43,7 @@ def test_several_methods_at_another_delta(call):
 
 
 def test_findings_are_explained_and_counted(call):
-    code, out, _ = call("toys.py:ExactCounts", "--tables", 2)
+    code, out, _ = call("toys.py:ExactCounts", "--tables", 3)
     assert code == 1
     assert "leak: something visible depends on the rows" in out
     assert "mend: " in out

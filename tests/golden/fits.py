@@ -46,13 +46,20 @@ def values(group: str) -> dict[str, str]:
 
 def _chosen(group: str) -> Iterator[tuple[Any, Any]]:
     """Yield pairs of a fit and a made-up table: the fits of the audit, and those of methods without privacy."""
-    from marginalia.audit.subject import subjects
     from marginalia.methods.registry import EVERY
 
     for name in EVERY if group == "slow" else [group]:
-        for subject in (*subjects(name), *_without_privacy(name)):
+        for subject in subjects_of(name):
             if (subject.title in SLOW) == (group == "slow"):
                 yield from ((subject, frame) for frame in subject.frames)
+
+
+def subjects_of(name: str) -> Iterator[Any]:
+    """Yield the fits of a method, with and without privacy."""
+    from marginalia.audit.subject import subjects
+
+    yield from subjects(name)
+    yield from _without_privacy(name)
 
 
 def _without_privacy(name: str) -> Iterator[Any]:

@@ -1,7 +1,8 @@
 """How a sweep could give away what its fits protect, or call certified what is not."""
 
+import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from marginalia.methods.task import Task
 from marginalia.privacy.events import GaussianEvent
 from marginalia.privacy.ledger import Ledger
 from marginalia.reporting.tables import WORST_FIRST
-from marginalia.sweep.cells import Cell, CellStore
+from marginalia.sweep.cells import ARM_DEFAULTS, Cell, CellStore, seed_key
 from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.records import certificate, declaration, to_frame, verdicts
 from marginalia.sweep.runner import Runner
@@ -56,15 +57,38 @@ def test_no_two_cells_share_their_noise(name):
         assert replace(CELL, arm=arm).seed != CELL.seed
 
 
-def test_a_new_field_left_at_its_default_changes_no_seed():
-    """Published runs can be done again after an arm has learned something new; used, it is another arm."""
+def test_every_field_is_in_the_seed_key():
+    """A field that `seed_key` lacks would give two runs that differ in it the same noise.
 
-    @dataclass(frozen=True)
-    class Wider(Arm):
-        more: str = ""
+    Add a new field to the key where it differs from its default, so that published seeds stay.
+    """
+    key = json.loads(seed_key(CELL))
+    assert key.keys() == set(Cell.__slots__)
+    assert key["task"].keys() == set(Task.__slots__)
+    assert {"method", *ARM_DEFAULTS} == set(Arm.__slots__)
+    assert asdict(Arm("ssp")) == {"method": "ssp", **ARM_DEFAULTS}
 
-    assert replace(CELL, arm=Wider("ssp")).seed == CELL.seed
-    assert replace(CELL, arm=Wider("ssp", more="x")).seed != CELL.seed
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"method": "ada_ssp"},
+        {"calibration": "published"},
+        {"variant": "x"},
+        {"tasks": ("linear",)},
+        {"source": "mst"},
+        {"learner": "ols"},
+        {"parameters": (("one_hot", ()),)},
+        {"tuned_on_test": True},
+    ],
+)
+def test_every_field_of_an_arm_changes_the_noise(change):
+    assert replace(CELL, arm=replace(CELL.arm, **change)).seed != CELL.seed
+
+
+@pytest.mark.parametrize("change", [{"task": "logistic"}, {"target": "a"}, {"drop": ("a",)}, {"one_hot": ("a",)}])
+def test_every_field_of_a_task_changes_the_noise(change):
+    assert replace(CELL, task=replace(CELL.task, **change)).seed != CELL.seed
 
 
 def test_own_data_get_the_systems_noise(tmp_path):
