@@ -49,6 +49,7 @@ def a_row(case="aim_tiny", implementation="marginalia", cpu=1.0):
     return Row(case, implementation, cpu, 1.0, 1.0, 0.1, "workload_error", "2 seeds, 5 rounds")
 
 
+@pytest.mark.slow
 def test_rerunning_a_case_replaces_its_rows_only(results):
     store(results, [a_row(), a_row("engine_tiny"), a_row("engine_tiny", "other")], list(TINY))
     store(results, [a_row("engine_tiny", cpu=7.0), a_row("engine_tiny", cpu=8.0)], list(TINY))

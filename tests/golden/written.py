@@ -62,4 +62,4 @@ def values(group: str) -> dict[str, str]:
     return found
 
 
-PARTS = [Part("written", lambda: [str(seed) for seed in SEEDS], values)]
+PARTS = [Part("written", lambda: [str(seed) for seed in SEEDS], values, slow=frozenset(map(str, SEEDS[5:])))]

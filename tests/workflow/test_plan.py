@@ -37,16 +37,30 @@ def plan(monkeypatch, capsys):
     return call
 
 
-def test_the_plan_of_one_file_is_what_snakemake_lists(tmp_path, plan):
+@pytest.fixture
+def one_file(tmp_path):
     content = {"datasets": ["diabetes"], "epsilons": [1], "trials": 2, "methods": ["ols", "ssp", "mst"]}
-    (tmp_path / "one.yaml").write_text(yaml.safe_dump({**content, "results_dir": str(tmp_path / "results")}))
-    code, out, err = plan(tmp_path / "one.yaml")
+    path = tmp_path / "one.yaml"
+    path.write_text(yaml.safe_dump({**content, "results_dir": str(tmp_path / "results")}))
+    return path
+
+
+def test_the_plan_of_one_file_counts_its_jobs(one_file, plan):
+    code, out, err = plan(one_file)
     assert code == 0, err
-    listed = listed_by_snakemake(tmp_path / "one.yaml")
+    rules = {"dataset": 1, "methods": 2, "rows": 1, "tables": 1, "figures": 1, "report_page": 1, "all": 1}
+    assert json.loads(out)["jobs"] == {**rules, "total": 8}
+    assert not (one_file.parent / "results").exists()
+
+
+@pytest.mark.slow
+def test_the_plan_of_one_file_is_what_snakemake_lists(one_file, plan):
+    _, out, _ = plan(one_file)
+    listed = listed_by_snakemake(one_file)
     assert {rule: n for rule, n in json.loads(out)["jobs"].items() if rule != "all"} == {
         rule: n for rule, n in listed.items() if rule != "all"
     }
-    assert not (tmp_path / "results").exists()
+    assert not (one_file.parent / "results").exists()
 
 
 @pytest.mark.slow
