@@ -6,6 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 from made_columns import framed, in_arrow, in_int96, in_pandas
 from table_of_types import attributes, expected, rows_of_the_table
+from tiers import others_slow
 
 from marginalia.data.domain import Domain
 from marginalia.data.sources.parquet import ParquetSource
@@ -13,7 +14,8 @@ from marginalia.data.sources.sql import SQLSource
 from marginalia.data.table import Table
 
 ROWS = list(rows_of_the_table())
-by_row = pytest.mark.parametrize(("types", "cells", "names"), ROWS, ids=[" ".join(row[1]) for row in ROWS])
+NAMES, IDS = ("types", "cells", "names"), [" ".join(cells) for _, cells, _ in ROWS]
+by_row = pytest.mark.parametrize(NAMES, ROWS, ids=IDS)
 
 
 @by_row
@@ -46,7 +48,7 @@ def test_arrow_and_parquet_give_the_codes_of_the_text(types, cells, names, tmp_p
             assert ParquetSource(path, domain=domain).in_memory().codes[:, 0].tolist() == codes, name
 
 
-@by_row
+@pytest.mark.parametrize(NAMES, others_slow(ROWS, *ROWS[::4]), ids=IDS)
 def test_duckdb_gives_the_codes_of_the_text(types, cells, names, tmp_path):
     pytest.importorskip("duckdb")
     pytest.importorskip("ibis")
