@@ -68,7 +68,8 @@ def test_good_steps_end_in_their_seconds_and_exit_code_0(tmp_path):
 
 def test_at_most_two_steps_run_at_a_time(tmp_path):
     # Each step marks itself by a file of its own: a file that several append to and cut would lose lines.
-    step = 'touch "$scratch/live.$step"; ls "$scratch"/live.* | wc -l >>"$scratch/seen"; sleep 0.3; rm "$scratch/live.$step"'
+    mark = '"$scratch/live.$step"'
+    step = f'touch {mark}; ls "$scratch"/live.* | wc -l >>"$scratch/seen"; sleep 0.3; rm {mark}'
     names = "abcde"
     code = "".join(f"{name}() {{ {step}; }}\nin_parallel {name}\n" for name in names)
     done = bash(f'{code}wait_for_all\nsort -u "$scratch/seen"', scratch=tmp_path)
