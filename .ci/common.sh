@@ -24,6 +24,8 @@ failed=()
 end_all() {
     local one
     for one in "${running[@]}"; do kill -- "-${one% *}" 2>/dev/null || true; done
+    [ ${#running[@]} = 0 ] || sleep 2
+    for one in "${running[@]}"; do kill -KILL -- "-${one% *}" 2>/dev/null || true; done # what ignores the first signal
     rm -rf "$scratch"
 }
 trap end_all EXIT
