@@ -17,7 +17,7 @@ for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 # Shared machines are slow at times, and a test that fails must fail again: no deadline, fixed examples.
-# A step of .ci/run explores instead, with a seed that it prints.
+# A step of .ci/nightly explores instead, with a seed that it prints.
 hypothesis.settings.register_profile("repeatable", deadline=None, derandomize=True)
 hypothesis.settings.register_profile("exploring", deadline=None, derandomize=False, database=None, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
