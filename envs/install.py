@@ -36,6 +36,7 @@ def main() -> int:
         install_locked()
         install_torch()
         run("-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--editable", str(ROOT))
+        run("-m", "compileall", "-q", str(ROOT / "src"))  # each job of a sweep imports it anew
     except subprocess.CalledProcessError as error:
         print(f"installation failed in: {' '.join(map(str, error.cmd))}", file=sys.stderr)
         return 1

@@ -44,6 +44,7 @@ def test_every_step_of_a_script_is_run_by_it(name):
     assert {step for step in steps if not re.search(rf"\b{step}\b", runs)} == set()
 
 
+@pytest.mark.slow
 def test_a_failing_step_stops_no_other_and_is_named_at_the_end(tmp_path):
     done = bash(
         "good() { echo good words; }\nbad() { false; echo not reached; }\nabsent() { skip needs a thing; }\n"
@@ -66,6 +67,7 @@ def test_good_steps_end_in_their_seconds_and_exit_code_0(tmp_path):
     assert len(re.findall(r"^ +\d+  good: ok$", done.stdout, flags=re.M)) == 2
 
 
+@pytest.mark.slow
 def test_at_most_two_steps_run_at_a_time(tmp_path):
     # Each step marks itself by a file of its own: a file that several append to and cut would lose lines.
     mark = '"$scratch/live.$step"'

@@ -24,6 +24,7 @@ LOADED = "loaded = lambda: 'scipy.stats._stats_py' in sys.modules;"
         ]
     ),
 )
+@pytest.mark.slow
 def test_every_way_to_it_leads_there(use):
     code = f"{HEAD}\n{LOADED}\n{use}\nassert loaded() and type(sys.modules['scipy.stats']).__name__ == 'module'"
     subprocess.run([sys.executable, "-c", code], check=True)

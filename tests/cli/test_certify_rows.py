@@ -95,6 +95,7 @@ def test_the_rows_of_a_job_have_a_line_for_each_arm_and_epsilon(call, learners):
     assert all("NOT CERTIFIED: requested epsilon" in line for line in published)
 
 
+@pytest.mark.slow
 def test_a_folder_is_all_its_record_files(call, results):
     code, out, err = call("certify", results, "--json")
     found = json.loads(out)

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from tiers import others_slow
 
 from marginalia.data.checksums import (
     BLANK,
@@ -37,7 +38,7 @@ def archive(folder):
     seal_archive(folder / "file")
 
 
-@pytest.mark.parametrize("write", [described, parquet, archive])
+@pytest.mark.parametrize("write", others_slow([archive, described, parquet]))
 def test_every_flipped_bit_every_cut_and_a_missing_seal_are_noticed(write, tmp_path):
     write(tmp_path)
     path, rng = tmp_path / "file", random.Random(0)

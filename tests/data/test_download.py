@@ -311,6 +311,7 @@ def test_a_cache_that_cannot_be_written_is_one_line(places, serve, monkeypatch):
 
 
 @pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.slow
 def test_a_body_that_trickles_is_given_up(places, monkeypatch, chunked):
     cache, _ = places
     monkeypatch.setenv("MARGINALIA_WAIT_SECONDS", "0.3")

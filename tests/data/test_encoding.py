@@ -211,6 +211,7 @@ def test_bad_tables_are_refused():
 @pytest.mark.parametrize(
     ("target", "largest", "mean"), [("education-num", 13.759, 9.021), ("income>50K", 12.799, 8.183)]
 )
+@pytest.mark.slow
 def test_adult_row_norms_are_the_published_ones(mirror, target, largest, mean):
     domain = Domain.from_json(mirror / "adult_clean/adult-domain.json")
     table = Table.from_csv(mirror / "dd_ssp/adult_train.csv", domain=domain)

@@ -119,6 +119,7 @@ def test_what_is_no_table_is_one_clear_line(tmp_path, content, said):
 
 
 @pytest.mark.parametrize("rows", [b"1,2\n" * 40, b"1,2\n" * 10 + b"3\n" + b"1,2\n" * 29])
+@pytest.mark.slow
 def test_no_thread_of_another_library_runs_python(rows):
     # It may be at it when the interpreter ends after a refusal, and then the process hangs or aborts.
     class File(io.BytesIO):

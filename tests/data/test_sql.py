@@ -327,6 +327,7 @@ def test_a_limit_that_is_none_is_refused(monkeypatch, text):
         longest()
 
 
+@pytest.mark.slow
 def test_a_server_that_accepts_and_never_answers_is_given_up(monkeypatch):
     pytest.importorskip("psycopg")
     monkeypatch.setenv("PGCONNECT_TIMEOUT", "2")  # the least that PostgreSQL's library takes

@@ -292,7 +292,7 @@ def test_equal_bins_of_dates_keep_their_codes_through_a_file():
     assert Domain.from_dict(Domain([loose]).to_dict())["t"].edges == (0, 3, 5, 7, 9)
 
 
-@pytest.mark.parametrize("rule", ["adaptive", "quantile", "uniform"])
+@pytest.mark.parametrize("rule", others_slow(["adaptive", "quantile", "uniform"]))
 @pytest.mark.parametrize("unit", others_slow(UNITS, "day"))
 @pytest.mark.parametrize("bounds", [None, ["2024-01-01T00:00", "2025-01-01T00:00"]])
 def test_edges_of_times_are_bought(unit, rule, bounds):

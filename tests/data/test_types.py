@@ -49,6 +49,7 @@ def test_arrow_and_parquet_give_the_codes_of_the_text(types, cells, names, tmp_p
 
 
 @pytest.mark.parametrize(NAMES, others_slow(ROWS, *ROWS[::4]), ids=IDS)
+@pytest.mark.slow
 def test_duckdb_gives_the_codes_of_the_text(types, cells, names, tmp_path):
     pytest.importorskip("duckdb")
     pytest.importorskip("ibis")

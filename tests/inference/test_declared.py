@@ -161,6 +161,7 @@ def test_joint_sets_cover_exactly_and_coefficients_at_least(epsilon, relation):
     assert about(DRAWS - hits, DRAWS, 0.1)
 
 
+@pytest.mark.slow
 def test_guaranteed_intervals_cover_at_least():
     table = numeric(table_of((3, 2, 4), 500, seed=1))
     made = fitted(table, declare("c ~ a + b"), 1.0)

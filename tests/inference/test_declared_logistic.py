@@ -142,6 +142,7 @@ def test_the_score_is_that_of_the_second_point(table):
 
 
 @pytest.mark.parametrize("relation", others_slow(RELATIONS))
+@pytest.mark.slow
 def test_joint_sets_cover_and_certified_ones_do(table, relation):
     """40 whole releases, joint sets at 80 %: false alarm 1e-4; certified intervals never miss more often."""
     truth = oracle(table).params

@@ -469,7 +469,7 @@ def test_the_grid_of_the_minimiser_is_public():
 
 
 @pytest.mark.parametrize("calibration", others_slow(["tight", "published"]))
-@pytest.mark.parametrize("each", [1, 3])
+@pytest.mark.parametrize("each", others_slow([1, 3]))
 def test_a_teacher_may_change_all_its_votes_and_no_other_teachers(calibration, each):
     """One row each: a teacher says what its row says, so one label moves two counts of each of T queries by one.
 
@@ -553,7 +553,7 @@ def test_a_failed_refit_is_no_fitted_model(monkeypatch):
     assert not hasattr(model, "coef_")
 
 
-@pytest.mark.parametrize("learner", [SSPRegressor, AdaSSPRegressor, DDSSPRegressor, DPSGDRegressor])
+@pytest.mark.parametrize("learner", others_slow([SSPRegressor, AdaSSPRegressor, DDSSPRegressor, DPSGDRegressor]))
 def test_a_table_shows_as_little_as_arrays(learner):
     """The way of tables: encoded from their domain, with one-hot blocks."""
     table, other = make_table(60), make_table(60, seed=5)

@@ -77,6 +77,7 @@ def test_with_the_noisy_votes_forced_no_private_row_shows(given, monkeypatch):
 
 
 @pytest.mark.parametrize("calibration", ["tight", "published"])
+@pytest.mark.slow
 def test_public_rows_of_the_caller_are_the_ones_labelled(calibration):
     """At a huge epsilon the student learns the plain majority of the teachers on them; arrays and tables agree."""
     table, known = make_table(600), make_table(50, seed=4)

@@ -239,6 +239,7 @@ def test_a_folder_swept_before_it_is_locked_is_made_again(peers, monkeypatch):
         raise FileNotFoundError  # one of the body's own
 
 
+@pytest.mark.slow
 def test_without_an_environment_the_row_says_why(peers):
     (job,) = jobs_of("peer/tiny/uniform").values()
     environment(peers, "tiny", problem="needs another Python")

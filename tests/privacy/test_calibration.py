@@ -209,6 +209,7 @@ class TestPoissonSampledGaussian:
     @pytest.mark.parametrize(
         ("rows", "steps", "expected"), others_slow([(47842, 3737, 1.424), (50000, 3906, 1.400), (28358, 2215, 1.764)])
     )
+    @pytest.mark.slow
     def test_fixed_dp_sgd_setting(self, rows: int, steps: int, expected: float) -> None:
         multiplier = poisson_gaussian_noise_multiplier(1, 1e-5, 256 / rows, steps, Relation.ADD_REMOVE)
         assert multiplier == pytest.approx(expected, abs=1.5e-3)

@@ -64,6 +64,7 @@ def test_the_page_is_whole_and_says_that_it_is_private(made):
     assert "certified: (1, 1e-05)-DP" in text
 
 
+@pytest.mark.slow
 def test_the_page_asks_nothing_of_the_network(made):
     text = (made[1] / "q.html").read_text(encoding="utf-8")
     page = Page(text)

@@ -52,6 +52,7 @@ def test_a_figure_has_the_same_bytes_however_often_it_was_written():
         assert written(figure, kind) == written(picture(), kind)
 
 
+@pytest.mark.slow
 def test_it_is_drawn_where_nothing_is_saved():
     canvas = FigureCanvasAgg(picture())
     canvas.draw()

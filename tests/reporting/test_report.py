@@ -74,6 +74,7 @@ def test_the_page_needs_nothing_from_outside(page):
     assert "unsafe" not in policy
 
 
+@pytest.mark.slow
 def test_the_policy_lets_run_what_is_on_the_page_and_nothing_else(html, page):
     policy = next(m["content"] for m in page.all("meta") if "http-equiv" in m)
     for kind in ("style", "script"):

@@ -181,6 +181,7 @@ def test_figures_do_not_cross_what_is_certified_in_ideal_arithmetic(records):
     assert "ross" not in figures.caption(ideal, "auc")
 
 
+@pytest.mark.slow
 def test_no_sign_is_explained_where_it_does_not_stand(html):
     """Chebyshev, published, spends more and is in the table of MSE alone."""
     for name in ("mse", "auc", "marginal_error"):

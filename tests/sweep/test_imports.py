@@ -40,6 +40,7 @@ def loaded_by(code: str) -> set[str]:
         ]
     ),
 )
+@pytest.mark.slow
 def test_an_import_of_a_synthesizer_loads_no_large_library(code):
     assert loaded_by(code) == set()
 

@@ -161,6 +161,7 @@ def test_rows_of_own_data_have_no_seed_and_differ_from_run_to_run(tmp_path):
     assert plain[0] == plain[1]
 
 
+@pytest.mark.slow
 def test_rows_of_catalogued_data_say_their_seed_and_repeat(tmp_path):
     one, two = (run(tmp_path / str(i), prepared("adult")) for i in range(2))
     assert one["seed"].nunique() == len(one.groupby(["method", "calibration", "task", "trial"]))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tiers import others_slow
 
 from marginalia.data import Domain, Table
 from marginalia.marginals import Workload
@@ -14,7 +15,9 @@ from marginalia.methods.swift.swift import SWIFT
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.examination import examine
 
-METHODS = [AIM, ResidualAIM, MixtureInference, MWEM, ResidualPlanner, SWIFT]
+METHODS = others_slow(
+    [AIM, ResidualAIM, MixtureInference, MWEM, ResidualPlanner, SWIFT], AIM, ResidualAIM, MWEM, ResidualPlanner, SWIFT
+)
 AB, BC, CD = ("a", "b"), ("b", "c"), ("c", "d")
 EXTREME = [
     {AB: 1e-320, CD: 1e-320},

@@ -22,6 +22,7 @@ from marginalia.methods.chebyshev.measures import GridMeasure, Measure
 
 @pytest.mark.parametrize(("k", "d"), [(1, 1), (2, 1), (3, 1), (4, 1), (1, 2), (2, 2), (3, 2), (2, 3), (3, 3)])
 @pytest.mark.parametrize("side", [1.0, 0.25])
+@pytest.mark.slow
 def test_the_bump_is_k_smooth_by_finite_differences(k, d, side):
     """Every mixed difference quotient of order 1 … k is at most 1, and one of order k comes close to it.
 

@@ -116,7 +116,7 @@ class TestLearner:
         np.testing.assert_allclose(model.coef_, expected, rtol=1e-9)
         assert not hasattr(model, "ledger_")
 
-    @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+    @pytest.mark.parametrize("relation", others_slow(["replace_one", "add_remove"]))
     @pytest.mark.parametrize("epsilon", others_slow([1.0, 0.005, 0.05, 5.0]))
     def test_tight_spends_all_and_no_more(self, learner, table, relation, epsilon):
         settings = {"selection": "fixed", "batch_size": 100, "epochs": 2}

@@ -49,6 +49,7 @@ def test_utility_is_the_share_between_trivial_and_non_private(whole, table):
     )
 
 
+@pytest.mark.slow
 def test_synthetic_data_have_one_minus_their_error(whole, table):
     error = whole[(whole["metric"] == "marginal_error") & (whole["method"] == "aim") & (whole["epsilon"] == 1)]
     assert row(table, "marginal_error", "AIM")["utility"] == pytest.approx(1 - error["value"].mean(), rel=1e-3)

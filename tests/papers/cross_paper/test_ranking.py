@@ -79,6 +79,7 @@ def test_mean_ranks_by_hand(ranked):
     assert (ranked["blocks"] == 12).all()
 
 
+@pytest.mark.slow
 def test_friedman_and_critical_difference(ranked):
     ranks = np.array([[1, 2, 3]] * 5 + [[2, 1, 3]])
     assert ranked["friedman_p"].iloc[0] == pytest.approx(stats.friedmanchisquare(*ranks.T).pvalue, rel=1e-3)
