@@ -27,6 +27,7 @@ def every_cell(domain):
 sizes_and_encoding = st.lists(st.tuples(st.integers(2, 5), st.booleans()), min_size=2, max_size=5)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(sizes_and_encoding, st.integers(0, 10**6))
 def test_norm_bound_holds_in_every_cell_and_is_attained(spec, pick):

@@ -43,6 +43,7 @@ def test_the_page_names_every_method():
     assert set(said()) == set(METHODS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(METHODS) - {"dd_ssp"}))  # what that one stands on is fitted
 def test_a_method_needs_what_the_page_says(name, tmp_path):
     method = METHODS[name]

@@ -57,6 +57,7 @@ def test_random_graphs_in_every_domain_with_extreme_potentials():
     assert seen == {"linear", "balanced", "log"}  # the certificate used each rung of the ladder
 
 
+@pytest.mark.slow
 def test_certificate_never_accepts_lost_mass():
     # A chain whose likely configurations all pass through a cell 1e4 below the factor maxima.
     sizes, cliques = (2, 2, 2), [(0, 1), (1, 2)]

@@ -64,7 +64,7 @@ EXACT: list[tuple[str, tuple[Event, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("relation", others_slow(Relation))
 @pytest.mark.parametrize(
     ("name", "events"),
     others_slow(EXACT, *(case for case in EXACT if "Poisson" not in case[0])),

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from tiers import others_slow
 
 from marginalia.data.units import Unit
 from marginalia.errors import InputError, PrivacyError
@@ -81,7 +82,7 @@ def test_a_weak_ridge_costs_more_and_both_accountants_agree(relation, rows, regu
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 3.0])
-@pytest.mark.parametrize("steps", [2, 4, 40])
+@pytest.mark.parametrize("steps", others_slow([2, 4, 40]))
 def test_the_bound_of_a_chain_is_never_below_the_best_one(epsilon, steps):
     tau, kappa = 1.2 / steps, 0.2
     best = _of_chain(_objective_profile(tau, kappa), steps)(epsilon)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tiers import others_slow
 
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.table import Table
@@ -38,7 +39,7 @@ def refused(method, domain, *, target="", relation="replace_one", delta=1e-5, n_
 
 @pytest.mark.parametrize("domain", [MIXED, SMOOTH, BOOLEAN])
 @pytest.mark.parametrize("method", [m.id for m in BUILT_IN.values() if m.kind == "synthesizer"])
-@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("relation", others_slow(["add_remove", "replace_one"]))
 def test_synthesizers(method, domain, relation):
     assert bool(said(method, domain, relation=relation)) == bool(refused(method, domain, relation=relation))
 

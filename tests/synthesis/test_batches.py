@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from pyarrow import parquet
+from tiers import others_slow
 
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
@@ -62,11 +63,11 @@ def fitted(cls, table):
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize(
     "cls",
-    [
+    others_slow([
         AIM, MixtureInference, MST, Independent, GaussianMarginals, PrivatePGM,
         ResidualPlanner, ResidualAIM, SWIFT, MWEM, PrivBayes, TabPE, Exhaustive,
         ChebyshevMomentMatching, ReducedSpaceLP,
-    ],
+    ], AIM, Independent, SWIFT),
 )  # fmt: skip
 def test_every_synthesizer_rounds_once_for_all_batches(cls, table):
     """One-way counts of 1,000 rows are as close to those of a whole sample as two whole samples are: rounding only."""

@@ -143,6 +143,7 @@ class TestLearner:
         assert "\n" not in str(caught.value)
         assert not hasattr(model, "ledger_")
 
+    @pytest.mark.slow
     def test_by_default_the_number_of_rows_is_public(self, learner, table):
         ledger = learner(selection="fixed", random_state=0).fit(table, TARGET[learner]).ledger_
         assert ledger.relation == "replace_one"
