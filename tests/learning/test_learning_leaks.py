@@ -468,7 +468,7 @@ def test_the_grid_of_the_minimiser_is_public():
 # --- PATE -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("calibration", others_slow(["tight", "published"]))
+@pytest.mark.parametrize("calibration", ["tight", "published"])
 @pytest.mark.parametrize("each", [1, 3])
 def test_a_teacher_may_change_all_its_votes_and_no_other_teachers(calibration, each):
     """One row each: a teacher says what its row says, so one label moves two counts of each of T queries by one.
