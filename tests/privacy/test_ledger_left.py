@@ -1,6 +1,7 @@
 """What is left after some releases: enough for every method to go on, never too much, and how little is lost."""
 
 import math
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -240,6 +241,35 @@ def fit_after(name, events, **changes):
         model._release(model._rows(TABLE, "y"), ledger, Randomness(0))
     ledger.close()
     return ledger
+
+
+def releases(events):
+    """Return the single releases of some events, without their labels and arithmetic."""
+    found = []
+    for event in events:
+        if isinstance(event, CompositionEvent):
+            found += releases(event.events) * event.count
+        else:
+            facts = {name: value for name, value in asdict(event).items() if name not in ("label", "arithmetic")}
+            found.append((type(event).__name__, *facts.values()))
+    return found
+
+
+@pytest.mark.parametrize(("name", "changes"), [("objective", {}), ("pate", {"calibration": "published"})])
+def test_a_plan_lists_the_releases_that_are_charged(name, changes, monkeypatch):
+    """The noise follows from the plan: one that leaves out or halves a release gives a fit that overspends."""
+    plans, left = [], Ledger.left
+
+    def planned(ledger, plan=None):
+        found = left(ledger, plan)
+        plans.append(releases(plan(*found)))
+        return found
+
+    monkeypatch.setattr(Ledger, "left", planned)
+    charged = releases(fit_after(name, (), **changes).events)
+    [listed] = plans
+    assert [one[0] for one in listed] == [one[0] for one in charged]
+    assert [one[1:] for one in listed] == [pytest.approx(one[1:]) for one in charged]
 
 
 @pytest.mark.parametrize("name", others_slow(METHODS, *(name for name in METHODS if name != "objective replace")))
