@@ -28,6 +28,8 @@ def main() -> int:
     arguments = parser.parse_args()
     if unknown := set(arguments.parts) - set(PARTS):
         parser.error(f"there is no part {', '.join(sorted(unknown))}; the parts are {', '.join(PARTS)}")
+    if arguments.results and not (arguments.parts == ["tables"] and arguments.group):
+        parser.error("--results needs the part tables and a --group")
     if reason := why_not_comparable():
         print(f"skipped: {reason}")
         return 2 if arguments.update else 0
@@ -48,7 +50,7 @@ def main() -> int:
             kept = {group: committed[group] for group in part.groups() if group in committed}
             part.write(kept | {group: values for group, values in present.items() if values})
         for group, lines in found.items():
-            if lines and not (part.mirror and not present[group]):
+            if lines and not (part.incomplete and not present[group]):
                 changed += len(lines)
                 print(f"{part.name} {group}: {len(lines)} written" if arguments.update else message(part, group, lines))
         print(f"{part.name}: {sum(map(len, present.values()))} values", flush=True)

@@ -41,6 +41,8 @@ class Part:
         Groups of the nightly tier.
     mirror : bool
         Whether the part reads the published data files.
+    incomplete : bool
+        Whether a group may have no values here, since its files cannot be had.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Part:
     values: Callable[[str], dict[str, str]]
     slow: frozenset[str] = frozenset()
     mirror: bool = False
+    incomplete: bool = False
 
     @property
     def path(self) -> Path:
