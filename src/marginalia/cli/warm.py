@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 
 from marginalia.cli.shared import Json, show
 
@@ -20,8 +21,11 @@ def warm(as_json: Json = False) -> None:
     from marginalia.data.domain import Domain
     from marginalia.data.sources.kernel import Tally
     from marginalia.data.table import Table
+    from marginalia.marginals.inference import Inference
+    from marginalia.marginals.plan import Plan
     from marginalia.methods.aim.aim import AIM
-    from marginalia.methods.fit import Budget, fit_learner
+    from marginalia.methods.fit import Budget, fit_learner, fit_synthesizer
+    from marginalia.privacy.noise.samplers import BitSource
     from marginalia.progress import bar, showing
 
     def made(columns: int) -> Table:
@@ -34,14 +38,37 @@ def warm(as_json: Json = False) -> None:
     begun = time.process_time()
     budget = Budget(1.0, 1e-5, "replace_one", random_state=0)
     table = made(4)
-    with showing("compiling", quiet=as_json), bar("steps", 5) as advance:
-        for rows, rounds in ((table, None), (made(40), 8)):
-            AIM(epsilon=1.0, rounds=rounds, random_state=0).fit(rows).sample()
+    two_values = Table(table.codes % 2, Domain.from_sizes(dict.fromkeys(table.domain.names, 2)))
+
+    def adaptive() -> None:
+        AIM(epsilon=1.0, random_state=0).fit(table).sample()
+        model = AIM(epsilon=1.0, rounds=8, random_state=0).fit(made(40))
+        deque(model.sample_batches(100), maxlen=0)
+
+    def logarithms() -> None:
+        """Three columns that contradict each other in pairs: probabilities underflow."""
+        inference = Inference(Plan([(0, 1), (1, 2), (0, 2)], (2, 2, 2)))
+        inference.theta[:] = [0, -2000, -2000, 0] * 2 + [-2000, 0, 0, -2000]
+        inference.calibrate()
+
+    def other_methods() -> None:
+        for method, rows in (("tab_pe", table), ("reduced_space", two_values)):
+            fit_synthesizer(method, rows, budget)
+        for method in ("objective_perturbation", "dp_sgd", "adaptive_margin"):
+            fit_learner(method, table, "c0", budget)
+
+    def samples() -> None:
+        for rate in (0.1, 0.3):
+            BitSource.seeded(0).coins(20, rate)
+
+    def counts() -> None:
+        for kind in (np.uint8, np.uint16, np.int32):
+            Tally([(0, 1)], [2, 3]).add(np.ascontiguousarray(table.codes[:, :2].T, kind))
+
+    steps = (adaptive, logarithms, other_methods, samples, counts)
+    with showing("compiling", quiet=as_json), bar("steps", len(steps)) as advance:
+        for step in steps:
+            step()
             advance(1)
-        for learner in ("objective_perturbation", "dp_sgd"):
-            fit_learner(learner, table, "c0", budget)
-            advance(1)
-        Tally([(0, 1)], [2, 3]).add(table.codes[:, :2].T)
-        advance(1)
     seconds = round(time.process_time() - begun, 1)
     show(as_json, {"cpu_seconds": seconds}, [f"compiled, in {seconds:g} CPU seconds"])
