@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from tiers import others_slow
 
 from marginalia.data import Attribute, Domain, Table
 
@@ -22,7 +23,7 @@ def call(call, monkeypatch, tmp_path):
 DATA = ("--data", "t.csv", "--domain", "d.json", "--epsilon", 1)
 
 
-@pytest.mark.parametrize("method", ["objective_perturbation", "ssp", "dp_sgd", "dd_ssp"])
+@pytest.mark.parametrize("method", others_slow(["objective_perturbation", "ssp", "dp_sgd", "dd_ssp"], "ssp", "dp_sgd"))
 def test_a_model_is_confirmed(call, method):
     relation = ("--relation", "replace_one") if method == "dp_sgd" else ()
     assert call("fit", "--method", method, *DATA, "--target", "y", "--out", "m.json", *relation)[0] == 0
@@ -102,7 +103,11 @@ GAUSSIAN = {"type": "GaussianEvent", "sensitivity": 1.0, "sigma": 20.0, "label":
 
 @pytest.mark.parametrize(
     ("rate", "multiplier", "steps"),
-    [(0.3, 1e-3, 3), (0.5, 1e-4, 10**6), (1e-9, 0.01, 10**12), (1e-9, 1.0, 10**12), (0.1, 1.0, 10**9)],
+    others_slow(
+        [(0.3, 1e-3, 3), (0.5, 1e-4, 10**6), (1e-9, 0.01, 10**12), (1e-9, 1.0, 10**12), (0.1, 1.0, 10**9)],
+        (0.3, 1e-3, 3),
+        (1e-9, 1.0, 10**12),
+    ),
 )
 def test_a_file_that_asks_for_an_endless_computation_is_refuted_at_once(call, tmp_path, rate, multiplier, steps):
     assert call("fit", "--method", "ssp", *DATA, "--target", "y", "--out", "m.json")[0] == 0

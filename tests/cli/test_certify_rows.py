@@ -165,6 +165,7 @@ def test_a_certificate_beside_a_claim_is_not_the_claims(call, learners, tmp_path
     assert out.splitlines()[-1] == "0 of 1 confirmed"
 
 
+@pytest.mark.slow
 def test_a_folder_with_a_peer_is_not_certified(call, learners, tmp_path):
     """Nobody can recompute what another library says of itself: the page about certificates has these words."""
     rewritten(tmp_path / "ours.parquet", learners)

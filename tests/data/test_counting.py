@@ -8,6 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from tiers import others_slow
 
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.sources import arrow, kernel
@@ -289,7 +290,10 @@ def test_the_same_seed_gives_the_same_release(table, files, model):
     assert one.sample(20) == two.sample(20)
 
 
-@pytest.mark.parametrize(("learner", "target"), [(SSPClassifier, "a"), (SSPClassifier, "c"), (AdaSSPRegressor, "d")])
+@pytest.mark.parametrize(
+    ("learner", "target"),
+    others_slow([(SSPClassifier, "a"), (SSPClassifier, "c"), (AdaSSPRegressor, "d")], (SSPClassifier, "c")),
+)
 def test_linear_models_need_counts_only(table, files, learner, target):
     source = ParquetSource(files, domain=table.domain)
     one = learner(random_state=3).fit(table, target)

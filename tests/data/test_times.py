@@ -44,7 +44,7 @@ def shuffled(n):
     return np.random.default_rng(0).permutation(n)
 
 
-@pytest.mark.parametrize("zone", [None, "Europe/Berlin", "America/New_York"])
+@pytest.mark.parametrize("zone", others_slow([None, "Europe/Berlin", "America/New_York"], None, "America/New_York"))
 @pytest.mark.parametrize("kind", [{"type": "date"}, *({"type": "timestamp", "unit": unit} for unit in UNITS)])
 def test_an_instant_has_one_code_whatever_the_format_of_the_file(tmp_path, kind, zone):
     # Almost all rows were once on another day from Parquet than from CSV where they were written in different zones.
@@ -69,6 +69,7 @@ def test_an_instant_has_one_code_whatever_the_format_of_the_file(tmp_path, kind,
     assert {source for source, table in found.items() if table.codes[:, 0].tolist() != expected} == set()
 
 
+@pytest.mark.slow
 @given(
     st.datetimes(datetime.datetime(1, 1, 3), datetime.datetime(9999, 12, 29)),
     st.sampled_from(UNITS),

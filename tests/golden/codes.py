@@ -225,6 +225,6 @@ PARTS = [
     ),
     Part("cells", lambda: list(ATTRIBUTES), cells_values),
     Part("cells_of_duckdb", lambda: list(ATTRIBUTES), duckdb_cells_values, slow=frozenset(ATTRIBUTES)),
-    Part("types", lambda: list(SOURCES), types_values),
+    Part("types", lambda: list(SOURCES), types_values, slow=frozenset({"duckdb"})),
     Part("csv_files", lambda: list(FILES), files_values),
 ]

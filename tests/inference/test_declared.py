@@ -10,6 +10,7 @@ import pytest
 import statsmodels.formula.api as smf
 from declaring import declare, exact_of, fitted, redrawn
 from redrawn import about, at_least, table_of
+from tiers import others_slow
 
 from marginalia.data import Domain, Table
 from marginalia.data.sources.parquet import ParquetSource
@@ -142,8 +143,10 @@ def test_a_replayed_second_stage_is_planned_from_released_values_alone(table):
     assert [e.sigma for e in one] != [e.sigma for e in two]
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("epsilon", [0.05, 0.3, 3.0])
+@pytest.mark.parametrize(
+    ("epsilon", "relation"),
+    others_slow([(e, r) for e in (0.05, 0.3, 3.0) for r in RELATIONS], (0.05, "add_remove"), (0.3, "replace_one")),
+)
 def test_joint_sets_cover_exactly_and_coefficients_at_least(epsilon, relation):
     """False alarm: 1e-4 a cell for joint sets (two-sided) and for each guaranteed interval."""
     table = numeric(table_of((3, 2, 4), 500, seed=1))
@@ -205,6 +208,7 @@ def test_planned_noise_is_the_least_at_its_guess(table):
         assert each @ v > best
 
 
+@pytest.mark.slow
 def test_it_is_narrower_than_all_pairs():
     """On columns of many codes: pairs pay for every cell."""
     from marginalia.synthesis import ResidualPlanner
@@ -251,7 +255,7 @@ def test_a_damaged_file_is_refused_in_one_line(table, tmp_path):
         load_synthesizer(tmp_path / "r.npz")
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("relation", others_slow(RELATIONS))
 def test_noise_that_hides_the_design_is_said_and_no_set_is_bounded(relation):
     """n = 100 at epsilon .01, an empty category, and columns that are collinear in the rows but not in the domain."""
     rng = np.random.default_rng(0)
@@ -319,7 +323,7 @@ def test_a_bad_file_ends_in_one_line(table, content, said):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("relation", others_slow(RELATIONS))
 def test_predicted_widths_are_those_of_a_release_where_the_guess_is_true(relation):
     """Rows that are as the file says: predicted and released widths agree within a third, for epsilon .3 and 3."""
     rng = np.random.default_rng(0)

@@ -272,6 +272,7 @@ def test_noise_of_both_scores_and_of_the_hessian_counts_in_a_coefficient():
     assert low <= 1e-6 <= high
 
 
+@pytest.mark.slow
 def test_certified_intervals_cover_when_all_noise_is_redrawn():
     """400 draws on a small table, from the main score on: b_1 follows its noise. False alarm 1e-4.
 
@@ -315,7 +316,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", others_slow(HOSTILE))
 def test_where_there_is_no_one_solution_no_certified_interval_is_bounded(name):
     for n, epsilon, seed in ((100, 0.01, 0), (100, 1.0, 1), (100, 50.0, 2), (20000, 0.3, 3), (20000, 1e4, 4)):
         rows = HOSTILE[name](n)
@@ -324,6 +325,7 @@ def test_where_there_is_no_one_solution_no_certified_interval_is_bounded(name):
         assert not any(c.bounded for c in found)
 
 
+@pytest.mark.slow
 def test_few_rows_and_small_epsilon_are_never_wrong():
     """n = 100 and 1000 at epsilon .01 to 30: what is bounded holds all of statsmodels' coefficients."""
     bounded = 0
@@ -348,6 +350,7 @@ def test_at_a_huge_epsilon_certified_intervals_close_around_statsmodels(table):
         assert c.low - 1e-5 <= truth[c.name] <= c.high + 1e-5
 
 
+@pytest.mark.slow
 def test_a_population_adds_its_sampling_error(table):
     made = fitted(table, ASKED, 8.0)
     of = {"family": "binomial", "guaranteed": True}

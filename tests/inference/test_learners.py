@@ -75,9 +75,10 @@ def test_a_file_of_an_older_version_keeps_none(table, tmp_path):
     [
         (lambda t: AdaSSPRegressor(random_state=0).fit(t, "c"), "its ridge follows a noisy eigenvalue"),
         (lambda t: OLSRegressor().fit(t, "c"), "counts each as a person"),
-        (  # published noise has a formula, tight noise of two steps takes ten seconds to find
+        pytest.param(  # published noise has a formula, tight noise of two steps takes ten seconds to find
             lambda t: DPSGDClassifier(random_state=0, selection="fixed", steps=2, calibration="published").fit(t, "d"),
             "path that depends on it",
+            marks=pytest.mark.slow,
         ),
         (lambda t: SSPClassifier(random_state=0).fit(t, "a"), "more than two classes"),
     ],

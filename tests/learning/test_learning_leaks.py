@@ -85,8 +85,14 @@ CLASSIFIERS = {
 }
 MAKE = {**REGRESSORS, **CLASSIFIERS}
 REPLACE_ONE_ONLY = ("adaptive_margin", "pate")
+SECOND_RELATION = {  # of the slow ones, whose other relation is among the fast tests
+    (name, "replace_one")
+    for name in ("dp_sgd_regressor", "dp_sgd_published", "dp_sgd_rule", "objective_perturbation_published")
+}
 CASES = [
-    pytest.param(name, relation, id=f"{name}-{relation}")
+    pytest.param(
+        name, relation, id=f"{name}-{relation}", marks=[pytest.mark.slow] * ((name, relation) in SECOND_RELATION)
+    )
     for name in MAKE
     for relation in ("add_remove", "replace_one")
     if relation == "replace_one" or not name.startswith(REPLACE_ONE_ONLY)
@@ -468,7 +474,7 @@ def test_the_grid_of_the_minimiser_is_public():
 # --- PATE -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("calibration", ["tight", "published"])
+@pytest.mark.parametrize("calibration", others_slow(["tight", "published"]))
 @pytest.mark.parametrize("each", [1, 3])
 def test_a_teacher_may_change_all_its_votes_and_no_other_teachers(calibration, each):
     """One row each: a teacher says what its row says, so one label moves two counts of each of T queries by one.

@@ -79,7 +79,7 @@ def test_the_budget_is_spent_and_never_overspent(relation, rounds, constants):
 
 
 @pytest.mark.parametrize("seed", others_slow(range(3)))
-@pytest.mark.parametrize("extra", ["none", "every", "every, backwards"])
+@pytest.mark.parametrize("extra", others_slow(["none", "every", "every, backwards"]))
 def test_nothing_released_tells_which_scores_were_evaluated(monkeypatch, tmp_path, seed, extra):
     """The last bit of `history_.misfit` did: an answer shared with other candidates differs from the answer alone."""
     table = table_of(sizes={name: 3 + i % 4 for i, name in enumerate("abcdefgh")}, seed=seed)

@@ -28,7 +28,7 @@ def small(**parameters):
     return MixtureInference(**{"components": 8, "rounds": 20, "random_state": 0, **parameters})
 
 
-@pytest.mark.parametrize(("relation", "l2"), [("add_remove", 1.0), ("replace_one", 2**0.5)])
+@pytest.mark.parametrize(("relation", "l2"), others_slow([("add_remove", 1.0), ("replace_one", 2**0.5)]))
 def test_the_whole_budget_is_spent_and_no_more(relation, l2):
     model = small(epsilon=0.9, delta=1e-6, relation=relation).fit(rows_of())
     assert model.ledger_.certified

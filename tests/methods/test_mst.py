@@ -3,6 +3,7 @@ import math
 
 import numpy as np
 import pytest
+from tiers import others_slow
 
 from marginalia.data import Attribute, Domain, StructuralZeros, Table
 from marginalia.errors import PrivacyError
@@ -28,7 +29,7 @@ def tree_rows(n_rows=20_000, seed=0):
 
 
 @pytest.mark.parametrize(("relation", "l2", "l1"), [("add_remove", 1.0, 1.0), ("replace_one", math.sqrt(2), 2.0)])
-@pytest.mark.parametrize(("epsilon", "delta", "currency"), [(0.8, 1e-6, "zcdp"), (0.05, 1e-5, "gdp")])
+@pytest.mark.parametrize(("epsilon", "delta", "currency"), others_slow([(0.8, 1e-6, "zcdp"), (0.05, 1e-5, "gdp")]))
 def test_each_third_of_the_budget_is_spent(relation, l2, l1, epsilon, delta, currency):
     """Thirds in zCDP; where Gaussian DP has less noise the same proportions, and as much of all three as it allows."""
     model = MST(epsilon=epsilon, delta=delta, relation=relation, random_state=0).fit(tree_rows())

@@ -163,6 +163,7 @@ def test_the_budget_is_what_its_releases_cost(relation, epsilon, delta):
     assert e / ratio == pytest.approx(2 * 0.3 / 0.7)
 
 
+@pytest.mark.slow
 def test_dependent_columns_are_better_than_independent_ones():
     table = network_rows()
     for epsilon in (1.0, 10.0):

@@ -8,7 +8,14 @@ import pytest
 
 from marginalia.errors import InputError
 from marginalia.planning.spent import spent
+from marginalia.reporting import provenance
 from marginalia.reporting.provenance import benchmark, collect
+
+
+@pytest.fixture(autouse=True)
+def code_version(monkeypatch):
+    """No test here is about the version, for which all modules are read."""
+    monkeypatch.setattr(provenance, "code_version", lambda: "1+0123abc")
 
 
 def test_costs_of_finished_runs_are_added(tmp_path):

@@ -397,7 +397,7 @@ def test_the_second_profile_of_objective_perturbation_is_its_sum(tau, kappa):
         assert profile(eps) == pytest.approx(whole, rel=1e-9, abs=1e-16)
 
 
-@pytest.mark.parametrize("mu", [1e-6, 1e-4, 1e-3])
+@pytest.mark.parametrize("mu", others_slow([1e-6, 1e-4, 1e-3], 1e-4))
 @pytest.mark.parametrize("relation", list(Relation))
 def test_a_release_that_costs_next_to_nothing_does_so_beside_objective_perturbation(mu, relation):
     """On a grid that is as fine as the loss of the two has a use for, not as that of the small one alone has."""

@@ -39,7 +39,7 @@ RELATIONS = list(Relation)
 EVENT = ObjectivePerturbationEvent(1.0, 8.0, 40.0)
 
 
-@pytest.mark.parametrize(("mu", "steps"), [(0.5, 2), (0.1, 6), (0.3, 20)])
+@pytest.mark.parametrize(("mu", "steps"), others_slow([(0.5, 2), (0.1, 6), (0.3, 20)]))
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 1.0, 4.0])
 def test_gaussian_steps_add_up_exactly(mu, steps, epsilon):
     exact = gdp_delta(mu * steps, epsilon)
@@ -70,7 +70,7 @@ def test_a_strong_ridge_multiplies_mu(relation, rows):
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize(("rows", "regulariser"), [(2, 1.0), (3, 0.5), (4, 0.3)])
+@pytest.mark.parametrize(("rows", "regulariser"), others_slow([(2, 1.0), (3, 0.5), (4, 0.3)]))
 def test_a_weak_ridge_costs_more_and_both_accountants_agree(relation, rows, regulariser):
     event = GroupEvent(ObjectivePerturbationEvent(1.0, 12.0, regulariser), rows)
     first = composed_epsilon((event,), relation, 1e-5)

@@ -120,8 +120,14 @@ def test_what_no_fit_wrote_is_refused_in_one_line(tmp_path, content):
         (CompositionEvent((ObjectivePerturbationEvent(3.0, 1e-4, 0.1),), 10**9),),
         (GroupEvent(ObjectivePerturbationEvent(3.0, 1e-4, 0.1), 10**6),),
         (GroupEvent(ObjectivePerturbationEvent(1.0, 30.0, 1e-9), 900), GaussianEvent(1.0, 50.0)),
-        (GroupEvent(ObjectivePerturbationEvent(1e-9, 1e9, 1e-30), 2), ExponentialEvent(1e-20)),
-        (ObjectivePerturbationEvent(1e20, 1e9, 0.1), ExponentialEvent(1e-20), LaplaceEvent(1e-9, 1e9)),
+        pytest.param(
+            (GroupEvent(ObjectivePerturbationEvent(1e-9, 1e9, 1e-30), 2), ExponentialEvent(1e-20)),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            (ObjectivePerturbationEvent(1e20, 1e9, 0.1), ExponentialEvent(1e-20), LaplaceEvent(1e-9, 1e9)),
+            marks=pytest.mark.slow,
+        ),
         (RandomStoppingEvent(GaussianEvent(1e-20, 1e-4), 0.01, 1e-300), GaussianEvent(1e-30, 1e-20)),
         (RandomStoppingEvent(GaussianEvent(1e20, 1e-30), 1 - 1e-9, 5.0),),
     ],

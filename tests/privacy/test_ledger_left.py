@@ -123,7 +123,7 @@ TWO = (GaussianEvent(1, 30), GaussianEvent(1, 40))
 
 
 @pytest.mark.parametrize("relation", others_slow(Relation))
-@pytest.mark.parametrize("own", [OBJECTIVE, STOPPING])
+@pytest.mark.parametrize("own", others_slow([OBJECTIVE, STOPPING]))
 @pytest.mark.parametrize("others", [TWO, (*TWO, ExponentialEvent(0.05)), (LaplaceEvent(1, 40), TWO[0])])
 def test_a_certificate_of_its_own_composes(own, others, relation):
     """Both accountants: no less than either part, no more than their sum, the second confirms the first."""
@@ -135,6 +135,7 @@ def test_a_certificate_of_its_own_composes(own, others, relation):
     assert second >= 0.98 * together
 
 
+@pytest.mark.slow
 def test_one_run_of_random_stopping_composes_as_the_gaussian_that_it_is():
     once = RandomStoppingEvent(GaussianEvent(1.0, 5.0), r=1 - 1e-9)
     for accountant in (composed_epsilon, recomputed_epsilon):
@@ -174,7 +175,10 @@ def test_either_currency_may_come_next(events, currency, selecting):
 
 
 @pytest.mark.parametrize(
-    "first", [PoissonGaussianEvent(0.2, 4.0, 50), STOPPING, OBJECTIVE, RandomStoppingEvent(GaussianEvent(1, 40), 0.5)]
+    "first",
+    others_slow(
+        [PoissonGaussianEvent(0.2, 4.0, 50), OBJECTIVE, STOPPING, RandomStoppingEvent(GaussianEvent(1, 40), 0.5)]
+    ),
 )
 @pytest.mark.parametrize("currency", others_slow(["zcdp", "gdp"]))
 def test_what_does_not_add_up_may_come_first(first, currency):
@@ -272,7 +276,7 @@ def test_a_plan_lists_the_releases_that_are_charged(name, changes, monkeypatch):
     assert [one[1:] for one in listed] == [pytest.approx(one[1:]) for one in charged]
 
 
-@pytest.mark.parametrize("name", others_slow(METHODS, *(name for name in METHODS if name != "objective replace")))
+@pytest.mark.parametrize("name", others_slow(METHODS, *(name for name in METHODS if not name.startswith("objective"))))
 def test_every_method_spends_what_is_left(name):
     """A fit after purchases is certified by both accountants, and gives away less than 3 % of epsilon."""
     ledger = fit_after(name, PURCHASES)
@@ -282,9 +286,7 @@ def test_every_method_spends_what_is_left(name):
     assert ledger.events[: len(PURCHASES)] == PURCHASES
 
 
-@pytest.mark.parametrize(
-    "name", ["mst", "ssp", "adaptive_margin tuned", "reduced_space", pytest.param("objective", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("name", others_slow(["ssp", "mst", "adaptive_margin tuned", "reduced_space", "objective"]))
 @given(events=st.lists(small, min_size=1, max_size=5))
 @example(events=[ExponentialEvent(0.138671875), LaplaceEvent(1.0, 38.0)])  # a bound that falls by an event
 @settings(deadline=None, max_examples=3)

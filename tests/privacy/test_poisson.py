@@ -173,7 +173,7 @@ def test_of_the_last_block_only_rows_of_the_table_are_kept():
 
 
 @pytest.mark.parametrize("kind", ["seeded", "system"])
-@pytest.mark.parametrize("rate", [1e-3, 256 / 39_000, 1 / 16, 0.1, 0.3])
+@pytest.mark.parametrize("rate", others_slow([1e-3, 256 / 39_000, 1 / 16, 0.1, 0.3], 256 / 39_000, 0.1))
 def test_each_row_is_in_with_the_rate_on_its_own(rate, kind):
     """Numbers of a block against the binomial law, of the cut block at the end, which rows, and neighbouring rows.
 

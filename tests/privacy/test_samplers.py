@@ -111,8 +111,9 @@ def rounded(source, places, size, digit=32):
     return out[:, 0] * 2**places + out[:, 1]
 
 
-@pytest.mark.parametrize("digit", [1, 3, 32])
-@pytest.mark.parametrize("places", [0, 2, 12])
+@pytest.mark.parametrize(
+    ("places", "digit"), others_slow([(p, d) for p in (0, 2, 12) for d in (1, 3, 32)], (0, 1), (2, 3), (12, 32))
+)
 def test_rounded_gaussian_has_its_law(places, digit):
     """Each rounding cell has the probability of a normal law; small digits tie often, and are drawn on."""
     reach = 6 * 2**places
@@ -188,7 +189,9 @@ def test_exponential_coin_is_exact(monkeypatch, c, n):
     assert_heads(exact_law(monkeypatch, lambda: bits.exp_coin(None, 0, series)), np.exp(-1 / c))
 
 
-@pytest.mark.parametrize(("j", "s"), [(0, 1), (0, 5), (1, 2), (1, 3), (2, 3), (3, 4)])
+@pytest.mark.parametrize(
+    ("j", "s"), others_slow([(0, 1), (0, 5), (1, 2), (1, 3), (2, 3), (3, 4)], (0, 1), (1, 2), (2, 3))
+)
 def test_exponential_of_a_ratio_is_exact(monkeypatch, j, s):
     args = (None, 0, np.uint64(j), np.uint64(s), None)
     assert_heads(exact_law(monkeypatch, lambda: bits._exp_ratio(*args)), np.exp(-j / s))
@@ -247,7 +250,7 @@ def test_each_face_has_the_same_number_of_words(n):
         assert end - first - (not used[0]) == 2**32 // n
 
 
-@pytest.mark.parametrize("name", others_slow(sorted(PUBLIC), "exp_coin", "exp_gap_coin", "propose", "trials"))
+@pytest.mark.parametrize("name", others_slow(sorted(PUBLIC), "exp_coin", "propose"))
 def test_no_kernel_computes_with_floats(name):
     """The compiled code of each law holds no instruction on floating-point numbers (helpers are compiled into it)."""
     examples = {
@@ -432,7 +435,7 @@ def test_ties_are_decided_by_all_72_bits(rate):
             assert found == ((byte, high, low) < (first, middle, last))
 
 
-@pytest.mark.parametrize("r", [0.5, 0.9, 1 / 3, 0.05, 1e-3])
+@pytest.mark.parametrize("r", others_slow([0.5, 0.9, 1 / 3, 0.05, 1e-3], 0.5, 0.05))
 def test_geometric_counts(r):
     """Chi-square, false-alarm rate 1e-4 a case."""
     source = BitSource.seeded(14)
@@ -467,7 +470,7 @@ LOOSENESS = {
 
 
 @pytest.mark.parametrize("q", others_slow([32, 8]))
-@pytest.mark.parametrize("looseness", sorted(LOOSENESS))
+@pytest.mark.parametrize("looseness", others_slow(sorted(LOOSENESS), "loose", "tight"))
 def test_selection_is_the_exponential_mechanism(looseness, q):
     """20,000 selections against exp(score), false-alarm rate 1e-4 a case."""
     score = np.round(SCORES * 2**q).astype(np.int64)

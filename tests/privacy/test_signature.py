@@ -7,6 +7,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tiers import others_slow
 
 from marginalia.data import Attribute, Domain, Table
 
@@ -54,29 +55,31 @@ def changed(path, change):
 
 @pytest.mark.parametrize(
     ("break_it", "said"),
-    [
-        (
-            lambda f: changed(f / "s.csv.certificate.json", lambda t: t.replace("Independent", "AIM")),
-            "certificate is not",
-        ),
-        (
-            lambda f: changed(f / "s.csv.certificate.json", lambda t: t + "\n"),
-            "the certificate is not as it was signed",
-        ),
-        (lambda f: changed(f / "s.csv", lambda t: t + "0,0\n"), "the table is not as it was signed"),
-        (lambda f: (f / "s.csv").unlink(), "its table, which does not lie beside it"),
-        (lambda f: (f / SIGNATURE).unlink(), "no signature lies beside it"),
-        (lambda f: (f / "mine.pub").write_bytes((f / "other.pub").read_bytes()), "is of another key than mine.pub"),
-        (
-            lambda f: (f / SIGNATURE).write_bytes((f / "m.json.sig").read_bytes()),
-            "the certificate and table is not as it was signed",
-        ),
-        (
-            lambda f: changed(f / SIGNATURE, lambda t: t.replace('"signature": "', '"signature": "00')),
-            "the signature is not as it was signed",
-        ),
-        (lambda f: (f / SIGNATURE).write_text("[]"), "is no signature of this version"),
-    ],
+    others_slow(
+        [
+            (
+                lambda f: changed(f / "s.csv.certificate.json", lambda t: t.replace("Independent", "AIM")),
+                "certificate is not",
+            ),
+            (
+                lambda f: changed(f / "s.csv.certificate.json", lambda t: t + "\n"),
+                "the certificate is not as it was signed",
+            ),
+            (lambda f: changed(f / "s.csv", lambda t: t + "0,0\n"), "the table is not as it was signed"),
+            (lambda f: (f / "s.csv").unlink(), "its table, which does not lie beside it"),
+            (lambda f: (f / SIGNATURE).unlink(), "no signature lies beside it"),
+            (lambda f: (f / "mine.pub").write_bytes((f / "other.pub").read_bytes()), "is of another key than mine.pub"),
+            (
+                lambda f: (f / SIGNATURE).write_bytes((f / "m.json.sig").read_bytes()),
+                "the certificate and table is not as it was signed",
+            ),
+            (
+                lambda f: changed(f / SIGNATURE, lambda t: t.replace('"signature": "', '"signature": "00')),
+                "the signature is not as it was signed",
+            ),
+            (lambda f: (f / SIGNATURE).write_text("[]"), "is no signature of this version"),
+        ]
+    ),
 )
 def test_what_is_other_than_what_was_signed_is_not_confirmed(call, released, break_it, said):
     break_it(released)

@@ -37,7 +37,7 @@ def refused(method, domain, *, target="", relation="replace_one", delta=1e-5, n_
     return ""
 
 
-@pytest.mark.parametrize("domain", [MIXED, SMOOTH, BOOLEAN])
+@pytest.mark.parametrize("domain", others_slow([MIXED, SMOOTH, BOOLEAN]))
 @pytest.mark.parametrize("method", [m.id for m in BUILT_IN.values() if m.kind == "synthesizer"])
 @pytest.mark.parametrize("relation", others_slow(["add_remove", "replace_one"]))
 def test_synthesizers(method, domain, relation):

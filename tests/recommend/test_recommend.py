@@ -47,6 +47,7 @@ def test_methods_are_ranked_in_the_order_of_the_race(advice):
             assert option.method in option.how
 
 
+@pytest.mark.slow
 def test_every_private_method_is_ranked_or_refused(advice):
     for ranking, kinds in (
         (advice.models, ("learner", "downstream", "synthesizer")),

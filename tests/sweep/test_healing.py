@@ -6,6 +6,7 @@ import sys
 
 import pandas as pd
 import pytest
+from tiers import others_slow
 
 from marginalia.data import Attribute, Domain, Table
 from marginalia.data.checksums import DamagedError
@@ -99,7 +100,7 @@ def test_a_damaged_cell_is_run_again(fault, ending, run, tmp_path):
     assert read_certificates([tmp_path / "synthesizers.parquet"]) == proofs
 
 
-@pytest.mark.parametrize("fault", [emptied, cut, flipped])
+@pytest.mark.parametrize("fault", others_slow([emptied, cut, flipped]))
 def test_damaged_records_are_named_and_never_served(fault, run, tmp_path):
     run("synthesizers", tmp_path)
     path = tmp_path / "synthesizers.parquet"

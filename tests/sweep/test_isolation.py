@@ -87,10 +87,10 @@ def assert_the_row_says_so(frame, how):
     assert len(row["message"]) <= 1000
 
 
-def test_a_fit_that_dies_or_hangs_becomes_a_row_that_says_so(tmp_path):
-    """In one job: two processes, since the one that dies is the first fit of its own."""
-    hows = ("kills_itself", "does_well", "sleeps")
-    frame = run(job_of(*map(faulty, hows), timeout_seconds=TIMEOUT, memory_mb=MEMORY), tmp_path)
+def test_a_fit_that_dies_becomes_a_row_that_says_so(tmp_path):
+    """In one job of two processes, since the one that dies is the first fit of its own. One that hangs: below."""
+    hows = ("kills_itself", "does_well")
+    frame = run(job_of(*map(faulty, hows), timeout_seconds=60.0, memory_mb=MEMORY), tmp_path)
     assert sorted(set(frame["variant"])) == sorted(hows)
     for how in hows:
         assert_the_row_says_so(frame, how)

@@ -70,8 +70,15 @@ MAKE = {
     "exhaustive_program": (SMALL, lambda **given: Exhaustive(search="program", **given)),
 }
 REPLACE_ONE_ONLY = ("chebyshev", "exhaustive")
+SECOND_RELATION = {  # variants and slow ones, whose other relation is among the fast tests
+    (name, "replace_one")
+    for name in MAKE
+    if name == "mixture" or name.endswith(("_sharp", "_published", "_threes", "_nonnegative", "_of_classes"))
+}
 CASES = [
-    pytest.param(name, relation, id=f"{name}-{relation}")
+    pytest.param(
+        name, relation, id=f"{name}-{relation}", marks=[pytest.mark.slow] * ((name, relation) in SECOND_RELATION)
+    )
     for name in MAKE
     for relation in ("add_remove", "replace_one")
     if relation == "replace_one" or not name.startswith(REPLACE_ONE_ONLY)

@@ -37,7 +37,7 @@ def table():
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("workload", EXTREME, ids=str)
+@pytest.mark.parametrize("workload", others_slow(EXTREME), ids=str)
 def test_extreme_weights_fit(method, workload):
     model = method(epsilon=1.0, workload=workload, random_state=0).fit(table())
     assert model.ledger_.certified
@@ -45,7 +45,7 @@ def test_extreme_weights_fit(method, workload):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("power", [-1060, 1000])
+@pytest.mark.parametrize("power", others_slow([-1060, 1000]))
 def test_a_power_of_two_changes_nothing(method, power):
     weights = {AB: 1.0, CD: 2.0, BC: 0.75}
     scaled = {q: 2.0**power * w for q, w in weights.items()}
@@ -71,7 +71,7 @@ def test_weights_that_vanish_beside_the_largest_keep_their_marginals():
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(
-    "workload", [{AB: 2.0, BC: np.float64(0.5)}, [(AB, np.float64(2.0)), CD], np.int64(2)], ids=str
+    "workload", others_slow([{AB: 2.0, BC: np.float64(0.5)}, [(AB, np.float64(2.0)), CD], np.int64(2)]), ids=str
 )
 def test_a_model_of_a_weighted_workload_survives_its_file(method, workload, tmp_path):
     model = method(epsilon=1.0, workload=workload, random_state=0).fit(table())

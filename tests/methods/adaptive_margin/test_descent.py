@@ -100,7 +100,18 @@ class TestDescent:
 
     @pytest.mark.parametrize(
         ("gamma", "steps", "low", "high"),
-        [(0.3, 30, 0, 0), (0.1, 30, 0.005, 0.06), (0.1, 300, 5e-4, 0.01), (0.1, 1000, 0, 0), (0.05, 1000, 0.02, 0.2)],
+        others_slow(
+            [
+                (0.3, 30, 0, 0),
+                (0.1, 30, 0.005, 0.06),
+                (0.1, 300, 5e-4, 0.01),
+                (0.1, 1000, 0, 0),
+                (0.05, 1000, 0.02, 0.2),
+            ],
+            (0.3, 30, 0, 0),
+            (0.1, 30, 0.005, 0.06),
+            (0.1, 300, 5e-4, 0.01),
+        ),
     )
     def test_without_noise_only_the_optimisation_error_is_left(self, gamma, steps, low, high):
         """A prototype of other origin found .016, .003 and 0 at gamma = .1, and gamma = .05 to need over 1000 steps."""

@@ -222,7 +222,9 @@ def test_the_largest_change_on_a_grid_by_brute_force(axes, k, block, monkeypatch
     assert certified <= tight_sensitivity(indices, tuple(a.kind == "binary" for a in axes)) * (1 + 1e-10)
 
 
-@pytest.mark.parametrize(("axes", "k"), [([Axis.gauss(3, 1), Axis.gauss(5, 1)], 1), ([Axis.gauss(4, 2)], 2)])
+@pytest.mark.parametrize(
+    ("axes", "k"), others_slow([([Axis.gauss(3, 1), Axis.gauss(5, 1)], 1), ([Axis.gauss(4, 2)], 2)])
+)
 def test_records_between_nodes_change_no_more(axes, k):
     """Random records, split between nodes as `histogram` does it, and those of an ascent over the cube."""
     indices = Degrees(tuple(a.degree for a in axes), k)

@@ -116,6 +116,7 @@ class TestLearner:
         np.testing.assert_allclose(model.coef_, expected, rtol=1e-9)
         assert not hasattr(model, "ledger_")
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("relation", others_slow(["replace_one", "add_remove"]))
     @pytest.mark.parametrize("epsilon", others_slow([1.0, 0.005, 0.05, 5.0]))
     def test_tight_spends_all_and_no_more(self, learner, table, relation, epsilon):
@@ -149,7 +150,7 @@ class TestLearner:
         assert ledger.relation == "replace_one"
         assert ledger.events[0].rate == 256 / 400
 
-    @pytest.mark.parametrize("selection", ["rule", "fixed", "random_stopping"])
+    @pytest.mark.parametrize("selection", others_slow(["rule", "fixed", "random_stopping"], "rule", "random_stopping"))
     def test_neighbours_under_add_remove_ask_for_the_same_releases(self, learner, table, selection):
         """A record more or less changes nothing that is asked for, nor does any other number of rows."""
         model = learner(relation="add_remove", n_public=500, random_state=0, selection=selection)

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import linprog
+from tiers import others_slow
 
 from marginalia.methods.reduced_space import fits
 from marginalia.methods.reduced_space.families import Family
@@ -178,7 +179,7 @@ class _OtherProcessor(Pool):
         return v + 1e-15 * np.random.default_rng(len(v)).normal(size=v.size)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", others_slow(range(4)))
 def test_the_last_bits_of_prices_do_not_choose_the_vertex(seed):
     rng = np.random.default_rng(seed)
     family = Family("monomials", (2,) * 12, 2)

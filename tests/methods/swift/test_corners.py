@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
+from tiers import others_slow
 
 from marginalia.data.domain import Attribute, Domain, StructuralZeros
 from marginalia.data.sources.parquet import ParquetSource
@@ -45,7 +46,7 @@ RELATIONS = [
 ]
 
 
-@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 100.0])
+@pytest.mark.parametrize("epsilon", others_slow([1e-3, 1.0, 100.0], 1.0))
 @pytest.mark.parametrize(("case", "relation"), RELATIONS)
 def test_every_table_is_fitted_with_the_whole_budget_and_no_more(case, epsilon, relation):
     sizes, n = CASES[case]
