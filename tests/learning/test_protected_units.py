@@ -9,7 +9,7 @@ import pytest
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.encoding import Encoder
 from marginalia.data.table import Table
-from marginalia.data.units import Unit
+from marginalia.data.units import BoughtUnit, Unit
 from marginalia.errors import InputError
 from marginalia.learning import (
     AdaptiveMarginClassifier,
@@ -42,6 +42,7 @@ from marginalia.methods.reduced_space.reduced_space import ReducedSpaceLP
 from marginalia.methods.ssp.ssp import _joint_sensitivity
 from marginalia.privacy import events
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.mechanisms.transcript import listening
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Neighbours, Relation
 
@@ -114,6 +115,19 @@ def test_nothing_public_follows_from_the_number_of_rows(name, relation):
     for model, table in ((one, tables[0]), (other, tables[1])):
         if METHODS[name][1] is None:
             assert model.n_rows_ != table.n_rows or name == "exhaustive"  # a noisy one
+
+
+def test_objective_perturbation_refuses_a_privately_chosen_number_of_rows():
+    """Its event, one for a group of rows, would follow from the released histogram: nothing may be released."""
+    table = Table(TABLE.codes, DOMAIN).of_units(BoughtUnit("patient", K), TABLE.units)
+    assert fitted("ssp", "add_remove", table).ledger_.certified
+
+    def hook(asked, exact, draw):
+        raise AssertionError(f"{asked.label} was released")
+
+    message = "no proof for a privately chosen rows_per_unit: give it as a number"
+    with listening(hook), pytest.raises(InputError, match=message):
+        fitted("objective_perturbation", "add_remove", table)
 
 
 def numbers_of_rows(name):

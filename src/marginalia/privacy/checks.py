@@ -140,11 +140,20 @@ def _shown(value: object) -> str:
 def unit(method: Any, of: Unit | None) -> None:
     """Refuse a method that charges for single rows, on a table whose units may have several.
 
+    Refuse a privately chosen number of rows per unit, too, where the kind or the parameters of a release that is no
+    Gaussian one would follow from it: the certificate composes such releases as fixed beforehand.
+
     >>> unit(object(), None)
     """
+    from marginalia.data.units import BoughtUnit  # which imports this module
+
     if of is None or of.rows == 1:
         return
     name = type(method).__name__
+    if isinstance(of, BoughtUnit) and not getattr(method, "PRIVATE_ROWS_PER_UNIT", True):
+        raise InputError(
+            f"{name} has no proof for a privately chosen rows_per_unit: give it as a number, or take another method"
+        )
     if not getattr(method, "UNITS", False):
         raise InputError(f"{name} has a proof for single rows, not for {of}; take rows_per_unit 1, or another method")
     if getattr(method, "calibration", "tight") == "published":

@@ -71,6 +71,7 @@ class ObjectivePerturbationClassifier(PrivateLearner, LinearClassifier):
     """
 
     READS_ROWS, UNITS = True, True
+    PRIVATE_ROWS_PER_UNIT = False  # the event is a group of so many rows, so its kind would follow from a release
     RIDGE: ClassVar[float] = (
         1.0  # of "tight", in B^2/epsilon: the least for which the certificate does not depend on it
     )
