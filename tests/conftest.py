@@ -25,6 +25,7 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatabl
 
 # A test that hangs ends its process, with a traceback, after this many seconds; `time_limit` of a test replaces them.
 LIMIT, LIMIT_OF_SLOW = 300, 3600
+SLOW = ("slow", "mutants", "databases")
 STDERR = pytest.StashKey[int]()
 
 
@@ -38,7 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_protocol(item: pytest.Item):
     """End the process of a test that takes longer than its limit."""
     marked = item.get_closest_marker("time_limit")
-    seconds = marked.args[0] if marked else LIMIT_OF_SLOW if item.get_closest_marker("slow") else LIMIT
+    seconds = marked.args[0] if marked else LIMIT_OF_SLOW if any(map(item.get_closest_marker, SLOW)) else LIMIT
     faulthandler.dump_traceback_later(seconds, exit=True, file=item.config.stash[STDERR])
     try:
         return (yield)

@@ -64,18 +64,26 @@ def test_a_block_is_found_from_any_folder_below(tmp_path, monkeypatch):
     assert "1 more rows" in Block("mine").show("mse", rows=1).data
 
 
+def notebook(path, source):
+    """Write a notebook of one cell."""
+    cell = {"cell_type": "code", "id": "a", "metadata": {}, "outputs": [], "execution_count": None, "source": source}
+    path.write_text(json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]}))
+
+
+@pytest.mark.slow
+def test_what_a_cell_prints_slowly_is_one_text(tmp_path):
+    notebook(
+        tmp_path / "n.ipynb",
+        "import time\nfor word in ('one ', 'two'):\n    print(word, end='', flush=True); time.sleep(1)",
+    )
+    execute(tmp_path / "n.ipynb", tmp_path / "n.html")
+    assert "<pre>one two" in (tmp_path / "n.html").read_text(encoding="utf-8")
+
+
 @pytest.mark.slow
 def test_a_failing_cell_is_one_line(tmp_path):
     path = tmp_path / "bad.ipynb"
-    cell = {
-        "cell_type": "code",
-        "id": "a",
-        "metadata": {},
-        "outputs": [],
-        "execution_count": None,
-        "source": "raise ValueError('no such luck')",
-    }
-    path.write_text(json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]}))
+    notebook(path, "raise ValueError('no such luck')")
     with pytest.raises(InputError, match=r"bad.ipynb: a cell failed: ValueError: no such luck"):
         execute(path, tmp_path / "bad.html")
     assert not (tmp_path / "bad.html").exists()

@@ -103,6 +103,7 @@ def execute(notebook: str | os.PathLike[str], out: str | os.PathLike[str]) -> No
     """Run a notebook in a new kernel, on the results that the environment names; write it as one HTML page."""
     import papermill
     from nbconvert import HTMLExporter
+    from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 
     try:
         content = papermill.execute_notebook(
@@ -110,5 +111,7 @@ def execute(notebook: str | os.PathLike[str], out: str | os.PathLike[str]) -> No
         )
     except papermill.PapermillExecutionError as error:
         raise InputError(f"{notebook}: a cell failed: {error.ename}: {error.evalue}".splitlines()[0]) from None
-    page, _ = HTMLExporter(embed_images=True).from_notebook_node(content)
+    # What a cell prints comes in one piece or in several, by the speed of the machine.
+    joined = CoalesceStreamsPreprocessor(enabled=True)
+    page, _ = HTMLExporter(embed_images=True, preprocessors=[joined]).from_notebook_node(content)
     write_text(out, page)
