@@ -3,12 +3,15 @@
 import itertools
 import math
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
 from declaring import declare, exact_of, fitted, redrawn
+from hypothesis import given
+from hypothesis import strategies as st
 from redrawn import about, at_least, table_of
 from tiers import others_slow
 
@@ -18,7 +21,7 @@ from marginalia.data.units import Unit
 from marginalia.errors import InputError
 from marginalia.inference import Release, regression
 from marginalia.inference.analyses import Analyses
-from marginalia.inference.basis import UNIT
+from marginalia.inference.basis import UNIT, Slot
 from marginalia.inference.declared import Declared
 from marginalia.inference.formulas import design
 from marginalia.inference.planning import COUNT, FIRST, Linears, planned_sigmas, weights
@@ -28,6 +31,7 @@ from marginalia.methods.models import load_synthesizer
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms import additive
+from marginalia.privacy.mechanisms.transcript import listening
 from marginalia.privacy.relation import Neighbours, Relation
 
 RELATIONS = ("add_remove", "replace_one")
@@ -354,3 +358,30 @@ def test_units_of_several_rows_pay_for_all_of_them(table):
     assert COUNT.sensitivity(three.ledger_.neighbours) == 3 * COUNT.sensitivity(one.ledger_.neighbours)
     assert three.ledger_.certified
     assert isinstance(three.ledger_, Ledger)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "binomial"])
+def test_a_release_keeps_no_exact_number_of_rows(family, tmp_path):
+    """With all releases forced, tables of other rows and of another number of rows leave the same file."""
+    asked = {"analyses": [{"formula": "b ~ C(a) + c", "family": family}]}
+
+    def saved(n, seed):
+        def hook(asked, exact, draw):
+            return np.random.default_rng(len(asked.label)).integers(50, 99, asked.shape) * 2**30
+
+        with listening(hook):
+            made = fitted(numeric(table_of((3, 2, 4), n, seed=seed)), asked, relation="add_remove")
+        made.save(tmp_path / f"{n}.npz")
+        return (tmp_path / f"{n}.npz").read_bytes(), made.n_rows_
+
+    assert saved(300, 1) == saved(451, 2)
+
+
+@given(st.integers(1, 4), st.integers(1, 9), st.randoms(use_true_random=False))
+def test_what_a_row_moves_has_room_for_rounding(functions, cells, random):
+    """In exact numbers no vector of a row is longer than declared, and no two lie further apart."""
+    whole = np.array([[random.randrange(-(2**30), 2**30) for _ in range(cells)] for _ in range(functions)], np.int64)
+    largest, widest = (Fraction(x) / Fraction(UNIT) for x in Slot(0, 0, (0,), [(0, 0)], whole).reach)
+    columns = [[int(x) for x in column] for column in whole.T]
+    assert largest**2 >= max(sum(x * x for x in column) for column in columns)
+    assert widest**2 >= max(sum((x - y) ** 2 for x, y in zip(u, v, strict=True)) for u in columns for v in columns)

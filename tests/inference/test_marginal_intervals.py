@@ -209,3 +209,21 @@ def test_what_is_said_of_bins():
         "b: a row counts as the middle of its bin, at most 10 from its value, "
         "and further in the open first and last one",
     )
+
+
+@pytest.mark.parametrize("below", [-1.4, 1.4])
+def test_a_quantile_uses_half_of_the_error_on_each_side(below):
+    """Both codes stay at 1.4 deviations from the share: each side rejects beyond 1.645 at an error of 10 %."""
+    deviation = 10.0 / math.sqrt(2)  # of the count of a code, as the number of rows is public
+    counts = 50 + below * deviation * np.array([1.0, -1.0])
+    domain = Domain.from_sizes({"a": 2, "b": 2})
+    release = Release(domain, (Known(domain, [Answer(("a",), counts, 10.0, 10.0, 0)], 100),), 100)
+    found = quantile(release, "a", 0.5, confidence=0.9)
+    assert (found.low, found.high) == (0, 1)
+
+
+def test_an_odds_ratio_is_that_of_cells_which_hold_at_once():
+    release = Redrawn(table_of((2, 2), 400), [("a", "b")], 6.0).draw(np.random.default_rng(0))
+    a, b, c, d = cells(release, "ab", confidence=0.9, simultaneous=True)
+    found = odds_ratio(release, "a", "b", confidence=0.9)
+    assert (found.low, found.high) == (a.low * d.low / (b.high * c.high), a.high * d.high / (b.low * c.low))

@@ -186,3 +186,30 @@ def test_no_unit_adds_more_than_the_clip(k):
         for s in range(0, 300, 3)
     ]
     assert (both == sum(parts)).all()
+
+
+@pytest.mark.parametrize("cls", [PreconditionedGDClassifier, PreconditionedGDRegressor])
+def test_whitening_clip_and_step_follow_from_releases_alone(cls):
+    """With all releases forced, unrelated rows give the same requests and coefficients, in units of rows too."""
+
+    def fit(seed, sizes):
+        rng, units, asked_for = np.random.default_rng(seed), np.repeat(np.arange(60), sizes), []
+        codes = rng.integers(0, [[3, 4, 2]], (units.size, 3)) // (1 + seed)
+        table = Table(codes, Domain.from_sizes({"a": 3, "b": 4, "y": 2}))
+        table = table.of_units(Unit("id", 3), units) if max(sizes) > 1 else table
+
+        def hook(asked, exact, draw):
+            asked_for.append(asked)
+            return np.random.default_rng(len(asked_for)).integers(-9, 9, asked.shape) * 2**20
+
+        with listening(hook):
+            model = cls(epsilon=1.0, random_state=0).fit(table, "y")
+        return asked_for, model.coef_, model.intercept_
+
+    several = [[1 + (i * k) % 3 for i in range(60)] for k in (1, 2)]
+    for one, other in (([1] * 60, [1] * 60), several):
+        first, second = fit(0, one), fit(1, other)
+        assert first[0] == second[0]
+        assert len(first[0]) > 50
+        np.testing.assert_array_equal(first[1], second[1])
+        np.testing.assert_array_equal(first[2], second[2])
