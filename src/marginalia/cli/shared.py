@@ -154,13 +154,11 @@ def read_compared(real: str, synthetic: str, domain: Path) -> tuple[tuple[Table,
 
 def units_line(data: str, domain: Path) -> str:
     """Return one line on how many rows of a table its units keep; empty where the domain file names no unit."""
-    import numpy as np
-
     from marginalia.data.domain import Schema
     from marginalia.data.reading import read_raw
     from marginalia.data.sources.bounded import Bounded
     from marginalia.data.sources.opening import is_streamed, stream
-    from marginalia.data.units import kept_line, texts_of
+    from marginalia.data.units import kept_line, unit_sizes
 
     schema = Schema.read(domain)
     if (unit := schema.unit) is None:
@@ -169,7 +167,7 @@ def units_line(data: str, domain: Path) -> str:
         source = stream(data, schema.stand_in())
         assert isinstance(source, Bounded)
         return kept_line(unit, source.sizes)
-    return kept_line(unit, np.bincount(texts_of(read_raw(data)[unit.column], unit.column)[1]))
+    return kept_line(unit, unit_sizes(read_raw(data)[unit.column], unit))
 
 
 def read_table(data: str, domain: Domain) -> Table:

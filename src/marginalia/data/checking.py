@@ -20,7 +20,7 @@ from marginalia.data.sources.arrow import ArrowSource
 from marginalia.data.sources.bounded import Bounded
 from marginalia.data.sources.opening import is_streamed, skipped_of, stream
 from marginalia.data.table import zero_faults
-from marginalia.data.units import kept_line, texts_of
+from marginalia.data.units import kept_line, unit_sizes
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
@@ -88,7 +88,10 @@ def check(
         if attribute.lenient:
             notes += _unread(frame[attribute.name], attribute, codes[:, j])
     if domain.unit is not None and domain.unit.column not in absent:
-        notes.append(kept_line(domain.unit, np.bincount(texts_of(frame[domain.unit.column], domain.unit.column)[1])))
+        try:
+            notes.append(kept_line(domain.unit, unit_sizes(frame[domain.unit.column], domain.unit)))
+        except InputError as error:
+            problems.append(str(error))
     notes += folds_of(frame, may_fold.project([name for name in may_fold.names if name in frame.columns]))
     if len(frame):
         notes += [f"rule, off the private rows: {line(*found)}" for found in obeyed(frame, columns, domain.rules)]

@@ -36,10 +36,11 @@ from marginalia.data.files import read_content, write_text
 from marginalia.data.reading import kind_of
 from marginalia.data.rules.obeying import some_possible
 from marginalia.data.rules.rules import Rules
-from marginalia.data.units import BoughtUnit, Unit
+from marginalia.data.units import BoughtUnit, KeyType, Unit
 from marginalia.errors import InputError, unknown_name
 
-_KEYS = ("attributes", "source", "structural_zeros", "ignored", "derived", "rules", "defaults", "unit", "rows_per_unit")
+_KEYS = ("attributes", "source", "structural_zeros", "ignored", "derived", "rules", "defaults")
+_UNIT_KEYS = ("unit", "rows_per_unit", "unit_type")
 _DEFAULTS = ("missing", "reviewed")
 _ZEROS_NEED = "'structural_zeros' needs 'attributes' (names) and 'cells' (lists of codes)"
 _EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
@@ -79,8 +80,8 @@ def parse(content: Any, *, where: str = "domain") -> Content:
         if "attributes" in content and not isinstance(content["attributes"], int):
             raise InputError(f"{where}: 'attributes' must be a list, with a name for every entry")
         return Content(tuple(_located(where, Attribute, str(n), m) for n, m in content.items()))
-    if unknown := set(content) - set(_KEYS):
-        raise unknown_name(f"key in {where}", min(map(str, unknown)), _KEYS)
+    if unknown := set(content) - {*_KEYS, *_UNIT_KEYS}:
+        raise unknown_name(f"key in {where}", min(map(str, unknown)), (*_KEYS, *_UNIT_KEYS))
     zeros = content.get("structural_zeros") or ()
     if not isinstance(zeros, list | tuple):
         raise InputError(f"{where}: 'structural_zeros' must be a list; every entry of {_ZEROS_NEED}")
@@ -99,21 +100,22 @@ def parse(content: Any, *, where: str = "domain") -> Content:
 def parse_unit(content: Mapping[str, Any]) -> Unit | None:
     """Return the unit that a domain file or a configuration names, with `rows_per_unit` (1 if it says nothing).
 
-    >>> parse_unit({"unit": "patient", "rows_per_unit": 3})
-    Unit(column='patient', rows=3)
+    >>> print(parse_unit({"unit": "patient", "rows_per_unit": 3, "unit_type": "integer"}))
+    one `patient`, at most 3 rows each
     """
     if content.get("unit") is None:
-        if content.get("rows_per_unit") is not None:
-            raise InputError("'rows_per_unit' goes with 'unit', the column that names the person or household")
+        if alone := [key for key in _UNIT_KEYS if content.get(key) is not None]:
+            raise InputError(f"'{alone[0]}' goes with 'unit', the column that names the person or household")
         return None
     column, rows = _text(content["unit"], "'unit'"), content.get("rows_per_unit")
+    of_type = content.get("unit_type")
     if isinstance(rows, Mapping):
         if set(rows) != {"private", "most"} or not isinstance(rows["private"], int | float):
             raise InputError(
                 "rows_per_unit is a number, or {private: SHARE, most: NUMBER} to have it bought by each fit"
             )
-        return BoughtUnit(column, rows["most"], float(rows["private"]))
-    return Unit(column, 1 if rows is None else rows)
+        return BoughtUnit(column, rows["most"], float(rows["private"]), type=of_type)
+    return Unit(column, 1 if rows is None else rows, type=of_type)
 
 
 def _defaults(given: Any) -> Mapping[str, Any]:
@@ -797,18 +799,21 @@ class Schema:
             unit=self.unit,
         )
 
-    def of_unit(self, column: str | None, rows: int | None) -> Schema:
-        """Return the schema with a unit that is said elsewhere: its column, where the schema names none, or its rows.
+    def of_unit(self, column: str | None, rows: int | None, of_type: KeyType | None = None) -> Schema:
+        """Return the schema with a unit that is said elsewhere: its column and type, where it names none, or its rows.
 
-        >>> Schema.from_dict({"attributes": [{"name": "ward", "size": 2}]}).of_unit("patient", 3).unit
-        Unit(column='patient', rows=3)
+        >>> print(Schema.from_dict({"attributes": [{"name": "ward", "size": 2}]}).of_unit("patient", 3).unit)
+        one `patient`, at most 3 rows each
         """
-        if column is None and rows is None:
+        if column is None and rows is None and of_type is None:
             return self
         if self.unit is not None and column not in (None, self.unit.column):
             raise InputError(f"the unit is '{self.unit.column}' in the domain and '{column}' here: name one")
         own = {} if self.unit is None else unit_as_dict(self.unit)
-        unit = parse_unit({**own, **({"unit": column} if column else {}), **({"rows_per_unit": rows} if rows else {})})
+        if of_type is not None and own.get("unit_type", of_type) != of_type:
+            raise InputError(f"unit_type is '{own['unit_type']}' in the domain and '{of_type}' here: give it once")
+        said = {"unit": column, "rows_per_unit": rows, "unit_type": of_type}
+        unit = parse_unit({**own, **{key: value for key, value in said.items() if value}})
         ignored = tuple(name for name in self.ignored if unit is None or name != unit.column)
         schema = Schema(replace(self._content, ignored=ignored, unit=unit))
         schema.stand_in()  # refuses a column that is an attribute
@@ -877,7 +882,8 @@ def unit_as_dict(unit: Unit | None) -> dict[str, Any]:
     if unit is None:
         return {}
     rows = {"private": unit.share, "most": unit.rows} if isinstance(unit, BoughtUnit) else unit.rows
-    return {"unit": unit.column, "rows_per_unit": rows}
+    of_type = {} if unit.type is None else {"unit_type": unit.type}
+    return {"unit": unit.column, "rows_per_unit": rows, **of_type}
 
 
 Public = Domain | Schema | Mapping[str, Any] | str | os.PathLike[str]

@@ -36,7 +36,7 @@ from marginalia.data.reading import (
     without_formulas,
 )
 from marginalia.data.rules.obeying import derive, obey, with_possible_codes
-from marginalia.data.units import Numbers, Unit, kept_rows, row_hashes, text_hashes
+from marginalia.data.units import Hashes, Numbers, Unit, content_hashes, kept_rows, key_hashes, row_hashes
 from marginalia.data.values import text
 from marginalia.errors import InputError
 
@@ -313,7 +313,7 @@ class Table(CountSource):
         rows = cls._trusted(table, domain)
         if unit is None:
             return rows
-        keys, units = text_hashes(frame.iloc[:, names.index(unit.column)], unit.column)
+        keys, units = _units_of(frame, unit, where)
         contents = [rows.column(name) for name in sorted(domain.names)]  # in the same order from every source
         return rows.of_units(unit, units).take(kept_rows(units, row_hashes(keys, contents), unit))
 
@@ -415,6 +415,14 @@ class Table(CountSource):
             frame.to_parquet(temporary, index=False)
 
 
+def _units_of(frame: pd.DataFrame, unit: Unit, where: str) -> tuple[Hashes, Numbers]:
+    """Return a hash of the key of each row of a data frame, and the number of its unit."""
+    try:
+        return key_hashes(frame.iloc[:, [*map(str, frame.columns)].index(unit.column)], unit)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
 def _compact(domain: Domain) -> type[np.integer[Any]]:
     return np.int16 if max(domain.sizes, default=1) <= 2**15 else np.int32
 
@@ -509,9 +517,10 @@ class RawTable(PrivateRows):
         if (unit := schema.unit) is None:
             return cls(inside, schema, share)
         rows = cls(inside, schema.project(schema.names), share)
-        names = [str(name) for name in frame.columns]
-        keys, units = text_hashes(frame.iloc[:, names.index(unit.column)], unit.column)
-        contents = [text_hashes(rows.frame.iloc[:, rows.names.index(name)], name)[0] for name in sorted(rows.names)]
+        keys, units = _units_of(frame, unit, where)
+        contents = [
+            content_hashes(rows.frame.iloc[:, rows.names.index(name)], rows.domain[name]) for name in sorted(rows.names)
+        ]
         kept = kept_rows(units, row_hashes(keys, contents), unit)
         return rows.of_units(unit, units).take(kept)
 

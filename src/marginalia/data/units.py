@@ -5,24 +5,32 @@ Of each unit at most k rows are kept, chosen by a hash of the unit's own rows: w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data import values
-from marginalia.data.coding import RawColumn
-from marginalia.errors import InputError
+from marginalia.data.coding import Fault, RawColumn
+from marginalia.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from marginalia.data.attribute import Attribute
+
 Numbers = NDArray[np.int64]  # of the unit of each row: 0, 1, ... in the order they are met
 Hashes = NDArray[np.uint64]
 
+KeyType = Literal["string", "integer", "number", "date", "timestamp"]
+
 MOST_ROWS = 10**6  # of a unit
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_MAY_BE_TIME = re.compile(r"[0-9]{4}[-/.W0-9]|[0-9]{1,2}[-/. ]|[A-Za-z]{3,9}\.? [0-9]")  # begins like one
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -36,11 +44,14 @@ class Unit:
         Names the person or household of each row; it is never an attribute. Rows without a value are one unit together.
     rows : int
         k, the most rows of a unit that are kept.
+    type : {"string", "integer", "number", "date", "timestamp"}, optional
+        What the values of the column are: two rows are of one unit where these are equal, however they are written.
+        Default: texts, of which no two may be one number or one time.
 
     Raises
     ------
     InputError
-        `rows` is no whole number from 1 to 10^6, or `column` no name.
+        `rows` is no whole number from 1 to 10^6, `column` no name, or `type` none of these.
 
     Examples
     --------
@@ -50,12 +61,23 @@ class Unit:
 
     column: str
     rows: int = 1
+    type: KeyType | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.column, str) or not self.column.strip():
             raise InputError(f"a unit is the name of a column, not {values.shown(self.column)}")
         if isinstance(self.rows, bool) or not isinstance(self.rows, int) or not 1 <= self.rows <= MOST_ROWS:
             raise InputError(f"rows_per_unit is a whole number from 1 to {MOST_ROWS}, not {values.shown(self.rows)}")
+        if self.type is not None and self.type not in get_args(KeyType):
+            raise unknown_name("unit_type", str(self.type), get_args(KeyType))
+
+    def summary(self) -> dict[str, Any]:
+        """Return what is set, in plain JSON types.
+
+        >>> Unit("patient_id", 3).summary()
+        {'column': 'patient_id', 'rows': 3}
+        """
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
     def __str__(self) -> str:
         return f"one `{self.column}`, at most {self.rows} row{'s' * (self.rows > 1)} each"
@@ -85,20 +107,157 @@ class BoughtUnit(Unit):
             raise InputError(f"rows_per_unit: private is a share of the units between 0 and 1, not {self.share:g}")
 
 
-def texts_of(raw: pd.Series[Any] | RawColumn, name: str) -> tuple[NDArray[Any], Numbers]:
-    """Return the different texts of a column in the order they are met, "" where there is no value, and which is whose.
+def keys_of(raw: pd.Series[Any] | RawColumn, unit: Unit) -> tuple[NDArray[Any], Numbers]:
+    """Return the different keys of a column in the order they are met, "" where there is no value, and which is whose.
 
-    7, 7.0 and "7" have one text, and so have all cells without a value: from every source the same.
+    A key follows from its own cell and from the declared type: the same value has the same key from every source,
+    however it is written. Without a type it is the text of the cell; see `check_spellings`, which a caller with all
+    keys has to call.
+
+    Raises
+    ------
+    InputError
+        A cell is no value of the declared type.
 
     >>> import pandas as pd
-    >>> texts_of(pd.Series([7.0, None, 8.0, 7.0, None]), "id")
-    (array(['7', '', '8'], dtype=object), array([0, 1, 2, 0, 1]))
+    >>> keys_of(pd.Series([7.0, None, "7", "007"]), Unit("id", type="integer"))
+    (array(['7', ''], dtype=object), array([0, 1, 0, 0]))
+    >>> keys_of(pd.Series([7.0, None, "7", "007"]), Unit("id", type="string"))[0]
+    array(['7', '', '007'], dtype=object)
     """
+    column = raw if isinstance(raw, RawColumn) else RawColumn.of(raw, unit.column, lenient=True)
+    read, mend = _READ[unit.type], _MEND_TEXT if unit.type == "string" else _MEND
+    texts = []
+    for i, cell in enumerate(column.distinct.tolist()):
+        try:
+            texts.append(read(cell))
+        except ValueError as error:
+            rows = np.flatnonzero(column.which == i)
+            if rows.size:  # a category may be in no row
+                what = f"{str(error).partition(':')[0]} (unit_type: {unit.type})"
+                raise InputError(Fault(unit.column, what, mend, values.shown(cell), rows).line()) from None
+            texts.append("")
+    return _numbered(texts, column)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool) or not (isinstance(value, str | int) or (type(value) is float and value.is_integer())):
+        raise ValueError("is no text")  # each writer has its own for it
+    return values.text(value)
+
+
+def _whole(value: Any) -> str:
+    written = values.exact_text(value)
+    if not values.WHOLE.fullmatch(written):
+        raise ValueError("is not a whole number")
+    if isinstance(value, float) and abs(value) > values.WIDE:
+        raise ValueError("is a double beyond 2^53, where neighbouring whole numbers are one")
+    return written
+
+
+def _day(value: Any) -> str:
+    written = values.time_text(value)
+    if " " in written:
+        raise ValueError("has a time of day")
+    return written
+
+
+_READ: dict[KeyType | None, Callable[[Any], str]] = {
+    None: values.text,
+    "string": _text,
+    "integer": _whole,
+    "number": values.exact_text,
+    "date": _day,
+    "timestamp": values.time_text,
+}
+_MEND = "correct the cell (dates: year-month-day), or declare `unit_type: string`, which takes texts as they are"
+_MEND_TEXT = "declare the type that the column has"
+
+
+def check_spellings(keys: Collection[str], unit: Unit) -> None:
+    """Raise where two keys of a column without a declared type are one number or one time.
+
+    Whether they are one unit cannot be seen: 7 and 7.0 are two texts and one number. Dates such as 3/4/2020 are held
+    against the others with the day first, and with the month first.
+
+    >>> check_spellings(["7", "8.0"], Unit("id"))
+    >>> check_spellings(["7", "8", "7.0"], Unit("id"))
+    Traceback (most recent call last):
+    marginalia.errors.InputError: unit `id`: '7' and '7.0' are one number and two texts; declare ...
+    """
+    if unit.type is not None:
+        return
+    known = keys if isinstance(keys, dict | set) else set(keys)
+    met: tuple[dict[str, str], dict[str, str]] = {}, {}  # the first key of each number or time: day first, month first
+    for key in keys:
+        if values.WHOLE.fullmatch(key):
+            continue  # the only such text of its number; what another one is, is looked up
+        for first, reading in zip(met, _readings(key), strict=False):
+            same = [reading, *([reading.replace("-", "")] if _DAY.fullmatch(reading) else [])]  # 2020-01-31, 20200131
+            for other in (*(text for text in same if text in known), first.setdefault(reading, key)):
+                if other != key:
+                    raise _ambiguous(unit, other, key)
+
+
+def _readings(key: str) -> tuple[str, ...]:
+    """Return the number or time that a text is, as its plainest text, with the day and with the month first."""
+    if values.exact(key) is not None:
+        return (values.exact_text(key),) * 2
+    if not _MAY_BE_TIME.match(key):
+        return ()
+    try:
+        return (values.time_text(key),) * 2
+    except ValueError:
+        pass
+    try:
+        return tuple(map(values.time_text, values.days_with_slashes(key)))
+    except ValueError:
+        return ()
+
+
+def _ambiguous(unit: Unit, one: str, other: str) -> InputError:
+    number = values.exact(other) is not None
+    what, types = ("number", ("integer", "number")) if number else ("time", ("date", "timestamp"))
+    return InputError(
+        f"unit `{unit.column}`: {values.shown(one)} and {values.shown(other)} are one {what} and two texts; declare "
+        f"`unit_type: {types[0]}` (or {types[1]}) in the domain if they are one unit, `unit_type: string` if two"
+    )
+
+
+def key_hashes(raw: pd.Series[Any], unit: Unit) -> tuple[Hashes, Numbers]:
+    """Return a hash of the key of each row of a whole table, and the number of its unit; see `keys_of`.
+
+    Units are told apart by their whole keys, not by these hashes.
+
+    >>> import pandas as pd
+    >>> key_hashes(pd.Series([7.0, None, 7.0]), Unit("id"))[1]
+    array([0, 1, 0])
+    """
+    keys, number = _all_keys(raw, unit)
+    return hashes_of(keys)[number], number
+
+
+def unit_sizes(raw: pd.Series[Any], unit: Unit) -> NDArray[np.int64]:
+    """Return how many rows each unit of a whole table has.
+
+    >>> import pandas as pd
+    >>> unit_sizes(pd.Series([7.0, None, 7.0]), Unit("id"))
+    array([2, 1])
+    """
+    return np.bincount(_all_keys(raw, unit)[1])
+
+
+def _all_keys(raw: pd.Series[Any], unit: Unit) -> tuple[NDArray[Any], Numbers]:
+    keys, number = keys_of(raw, unit)
+    check_spellings(keys.tolist(), unit)
+    return keys, number
+
+
+def _numbered(texts: Sequence[str], column: RawColumn) -> tuple[NDArray[Any], Numbers]:
+    """Return the different texts in the order of their first rows, and which is whose; "" where there is no cell."""
     import pandas as pd
 
-    column = raw if isinstance(raw, RawColumn) else RawColumn.of(raw, name, lenient=True)
-    texts = np.array([*map(values.text, column.distinct.tolist()), ""], dtype=object)  # the last: no value
-    same, distinct = pd.factorize(texts)
+    same, distinct = pd.factorize(np.array([*texts, ""], dtype=object))  # the last: no value
     number, met = pd.factorize(same[column.which])
     return np.asarray(distinct, dtype=object)[met], number.astype(np.int64)
 
@@ -111,18 +270,39 @@ def hashes_of(texts: NDArray[Any]) -> Hashes:
     """
     import pandas as pd
 
-    return pd.util.hash_array(texts, hash_key="marginalia units", categorize=False)
+    try:
+        return pd.util.hash_array(texts, hash_key="marginalia units", categorize=False)
+    except UnicodeEncodeError:  # half of a surrogate pair, which Python lets stand in a text
+        return hashes_of(np.array([text.encode(errors="surrogatepass") for text in texts.tolist()], dtype=object))
 
 
-def text_hashes(raw: pd.Series[Any] | RawColumn, name: str) -> tuple[Hashes, Numbers]:
-    """Return a hash of the text of each cell, and the number of the text; see `texts_of`.
+def content_hashes(raw: pd.Series[Any], attribute: Attribute) -> Hashes:
+    """Return a hash of each raw cell of a column: of its number or time, where the attribute has such a type.
+
+    What cannot be read has a hash of its text.
 
     >>> import pandas as pd
-    >>> text_hashes(pd.Series([7.0, None, 7.0]), "id")[1]
-    array([0, 1, 0])
+    >>> from marginalia.data.attribute import Attribute
+    >>> age = Attribute("age", 1, edges=(0, 9), type="number")
+    >>> len(set(content_hashes(pd.Series(["7.50", 7.5, "?"]), age).tolist()))
+    2
     """
-    texts, number = texts_of(raw, name)
-    return hashes_of(texts)[number], number
+    read: Callable[[Any], str] = values.text
+    if attribute.type in ("integer", "number"):
+        read = values.exact_text
+    elif attribute.counted_in is not None:
+        read = partial(values.time_text, format=attribute.format, zone=attribute.zone)
+    column = RawColumn.of(raw, attribute.name, lenient=True)
+    texts, number = _numbered(list(_read_or_text(read, column)), column)
+    return hashes_of(texts)[number]
+
+
+def _read_or_text(read: Callable[[Any], str], column: RawColumn) -> Iterator[str]:
+    for cell in column.distinct.tolist():
+        try:
+            yield read(cell)
+        except ValueError:
+            yield values.text(cell)
 
 
 def row_hashes(keys: Hashes, contents: Sequence[NDArray[Any]]) -> Hashes:

@@ -42,10 +42,13 @@ _TIME = re.compile(
 )
 _YEAR_FIRST = re.compile(r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})$")
 _YEAR_LAST = re.compile(r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4})$")
+_AMBIGUOUS = re.compile(r"(\d{1,2})([-/])(\d{1,2})\2(\d{4})(?!\d)")
 _DAY_NAME = re.compile(r"(\d{1,2})[ -]([A-Za-z]{3,9})\.?,?[ -](\d{4})$")
 _NAME_DAY = re.compile(r"([A-Za-z]{3,9})\.? (\d{1,2}),? (\d{4})$")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+WHOLE = re.compile(r"0|-?[1-9][0-9]*")  # a whole number as `exact_text` writes it
 _LONG = 400  # digits of a decimal that is shown with its exponent
+_MORE_DIGITS = re.compile(r"(:\d{2}[.,]\d{6})\d+")  # of a second than a microsecond needs
 # A day that Python cannot hold, as `marginalia.data.cells` writes it.
 _BEYOND = re.compile(r"(-\d{4,}|\d{5,}|0000)-\d{2}-\d{2}$|[+-]?infinity$")
 
@@ -108,6 +111,25 @@ def exact(value: Any) -> Decimal | None:
     """
     written = text(value)
     return Decimal(written) if _NUMBER.fullmatch(written) else None
+
+
+def exact_text(value: Any) -> str:
+    """Return the number that a cell or a label is, digit by digit, the same however it is written.
+
+    ValueError says why it is none. Of a double it is the shortest number that reads as it.
+
+    >>> exact_text("007"), exact_text(7.0), exact_text("1.50"), exact_text(Decimal("15e-1")), exact_text("1e3")
+    ('7', '7', '1.5', '1.5', '1000')
+    """
+    if WHOLE.fullmatch(written := text(value)):
+        return written
+    if (found := exact(value)) is None:
+        number(value)  # says more
+        raise ValueError("is not a number")
+    written = f"{found:f}"
+    if "." in written:
+        written = written.rstrip("0").rstrip(".")
+    return "0" if written == "-0" else written
 
 
 def number(value: Any, *, infinite: bool = False) -> float:
@@ -238,6 +260,19 @@ def whole_moment(value: Any, unit: Unit, format: str | None = None, *, zone: str
     if clock != _at(count, unit):
         raise ValueError(f"begins no whole {unit}")
     return count
+
+
+def time_text(value: Any, format: str | None = None, *, zone: str | None = None) -> str:
+    """Return the time that a raw value says, to the microsecond, the same however it is written; see `moment`.
+
+    Midnight is written as its day.
+
+    >>> time_text("Jan 3, 1970"), time_text("1970-01-03T01:00+01:00"), time_text("1970-01-03 10:30:00.50")
+    ('1970-01-03', '1970-01-03', '1970-01-03 10:30:00.500000')
+    """
+    written = _MORE_DIGITS.sub(r"\1", value) if isinstance(value, str) else value
+    clock = _clock(written, "second", format, zone)
+    return clock.date().isoformat() if clock.time() == datetime.time() else str(clock)
 
 
 def is_shortened(value: Any, unit: Unit, format: str | None = None, *, zone: str | None = None) -> bool:
@@ -415,6 +450,21 @@ def shown(value: Any, length: int = 40) -> str:
     """
     written = text(value) or str(value)  # of NaN
     return repr(written if len(written) <= length else written[:length] + "...")
+
+
+def days_with_slashes(written: str) -> tuple[str, ...]:
+    """Return a text that begins with an ambiguous date with the year first: day/month/year, then month/day/year.
+
+    Nothing of any other text.
+
+    >>> days_with_slashes("3/4/1970"), days_with_slashes("03/13/1970 10:30"), days_with_slashes("1970-04-03")
+    (('1970-04-03', '1970-03-04'), (), ())
+    """
+    found = _AMBIGUOUS.match(written)
+    if found is None or not (1 <= int(found[1]) <= 12 and 1 <= int(found[3]) <= 12):
+        return ()
+    first, second, rest = int(found[1]), int(found[3]), written[found.end() :]
+    return tuple(f"{found[4]}-{month:02}-{day:02}{rest}" for day, month in ((first, second), (second, first)))
 
 
 def _year_month_day(written: str) -> tuple[int, int, int]:

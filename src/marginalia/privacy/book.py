@@ -17,7 +17,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
@@ -172,7 +172,7 @@ class Book:
             entry: dict[str, Any] = {"release": release, "at": datetime.now(UTC).isoformat(timespec="seconds")}
             entry |= {"relation": str(neighbours.relation), "randomness": randomness, "event": describe(event)}
             if neighbours.unit is not None:
-                entry["unit"] = asdict(neighbours.unit)
+                entry["unit"] = neighbours.unit.summary()
             check_unit(neighbours.unit, self._ledger.neighbours.unit)
             counted = under(event, neighbours.relation, self._ledger.relation)
             self._ledger.calibration = "tight"  # what stands in the book is counted, what comes is refused
@@ -180,6 +180,7 @@ class Book:
                 self._ledger.append(counted, randomness)
             except PrivacyError as error:
                 raise RefusedError(f"{self.path}: {error}") from None
+            self._read_units_as(entry.get("unit"))
             try:
                 file.seek(self._at)
                 file.truncate()  # of a line that a kill cut off: its noise was never drawn
@@ -233,6 +234,14 @@ class Book:
         event = under(rebuild(line["event"]), Relation(line["relation"]), self._ledger.relation)
         self._ledger.append(event, line["randomness"])
         self._releases[str(line["release"])] += 1
+        self._read_units_as(line.get("unit"))
+
+    def _read_units_as(self, unit: dict[str, Any] | None) -> None:
+        """Let a later release read the keys of units as an earlier one did; see `check_unit`."""
+        assert self._ledger is not None
+        own = self._ledger.neighbours
+        if own.unit is not None and unit is not None and "type" in unit:
+            self._ledger.neighbours = replace(own, unit=replace(own.unit, type=unit["type"]))
 
 
 class Booking:

@@ -364,7 +364,7 @@ class Ledger:
         spent = self.epsilon_spent
         return {
             "relation": str(self.relation),
-            **({} if self.neighbours.unit is None else {"unit": dataclasses.asdict(self.neighbours.unit)}),
+            **({} if self.neighbours.unit is None else {"unit": self.neighbours.unit.summary()}),
             "calibration": self.calibration,
             "epsilon": epsilon,
             "delta": delta,

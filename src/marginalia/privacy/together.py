@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from marginalia.data.units import Unit
 from marginalia.errors import InputError, PrivacyError
@@ -91,9 +92,10 @@ def compose(certificates: Sequence[Certificate]) -> Together:
     ledgers = [certificate.ledger for certificate in certificates]
     if not all(ledger.budget for ledger in ledgers):
         raise InputError("a certificate has no epsilon and delta: nothing is known of what it costs")
-    unit = ledgers[0].neighbours.unit
-    for ledger in ledgers:
-        check_unit(ledger.neighbours.unit, unit)
+    units = [ledger.neighbours.unit for ledger in ledgers]
+    for one, other in combinations(units, 2):
+        check_unit(one, other)
+    unit = units[0]
     relation = widest([ledger.relation for ledger in ledgers])
     each = [tuple(under(event, ledger.relation, relation) for event in ledger.events) for ledger in ledgers]
     deltas = [ledger.budget[1] for ledger in ledgers if ledger.budget]
@@ -135,6 +137,8 @@ def widest(relations: Sequence[Relation]) -> Relation:
 def check_unit(one: Unit | None, other: Unit | None) -> None:
     """Refuse releases whose neighbours differ by other units; how many rows of one each keeps makes no difference.
 
+    The same column read as integers and as texts names other units. Without a declared type it names those of both.
+
     A table without one of its patients is a neighbour for every bound on their rows, and each release has charged for
     its own. A release that protects rows promises nothing for patients of any number of rows.
 
@@ -146,6 +150,10 @@ def check_unit(one: Unit | None, other: Unit | None) -> None:
     if (one and one.column) != (other and other.column):
         said = sorted("one row" if unit is None else f"one `{unit.column}`" for unit in (one, other))
         raise InputError(f"one release protects {said[1]}, another {said[0]}: their costs do not add up")
+    types = {unit.type for unit in (one, other) if unit is not None and unit.type is not None}
+    if one is not None and len(types) > 1:
+        what = " and as ".join(sorted(types))
+        raise InputError(f"`{one.column}` was read as {what}: what each release protects differs; costs do not add up")
 
 
 def under(event: Event, own: Relation, relation: Relation) -> Event:

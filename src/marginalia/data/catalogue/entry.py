@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from marginalia.data.attribute import Derived
 from marginalia.data.domain import Schema, Source, parse_derived
+from marginalia.data.units import KeyType
 from marginalia.errors import InputError, unknown_name
 
 
@@ -149,6 +150,7 @@ class Entry(Strict):
     book: str | None = Field(default=None, min_length=1)  # of the table: each private fit is entered in it, or refused
     unit: str | None = None  # column that names the person or household of each row, where the domain does not say
     rows_per_unit: int | None = Field(default=None, ge=1)  # that are kept; in place of what the domain says
+    unit_type: KeyType | None = None  # of the values of that column
     # Task to what was chosen on these rows, which a ranking then keeps apart. It is said of methods, and no part of the
     # data set: no job runs again for it.
     developed_on: dict[Literal["linear", "logistic"], str] = Field(default_factory=dict, exclude=True)
@@ -158,7 +160,7 @@ class Entry(Strict):
         """Leave out what is not set of the newest keys: an entry without them is the same entry as before."""
         unset = {
             key
-            for key in ("domain", "preprocessing_share", "data", "book", "unit", "rows_per_unit")
+            for key in ("domain", "preprocessing_share", "data", "book", "unit", "rows_per_unit", "unit_type")
             if getattr(self, key) is None
         }
         return {key: value for key, value in handler(self).items() if key not in unset}
@@ -198,7 +200,7 @@ class Entry(Strict):
             known = bool(self.declared if self.source == "coded" else self.derived)
         except InputError as error:
             raise ValueError(str(error)) from None
-        if self.source != "coded" and (self.unit or self.rows_per_unit):
+        if self.source != "coded" and (self.unit or self.rows_per_unit or self.unit_type):
             raise ValueError(f"unit: rows of source '{self.source}' are single ones")
         if self.source == "coded":
             if bool(self.attributes) + (self.domain is not None) + ("domain" in self.files) > 1:

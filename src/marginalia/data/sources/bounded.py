@@ -20,11 +20,12 @@ from marginalia.data.units import (
     Hashes,
     Numbers,
     Unit,
+    check_spellings,
     hashes_of,
     kept_rows,
+    keys_of,
     place_in_run,
     row_hashes,
-    texts_of,
 )
 from marginalia.errors import InputError
 from marginalia.memory import check_cost
@@ -137,12 +138,16 @@ class Bounded(ArrowSource):
             )
             units.append(number)
             hashes.append(hashed)
+        try:
+            check_spellings(self._names, self.unit)
+        except InputError as error:
+            raise InputError(f"{self._source!r}: {error}") from None
         if not n:
             return _Chosen.of(np.empty(0, np.int64), np.empty(0, np.uint64), self.unit)
         return _Chosen.of(np.concatenate(units), np.concatenate(hashes), self.unit)
 
     def _numbered(self, keys: Any) -> tuple[Hashes, Numbers]:
-        texts, which = texts_of(RawColumn.of_arrow(keys, self.unit.column, lenient=True), self.unit.column)
+        texts, which = keys_of(RawColumn.of_arrow(keys, self.unit.column, lenient=True), self.unit)
         numbers = np.array([self._names.setdefault(text, len(self._names)) for text in texts.tolist()], np.int64)
         return hashes_of(texts)[which], numbers[which]
 
@@ -151,7 +156,10 @@ class Bounded(ArrowSource):
         of = self._source._given
         also = [name for name in (*columns, self.unit.column) if name not in of.names]
         for where, first, batch in self._source._arrow([*of.names, *dict.fromkeys(also)]):
-            keys, number = self._numbered(batch.column(self.unit.column))
+            try:
+                keys, number = self._numbered(batch.column(self.unit.column))
+            except InputError as error:
+                raise InputError(f"{where}, rows from {first}: {error}") from None
             codes = [arrow._coded(batch.column(name), of[name], where, first) for name in sorted(of.names)]
             yield number, row_hashes(keys, codes), where, batch
 

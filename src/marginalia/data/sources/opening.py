@@ -8,8 +8,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-
 from marginalia.data.domain import Domain, Schema
 from marginalia.data.folding import folds_of, known_labels
 from marginalia.data.reading import check_is_no_url, read_raw
@@ -20,7 +18,7 @@ from marginalia.data.sources.folder import data_files
 from marginalia.data.sources.parquet import ParquetSource
 from marginalia.data.sources.sql import Location, SQLSource
 from marginalia.data.table import CountSource, RawTable, Table
-from marginalia.data.units import kept_line, texts_of
+from marginalia.data.units import kept_line, unit_sizes
 from marginalia.errors import InputError
 
 # Above these a single file is streamed: in memory it would take about 1 GB while it is read.
@@ -68,7 +66,7 @@ def open_rows(
             rows = Table.from_frame(frame, schema.domain(), where=where)
         if notes is not None:
             if schema.unit is not None:
-                notes.append(kept_line(schema.unit, np.bincount(texts_of(frame[schema.unit.column], "units")[1])))
+                notes.append(kept_line(schema.unit, unit_sizes(frame[schema.unit.column], schema.unit)))
             notes += folds_of(frame, known_labels(schema))
         return rows
     if schema.purchases:

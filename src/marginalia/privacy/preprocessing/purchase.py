@@ -169,8 +169,8 @@ def with_bought_rows(
     >>> frame = pd.DataFrame({"id": np.repeat(range(1000), 3), "ill": True})
     >>> ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
     >>> rows = Table.from_frame(frame, schema.domain())
-    >>> with_bought_rows(rows, rows.unit, ledger=ledger, randomness=Randomness(0)).unit
-    Unit(column='id', rows=3)
+    >>> print(with_bought_rows(rows, rows.unit, ledger=ledger, randomness=Randomness(0)).unit)
+    one `id`, at most 3 rows each
     """
     assert isinstance(rows, Table | RawTable)
     units = rows.units
@@ -198,7 +198,7 @@ def with_bought_rows(
     )
     below = np.cumsum(counts)
     k = ends[int(np.argmax(below >= unit.share * below[-1]))]
-    bought = Unit(unit.column, k)
+    bought = Unit(unit.column, k, type=unit.type)
     ledger.neighbours = Neighbours(ledger.relation, bought)
     return rows.of_units(bought, units).take(first_rows(units, k))
 

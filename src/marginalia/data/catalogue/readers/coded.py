@@ -60,7 +60,7 @@ def public_of(entry: Entry, files: dict[str, Path]) -> Domain | Schema:
     for name in kinds:
         if name not in schema.names:
             raise unknown_name(f"attribute under 'kinds' of data set '{entry.name}'", name, schema.names)
-    schema = schema.of_kinds(kinds).of_unit(entry.unit, entry.rows_per_unit)
+    schema = schema.of_kinds(kinds).of_unit(entry.unit, entry.rows_per_unit, entry.unit_type)
     if schema.purchases:
         return schema
     domain = schema.domain()
