@@ -28,6 +28,7 @@ from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.preprocessing.purchase import coded_rows
 from marginalia.privacy.relation import Neighbours, Relation
 from marginalia.privacy.together import check_unit
+from marginalia.synthesis import Independent
 
 AGE = {"name": "age", "type": "integer", "edges": [0, 10, 20, 30]}
 
@@ -392,3 +393,41 @@ def test_releases_that_read_keys_by_different_types_do_not_add_up(tmp_path: Path
     for opened in (book, Book(tmp_path / "t.book")):
         with pytest.raises(InputError, match="was read as integer and as string"):
             enter(opened, "string")
+
+
+# --- a unit that is lost ---
+
+
+def test_codes_of_a_domain_that_names_a_unit_are_no_table(tmp_path: Path) -> None:
+    domain = _domain("integer", rows=2)
+    message = r"the domain protects one `id`, at most 2 rows each, and column 'id' is missing"
+    with pytest.raises(InputError, match=message) as raised:
+        Table([[0], [1]], domain)
+    assert "\n" not in str(raised.value)
+    rows = Table([[0], [1]], domain.project(domain.names))
+    assert rows.unit is None
+    for name in ("t.parquet", "t.csv"):
+        getattr(rows, f"to_{name[2:]}")(tmp_path / name, original=False)
+        with pytest.raises(InputError, match="column 'id' of the domain is missing"):
+            Table.read(tmp_path / name, domain=domain, original=False)
+    schema = Schema.from_dict({**domain.to_dict(), "attributes": [{**AGE, "edges": {"private": "quantile"}}]})
+    with pytest.raises(InputError, match=message):
+        RawTable(pd.DataFrame({"age": [1]}), schema)
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
+def test_a_file_of_codes_with_the_column_of_the_unit_has_units(tmp_path: Path, name: str) -> None:
+    frame = pd.DataFrame({"id": [7, 7, 7, 8], "age": [0, 1, 2, 0]})
+    getattr(frame, f"to_{name[2:]}")(tmp_path / name, index=False)
+    table = Table.read(tmp_path / name, domain=_domain("integer", rows=2), original=False)
+    assert (table.n_rows, table.n_units, table.unit) == (3, 2, Unit("id", 2, type="integer"))
+
+
+def test_a_sample_has_no_units_and_its_certificate_says_what_was_protected() -> None:
+    frame = pd.DataFrame({"id": np.arange(60) % 20, "age": np.arange(60) % 30})
+    domain = _domain("integer", rows=2)
+    model = Independent(epsilon=1.0, random_state=0).fit(Table.from_frame(frame, domain))
+    sample = model.sample(10)
+    assert (sample.unit, sample.domain.unit) == (None, None)
+    assert sample.domain == domain.project(domain.names)
+    assert model.ledger_.neighbours.unit == Unit("id", 2, type="integer")

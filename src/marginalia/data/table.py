@@ -129,7 +129,8 @@ class Table(CountSource):
     Raises
     ------
     InputError
-        Wrong shape, a fraction, NaN, or a code outside the domain; the message names the column and row.
+        Wrong shape, a fraction, NaN, or a code outside the domain; the message names the column and row. Or the domain
+        names a unit, whose column codes do not have.
 
     Examples
     --------
@@ -142,6 +143,8 @@ class Table(CountSource):
     units: Numbers | None = None
 
     def __init__(self, codes: ArrayLike, domain: Domain) -> None:
+        if domain.unit is not None:
+            raise _without_units(domain.unit, "Table.from_frame", "domain.project(domain.names)")
         array = np.asarray(codes)
         if array.ndim != 2 or array.shape[1] != len(domain):
             raise InputError(
@@ -329,6 +332,8 @@ class Table(CountSource):
 
         Without pandas, whose import takes longer than a small fit.
         """
+        if domain.unit is not None:
+            return None
         columns = whole_numbers(path) if path.suffix == ".parquet" and path.is_file() else {}
         if not columns or set(columns) != set(domain.names):
             return None
@@ -413,6 +418,14 @@ class Table(CountSource):
             frame[attribute.name] = _one_kind(frame[attribute.name], attribute)
         with atomic_path(path) as temporary:
             frame.to_parquet(temporary, index=False)
+
+
+def _without_units(unit: Unit, reader: str, of_rows: str) -> InputError:
+    """Return the error of rows whose units are lost: a fit of them would be certified for single rows."""
+    return InputError(
+        f"the domain protects {unit}, and column '{unit.column}' is missing: read rows that have it by {reader}, or "
+        f"take {of_rows}, which protects single rows"
+    )
 
 
 def _units_of(frame: pd.DataFrame, unit: Unit, where: str) -> tuple[Hashes, Numbers]:
@@ -503,6 +516,10 @@ class RawTable(PrivateRows):
     share: float | None = None
     unit: Unit | None = None
     units: Numbers | None = None
+
+    def __post_init__(self) -> None:
+        if self.schema.unit is not None:
+            raise _without_units(self.schema.unit, "RawTable.of", "schema.project(schema.names)")
 
     @classmethod
     def of(cls, frame: pd.DataFrame, schema: Schema, *, share: float | None = None, where: str = "table") -> Self:

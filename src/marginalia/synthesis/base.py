@@ -199,7 +199,8 @@ class Synthesizer(Parameters, ABC):
         -------
         Table, or DataFrame
             As the fit was given. A data frame holds original values, of the types that the domain says; inside a bin
-            they are drawn as `original_values` says, from a stream of their own.
+            they are drawn as `original_values` says, from a stream of their own. No synthetic row belongs to a person:
+            the domain of the table names no unit, and the certificate states which one the fit protected.
         """
         self._check_fitted()
         count = self._number(n_rows)
