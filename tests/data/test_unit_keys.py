@@ -23,7 +23,9 @@ from marginalia.data.table import RawTable, Table
 from marginalia.data.units import BoughtUnit, Unit, check_spellings, key_hashes, unit_sizes
 from marginalia.errors import InputError
 from marginalia.privacy.book import Book
+from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.events import GaussianEvent
+from marginalia.privacy.examination import page
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.preprocessing.purchase import coded_rows
 from marginalia.privacy.relation import Neighbours, Relation
@@ -377,6 +379,15 @@ def test_a_certificate_and_a_bought_number_of_rows_keep_the_type() -> None:
     assert summary["unit"] == {"column": "id", "rows": 3, "type": "integer"}
     assert Ledger.from_summary(summary).neighbours.unit == Unit("id", 3, type="integer")
     assert Ledger("add_remove", unit=Unit("id", 3)).summary()["unit"] == {"column": "id", "rows": 3}
+
+
+def test_the_page_of_a_certificate_says_how_keys_were_read() -> None:
+    for of_type, line in (
+        (None, "`id` has no declared type: version 2.0 did not check"),
+        ("date", "were read as: date"),
+    ):
+        ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5, unit=Unit("id", 3, type=of_type))
+        assert line in "\n".join(page(Certificate(ledger.summary())))
 
 
 def test_releases_that_read_keys_by_different_types_do_not_add_up(tmp_path: Path) -> None:

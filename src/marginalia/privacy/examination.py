@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from marginalia.data.units import Unit
 from marginalia.errors import PrivacyError
 from marginalia.privacy.certificate import HASH, Certificate
 from marginalia.privacy.events import CompositionEvent, Event, parts
@@ -164,6 +165,7 @@ def page(
         *([("made from", f"{source['method']}: {_assignments(source['parameters'])}")] if source else []),
         ("calibration", ledger.calibration),
         ("protects", f"{whose}; neighbours: {neighbours[ledger.relation]}"),
+        *([] if unit is None else [("", _keys(unit))]),
         ("delta", _number_text(found.delta)),
         ("epsilon", f"requested {_number_text(found.requested)}, stored {_number_text(found.stored)}"),
         ("", f"recomputed {_number_text(found.recomputed)}, by a second accountant {other}"),
@@ -179,6 +181,13 @@ def page(
         good += f"; {ledger.message}"
     lines.append(("verdict", good if found.confirmed else f"NOT CERTIFIED: {told}"))
     return [f"{name:<12}  {text}" for name, text in lines]
+
+
+def _keys(unit: Unit) -> str:
+    """Return what is known of how the keys of units were read."""
+    if unit.type is not None:
+        return f"values of `{unit.column}` were read as: {unit.type}"
+    return f"`{unit.column}` has no declared type: version 2.0 did not check that no value is written in two ways"
 
 
 def _binding(certificate: Certificate, table: str | os.PathLike[str] | None) -> Iterator[str]:
