@@ -154,6 +154,25 @@ def test_a_line_that_a_kill_cut_off_is_written_over(book):
     assert len(pickle.loads(pickle.dumps(book)).ledger.events) == 2
 
 
+def test_a_thread_enters_nothing_in_the_book_of_another(book, tmp_path):
+    """The fit of another thread would be in the wrong file, and could use up its total."""
+    own = Book.create(tmp_path / "own.book", ADD, epsilon=1.0, delta=1e-5)
+    seen = []
+
+    def fit():
+        seen.append(Booking.now)
+        Ledger(ADD, booking=Booking.now).append(GaussianEvent(1.0, 40.0), "system")
+        with booked(own, "own"):
+            Ledger(ADD, booking=Booking.now).append(GaussianEvent(1.0, 40.0), "system")
+
+    with booked(book, "mine") as page:
+        thread = threading.Thread(target=fit)
+        thread.start()
+        thread.join()
+        assert Booking.now is page
+    assert (seen, book.releases(), own.releases()) == ([None], [], [("own", 1)])
+
+
 def test_relations_in_a_book(tmp_path, book):
     public_n = Book.create(tmp_path / "n.book", "replace_one", epsilon=1.0, delta=1e-5)
     public_n.enter(GaussianEvent(1.0, 16.0), Neighbours(ADD), "system", "x")

@@ -17,6 +17,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,6 +33,8 @@ from marginalia.privacy.together import check_unit, under
 
 FORMAT = "marginalia-book"
 FORMAT_VERSION = 1
+
+_booking: ContextVar[Booking | None] = ContextVar("booking", default=None)
 
 
 class RefusedError(PrivacyError):
@@ -244,6 +247,13 @@ class Book:
             self._ledger.neighbours = replace(own, unit=replace(own.unit, type=unit["type"]))
 
 
+class _Current:
+    """The booking that is open in this context, so that a thread never enters its events in the book of another."""
+
+    def __get__(self, instance: object, owner: type) -> Booking | None:
+        return _booking.get()
+
+
 class Booking:
     """The page of one release in a book: what a ledger enters its events through.
 
@@ -251,7 +261,7 @@ class Booking:
     True
     """
 
-    now: Booking | None = None  # of this process; ledgers that are made for a fit take it
+    now = _Current()  # ledgers that are made for a fit take it
 
     def __init__(self, book: Book, release: str) -> None:
         self.book, self.release, self.entered = book, release, 0
@@ -277,6 +287,9 @@ class Booking:
 def booked(book: Book, release: str) -> Iterator[Booking]:
     """Let every fit of the body enter its events in a book before their noise is drawn.
 
+    A thread that is started in the body has a context of its own, in which no book is open: `Booking.check` finds that
+    its fits were not entered.
+
     Raises
     ------
     InputError
@@ -289,17 +302,18 @@ def booked(book: Book, release: str) -> Iterator[Booking]:
     >>> with TemporaryDirectory() as folder:
     ...     book = Book.create(f"{folder}/t.book", "add_remove", epsilon=1.0, delta=1e-5)
     ...     with booked(book, "ages"):
-    ...         Ledger("add_remove", booking=Booking.now).append(GaussianEvent(1.0, 8.0))
+    ...         Ledger("add_remove", booking=Booking.now).append(GaussianEvent(1.0, 8.0), "system")
     ...     book.releases()
     [('ages', 1)]
     """
     if Booking.now is not None:
         raise InputError(f"the book {Booking.now.book.path} is open: a release is entered once")
-    Booking.now = Booking(book, release)
+    booking = Booking(book, release)
+    token = _booking.set(booking)
     try:
-        yield Booking.now
+        yield booking
     finally:
-        Booking.now = None
+        _booking.reset(token)
 
 
 def _unit(column: str | None) -> Unit | None:
