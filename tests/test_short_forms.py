@@ -30,6 +30,9 @@ def test_a_ledger_says_what_was_spent_on_what():
     ledger.append(GaussianEvent(sensitivity=1.0, sigma=7.0, label="pay"))
     spent = f"{ledger.epsilon(1e-5):.4g}"
     assert str(ledger) == f"Ledger(add_remove: epsilon {spent} of 1 spent at delta 1e-05; 2 Gaussian; certified)"
+    ledger.append(GaussianEvent(sensitivity=1.0, sigma=70.0), "seeded")
+    assert repr(ledger).endswith("3 Gaussian; certified, seeded)")
+    assert repr(Certificate(ledger.summary())).endswith("certified, seeded))")
     assert "no budget; no release yet" in repr(Ledger("replace_one"))
     over = Ledger("add_remove", epsilon=0.1, delta=1e-5, calibration="published")
     over.append(GaussianEvent(sensitivity=1.0, sigma=0.001))

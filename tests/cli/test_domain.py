@@ -77,7 +77,7 @@ def test_from_a_raw_file_to_a_synthetic_one(clinic, call):
     Path(domain).write_text(text.replace("\nattributes:", "\ndefaults: {reviewed: true}\nattributes:"))
     code, out, err = call(*arguments, "--out", again)
     assert (code, err) == (0, "")
-    assert "certificate: (1, 1e-05)-DP, add_remove\n" in out
+    assert "certificate: (1, 1e-05)-DP, add_remove; seeded, for experiments only\n" in out
     assert call("certify", f"{again}.certificate.json")[0] == 0
 
 

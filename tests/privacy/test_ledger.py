@@ -483,6 +483,10 @@ def test_randomness_and_arithmetic() -> None:
     ledger.append(RandomStoppingEvent(run, r=0.5), "seeded")
     ledger.append(GaussianEvent(1, 10, arithmetic="exact"), "system")
     assert (ledger.randomness, ledger.arithmetic) == ("seeded", "ideal")
+    unknown = Ledger("add_remove")
+    for kind in ("system", "", "system"):
+        unknown.append(GaussianEvent(1, 10), kind)
+    assert unknown.randomness == ""  # one release that does not say leaves the whole unknown
     with pytest.raises(InputError, match="unknown randomness 'secret'"):
         ledger.append(GaussianEvent(1, 10), "secret")
 

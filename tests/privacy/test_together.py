@@ -42,7 +42,12 @@ def releases():
 
     fits = [fit_synthesizer("aim", table, budget(seed, 0.3)) for seed in range(3)]
     fits += [fit_learner("ssp", table, "y", budget(seed, 0.4)) for seed in range(2)]
-    return [Certificate.of(fit) for fit in [*fits, fit_learner("dp_sgd", table, "y", budget(0, 0.5))]]
+    proofs = [Certificate.of(fit) for fit in [*fits, fit_learner("dp_sgd", table, "y", budget(0, 0.5))]]
+    return [unseeded(proof) for proof in proofs]  # their noise is of a seed so that the test repeats
+
+
+def unseeded(certificate):
+    return Certificate({**certificate.content, "randomness": "system"})
 
 
 def oracle(certificates, selections):
@@ -125,6 +130,41 @@ def test_a_mix_that_no_accountant_covers_is_added_up():
     assert found.added == pytest.approx(2 * fit.ledger.epsilon_spent)
 
 
+def test_two_releases_of_one_seed_show_the_row_that_was_added():
+    """Each is private for whoever does not know the seed; their difference is the row, without noise."""
+    domain = Domain([Attribute("a", 3)])
+    rows = np.zeros((50, 1), dtype=int)
+    before, after = (
+        fit_synthesizer("independent", Table(codes, domain), Budget(1.0, DELTA, "add_remove", 7))
+        for codes in (rows, np.vstack([rows, [[2]]]))
+    )
+    one, two = (np.asarray(fit.measurements_[0].values) for fit in (before, after))
+    assert (two - one).round(9).tolist() == [0.0, 0.0, 1.0]
+    found = compose([Certificate.of(before), Certificate.of(after)])
+    assert (found.epsilon, found.confirmed_at, found.added) == (math.inf, math.inf, math.inf)
+    assert len(found.problems) == 1
+    assert found.problems[0].startswith("2 of the releases are seeded: if two have the same noise")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        (("system", "system"), ""),
+        (("seeded",), ""),
+        (("seeded", "system", "system"), ""),  # the noise of the system is independent of any seed
+        (("", "system"), ""),
+        (("seeded", "system", "seeded"), "2 of the releases are seeded"),
+        (("seeded", ""), "1 of the releases are seeded and 1 of the releases do not say where their noise comes from"),
+        (("", ""), "2 of the releases do not say where their noise comes from"),
+    ],
+)
+def test_at_most_one_release_may_be_seeded(kinds, said):
+    one = certificate_of(GaussianEvent(1.0, 8.0))
+    found = compose([Certificate({**one.content, "randomness": kind}) for kind in kinds])
+    assert math.isfinite(found.epsilon) == (found.problems == ()) == (not said)
+    assert all(problem.startswith(said) for problem in found.problems)
+
+
 def test_whose_rows_alone_are_protected_is_told():
     one = certificate_of(GaussianEvent(1.0, 8.0))
     other = Certificate({**one.content, "scope": "protects every row but the queries"})
@@ -152,6 +192,11 @@ def test_the_verb(call, tmp_path, releases):
     assert "DP, add_remove, if all are of one table" in out
     found = json.loads(call("certify", *files, "--together", "--json")[1])
     assert found["epsilon"] == pytest.approx(compose(releases).epsilon)
+    for file in files[:2]:
+        file.write_text(json.dumps({**json.loads(file.read_text()), "randomness": "seeded"}))
+    code, out, _ = call("certify", *files, "--together")
+    assert (code, "NOT CERTIFIED: 2 of the releases are seeded" in out, out.count(", seeded\n")) == (1, True, 2)
+    assert json.loads(call("certify", *files, "--together", "--json")[1])["epsilon"] is None
     code, _, err = call("certify", *files)
     assert (code, err.count("\n"), "add --together" in err) == (2, 1, True)
     files[2].write_text(json.dumps({**releases[2].content, "epsilon_spent": 0.01}))

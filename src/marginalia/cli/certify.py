@@ -143,7 +143,10 @@ def _certify_together(files: Sequence[Path], public_key: Path | None, as_json: b
         "epsilon_added": _finite(all_of_them.added),
         "delta_added": all_of_them.delta_added,
     }
-    each = (f"{file}: epsilon {_format(p.ledger.epsilon_spent)}" for file, p in zip(files, proofs, strict=True))
+    each = (
+        f"{file}: epsilon {_format(p.ledger.epsilon_spent)}{', seeded' * (p.ledger.randomness == 'seeded')}"
+        for file, p in zip(files, proofs, strict=True)
+    )
     show(as_json, facts, [*each, *all_of_them.lines(), *(f"NOT CERTIFIED: {one}" for one in problems)])
     return not problems
 

@@ -316,6 +316,7 @@ def _certificate(ledger: Ledger | None, delta: float) -> dict[str, Any]:
         "relation": str(ledger.relation),
         **({} if ledger.neighbours.unit is None else {"protects": str(ledger.neighbours.unit)}),
         "certified": ledger.certified,
+        "randomness": ledger.randomness,
         "message": ledger.message,
         "ledger": ledger.summary(),
     }
@@ -331,4 +332,5 @@ def _certificate_line(ledger: Ledger | None, delta: float) -> str:
         return f"certificate: refused. {ledger.message}"
     scope = f", {ledger.message}" if ledger.message else ""
     unit = "" if ledger.neighbours.unit is None else f", protects {ledger.neighbours.unit}"
-    return f"certificate: ({ledger.epsilon(delta):.6g}, {delta:g})-DP, {ledger.relation}{unit}{scope}"
+    seeded = "; seeded, for experiments only" * (ledger.randomness == "seeded")
+    return f"certificate: ({ledger.epsilon(delta):.6g}, {delta:g})-DP, {ledger.relation}{unit}{scope}{seeded}"

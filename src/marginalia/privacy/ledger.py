@@ -32,6 +32,7 @@ FILE_TOLERANCE = 1e-6
 
 SOURCES = ("documented", "declared", "inferred", "released")
 RANDOMNESS = ("", "system", "seeded")
+_LEAST_KNOWN = ("seeded", "", "system")  # the first of these that a release has is that of its ledger
 READ_OFF = "read off the rows"  # name of the public input that lists what was
 NOTHING_BOOKED = "no release was booked: nothing is certified"
 
@@ -193,6 +194,7 @@ class Ledger:
             cost = f"epsilon {self.epsilon_spent if self._events else 0:.4g} of {self._budget[0]:g}"
             cost += f" spent at delta {self._budget[1]:g}"
         said = "certified" if self.certified else self.message
+        said += ", seeded" * (self.randomness == "seeded")
         return f"Ledger({self.relation}: {cost}; {events.count_kinds(self._counts)}; {said})"
 
     @property
@@ -207,7 +209,7 @@ class Ledger:
 
     @property
     def randomness(self) -> str:
-        """``system`` or ``seeded`` (as soon as one release was); empty before the first release."""
+        """``seeded`` as soon as one release was, else empty as soon as one does not say, else ``system``."""
         return self._randomness
 
     @property
@@ -296,9 +298,9 @@ class Ledger:
         if self._booking is not None:
             self._booking.enter(event, self.neighbours, randomness)
         self._events.append(event)
+        self._randomness = min(self._randomness if self._counts else randomness, randomness, key=_LEAST_KNOWN.index)
         self._counts.update(parts)
         self._costs = costs
-        self._randomness = "seeded" if "seeded" in (self._randomness, randomness) else randomness or self._randomness
 
     def _surely_within(self, costs: tuple[float, float]) -> bool:
         """Whether a bound that takes no time shows that the budget holds."""

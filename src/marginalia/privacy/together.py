@@ -1,8 +1,13 @@
-"""What several releases of one table cost together: their events united, under one relation."""
+"""What several releases of one table cost together: their events united, under one relation.
+
+Composition theorems need independent noise. Releases from one seed may have the same noise, so that their difference
+shows the rows, and a certificate does not hold the seed. At most one of the releases may be seeded.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -19,8 +24,11 @@ from marginalia.privacy.events import (
     LaplaceEvent,
     RandomStoppingEvent,
 )
+from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.recompute import AGREEMENT, recomputed_epsilon
 from marginalia.privacy.relation import Relation
+
+_ORIGINS = {"seeded": "are seeded", "": "do not say where their noise comes from"}
 
 
 @dataclass(frozen=True)
@@ -32,7 +40,8 @@ class Together:
     relation : Relation
         Of the statement: ``replace_one`` as soon as one release is for it, as this one says nothing else.
     delta, epsilon : float
-        The largest delta of the releases; what all events cost at it, infinite where no accountant covers them.
+        The largest delta of the releases; what all events cost at it, infinite where no accountant covers them or
+        several releases are seeded.
     confirmed_at : float
         By the second accountant; infinite where it does not cover them.
     delta_added, added : float
@@ -73,7 +82,7 @@ def compose(certificates: Sequence[Certificate]) -> Together:
     """Return what the releases of some certificates cost together, as releases of one table.
 
     A certificate that is given twice counts twice: two releases with the same noise look like this too. Post-processing
-    holds the events of its source; leave one of the two out.
+    holds the events of its source; leave one of the two out. More than one seeded release has no known cost.
 
     Raises
     ------
@@ -84,7 +93,7 @@ def compose(certificates: Sequence[Certificate]) -> Together:
     --------
     >>> from marginalia.privacy.ledger import Ledger
     >>> ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
-    >>> ledger.append(GaussianEvent(1.0, 4.0))
+    >>> ledger.append(GaussianEvent(1.0, 4.0), "system")
     >>> two = compose([Certificate(ledger.summary())] * 2)
     >>> f"{two.epsilon:.3f} at {two.delta}, {two.added:.3f} added up"
     '1.356 at 1e-05, 1.853 added up'
@@ -101,6 +110,11 @@ def compose(certificates: Sequence[Certificate]) -> Together:
     deltas = [ledger.budget[1] for ledger in ledgers if ledger.budget]
     delta = max(deltas)
     union = tuple(event for events in each for event in events)
+    scopes = tuple(dict.fromkeys(ledger.scope for ledger in ledgers if ledger.scope))
+    of = "" if unit is None else unit.column
+    if dependence := _dependence(ledgers):
+        unknown = (math.inf, math.inf, math.fsum(deltas), math.inf)
+        return Together(relation, delta, *unknown, scopes, (dependence,), of)
     problems = []
     try:
         epsilon = composed_epsilon(union, relation, delta)
@@ -117,9 +131,17 @@ def compose(certificates: Sequence[Certificate]) -> Together:
     if not problems and not math.isfinite(epsilon):
         problems.append(f"no epsilon is known at delta {delta:g}")
     added = math.fsum(composed_epsilon(events, relation, d) for events, d in zip(each, deltas, strict=True))
-    scopes = tuple(dict.fromkeys(ledger.scope for ledger in ledgers if ledger.scope))
-    of = "" if unit is None else unit.column
     return Together(relation, delta, epsilon, confirmed_at, math.fsum(deltas), added, scopes, tuple(problems), of)
+
+
+def _dependence(ledgers: Sequence[Ledger]) -> str:
+    """Return why the noise of the releases is not known to be independent, as composition requires; else empty."""
+    counts = Counter(ledger.randomness for ledger in ledgers if ledger.events and ledger.randomness != "system")
+    if counts.total() < 2:
+        return ""
+    found = [f"{n} of the releases {_ORIGINS[kind]}" for kind, n in sorted(counts.items(), reverse=True)]
+    why = "if two have the same noise, their difference shows the rows"
+    return f"{' and '.join(found)}: {why}, so that their costs do not add up; release without a seed"
 
 
 def widest(relations: Sequence[Relation]) -> Relation:
