@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from marginalia.errors import InputError
+from marginalia.errors import InputError, PrivacyError
 from tests.golden.corpus import Part, digest
 from tests.golden.fits import SAMPLED, SEED_OF_FIT, SEED_OF_ROWS, subjects_of
 
-FILES = Path(__file__).parent / "files"  # <version>/<method>.{json,npz,certificate.json}, <version>/table.book
+FILES = Path(__file__).parent / "files"  # <version>/<method>.{json,npz,certificate.json}, <version>/*.book
 
 
 def versions() -> list[str]:
@@ -44,8 +44,11 @@ def _answer(path: Path) -> str:
     if path.suffix == ".book":
         with tempfile.TemporaryDirectory() as folder:  # to open a budget file takes a lock on it
             book = Book(shutil.copy(path, folder))
-            epsilon, delta = book.left()
-            return f"left {epsilon:.9g} {delta:.9g} after {book.releases()}"
+            try:
+                left = "left {:.9g} {:.9g}".format(*book.left())
+            except PrivacyError as error:
+                left = str(error)
+            return f"{left} after {book.releases()}"
     if path.name.endswith(".certificate.json"):
         summary = Certificate.read(path).ledger.summary()
         spent = f"{summary['epsilon_spent']:.9g} of {summary['epsilon']:g} at delta {summary['delta']:g}"

@@ -1,6 +1,7 @@
 """The book of a table: nothing is released that is not entered, whatever a process dies of."""
 
 import json
+import math
 import multiprocessing
 import os
 import pickle
@@ -112,7 +113,7 @@ def test_processes_and_threads_enter_one_after_the_other(book, monkeypatch, tmp_
 
 
 def test_what_goes_beyond_the_total_is_refused_before_noise_is_drawn(book, table):
-    budget = Budget(0.8, 1e-5, "add_remove", 0)
+    budget = Budget(0.8, 1e-5, "add_remove", None)
     with booked(book, "first"):
         first = fit_learner("ssp", table, "b", budget)
     assert [rebuild(entry["event"]) for entry in entries(book.path)] == list(first.ledger_.events)
@@ -131,7 +132,7 @@ def test_what_goes_beyond_the_total_is_refused_before_noise_is_drawn(book, table
 @pytest.mark.parametrize("method", [m.id for m in BUILT_IN.values() if any(arm.is_private for arm in m.arms)])
 def test_every_private_method_enters_all_that_it_releases(tmp_path, table, method):
     relation = BUILT_IN[method].relations[0]
-    book = Book.create(tmp_path / "t.book", relation, epsilon=1.0, delta=1e-5)
+    book = Book.create(tmp_path / "t.book", relation, epsilon=1.0, delta=1e-5, experiments=True)
     budget = Budget(0.5, 1e-5, relation, 0, n_public=400 if relation == "add_remove" else None)
     with booked(book, method) as page:
         if BUILT_IN[method].kind == "synthesizer":
@@ -142,16 +143,217 @@ def test_every_private_method_enters_all_that_it_releases(tmp_path, table, metho
     assert [rebuild(entry["event"]) for entry in entries(book.path)] == list(model.ledger_.events)
 
 
-def test_a_line_that_a_kill_cut_off_is_written_over(book):
-    book.enter(GaussianEvent(1.0, 40.0, "whole"), Neighbours(ADD), "system", "x")
-    with open(book.path, "a") as file:
-        file.write('{"release": "x", "ev')
-    again = Book(book.path)
-    assert len(again.ledger.events) == 1
-    again.enter(GaussianEvent(1.0, 40.0, "next"), Neighbours(ADD), "system", "x")
-    assert [entry["event"]["label"] for entry in entries(book.path)] == ["whole", "next"]
-    assert book.releases() == [("x", 2)]  # another's entry is seen
+def enter(book, *labels, randomness="system"):
+    for label in labels:
+        book.enter(GaussianEvent(1.0, 40.0, label), Neighbours(ADD), randomness, label)
+
+
+def labels(path):
+    return [entry["event"]["label"] for entry in entries(path)]
+
+
+def lines_of(book):
+    return book.path.read_text().splitlines(keepends=True)
+
+
+def test_entries_of_others_are_seen(book):
+    other = pickle.loads(pickle.dumps(book))
+    enter(other, "one")
+    enter(book, "two")
+    assert other.releases() == book.releases() == [("one", 1), ("two", 1)]
     assert len(pickle.loads(pickle.dumps(book)).ledger.events) == 2
+
+
+CHANGES = {
+    "total": (1, lambda lines: [lines[0].replace('"epsilon": 1.0', '"epsilon": 9.0'), *lines[1:]]),
+    "purpose": (1, lambda lines: [lines[0].replace("false", "true"), *lines[1:]]),
+    "first": (2, lambda lines: [lines[0], lines[1].replace("40.0", "400.0"), *lines[2:]]),
+    "last": (5, lambda lines: [*lines[:-1], lines[-1].replace("40.0", "400.0")]),
+    "randomness": (3, lambda lines: [*lines[:2], lines[2].replace("system", "seeded"), *lines[3:]]),
+    "removed": (3, lambda lines: [*lines[:2], *lines[3:]]),
+    "emptied": (4, lambda lines: [*lines[:2], "\n", *lines[3:]]),
+    "swapped": (3, lambda lines: [*lines[:2], lines[3], lines[2], *lines[4:]]),
+    "twice": (4, lambda lines: [*lines[:3], lines[2], *lines[3:]]),
+    "without its hash": (3, lambda lines: [*lines[:2], lines[2].split(', "chain"')[0] + "}\n", *lines[3:]]),
+    "without any hash": (1, lambda lines: [line.split(', "chain"')[0] + "}\n" for line in lines]),
+    "cut": (3, lambda lines: [*lines[:2], lines[2][:40] + "\n", *lines[3:]]),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_line_is_an_error_with_its_number(book, change):
+    enter(book, "a", "b", "c", "d")
+    number, changed = CHANGES[change]
+    book.path.write_text("".join(changed(lines_of(book))))
+    with pytest.raises(InputError, match=rf"t\.book: line {number} was changed, or a line before it") as error:
+        Book(book.path)
+    assert "\n" not in str(error.value)
+
+
+def test_a_last_line_without_an_end_counts(book):
+    enter(book, "whole", "unfinished")
+    other = Book(book.path)
+    book.path.write_text(book.path.read_text().rstrip("\n"))
+    again = Book(book.path)
+    assert len(again.ledger.events) == 2
+    enter(again, "next")
+    enter(again, "last")
+    assert labels(book.path) == ["whole", "unfinished", "next", "last"]
+    assert [len(one.ledger.events) for one in (again, Book(book.path), Book(other.path))] == [4, 4, 4]
+    book.path.write_text(book.path.read_text().replace("last", "lost"))
+    with pytest.raises(InputError, match="line 5 was changed"):
+        Book(book.path)
+
+
+def test_no_total_is_exceeded_after_a_lost_line_end(book):
+    """A budget of 1 paid for 1.17: the entry without a line end was forgotten, and then cut off."""
+    book.enter(GaussianEvent(1.0, 4.6), Neighbours(ADD), "system", "first")
+    book.path.write_text(book.path.read_text().rstrip("\n"))
+    with pytest.raises(PrivacyError, match="of 1 at delta 1e-05"):
+        Book(book.path).enter(GaussianEvent(1.0, 4.6), Neighbours(ADD), "system", "second")
+    assert Book(book.path).releases() == [("first", 1)]
+
+
+@pytest.mark.parametrize("tail", ['{"release": "x", "ev', "\0\0", '{"release": "x"'])
+def test_a_last_line_that_cannot_be_read_spends_all(book, tail):
+    enter(book, "whole")
+    before = book.path.read_text()
+    book.path.write_text(before + tail)
+    for one in (book, Book(book.path)):
+        assert one.spent() == math.inf
+        assert one.releases() == [("whole", 1)]
+        with pytest.raises(PrivacyError, match="nothing is left: line 3 is unfinished"):
+            one.left()
+        with pytest.raises(PrivacyError, match=r"t\.book: refused: nothing is left: line 3 is unfinished"):
+            one.check_room(1e-3, 1e-9)
+        with pytest.raises(PrivacyError, match="line 3 is unfinished"):
+            enter(one, "next")
+    assert book.path.read_text() == before + tail
+    book.path.write_text(before)
+    assert book.problem == ""
+    enter(book, "next")
+
+
+@pytest.mark.parametrize("blank", ["\n", "\n\n \n", "  ", "\r\n"])
+def test_blank_lines_at_the_end_are_accepted(book, blank):
+    enter(book, "a")
+    with open(book.path, "a") as file:
+        file.write(blank)
+    for one in (book, Book(book.path)):
+        assert len(one.ledger.events) == 1
+    enter(Book(book.path), "b")
+    enter(book, "c")
+    assert Book(book.path).releases() == book.releases() == [("a", 1), ("b", 1), ("c", 1)]
+
+
+def old_book(path, *kinds):
+    """Write a budget file as version 2.0.0 did."""
+    head = {"format": "marginalia-book", "version": 1, "id": "1", "epsilon": 1.0, "delta": 1e-5, "relation": ADD}
+    event = {"type": "GaussianEvent", "sensitivity": 1.0, "sigma": 40.0, "label": "", "arithmetic": "exact"}
+    entry = {"release": "x", "at": "2026-11-27T06:08:25+00:00", "relation": ADD, "event": event}
+    lines = [head, *({**entry, "randomness": kind} for kind in kinds)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return Book(path)
+
+
+def test_a_file_of_an_earlier_version_has_hashes_from_the_next_entry_on(tmp_path):
+    book = old_book(tmp_path / "t.book", "system", "system")
+    assert (book.releases(), book.problem, book.experiments) == ([("x", 2)], "", False)
+    enter(book, "new", "newer")
+    lines = lines_of(book)
+    assert ["chain" in line for line in lines] == [False, False, False, True, True]
+    assert len(Book(book.path).ledger.events) == 4
+    for number, changed in (
+        (4, [lines[0], lines[1].replace("40.0", "400.0"), *lines[2:]]),  # the first hash is of all lines before it
+        (3, [*lines[:1], *lines[2:]]),
+        (5, [*lines[:4], lines[4].replace("40.0", "400.0")]),
+        (6, [*lines, lines[1]]),  # as an earlier version adds to it
+    ):
+        book.path.write_text("".join(changed))
+        with pytest.raises(InputError, match=f"line {number} was changed"):
+            Book(book.path)
+
+
+def test_a_blank_line_between_lines_without_hashes_is_an_error(tmp_path):
+    book = old_book(tmp_path / "t.book", "system", "system")
+    lines = lines_of(book)
+    book.path.write_text("".join([*lines[:2], "\n", lines[2]]))
+    with pytest.raises(InputError, match="line 4 was changed, or a line before it"):
+        Book(book.path)
+    book.path.write_text("".join([*lines, "\n"]))
+    assert len(Book(book.path).ledger.events) == 2
+
+
+def test_a_last_line_of_an_earlier_version_without_an_end_counts(tmp_path):
+    book = old_book(tmp_path / "t.book", "system", "system")
+    book.path.write_text(book.path.read_text().rstrip("\n"))
+    enter(Book(book.path), "new")
+    assert Book(book.path).releases() == [("x", 2), ("new", 1)]
+
+
+@pytest.mark.parametrize("kinds", [("seeded", "system", "seeded"), ("seeded", ""), ("", "")])
+def test_seeded_releases_in_a_file_of_an_earlier_version_spend_all(tmp_path, kinds):
+    book = old_book(tmp_path / "t.book", *kinds)
+    assert book.spent() == math.inf
+    assert book.ledger.events  # it can be read
+    with pytest.raises(PrivacyError, match=r"nothing is left: 2 entries, the first in line 2, are seeded") as error:
+        enter(book, "new")
+    assert "\n" not in str(error.value)
+    with pytest.raises(PrivacyError, match="nothing is left"):
+        book.left()
+
+
+def test_one_seeded_entry_of_an_earlier_version_adds_up(tmp_path):
+    book = old_book(tmp_path / "t.book", "seeded", "system")
+    enter(book, "new")
+    assert book.spent() == book.ledger.epsilon_spent
+
+
+@pytest.mark.parametrize(("kind", "said"), [("seeded", "a seeded release"), ("", "does not say where its noise")])
+def test_seeded_releases_are_refused_unless_it_was_opened_for_experiments(book, tmp_path, kind, said):
+    before = book.path.read_bytes()
+    with pytest.raises(PrivacyError, match=rf"t\.book: refused: .*{said}.* was not opened for experiments; leave the"):
+        enter(book, "x", randomness=kind)
+    assert book.path.read_bytes() == before
+    trial = Book.create(tmp_path / "trial.book", ADD, epsilon=1.0, delta=1e-5, experiments=True)
+    enter(trial, "a", "b", randomness=kind)
+    enter(trial, "c")
+    again = Book(trial.path)
+    assert (again.experiments, again.n_seeded, len(again.ledger.events), again.problem) == (True, 2, 3, "")
+    assert book.experiments is False
+
+
+def test_the_verbs_say_what_is_for_experiments(call, tmp_path):
+    plain, trial = tmp_path / "t.book", tmp_path / "trial.book"
+    assert "experiments" not in call("budget", "open", plain, "--epsilon", 1)[1]
+    code, out, _ = call("budget", "open", trial, "--epsilon", 1, "--experiments")
+    assert (code, "for experiments: accepts seeded releases, and the sum is no guarantee" in out) == (0, True)
+    enter(Book(trial), "a", "b", randomness="seeded")
+    out = call("budget", "show", trial)[1]
+    assert "for experiments: 2 of 2 events are seeded; the sum is no guarantee" in out
+    found = json.loads(call("budget", "show", trial, "--json")[1])
+    assert (found["experiments"], found["seeded_events"], found["problem"]) == (True, 2, None)
+    assert "experiments" not in call("budget", "show", plain)[1]
+    plain.write_text(plain.read_text() + "{")
+    out = call("budget", "show", plain)[1]
+    assert "spent: all of epsilon 1 at delta 1e-05, add_remove, as line 2 is unfinished" in out
+    assert "left: about epsilon 0 " in out
+    found = json.loads(call("budget", "show", plain, "--json")[1])
+    assert (found["spent"], found["left"], "line 2" in found["problem"]) == (None, [0.0, 0.0], True)
+
+
+def test_a_seeded_fit_says_so_next_to_its_certificate(call, tmp_path, table):
+    table.domain.to_json(tmp_path / "d.json")
+    table.to_csv(tmp_path / "t.csv")
+    data = ("--data", tmp_path / "t.csv", "--domain", tmp_path / "d.json", "--epsilon", 1)
+    fit = ("synthesize", "--method", "independent", *data, "--out", tmp_path / "s.csv")
+    assert "-DP, add_remove; seeded, for experiments only\n" in call(*fit, "--seed", 0)[1]
+    assert json.loads(call(*fit, "--seed", 0, "--json")[1])["randomness"] == "seeded"
+    assert "-DP, add_remove\n" in call(*fit)[1]
+    budget = ("budget", "open", tmp_path / "t.book", "--epsilon", 2)
+    assert call(*budget)[0] == 0
+    code, out, err = call(*fit, "--seed", 0, "--budget", tmp_path / "t.book")
+    assert (code, out, err.count("\n"), "a seeded release, and the file was not opened for" in err) == (2, "", 1, True)
 
 
 def test_a_thread_enters_nothing_in_the_book_of_another(book, tmp_path):
@@ -218,14 +420,21 @@ def test_a_disk_that_refuses_an_entry_refuses_the_release(book, monkeypatch):
     def full(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", full)
+    before = book.path.read_bytes()
     ledger = Ledger(ADD, booking=Booking(book, "x"))
-    with pytest.raises(InputError, match="No space left on device; nothing is released"):
-        ledger.append(GaussianEvent(1.0, 16.0))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(InputError, match="No space left on device; nothing is released"):
+            ledger.append(GaussianEvent(1.0, 16.0), "system")
     assert ledger.events == ()
+    assert book.path.read_bytes() == before  # else a line that the disk cut off would count as all that is left
+    ledger.append(GaussianEvent(1.0, 16.0), "system")
+    assert Book(book.path).releases() == [("x", 1)]
 
 
-@pytest.mark.parametrize("content", ["", "x\n", "{}\n", '{"format": "marginalia-book", "version": 2}\n', "[]\n"])
+@pytest.mark.parametrize(
+    "content", ["", "x\n", "{}\n", '{"format": "marginalia-book", "version": 3}\n', "[]\n", "[]", "{"]
+)
 def test_what_is_no_book_is_one_line(tmp_path, content):
     (tmp_path / "t.book").write_text(content)
     with pytest.raises(InputError, match="is no book"):

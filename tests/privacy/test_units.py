@@ -62,9 +62,9 @@ def test_releases_for_other_units_do_not_add_up():
 def test_a_book_is_of_one_unit(tmp_path):
     book = Book.create(tmp_path / "t.book", "add_remove", epsilon=2.0, delta=1e-5, unit="patient")
     with booked(book, "first"):
-        Independent(epsilon=0.5, random_state=0).fit(patients())
+        Independent(epsilon=0.5).fit(patients())
         with pytest.raises(InputError, match="their costs do not add up"):
-            Independent(epsilon=0.5, random_state=0).fit(patients().of_units(None, None))
+            Independent(epsilon=0.5).fit(patients().of_units(None, None))
     assert Book(tmp_path / "t.book").ledger.neighbours.unit.column == "patient"
     assert 0.4 < Book(tmp_path / "t.book").ledger.epsilon_spent <= 0.5
 

@@ -14,6 +14,7 @@ from marginalia.privacy.events import GaussianEvent
 from marginalia.privacy.relation import Neighbours, Relation
 from marginalia.reporting import figures, tables
 from marginalia.reporting.html.folder import write_folder_report
+from marginalia.reporting.html.opening import warning
 from marginalia.reporting.html.report import write_report
 from marginalia.reporting.provenance import books_of, datasets_info
 from marginalia.reporting.verification.results import write_sweep
@@ -90,6 +91,20 @@ def test_the_page_states_one_total_of_what_is_in_the_book(records, prepare, tmp_
     top = page(tmp_path / "own.html", own, books=[facts]).split("<main")[0]
     assert f"t.book, of mine, holds 2 releases, which together cost ε = {facts['spent']:.4g} of 2 at δ = 1e-05" in top
     assert "no book was kept" not in top
+
+
+def test_a_total_that_is_no_guarantee_says_so(prepare, tmp_path):
+    book = Book.create(tmp_path / "t.book", "add_remove", epsilon=2.0, delta=1e-5, experiments=True)
+    descriptions = prepare(book=str(book.path))
+
+    def said():
+        facts = json.loads(json.dumps(books_of(descriptions), allow_nan=False))  # as provenance.json holds them
+        return warning([{"name": "mine", "status": "used"}], facts)[1]
+
+    assert "opened for experiments and accepts seeded releases, so that this sum is no guarantee" in said()
+    book.path.write_text(book.path.read_text() + "{")
+    assert "which together cost an unknown ε of 2" in said()
+    assert "The cost is not known: line 2 is unfinished" in said()
 
 
 @pytest.mark.slow

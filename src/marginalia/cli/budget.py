@@ -17,19 +17,25 @@ def open_book(
     epsilon: EpsilonOption,
     delta: DeltaOption = 1e-5,
     relation: Relation = "add_remove",
+    experiments: Annotated[
+        bool, typer.Option("--experiments", help="Accept seeded releases, whose sum is no guarantee.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Open a book: the total that all releases of a table may cost together.
 
-    fit and synthesize with --budget enter what they release before its noise is drawn, and are refused beyond it.
+    fit, synthesize and release with --budget enter what they release before its noise is drawn, and are refused beyond
+    it. Seeded releases are refused, too: two of them may have the same noise. With --experiments they are accepted.
 
     Example: marginalia budget open t.book --epsilon 2
     """
     from marginalia.privacy.book import Book
 
-    ledger = Book.create(book, relation, epsilon=epsilon, delta=delta).ledger
+    ledger = Book.create(book, relation, epsilon=epsilon, delta=delta, experiments=experiments).ledger
     facts = {"file": str(book), "epsilon": epsilon, "delta": delta, "relation": str(ledger.relation)}
-    show(as_json, facts, [f"{book}: epsilon {epsilon:g} at delta {delta:g}, {ledger.relation}, nothing entered"])
+    purpose = "; for experiments: accepts seeded releases, and the sum is no guarantee" * experiments
+    line = f"{book}: epsilon {epsilon:g} at delta {delta:g}, {ledger.relation}, nothing entered{purpose}"
+    show(as_json, facts | {"experiments": experiments}, [line])
 
 
 def show_book(book: BookPath, as_json: Json = False) -> None:
@@ -41,16 +47,22 @@ def show_book(book: BookPath, as_json: Json = False) -> None:
     from marginalia.privacy.book import Book
 
     found = Book(book)
-    ledger, releases = found.ledger, found.releases()
+    ledger, releases, problem = found.ledger, found.releases(), found.problem
     assert ledger.budget is not None
     epsilon, delta = ledger.budget
     try:
-        left = ledger.left()
+        left = found.left()
     except PrivacyError:
         left = (0.0, 0.0)
-    spent = ledger.epsilon_spent if ledger.events else 0.0
+    spent = found.spent()
     facts = {"file": str(book), "epsilon": epsilon, "delta": delta, "relation": str(ledger.relation)}
-    facts |= {"spent": spent, "left": left, "releases": [{"release": name, "events": n} for name, n in releases]}
+    facts |= {"experiments": found.experiments, "seeded_events": found.n_seeded, "problem": problem or None}
+    facts |= {"spent": None if problem else spent, "left": left}
+    facts["releases"] = [{"release": name, "events": n} for name, n in releases]
     lines = [f"{name}: {n} events" for name, n in releases]
-    lines.append(f"spent: epsilon {spent:.6g} of {epsilon:g} at delta {delta:g}, {ledger.relation}")
+    if found.experiments:
+        n = f"{found.n_seeded} of {len(ledger.events)} events"
+        lines.append(f"for experiments: {n} are seeded; the sum is no guarantee, as their noise may be the same")
+    shown = f"all of epsilon {epsilon:g}" if problem else f"epsilon {spent:.6g} of {epsilon:g}"
+    lines.append(f"spent: {shown} at delta {delta:g}, {ledger.relation}{f', as {problem}' if problem else ''}")
     show(as_json, facts, [*lines, f"left: about epsilon {left[0]:.4g} at delta {left[1]:.3g}"])

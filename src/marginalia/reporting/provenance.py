@@ -178,8 +178,9 @@ def books_of(descriptions: Iterable[str | os.PathLike[str]]) -> list[dict[str, A
         ledger = book.ledger
         epsilon, delta = ledger.budget or (None, None)
         facts = {"datasets": datasets, "relation": str(ledger.relation), "epsilon": epsilon, "delta": delta}
-        spent = ledger.epsilon_spent if ledger.events else 0.0
-        found.append({"book": place, **facts, "spent": spent, "releases": len(book.releases())})
+        problem = book.problem
+        facts |= {"spent": None if problem else book.spent(), "releases": len(book.releases())}
+        found.append({"book": place, **facts, "problem": problem, "experiments": book.experiments})
     return found
 
 

@@ -67,9 +67,9 @@ def warning(datasets_info: Sequence[Mapping[str, Any]], books: Sequence[Mapping[
     kept = {name for book in books for name in book["datasets"]}
     totals = [
         f"The book {Path(book['book']).name}, of {_named(book['datasets'])}, "
-        f"holds {_count(book['releases'], 'release')}, which together cost ε = {book['spent']:.4g} "
+        f"holds {_count(book['releases'], 'release')}, which together cost {_cost(book)} "
         f"of {book['epsilon']:g} at δ = {book['delta']:g} ({book['relation']}): "
-        "models and synthetic tables, not this page."
+        f"models and synthetic tables, not this page.{_caveat(book)}"
         for book in books
     ]
     if without := [name for name in own if name not in kept]:
@@ -79,6 +79,19 @@ def warning(datasets_info: Sequence[Mapping[str, Any]], books: Sequence[Mapping[
         "May I publish this? No, because its errors are exact on private rows, without noise; a certificate covers "
         f"the release of one fit, neither this page nor a choice made by it. {' '.join(totals)}",
     )
+
+
+def _cost(book: Mapping[str, Any]) -> str:
+    return "an unknown ε" if book["spent"] is None else f"ε = {book['spent']:.4g}"
+
+
+def _caveat(book: Mapping[str, Any]) -> str:
+    """Return why the total of a book is no guarantee; empty where it is one."""
+    if problem := book.get("problem"):
+        return f" The cost is not known: {problem}."
+    if book.get("experiments"):
+        return " It was opened for experiments and accepts seeded releases, so that this sum is no guarantee."
+    return ""
 
 
 def publishing(
