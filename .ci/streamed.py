@@ -17,7 +17,7 @@ import yaml
 
 from marginalia.data.datasets import load
 from marginalia.methods.aim.aim import AIM
-from marginalia.sweep.protocols import hash_split, load_prepared
+from marginalia.sweep.protocols import hash_split, load_prepared, split_counts
 
 NAME, SEED, TRIALS, SHARE = "parts", 7, 2, 0.2
 
@@ -48,7 +48,7 @@ def compare(*runs: Path) -> None:
         assert one.read_bytes() == other.read_bytes(), f"{one} and {other} differ"
     table = load("compas@dpml").table
     for trial in range(TRIALS):
-        train, _ = load_prepared(one.parent).split("strict", "sweep", trial, SHARE, SEED)
+        train, _ = split_counts(load_prepared(one.parent), "strict", "sweep", trial, SHARE, SEED)
         rows = table.take(~hash_split(NAME, "row", trial, SHARE, SEED).of_rows(0, table.n_rows))
         ours, theirs = (AIM(epsilon=1.0, random_state=1, max_model_mb=1).fit(data) for data in (train, rows))
         assert [v.tobytes() for v in ours._state().values()] == [v.tobytes() for v in theirs._state().values()]
