@@ -18,22 +18,27 @@ from marginalia.privacy.accountants.objective import (
 )
 from marginalia.privacy.accountants.zcdp import composed_rho
 from marginalia.privacy.calibration import gdp_delta, gdp_epsilon
+from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.events import (
+    CompositionEvent,
+    Event,
     GaussianEvent,
     GroupEvent,
     ObjectivePerturbationEvent,
+    RandomStoppingEvent,
     arithmetics,
     describe,
     of_group,
     parts,
     rebuild,
 )
+from marginalia.privacy.examination import examine
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.objective import objective_perturbation
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.recompute import AGREEMENT, _objective_profile, _of_chain, recomputed_epsilon
 from marginalia.privacy.relation import Neighbours, Relation
-from marginalia.privacy.together import under
+from marginalia.privacy.together import compose, under
 
 RELATIONS = list(Relation)
 EVENT = ObjectivePerturbationEvent(1.0, 8.0, 40.0)
@@ -145,3 +150,57 @@ def test_what_floats_do_not_hold_is_never_nothing():
     # At losses far beyond the deviation one step has a delta below every float, and e^epsilon is beyond every float.
     for epsilon in (500.0, 900.0, 3000.0):
         assert _group_delta(epsilon, 0.1, 1e3, 8) > 0
+
+
+def too_few_rows(ridge: float) -> list[Event]:
+    """Return events whose cost is stated for fewer than 3 rows; `ridge` is strong (Gaussian) or weak."""
+    one = ObjectivePerturbationEvent(1.0, 8.0, ridge, "loss")
+    events: list[Event] = [one, GroupEvent(one, 2, "pairs"), CompositionEvent((GaussianEvent(1.0, 99.0), one))]
+    return [*events, RandomStoppingEvent(CompositionEvent((GroupEvent(one, 2),)), 0.5)]
+
+
+@pytest.mark.parametrize("ridge", [40.0, 4000.0])
+@pytest.mark.parametrize("i", range(4))
+def test_an_event_of_fewer_rows_than_the_unit_has_is_charged_nowhere(i, ridge):
+    event, unit = too_few_rows(ridge)[i], Unit("patient", 3)
+    for calibration in ("tight", "published"):
+        ledger = Ledger("add_remove", epsilon=100.0, delta=1e-5, unit=unit, calibration=calibration)
+        with pytest.raises(PrivacyError, match=r"stated for units of at most .* up to 3: record GroupEvent") as error:
+            ledger.append(event)
+        assert "\n" not in str(error.value)
+        assert ledger.events == ()
+    with pytest.raises(PrivacyError, match="stated for units of at most"):
+        Ledger("add_remove", unit=unit).append(event)  # one without a budget records what it may
+    for accountant in (composed_epsilon, recomputed_epsilon):
+        with pytest.raises(PrivacyError, match="unit"):
+            accountant((event,), Relation.ADD_REMOVE, 1e-5, 3)
+        with pytest.raises(PrivacyError, match="unit"):
+            accountant((event,), Relation.ADD_REMOVE, 0.0, 3)
+    enough = GroupEvent(ObjectivePerturbationEvent(1.0, 8.0, ridge, "loss"), 4)  # more than a unit has
+    Ledger("add_remove", epsilon=100.0, delta=1e-5, unit=unit).append(enough)
+    if ridge >= 2 * 8.0**2:  # Gaussian; a weak ridge takes a second
+        assert recomputed_epsilon((enough,), Relation.ADD_REMOVE, 1e-5, 3) > 0
+
+
+def test_a_certificate_with_events_of_fewer_rows_than_the_unit_has_is_not_confirmed():
+    ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
+    ledger.append(ObjectivePerturbationEvent(1.0, 8.0, 400.0), "system")
+    good = {"format": "marginalia-certificate", "version": 1, "method": "Mine", "parameters": {}, **ledger.summary()}
+    assert examine(Certificate(good)).confirmed
+    found = Certificate({**good, "unit": {"column": "patient", "rows": 3}})
+    assert found.ledger.epsilon_spent == math.inf
+    assert not found.ledger.certified
+    verdict = examine(found)
+    assert (verdict.confirmed, verdict.recomputed, verdict.confirmed_at) == (False, math.inf, math.inf)
+    assert "stated for units of at most 1 row, but the unit has up to 3" in verdict.problems[0]
+    assert "not independently recomputed" in verdict.problems[1]
+    with pytest.raises(PrivacyError, match="stated for"):
+        found.ledger.rho()
+    with pytest.raises(PrivacyError, match="stated for"):
+        found.ledger.left()
+    both = compose([found, found])
+    assert (both.epsilon, both.confirmed_at, both.added) == (math.inf, math.inf, math.inf)
+    assert "stated for" in both.problems[0]
+    fits = Certificate({**good, "unit": {"column": "patient", "rows": 1}})
+    assert examine(fits).confirmed
+    assert not compose([fits, found]).epsilon < math.inf

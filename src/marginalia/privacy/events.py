@@ -1,8 +1,9 @@
 """What ran: the events a ledger records, apart from how they are charged.
 
-Every sensitivity is the one of the ledger's neighbouring relation; an event does not know the relation. The field
-``arithmetic`` of a release says whether its noise has the stated law to the last bit (``exact``: integers, and an exact
-sampler) or in real arithmetic only (``ideal``: floating point, or a minimiser that is only approached).
+Every sensitivity is that of the ledger's neighbouring relation and of its unit of up to k rows; an event knows neither.
+An objective perturbation has no sensitivity: its cost is stated for one row, or for several in a `GroupEvent`. The
+field ``arithmetic`` of a release says whether its noise has the stated law to the last bit (``exact``: integers, and an
+exact sampler) or in real arithmetic only (``ideal``: floating point, or a minimiser that is only approached).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functools import cache
 from typing import Any, TypeAlias, TypeGuard, get_args
 
 from marginalia.data.units import MOST_ROWS
-from marginalia.errors import InputError
+from marginalia.errors import InputError, PrivacyError
 from marginalia.privacy import checks
 
 ARITHMETICS = ("ideal", "exact")
@@ -131,8 +132,8 @@ class ExponentialEvent(_Checked):
 class PoissonGaussianEvent(_Checked):
     """`steps` Gaussian releases, each on a fresh Poisson sample of the records.
 
-    `noise_multiplier` = sigma / C, where C bounds the norm of ONE record's contribution under either relation: the
-    accountant itself knows that replacing a record moves the sum by up to 2C.
+    `noise_multiplier` = sigma / C, where C bounds the norm of ONE unit's contribution under either relation: the
+    accountant itself knows that replacing a unit moves the sum by up to 2C.
 
     >>> PoissonGaussianEvent(rate=2, noise_multiplier=1.1, steps=1000)
     Traceback (most recent call last):
@@ -266,6 +267,35 @@ def of_group(event: ObjectivePerturbationEvent, rows: int) -> ObjectivePerturbat
     'loss'
     """
     return event if rows == 1 else GroupEvent(replace(event, label=""), rows, event.label)
+
+
+def check_rows(events: tuple[Event, ...], k: int) -> None:
+    """Check that the cost of every event is stated for units of at least `k` rows.
+
+    Raises
+    ------
+    PrivacyError
+        The cost of an event is stated for fewer rows.
+
+    Examples
+    --------
+    >>> event = ObjectivePerturbationEvent(1.0, 4.0, 32.0)
+    >>> check_rows((of_group(event, 3),), 3)
+    >>> check_rows((event,), 3)
+    Traceback (most recent call last):
+    marginalia.errors.PrivacyError: the cost of ObjectivePerturbationEvent is stated for units of at most 1 row, ...
+    """
+    for event, _ in leaves(events):
+        if isinstance(event, RandomStoppingEvent):
+            check_rows((event.event,), k)
+        elif isinstance(event, ObjectivePerturbationEvent | GroupEvent):
+            rows = event.rows if isinstance(event, GroupEvent) else 1
+            if rows < k:
+                name = f"'{event.label}'" if event.label else type(event).__name__
+                raise PrivacyError(
+                    f"the cost of {name} is stated for units of at most {rows} row{'s' * (rows > 1)}, but the unit has "
+                    f"up to {k}: record GroupEvent(event, rows={k})"
+                )
 
 
 def is_subsampled(event: Event) -> TypeGuard[PoissonGaussianEvent]:

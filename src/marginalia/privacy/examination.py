@@ -90,7 +90,7 @@ def examine(
         recomputed = ledger.epsilon_spent or 0.0
     if second and delta is not None and ledger.events:
         try:
-            confirmed_at = _recomputed(_distinct(ledger.events), ledger.relation, delta)
+            confirmed_at = _recomputed(_distinct(ledger.events), ledger.relation, delta, ledger.neighbours.k)
         except PrivacyError as error:
             problems.append(str(error))
         else:
@@ -111,8 +111,8 @@ def _distinct(events: Iterable[Event]) -> tuple[tuple[Event, int], ...]:
 
 
 @lru_cache(maxsize=4096)
-def _recomputed(charged: tuple[tuple[Event, int], ...], relation: Relation, delta: float) -> float:
-    return recomputed_epsilon(tuple(CompositionEvent((event,), n) for event, n in charged), relation, delta)
+def _recomputed(charged: tuple[tuple[Event, int], ...], relation: Relation, delta: float, k: int) -> float:
+    return recomputed_epsilon(tuple(CompositionEvent((event,), n) for event, n in charged), relation, delta, k)
 
 
 def _contradictions(certificate: Certificate, epsilon: float | None, delta: float | None) -> Iterator[str]:

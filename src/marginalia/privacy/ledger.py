@@ -281,9 +281,9 @@ class Ledger:
         Raises
         ------
         PrivacyError
-            The event is of no known type, the ledger is closed, the book of the table refuses it, or, unless the
-            calibration is ``"published"``, all events together would exceed the budget or be covered by no accountant.
-            The event is then not recorded.
+            The event is of no known type, its cost is stated for fewer rows than a unit has, the ledger is closed, the
+            book of the table refuses it, or, unless the calibration is ``"published"``, all events together would
+            exceed the budget or be covered by no accountant. The event is then not recorded.
         """
         if not isinstance(event, Event):
             raise PrivacyError(f"the ledger does not know how to charge {type(event).__name__}")
@@ -291,6 +291,7 @@ class Ledger:
             raise unknown_name("randomness", str(randomness), RANDOMNESS[1:])
         if self._closed:
             raise PrivacyError("the ledger is closed: its fit is over, and another release needs a budget of its own")
+        events.check_rows((event,), self.neighbours.k)
         parts = Counter(events.parts(event))
         costs = add_costs(self._costs, parts, self.relation)
         if self._budget is not None and self.calibration != "published" and not self._surely_within(costs):
@@ -312,7 +313,7 @@ class Ledger:
     def _afford(self, event: Event, counts: Counter[Event]) -> None:
         assert self._budget is not None
         epsilon, delta = self._budget
-        spent = _epsilon(tuple(counts.items()), self.relation, delta)
+        spent = _epsilon(tuple(counts.items()), self.relation, delta, self.neighbours.k)
         if spent > epsilon * (1 + TOLERANCE):
             name = f"'{event.label}'" if event.label else type(event).__name__
             shown = f"{spent:.3g}" if spent > 1.001 * epsilon else f"{spent:.9g}"
@@ -323,7 +324,7 @@ class Ledger:
         """Smallest certified epsilon at `delta` (in [0, 1); at 0 the pure one, or infinity); uncovered mixes raise."""
         if delta != 0:
             delta = checks.open_unit("delta", delta)
-        return _epsilon(tuple(self._counts.items()), self.relation, delta)
+        return _epsilon(tuple(self._counts.items()), self.relation, delta, self.neighbours.k)
 
     def left(self, plan: Plan | None = None) -> tuple[float, float]:
         """Return the (epsilon, delta) that is left for what comes next: the budget itself where nothing was booked.
@@ -339,10 +340,12 @@ class Ledger:
         """
         if self._budget is None:
             raise InputError("this ledger has no budget of which something could be left")
+        events.check_rows(self.events, self.neighbours.k)
         return remaining(_compositions(tuple(self._counts.items())), self.relation, *self._budget, plan)
 
     def rho(self) -> float:
         """Parameter of zero-concentrated DP of all events together; `PrivacyError` where an event has none."""
+        events.check_rows(self.events, self.neighbours.k)
         return composed_rho(self.events, self.relation)
 
     def close(self) -> None:
@@ -398,10 +401,12 @@ class Ledger:
                 calibration="published",
                 scope=summary["scope"],
                 public_inputs=[PublicInput(**p) for p in summary["public_inputs"]],
-                unit=Unit(**summary["unit"]) if "unit" in summary else None,
             )
             for described in summary["events"]:
                 ledger.append(events.rebuild(described), summary["randomness"])
+            # Last: events that are stated for fewer rows than the unit has are read, and nothing is certified.
+            if "unit" in summary:
+                ledger.neighbours = Neighbours(ledger.relation, Unit(**summary["unit"]))
             claims = {"certified": summary["certified"], "epsilon_spent": summary["epsilon_spent"]}
             if claims["epsilon_spent"] is not None:
                 checks.not_negative("epsilon_spent", claims["epsilon_spent"])
@@ -437,8 +442,8 @@ def _checked_budget(epsilon: float | None, delta: float | None) -> tuple[float, 
 
 
 @lru_cache(maxsize=1024)
-def _epsilon(charged: Charged, relation: Relation, delta: float) -> float:
-    return composed_epsilon(_compositions(charged), relation, delta)
+def _epsilon(charged: Charged, relation: Relation, delta: float, k: int) -> float:
+    return composed_epsilon(_compositions(charged), relation, delta, k)
 
 
 def _compositions(charged: Iterable[tuple[Event, int]]) -> tuple[Event, ...]:

@@ -84,7 +84,7 @@ class _Composition:
         return self.mu, laplace, selections, poisson
 
 
-def recomputed_epsilon(events: tuple[Event, ...], relation: Relation, delta: float) -> float:
+def recomputed_epsilon(events: tuple[Event, ...], relation: Relation, delta: float, k: int = 1) -> float:
     """Return the smallest epsilon at `delta` (in [0, 1)) that this accountant certifies for `events`.
 
     Infinity where delta is 0 and the events are not purely private. A file may list any events: what floats do not hold
@@ -93,7 +93,7 @@ def recomputed_epsilon(events: tuple[Event, ...], relation: Relation, delta: flo
     Raises
     ------
     PrivacyError
-        It does not cover the events.
+        It does not cover the events, or one of them is not for units of up to `k` rows.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def recomputed_epsilon(events: tuple[Event, ...], relation: Relation, delta: flo
     delta = delta and checks.open_unit("delta", delta)
     try:
         with np.errstate(all="ignore"):
-            epsilon = _recomputed(events, relation, delta)
+            epsilon = _recomputed(events, relation, delta, k)
     except (ArithmeticError, ValueError, LookupError, MemoryError):
         epsilon = math.nan
     if math.isnan(epsilon):
@@ -111,8 +111,14 @@ def recomputed_epsilon(events: tuple[Event, ...], relation: Relation, delta: flo
     return epsilon
 
 
-def _recomputed(events: tuple[Event, ...], relation: Relation, delta: float) -> float:
+def _recomputed(events: tuple[Event, ...], relation: Relation, delta: float, k: int) -> float:
     every = leaves(events)
+    for event, _ in every:
+        if (rows := _most_rows(event)) < k:
+            kind = type(event).__name__
+            raise PrivacyError(
+                f"not independently recomputed: {kind} for {rows:g} row{'s' * (rows > 1)}, where a unit has up to {k}"
+            )
     flat = [part for part in every if not isinstance(part[0], FailureEvent)]
     delta -= math.fsum(n * event.probability for event, n in every if isinstance(event, FailureEvent))
     if delta < 0 or (delta == 0 and len(flat) < len(every)):
@@ -126,6 +132,18 @@ def _recomputed(events: tuple[Event, ...], relation: Relation, delta: float) -> 
     if (alone := _alone(flat, relation, delta)) is not None:
         return alone
     return min(total, _composed(_sorted_out(flat, relation), relation, delta))
+
+
+def _most_rows(event: Event) -> float:
+    """Return the largest unit, in rows, that an event is for; infinity where its sensitivity is that of any unit."""
+    match event:
+        case ObjectivePerturbationEvent():
+            return 1
+        case GroupEvent(rows=rows):
+            return rows
+        case RandomStoppingEvent(event=run):
+            return min(_most_rows(inner) for inner, _ in leaves((run,)))
+    return math.inf
 
 
 def _pure(event: Event) -> Any:

@@ -23,6 +23,7 @@ from marginalia.privacy.events import (
     GaussianEvent,
     LaplaceEvent,
     RandomStoppingEvent,
+    check_rows,
 )
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.recompute import AGREEMENT, recomputed_epsilon
@@ -116,21 +117,26 @@ def compose(certificates: Sequence[Certificate]) -> Together:
         unknown = (math.inf, math.inf, math.fsum(deltas), math.inf)
         return Together(relation, delta, *unknown, scopes, (dependence,), of)
     problems = []
+    epsilon = confirmed_at = added = math.inf
     try:
-        epsilon = composed_epsilon(union, relation, delta)
+        for ledger in ledgers:  # each release has its own bound k on the rows of a unit
+            check_rows(ledger.events, ledger.neighbours.k)
     except PrivacyError as error:
-        epsilon = math.inf
         problems.append(str(error))
-    try:
-        confirmed_at = recomputed_epsilon(union, relation, delta)
-    except PrivacyError as error:
-        confirmed_at = math.inf
-        problems.append(str(error))
+    else:
+        added = math.fsum(composed_epsilon(events, relation, d) for events, d in zip(each, deltas, strict=True))
+        try:
+            epsilon = composed_epsilon(union, relation, delta)
+        except PrivacyError as error:
+            problems.append(str(error))
+        try:
+            confirmed_at = recomputed_epsilon(union, relation, delta)
+        except PrivacyError as error:
+            problems.append(str(error))
     if not problems and confirmed_at > epsilon * (1 + AGREEMENT):
         problems.append(f"the second accountant finds epsilon {confirmed_at:.6g}, more than {epsilon:.6g}")
     if not problems and not math.isfinite(epsilon):
         problems.append(f"no epsilon is known at delta {delta:g}")
-    added = math.fsum(composed_epsilon(events, relation, d) for events, d in zip(each, deltas, strict=True))
     return Together(relation, delta, epsilon, confirmed_at, math.fsum(deltas), added, scopes, tuple(problems), of)
 
 

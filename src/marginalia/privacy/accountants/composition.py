@@ -15,7 +15,7 @@ from marginalia.privacy.accountants.pure import PureDP
 from marginalia.privacy.accountants.stopping import RandomStopping
 from marginalia.privacy.accountants.two_groups import TwoGroups
 from marginalia.privacy.accountants.zcdp import ZeroConcentratedDP
-from marginalia.privacy.events import Event, FailureEvent, leaves
+from marginalia.privacy.events import Event, FailureEvent, check_rows, leaves
 from marginalia.privacy.relation import Relation
 
 
@@ -37,16 +37,18 @@ def accountants(relation: Relation) -> tuple[Accountant, ...]:
     )
 
 
-def composed_epsilon(events: tuple[Event, ...], relation: Relation, delta: float) -> float:
+def composed_epsilon(events: tuple[Event, ...], relation: Relation, delta: float, k: int = 1) -> float:
     """Return the smallest certified epsilon at `delta` of the composition of `events`, in any order.
 
-    At delta 0 it is the pure epsilon, or infinity. A mix that no accountant covers is a `PrivacyError`. Failures come
-    off delta first: their probabilities and the delta of the rest add up.
+    At delta 0 it is the pure epsilon, or infinity. A mix that no accountant covers is a `PrivacyError`, and so is an
+    event whose cost is stated for fewer rows than the `k` of a unit. Failures come off delta first: their probabilities
+    and the delta of the rest add up.
 
     >>> from marginalia.privacy.events import ExponentialEvent, GaussianEvent
     >>> round(composed_epsilon((GaussianEvent(1.0, 4.0), ExponentialEvent(0.1)), Relation.ADD_REMOVE, 1e-5), 3)
     0.958
     """
+    check_rows(events, k)
     parts = leaves(events)
     failing = math.fsum(count * event.probability for event, count in parts if isinstance(event, FailureEvent))
     if failing:
