@@ -244,6 +244,21 @@ def public_unit(bound: float) -> float:
     return math.ldexp(1.0, math.frexp(bound)[1] - _BITS)
 
 
+def exact_unit(bound: float, terms: int, bits: int) -> float:
+    """Return the power of two to which numbers up to `bound` are rounded, so that sums of products with them are exact.
+
+    A sum of `terms` products, each with a whole number of at most 2^`bits`, then stays below 2^53 of the unit, in any
+    order of summation. Decisions about single rows need that: the last bits of other matrix products depend on the
+    place of a row, the number of rows and the number of threads.
+
+    >>> rows, w = np.array([[3.0, -1.0]]), np.array([0.3, 0.9])
+    >>> unit = exact_unit(0.9, terms=2, bits=2)
+    >>> float(rows @ np.rint(w / unit) * unit)
+    0.0
+    """
+    return math.ldexp(1.0, math.frexp(bound)[1] - 52 + bits + math.ceil(math.log2(terms + 1)))
+
+
 def within_bounds(X: Array, y: Array, *, feature_bound: float, target_bound: float) -> ArrayRows:
     """Shrink rows longer than `feature_bound` to that length and clip `y` to ``[-target_bound, target_bound]``.
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from marginalia.errors import InputError
 from marginalia.learning.private_tuning import draw_runs, split_budget
-from marginalia.learning.rows import Integers, shrink_rows
+from marginalia.learning.rows import Integers, exact_unit, shrink_rows
 from marginalia.learning.solvers import Array
 from marginalia.methods.adaptive_margin.grid import Constants
 from marginalia.privacy import checks
@@ -66,9 +66,10 @@ def draw_projection(k: int, d: int, rng: np.random.Generator) -> NDArray[np.floa
 Output = Literal["average", "last"]
 
 # Coordinates of rows are whole numbers of at most 2^13 units, so that sums of 2^11 of them are exact in single
-# precision, in any order; sums of blocks are added in double precision.
+# precision, in any order; sums of blocks are added in double precision. Errors are counted with more bits.
 _BITS = 13
 _BLOCK = 2**11
+_ERROR_BITS = 22
 
 
 @dataclass(frozen=True)
@@ -144,14 +145,18 @@ def noisy_descent(
 
 
 def _summed_gradient(rows: NDArray[np.float32], hinge_c: Array, unit: float) -> Callable[[Array], Integers]:
-    """Return c times the summed subgradients as a function: minus the sum of the signed rows with y<w, z> < c."""
+    """Return c times the summed subgradients as a function: minus the sum of the signed rows with y<w, z> < c.
+
+    Whether a row counts depends on that row alone: scores are exact, of weights in whole numbers.
+    """
     starts = range(0, len(rows), _BLOCK)
     # Candidates down, rows across: BLAS is fastest this way for a dozen columns.
-    blocks = [(np.ascontiguousarray(rows[i : i + _BLOCK].T), rows[i : i + _BLOCK]) for i in starts]
-    thresholds = (hinge_c / unit).astype(np.float32)[:, None]
+    blocks = [(np.ascontiguousarray(rows[i : i + _BLOCK].T, np.float64), rows[i : i + _BLOCK]) for i in starts]
 
     def gradient(w: Array) -> Integers:
-        transposed = np.ascontiguousarray(w.T, dtype=np.float32)
+        weight_unit = exact_unit(float(np.abs(w).max(initial=0.0)) or 1.0, len(w), _BITS)
+        transposed = np.ascontiguousarray(np.rint(w.T / weight_unit))
+        thresholds = (hinge_c / unit / weight_unit)[:, None]
         total = np.zeros(w.shape[::-1])
         for across, down in blocks:
             counted = (transposed @ across < thresholds).astype(np.float32)
@@ -159,6 +164,12 @@ def _summed_gradient(rows: NDArray[np.float32], hinge_c: Array, unit: float) -> 
         return total.T.astype(np.int64)
 
     return gradient
+
+
+def _projected(signed_rows: Array, phi: Array) -> Array:
+    """Return rows of norm at most 1 times a matrix of entries ±1/√k, the image of a row the same wherever it stands."""
+    unit = exact_unit(1.0, phi.shape[1], bits=0)
+    return np.rint(signed_rows / unit) @ np.sign(phi).T * (unit / math.sqrt(len(phi)))
 
 
 def _whole_rows(signed_rows: Array, radius: float) -> tuple[NDArray[np.float32], float]:
@@ -254,7 +265,7 @@ class Trainer:
             first = self.candidates[picks[group[0]]]
             c = np.array([self.candidates[picks[at]].hinge_c for at in group])
             settings, phi = self.descent(first, mu), first.projection
-            rows = shrink_rows(self.signed_rows if phi is None else self.signed_rows @ phi.T, first.radius)
+            rows = shrink_rows(self.signed_rows if phi is None else _projected(self.signed_rows, phi), first.radius)
             models = noisy_descent(rows, c, settings, ledger=ledger, randomness=randomness, label="hinge gradients")
             w[:, group] = models if phi is None else phi.T @ models
         return w
@@ -267,7 +278,11 @@ class Trainer:
 
     def errors(self, w: Array) -> Integers:
         """Return how many rows each column of `w` gets wrong; a score of 0 is wrong, so that w = 0 is no solution."""
-        return np.count_nonzero(self.signed_rows @ w <= 0, axis=0).astype(np.int64)
+        largest = np.abs(w).max(axis=0)
+        w = w / np.where(largest > 0, largest, 1.0)  # only the sign of a score counts
+        unit = exact_unit(1.0, len(w), _ERROR_BITS)
+        whole = np.rint(self.signed_rows * 2.0**_ERROR_BITS) @ np.rint(w / unit)  # a row's depends on that row alone
+        return np.count_nonzero(whole <= 0, axis=0).astype(np.int64)
 
 
 def make_candidates(

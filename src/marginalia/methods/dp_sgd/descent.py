@@ -9,7 +9,6 @@ on which other rows are scored with it; and a sum of whole multiples of directio
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +19,7 @@ from scipy.sparse import csr_array
 from scipy.special import expit
 
 from marginalia.data.encoding import TaskName
-from marginalia.learning.rows import ByUnit, Integers
+from marginalia.learning.rows import ByUnit, Integers, exact_unit
 from marginalia.learning.solvers import Array
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.runs import poisson_gaussian
@@ -218,8 +217,7 @@ class Directions:
 
     def scores(self, w: Array) -> Array:
         """Return X w of shape (n, m) for weights of shape (p, m), rounded to as many bits as keep the sums exact."""
-        bits = 52 - _BITS - math.ceil(math.log2(len(w) + 1))
-        unit = math.ldexp(1.0, math.frexp(float(np.abs(w).max(initial=0.0)) or 1.0)[1] - bits)
+        unit = exact_unit(float(np.abs(w).max(initial=0.0)) or 1.0, len(w), _BITS)
         whole = self.whole
         if not (isinstance(whole, np.ndarray) or np.isfinite(w).all()):  # 0 times infinity is a number in no sum
             whole = whole.toarray()

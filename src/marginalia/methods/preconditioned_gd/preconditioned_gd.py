@@ -19,7 +19,7 @@ from scipy.special import expit, softmax
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearRegressor, parameters
 from marginalia.learning.private import PrivateLearner, PublicNumber
-from marginalia.learning.rows import MOST_ROWS, Rows, TableRows
+from marginalia.learning.rows import MOST_ROWS, Rows, TableRows, exact_unit
 from marginalia.learning.solvers import Array
 from marginalia.learning.statistics import mirrored
 from marginalia.methods.dp_sgd.descent import CLIP_BITS, UNIT, Directions
@@ -209,8 +209,7 @@ def _times(whole: Array, matrix: NDArray[np.float64]) -> Array:
 
     So a row's result does not depend on the rows beside it, which the order of floating-point sums could make it do.
     """
-    bits = 52 - 15 - math.ceil(math.log2(len(matrix) + 1))
-    unit = math.ldexp(1.0, math.frexp(float(np.abs(matrix).max()))[1] - bits)
+    unit = exact_unit(float(np.abs(matrix).max()), len(matrix), bits=15)
     return np.asarray(whole @ np.rint(matrix / unit) * unit)
 
 
