@@ -5,6 +5,7 @@ Statistical tests have fixed seeds; had they not, each would fail a correct mech
 
 import math
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -105,12 +106,35 @@ def test_bad_values(ledger: Ledger, randomness: Randomness) -> None:
         gaussian([1, 0.5], sensitivity=1, sigma=1, ledger=ledger, randomness=randomness, label="age")
     with pytest.raises(InputError, match="shape"):
         exponential([], epsilon=1, sensitivity=1, ledger=ledger, randomness=randomness)
-    with pytest.raises(InputError, match="not a number"):
-        exponential([0, math.nan], epsilon=1, sensitivity=1, ledger=ledger, randomness=randomness)
-    with pytest.raises(InputError, match="not finite"):
-        exponential([0, math.inf], epsilon=1, sensitivity=1, ledger=ledger, randomness=randomness)
-    with pytest.raises(InputError, match="above its bound"):
-        lazy_exponential([0, 0], lambda i: 1.0, epsilon=1, sensitivity=1, ledger=ledger, randomness=randomness)
+    events = ledger.events  # of the first refusal alone, whose values are read after the charge
+    for bad in (math.nan, math.inf, -math.inf):
+        with pytest.raises(InputError, match="not a finite number"):
+            exponential([0, bad], epsilon=1, sensitivity=1, ledger=ledger, randomness=randomness)
+    with pytest.raises(InputError, match="a bound that is not a number"):
+        lazy_exponential([0, math.nan], lambda i: 0.0, epsilon=1, sensitivity=1, ledger=ledger, randomness=randomness)
+    with pytest.raises(InputError, match="need at least 2"):
+        exponential([0, 1], epsilon=2.0**-32, sensitivity=1, ledger=ledger, randomness=randomness)
+    assert ledger.events == events
+
+
+@pytest.mark.parametrize("epsilon", [2.0**36, 2.0**37, 2e11, 1e12, 1e30])
+def test_a_selection_of_any_epsilon_is_drawn(epsilon: float, ledger: Ledger, randomness: Randomness) -> None:
+    scores = [3.0, 400.0, 2.0**23 - 1, 2.0**23]
+    drawn = exponential(scores, epsilon=epsilon, sensitivity=1, ledger=ledger, randomness=randomness)
+    assert (drawn, len(ledger.events)) == (3, 1)
+    assert ledger.events[0] == ExponentialEvent(min(epsilon, 2.0**37), arithmetic="exact")
+
+
+def test_no_score_ends_a_selection_that_is_charged(ledger: Ledger, randomness: Randomness) -> None:
+    """A score above its bound is cut to it: that it was above would be said of private rows."""
+    draw = partial(lazy_exponential, epsilon=1.0, sensitivity=1.0, ledger=ledger, randomness=randomness)
+    drawn = [draw([0.0, 0.0, -100.0], [7.0, -1e-3, math.inf].__getitem__) for _ in range(400)]
+    assert 150 < drawn.count(0) < 250  # 200 of 400: both count as about 0
+    assert drawn.count(2) == 0
+    for odd in (math.nan, -math.inf, -1e300):
+        assert draw([0.0, math.inf], [0.0, odd].__getitem__) == 0
+    assert draw([0.0, math.inf], [0.0, math.inf].__getitem__) == 1
+    assert draw([-1e300, 0.0], [-1e300, 0.0].__getitem__) == 1
 
 
 def test_exponential_law(ledger: Ledger, randomness: Randomness) -> None:

@@ -19,7 +19,8 @@ _FINENESS = 32  # exponents are whole numbers of 2^-32 nats; fewer bits where ep
 # Scores are computed in floats from counts of at most 2^23 records, by ways that may depend on private rows: with a
 # relative error of at most 2^-40, two neighbours' scores are 2^-16 sensitivities further apart than in real numbers.
 _ROUNDING = 2.0**-16
-_UNKNOWN = 2**61  # stands for an infinite bound
+_UNKNOWN = 2**61  # stands for an infinite bound; no exponent is further from 0
+_LARGEST_EPSILON = 2.0**37  # beyond, exponents would be whole numbers of more than one nat
 
 
 def exponential(
@@ -38,7 +39,7 @@ def exponential(
     scores : array-like of shape (n_candidates,)
         At most 2^23 sensitivities, with a relative rounding error of at most 2^-40.
     epsilon : float
-        Above 2^-28.
+        Above 2^-28. More than 2^37 is drawn and charged as 2^37, where the largest score wins.
     sensitivity : float
         How much one record can change any score under the ledger's relation.
     ledger, randomness, label
@@ -52,7 +53,7 @@ def exponential(
     Raises
     ------
     InputError
-        A parameter is out of range, there is no candidate, or a score is not finite.
+        A parameter is out of range, there is no candidate, or a score is not finite. Nothing is charged then.
     PrivacyError
         The ledger has no budget left for this.
 
@@ -68,6 +69,8 @@ def exponential(
     1
     """
     exact = np.asarray(scores, dtype=np.float64)
+    if not np.isfinite(exact).all():
+        raise InputError(f"the selection '{label}' has a score that is not a finite number")
     return lazy_exponential(
         exact,
         lambda i: float(exact[i]),
@@ -101,14 +104,15 @@ def lazy_exponential(
         ``bounds[i] >= score(i)``, up to a rounding error of 1e-9 (relative to the larger of the bound and 1);
         infinity where nothing is known.
     score : callable
-        Score of candidate i.
+        Score of candidate i. It is cut to its bound, and NaN is the lowest of all: an error after the charge would be a
+        release of its own, as it would depend on private rows.
     epsilon, sensitivity, ledger, randomness, label
         As in `exponential`.
 
     Raises
     ------
     InputError
-        As `exponential`, or a score exceeds its bound.
+        A parameter is out of range, there is no candidate, or a bound is not a number. Nothing is charged then.
 
     Examples
     --------
@@ -126,24 +130,25 @@ def lazy_exponential(
     if bounds.ndim != 1 or bounds.size == 0:
         raise InputError(f"the exponential mechanism got scores of shape {bounds.shape}: need one number a candidate")
     if not (bounds > -np.inf).all():  # False for NaN too
-        raise InputError(f"the selection '{label}' has a score or a bound that is not a number")
+        raise InputError(f"the selection '{label}' has a bound that is not a number")
     sensitivity = checks.positive("sensitivity", sensitivity)
-    ledger.append(ExponentialEvent(epsilon, label, sensitivity=sensitivity, arithmetic="exact"), randomness.kind)
+    epsilon = min(checks.positive("epsilon", epsilon), _LARGEST_EPSILON)
     fineness = _FINENESS - max(0, math.ceil(math.log2(epsilon / 32)))
     # Between neighbours an exponent moves by 2^fineness·factor·sensitivity, plus one for rounding down.
     factor = (epsilon / 2 - 2.0**-fineness) / (sensitivity * (1 + _ROUNDING))
     if factor <= 0:
         raise InputError(f"epsilon of the selection '{label}' is {epsilon:g}: need at least 2^-28")
+    ledger.append(ExponentialEvent(epsilon, label, sensitivity=sensitivity, arithmetic="exact"), randomness.kind)
     units = math.ldexp(factor, fineness)
-    above = np.minimum((bounds + 1e-9 * np.maximum(np.abs(bounds), 1.0)) * units, _UNKNOWN)
-    limits = np.ceil(above).astype(np.int64)
+    with np.errstate(over="ignore"):
+        above = (bounds + 1e-9 * np.maximum(np.abs(bounds), 1.0)) * units
+    limits = np.ceil(np.clip(above, -_UNKNOWN, _UNKNOWN)).astype(np.int64)
 
     def exponent(i: int) -> int:
-        s = score(i)
-        whole = math.floor(s * units) if math.isfinite(s) else _UNKNOWN
-        if not (abs(whole) < _UNKNOWN and whole <= limits[i]):
-            raise InputError(f"a score of the selection '{label}' is not finite, or above its bound")
-        return whole
+        exact, limit = score(i) * units, int(limits[i])
+        if exact >= limit:
+            return limit
+        return math.floor(exact) if exact > -_UNKNOWN else -_UNKNOWN
 
     def all_exponents() -> NDArray[np.int64]:
         return np.array([exponent(i) for i in range(bounds.size)], dtype=np.int64)
