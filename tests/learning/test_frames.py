@@ -178,7 +178,6 @@ REFUSED = {
     "duplicate columns, bought": (
         lambda f: (pd.concat([f, f[["age"]]], axis=1), {"attributes": BOUGHT, "ignored": ["id"]}), "'age'",
     ),
-    "no rows": (lambda f: (f.head(0), DOMAIN), "no rows"),
     "a bad value": (lambda f: (f.assign(stage=3), DOMAIN), "column 'stage', row 0: '3' is not among the labels"),
     "domain of a wrong kind": (lambda f: (f, 7), "domain is a Domain, a Schema, a dict or the path"),
     "no such file": (lambda f: (f, "none.yaml"), "none.yaml"),

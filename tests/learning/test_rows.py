@@ -9,12 +9,12 @@ from learning_helpers import make_table
 
 from marginalia.data import Attribute, Domain, Table
 from marginalia.data.encoding import Encoder
-from marginalia.errors import InputError
-from marginalia.learning.rows import MOST_ROWS, ArrayRows, TableRows, within_bounds
+from marginalia.learning.rows import EXACT_ROWS, ArrayRows, TableRows, within_bounds
 from marginalia.learning.statistics import statistic_sensitivities
 from marginalia.methods.ada_ssp.ada_ssp import AdaSSPRegressor
 from marginalia.methods.ols.ols import OLSRegressor
 from marginalia.methods.ssp.ssp import SSPRegressor, _joint_sensitivity
+from marginalia.privacy.mechanisms.transcript import listening
 from marginalia.privacy.relation import Neighbours, Relation
 
 numbers = st.floats(-100, 100)
@@ -176,8 +176,11 @@ def test_sums_over_more_rows_than_memory_holds_are_exact(target):
     assert int(np.abs(many.whole_gram()[0]).max()) > 2**53
     np.testing.assert_array_equal(many.whole_gram()[0], times * one.whole_gram()[0])
     np.testing.assert_array_equal(many.whole_class_gram()[0], times * one.whole_class_gram()[0])
-    with pytest.raises(InputError, match="beyond 64 bits"):
-        TableRows(Many.of(table, 2**40), encoder, "linear").whole_gram()
+    # A private number of rows ends in no error: entries beyond 2^62 are clipped, which moves no two further apart.
+    found = TableRows(Many.of(table, 2**40), encoder, "linear").whole_gram()[0]
+    exact = one.whole_gram()[0].astype(object) * 2**40
+    assert int(exact.max()) > 2**63
+    np.testing.assert_array_equal(found, np.clip(exact, -(2**62), 2**62).astype(np.int64))
 
 
 def test_a_model_of_more_rows_than_memory_holds_is_that_of_the_rows():
@@ -185,16 +188,50 @@ def test_a_model_of_more_rows_than_memory_holds_is_that_of_the_rows():
     many = Many.of(table, 3_000_001)
     fitted = SSPRegressor(epsilon=1.0, random_state=0).fit(many, "pay").coef_
     np.testing.assert_allclose(fitted, OLSRegressor().fit(table, "pay").coef_, atol=1e-4)
-    with pytest.raises(InputError, match="their number is private; choose SSPRegressor"):
-        AdaSSPRegressor().fit(many, "pay")
-    fitted = AdaSSPRegressor(relation="replace_one", random_state=0).fit(many, "pay").coef_
-    np.testing.assert_allclose(fitted, OLSRegressor().fit(table, "pay").coef_, atol=1e-4)
+    for relation in ("add_remove", "replace_one"):
+        fitted = AdaSSPRegressor(relation=relation, random_state=0).fit(many, "pay").coef_
+        np.testing.assert_allclose(fitted, OLSRegressor().fit(table, "pay").coef_, atol=1e-4)
 
 
-def test_more_rows_of_an_array_than_sums_are_exact_for_are_refused():
-    rows = ArrayRows(np.broadcast_to(1.0, (MOST_ROWS + 1, 1)), np.broadcast_to(1.0, MOST_ROWS + 1), 1.0, 1.0)
-    with pytest.raises(InputError, match="give a Table"):
-        rows.whole_gram()
+def test_the_eigenvalue_of_more_rows_than_it_has_room_for_falls_to_nothing():
+    """Neighbours stay neighbours where the room ends: an error there would tell how many rows there are."""
+    table, exact = make_table(400), []
+
+    def hook(asked, value, draw):
+        if asked.label == "smallest eigenvalue":
+            exact.append(int(value()) * asked.unit / asked.sensitivity)
+        return draw()
+
+    class Said(Many):
+        @property
+        def n_rows(self):
+            return self.said
+
+    for n in range(EXACT_ROWS - 40_000, EXACT_ROWS + 15_000, 5000):
+        many = Said.of(table, EXACT_ROWS // 400)
+        many.said = n
+        with listening(hook):
+            AdaSSPRegressor(fit_intercept=False, random_state=0).fit(many, "pay")
+    assert exact[0] > 10_000
+    assert exact[-3:] == [0.0, 0.0, 0.0]
+    assert np.abs(np.diff(exact)).max() <= 5000
+
+
+def test_sums_of_products_are_exact_for_any_number_of_rows_of_an_array(monkeypatch):
+    rng = np.random.default_rng(0)
+    rows = within_bounds(rng.uniform(-1, 1, (101, 3)), rng.uniform(-1, 1, 101), feature_bound=1.0, target_bound=1.0)
+    whole = rows.whole_gram()[0]
+    monkeypatch.setattr("marginalia.learning.rows.EXACT_ROWS", 10)
+    np.testing.assert_array_equal(rows.whole_gram()[0], whole)
+
+
+@pytest.mark.slow
+def test_more_rows_of_an_array_than_one_product_is_exact_for():
+    n = EXACT_ROWS + 1
+    rows = ArrayRows(np.broadcast_to(1.0 - 2.0**-14, (n, 1)), np.broadcast_to(1.0, n), 1.0, 1.0)
+    gram, x, y = rows.whole_gram()
+    assert gram[0].tolist() == [n * (2**14 - 1) ** 2, n * (2**14 - 1) * 2**14]
+    assert (x, y) == (2.0**-14, 2.0**-14)
 
 
 def test_a_table_keeps_one_gram_for_each_unit():

@@ -24,6 +24,7 @@ from marginalia.data.table import CountSource, Table
 from marginalia.errors import InputError, unknown_name
 
 TaskName = Literal["linear", "logistic"]
+_LARGEST_SUM = 2**62
 ONE = ""  # in place of an attribute's name: the feature that is 1 in every row; see `CentredEncoder`
 
 # One sweep job fits dozens of models on the same rows: what was computed from a table lives as long as the table.
@@ -347,7 +348,7 @@ def ztz(
     matrices: Mapping[str, NDArray[Any]],
     *,
     one_way: Callable[[str], NDArray[Any]] | None = None,
-    kind: type[np.float64] | type[np.int64] = np.float64,
+    kind: type[np.float64] | type[np.int64] | type[object] = np.float64,
 ) -> NDArray[Any]:
     """Return Z'Z from two-way marginals (Prop. 3.2): block (j, k) is A_j M_jk A_k', block (j, j) A_j diag(mu_j) A_j'.
 
@@ -378,9 +379,9 @@ def ztz(
                 raise InputError(f"marginal ({j}, {k}) has shape {M.shape}, the domain says {shape}")
             result[block[j], block[k]] = matrices[j] @ M @ matrices[k].T
             result[block[k], block[j]] = result[block[j], block[k]].T
-            weighted[j] += M.sum(axis=1) / shape[1]
+            weighted[j] += M.sum(axis=1, dtype=np.float64) / shape[1]
             weight[j] += 1 / shape[1]
-            weighted[k] += M.sum(axis=0) / shape[0]
+            weighted[k] += M.sum(axis=0, dtype=np.float64) / shape[0]
             weight[k] += 1 / shape[0]
     mu = {j: np.asarray(weighted[j] / weight[j] if one_way is None else one_way(j)) for j in names}
     for j in names:
@@ -404,14 +405,24 @@ def whole_ztz(table: CountSource, matrices: Mapping[str, NDArray[np.float64]], u
     True
     """
     whole = {j: np.trunc(A / unit) for j, A in matrices.items()}
-    kind: type[np.float64] | type[np.int64] = np.float64
+    kind: type[np.float64] | type[np.int64] | type[object] = np.float64
     largest = table.n_rows * max(int(np.abs(A).max(initial=0)) for A in whole.values()) ** 2  # entry of Z'Z
-    if largest >= 2**63:
-        raise InputError("the table has too many rows: sums over them are beyond 64 bits; take a sample")
     if largest >= 2**53:  # beyond what doubles, which are faster, hold exactly
-        kind, whole = np.int64, {j: A.astype(np.int64) for j, A in whole.items()}
+        kind = np.int64 if largest < 2**63 else object
+        whole = {j: A.astype(np.int64).astype(kind) for j, A in whole.items()}
     table.expect(combinations((name for name in whole if name != ONE), 2))
-    return ztz(table.counts, whole, one_way=lambda j: table.counts([j]), kind=kind).astype(np.int64)
+    return clipped_sums(ztz(table.counts, whole, one_way=lambda j: table.counts([j]).astype(kind), kind=kind))
+
+
+def clipped_sums(sums: NDArray[Any]) -> NDArray[np.int64]:
+    """Return sums over rows, which are whole numbers of any size, clipped to ±2^62.
+
+    An error would reveal that a private number of rows is large. Clipped sums of neighbours are no further apart.
+
+    >>> clipped_sums(np.array([3, -(2**80)], dtype=object)) == [3, -(2**62)]
+    array([ True,  True])
+    """
+    return np.clip(sums, -_LARGEST_SUM, _LARGEST_SUM).astype(np.int64)
 
 
 def _numeric_matrix(attribute: Attribute) -> NDArray[np.float64]:

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data.domain import Domain
+from marginalia.data.encoding import clipped_sums
 from marginalia.data.table import CountSource
 from marginalia.errors import InputError
 from marginalia.inference.formulas import Design, Feature
@@ -33,7 +34,7 @@ _NOTHING = 1e-9
 _MOST_PAIRS = 4000  # of different values of a slot, whose distances are all looked at
 _MOST_CELLS = 1_000_000  # of a slot
 _MOST_FITTED = 20_000  # cells up to which it is looked whether a function follows from others
-_MOST_ROWS = 2**31
+_MANY_ROWS = 2**31  # of which sums are below 2^62
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,8 @@ class Slot:
     def sums(self, table: CountSource) -> NDArray[np.int64]:
         """Return the exact sums over all rows, in units of 2^-30: reads private rows, inside a mechanism."""
         counts = table.counts([table.domain.names[a] for a in self.clique]).ravel()
-        if int(counts.sum()) > _MOST_ROWS:  # a sum that wraps proves nothing
-            raise InputError("sums over more than 2^31 rows are beyond 64 bits")
+        if int(counts.sum()) > _MANY_ROWS:  # a sum that wraps proves nothing
+            return clipped_sums(self.whole.astype(object) @ counts.astype(object))
         return np.asarray(self.whole @ counts)
 
     def sensitivity(self, neighbours: Neighbours) -> float:

@@ -130,13 +130,17 @@ class LinearLearner(BaseEstimator, ABC):
         check_fit(name, table.domain, target, self.one_hot, n_rows=n, squares=self.SQUARES)
         encoder = self._encoder(table.domain, target)
         table.expect([] if self.READS_ROWS else combinations(table.domain.names, 2))
-        if not table.n_rows:
+        if not (table.n_rows or self._hides_rows()):
             raise InputError("the table has no rows; nothing can be learnt from it")
         self._check_classes(encoder)
         rows = TableRows(table.in_memory() if self.READS_ROWS else table, encoder, self.task)
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit on arrays
         self.encoder_, self.n_features_in_ = encoder, encoder.n_features
         return rows
+
+    def _hides_rows(self) -> bool:
+        """Whether the number of rows is private, so that a fit of none must look like any other."""
+        return getattr(self, "relation", None) == Relation.ADD_REMOVE and getattr(self, "epsilon", math.inf) < math.inf
 
     def _encoder(self, domain: Domain, target: str) -> Encoder:
         """Return how tables of `domain` become features."""

@@ -121,7 +121,8 @@ class BudgetedLearner(LinearLearner):
         InputError
             A parameter or the data are unusable; one line says what and where. An error about data is a release that no
             certificate covers: with arrays, that y holds one class only, or more than two, for a classifier, or that
-            an entry is not finite. Tables are judged by their public domain alone, but for having no rows.
+            an entry is not finite. Tables are judged by their public domain alone; one without rows is refused under
+            ``replace_one``, where their number is public.
         PrivacyError
             A release would spend more than (epsilon, delta); it is not made.
         """

@@ -13,16 +13,15 @@ from numpy.typing import NDArray
 from marginalia.data.encoding import CentredEncoder, Encoder, TaskName, whole_ztz
 from marginalia.data.table import CountSource
 from marginalia.data.units import Numbers
-from marginalia.errors import InputError
 from marginalia.learning.solvers import Array
 
 Integers = NDArray[np.int64]
 
 # Features and targets are rounded towards 0 to 15 bits and a sign, which keeps every norm bound; then sums of products
-# over so many rows of an array are whole numbers below 2^53, exact in any order of summation. Tables have counts, and
-# sums of these in 64 bits: four thousand million rows and more.
+# over so many rows are whole numbers below 2^53, exact in any order of summation. Sums of more rows, and those of a
+# table, which has counts, are added in 64 bits.
 _BITS = 15
-MOST_ROWS = 2**23
+EXACT_ROWS = 2**23
 CONSTANT = 2**14  # in units of a row: the entry that an intercept appends, 1 for a table
 
 
@@ -199,12 +198,10 @@ class ArrayRows:
         X'X is in units of the square of the first, X'y of the product. `most_apart`, a power of two: how many times
         the smaller unit the larger one may be; the smaller is raised where it would be more.
         """
-        if self.n_rows > MOST_ROWS:
-            raise InputError(f"the array has more than {MOST_ROWS} rows: sums would not be exact; give a Table")
         x, y = (public_unit(bound) for bound in (self.coordinate_bound, self.target_bound))
         x, y = max(x, y / most_apart), max(y, x / most_apart)
         Z = np.trunc(np.column_stack([self.X / x, self.y / y]))
-        return (Z.T @ Z).astype(np.int64), x, y
+        return exact_gram(Z), x, y
 
     @property
     def unit(self) -> float:
@@ -242,6 +239,20 @@ def public_unit(bound: float) -> float:
     True
     """
     return math.ldexp(1.0, math.frexp(bound)[1] - _BITS)
+
+
+def exact_gram(whole: Array) -> Integers:
+    """Return the sums of products of columns of whole numbers of at most 2^15, exact for any number of rows.
+
+    >>> exact_gram(np.array([[1.0, 2.0], [3.0, 0.0]]))
+    array([[10,  2],
+           [ 2,  4]])
+    """
+    total = np.zeros((whole.shape[1],) * 2, np.int64)
+    for start in range(0, len(whole), EXACT_ROWS):
+        block = whole[start : start + EXACT_ROWS]
+        total += (block.T @ block).astype(np.int64)
+    return total
 
 
 def exact_unit(bound: float, terms: int, bits: int) -> float:

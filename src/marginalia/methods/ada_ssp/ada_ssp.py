@@ -7,10 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from marginalia.errors import InputError
 from marginalia.learning.base import LinearRegressor, parameters
 from marginalia.learning.private import InterceptLearner
-from marginalia.learning.rows import MOST_ROWS, Rows
+from marginalia.learning.rows import EXACT_ROWS, Rows
 from marginalia.learning.solvers import Array
 from marginalia.learning.statistics import NoisySums, release_apart, statistic_sensitivities
 from marginalia.privacy.calibration import gdp_mu
@@ -48,7 +47,8 @@ class AdaSSPRegressor(InterceptLearner, LinearRegressor):
     Notes
     -----
     Every column of the domain is kept; the authors' code drops those that are constant in the private rows, which
-    costs privacy that nobody accounts for. The published constants are right under ``add_remove`` only.
+    costs privacy that nobody accounts for. The published constants are right under ``add_remove`` only. Under
+    ``add_remove`` the eigenvalue of more than 2^23 rows counts as 0, which makes the ridge larger.
 
     Privacy: (epsilon, delta)-DP; three Gaussian events of sensitivity B^2 (eigenvalue), B^2 (X'X) and BY (X'y), times
     1, sqrt(2) and 2 under ``replace_one``, and times k for units of up to k rows.
@@ -72,14 +72,10 @@ class AdaSSPRegressor(InterceptLearner, LinearRegressor):
         # The eigenvalue is computed in floats: up to 10 d units in the last place of the largest one (LAPACK Users'
         # Guide, section 4.7), which is at most B^2 a row; and it is rounded to a whole number.
         unit = 2.0 ** (math.frexp(B**2)[1] - 30)
-        most, k = MOST_ROWS, ledger.neighbours.k
-        if ledger.relation is Relation.REPLACE_ONE:
+        most, k = EXACT_ROWS, ledger.neighbours.k
+        private = ledger.relation is Relation.ADD_REMOVE
+        if not private:
             most = max(most, k * rows.n_units)
-        elif rows.n_rows > most:
-            raise InputError(
-                f"AdaSSPRegressor has room for the rounding of its eigenvalue in {most} rows, as their number is "
-                "private; choose SSPRegressor, or relation='replace_one'"
-            )
         slack = 2 * 10 * d * 2.0**-53 * most * B**2 + unit
         moved = k * B**2 + slack  # under either relation: what leaves and what comes are both positive semidefinite
         if self.calibration == "tight":
@@ -98,7 +94,12 @@ class AdaSSPRegressor(InterceptLearner, LinearRegressor):
         gram, x_unit, _ = whole = rows.whole_gram()
 
         def smallest_eigenvalue() -> int:
-            return round(max(0.0, float(np.linalg.eigvalsh(gram[:d, :d].astype(float))[0])) * (x_unit**2 / unit))
+            smallest = max(0.0, float(np.linalg.eigvalsh(gram[:d, :d].astype(float))[0])) * x_unit**2
+            if private:
+                # The slack is room for the rounding of `most` rows. An error would reveal that there are more: the
+                # eigenvalue falls to 0 there, by no more than B^2 a row.
+                smallest = min(smallest, max(0, most - rows.n_rows) * B**2)
+            return round(smallest / unit)
 
         noisy = gaussian(
             smallest_eigenvalue,

@@ -22,6 +22,7 @@ from marginalia.learning.statistics import logistic_scale, one_against_rest
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE
+from marginalia.privacy.relation import Relation
 from marginalia.threads import one_blas_thread
 
 if TYPE_CHECKING:
@@ -146,6 +147,9 @@ class _DDSSP(LinearLearner):
 
     def __sklearn_tags__(self) -> Any:
         return poor_score(super().__sklearn_tags__())
+
+    def _hides_rows(self) -> bool:
+        return str(getattr(self.marginals, "relation", Relation.ADD_REMOVE)) == Relation.ADD_REMOVE
 
     def _unfitted_source(self) -> Any:
         source: Any = self.marginals

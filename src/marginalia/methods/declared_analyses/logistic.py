@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data.domain import Domain
+from marginalia.data.encoding import clipped_sums
 from marginalia.data.table import CountSource, Table
 from marginalia.errors import InputError
 from marginalia.inference.analyses import Analysis
@@ -45,7 +46,6 @@ _FAR = 24.0  # the largest sum of |b|, beyond which x'b would not fit
 _STEPS = (0.5, 0.3, 0.2)  # coefficients that the pilot's steps are thought to move by
 _ROUNDED = 8
 _B = 2.0**-20
-_MOST_ROWS = 2**31
 
 Whole = NDArray[np.int64]
 
@@ -191,12 +191,8 @@ class Newton:
 
     def _totals(self, slots: list[Slot], scores: int, b: Whole, since: tuple[Whole, float] | None) -> list[Whole]:
         """Return the exact sums of a step, in one pass over the rows."""
-        totals = [np.zeros(len(slot.pairs), np.int64) for slot in slots]
-        rows = 0
+        totals = [np.zeros(len(slot.pairs), object) for slot in slots]  # of any number of rows
         for batch in self._table.batches():
-            rows += batch.n_rows
-            if rows > _MOST_ROWS:
-                raise InputError("sums over more than 2^31 rows are beyond 64 bits")
             X = np.concatenate([self._at(slot, batch) for slot in slots[: len(self._firsts)]])
             m = _means(X, b)
             if since is None:
@@ -205,8 +201,9 @@ class Newton:
                 response = _means(X, since[0]) - m
             slope = (m * ((1 << 30) - m)) >> 30
             for k, slot in enumerate(slots):
-                totals[k] += ((self._at(slot, batch) * (response if k < scores else slope)) >> 30).sum(axis=1)
-        return totals
+                sums = ((self._at(slot, batch) * (response if k < scores else slope)) >> 30).sum(axis=1)
+                totals[k] += sums.astype(object)
+        return [clipped_sums(total) for total in totals]
 
     def _at(self, slot: Slot, batch: Table) -> Whole:
         """Return the functions of a slot at each row, shape (functions, rows)."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import expit
 
-from marginalia.data.encoding import TaskName
+from marginalia.data.encoding import TaskName, clipped_sums
 from marginalia.learning.rows import ByUnit, Integers, exact_unit
 from marginalia.learning.solvers import Array
 from marginalia.privacy.ledger import Ledger
@@ -159,6 +159,7 @@ def _residual(score: Array, y: Array, task: TaskName) -> Array:
 _BITS = 15  # of a coordinate of a direction
 CLIP_BITS = 20  # of a clipped derivative
 _BLOCK = 2**18  # rows: so many products of both stay below 2^53
+_MANY = 2**27  # rows: the largest sum of so many is 2^62
 _CACHED = 2**10  # rows
 _SPARSE = 1 / 8  # share of coordinates that are not 0 below which zeros are left out
 _LARGEST = 2.0 ** (CLIP_BITS + 7)  # a row of a unit counts as up to 128 clipping norms: sums of 2^20 fit into 63 bits
@@ -238,12 +239,13 @@ class Directions:
 
     def times(self, multiple: Array) -> Integers:
         """Return the sum over the rows of whole multiples of their directions: of shape (n, m), or (n,) of one."""
-        total = np.zeros((self.whole.shape[1], *multiple.shape[1:]), dtype=np.int64)
+        kind = np.int64 if self.length.size <= _MANY else object
+        total = np.zeros((self.whole.shape[1], *multiple.shape[1:]), dtype=kind)
         for start in range(0, self.length.size, _BLOCK):
             block = slice(start, start + _BLOCK)
             whole = self.whole if self.length.size <= _BLOCK else self.whole[block]
-            total += (whole.T @ multiple[block]).astype(np.int64)
-        return total
+            total += (whole.T @ multiple[block]).astype(np.int64).astype(kind, copy=False)
+        return total if kind is np.int64 else clipped_sums(total)
 
     def clipped_sum_of_units(
         self, derivative: Array, clip: Array, sizes: NDArray[np.intp], *, together: bool = False

@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, LinearRegressor, parameters
 from marginalia.learning.private import PrivateLearner, PublicNumber
-from marginalia.learning.rows import MOST_ROWS, Rows, TableRows, exact_unit
+from marginalia.learning.rows import Rows, TableRows, exact_gram, exact_unit
 from marginalia.learning.solvers import Array
 from marginalia.learning.statistics import mirrored
 from marginalia.methods.dp_sgd.descent import CLIP_BITS, UNIT, Directions
@@ -98,8 +97,6 @@ class _PreconditionedGD(PublicNumber, PrivateLearner):
     RULE: ClassVar[Rule]
 
     def _release(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
-        if rows.n_rows > MOST_ROWS:
-            raise InputError(f"more than {MOST_ROWS:,} rows: sums would not be exact; take a sample")
         design, n = Design.of(rows.with_constant()), self._public_number(rows)
         mu = gdp_mu(*ledger.left())
         whitening, directions = self._whitening(design, n, math.sqrt(SHARE) * mu, ledger, randomness)
@@ -122,7 +119,7 @@ class _PreconditionedGD(PublicNumber, PrivateLearner):
         one = math.sqrt((B**4 + c**2 * B**2) / 2) * (1 + 2.0**-40)
         S = ledger.neighbours.sum_sensitivity(one, math.sqrt(2) * one)  # k times as far for units of k rows
         upper = gaussian(
-            lambda: np.triu(design.whole.T @ design.whole).astype(np.int64),
+            lambda: np.triu(exact_gram(design.whole)),
             unit=design.unit**2,
             sensitivity=S,
             sigma=S / mu,

@@ -23,10 +23,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from marginalia.data.encoding import clipped_sums
 from marginalia.data.table import CountSource
 from marginalia.errors import InputError
 from marginalia.privacy import checks
@@ -135,12 +137,12 @@ def residual(table: NDArray[np.float64]) -> Array:
 
 def _whole_residual(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return Q q, in whole numbers."""
-    values = np.asarray(counts, np.int64)
-    if int(values.sum()) * math.prod(values.shape) >= 2**63:  # more than 10^12 rows; a sum that wraps proves nothing
-        raise InputError("a residual of so many rows is beyond 64 bits: take a smaller marginal")
+    values: NDArray[Any] = np.asarray(counts, np.int64)
+    if int(values.sum()) * math.prod(values.shape) >= 2**63:  # a sum that wraps proves nothing
+        values = values.astype(object)
     for axis, size in enumerate(values.shape):
-        values = size * values - values.sum(axis=axis, keepdims=True, dtype=np.int64)
-    return values
+        values = size * values - values.sum(axis=axis, keepdims=True, dtype=values.dtype)
+    return clipped_sums(values)
 
 
 def _scaled(sizes: Sequence[int], neighbours: Neighbours) -> float:
