@@ -24,6 +24,7 @@ from marginalia.synthesis.files import read_arrays
 
 FORMAT = "marginalia-model"  # of linear models; `synthesis.files` has that of synthesizers
 FORMAT_VERSION = 2
+_REMOVED = {"AdaptiveMarginClassifier": ("progress",)}  # parameters in files of earlier versions
 
 
 def save_model(model: LinearLearner, path: str | os.PathLike[str]) -> None:
@@ -92,7 +93,8 @@ def load_model(path: str | os.PathLike[str], *, original: bool | None = None) ->
             or not np.isfinite([*coef.flat, *intercept.flat]).all()
         ):
             raise InputError(f"it needs {encoder.n_features} finite coefficients and an intercept")
-        model: LinearLearner = cls(**content["params"])
+        removed = _REMOVED.get(content["class"], ())
+        model: LinearLearner = cls(**{name: value for name, value in content["params"].items() if name not in removed})
         if isinstance(model, BudgetedLearner):
             model._check_parameters()
         ledger = None if content["certificate"] is None else Ledger.from_summary(content["certificate"])

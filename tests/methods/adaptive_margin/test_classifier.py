@@ -1,7 +1,9 @@
 """The classifier: budgets, inputs, determinism, and what it learns."""
 
+import json
 import math
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import check_estimator
 
+from marginalia import progress
 from marginalia.data import Domain, Table
 from marginalia.errors import InputError
 from marginalia.learning import AdaptiveMarginClassifier
@@ -260,3 +263,31 @@ def test_scikit_learn_checks():
     report = check_estimator(AdaptiveMarginClassifier(), on_skip=None)
     assert {c["check_name"] for c in report if c["status"] == "skipped"} <= {"check_array_api_input"}
     assert not [c["check_name"] for c in report if c["status"] == "failed"]
+
+
+def test_no_progress_shows_the_secret_number_of_runs():
+    """A bar for each descent told it: a projected candidate descends alone."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (60, 400))
+    y = np.where(X[:, 0] > 0, 1, 0)
+    model = AdaptiveMarginClassifier(
+        variant=replace(PRACTICAL, project_below=1.0), selection="private_tuning", max_steps=2, random_state=0
+    )
+    with progress.showing(stay=True):
+        display = progress._display.get()
+        before = len(display.tasks)
+        with patch.object(type(display), "add_task", side_effect=AssertionError("a bar is shown")):
+            model.fit(X, y)
+        assert len(display.tasks) == before
+    with pytest.raises(TypeError, match="progress"):
+        AdaptiveMarginClassifier(progress=True)  # type: ignore[call-arg]
+
+
+def test_a_file_that_names_the_removed_option_is_read(table, tmp_path):
+    model = AdaptiveMarginClassifier(max_steps=3, random_state=0).fit(table, "y")
+    save_model(model, tmp_path / "m.json")
+    content = json.loads((tmp_path / "m.json").read_text())
+    assert "progress" not in content["params"]
+    content["params"]["progress"] = False
+    (tmp_path / "m.json").write_text(json.dumps(content))
+    assert load_model(tmp_path / "m.json").coef_.tolist() == model.coef_.tolist()

@@ -70,8 +70,6 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
         The only one with a proof: the number of rows n is public.
     one_hot : iterable of str, optional
         Tables only: attributes encoded as one-hot blocks. Default: none, each attribute is one number in [-1, 1].
-    progress : bool, default False
-        Show a progress bar.
 
     Attributes
     ----------
@@ -116,7 +114,6 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
     data_radius: float | None = None
     fit_intercept: bool = True
     relation: str = "replace_one"
-    progress: bool = False
     gammas_: NDArray[np.float64] | None = field(init=False)
     scores_: NDArray[np.float64] | None = field(init=False)
 
@@ -134,7 +131,6 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
             output=self.output,
             step_limit=self.max_steps,
             beta=failure_probability(n),
-            progress=self.progress,
             n=n,
             k=ledger.neighbours.k,
         )

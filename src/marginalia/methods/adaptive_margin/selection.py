@@ -27,7 +27,6 @@ from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian
 from marginalia.privacy.mechanisms.runs import gaussian_run
 from marginalia.privacy.randomness import Randomness
-from marginalia.progress import bar
 
 
 def failure_probability(n: int) -> float:
@@ -86,7 +85,6 @@ class Descent:
     output: Output = "average"  # the mean of w_0 .. w_{T-1}, or the last iterate w_T
     log_factor: float = 1.0  # Lg, weight of the noise in the step size: ln(1/beta') for the last iterate
     step_scale: float = 1.0  # factor of the step size
-    progress: bool = False  # show a progress bar
     n: int | None = None  # public number of units that the step size follows from; default: each row is one
 
 
@@ -136,11 +134,9 @@ def noisy_descent(
     )
     w = np.zeros((dimension, n_candidates))
     total = np.zeros_like(w)
-    with bar("noisy gradient descent", T, verbose=settings.progress) as advance:
-        for _ in range(T):
-            total += w
-            w = w - eta * noisy_gradient(w)
-            advance(1)
+    for _ in range(T):  # without a bar: private tuning has a secret number of descents
+        total += w
+        w = w - eta * noisy_gradient(w)
     return w if settings.output == "last" else total / T
 
 
@@ -228,7 +224,6 @@ class Trainer:
     output: Output = "average"
     step_limit: float | None = None  # see `Constants.steps`
     beta: float = 1e-6  # failure probability of the guarantee; sets the step size of the last iterate
-    progress: bool = False
     n: int | None = None  # public number of units; default: each row is one
     k: int = 1  # the most rows of a unit
 
@@ -249,7 +244,6 @@ class Trainer:
             output=self.output,
             log_factor=math.log(len(self.candidates) / self.beta) if self.output == "last" else 1.0,
             step_scale=self.constants.step_scale,
-            progress=self.progress,
         )
 
     def train(self, picks: NDArray[np.intp], mu: float, *, ledger: Ledger, randomness: Randomness) -> Array:
