@@ -1,8 +1,11 @@
 """Certificates: what they say, who checks them, and what a forged one comes to."""
 
+import ast
 import itertools
 import json
 import math
+from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -24,11 +27,12 @@ from marginalia.privacy import (
     RandomStoppingEvent,
     Relation,
     examination,
+    recompute,
 )
 from marginalia.privacy.accountants.composition import composed_epsilon
 from marginalia.privacy.calibration import gdp_delta
 from marginalia.privacy.certificate import Certificate
-from marginalia.privacy.events import Event
+from marginalia.privacy.events import Event, leaves
 from marginalia.privacy.examination import examine, page
 from marginalia.privacy.recompute import _doubled, _objective_profile, _selection, recomputed_epsilon
 from marginalia.synthesis import AIM, Independent
@@ -405,3 +409,27 @@ def test_a_release_that_costs_next_to_nothing_does_so_beside_objective_perturbat
     alone = recomputed_epsilon((objective,), relation, 1e-6)
     both = recomputed_epsilon((objective, small), relation, 1e-6)
     assert alone * (1 - 1e-6) <= both <= alone * (1 + 1e-4) + 100 * mu**2
+
+
+def test_the_second_accountant_takes_nothing_but_kinds_of_events_from_the_first():
+    """What both take from one place is wrong in both."""
+    source = Path(recompute.__file__).read_text()
+    taken = {
+        (node.module, alias.name)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("marginalia")
+        for alias in node.names
+    }
+    kinds = {("marginalia.privacy.events", kind.__name__) for kind in get_args(Event)}
+    shared = {("marginalia.errors", "PrivacyError"), ("marginalia.privacy", "checks")}
+    assert taken - kinds == shared | {
+        ("marginalia.privacy.events", "Event"),
+        ("marginalia.privacy.relation", "Relation"),
+    }
+
+
+def test_both_accountants_flatten_compositions_alike():
+    inner = CompositionEvent((GaussianEvent(1.0, 9.0), CompositionEvent((LaplaceEvent(1.0, 8.0),), 3)), 2)
+    events = (inner, ExponentialEvent(0.1), CompositionEvent((), 5), CompositionEvent((inner, inner), 7))
+    assert recompute._flattened(events) == leaves(events)
+    assert [count for _, count in recompute._flattened((inner,))] == [2, 6]

@@ -1,4 +1,4 @@
-"""A second accountant, which shares no code with the first: what a certificate is checked against.
+"""A second accountant, which shares no code of this library with the first: what a certificate is checked against.
 
 Compositions are priced by privacy loss distributions (dp-accounting; Doroshenko et al. 2022 for the discretisation),
 on a grid of its own and selections included, or by Rényi divergences order by order where these are smaller or the
@@ -38,8 +38,8 @@ from numpy.typing import NDArray
 
 from marginalia.errors import PrivacyError
 from marginalia.privacy import checks
-from marginalia.privacy.accountants.pld import MOST_STEPS, fits
 from marginalia.privacy.events import (
+    CompositionEvent,
     Event,
     ExponentialEvent,
     FailureEvent,
@@ -49,7 +49,6 @@ from marginalia.privacy.events import (
     ObjectivePerturbationEvent,
     PoissonGaussianEvent,
     RandomStoppingEvent,
-    leaves,
 )
 from marginalia.privacy.relation import Relation
 
@@ -61,6 +60,7 @@ _CELLS = 1_000_000
 _FEW_CELLS = 20_000
 _FINEST, _COARSEST = 20_000, 1000  # cells up to epsilon, where the releases are composed with one more
 _LARGEST_LOSS = 150.0
+_MOST_NATS, _MOST_RELEASES = 3000.0, 10**7  # of Poisson samples: a file may list more, which no memory holds
 _LONGEST_CHAIN = 1000  # of neighbours between two tables
 _ORDERS = 1 + np.exp(np.linspace(math.log(1e-4), math.log(1e6), 3000))
 Array = NDArray[np.float64]
@@ -112,7 +112,7 @@ def recomputed_epsilon(events: tuple[Event, ...], relation: Relation, delta: flo
 
 
 def _recomputed(events: tuple[Event, ...], relation: Relation, delta: float, k: int) -> float:
-    every = leaves(events)
+    every = _flattened(events)
     for event, _ in every:
         if (rows := _most_rows(event)) < k:
             kind = type(event).__name__
@@ -134,6 +134,18 @@ def _recomputed(events: tuple[Event, ...], relation: Relation, delta: float, k: 
     return min(total, _composed(_sorted_out(flat, relation), relation, delta))
 
 
+def _flattened(events: tuple[Event, ...]) -> list[tuple[Event, int]]:
+    """Return every event that composes no others, with the number of times it ran, in order."""
+    waiting, found = [(event, 1) for event in reversed(events)], []
+    while waiting:
+        event, times = waiting.pop()
+        if isinstance(event, CompositionEvent):
+            waiting += [(inner, times * event.count) for inner in reversed(event.events)]
+        else:
+            found.append((event, times))
+    return found
+
+
 def _most_rows(event: Event) -> float:
     """Return the largest unit, in rows, that an event is for; infinity where its sensitivity is that of any unit."""
     match event:
@@ -142,7 +154,7 @@ def _most_rows(event: Event) -> float:
         case GroupEvent(rows=rows):
             return rows
         case RandomStoppingEvent(event=run):
-            return min(_most_rows(inner) for inner, _ in leaves((run,)))
+            return min((_most_rows(inner) for inner, _ in _flattened((run,))), default=math.inf)
     return math.inf
 
 
@@ -186,6 +198,13 @@ def _priced(key: _Key, relation: Relation, delta: float) -> float:
     return min(_by_orders(parts, delta), _by_loss_distribution(parts, relation, delta))
 
 
+def _is_too_large(rate: float, multiplier: float, steps: int) -> bool:
+    """Whether Poisson samples lose more, in one release at ten deviations or in all on average, than a grid holds."""
+    mu = 1 / multiplier
+    average = steps * rate**2 * math.expm1(min(mu**2, 700.0)) / 2
+    return steps > _MOST_RELEASES or mu * (10 + mu) > _MOST_NATS or average > _MOST_NATS
+
+
 Profile = Callable[[float], float]  # smallest delta at epsilon >= 0
 
 
@@ -197,9 +216,9 @@ def _by_loss_distribution(
         return math.inf
     if sum(n * e for e, n in parts.selections.items()) > 20 * _LARGEST_LOSS:
         return math.inf
-    if not all(fits(rate, multiplier, steps) for (rate, multiplier), steps in parts.poisson.items()):
+    if any(_is_too_large(rate, multiplier, steps) for (rate, multiplier), steps in parts.poisson.items()):
         return math.inf
-    if max([*parts.laplace.values(), *parts.selections.values()], default=0) > MOST_STEPS:
+    if max([*parts.laplace.values(), *parts.selections.values()], default=0) > _MOST_RELEASES:
         return math.inf
     width = _width(parts)
     if beside is not None:  # neither finer nor coarser than the loss of the one release more has a use for
@@ -372,7 +391,7 @@ def _profile(event: Event, relation: Relation) -> Profile:
             one = _objective_profile(of.bound / of.sigma, of.bound**2 / (4 * of.regulariser))
             return _of_chain(one, rows * int(relation.units))
         case RandomStoppingEvent(event=run, r=r, eta=eta):
-            inner = _sorted_out(leaves((run,)), relation)
+            inner = _sorted_out(_flattened((run,)), relation)
             if inner.laplace or inner.selections or inner.poisson:
                 raise PrivacyError("not independently recomputed: random stopping of runs that are not Gaussian")
             return _stopping_profile(inner.mu, r, eta)
