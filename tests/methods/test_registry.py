@@ -11,7 +11,8 @@ import marginalia
 from marginalia import methods
 from marginalia.audit import made
 from marginalia.errors import InputError
-from marginalia.methods.record import Arm, class_from_file
+from marginalia.methods import record
+from marginalia.methods.record import Arm, class_from_file, try_import
 from marginalia.methods.registry import BUILT_IN, DEFAULT, EVERY, method
 from marginalia.sweep.choices import MethodChoice, select
 
@@ -187,3 +188,17 @@ def test_an_own_file_is_read_each_time_and_nothing_is_left_beside_it(tmp_path, m
         mine = class_from_file(path, "Mine")
         assert inspect.signature(mine).parameters["epsilon"].default == float(default)
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_is_tried_in_a_process_that_is_no_copy_of_this_one(tmp_path, monkeypatch):
+    """A copy of a process whose linear algebra has threads can hang; the new one finds what this one finds."""
+    (tmp_path / "beside").mkdir()
+    (tmp_path / "beside" / "helper_of_mine.py").write_text("x = 1\n")
+    (tmp_path / "mine.py").write_text("import helper_of_mine\nprint('noise')\n")
+    if hasattr(os, "fork"):
+        monkeypatch.setattr(os, "fork", None)
+    with pytest.raises(InputError, match="ModuleNotFoundError: No module named 'helper_of_mine'"):
+        try_import(tmp_path / "mine.py")
+    monkeypatch.syspath_prepend(tmp_path / "beside")
+    record._try_import.cache_clear()
+    try_import(tmp_path / "mine.py")

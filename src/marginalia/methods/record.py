@@ -6,9 +6,7 @@ import importlib
 import importlib.util
 import inspect
 import math
-import os
-import select
-import signal
+import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -337,7 +335,7 @@ def _module(path: Path) -> ModuleType:
 
 
 def try_import(path: Path) -> None:
-    """Import a user's Python file in a copy of this process: one that ends its process there does not end this one.
+    """Import a user's Python file in a new process: one that ends its process there does not end this one.
 
     Raises
     ------
@@ -351,40 +349,43 @@ def try_import(path: Path) -> None:
     if not path.is_file():
         raise InputError(f"method file {path} does not exist")
     status = path.stat()
-    if hasattr(os, "fork"):
-        _try_import(path.absolute(), status.st_mtime_ns, status.st_size)
+    _try_import(path.absolute(), status.st_mtime_ns, status.st_size)
+
+
+# Not a fork: a copy of a process whose linear algebra has threads can hang. What the file prints goes nowhere.
+_TRIAL = """
+import os, sys
+answer, null = os.dup(1), os.open(os.devnull, os.O_RDWR)
+for file in range(3):
+    os.dup2(null, file)
+sys.path[:] = sys.argv[2:]
+from marginalia.methods import record
+os.write(answer, b".")  # from here on the time counts
+try:
+    record._module(record.Path(sys.argv[1]))
+    os.write(answer, b"imported")
+except BaseException as error:
+    os.write(answer, str(error).encode(errors="replace"))
+finally:
+    os._exit(0)
+"""
 
 
 @cache  # its time and size tell an edition of the file
 def _try_import(path: Path, *edition: int) -> None:
-    reading, writing = os.pipe()
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    child = os.fork()
-    if child == 0:
+    seconds, command = longest(), [sys.executable, "-c", _TRIAL, str(path), *sys.path]
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.read(1)
         try:
-            null = os.open(os.devnull, os.O_RDWR)
-            for file in range(3):
-                os.dup2(null, file)
-            _module(path)
-            os.write(writing, b"imported")
-        except BaseException as error:
-            os.write(writing, str(error).encode(errors="replace"))
-        finally:
-            os._exit(0)
-    os.close(writing)
-    seconds, said = longest(), b""
-    with open(reading, "rb") as answer:
-        ready, _, _ = select.select([answer], [], [], seconds)
-        if ready:
-            said = answer.read()
-        else:
-            os.kill(child, signal.SIGKILL)
-    _, code = os.waitpid(child, 0)
-    if not ready:
-        raise InputError(f"method file {path} cannot be imported: {too_long(seconds)}")
+            said, _ = child.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            raise InputError(f"method file {path} cannot be imported: {too_long(seconds)}") from None
     if not said:
-        how = os.waitstatus_to_exitcode(code)
+        how = child.returncode
         what = f"signal {-how}" if how < 0 else f"exit code {how}"
         raise InputError(f"method file {path} cannot be imported: it ends the process with {what}")
     if said != b"imported":
