@@ -139,5 +139,5 @@ def test_sums_beyond_64_bits_are_clipped():
     exact = _whole_residual(counts).astype(object) * 10**16
     assert int(exact.max()) < 2**62 < int(exact.max()) * 100
     np.testing.assert_array_equal(_whole_residual(counts * 10**16).astype(object), exact)
-    found = _whole_residual(counts * 10**17)
-    np.testing.assert_array_equal(found, np.clip(exact * 10, -(2**62), 2**62).astype(np.int64))
+    found = _whole_residual(counts * 10**18)
+    np.testing.assert_array_equal(found, np.clip(exact * 100, -(2**62), 2**62).astype(np.int64))
