@@ -136,7 +136,8 @@ def _recomputed(events: tuple[Event, ...], relation: Relation, delta: float, k: 
 
 def _flattened(events: tuple[Event, ...]) -> list[tuple[Event, int]]:
     """Return every event that composes no others, with the number of times it ran, in order."""
-    waiting, found = [(event, 1) for event in reversed(events)], []
+    found: list[tuple[Event, int]] = []
+    waiting = [(event, 1) for event in reversed(events)]
     while waiting:
         event, times = waiting.pop()
         if isinstance(event, CompositionEvent):
