@@ -496,10 +496,10 @@ def test_appending_is_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     real = ledger_module.composed_epsilon
 
-    def counted(events: tuple[Event, ...], relation: Relation, delta: float) -> float:
+    def counted(events: tuple[Event, ...], relation: Relation, delta: float, k: int) -> float:
         if delta > 0:
             asked.append(len(events))
-        return real(events, relation, delta)
+        return real(events, relation, delta, k)
 
     monkeypatch.setattr(ledger_module, "composed_epsilon", counted)
     n, sigma = 200, gaussian_sigma(0.7311, 1e-5, releases=200)

@@ -262,10 +262,10 @@ def exact_unit(bound: float, terms: int, bits: int) -> float:
     order of summation. Decisions about single rows need that: the last bits of other matrix products depend on the
     place of a row, the number of rows and the number of threads.
 
-    >>> rows, w = np.array([[3.0, -1.0]]), np.array([0.3, 0.9])
-    >>> unit = exact_unit(0.9, terms=2, bits=2)
-    >>> float(rows @ np.rint(w / unit) * unit)
-    0.0
+    >>> rows, w = np.array([[3.0, -1.0]]), np.array([0.25, 0.5])
+    >>> unit = exact_unit(0.5, terms=2, bits=2)
+    >>> rows @ np.rint(w / unit) * unit
+    array([0.25])
     """
     return math.ldexp(1.0, math.frexp(bound)[1] - 52 + bits + math.ceil(math.log2(terms + 1)))
 
