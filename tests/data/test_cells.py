@@ -13,7 +13,7 @@ from odd_cells import ATTRIBUTES, BERLIN, DAYS, DUCKDB, OBJECTS, TOKYO, arrow_po
 from marginalia.data.attribute import Attribute
 from marginalia.data.coding import RawColumn, codes_of
 from marginalia.data.domain import Domain
-from marginalia.data.reading import read_raw
+from marginalia.data.reading import pandas_frame, read_raw
 from marginalia.data.sources.parquet import ParquetSource
 from marginalia.data.table import Table
 
@@ -173,3 +173,10 @@ def test_replay_of_types_of_duckdb():
                 return connection.sql(f"SELECT x FROM (VALUES {cells}) AS t(x)").to_arrow_table().column("x")
 
             assert fired(pool, take, rng, 600 // len(DUCKDB)) == []
+
+
+@pytest.mark.parametrize("last", [2.0, float("nan")])
+def test_a_dictionary_may_hold_any_double(last):
+    """A data frame of pandas takes no NaN among categories: one cell would decide whether a table is read."""
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), pa.array([1.0, last]))
+    assert pandas_frame(pa.table({"a": column}))["a"].tolist()[0] == 1.0

@@ -433,7 +433,8 @@ def arrow_frame(table: Any) -> pd.DataFrame:
 
     def own(kind: Any) -> Any:
         of = kind.value_type if pa.types.is_dictionary(kind) else kind
-        return pd.ArrowDtype(kind) if pa.types.is_date(of) or pa.types.is_time(of) else None
+        apart = pa.types.is_dictionary(kind) and not (pa.types.is_string(of) or pa.types.is_large_string(of))
+        return pd.ArrowDtype(kind) if apart or pa.types.is_date(of) or pa.types.is_time(of) else None
 
     # A gap does not make large whole numbers doubles, which would round them.
     frame: pd.DataFrame = table.to_pandas(types_mapper=own, integer_object_nulls=True)

@@ -21,7 +21,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data.attribute import Attribute, Purchase
-from marginalia.data.coding import CORRECT, ROWS, Fault, as_text, check_not_ambiguous, codes_of, original_values
+from marginalia.data.cell_files import cell_texts
+from marginalia.data.coding import (
+    CORRECT,
+    ROWS,
+    Fault,
+    RawColumn,
+    as_text,
+    check_not_ambiguous,
+    codes_of,
+    original_values,
+)
 from marginalia.data.domain import Domain, Public, Schema, public_domain
 from marginalia.data.files import atomic_path
 from marginalia.data.reading import (
@@ -591,10 +601,11 @@ class RawTable(PrivateRows):
         """Return the rows of this table followed by those of `other`, which has the same schema."""
         import pandas as pd
 
-        def plain(frame: pd.DataFrame) -> pd.DataFrame:  # categories of two files are not the same
-            return frame.astype({name: object for name, of in frame.dtypes.items() if str(of) == "category"})
+        def cells(name: Any) -> NDArray[Any]:  # a common type of two columns would change the cells of one of them
+            parts = (RawColumn.of(part.frame[name], str(name), lenient=True).cells() for part in (self, other))
+            return np.concatenate(list(parts))
 
-        both = pd.concat([plain(self.frame), plain(other.frame)[list(self.frame.columns)]], ignore_index=True)
+        both = pd.DataFrame({name: cells(name) for name in self.frame.columns}, dtype=object)
         units = None if self.units is None or other.units is None else np.concatenate([self.units, other.units])
         return replace(self, frame=both, units=units)
 
@@ -623,7 +634,11 @@ class RawTable(PrivateRows):
     def digest(self) -> str:
         """Hash of the rows, and of what is publicly known of them."""
         public = json.dumps([self.schema.to_dict(), self.share], sort_keys=True)
-        return hashlib.sha256(f"{public}\0{self.frame.to_csv(index=False)}".encode()).hexdigest()
+        digest = hashlib.sha256(public.encode())
+        for name in self.frame.columns:
+            texts = cell_texts(RawColumn.of(self.frame[name], str(name), lenient=True))
+            digest.update("\0".join(["", str(name), *(text or "" for text in texts.tolist())]).encode())
+        return digest.hexdigest()
 
 
 def check_known(frame: pd.DataFrame, schema: Schema, where: str = "table") -> None:

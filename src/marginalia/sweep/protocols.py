@@ -14,10 +14,10 @@ import numpy as np
 
 from marginalia.data.catalogue import catalogue
 from marginalia.data.catalogue.entry import Entry
+from marginalia.data.cell_files import read_cells, write_cells
 from marginalia.data.checksums import read_description, write_description
 from marginalia.data.domain import Domain, Schema, parse_unit, unit_as_dict
 from marginalia.data.files import atomic_path
-from marginalia.data.reading import read_frame
 from marginalia.data.sources.counted import Counted, CountTables
 from marginalia.data.sources.parts import HashSplit
 from marginalia.data.splits import number_of_test_rows, random_split
@@ -159,8 +159,7 @@ class Prepared:
             for name, part in (("raw", self.raw), ("raw_test", self.raw_test)):
                 if part is not None:
                     files.append(root / f"{name}.parquet")
-                    with atomic_path(files[-1]) as temporary:
-                        part.frame.to_parquet(temporary, index=False)
+                    write_cells(part.frame, files[-1])
         write_description(root / DESCRIPTION, content, files)
 
     @classmethod
@@ -183,7 +182,7 @@ class Prepared:
         if "schema" in content:
             schema, share = Schema.from_dict(content["schema"]), content["preprocessing_share"]
             for i, name in enumerate(["raw", *(["raw_test"] if content["has_test"] else [])]):
-                raw[i] = RawTable(read_frame(root / f"{name}.parquet", parquet=True), schema, share, unit, units)
+                raw[i] = RawTable(read_cells(root / f"{name}.parquet"), schema, share, unit, units)
         described = content["name"], table, tasks, test, content["train_limit"], content["facts"]
         return cls(*described, *public, raw=raw[0], raw_test=raw[1], book=content.get("book"))
 
