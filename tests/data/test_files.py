@@ -14,6 +14,7 @@ from marginalia.sweep import config
 
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o002, 0o664), (0o077, 0o600)])
 def test_a_file_is_for_whom_the_umask_lets_it_be_before_anything_is_in_it(tmp_path, umask, mode):
+    tmp_path.chmod(0o755)
     before = os.umask(umask)
     try:
         with atomic_path(tmp_path / "t.csv") as temporary:
@@ -23,6 +24,24 @@ def test_a_file_is_for_whom_the_umask_lets_it_be_before_anything_is_in_it(tmp_pa
         with pytest.raises(ZeroDivisionError), for_the_owner():
             raise ZeroDivisionError
         assert os.umask(umask) == umask
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+@pytest.mark.parametrize("closed", ["folder", "file"])
+def test_nothing_opens_to_others_what_is_closed(tmp_path, umask, closed):
+    place = tmp_path / "results"
+    place.mkdir(mode=0o700 if closed == "folder" else 0o755)
+    (place / "t.csv").touch(mode=0o600 if closed == "file" else 0o644)
+    before = os.umask(umask)
+    try:
+        names = ["t.csv"] if closed == "file" else ["t.csv", "figures/of/mse.png"]
+        for name in names:
+            with atomic_path(place / name) as temporary:
+                assert stat.S_IMODE(temporary.stat().st_mode) == 0o600
+            assert stat.S_IMODE((place / name).stat().st_mode) == 0o600
+        assert [p for p in place.rglob("*") if p.stat().st_mode & 0o077] == []
     finally:
         os.umask(before)
 

@@ -1,10 +1,13 @@
 """RO-Crates of results folders."""
 
 import json
+import os
 import shutil
+import stat
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -42,6 +45,22 @@ def test_without_its_package_the_command_says_what_to_install(folder, monkeypatc
     with pytest.raises(InputError, match=r"pip install 'marginalia\[crate\]'"):
         crate.write(folder, registry.cards())
     assert not (folder / crate.FILE).exists()
+
+
+@pytest.mark.parametrize(("datasets", "mode"), [(["adult"], 0o644), (["adult", "mine"], 0o600)])
+def test_a_crate_of_private_rows_is_for_their_owner(folder, monkeypatch, datasets, mode):
+    made = MagicMock()
+    made.ROCrate.return_value.metadata.generate.return_value = {}
+    monkeypatch.setitem(sys.modules, "rocrate", made)
+    monkeypatch.setitem(sys.modules, "rocrate.rocrate", made)
+    monkeypatch.setattr(crate, "_datasets", lambda *_: datasets)
+    folder.chmod(0o755)
+    before = os.umask(0o022)
+    try:
+        path = crate.write(folder, {})
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == mode
 
 
 def test_files_are_held_against_their_crate(folder):

@@ -5,6 +5,7 @@ import os
 import re
 import stat
 
+import pandas as pd
 import pytest
 
 from marginalia.data import Attribute, Domain, Table
@@ -13,11 +14,13 @@ from marginalia.privacy.book import Book
 from marginalia.privacy.events import GaussianEvent
 from marginalia.privacy.relation import Neighbours, Relation
 from marginalia.reporting import figures, tables
+from marginalia.reporting.html import folder
 from marginalia.reporting.html.folder import write_folder_report
 from marginalia.reporting.html.opening import warning
 from marginalia.reporting.html.report import write_report
 from marginalia.reporting.provenance import books_of, datasets_info
 from marginalia.reporting.verification.results import write_sweep
+from marginalia.reporting.verification.rows_file import Rows
 from marginalia.sweep.config import Config
 from marginalia.sweep.protocols import Prepared
 
@@ -75,6 +78,36 @@ def test_a_page_of_private_rows_says_why_it_is_not_for_others(records, tmp_path)
     places = re.findall(r"<(?:caption|figcaption).*?</(?:caption|figcaption)>", text, flags=re.DOTALL)
     assert sum(NOTE in place for place in places) == 3  # two tables and a figure
     assert stat.S_IMODE(os.stat(tmp_path / "own.html").st_mode) == 0o600
+
+
+@pytest.mark.parametrize(("name", "mask"), [("mine", 0o077), ("adult", 0o022)])
+def test_pictures_of_private_rows_are_for_their_owner(tmp_path, monkeypatch, name, mask):
+    """Whatever the mode of the folder, which a copy may have lost."""
+    (tmp_path / "tables").mkdir()
+    monkeypatch.setattr(folder, "write_report", lambda *_, **__: None)
+    monkeypatch.setattr(folder, "_figures", lambda *_: {"mse": ("default", "mse")})
+    monkeypatch.setattr(folder, "_table", lambda _, name: pd.DataFrame({"experiment": ["default"]}))
+    monkeypatch.setattr(figures, "sweep_figure", lambda *_: None)
+    monkeypatch.setattr(folder, "caption", lambda *_: "")
+    found = []
+    monkeypatch.setattr(figures, "save_figure", lambda *_, **__: found.append(os.umask(0o777)) or os.umask(found[-1]))
+    content = {"config": {"datasets": ["adult"]}, "datasets": [{"name": name, "status": "used"}]}
+    (tmp_path / "provenance.json").write_text(json.dumps(content), encoding="utf-8")
+    before = os.umask(0o022)
+    try:
+        write_folder_report(tmp_path, {}, lambda _: {}, rows=Rows(pd.DataFrame(), [], {}, {}))
+    finally:
+        os.umask(before)
+    assert found == [mask]
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_a_total_of_a_sweep_says_whose_rows_it_is_about(relation):
+    facts = {"book": "t.book", "datasets": ["mine"], "releases": 2, "spent": 1.0, "epsilon": 2.0, "delta": 1e-5}
+    _, text = warning([{"name": "mine", "status": "used"}], [{**facts, "relation": relation}])
+    assert ("Under add_remove the total of a sweep is no statement about the whole table" in text) == (
+        relation == "add_remove"
+    )
 
 
 @pytest.mark.slow

@@ -16,7 +16,9 @@ import pandas as pd
 import psutil
 import pytest
 from noted import RELEASES
+from typer.testing import CliRunner
 
+from marginalia.cli.app import app
 from marginalia.data import Attribute, Domain, Table
 from marginalia.data.catalogue.entry import parse_entry
 from marginalia.errors import InputError
@@ -37,7 +39,8 @@ NOTED = str(Path(__file__).with_name("noted.py"))
 
 
 @pytest.fixture(autouse=True)
-def _open_umask():
+def _open_umask(tmp_path):
+    tmp_path.chmod(0o755)
     before = os.umask(0o022)
     yield
     os.umask(before)
@@ -165,6 +168,8 @@ def test_every_private_fit_is_in_the_book_and_what_is_read_back_is_not_entered_a
     assert [name for name, _ in book.releases()] == [
         f"sweep: ssp tight on mine (y), epsilon 1, trial {trial}" for trial in range(2)
     ]
+    shown = CliRunner().invoke(app, ["budget", "show", str(book.path)]).output
+    assert "under add_remove the total of a sweep is no statement about the whole table" in shown
     before = book.path.read_bytes()
     run(job, tmp_path, prepared(book=book.path))
     assert book.path.read_bytes() == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -50,6 +51,7 @@ def show_book(book: BookPath, as_json: Json = False) -> None:
     ledger, releases, problem = found.ledger, found.releases(), found.problem
     assert ledger.budget is not None
     epsilon, delta = ledger.budget
+    notes = _notes(str(ledger.relation), [name for name, _ in releases])
     try:
         left = found.left()
     except PrivacyError:
@@ -65,4 +67,13 @@ def show_book(book: BookPath, as_json: Json = False) -> None:
         lines.append(f"for experiments: {n} are seeded; the sum is no guarantee, as their noise may be the same")
     shown = f"all of epsilon {epsilon:g}" if problem else f"epsilon {spent:.6g} of {epsilon:g}"
     lines.append(f"spent: {shown} at delta {delta:g}, {ledger.relation}{f', as {problem}' if problem else ''}")
-    show(as_json, facts, [*lines, f"left: about epsilon {left[0]:.4g} at delta {left[1]:.3g}"])
+    lines.append(f"left: about epsilon {left[0]:.4g} at delta {left[1]:.3g}")
+    show(as_json, facts | {"notes": notes}, [*lines, *notes])
+
+
+def _notes(relation: str, releases: Sequence[str]) -> list[str]:
+    """Return what the total does not say, in one line each."""
+    from marginalia.sweep.protocols import ABOUT_TOTALS
+
+    of_sweep = any(", trial " in name for name in releases)  # as a sweep names its fits
+    return [f"under add_remove {ABOUT_TOTALS}"] if of_sweep and relation == "add_remove" else []

@@ -22,7 +22,9 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it takes the name `path`, on failure it is removed.
 
     It is on the disk before it takes the name, so that after a power failure too the name stands for a whole file.
-    Missing parent folders are made; one that cannot be made or written is an `InputError`.
+    Missing parent folders are made; one that cannot be made or written is an `InputError`. What replaces a file for the
+    owner alone, or stands in a folder for the owner alone, is for the owner alone too, whatever the umask: all writers
+    come here, so none of them opens to others what a sweep on private rows has closed.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -34,8 +36,10 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(path)
     temporary = target.parent / f".{target.name}.{secrets.token_hex(4)}{target.suffix}"
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary.touch(exist_ok=False)  # for whom the umask lets it be, from now on: see `for_the_owner`
+        closed = _is_closed(target)
+        for folder in reversed([place for place in target.parents if not place.exists()]):
+            folder.mkdir(mode=0o700 if closed else 0o777, exist_ok=True)
+        temporary.touch(mode=0o600 if closed else 0o666, exist_ok=False)  # from now on, also while it is written
     except OSError as error:
         raise InputError(f"cannot write {target}: {error.strerror}; choose a folder you can write to") from None
     try:
@@ -48,6 +52,12 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise InputError(f"cannot write {target}: {error.strerror}") from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _is_closed(path: Path) -> bool:
+    """Whether a file, or the nearest folder above it, is there and nobody but the owner may read it."""
+    folder = next(place for place in path.absolute().parents if place.exists())
+    return any(not place.stat().st_mode & 0o077 for place in (path, folder) if place.exists())
 
 
 def _flush(path: Path) -> None:

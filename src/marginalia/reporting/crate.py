@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from marginalia.card import Card
 from marginalia.data.catalogue import catalogue
-from marginalia.data.files import read_content, write_text
+from marginalia.data.files import for_the_owner, read_content, write_text
 from marginalia.errors import InputError
 from marginalia.reporting.verification.rows_file import FILE as ROWS
 from marginalia.reporting.verification.rows_file import read
@@ -125,7 +125,8 @@ def write(folder: Path, cards: Mapping[str, Card]) -> Path:
     root["license"], root["author"], root["conformsTo"], root["mentions"] = licence, authors, profile, run
     if organisations := [one for one in named if one.type == "Organization"]:
         root["publisher"] = organisations[0]
-    write_text(folder / FILE, json.dumps(crate.metadata.generate(), indent=1, ensure_ascii=False) + "\n")
+    with for_the_owner(not set(names) <= set(catalogue.names())):
+        write_text(folder / FILE, json.dumps(crate.metadata.generate(), indent=1, ensure_ascii=False) + "\n")
     return folder / FILE
 
 

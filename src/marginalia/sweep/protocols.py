@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 
 DESCRIPTION = "dataset.json"  # of a prepared data set, with the checksums of its other files
 
+# Printed next to each total of a budget file in which a sweep entered its fits, under add_remove.
+ABOUT_TOTALS = (
+    "the total of a sweep is no statement about the whole table: each fit is charged for the training rows of its "
+    "trial, and one row more moves other rows between training and test, unless a column decides where a row goes"
+)
+
 
 def tasks_of(entry: Entry) -> tuple[Task, ...]:
     """Return what can be learnt on a data set."""

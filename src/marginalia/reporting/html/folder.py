@@ -16,10 +16,12 @@ from matplotlib.figure import Figure
 
 from marginalia.card import Card, Comparison
 from marginalia.data.catalogue import catalogue
+from marginalia.data.files import for_the_owner
 from marginalia.errors import InputError
 from marginalia.reporting import figures
 from marginalia.reporting.figures import caption, certificate_caption
 from marginalia.reporting.formats import read_csv
+from marginalia.reporting.html.opening import own_data
 from marginalia.reporting.html.report import write_report
 from marginalia.reporting.provenance import splits_of
 from marginalia.reporting.verification.rows_file import FILE, Rows, read
@@ -103,8 +105,9 @@ def write_folder_report(
             datasets_info=datasets,
             title=f"{folder.resolve().name.replace('_', ' ')} · marginalia report",
         )
-        for name, figure in drawn.items():
-            figures.save_figure(figure, place / "figures" / name, kinds=("png",))
+        with for_the_owner(bool(own_data(datasets))):
+            for name, figure in drawn.items():
+                figures.save_figure(figure, place / "figures" / name, kinds=("png",))
     return place / PAGE
 
 

@@ -16,6 +16,7 @@ from marginalia.reporting.formats import span
 from marginalia.reporting.tables import NON_PRIVATE, PANEL
 from marginalia.reporting.verdicts import WORDS, sentence_verdicts
 from marginalia.sweep.metrics import HEADLINES, METRICS
+from marginalia.sweep.protocols import ABOUT_TOTALS
 from marginalia.sweep.records import CERTIFIED
 
 VERDICTS = "_verdicts"  # end of the name of a table of claims
@@ -51,6 +52,16 @@ def _tables_of_claims(tables: Mapping[str, pd.DataFrame]) -> list[pd.DataFrame]:
     return [frame for name, frame in tables.items() if name.endswith(VERDICTS) and len(frame)]
 
 
+def own_data(datasets_info: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of the data sets of a run that are the user's own, whose rows are private.
+
+    >>> own_data([{"name": "adult", "status": "used"}, {"name": "clinic", "status": "used"}])
+    ['clinic']
+    """
+    used = [str(d["name"]) for d in datasets_info if d.get("status") == "used"]
+    return [name for name in used if name not in catalogue.names()]
+
+
 def warning(datasets_info: Sequence[Mapping[str, Any]], books: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
     """Return for whom a page is, and why nobody else may see it; None where all of its rows are public.
 
@@ -60,8 +71,7 @@ def warning(datasets_info: Sequence[Mapping[str, Any]], books: Sequence[Mapping[
     books : sequence of mapping
         Of `marginalia.reporting.provenance.books_of`.
     """
-    used = [str(d["name"]) for d in datasets_info if d.get("status") == "used"]
-    own = [name for name in used if name not in catalogue.names()]
+    own = own_data(datasets_info)
     if not own:
         return None
     kept = {name for book in books for name in book["datasets"]}
@@ -74,6 +84,8 @@ def warning(datasets_info: Sequence[Mapping[str, Any]], books: Sequence[Mapping[
     ]
     if without := [name for name in own if name not in kept]:
         totals.append(f"Of {_named(without)} no book was kept: nobody knows what all fits cost together.")
+    if any(book["relation"] == "add_remove" for book in books):
+        totals.append(f"Under add_remove {ABOUT_TOTALS}.")
     return (
         f"for the owner of the rows of {_named(own)}.",
         "May I publish this? No, because its errors are exact on private rows, without noise; a certificate covers "
