@@ -13,6 +13,7 @@ from scipy import stats
 from tiers import others_slow
 
 from marginalia.data import Domain, Table
+from marginalia.data.units import Unit
 from marginalia.errors import InputError
 from marginalia.inference import Release, regression, regressions
 from marginalia.inference.formulas import design
@@ -74,7 +75,7 @@ def test_without_noise_the_errors_of_a_population_are_those_of_statsmodels(table
 @pytest.mark.parametrize("family", ["gaussian", "binomial"])
 def test_of_persons_with_several_rows_the_sampling_error_grows(table, family):
     once = without_noise(table)
-    several = Release(once.domain, once.rounds, once.n_rows, rows_a_unit=4)
+    several = Release(once.domain, once.rounds, once.n_rows, Unit("id", 4))
     one, four = (regression(r, FORMULA, family=family, target="population").coefficients for r in (once, several))
     assert [c.standard_error for c in four] == pytest.approx([2 * c.standard_error for c in one], rel=1e-5)
 

@@ -75,7 +75,7 @@ def infer(
     if wald and (formula is None or guaranteed):
         raise InputError("--wald is for a formula, and without --guaranteed")
     from marginalia.inference import marginals
-    from marginalia.inference.known import Release
+    from marginalia.inference.known import Release, notes_on_unit
     from marginalia.inference.regressions import regression
     from marginalia.methods.models import load_synthesizer
 
@@ -117,7 +117,7 @@ def infer(
                 "--figure: a set that lies outside of two numbers cannot be drawn; a larger epsilon may help"
             )
         _draw(figure, found, f"{confidence:.0%} intervals", zero=False)
-    notes = marginals.notes_on_bins(kept.domain, numbers)
+    notes = (*marginals.notes_on_bins(kept.domain, numbers), *notes_on_unit(kept.unit))
     content = {"confidence": confidence, "intervals": [_finite(asdict(one)) for one in found], "notes": notes}
     show(as_json, content, [*map(str, found), *notes])
 
@@ -176,7 +176,7 @@ def _draw(figure: Path, found: Sequence[Interval] | Sequence[Coefficient], title
 
 def _content(fitted: Regression) -> dict[str, Any]:
     coefficients = [_finite(asdict(c)) for c in fitted.coefficients]
-    facts = ("formula", "family", "target", "confidence", "kappa", "quantile", "n_rows", "notes")
+    facts = ("formula", "family", "target", "confidence", "kappa", "quantile", "n_rows", "notes", "estimand")
     return {name: getattr(fitted, name) for name in facts} | {"coefficients": coefficients}
 
 

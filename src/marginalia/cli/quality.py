@@ -85,7 +85,8 @@ def _lines(found: Quality) -> Iterator[str]:
         )
         widest = max((bar.high - bar.low for bar in bars if bar.bounded), default=math.inf)
         rows = " (of a sample of the rows, whose shares are others)" if found.is_sampled else ""
-        yield f"error bars       95 % intervals hold {held} of {len(bars)} shares of {len(found.bars)} columns{rows};"
+        held_of = f"{held} of {len(bars)} shares of {len(found.bars)} columns{rows}"
+        yield f"error bars       95 % intervals{found.about_bars} hold {held_of};"
         yield f"                 the widest is {widest:.3g}"
     if found.downstream is not None:
         for bound in found.downstream.bounded:

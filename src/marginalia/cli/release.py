@@ -107,6 +107,7 @@ def _plan(
     as_json: bool,
 ) -> None:
     from marginalia.data.domain import Schema
+    from marginalia.inference.known import estimand_of
     from marginalia.inference.prediction import predicted
     from marginalia.privacy.relation import Neighbours
     from marginalia.privacy.relation import Relation as Between
@@ -125,6 +126,7 @@ def _plan(
         neighbours=neighbours,
     )
     facts = {"epsilon": epsilon, "delta": delta, "relation": relation, "rows": n_rows}
+    facts["estimand"] = estimand_of(schema.unit)
     finite = [{k: None if v in (math.inf,) else v for k, v in asdict(one).items()} for one in found]
     others = [f"{a.formula}: logistic, not predicted" for a in said.analyses if a.family == "binomial"]
     show(as_json, {**facts, "predicted": finite}, [*_lines(found, facts), *others])
@@ -133,7 +135,7 @@ def _plan(
 def _lines(found: list[Predicted], facts: dict[str, Any]) -> list[str]:
     lines = [
         f"Predicted 95 % intervals at epsilon {facts['epsilon']:g}, delta {facts['delta']:g}, {facts['relation']}, "
-        f"{facts['rows']:,} rows; no row was read."
+        f"{facts['rows']:,} rows, {facts['estimand']}; no row was read."
     ]
     formula = ""
     for one in found:

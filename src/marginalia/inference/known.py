@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data.domain import Domain
+from marginalia.data.units import Unit
 from marginalia.errors import InputError, not_fitted
 from marginalia.privacy.mechanisms.residuals import residual
 from marginalia.synthesis.answers import Answer
@@ -147,6 +148,33 @@ def part_functions(clique: Clique, function: Array) -> dict[Clique, Array]:
     return out
 
 
+ALL_ROWS = "over all rows"
+
+
+def estimand_of(unit: Unit | None) -> str:
+    """Return the rows that the answers of a release are about: all of the table, or those that were kept of each unit.
+
+    >>> estimand_of(None), estimand_of(Unit("id", 1))
+    ('over all rows', 'over at most 1 row per id')
+    """
+    return ALL_ROWS if unit is None else f"over at most {unit.rows} row{'s' * (unit.rows > 1)} per {unit.column}"
+
+
+def notes_on_unit(unit: Unit | None) -> tuple[str, ...]:
+    """Return a line on what was left out of the rows that answers are about; none where each row is a unit.
+
+    >>> notes_on_unit(Unit("id", 1))
+    ('of each id at most 1 row was kept: this estimates the kept rows, not the whole table, in which ...',)
+    """
+    if unit is None:
+        return ()
+    rows = f"{unit.rows} row{'s were' if unit.rows > 1 else ' was'}"
+    return (
+        f"of each {unit.column} at most {rows} kept: this estimates the kept rows, not the whole table, in which those "
+        "with more rows count for more",
+    )
+
+
 def subsets(clique: Clique) -> Iterator[Clique]:
     """Yield every subset, the empty one and the whole included, by size."""
     for k in range(len(clique) + 1):
@@ -168,7 +196,12 @@ class Release:
     domain: Domain
     rounds: tuple[Known, ...]
     n_rows: int | None  # None: it is private
-    rows_a_unit: int = 1  # k, the most rows of one person, which are not independent
+    unit: Unit | None = None  # of which at most k rows were kept, which are not independent; None: each row is one
+
+    @property
+    def rows_a_unit(self) -> int:
+        """The most rows of one person, k."""
+        return 1 if self.unit is None else self.unit.rows
 
     @classmethod
     def of(cls, synthesizer: Synthesizer) -> Release:
@@ -186,7 +219,7 @@ class Release:
             raise not_fitted(synthesizer, "fit(table)")
         declared = getattr(synthesizer, "declared_", None)
         if isinstance(declared, cls):
-            return replace(declared, rows_a_unit=synthesizer.ledger_.neighbours.k)
+            return replace(declared, unit=synthesizer.ledger_.neighbours.unit)
         if not synthesizer.measurements_:
             raise InputError(
                 f"no measurements kept: this {kind} measures no marginals, or an older version wrote its file; "
@@ -197,7 +230,7 @@ class Release:
         for answer in synthesizer.measurements_:
             by_round.setdefault(answer.round, []).append(answer)
         rounds = (Known(synthesizer.domain_, by_round[at], n_rows) for at in sorted(by_round))
-        return cls(synthesizer.domain_, tuple(rounds), n_rows, synthesizer.ledger_.neighbours.k)
+        return cls(synthesizer.domain_, tuple(rounds), n_rows, synthesizer.ledger_.neighbours.unit)
 
     def holding(self, clique: Clique) -> list[Known]:
         """Return the rounds that tell the counts on `clique`, in order."""

@@ -10,7 +10,7 @@ from scipy import stats
 
 from marginalia.data.encoding import CentredEncoder, Encoder
 from marginalia.errors import InputError
-from marginalia.inference.known import Array
+from marginalia.inference.known import Array, estimand_of, notes_on_unit
 from marginalia.inference.regressions import Regression
 from marginalia.inference.sets import Linear, coefficient
 from marginalia.learning.base import LinearLearner
@@ -107,9 +107,11 @@ def coefficients(
             for j, name in enumerate(names)
         ]
     q = float(stats.chi2.ppf(confidence, p if guaranteed else 1))
-    target = encoder.target
+    target, unit = encoder.target, model.ledger_.neighbours.unit
     return Regression(
-        f"{target}, least squares of {kind}", "gaussian", "table", confidence, found, kappa, q, None, equations
+        *(f"{target}, least squares of {kind}", "gaussian", "table", confidence, found, kappa, q, None, equations),
+        notes=notes_on_unit(unit),
+        estimand=estimand_of(unit),
     )
 
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtri
 
 from marginalia.data.domain import Domain
 from marginalia.errors import InputError
-from marginalia.inference.known import Array, Clique, Known, Release, part_functions
+from marginalia.inference.known import ALL_ROWS, Array, Clique, Known, Release, estimand_of, part_functions
 from marginalia.learning.units import bin_reach, code_values
 from marginalia.privacy import checks
 
@@ -41,11 +41,15 @@ class Interval:
         ``asymptotic``: nearly, where the noise is small beside the estimate.
     outside : bool
         Whether the set is what lies *outside* of [low, high]: a ratio whose denominator may be 0.
+    estimand : str
+        The rows that the number is of; see `known.estimand_of`.
 
     Examples
     --------
     >>> print(Interval("share of sex=F", 0.42, 0.40, 0.44))
     share of sex=F: 0.42 [0.4, 0.44] exact
+    >>> print(Interval("mean of y", 2.2, 2.1, 2.3, estimand="over at most 1 row per id"))
+    mean of y, over at most 1 row per id: 2.2 [2.1, 2.3] exact
     """
 
     name: str
@@ -54,10 +58,12 @@ class Interval:
     high: float
     label: str = "exact"
     outside: bool = False
+    estimand: str = ALL_ROWS
 
     def __str__(self) -> str:
         set_ = f"outside of [{self.low:.4g}, {self.high:.4g}]" if self.outside else f"[{self.low:.4g}, {self.high:.4g}]"
-        return f"{self.name}: {self.estimate:.4g} {set_} {self.label}"
+        about = "" if self.estimand == ALL_ROWS else f", {self.estimand}"
+        return f"{self.name}{about}: {self.estimate:.4g} {set_} {self.label}"
 
     @property
     def bounded(self) -> bool:
@@ -106,7 +112,8 @@ def cells(
     """
     estimate, low, high, label = cell_bounds(release, attributes, confidence=confidence, simultaneous=simultaneous)
     ends = zip(estimate.ravel().tolist(), low.ravel().tolist(), high.ravel().tolist(), strict=True)
-    return [Interval(name, *one, label) for name, one in zip(_cell_names(release, attributes), ends, strict=True)]
+    names, estimand = _cell_names(release, attributes), estimand_of(release.unit)
+    return [Interval(name, *one, label, estimand=estimand) for name, one in zip(names, ends, strict=True)]
 
 
 def cell_bounds(
@@ -166,7 +173,7 @@ def shares(
     if release.n_rows is not None:
         n = max(1, release.n_rows)
         found = cells(release, attributes, confidence=confidence, simultaneous=simultaneous)
-        return [Interval(one.name, one.estimate / n, one.low / n, one.high / n, one.label) for one in found]
+        return [replace(one, estimate=one.estimate / n, low=one.low / n, high=one.high / n) for one in found]
     clique, levels, rounds, label = _told(release, attributes, confidence)
     shape = [release.domain.sizes[a] for a in clique]
     if simultaneous and math.prod(shape) > 1:
@@ -178,12 +185,12 @@ def shares(
     for name, place in zip(_cell_names(release, attributes), places, strict=True):
         one = np.zeros(shape)
         one.ravel()[place] = 1.0
-        out.append(_ratio(name, rounds, clique, one, np.ones(shape), levels, label))
+        out.append(_about(release, _ratio(name, rounds, clique, one, np.ones(shape), levels, label)))
     return out
 
 
 def mean(release: Release, attribute: str, *, confidence: float = 0.95) -> Interval:
-    """Return an interval for the mean of a column whose codes stand for numbers (`numbers_of`), over all rows.
+    """Return an interval for the mean of a column whose codes stand for numbers (`numbers_of`), over all kept rows.
 
     Of a column in bins it is the mean of their middles: `notes_on_bins`.
     """
@@ -191,8 +198,8 @@ def mean(release: Release, attribute: str, *, confidence: float = 0.95) -> Inter
     values = numbers_of(release, attribute)
     name = f"mean of {attribute}"
     if release.n_rows is not None:
-        return _linear(name, rounds, clique, values / max(1, release.n_rows), levels, label)
-    return _ratio(name, rounds, clique, values, np.ones(values.size), levels, label)
+        return _about(release, _linear(name, rounds, clique, values / max(1, release.n_rows), levels, label))
+    return _about(release, _ratio(name, rounds, clique, values, np.ones(values.size), levels, label))
 
 
 def quantile(release: Release, attribute: str, share: float, *, confidence: float = 0.95) -> Interval:
@@ -221,11 +228,12 @@ def quantile(release: Release, attribute: str, share: float, *, confidence: floa
         float(values[inside.min()]),
         float(values[inside.max()]),
         "certified",
+        estimand=estimand_of(release.unit),
     )
 
 
 def odds_ratio(release: Release, first: str, second: str, *, confidence: float = 0.95) -> Interval:
-    """Return an interval for the odds ratio of two columns of two codes each, over all rows.
+    """Return an interval for the odds ratio of two columns of two codes each, over all kept rows.
 
     From simultaneous intervals of the four cells; ``certified``, since that is wider than needed.
     """
@@ -241,7 +249,7 @@ def odds_ratio(release: Release, first: str, second: str, *, confidence: float =
     estimate = ratio(max(a[1], 0) * max(d[1], 0), max(b[1], 0) * max(c[1], 0))
     low = ratio(a[0] * d[0], b[2] * c[2]) if b[2] * c[2] > 0 else 0.0
     high = a[2] * d[2] / (b[0] * c[0]) if b[0] * c[0] > 0 else math.inf
-    return Interval(f"odds ratio of {first} and {second}", estimate, low, high, "certified")
+    return _about(release, Interval(f"odds ratio of {first} and {second}", estimate, low, high, "certified"))
 
 
 def difference(
@@ -254,7 +262,7 @@ def difference(
     function[tuple(other)] -= 1.0
     order = [list(attributes).index(release.domain.names[a]) for a in clique]
     name = f"{', '.join(attributes)}: {tuple(one)} less {tuple(other)}"
-    return _linear(name, rounds, clique, np.transpose(function, order), levels, label)
+    return _about(release, _linear(name, rounds, clique, np.transpose(function, order), levels, label))
 
 
 def numbers_of(release: Release, attribute: str) -> Array:
@@ -294,6 +302,11 @@ def notes_on_bins(domain: Domain, names: Iterable[str]) -> tuple[str, ...]:
         elif outer:
             notes.append(f"{name}: a row in the open {outer} bin counts as its middle, however far its value is")
     return tuple(notes)
+
+
+def _about(release: Release, interval: Interval) -> Interval:
+    """Return an interval that states the rows of the release."""
+    return replace(interval, estimand=estimand_of(release.unit))
 
 
 def _told(

@@ -80,7 +80,7 @@ def predicted(
     for which, analysis in enumerate(linears.analyses):
         values = linears.expected(which, n_rows)
         stand_in = Declared(
-            *(domain, (), public, neighbours.k),
+            *(domain, (), public, neighbours.unit),
             basis=linears.basis,
             pairs=tuple(linears.pairs),
             values=values,

@@ -16,7 +16,16 @@ from marginalia.data.domain import Domain
 from marginalia.errors import InputError, unknown_name
 from marginalia.inference.declared import Declared
 from marginalia.inference.formulas import Design, Feature, design
-from marginalia.inference.known import Array, Clique, Known, Release, part_functions
+from marginalia.inference.known import (
+    ALL_ROWS,
+    Array,
+    Clique,
+    Known,
+    Release,
+    estimand_of,
+    notes_on_unit,
+    part_functions,
+)
 from marginalia.inference.linearised import Linearised
 from marginalia.inference.sets import NEARLY_LINEAR, Coefficient, Equations, Linear, coefficient, wald_errors
 from marginalia.privacy import checks
@@ -52,7 +61,9 @@ class Regression:
     equations : Equations
         For joint statements: `covers`.
     notes : tuple of str
-        On columns in bins, each row of which counts as the middle of its bin.
+        On columns in bins, each row of which counts as the middle of its bin, and on rows that were not kept.
+    estimand : str
+        The rows whose coefficients these are; see `known.estimand_of`.
 
     Examples
     --------
@@ -77,9 +88,11 @@ class Regression:
     n_rows: int | None
     equations: Equations
     notes: tuple[str, ...] = ()
+    estimand: str = ALL_ROWS
 
     def __str__(self) -> str:
         whose = "of the private table" if self.target == "table" else "of the population"
+        whose += "" if self.estimand == ALL_ROWS else f", {self.estimand}"
         rows = "a private number of rows" if self.n_rows is None else f"{self.n_rows:,} rows"
         level = f"{self.confidence:.4g}"
         head = f"{'':<24} {'coef':>11} {'std err':>10} {'P':>7} {'[' + level:>12} {level + ']':>12}  label"
@@ -205,7 +218,8 @@ def _regression(
         coefficient(equations, name, solution, j, confidence=confidence, guaranteed=guaranteed, kappa=kappa)
         for j, name in enumerate(of.names)
     ]
-    return Regression(formula, family, target, confidence, found, kappa, q, kept.n_rows, equations, of.notes)
+    notes, estimand = (*of.notes, *notes_on_unit(kept.unit)), estimand_of(kept.unit)
+    return Regression(formula, family, target, confidence, found, kappa, q, kept.n_rows, equations, notes, estimand)
 
 
 def equations_of(release: Release, of: Design, family: str, *, ridge: float = 0.0) -> Equations:

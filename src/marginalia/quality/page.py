@@ -64,7 +64,11 @@ def write_quality(path: str | os.PathLike[str], quality: Quality, *, real_name: 
                     palette,
                     name=f"column{place}",
                     label=f"Shares of the values of {one.name}, real and synthetic; marginal error {one.error:.3g}."
-                    + (" Lines: 95 % intervals from the release." if one.name in quality.bars else ""),
+                    + (
+                        f" Lines: 95 % intervals from the release{quality.about_bars}."
+                        if one.name in quality.bars
+                        else ""
+                    ),
                 ),
                 "error": one.error,
             }

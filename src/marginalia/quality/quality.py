@@ -24,7 +24,7 @@ from marginalia.data.encoding import Encoder
 from marginalia.data.splits import random_split
 from marginalia.data.table import Table, zero_faults
 from marginalia.errors import InputError
-from marginalia.inference.known import Release
+from marginalia.inference.known import ALL_ROWS, Release
 from marginalia.inference.marginals import Interval, shares
 from marginalia.methods.logistic.logistic import LogisticClassifier
 from marginalia.methods.ols.ols import OLSRegressor
@@ -421,6 +421,12 @@ class Quality:
     bars: Mapping[str, list[Interval]] = field(default_factory=dict)
 
     @property
+    def about_bars(self) -> str:
+        """The rows that the intervals are about, where these are not all rows of the table: ", over at most ..."."""
+        found = {bar.estimand for bars in self.bars.values() for bar in bars} - {ALL_ROWS}
+        return "".join(f", {estimand}" for estimand in found)
+
+    @property
     def is_sampled(self) -> bool:
         """Whether some rows only were compared."""
         return self.n_rows != (len(self.real), len(self.synthetic))
@@ -434,6 +440,7 @@ class Quality:
                 "lost_share": one.lost_share,
                 "made_up": one.made_up.tolist(),
                 **({"intervals": [_ends(bar) for bar in self.bars[one.name]]} if one.name in self.bars else {}),
+                **({"estimand": self.bars[one.name][0].estimand} if self.bars.get(one.name) else {}),
             }
             for one in self.columns
         }

@@ -113,7 +113,7 @@ class DeclaredAnalyses(Synthesizer):
             domain,
             (),
             n_rows,
-            ledger.neighbours.k,
+            ledger.neighbours.unit,
             basis=linears.basis,
             pairs=tuple(linears.pairs),
             values=values,
