@@ -496,7 +496,7 @@ def test_appending_is_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     real = ledger_module.composed_epsilon
 
-    def counted(events: tuple[Event, ...], relation: Relation, delta: float, k: int) -> float:
+    def counted(events: tuple[Event, ...], relation: Relation, delta: float, k: int = 1) -> float:
         if delta > 0:
             asked.append(len(events))
         return real(events, relation, delta, k)

@@ -374,9 +374,9 @@ finally:
 @cache  # its time and size tell an edition of the file
 def _try_import(path: Path, *edition: int) -> None:
     seconds, command = longest(), [sys.executable, "-c", _TRIAL, str(path), *sys.path]
-    with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as child:
+    null = subprocess.DEVNULL
+    # Without a buffer, which would keep what follows the first byte from `communicate`.
+    with subprocess.Popen(command, bufsize=0, stdin=null, stdout=subprocess.PIPE, stderr=null) as child:
         assert child.stdout is not None
         child.stdout.read(1)
         try:
