@@ -404,11 +404,36 @@ def test_all_rows_of_a_unit_have_one_teacher(monkeypatch):
     model = PATEClassifier(n_teachers=10, n_queries=5, random_state=0).fit(table, "ill")
     *teachers, student = [set(np.rint((s + 1) / 2 * (m - 1)).astype(int).tolist()) for s in shards]
     assert len(teachers) == 10
-    assert all(len(t) == 5 for t in teachers)  # units, of 55
+    assert sum(len(t) for t in teachers) == 55
+    assert len(student) == 5
     assert not any(t & u for t, u in itertools.combinations([*teachers, student], 2))
     assert sum(len(s) for s in shards[:-1]) == sum(sizes[u] for t in teachers for u in t)
-    assert model.ledger_.events[0].sensitivity == math.sqrt(2 * 5)
+    assert model.ledger_.events[0].sensitivity == 2 * math.sqrt(2 * 5)  # another key may have another teacher
     assert "units" in model.ledger_.scope
+
+
+@pytest.mark.parametrize(("before", "now"), [(7, 60), (7, 61), (0, 200)])
+def test_a_unit_with_another_key_changes_two_teachers_at_most(monkeypatch, before, now):
+    """Keys decide: other units keep their teachers, whichever key one unit leaves with and the next one brings."""
+    m = 60
+    domain = Domain([Attribute("who", 300, "numeric"), Attribute("ill", 2)])
+    public = Table([[i, 0] for i in range(0, 300, 20)], domain).drop("ill")
+    fit = pate._logistic_regression
+    dealt = []
+    for key, who in ((before, before), (now, before), (now, 299)):
+        names = np.array([*(i for i in range(m) if i != before), key])
+        codes = np.column_stack([[*names[:-1], who], names % 2])
+        shards = []
+        monkeypatch.setattr(
+            pate, "_logistic_regression", lambda X, y, to=shards: to.append(X[:, 0].tolist()) or fit(X, y)
+        )
+        table = Table(codes, domain).of_units(PATIENTS, names)
+        ledger = PATEClassifier(n_teachers=10, n_queries=5, public=public, random_state=0).fit(table, "ill").ledger_
+        dealt.append(shards[:-1])
+    for other in dealt[1:]:
+        assert sum(mine != theirs for mine, theirs in zip(dealt[0], other, strict=True)) <= 2
+    assert ledger.certified
+    assert ledger.events[0].sensitivity == 2 * math.sqrt(2 * 5)
 
 
 def test_published_constants_are_refused():

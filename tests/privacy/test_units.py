@@ -8,11 +8,13 @@ import pytest
 from marginalia.data import Domain, Table
 from marginalia.data.units import Unit
 from marginalia.errors import InputError
+from marginalia.learning import PATEClassifier
 from marginalia.privacy.book import Book, booked
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.examination import examine, page
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.together import compose
+from marginalia.privacy.withdrawn import UNIT_TEACHERS
 from marginalia.synthesis import AIM, MST, Independent
 
 
@@ -93,3 +95,19 @@ def test_a_unit_of_one_row_is_a_row():
     assert one.n_rows_ == row.n_rows_ == table.n_rows == table.n_units
     assert (one.sample().codes == row.sample().codes).all()
     assert isinstance(one.ledger_, Ledger)
+
+
+def test_certificates_of_pate_with_units_by_earlier_versions_are_not_valid():
+    """Their events add up. What they charge for is not what was released: see `marginalia.privacy.withdrawn`."""
+    table = patients(rows=3)
+    public = table.take(slice(9)).of_units(None, None).drop("a")
+    content = Certificate.of(PATEClassifier(n_teachers=4, public=public, random_state=0).fit(table, "a")).content
+    assert examine(Certificate(content)).confirmed
+    inputs = [known for known in content["public_inputs"] if known["name"] != UNIT_TEACHERS]
+    found = examine(Certificate({**content, "public_inputs": inputs}))
+    assert len(inputs) == len(content["public_inputs"]) - 1
+    assert "order of units in the file" in found.problems[0]
+    assert "fit again" in page(Certificate({**content, "public_inputs": inputs}))[-1]
+    rows = PATEClassifier(n_teachers=4, public=public, random_state=0).fit(table.of_units(None, None), "a")
+    assert examine(Certificate.of(rows)).confirmed
+    assert examine(Certificate({**content, "method": "SSPClassifier", "public_inputs": inputs})).confirmed

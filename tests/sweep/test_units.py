@@ -9,7 +9,7 @@ import pytest
 
 from marginalia.data.catalogue.entry import parse_entry
 from marginalia.data.datasets import load
-from marginalia.data.units import BoughtUnit, Unit
+from marginalia.data.units import BoughtUnit, Unit, hashes_of
 from marginalia.errors import InputError
 from marginalia.reporting.provenance import datasets_info
 from marginalia.streamed import open_rows
@@ -45,6 +45,8 @@ def test_a_prepared_data_set_keeps_its_units(folder: Path, age: dict) -> None:
     rows = data.rows
     assert (rows.unit, rows.n_units) == (Unit("patient", 3), 50)
     assert np.bincount(rows.units).max() == 3
+    keys = hashes_of(np.array([str(name) for name in range(50)], dtype=object))
+    assert set(rows.unit_keys) == set(keys)
     assert "patient" not in data.names
     for protocol in ("strict", "as_published"):
         train, test = split_rows(data, protocol, "sweep", 0, 0.3, 0)

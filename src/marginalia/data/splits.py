@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from marginalia.data.table import RawTable, Table
+from marginalia.data.units import keyed_hashes
 from marginalia.errors import InputError
 
 R = TypeVar("R", Table, RawTable)
@@ -50,7 +51,9 @@ def random_split(
 
     Give either `test_size`, a number of rows, or `test_fraction`, a share in (0, 1) that is rounded up. At most
     `train_limit` training rows are kept, the first of the permutation. Where rows have units these are what is split
-    and counted: all rows of one are on the same side.
+    and counted: all rows of one are on the same side. They are ordered by a keyed hash of their own keys, so that the
+    rows of one unit move no other unit. The sizes of both parts are exact, since they may be public: a unit that is
+    added, or leaves, can move one other unit to the other side.
 
     >>> from marginalia.data.domain import Domain
     >>> rows = Table([[c] for c in range(5)], Domain.from_sizes({"a": 5}))
@@ -66,7 +69,12 @@ def random_split(
     if not 0 < test_size < n:
         each = "row" if table.unit is None else f"`{table.unit.column}`"
         raise InputError(f"cannot take {test_size} of {n} {each}s for tests: both parts need at least one")
-    order = np.random.default_rng(seed).permutation(n)
+    rng = np.random.default_rng(seed)
+    if table.units is None or table.unit_keys is None:
+        order = rng.permutation(n)
+    else:
+        first = np.unique(table.units, return_index=True)[1]
+        order = np.argsort(keyed_hashes(table.unit_keys[first], rng.bytes(16)), kind="stable")
     train, test = order[: n - test_size][:train_limit], order[n - test_size :]
     if table.units is not None:
         number = np.unique(table.units, return_inverse=True)[1]

@@ -46,7 +46,16 @@ from marginalia.data.reading import (
     without_formulas,
 )
 from marginalia.data.rules.obeying import derive, obey, with_possible_codes
-from marginalia.data.units import Hashes, Numbers, Unit, content_hashes, kept_rows, key_hashes, row_hashes
+from marginalia.data.units import (
+    Hashes,
+    Numbers,
+    Unit,
+    by_key,
+    content_hashes,
+    kept_rows,
+    key_hashes,
+    row_hashes,
+)
 from marginalia.data.values import text
 from marginalia.errors import InputError
 
@@ -135,6 +144,9 @@ class Table(CountSource):
     unit : Unit or None
     units : ndarray of shape (n,), int64, or None
         The number of the unit of each row; see `from_frame`.
+    unit_keys : ndarray of shape (n,), uint64, or None
+        A hash of the key of the unit of each row. What is decided for one unit must follow from it and not from the
+        number, which depends on other units.
 
     Raises
     ------
@@ -151,6 +163,7 @@ class Table(CountSource):
     """
 
     units: Numbers | None = None
+    unit_keys: Hashes | None = None
 
     def __init__(self, codes: ArrayLike, domain: Domain) -> None:
         if domain.unit is not None:
@@ -178,10 +191,14 @@ class Table(CountSource):
         table.domain = domain
         return table
 
-    def of_units(self, unit: Unit | None, units: Numbers | None) -> Self:
-        """Return the rows with the number of the unit of each, of which none has more than `unit.rows`."""
+    def of_units(self, unit: Unit | None, units: Numbers | None, keys: Hashes | None = None) -> Self:
+        """Return the rows with the number of the unit of each, of which none has more than `unit.rows`.
+
+        `keys` are the hashes of their keys. Default: those that the rows have; of rows without, the numbers, which then
+        must be names of the units, fixed before other units were known.
+        """
         rows = copy(self)
-        rows.unit, rows.units = unit, units
+        rows.unit, rows.units, rows.unit_keys = unit, units, _keys(self.unit_keys, units, keys)
         return rows
 
     @property
@@ -214,7 +231,7 @@ class Table(CountSource):
     def project(self, names: Sequence[str]) -> Table:
         """Return the columns `names`, in the order given."""
         rows = Table._trusted(self.codes[:, [self.domain.index(n) for n in names]], self.domain.project(names))
-        return rows.of_units(self.unit, self.units)
+        return rows.of_units(self.unit, self.units, self.unit_keys)
 
     def drop(self, name: str) -> Table:
         """Return the table without column `name`."""
@@ -225,7 +242,8 @@ class Table(CountSource):
         """Return the rows of a slice, at the given positions, or where a boolean mask is true."""
         chosen = rows if isinstance(rows, slice) else np.asarray(rows)
         units = None if self.units is None else self.units[chosen]
-        return Table._trusted(self.codes[chosen], self.domain).of_units(self.unit, units)
+        keys = None if self.unit_keys is None else self.unit_keys[chosen]
+        return Table._trusted(self.codes[chosen], self.domain).of_units(self.unit, units, keys)
 
     def append(self, other: Table) -> Table:
         """Return the rows of this table followed by those of `other`, which has the same domain.
@@ -234,8 +252,8 @@ class Table(CountSource):
         """
         if other.domain != self.domain or other.unit != self.unit:
             raise InputError("tables of different domains or units cannot be joined")
-        units = None if self.units is None or other.units is None else np.concatenate([self.units, other.units])
-        return Table._trusted(np.concatenate([self.codes, other.codes]), self.domain).of_units(self.unit, units)
+        codes = np.concatenate([self.codes, other.codes])
+        return Table._trusted(codes, self.domain).of_units(self.unit, *_units_of_both(self, other))
 
     def counts(self, names: Sequence[str]) -> NDArray[np.int64]:
         """Return the marginal on `names` as counts.
@@ -258,7 +276,7 @@ class Table(CountSource):
     def recoded(self, codes: Mapping[str, NDArray[np.integer]], domain: Domain) -> Table:
         """Return the rows with every code c of attribute `name` replaced by ``codes[name][c]``, of `domain`."""
         rows = Table(np.column_stack([codes[n][self.column(n)] for n in domain.names]), domain)
-        return rows.of_units(self.unit, self.units)
+        return rows.of_units(self.unit, self.units, self.unit_keys)
 
     def batches(self) -> Iterator[Table]:
         """Yield the table itself: it is in memory."""
@@ -327,8 +345,7 @@ class Table(CountSource):
         if unit is None:
             return rows
         keys, units = _units_of(frame, unit, where)
-        contents = [rows.column(name) for name in sorted(domain.names)]  # in the same order from every source
-        return rows.of_units(unit, units).take(kept_rows(units, row_hashes(keys, contents), unit))
+        return bounded(rows.of_units(unit, by_key(units, keys), keys))
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], *, domain: Domain, original: bool = True) -> Table:
@@ -446,6 +463,33 @@ def _units_of(frame: pd.DataFrame, unit: Unit, where: str) -> tuple[Hashes, Numb
         raise InputError(f"{where}: {error}") from None
 
 
+def _keys(own: Hashes | None, units: Numbers | None, keys: Hashes | None) -> Hashes | None:
+    """Return the hashes of keys that rows get with the numbers of their units; see `Table.of_units`."""
+    if units is None or keys is not None:
+        return None if units is None else keys
+    return own if own is not None and len(own) == len(units) else np.asarray(units).astype(np.uint64)
+
+
+def bounded(rows: Table) -> Table:
+    """Return of each unit the rows that are kept, at most `unit.rows`, in an order that no file decides.
+
+    >>> rows = Table([[0], [1], [1]], Domain.from_sizes({"a": 2})).of_units(Unit("id", 1), np.array([1, 0, 1]))
+    >>> bounded(rows).units
+    array([0, 1])
+    """
+    if rows.unit is None or rows.units is None or rows.unit_keys is None:
+        return rows
+    contents = [rows.column(name) for name in sorted(rows.names)]  # in the same order from every source
+    return rows.take(kept_rows(rows.units, row_hashes(rows.unit_keys, contents), rows.unit))
+
+
+def _units_of_both(one: Rows, other: Rows) -> tuple[Numbers | None, Hashes | None]:
+    """Return the numbers and the keys of the units of the rows of two parts of one table."""
+    if one.units is None or other.units is None or one.unit_keys is None or other.unit_keys is None:
+        return None, None
+    return np.concatenate([one.units, other.units]), np.concatenate([one.unit_keys, other.unit_keys])
+
+
 def _compact(domain: Domain) -> type[np.integer[Any]]:
     return np.int16 if max(domain.sizes, default=1) <= 2**15 else np.int32
 
@@ -526,6 +570,7 @@ class RawTable(PrivateRows):
     share: float | None = None
     unit: Unit | None = None
     units: Numbers | None = None
+    unit_keys: Hashes | None = None
 
     def __post_init__(self) -> None:
         if self.schema.unit is not None:
@@ -548,17 +593,18 @@ class RawTable(PrivateRows):
         contents = [
             content_hashes(rows.frame.iloc[:, rows.names.index(name)], rows.domain[name]) for name in sorted(rows.names)
         ]
+        units = by_key(units, keys)
         kept = kept_rows(units, row_hashes(keys, contents), unit)
-        return rows.of_units(unit, units).take(kept)
+        return rows.of_units(unit, units, keys).take(kept)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], schema: Schema, *, share: float | None = None) -> Self:
         """Read a CSV or Parquet file; see `of`."""
         return cls.of(read_raw(path), schema, share=share, where=str(path))
 
-    def of_units(self, unit: Unit | None, units: Numbers | None) -> Self:
-        """Return the rows with the number of the unit of each, of which none has more than `unit.rows`."""
-        return replace(self, unit=unit, units=units)
+    def of_units(self, unit: Unit | None, units: Numbers | None, keys: Hashes | None = None) -> Self:
+        """Return the rows with the number of the unit of each, and its key; see `Table.of_units`."""
+        return replace(self, unit=unit, units=units, unit_keys=_keys(self.unit_keys, units, keys))
 
     @property
     def n_rows(self) -> int:
@@ -595,7 +641,8 @@ class RawTable(PrivateRows):
         """Return the rows of a slice, or at the given positions."""
         chosen = rows if isinstance(rows, slice) else np.asarray(rows)
         units = None if self.units is None else self.units[chosen]
-        return replace(self, frame=self.frame.iloc[chosen].reset_index(drop=True), units=units)
+        keys = None if self.unit_keys is None else self.unit_keys[chosen]
+        return replace(self, frame=self.frame.iloc[chosen].reset_index(drop=True), units=units, unit_keys=keys)
 
     def append(self, other: RawTable) -> RawTable:
         """Return the rows of this table followed by those of `other`, which has the same schema."""
@@ -606,8 +653,8 @@ class RawTable(PrivateRows):
             return np.concatenate(list(parts))
 
         both = pd.DataFrame({name: cells(name) for name in self.frame.columns}, dtype=object)
-        units = None if self.units is None or other.units is None else np.concatenate([self.units, other.units])
-        return replace(self, frame=both, units=units)
+        units, keys = _units_of_both(self, other)
+        return replace(self, frame=both, units=units, unit_keys=keys)
 
     def project(self, names: Iterable[str]) -> Rows:
         """Return some columns, in the order given; as a `Table` where nothing of them is to be bought."""
@@ -616,7 +663,7 @@ class RawTable(PrivateRows):
         chosen = self.frame[names]
         if schema.purchases:
             return replace(self, frame=chosen, schema=schema)
-        return Table.from_frame(chosen, schema.domain()).of_units(self.unit, self.units)
+        return Table.from_frame(chosen, schema.domain()).of_units(self.unit, self.units, self.unit_keys)
 
     @property
     def known(self) -> Table:
@@ -628,7 +675,7 @@ class RawTable(PrivateRows):
 
     def coded(self, domain: Domain) -> Table:
         """Return the rows as codes of a domain that has been bought, for these rows or others."""
-        return Table.from_frame(self.frame, domain).of_units(self.unit, self.units)
+        return Table.from_frame(self.frame, domain).of_units(self.unit, self.units, self.unit_keys)
 
     @cached_property
     def digest(self) -> str:

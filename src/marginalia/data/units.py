@@ -1,10 +1,13 @@
 """Persons instead of rows: whose rows are protected together, and which of them are kept.
 
 Of each unit at most k rows are kept, chosen by a hash of the unit's own rows: what another unit has changes nothing.
+Units are numbered and rows are ordered by hashes, so that nothing follows from the order of a file. What is decided
+for a unit at random, as its teacher or its side of a split, follows from a keyed hash of its own key.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
     from marginalia.data.attribute import Attribute
 
-Numbers = NDArray[np.int64]  # of the unit of each row: 0, 1, ... in the order they are met
+Numbers = NDArray[np.int64]  # of the unit of each row: 0, 1, ...
 Hashes = NDArray[np.uint64]
 
 KeyType = Literal["string", "integer", "number", "date", "timestamp"]
@@ -305,6 +308,30 @@ def _read_or_text(read: Callable[[Any], str], column: RawColumn) -> Iterator[str
             yield values.text(cell)
 
 
+def by_key(units: Numbers, keys: Hashes) -> Numbers:
+    """Return the numbers 0, 1, ... of units in the order of their keys' hashes, whatever the order they were met in.
+
+    >>> by_key(np.array([0, 1, 0]), np.array([9, 4, 9], np.uint64))
+    array([1, 0, 1])
+    """
+    first, number = np.unique(units, return_index=True, return_inverse=True)[1:]
+    rank = np.empty(len(first), np.int64)
+    rank[np.argsort(keys[first], kind="stable")] = np.arange(len(first))
+    return rank[number]
+
+
+def keyed_hashes(keys: Hashes, secret: bytes) -> Hashes:
+    """Return BLAKE2b under a secret key of each unit's key: uniform numbers, each a function of its own key alone.
+
+    >>> seven, eight = keyed_hashes(np.array([7, 8], np.uint64), b"secret")
+    >>> bool(eight == keyed_hashes(np.array([8], np.uint64), b"secret")[0])
+    True
+    """
+    plain = keys.astype("<u8").tobytes()
+    each = (hashlib.blake2b(plain[i : i + 8], key=secret, digest_size=8).digest() for i in range(0, len(plain), 8))
+    return np.frombuffer(b"".join(each), "<u8").astype(np.uint64)
+
+
 def row_hashes(keys: Hashes, contents: Sequence[NDArray[Any]]) -> Hashes:
     """Return a hash of each row and its unit's key; `contents` are columns of whole numbers or hashes.
 
@@ -340,17 +367,18 @@ def ranks(units: Numbers, hashes: Hashes) -> NDArray[np.int64]:
 
 
 def kept_rows(units: Numbers, hashes: Hashes, unit: Unit) -> NDArray[np.intp]:
-    """Return the positions, ascending, of the `unit.rows` rows of each unit with the least ranks; see `ranks`.
+    """Return the positions of the `unit.rows` rows of each unit with the least ranks, unit after unit; see `ranks`.
 
     What a unit keeps is a function of its own rows and of keys that are fixed beforehand: another unit with other rows
-    changes nothing of it. Where fewer may be kept later (`BoughtUnit`), rows come by rank: see `first_rows`.
+    changes nothing of it. Those of a unit come by hash, so that nothing follows from the order of the file; where fewer
+    may be kept later (`BoughtUnit`), by rank: see `first_rows`.
 
-    >>> kept_rows(np.array([0, 0, 1, 0]), np.array([3, 3, 5, 4], np.uint64), Unit("id"))
-    array([0, 2])
+    >>> kept_rows(np.array([1, 1, 0, 1]), np.array([3, 3, 5, 4], np.uint64), Unit("id"))
+    array([2, 0])
     """
     rank = ranks(units, hashes)
     kept = np.flatnonzero(rank < unit.rows)
-    return kept[np.argsort(rank[kept], kind="stable")] if isinstance(unit, BoughtUnit) else kept
+    return kept[np.lexsort(((rank if isinstance(unit, BoughtUnit) else hashes)[kept], units[kept]))]
 
 
 def first_rows(units: Numbers, most: int) -> NDArray[np.intp]:

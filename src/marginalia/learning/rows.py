@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from marginalia.data.encoding import CentredEncoder, Encoder, TaskName, whole_ztz
 from marginalia.data.table import CountSource
-from marginalia.data.units import Numbers
+from marginalia.data.units import Hashes, Numbers
 from marginalia.learning.solvers import Array
 
 Integers = NDArray[np.int64]
@@ -102,6 +102,15 @@ class TableRows:
         return None if table.units is None or table.unit is None or table.unit.rows == 1 else ByUnit.of(table.units)
 
     @property
+    def keyed_units(self) -> tuple[ByUnit, Hashes] | None:
+        """Which rows each unit has, also where it is one row, and a hash of each unit's key; None without units."""
+        table = self.table.in_memory()
+        if table.units is None or table.unit_keys is None:
+            return None
+        by_unit = ByUnit.of(table.units)
+        return by_unit, table.unit_keys[by_unit.order[by_unit.starts]]
+
+    @property
     def X(self) -> Array:  # noqa: N802
         """Design matrix of shape (n, p)."""
         return self.encoder.design(self.table.in_memory())
@@ -164,7 +173,7 @@ class ArrayRows:
     target_bound: float  # Y, public bound of every |y|
     largest: float = math.inf  # public bound of every entry of X, where it is less than B
 
-    by_unit = None  # each row is one
+    by_unit = keyed_units = None  # each row is one
 
     @property
     def coordinate_bound(self) -> float:

@@ -18,6 +18,7 @@ from marginalia.privacy.events import CompositionEvent, Event, parts
 from marginalia.privacy.ledger import TOLERANCE, Ledger
 from marginalia.privacy.recompute import AGREEMENT, recomputed_epsilon
 from marginalia.privacy.relation import Relation
+from marginalia.privacy.withdrawn import withdrawn
 
 RANDOMNESS = {
     "system": "system: drawn from the operating system's entropy",
@@ -99,6 +100,7 @@ def examine(
     if ledger.certified and not content.get("certified"):
         problems.append("the file itself says that it is not certified")
     problems += _contradictions(certificate, epsilon, delta)
+    problems += withdrawn(str(content.get("method")), ledger)
     return Examination(epsilon, delta, content.get("epsilon_spent"), recomputed, confirmed_at, tuple(problems))
 
 

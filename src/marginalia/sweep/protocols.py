@@ -104,6 +104,8 @@ class Prepared:
                 digest.update(part.codes.tobytes(order="C") + b"\0")
                 if part.units is not None:
                     digest.update(part.units.tobytes() + b"\0")
+                if part.unit_keys is not None:
+                    digest.update(part.unit_keys.tobytes() + b"\0")
         content: dict[str, Any] = {
             "domain": self.table.domain.to_dict(),
             "tasks": [asdict(t) for t in self.tasks],
@@ -145,10 +147,11 @@ class Prepared:
         if self.test is not None:
             files.append(root / "test.parquet")
             self.test.to_parquet(files[-1], original=False)
-        if self.table.units is not None:
-            files.append(root / "units.npy")
-            with atomic_path(files[-1]) as temporary, temporary.open("wb") as file:
-                np.save(file, self.table.units, allow_pickle=False)
+        for name, of_rows in (("units", self.table.units), ("unit_keys", self.table.unit_keys)):
+            if of_rows is not None:
+                files.append(root / f"{name}.npy")
+                with atomic_path(files[-1]) as temporary, temporary.open("wb") as file:
+                    np.save(file, of_rows, allow_pickle=False)
         content = {
             "name": self.name,
             "has_test": self.test is not None,
@@ -181,14 +184,17 @@ class Prepared:
         test = Table.read(root / "test.parquet", domain=domain, original=False) if content["has_test"] else None
         table = Table.read(root / "table.parquet", domain=domain, original=False)
         unit = parse_unit(content)
-        units = None if unit is None else np.load(root / "units.npy", allow_pickle=False)
-        table = table.of_units(unit, units)
+        units, keys = (
+            None if unit is None else np.load(root / f"{name}.npy", allow_pickle=False)
+            for name in ("units", "unit_keys")
+        )
+        table = table.of_units(unit, units, keys)
         public = content["n_public"], content["n_public_test"]
         raw: list[RawTable | None] = [None, None]
         if "schema" in content:
             schema, share = Schema.from_dict(content["schema"]), content["preprocessing_share"]
             for i, name in enumerate(["raw", *(["raw_test"] if content["has_test"] else [])]):
-                raw[i] = RawTable(read_cells(root / f"{name}.parquet"), schema, share, unit, units)
+                raw[i] = RawTable(read_cells(root / f"{name}.parquet"), schema, share, unit, units, keys)
         described = content["name"], table, tasks, test, content["train_limit"], content["facts"]
         return cls(*described, *public, raw=raw[0], raw_test=raw[1], book=content.get("book"))
 

@@ -22,8 +22,8 @@ from marginalia.data.folding import Folds
 from marginalia.data.reading import check_header
 from marginalia.data.sources.folder import Paths, data_files
 from marginalia.data.sources.source import KEPT_BYTES, PassingSource, covering, sums
-from marginalia.data.table import Counts, Table, zero_faults
-from marginalia.data.units import Numbers
+from marginalia.data.table import Counts, Table, bounded, zero_faults
+from marginalia.data.units import Hashes, Numbers, by_key
 from marginalia.errors import InputError
 from marginalia.memory import check_cost
 from marginalia.progress import bar
@@ -50,8 +50,6 @@ class ArrowSource(PassingSource):
     >>> sorted(ArrowSource.__abstractmethods__)
     ['_arrow', 'n_rows']
     """
-
-    ordered = True  # whether each pass gives the rows in the same order
 
     def __init__(self, columns: Sequence[str], domain: Domain, where: str, *, kept_bytes: int = KEPT_BYTES) -> None:
         check_header(list(columns), where)
@@ -94,16 +92,18 @@ class ArrowSource(PassingSource):
         source._codes = {n: np.asarray(codes[n])[self._codes[n]] if self._codes else codes[n] for n in domain.names}
         return source
 
-    def numbers(self, keys: Any) -> Numbers:
-        """Return the number of the unit of each row of an Arrow column of keys, where there are units."""
+    def units_of(self, keys: Any) -> tuple[Numbers, Hashes]:
+        """Return the number of the unit and the hash of the key of each row, by an Arrow column of keys."""
         raise NotImplementedError
 
     def batches(self) -> Iterator[Table]:
         """See `CountSource.batches`."""
         also = [] if self.unit is None else [self.unit.column]
         for codes, batch in self._coded(self.domain.names, also):
-            units = None if self.unit is None else self.numbers(batch.column(self.unit.column))
-            yield Table(codes.T, self.domain).of_units(self.unit, units)
+            rows = Table(codes.T, self.domain)
+            if self.unit is not None:
+                rows = rows.of_units(self.unit, *self.units_of(batch.column(self.unit.column)))
+            yield rows
 
     def in_memory(self) -> Table:
         """See `CountSource.in_memory`."""
@@ -115,13 +115,14 @@ class ArrowSource(PassingSource):
             mend="take fewer rows, or a method that needs counts only",
         )
         codes, row = np.empty((n, d), kind, order="F"), 0
-        units = None if self.unit is None else np.empty(n, np.int64)
+        units, keys = np.empty(n, np.int64), np.empty(n, np.uint64)
         for batch in ArrowSource.batches(self):
             rows = slice(row, row := row + batch.n_rows)
             codes[rows] = batch.codes
-            if units is not None and batch.units is not None:
-                units[rows] = batch.units
-        return Table._trusted(codes, self.domain).of_units(self.unit, units)
+            if batch.units is not None and batch.unit_keys is not None:
+                units[rows], keys[rows] = batch.units, batch.unit_keys
+        table = Table._trusted(codes, self.domain)
+        return table if self.unit is None else bounded(table.of_units(self.unit, by_key(units, keys), keys))
 
     def faults(self) -> Iterator[tuple[str, Fault]]:
         """Yield all cells without a code, and where they are: a `Fault` for each reason, column and batch of rows."""

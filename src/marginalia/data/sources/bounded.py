@@ -14,7 +14,6 @@ from marginalia.data.coding import Fault, RawColumn
 from marginalia.data.sources import arrow
 from marginalia.data.sources.arrow import ArrowSource
 from marginalia.data.sources.parts import without_views
-from marginalia.data.table import Table
 from marginalia.data.units import (
     BoughtUnit,
     Hashes,
@@ -98,9 +97,10 @@ class Bounded(ArrowSource):
         """How many rows each unit has in the source: for the eyes of their owner."""
         return self._chosen.sizes
 
-    def numbers(self, keys: Any) -> Numbers:
-        """Return the number of the unit of each row of an Arrow column of keys; they count as they are met."""
-        return self._numbered(keys)[1]
+    def units_of(self, keys: Any) -> tuple[Numbers, Hashes]:
+        """See `ArrowSource.units_of`; numbers count as they are met."""
+        hashes, numbers = self._numbered(keys)
+        return numbers, hashes
 
     def faults(self) -> Iterator[tuple[str, Fault]]:
         """See `ArrowSource.faults`: of all rows."""
@@ -109,17 +109,6 @@ class Bounded(ArrowSource):
     def folded(self) -> list[str]:
         """See `ArrowSource.folded`: of all rows."""
         return self._source.folded()
-
-    def in_memory(self) -> Table:
-        """See `CountSource.in_memory`; of rows without an order, in that of their codes."""
-        table = super().in_memory()
-        if self._source.ordered:
-            return table
-        assert table.units is not None
-        keys = hashes_of(np.array(list(self._names), dtype=object))[table.units]
-        order = np.lexsort((keys, *table.codes.T[::-1]))
-        _, first, number = np.unique(table.units[order], return_index=True, return_inverse=True)
-        return table.take(order).of_units(self.unit, np.argsort(np.argsort(first))[number])
 
     @cached_property
     def _names(self) -> dict[str, int]:

@@ -14,7 +14,7 @@ from marginalia.data.sources import arrow
 from marginalia.data.sources.arrow import ArrowSource
 from marginalia.data.sources.parts import without_views
 from marginalia.data.table import PrivateRows, RawTable, Table
-from marginalia.data.units import Numbers
+from marginalia.data.units import Hashes, Numbers
 from marginalia.errors import InputError
 
 
@@ -51,7 +51,7 @@ def complete(rows: PrivateRows, target: str) -> PrivateRows:
         return replace(rows.take(codes != attribute.missing_code), schema=schema)
     if isinstance(rows, Table):
         kept = rows.take(rows.column(target) != attribute.missing_code)
-        return Table(kept.codes, _domain(rows.domain, attribute)).of_units(kept.unit, kept.units)
+        return Table(kept.codes, _domain(rows.domain, attribute)).of_units(kept.unit, kept.units, kept.unit_keys)
     if isinstance(rows, ArrowSource):
         return Complete(rows, attribute)
     raise InputError(f"rows without a target cannot be left out of a {type(rows).__name__}; leave them out of the data")
@@ -102,9 +102,9 @@ class Complete(ArrowSource):
     def __repr__(self) -> str:
         return f"Complete({self._source!r}, {self._target.name!r})"
 
-    def numbers(self, keys: Any) -> Numbers:
-        """See `ArrowSource.numbers`."""
-        return self._source.numbers(keys)
+    def units_of(self, keys: Any) -> tuple[Numbers, Hashes]:
+        """See `ArrowSource.units_of`."""
+        return self._source.units_of(keys)
 
     @cached_property
     def n_rows(self) -> int:

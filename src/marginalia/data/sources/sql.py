@@ -469,8 +469,6 @@ class SQLSource(ArrowSource):
     marginalia.errors.InputError: a password inside a URL is refused, ...
     """
 
-    ordered = False
-
     def __init__(self, table: str | ir.Table, *, domain: Domain, kept_bytes: int = KEPT_BYTES) -> None:
         if isinstance(table, str):
             location = Location.parse(table)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from marginalia.data.table import Table
+from marginalia.data.units import keyed_hashes
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier, parameters
 from marginalia.learning.private import BudgetedLearner
@@ -22,6 +23,7 @@ from marginalia.privacy.events import CompositionEvent, Event, LaplaceEvent
 from marginalia.privacy.ledger import Ledger, PublicInput
 from marginalia.privacy.mechanisms.additive import gaussian, laplace
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.withdrawn import UNIT_TEACHERS
 
 MOST_TEACHERS = 500
 ROWS_FOR_A_TEACHER = 75  # fewer make teachers that disagree by chance
@@ -32,7 +34,7 @@ PUBLIC_ROWS = 100
 class PATEClassifier(BudgetedLearner, LinearClassifier):
     """Train a student on public rows that an ensemble of teachers labels privately (Papernot et al. 2017, 2018).
 
-    The private rows are split into equal parts; a logistic regression on each, the teacher, votes on every public row.
+    The private rows are split into parts; a logistic regression on each, the teacher, votes on every public row.
     The noisy majority labels the public rows, and a logistic regression on these is released. Where no `public` rows
     are given, T of the given rows are dealt out as public: **these are not protected at all**, their features enter
     the student as they are.
@@ -52,7 +54,7 @@ class PATEClassifier(BudgetedLearner, LinearClassifier):
         Rows that anybody may know, of which the first T are labelled (a table needs no target column). All rows given
         to `fit` then teach, and all of them are protected. Not written to a file.
     relation : {"replace_one"}
-        The number of rows is public: with one row fewer, all parts of the split could change.
+        The number of rows, or of units, is public: with one row fewer, all parts of the split could change.
 
     Attributes
     ----------
@@ -67,14 +69,19 @@ class PATEClassifier(BudgetedLearner, LinearClassifier):
     votes, which no noise can then choose (and which is not private). A record has one teacher, whose change of mind
     moves two counts by one for every public row.
 
-    A table's units are dealt out whole: all rows of one go to one teacher, however many they are, so that the votes
-    move no further than with single rows; T, the default sizes and what is public refer to the number of units. A
-    public unit has one query, its first row.
+    Rows without units are split into equal parts by a random permutation. A table's units are dealt out whole: all rows
+    of one go to one teacher, however many they are. T, the default sizes and what is public refer to the number of
+    units. Which teacher a unit has follows from a hash of its own key, with a secret key drawn from the fit's
+    randomness; a position in a file or a rank among the keys would move other units, too. So parts are equal on average
+    only; a teacher without units votes for the second class. Without `public`, the T units with the smallest hashes are
+    public, each with one query, its first row; while the public units stay the same, no protected one changes them.
 
     Privacy: (epsilon, delta)-DP under replace-one for the rows that teach: all of them where `public` is given, else
     the n - T of n that are dealt to the teachers, as the scope of the certificate says; a row that is protected with
     some probability only is not protected. One Gaussian event of L2 sensitivity sqrt(2T), or T Laplace events of L1
-    sensitivity 2.
+    sensitivity 2. With units both are twice as large: the unit that replaces another may have another key, and with it
+    another teacher, so that two teachers may change all their votes. On each public row they then move two counts by
+    two each: 2 sqrt(2) in L2 norm, 4 in L1.
 
     Examples
     --------
@@ -92,44 +99,42 @@ class PATEClassifier(BudgetedLearner, LinearClassifier):
     relation: str = "replace_one"
 
     def _release(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
-        X, positive, by_unit = rows.X, rows.y > 0, rows.by_unit
+        X, positive, of_units = rows.X, rows.y > 0, rows.keyed_units is not None
         given = self._public_features()
-        T, K = self._sizes(rows.n_units, given, "rows" if by_unit is None else "units")
-        order = randomness.generator.permutation(rows.n_units)
-        known, private = (order[:T], order[T:]) if given is None else (order[:0], order)
-        if by_unit is not None:
-            known = by_unit.order[by_unit.starts[known]]  # the first row of each
+        T, K = self._sizes(rows.n_units, given, "units" if of_units else "rows")
+        known, shards = _dealt(rows, T if given is None else 0, K, randomness)
+        if of_units:
             ledger.scope = ledger.scope and "protects the units dealt to the teachers; T units are not protected at all"
         public = X[known] if given is None else given[:T]
-        part = len(private) // K
 
         def votes() -> Integers:
             counts = np.zeros((T, 2), dtype=np.int64)
-            for k in range(K):
-                shard = private[k * part : (k + 1) * part]
-                if by_unit is not None:
-                    shard = by_unit.rows(shard)
+            for shard in shards:
                 label = _predict(_logistic_regression(X[shard], positive[shard]), public)
                 counts[np.arange(T), label.astype(int)] += 1
             return counts
 
-        noisy = self._noisy_votes(votes, T, ledger, randomness)
+        noisy = self._noisy_votes(votes, T, ledger, randomness, teachers=2 if of_units else 1)
         return _logistic_regression(public, noisy[:, 1] > noisy[:, 0])
 
-    def _noisy_votes(self, votes: Callable[[], Integers], T: int, ledger: Ledger, randomness: Randomness) -> Array:
+    def _noisy_votes(
+        self, votes: Callable[[], Integers], T: int, ledger: Ledger, randomness: Randomness, *, teachers: int
+    ) -> Array:
+        """Return the votes with noise for neighbours of which so many `teachers` differ."""
         if self.calibration == "tight":
-            sensitivity = math.sqrt(2 * T)
+            sensitivity = teachers * math.sqrt(2 * T)
             self.sigma_ = gaussian_sigma(*ledger.left(), sensitivity=sensitivity)
             return gaussian(
                 votes, sensitivity=sensitivity, sigma=self.sigma_, ledger=ledger, randomness=randomness, label="votes"
             )
 
         def votes_at(epsilon: float, delta: float) -> list[Event]:
-            return [CompositionEvent((LaplaceEvent(2.0, 1 / _published_gamma(epsilon, delta, T)),), T)]
+            event = LaplaceEvent(2.0 * teachers, teachers / _published_gamma(epsilon, delta, T))
+            return [CompositionEvent((event,), T)]
 
-        self.sigma_ = 1 / _published_gamma(*ledger.left(votes_at), T)
+        self.sigma_ = teachers / _published_gamma(*ledger.left(votes_at), T)
         noise = partial(
-            laplace, sensitivity=2.0, scale=self.sigma_, ledger=ledger, randomness=randomness, label="votes"
+            laplace, sensitivity=2.0 * teachers, scale=self.sigma_, ledger=ledger, randomness=randomness, label="votes"
         )
         return np.array([noise(query) for query in votes()])
 
@@ -143,6 +148,8 @@ class PATEClassifier(BudgetedLearner, LinearClassifier):
 
     def _public_inputs(self, rows: Rows) -> list[PublicInput]:
         known, given = super()._public_inputs(rows), self._public_features()
+        if rows.keyed_units is not None:
+            known.append(PublicInput(UNIT_TEACHERS, "hash of its key", "declared"))
         return known if given is None else [*known, PublicInput("number of public rows", len(given), "declared")]
 
     def _scope(self) -> str:
@@ -175,6 +182,21 @@ class PATEClassifier(BudgetedLearner, LinearClassifier):
             if getattr(self, name) is not None:
                 checks.count(name, getattr(self, name))
         self._check_replace_one()
+
+
+def _dealt(rows: Rows, T: int, K: int, randomness: Randomness) -> tuple[NDArray[np.intp], list[NDArray[np.intp]]]:
+    """Return the T rows that are public, and the rows of each of K teachers."""
+    if rows.keyed_units is None:
+        order = randomness.generator.permutation(rows.n_units)
+        known, private = order[:T], order[T:]
+        part = len(private) // K
+        return known, [private[k * part : (k + 1) * part] for k in range(K)]
+    by_unit, keys = rows.keyed_units
+    dealt = keyed_hashes(keys, randomness.generator.bytes(16))
+    order = np.argsort(dealt, kind="stable")
+    known, private = order[:T], order[T:]
+    teacher = dealt[private] % np.uint64(K)
+    return by_unit.order[by_unit.starts[known]], [by_unit.rows(private[teacher == k]) for k in range(K)]
 
 
 def _published_gamma(epsilon: float, delta: float, n_queries: int) -> float:

@@ -147,7 +147,7 @@ def coded_rows(
     share = preprocessing_share if rows.share is None else rows.share
     streams = Randomness(random_state, "preprocessing")
     table = preprocess(rows.frame, rows.schema, ledger=ledger, randomness=streams, preprocessing_share=share)[1]
-    return table.of_units(rows.unit, rows.units)
+    return table.of_units(rows.unit, rows.units, rows.unit_keys)
 
 
 def with_bought_rows(
