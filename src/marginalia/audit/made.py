@@ -19,7 +19,7 @@ from marginalia.data.sources.arrow import BATCH
 from marginalia.data.sources.counted import add_up, count
 from marginalia.data.sources.parquet import ParquetSource
 from marginalia.data.table import CountSource, PrivateRows, RawTable, Table
-from marginalia.data.units import Unit
+from marginalia.data.units import Unit, hashes_of
 
 Generator = np.random.Generator
 SHARE = 0.5  # of the budget, for what is bought: on a hundred rows less would buy nothing
@@ -69,12 +69,19 @@ class Made:
     """A made-up data set: a table, or arrays; rows that two of them share have the same number in `ids`.
 
     Where rows are of units, those of one unit have the same number.
+
+    Attributes
+    ----------
+    as_read : bool
+        Rows of units are read from a data frame that names them by odd keys, as a user's are: numbers of units, and the
+        rows that are kept, then follow from its rows. Otherwise the table is given the numbers in `ids`.
     """
 
     frame: Frame
     task: str  # empty for a synthesizer
     codes: NDArray[Any]  # (n, d) of a table; (n, p + 1) of arrays, the target last
     ids: NDArray[np.int64]
+    as_read: bool = False
 
     @property
     def n(self) -> int:
@@ -83,8 +90,9 @@ class Made:
 
     @property
     def who(self) -> NDArray[np.int64]:
-        """The numbers of its rows, or of its units, ascending."""
-        return np.unique(self.ids)
+        """The numbers of its rows, or of its units, in the order in which a fit meets them."""
+        ids = np.unique(self.ids)
+        return ids[np.argsort(hashes_of(np.array([_key(i) or "" for i in ids], dtype=object)))] if self.as_read else ids
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -95,8 +103,14 @@ class Made:
     def coded(self) -> Table:
         """The table as codes."""
         assert self.frame.domain is not None
-        rows = Table(self.codes.reshape(-1, len(self.frame.domain)), self.frame.domain)
-        return rows if self.frame.unit is None else rows.of_units(self.frame.unit, self.ids)
+        domain, unit = self.frame.domain, self.frame.unit
+        rows = Table(self.codes.reshape(-1, len(domain)), domain)
+        if unit is None or not self.as_read:
+            return rows if unit is None else rows.of_units(unit, self.ids)
+        named = rows.to_frame(original=True)
+        named[unit.column] = [_key(i) for i in self.ids]
+        of_units = Domain(domain.attributes, structural_zeros=domain.declared_zeros, unit=unit)
+        return Table.from_frame(named, of_units)
 
     @cached_property
     def table(self) -> PrivateRows:
@@ -154,16 +168,35 @@ class Made:
         kept = self.ids != self.ids[at]
         return replace(self, codes=self.codes[kept], ids=self.ids[kept])
 
-    def replaced(self, at: int, record: NDArray[Any]) -> Made:
-        """Return it with another record in place of one row, or with others in place of the rows of its unit."""
+    def replaced(self, at: int, record: NDArray[Any], *, place: int | None = None, of: int | None = None) -> Made:
+        """Return it with another record in place of one row, or with others in place of the rows of its unit.
+
+        These stand at `place` among the rows of other units (default: where its first row stood), and are those of unit
+        number `of` (default: the same).
+        """
         codes, mine = self.codes.copy(), np.flatnonzero(self.ids == self.ids[at])
         if self.frame.unit is None:
             codes[at] = record
             return replace(self, codes=codes)
-        place = mine[0]
+        place, of = mine[0] if place is None else place, self.ids[at] if of is None else of
         codes = np.insert(np.delete(codes, mine, axis=0), [place] * len(record), record, axis=0)
-        ids = np.insert(np.delete(self.ids, mine), [place] * len(record), self.ids[at])
+        ids = np.insert(np.delete(self.ids, mine), [place] * len(record), of)
         return replace(self, codes=codes, ids=ids)
+
+    def reordered(self, rng: Generator) -> Made:
+        """Return the same rows in another order."""
+        order = rng.permutation(self.n)
+        return replace(self, codes=self.codes[order], ids=self.ids[order])
+
+
+def _key(number: int) -> str | None:
+    """Return the key of a unit: five times one name that differs in case, a space or its Unicode form; one is missing.
+
+    >>> [_key(i) for i in (0, 1, 2, 5)], _key(3) == _key(4)
+    (['p0', 'P0', 'p 0', 'p1'], False)
+    """
+    name, form = divmod(number, 5)
+    return None if number == 8 else ("p{}", "P{}", "p {}", "\u00e9{}", "e\u0301{}")[form].format(name)
 
 
 def _numeric(name: str, size: int) -> Attribute:

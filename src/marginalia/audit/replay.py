@@ -2,6 +2,8 @@
 
 Of a table, its neighbours (one row taken from it, or replaced by records at the extremes of the domain) and unrelated
 tables: neighbours alone miss a number of rows that is used under add/remove, and choices that one row does not turn.
+Rows of units are read from data frames: neighbours then differ in the key of the unit that is replaced, in the place of
+its rows, and in the order of all rows, on which nothing may depend.
 """
 
 from __future__ import annotations
@@ -121,13 +123,13 @@ def group(subject: Subject, frame: Frame, number: int, replays: int, *, epsilon:
     rng = np.random.default_rng([0x5EED, number])
     n_units = subject.sizes[number % len(subject.sizes)]
     style = STYLES[number % len(STYLES)]
-    base = of_frame(frame, subject.task, n_units, rng, style)
+    base = replace(of_frame(frame, subject.task, n_units, rng, style), as_read=frame.unit is not None)
     n = base.n
     seed = 1000 + number
     outside = subject.unprotected(base, seed) if subject.unprotected else np.empty(0, dtype=np.intp)
     at = int(rng.choice(np.setdiff1d(np.arange(n), outside)))
     of = "row" if frame.unit is None else "unit"
-    center, star = _neighbours(subject, base, at, max(2, replays - max(1, replays // 3)), rng)
+    center, star = _neighbours(subject, base, at, max(2, replays - max(1, replays // 3)), rng, seed)
     start = star[0]
 
     def run(rows: Made, tape: Tape) -> Played:
@@ -140,23 +142,25 @@ def group(subject: Subject, frame: Frame, number: int, replays: int, *, epsilon:
     ledger = getattr(first.model, "ledger_", None)
     scoped = outside.size > 0 and bool(getattr(ledger, "scope", ""))
     far = "last" if style == "first" else ("first", "last")[int(rng.integers(2))]
-    others = _unrelated(subject, start, max(1, replays // 3), rng, outside if scoped else outside[:0], far)
+    kept = np.unique(base.ids[outside]) if scoped else outside[:0]
+    others = _unrelated(subject, start, max(1, replays // 3), rng, kept, far)
     shown = visible(first.model, start)
     forced = first.tape.steps
-    always = int(start.ids[at])
 
     def replayed(rows: Made, what: str, tape: Tape) -> Played:
+        if tape.exact:  # the unit that differs is in every sample, whatever its key
+            tape.always = int(np.setdiff1d(rows.ids, np.delete(base.who, base.who == base.ids[at])).max(initial=-1))
         played = run(rows, tape)
         done.replays += 1
         done.findings += _differences(what, first, shown, played, rows)
         return played
 
-    done.again = replayed(start, "the same rows again", Tape(forced, exact=True, always=always))
+    done.again = replayed(start, "the same rows again", Tape(forced, exact=True))
     # Mutual neighbours: any two of the star under replace_one; its center and each of it under add/remove.
     exact = [(start, done.again)]
     for k, rows in enumerate([*star[1:], *center]):
         what = f"one {of} less" if any(rows is c for c in center) else f"one {of} replaced ({k + 1})"
-        exact.append((rows, replayed(rows, what, Tape(forced, exact=True, always=always))))
+        exact.append((rows, replayed(rows, what, Tape(forced, exact=True))))
     pairs = itertools.combinations(exact, 2)
     done.pairs = [
         _pair(subject.relation, a, b)
@@ -164,6 +168,9 @@ def group(subject: Subject, frame: Frame, number: int, replays: int, *, epsilon:
         if (not center or two is center[0]) and not (a.diverged or b.diverged)
     ]
     done.findings += _too_far(done.pairs)
+    if start.as_read:
+        again = replayed(start.reordered(rng), "the same rows in another order", Tape(forced, exact=True))
+        done.findings += _moved_by_order(_pair(subject.relation, done.again, again))
     for k, rows in enumerate(others):
         what = f"unrelated rows ({rows.n} of them)" if rows.n != n else "unrelated rows"
         replayed(rows, what, Tape(forced, secret=k + 1))
@@ -177,18 +184,46 @@ def replace_ids(tape: Tape, rows: Made) -> Tape:
 
 
 def _neighbours(
-    subject: Subject, base: Made, at: int, count: int, rng: np.random.Generator
+    subject: Subject, base: Made, at: int, count: int, rng: np.random.Generator, seed: int
 ) -> tuple[list[Made], list[Made]]:
-    """Return the table without one row (add/remove only), and tables with other records in its place."""
+    """Return the table without one row (add/remove only), and tables with other records in its place.
+
+    Where that row is of a unit, its new rows stand where they stood, first or last, or anywhere among rows in another
+    order; under replace_one every third table has them of a unit with another key.
+    """
     center = [base.without(at)] if subject.relation is Relation.ADD_REMOVE else []
     given = records(base, count - len(center), rng)
-    return center, [base.replaced(at, record) for record in given]
+    if not base.as_read:
+        return center, [base.replaced(at, record) for record in given]
+    n = int((base.ids != base.ids[at]).sum())
+    other = None if center else _other_key(subject, base, at, given[-1], seed)
+    star = []
+    for i, record in enumerate(given):
+        rows = base.replaced(at, record, place=(None, 0, n, 0)[i % 4], of=other if i % 3 == 2 else None)
+        star.append(rows.reordered(rng) if i % 4 == 3 else rows)
+    return center, star
+
+
+def _other_key(subject: Subject, base: Made, at: int, record: NDArray[Any], seed: int) -> int | None:
+    """Return the number of a unit that may take the place of another: one that is protected as that one is.
+
+    Of a few, that whose key is farthest from the other in the order of keys: most units stand between them.
+    """
+    protected = subject.unprotected or (lambda rows, seed: np.empty(0, dtype=np.intp))
+    outside = np.unique(base.ids[protected(base, seed)])
+    place = np.flatnonzero(base.who == base.ids[at])[0]
+    found: tuple[int, int | None] = (-1, None)
+    for new in range(int(base.ids.max()) + 1, int(base.ids.max()) + 12):
+        rows = base.replaced(at, record, of=new)
+        if np.array_equal(np.unique(rows.ids[protected(rows, seed)]), outside):
+            found = max(found, (abs(int(np.flatnonzero(rows.who == new)[0] - place)), new))
+    return found[1]
 
 
 def _unrelated(
-    subject: Subject, base: Made, count: int, rng: np.random.Generator, outside: NDArray[np.intp], far: str
+    subject: Subject, base: Made, count: int, rng: np.random.Generator, outside: NDArray[np.int64], far: str
 ) -> list[Made]:
-    """Return other rows throughout, apart from those `outside` the scope of the certificate."""
+    """Return other rows throughout, apart from those with numbers `outside` the scope of the certificate."""
     made = []
     for k in range(count):
         n = len(base.who)
@@ -197,8 +232,10 @@ def _unrelated(
         # One table as far from any as can be turns most choices that depend on rows.
         style = far if k == 0 else STYLES[(k + 1) % len(STYLES)]
         other = of_frame(base.frame, base.task, n, rng, style)
-        for at in outside:
-            other = other.replaced(int(at), base.codes[at])
+        other = replace(other, as_read=base.as_read)
+        for of in outside:
+            record = base.codes[base.ids == of] if base.as_read else base.codes[of]
+            other = other.replaced(int(np.flatnonzero(other.ids == of)[0]), record)
         made.append(other)
     return made
 
@@ -229,6 +266,14 @@ def _too_far(pairs: Sequence[Pair]) -> Iterator[Finding]:
             f"between neighbours {what} moves by {share * allowed(asked):.6g}, declared {allowed(asked):.6g}"
             f" ({share:.4g} times as far)",
         )
+
+
+def _moved_by_order(pair: Pair) -> Iterator[Finding]:
+    """Yield the releases whose exact values follow from the order in which a file has the rows of units."""
+    for asked, share in zip(pair.asked, pair.shares(), strict=True):
+        if share > 0:
+            what = f"in another order of the same rows the exact value moves by {share:.4g} times the sensitivity"
+            yield Finding("sensitivity", f"{asked.mechanism} release '{asked.label}', order of rows", what)
 
 
 def _differences(what: str, first: Played, shown: dict[str, str], played: Played, rows: Made) -> Iterator[Finding]:

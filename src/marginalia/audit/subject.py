@@ -15,6 +15,7 @@ from sklearn.base import is_classifier
 
 from marginalia.audit import made
 from marginalia.audit.made import Frame, Made
+from marginalia.data.units import keyed_hashes
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearLearner
 from marginalia.methods.fit import Budget, fit
@@ -107,8 +108,12 @@ def subjects(name: str, registry: Mapping[str, Method] = EVERY) -> Iterator[Subj
                     if arm is arms[0]:
                         yield from _elsewhere(arm, task, Relation(relation), small)
                     if method.audit.queries:
-                        with_public = replace(arm, variant=_PUBLIC_ROWS)
-                        yield _of_arm(with_public, task, Relation(relation), small, pure=False)
+                        with_public = _of_arm(
+                            replace(arm, variant=_PUBLIC_ROWS), task, Relation(relation), small, pure=False
+                        )
+                        yield with_public
+                        if arm is first_tight and _charges_units(arm, task, registry):
+                            yield from _of_units(with_public)
 
 
 def _elsewhere(arm: Arm, task: str, relation: Relation, registry: Mapping[str, Method]) -> Iterator[Subject]:
@@ -129,7 +134,7 @@ def _charges_units(arm: Arm, task: str, registry: Mapping[str, Method]) -> bool:
 def _of_units(of: Subject) -> Iterator[Subject]:
     """Yield a method on rows of which up to three are one patient's."""
     frames = tuple(replace(f, unit=made.PATIENTS) for f in of.frames if f.domain is not None)
-    if of.unprotected is None and frames:
+    if frames:
         yield replace(of, variant=f"{of.variant} {_UNITS}".strip(), frames=frames)
 
 
@@ -169,8 +174,14 @@ def _of_arm(arm: Arm, task: str, relation: Relation, registry: Mapping[str, Meth
         frames = tuple(f for f in frames if f.domain is not None)
 
     def queries(rows: Made, seed: int) -> NDArray[np.intp]:
-        """Return the rows that the method takes as public."""
-        return Randomness(seed).generator.permutation(rows.n)[: method.audit.quick[method.audit.queries]]
+        """Return the rows that the method takes as public; of units, those of the smallest keyed hashes."""
+        rng, count = Randomness(seed).generator, method.audit.quick[method.audit.queries]
+        if rows.frame.unit is None:
+            return rng.permutation(rows.n)[:count]
+        table = rows.coded
+        first = np.unique(np.asarray(table.units), return_index=True)[1]
+        dealt = keyed_hashes(np.asarray(table.unit_keys)[first], rng.bytes(16))
+        return np.flatnonzero(np.isin(rows.ids, rows.who[np.argsort(dealt, kind="stable")[:count]]))
 
     return Subject(
         arm.method,
