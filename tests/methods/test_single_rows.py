@@ -96,10 +96,12 @@ def test_errors_are_those_of_floats():
     np.testing.assert_allclose(margin._projected(X, PHI), X @ PHI.T, atol=1e-12)
 
 
-@pytest.mark.parametrize(("method", "arm", "task"), PRIVATE)
+# PATE deals rows to teachers by their place in the table.
+BY_ROW = [case for case in PRIVATE if getattr(case, "values", case)[0].id != "pate"]
+
+
+@pytest.mark.parametrize(("method", "arm", "task"), BY_ROW)
 def test_exact_statistics_do_not_depend_on_the_order_of_the_rows(method, arm, task, monkeypatch):
-    if method.id == "pate":
-        pytest.skip("teachers are dealt rows by their place")
     monkeypatch.setattr(replays, "LAST", 0)  # every row is in every batch
     rows = table(method, 90)
     order = np.random.default_rng(0).permutation(90)

@@ -88,7 +88,8 @@ def test_a_millionth_over_the_budget_is_refused(excess):
 
 
 def test_a_refused_release_leaves_no_trace():
-    ledger = ledger_of(GaussianEvent(1.0, 8.0), epsilon=1.0, delta=1e-5)
+    ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
+    ledger.append(GaussianEvent(1.0, 8.0), "system")
     before = ledger.events, ledger.epsilon_spent, ledger.randomness, ledger.summary()
     with pytest.raises(PrivacyError):
         ledger.append(GaussianEvent(1.0, 1.0), "seeded")

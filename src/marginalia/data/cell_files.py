@@ -73,7 +73,15 @@ def cell_texts(column: RawColumn) -> NDArray[Any]:
 
 
 def write_cells(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
-    """Write the cells of a data frame to a Parquet file; cells that hold several values have none."""
+    """Write the cells of a data frame to a Parquet file; cells that hold several values have none.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> import pandas as pd
+    >>> with TemporaryDirectory() as folder:
+    ...     write_cells(pd.DataFrame({"a": ["7", 7]}, dtype=object), f"{folder}/t.parquet")
+    ...     read_cells(f"{folder}/t.parquet")["a"].tolist()
+    ['7', 7]
+    """
     import pyarrow as pa
 
     columns = {}

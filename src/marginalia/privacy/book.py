@@ -12,9 +12,9 @@ like any other. If it cannot be read, its cost is not known and everything count
 The cost of several releases is a sum only if their noise is independent. Noise from one seed may be the same in two
 releases, so that their difference has none. Seeded releases are rejected, unless the file was opened for experiments.
 
-What the entries cost is computed as for one ledger, by all accountants (`privacy.accountants.composition`). Parameters
-of Gaussian releases and selections may follow from what was released before; those of Laplace releases and of runs on
-Poisson samples are taken as chosen beforehand.
+What the entries cost is computed as for one ledger, by all accountants (`privacy.accountants.composition`). The
+smallest of their bounds holds for releases whose kinds were chosen beforehand: where the kind of the next release
+follows from earlier answers, the deltas of the branches add up. The epsilon of a Gaussian release may follow from them.
 """
 
 from __future__ import annotations
