@@ -82,7 +82,7 @@ class BudgetedLearner(LinearLearner):
 
     CALIBRATIONS: ClassVar[tuple[str, ...]] = ("tight", "published")
     UNITS: ClassVar[bool] = False  # whether it charges for units of several rows
-    PRIVATE_ROWS_PER_UNIT: ClassVar[bool] = True  # whether how many rows of each are kept may be chosen privately
+    PRIVATE_ROWS_PER_UNIT: ClassVar[bool] = True  # whether the number may be chosen privately
 
     epsilon: float = 1.0
     delta: float = 1e-5

@@ -14,7 +14,8 @@ releases, so that their difference has none. Seeded releases are rejected, unles
 
 What the entries cost is computed as for one ledger, by all accountants (`privacy.accountants.composition`). The
 smallest of their bounds holds for releases whose kinds were chosen beforehand: where the kind of the next release
-follows from earlier answers, the deltas of the branches add up. The epsilon of a Gaussian release may follow from them.
+follows from earlier answers, the deltas of the branches add up. Where all are Gaussian, the epsilon of each may follow
+from earlier answers.
 """
 
 from __future__ import annotations

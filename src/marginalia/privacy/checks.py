@@ -140,8 +140,8 @@ def _shown(value: object) -> str:
 def unit(method: Any, of: Unit | None) -> None:
     """Refuse a method that charges for single rows, on a table whose units may have several.
 
-    Refuse a privately chosen number of rows per unit, too, where the kind or the parameters of a release that is no
-    Gaussian one would follow from it: the certificate composes such releases as fixed beforehand.
+    Refuse a privately chosen number of rows per unit where it would decide the kind or the parameters of a release that
+    is not Gaussian: the certificate composes such releases as fixed beforehand.
 
     >>> unit(object(), None)
     """
