@@ -53,34 +53,32 @@ def changed(path, change):
     path.write_text(change(path.read_text()))
 
 
-@pytest.mark.parametrize(
-    ("break_it", "said"),
-    others_slow(
-        [
-            (
-                lambda f: changed(f / "s.csv.certificate.json", lambda t: t.replace("Independent", "AIM")),
-                "certificate is not",
-            ),
-            (
-                lambda f: changed(f / "s.csv.certificate.json", lambda t: t + "\n"),
-                "the certificate is not as it was signed",
-            ),
-            (lambda f: changed(f / "s.csv", lambda t: t + "0,0\n"), "the table is not as it was signed"),
-            (lambda f: (f / "s.csv").unlink(), "its table, which does not lie beside it"),
-            (lambda f: (f / SIGNATURE).unlink(), "no signature lies beside it"),
-            (lambda f: (f / "mine.pub").write_bytes((f / "other.pub").read_bytes()), "is of another key than mine.pub"),
-            (
-                lambda f: (f / SIGNATURE).write_bytes((f / "m.json.sig").read_bytes()),
-                "the certificate and table is not as it was signed",
-            ),
-            (
-                lambda f: changed(f / SIGNATURE, lambda t: t.replace('"signature": "', '"signature": "00')),
-                "the signature is not as it was signed",
-            ),
-            (lambda f: (f / SIGNATURE).write_text("[]"), "is no signature of this version"),
-        ]
+BROKEN = [
+    (
+        lambda f: changed(f / "s.csv.certificate.json", lambda t: t.replace("Independent", "AIM")),
+        "certificate is not",
     ),
-)
+    (
+        lambda f: changed(f / "s.csv.certificate.json", lambda t: t + "\n"),
+        "the certificate is not as it was signed",
+    ),
+    (lambda f: changed(f / "s.csv", lambda t: t + "0,0\n"), "the table is not as it was signed"),
+    (lambda f: (f / "s.csv").unlink(), "its table, which does not lie beside it"),
+    (lambda f: (f / SIGNATURE).unlink(), "no signature lies beside it"),
+    (lambda f: (f / "mine.pub").write_bytes((f / "other.pub").read_bytes()), "is of another key than mine.pub"),
+    (
+        lambda f: (f / SIGNATURE).write_bytes((f / "m.json.sig").read_bytes()),
+        "the certificate and table is not as it was signed",
+    ),
+    (
+        lambda f: changed(f / SIGNATURE, lambda t: t.replace('"signature": "', '"signature": "00')),
+        "the signature is not as it was signed",
+    ),
+    (lambda f: (f / SIGNATURE).write_text("[]"), "is no signature of this version"),
+]
+
+
+@pytest.mark.parametrize(("break_it", "said"), others_slow(BROKEN, *(BROKEN[i] for i in (0, 2, 4, 8))))
 def test_what_is_other_than_what_was_signed_is_not_confirmed(call, released, break_it, said):
     break_it(released)
     code, out, err = call("certify", "s.csv.certificate.json", "--public-key", "mine.pub")

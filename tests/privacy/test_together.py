@@ -88,7 +88,7 @@ def test_without_selections_it_is_what_dp_accounting_says(releases):
 
 
 def certificate_of(event, relation="add_remove"):
-    ledger = Ledger(relation, epsilon=2.0, delta=DELTA)
+    ledger = Ledger(relation, epsilon=2.0, delta=DELTA, planned=True)
     ledger.append(event, "system")
     return Certificate(ledger.summary())
 
@@ -192,6 +192,10 @@ def test_the_verb(call, tmp_path, releases):
     assert "DP, add_remove, if all are of one table" in out
     found = json.loads(call("certify", *files, "--together", "--json")[1])
     assert found["epsilon"] == pytest.approx(compose(releases).epsilon)
+    files[2].write_text(json.dumps({**releases[2].content, "epsilon_spent": 0.01}))
+    code, out, _ = call("certify", *files, "--together")
+    assert (code, "NOT CERTIFIED: " in out, f"{files[2]}: not certified: the file says" in out) == (1, True, True)
+    releases[2].write(files[2])
     for file in files[:2]:
         file.write_text(json.dumps({**json.loads(file.read_text()), "randomness": "seeded"}))
     code, out, _ = call("certify", *files, "--together")
@@ -199,6 +203,3 @@ def test_the_verb(call, tmp_path, releases):
     assert json.loads(call("certify", *files, "--together", "--json")[1])["epsilon"] is None
     code, _, err = call("certify", *files)
     assert (code, err.count("\n"), "add --together" in err) == (2, 1, True)
-    files[2].write_text(json.dumps({**releases[2].content, "epsilon_spent": 0.01}))
-    code, out, _ = call("certify", *files, "--together")
-    assert (code, "NOT CERTIFIED" in out, "2.json" in out) == (1, True, True)
