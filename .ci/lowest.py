@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parent.parent
-TOOLS = ("pytest", "pytest-xdist", "hypothesis", "statsmodels")
+TOOLS = ("pytest", "pytest-xdist", "hypothesis", "statsmodels", "polars")
 # Left out: torch has another build for each system, on an index of its own, and Spark and the reference of Private-PGM
 # have environments of their own.
 EXTRAS = ("datasets", "report", "sweep", "inference", "notebooks", "duckdb", "postgresql", "crate")
