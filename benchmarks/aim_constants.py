@@ -65,7 +65,7 @@ def aim_with(constants: Constants, **parameters: Any) -> AIM:
 def currency_of(aim: AIM) -> str:
     """Return the currency in which a fitted AIM kept its budget."""
     d = len(aim.domain_)
-    ledger = Ledger(aim.relation, epsilon=aim.epsilon, delta=aim.delta, calibration=aim.calibration)
+    ledger = Ledger(aim.relation, epsilon=aim.epsilon, delta=aim.delta, calibration=aim.calibration, planned=True)
     return AdaptiveBudget.start(aim, ledger, d, d).prices.currency
 
 

@@ -121,7 +121,7 @@ def bought(column: Column, sample: Array, bounds: str, share: float, seed: int) 
         as_dates = np.datetime_as_string(ends.astype(int).astype("datetime64[D]")).tolist()
         edges["bounds"] = as_dates if column.type == "date" else ends.tolist()
     schema = Schema.from_dict({"attributes": [{"name": "x", "type": column.type, "edges": edges}]})
-    ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
+    ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5, planned=True)
     domain, table = preprocess(
         pd.DataFrame({"x": cells}), schema, ledger=ledger, randomness=Randomness(seed), preprocessing_share=share
     )

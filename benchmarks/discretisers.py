@@ -127,7 +127,7 @@ def bought(raw: Raw, run: Run) -> tuple[Table, float, float]:
         Purchase(c, "edges", run.rule, BINS, kind="numeric", type=raw.numeric[c]) if c in raw.numeric else fixed(raw, c)
         for c in raw.train.columns
     ]
-    ledger = Ledger("add_remove", epsilon=run.epsilon, delta=DELTA)
+    ledger = Ledger("add_remove", epsilon=run.epsilon, delta=DELTA, planned=True)
     _, table = preprocess(
         raw.train, Schema(Content(tuple(columns))), ledger=ledger, randomness=Randomness(run.seed, "bins"),
         preprocessing_share=run.share,
@@ -167,7 +167,7 @@ def by_privtree(raw: Raw, run: Run) -> tuple[Table, float, float]:
             else:
                 leaves.append(a)
         attributes.append(binned(raw, name, leaves))
-    together = Ledger("add_remove", epsilon=run.epsilon, delta=DELTA)
+    together = Ledger("add_remove", epsilon=run.epsilon, delta=DELTA, planned=True)
     together.append(GaussianEvent(1.0, 1 / (math.sqrt(run.share) * gdp_mu(run.epsilon, DELTA))))
     return Table.from_frame(raw.train, Domain(attributes)), *together.left()
 

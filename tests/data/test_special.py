@@ -147,7 +147,7 @@ def test_special_cells_are_neither_bought_as_labels_nor_counted_in_bins():
     assert Schema.from_dict(schema.to_dict()).to_dict() == schema.to_dict()
     # Were the special cells read as numbers, or as categories, they would be most of what is bought.
     frame = pd.DataFrame({"ward": ["a"] * 300 + ["refused"] * 900 + ["?"] * 10, "crp": ["5"] * 300 + ["<0.1"] * 910})
-    ledger = Ledger("add_remove", epsilon=60.0, delta=1e-5)
+    ledger = Ledger("add_remove", epsilon=60.0, delta=1e-5, planned=True)
     domain, table = preprocess(frame, schema, ledger=ledger, randomness=Randomness(0))
     assert domain["ward"].texts == ("a", "other", "refused", "missing")
     assert table.counts(["ward"]).tolist() == [300, 0, 900, 10]

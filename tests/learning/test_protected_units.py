@@ -352,14 +352,14 @@ def test_opacus_is_refused_for_units():
 
 def test_random_stopping_pays_for_units_inside_a_run():
     X, y = np.array([[1.0], [-1.0]] * 30), np.array([1.0, -1.0] * 30)
-    ledger = Ledger("replace_one", epsilon=1.0, delta=1e-5, unit=PATIENTS)
+    ledger = Ledger("replace_one", epsilon=1.0, delta=1e-5, unit=PATIENTS, planned=True)
     given = {"n": 20, "ledger": ledger, "randomness": Randomness(0), "by_unit": ByUnit.of(np.arange(60) // 3)}
     best_of_random_runs(X, y, "logistic", 1.0, 1e-5, **given)
     (stopping,) = ledger.events
     gradients, loss = stopping.event.events
     assert ledger.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
     assert loss.sensitivity == K
-    alone = Ledger("replace_one", epsilon=1.0, delta=1e-5)
+    alone = Ledger("replace_one", epsilon=1.0, delta=1e-5, planned=True)
     best_of_random_runs(X, y, "logistic", 1.0, 1e-5, n=60, ledger=alone, randomness=Randomness(0))
     assert loss.sigma == K * alone.events[0].event.events[1].sigma
     assert gradients == alone.events[0].event.events[0]

@@ -226,7 +226,7 @@ def test_one_page(table: Table) -> None:
     for told in ("Independent", "every row", "requested 1", "seeded: for experiments", "a 3, b 4, y 2 (documented)"):
         assert told in text
     assert len(lines) < 40
-    ledger = Ledger("replace_one", epsilon=1, delta=1e-5, scope="the teachers' rows")
+    ledger = Ledger("replace_one", epsilon=1, delta=1e-5, scope="the teachers' rows", planned=True)
     for i in range(50):
         ledger.append(GaussianEvent(1, 100 + i, f"number {i}"))
     lines = page(Certificate(ledger.summary()))
@@ -321,7 +321,7 @@ def test_the_two_accountants_must_agree(table: Table, monkeypatch: pytest.Monkey
 
 
 def test_ideal_arithmetic_is_not_told_as_exact() -> None:
-    ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
+    ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5, planned=True)
     ledger.append(GaussianEvent(1.0, 8.0, arithmetic="ideal"), "system")
     content = dict(Certificate(ledger.summary()).content)
     assert examine(Certificate(content)).confirmed
@@ -330,7 +330,7 @@ def test_ideal_arithmetic_is_not_told_as_exact() -> None:
 
 
 def test_the_second_accountant_counts_equal_releases_as_often_as_they_ran() -> None:
-    ledger = Ledger("add_remove", epsilon=2.0, delta=1e-5)
+    ledger = Ledger("add_remove", epsilon=2.0, delta=1e-5, planned=True)
     for _ in range(30):
         ledger.append(GaussianEvent(1.0, 16.0), "system")
     found = examine(Certificate(ledger.summary()))
@@ -373,7 +373,7 @@ def test_the_second_accountant_prices_equal_mechanisms_once(monkeypatch):
     a, b = GaussianEvent(1.0, 7.0, "a"), GaussianEvent(1.0, 9.0, "b")
 
     def examined(*events, epsilon=2.0):
-        ledger = Ledger("add_remove", epsilon=epsilon, delta=1e-5)
+        ledger = Ledger("add_remove", epsilon=epsilon, delta=1e-5, planned=True)
         for event in events:
             ledger.append(event)
         return examine(Certificate(ledger.summary()))

@@ -164,7 +164,7 @@ def too_few_rows(ridge: float) -> list[Event]:
 def test_an_event_of_fewer_rows_than_the_unit_has_is_charged_nowhere(i, ridge):
     event, unit = too_few_rows(ridge)[i], Unit("patient", 3)
     for calibration in ("tight", "published"):
-        ledger = Ledger("add_remove", epsilon=100.0, delta=1e-5, unit=unit, calibration=calibration)
+        ledger = Ledger("add_remove", epsilon=100.0, delta=1e-5, unit=unit, calibration=calibration, planned=True)
         with pytest.raises(PrivacyError, match=r"stated for units of at most .* up to 3: record GroupEvent") as error:
             ledger.append(event)
         assert "\n" not in str(error.value)
@@ -177,13 +177,13 @@ def test_an_event_of_fewer_rows_than_the_unit_has_is_charged_nowhere(i, ridge):
         with pytest.raises(PrivacyError, match="unit"):
             accountant((event,), Relation.ADD_REMOVE, 0.0, 3)
     enough = GroupEvent(ObjectivePerturbationEvent(1.0, 8.0, ridge, "loss"), 4)  # more than a unit has
-    Ledger("add_remove", epsilon=100.0, delta=1e-5, unit=unit).append(enough)
+    Ledger("add_remove", epsilon=100.0, delta=1e-5, unit=unit, planned=True).append(enough)
     if ridge >= 2 * 8.0**2:  # Gaussian; a weak ridge takes a second
         assert recomputed_epsilon((enough,), Relation.ADD_REMOVE, 1e-5, 3) > 0
 
 
 def test_a_certificate_with_events_of_fewer_rows_than_the_unit_has_is_not_confirmed():
-    ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
+    ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5, planned=True)
     ledger.append(ObjectivePerturbationEvent(1.0, 8.0, 400.0), "system")
     good = {"format": "marginalia-certificate", "version": 1, "method": "Mine", "parameters": {}, **ledger.summary()}
     assert examine(Certificate(good)).confirmed

@@ -43,7 +43,9 @@ BASES = {
 
 
 def content_of(events, relation="add_remove", epsilon=1.0, delta=1e-5):
-    ledger = Ledger(relation, epsilon=epsilon, delta=delta, public_inputs=[("domain", {"a": 3}, "declared")])
+    ledger = Ledger(
+        relation, epsilon=epsilon, delta=delta, public_inputs=[("domain", {"a": 3}, "declared")], planned=True
+    )
     for event in events:
         ledger.append(event, "system")
     budget = {"epsilon": epsilon, "delta": delta, "relation": relation}
@@ -134,7 +136,7 @@ def test_what_no_fit_wrote_is_refused_in_one_line(tmp_path, content):
 )
 @pytest.mark.parametrize("relation", others_slow(["add_remove", "replace_one"]))
 def test_numbers_at_the_edge_of_floats_get_a_verdict(events, relation):
-    ledger = Ledger(relation, epsilon=1.0, delta=1e-5, calibration="published")
+    ledger = Ledger(relation, epsilon=1.0, delta=1e-5, calibration="published", planned=True)
     for event in events:
         ledger.append(event, "system")
     with np.errstate(all="raise"):
@@ -144,14 +146,14 @@ def test_numbers_at_the_edge_of_floats_get_a_verdict(events, relation):
 
 def test_an_accountant_that_says_nan_certifies_nothing(monkeypatch):
     monkeypatch.setattr(GaussianDP, "epsilon", lambda *_: math.nan)
-    ledger = Ledger("add_remove", epsilon=1.0, delta=1.1e-5, calibration="published")
+    ledger = Ledger("add_remove", epsilon=1.0, delta=1.1e-5, calibration="published", planned=True)
     ledger.append(GaussianEvent(1.0, 4.03125), "system")
     assert ledger.epsilon(1.1e-5) > 0.9
     assert not ledger.epsilon_spent < 0.9
 
 
 def test_a_composition_of_nothing_certifies_nothing():
-    ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
+    ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5, planned=True)
     ledger.append(CompositionEvent(()))
     assert examine(Certificate(ledger.summary())).problems == ("no release was booked: nothing is certified",)
 

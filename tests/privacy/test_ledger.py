@@ -397,13 +397,13 @@ def test_the_mechanism_draws_no_noise_for_a_refused_release() -> None:
 
 
 def test_a_mix_that_no_accountant_covers_is_refused_too() -> None:
-    ledger = Ledger("add_remove", epsilon=10, delta=1e-5)
+    ledger = Ledger("add_remove", epsilon=10, delta=1e-5, planned=True)
     two = (RandomStoppingEvent(GaussianEvent(1, 5), r=0.1), ObjectivePerturbationEvent(1, 5, 2))
     ledger.append(two[0])
     with pytest.raises(PrivacyError, match="no accountant covers"):
         ledger.append(two[1])
     assert len(ledger.events) == 1
-    published = Ledger("add_remove", epsilon=10, delta=1e-5, calibration="published")
+    published = Ledger("add_remove", epsilon=10, delta=1e-5, calibration="published", planned=True)
     for event in two:
         published.append(event)
     assert not published.certified
@@ -413,7 +413,7 @@ def test_a_mix_that_no_accountant_covers_is_refused_too() -> None:
 
 
 def test_a_published_calibration_is_run_as_it_stands() -> None:
-    ledger = Ledger("add_remove", epsilon=1, delta=1e-5, calibration="published")
+    ledger = Ledger("add_remove", epsilon=1, delta=1e-5, calibration="published", planned=True)
     ledger.append(GaussianEvent(1, gaussian_sigma(1, 1e-5) * (1 - 1e-6)))
     ledger.close()
     assert not ledger.certified
@@ -503,13 +503,13 @@ def test_appending_is_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(ledger_module, "composed_epsilon", counted)
     n, sigma = 200, gaussian_sigma(0.7311, 1e-5, releases=200)
-    ledger = Ledger("add_remove", epsilon=0.7311, delta=1e-5)
+    ledger = Ledger("add_remove", epsilon=0.7311, delta=1e-5, planned=True)
     for i in range(n):
         ledger.append(GaussianEvent(1, sigma, f"marginal {i}"))
     assert ledger.certified
     assert 0 < len(asked) < 0.2 * n
     assert set(asked) == {1}  # equal events count once, whatever their labels
-    mixed = Ledger("add_remove", epsilon=0.7311, delta=1e-5)
+    mixed = Ledger("add_remove", epsilon=0.7311, delta=1e-5, planned=True)
     rho = zcdp_rho(0.7311, 1e-5) / n
     asked.clear()
     for i in range(n):
@@ -559,7 +559,7 @@ def test_round_trip() -> None:
 
 
 def test_a_forged_summary_is_exposed() -> None:
-    ledger = Ledger("add_remove", epsilon=0.1, delta=1e-5, calibration="published")
+    ledger = Ledger("add_remove", epsilon=0.1, delta=1e-5, calibration="published", planned=True)
     ledger.append(GaussianEvent(100, 1))
     forged = ledger.summary() | {"certified": True, "epsilon_spent": 0.1, "message": "", "calibration": "tight"}
     read = Ledger.from_summary(forged)
@@ -659,9 +659,8 @@ def test_what_was_read_off_the_rows_is_named_first_and_nothing_is_certified():
 
 
 def test_a_draft_that_overspends_says_both():
-    ledger = Ledger(
-        "add_remove", epsilon=0.1, delta=1e-5, calibration="published", public_inputs=[_draft({"type": ["age"]})]
-    )
+    draft = _draft({"type": ["age"]})
+    ledger = Ledger("add_remove", epsilon=0.1, delta=1e-5, calibration="published", public_inputs=[draft], planned=True)
     ledger.append(GaussianEvent(sensitivity=1.0, sigma=4.0, label="sum"))
     assert ledger.message.startswith("not certified: 1 column's types were read off the rows (age)")
     assert "requested epsilon 0.1 at delta 1e-05" in ledger.message

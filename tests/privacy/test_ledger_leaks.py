@@ -30,7 +30,7 @@ from marginalia.privacy.relation import Relation
 
 
 def ledger_of(*events: Event, relation: str = "add_remove", **given) -> Ledger:
-    ledger = Ledger(relation, **given)
+    ledger = Ledger(relation, planned=True, **given)
     for event in events:
         ledger.append(event)
     return ledger
@@ -88,7 +88,7 @@ def test_a_millionth_over_the_budget_is_refused(excess):
 
 
 def test_a_refused_release_leaves_no_trace():
-    ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
+    ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5, planned=True)
     ledger.append(GaussianEvent(1.0, 8.0), "system")
     before = ledger.events, ledger.epsilon_spent, ledger.randomness, ledger.summary()
     with pytest.raises(PrivacyError):

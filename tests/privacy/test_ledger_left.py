@@ -54,7 +54,7 @@ DELTA = 1e-5
 
 
 def ledger_after(*events, relation="add_remove", epsilon=1.0, delta=DELTA):
-    ledger = Ledger(relation, epsilon=epsilon, delta=delta)
+    ledger = Ledger(relation, epsilon=epsilon, delta=delta, planned=True)
     for event in events:
         ledger.append(event)
     return ledger
@@ -66,7 +66,7 @@ def ledger_after(*events, relation="add_remove", epsilon=1.0, delta=DELTA):
 @pytest.mark.parametrize("epsilon", [0.1, 1 / 3, 1.0, 7.7])
 @pytest.mark.parametrize("delta", [0.0, 1e-9, 1e-5])
 def test_without_events_the_budget_is_left_bit_for_bit(epsilon, delta):
-    ledger = Ledger("replace_one", epsilon=epsilon, delta=delta)
+    ledger = Ledger("replace_one", epsilon=epsilon, delta=delta, planned=True)
 
     def never(epsilon, delta):
         raise AssertionError("nothing has to be planned")
@@ -84,7 +84,7 @@ def test_no_budget_nothing_left():
     [(GaussianEvent(1, 1 / gdp_mu(1, DELTA)),), (FailureEvent(DELTA),), (FailureEvent(DELTA / 2),) * 2],
 )
 def test_nothing_is_left_of_a_budget_that_is_spent(events):
-    ledger = Ledger("add_remove", epsilon=1.0, delta=DELTA, calibration="published")
+    ledger = Ledger("add_remove", epsilon=1.0, delta=DELTA, calibration="published", planned=True)
     for event in events:
         ledger.append(event)
     with pytest.raises(PrivacyError, match="nothing is left"):

@@ -80,7 +80,7 @@ def test_frequent_ones_are_shown_with_their_noisy_counts_in_alphabetical_order()
 
 @pytest.mark.parametrize(("relation", "sensitivity"), [("add_remove", 1.0), ("replace_one", math.sqrt(2))])
 def test_both_costs_are_booked_before_anything_is_counted(relation, sensitivity):
-    ledger = Ledger(relation, epsilon=1.0, delta=1e-5)
+    ledger = Ledger(relation, epsilon=1.0, delta=1e-5, planned=True)
 
     def never():
         raise AssertionError("rows were read")

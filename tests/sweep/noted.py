@@ -20,7 +20,11 @@ class Noted:
     def fit(self, table):
         self.domain = table.domain
         self.ledger_ = Ledger(
-            "add_remove", epsilon=self.epsilon, delta=self.delta, booking=None if self.beside else Booking.now
+            "add_remove",
+            epsilon=self.epsilon,
+            delta=self.delta,
+            booking=None if self.beside else Booking.now,
+            planned=True,
         )
         told = os.open(self.told or os.devnull, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
         for _ in range(RELEASES):

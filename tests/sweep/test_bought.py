@@ -165,7 +165,10 @@ def test_errors_of_rows_are_measured_alike_whatever_was_bought(folder):
 
     def error(schema):
         _, table = preprocess(
-            raw.frame, schema, ledger=Ledger("add_remove", epsilon=2, delta=1e-5), randomness=Randomness(0)
+            raw.frame,
+            schema,
+            ledger=Ledger("add_remove", epsilon=2, delta=1e-5, planned=True),
+            randomness=Randomness(0),
         )
         return metrics.table_error(table, raw)
 

@@ -159,7 +159,7 @@ def model(ledger):
 
 
 def booked(*events, **budget):
-    ledger = Ledger("add_remove", calibration="published", **budget)
+    ledger = Ledger("add_remove", calibration="published", **budget, planned=True)
     for event in events:
         ledger.append(event)
     return model(ledger)

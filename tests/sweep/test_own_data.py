@@ -202,7 +202,7 @@ def test_beyond_the_total_cells_are_rows_that_say_so(tmp_path):
 
 
 def test_what_post_processes_a_fit_costs_nothing_and_falls_with_it(tmp_path):
-    book = Book.create(tmp_path / "t.book", "add_remove", epsilon=1.0, delta=1e-5)
+    book = Book.create(tmp_path / "t.book", "add_remove", epsilon=1.1, delta=1e-5)
     methods = {"methods": ["gaussian_marginals", {"id": "dd_ssp", "source": "gaussian_marginals"}], "trials": 2}
     config = parse({"datasets": ["mine"], "epsilons": [1], **methods})
     prepared(book=book.path).save(tmp_path / "data")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from marginalia.cli.shared import DeltaOption, EpsilonOption, Json, Relation, show
+
+if TYPE_CHECKING:
+    from marginalia.privacy.ledger import Ledger
 
 BookPath = Annotated[Path, typer.Argument(help="File of the book.")]
 
@@ -21,22 +24,29 @@ def open_book(
     experiments: Annotated[
         bool, typer.Option("--experiments", help="Accept seeded releases, whose sum is no guarantee.")
     ] = False,
+    reserve: Annotated[
+        float, typer.Option(help="Part of epsilon for releases that Gaussian DP does not price: DP-SGD on samples, ...")
+    ] = 0.0,
     as_json: Json = False,
 ) -> None:
     """Open a book: the total that all releases of a table may cost together.
 
     fit, synthesize and release with --budget enter what they release before its noise is drawn, and are refused beyond
-    it. Seeded releases are refused, too: two of them may have the same noise. With --experiments they are accepted.
+    it. What comes next may be chosen after a look at earlier releases. Costs add up in Gaussian DP; a reserve, which is
+    fixed now, is for DP-SGD on samples of the rows, objective perturbation, private tuning and Laplace noise. Seeded
+    releases are refused, too: two of them may have the same noise. With --experiments they are accepted.
 
     Example: marginalia budget open t.book --epsilon 2
     """
     from marginalia.privacy.book import Book
 
-    ledger = Book.create(book, relation, epsilon=epsilon, delta=delta, experiments=experiments).ledger
+    opened = Book.create(book, relation, epsilon=epsilon, delta=delta, experiments=experiments, reserve=reserve)
+    ledger = opened.ledger
     facts = {"file": str(book), "epsilon": epsilon, "delta": delta, "relation": str(ledger.relation)}
+    facts |= _reserve(ledger)
     purpose = "; for experiments: accepts seeded releases, and the sum is no guarantee" * experiments
     line = f"{book}: epsilon {epsilon:g} at delta {delta:g}, {ledger.relation}, nothing entered{purpose}"
-    show(as_json, facts | {"experiments": experiments}, [line])
+    show(as_json, facts | {"experiments": experiments}, [line, *_reserve_lines(ledger)])
 
 
 def show_book(book: BookPath, as_json: Json = False) -> None:
@@ -59,7 +69,7 @@ def show_book(book: BookPath, as_json: Json = False) -> None:
     spent = found.spent()
     facts = {"file": str(book), "epsilon": epsilon, "delta": delta, "relation": str(ledger.relation)}
     facts |= {"experiments": found.experiments, "seeded_events": found.n_seeded, "problem": problem or None}
-    facts |= {"spent": None if problem else spent, "left": left}
+    facts |= {"spent": None if problem else spent, "left": left, **_reserve(ledger)}
     facts["releases"] = [{"release": name, "events": n} for name, n in releases]
     lines = [f"{name}: {n} events" for name, n in releases]
     if found.experiments:
@@ -67,8 +77,33 @@ def show_book(book: BookPath, as_json: Json = False) -> None:
         lines.append(f"for experiments: {n} are seeded; the sum is no guarantee, as their noise may be the same")
     shown = f"all of epsilon {epsilon:g}" if problem else f"epsilon {spent:.6g} of {epsilon:g}"
     lines.append(f"spent: {shown} at delta {delta:g}, {ledger.relation}{f', as {problem}' if problem else ''}")
-    lines.append(f"left: about epsilon {left[0]:.4g} at delta {left[1]:.3g}")
+    lines += [f"left: about epsilon {left[0]:.4g} at delta {left[1]:.3g}", *_reserve_lines(ledger)]
+    if found.version < 3:
+        lines.append(
+            f"opened by an earlier version, which fixed no measure: priced by two measures, each at delta {delta / 2:g}"
+        )
     show(as_json, facts | {"notes": notes}, [*lines, *notes])
+
+
+def _reserve(ledger: Ledger) -> dict[str, Any]:
+    """Return the reserve of a book and what is spent of it; nothing of one that was opened by an earlier version."""
+    from marginalia.privacy.filters import Filter
+
+    if not isinstance(ledger.filter, Filter) or ledger.filter.delta == 0:
+        return {}
+    spent = (ledger.filter.epsilon_reserve_spent, ledger.filter.delta_reserve_spent)
+    return {"reserve": ledger.filter.reserve, "reserve_spent": spent}
+
+
+def _reserve_lines(ledger: Ledger) -> list[str]:
+    """Return one line on the reserve of a book, if it has one."""
+    facts = _reserve(ledger)
+    if not facts:
+        return []
+    (epsilon, delta), (epsilon_spent, delta_spent) = facts["reserve"], facts["reserve_spent"]
+    shown = f"epsilon {epsilon_spent:.4g} of {epsilon:g}, " if epsilon else ""
+    shown += f"delta {delta_spent:.3g} of {delta:g} spent{'' if epsilon else ', no epsilon'}"
+    return [f"reserve for releases that Gaussian DP does not price: {shown}"]
 
 
 def _notes(relation: str, releases: Sequence[str]) -> list[str]:

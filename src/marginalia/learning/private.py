@@ -139,6 +139,7 @@ class BudgetedLearner(LinearLearner):
             scope=self._scope(),
             booking=Booking.now,
             unit=unit,
+            planned=True,
         )
         if isinstance(given, PrivateRows):
             given = coded_rows(

@@ -12,10 +12,10 @@ like any other. If it cannot be read, its cost is not known and everything count
 The cost of several releases is a sum only if their noise is independent. Noise from one seed may be the same in two
 releases, so that their difference has none. Seeded releases are rejected, unless the file was opened for experiments.
 
-What the entries cost is computed as for one ledger, by all accountants (`privacy.accountants.composition`). The
-smallest of their bounds holds for releases whose kinds were chosen beforehand: where the kind of the next release
-follows from earlier answers, the deltas of the branches add up. Where all are Gaussian, the epsilon of each may follow
-from earlier answers.
+The kind and the parameters of the next release may follow from earlier answers, so that the total is kept by a filter
+(`privacy.filters`): Gaussian DP is the one measure, and a reserve that stands in the first line is for releases without
+a parameter of it. Files of versions 1 and 2 fixed no measure. Their entries are priced by two filters, each with half
+of delta: wherever the releases stopped, one of them had room, and the deltas of the two add up.
 """
 
 from __future__ import annotations
@@ -39,12 +39,15 @@ from typing import Any
 from marginalia.data.units import Unit
 from marginalia.errors import InputError, PrivacyError
 from marginalia.privacy.events import Event, describe, rebuild
-from marginalia.privacy.ledger import TOLERANCE, Ledger
+from marginalia.privacy.filters import ROUNDING, OneOf
+from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.relation import Neighbours, Relation
 from marginalia.privacy.together import check_unit, under
 
 FORMAT = "marginalia-book"
-FORMAT_VERSION = 2  # in version 1 lines have no hashes, and seeded releases were added up like any others
+# Version 1: lines have no hashes, and seeded releases were added up like any others. Versions 1 and 2: no reserve, and
+# the smallest bound of all accountants was the price.
+FORMAT_VERSION = 3
 
 _booking: ContextVar[Booking | None] = ContextVar("booking", default=None)
 
@@ -56,7 +59,7 @@ class RefusedError(PrivacyError):
     >>> with TemporaryDirectory() as folder:
     ...     Book.create(f"{folder}/t.book", "add_remove", epsilon=1.0, delta=1e-5).check_room(2.0, 1e-5)
     Traceback (most recent call last):
-    marginalia.privacy.book.RefusedError: ...t.book: refused: epsilon 2 at delta 1e-05 is asked for, epsilon 1 at ...
+    marginalia.privacy.book.RefusedError: ...t.book: refused: epsilon 2 at delta 1e-05 is asked for, epsilon 0.993...
     """
 
 
@@ -75,6 +78,8 @@ class Book:
         Of no other book, wherever the file is moved.
     experiments : bool
         Whether it was opened for experiments and accepts seeded releases.
+    version : int
+        Of the file format.
 
     Raises
     ------
@@ -91,13 +96,14 @@ class Book:
     ...     book.enter(GaussianEvent(1.0, 4.0), rows, "system", "ages")
     ...     book.enter(GaussianEvent(1.0, 4.0), rows, "system", "pay")
     Traceback (most recent call last):
-    marginalia.privacy.book.RefusedError: ...t.book: refused: with GaussianEvent epsilon 1.36 of 1 at delta 1e-05 ...
+    marginalia.privacy.book.RefusedError: ...t.book: refused: with GaussianEvent epsilon 1.37 of 1 at delta 9e-06 ...
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self.id = ""
         self.experiments = False
+        self.version = FORMAT_VERSION
         self._forget()
         with self._locked() as file:
             self._read(file)
@@ -123,16 +129,21 @@ class Book:
         delta: float,
         unit: str | None = None,
         experiments: bool = False,
+        reserve: float = 0.0,
     ) -> Book:
         """Write a book without entries, of releases that protect rows, or units of rows; no file is overwritten.
+
+        `reserve` is the part of epsilon that is kept for releases without a Gaussian-DP parameter. Half of delta is
+        kept beside it, or a tenth where it is 0, for releases that can fail with some probability.
 
         With `experiments` it accepts seeded releases. Their costs are added up as if their noise were independent,
         which nobody can check, so that the sum is no guarantee.
         """
-        ledger = Ledger(relation, epsilon=epsilon, delta=delta, unit=_unit(unit))  # checks them
+        kept = (reserve, delta / (2 if reserve else 10))
+        ledger = Ledger(relation, epsilon=epsilon, delta=delta, unit=_unit(unit), reserve=kept)  # checks them
         head = {"format": FORMAT, "version": FORMAT_VERSION, "id": token_hex(16), "epsilon": epsilon, "delta": delta}
         head |= {"relation": str(ledger.relation), **({} if unit is None else {"unit": unit})}
-        head["experiments"] = experiments
+        head |= {"reserve": kept, "experiments": experiments}
         try:
             with open(path, "xb", buffering=0) as file:
                 _write_through(file, _line(head, _chained("", head)))
@@ -203,13 +214,17 @@ class Book:
 
     def check_room(self, epsilon: float, delta: float) -> None:
         """Raise `RefusedError` where a fit would have to stop half-way, its first releases made for nothing."""
-        try:
-            left = self.left()
-        except PrivacyError as error:
-            raise RefusedError(f"{self.path}: refused: {error}") from None
-        if epsilon > left[0] * (1 + TOLERANCE) or delta > left[1] * (1 + TOLERANCE):
-            shown = f"epsilon {left[0]:.4g} at delta {left[1]:.3g} is left"
-            raise RefusedError(f"{self.path}: refused: epsilon {epsilon:g} at delta {delta:g} is asked for, {shown}")
+        ledger = self.ledger
+        if problem := self._problem():
+            raise RefusedError(f"{self.path}: refused: nothing is left: {problem}")
+        assert ledger.filter is not None
+        assert ledger.budget is not None
+        asked, (_, total) = f"epsilon {epsilon:g} at delta {delta:g} is asked for", ledger.budget
+        if delta > total * (1 + ROUNDING):
+            raise RefusedError(f"{self.path}: refused: {asked}, the delta of the file is {total:g}")
+        if not ledger.filter.has_room(epsilon, delta):
+            left = f"epsilon {ledger.filter.left(delta):.4g} at delta {delta:g} is left beside the reserve"
+            raise RefusedError(f"{self.path}: refused: {asked}, {left}")
 
     def enter(self, event: Event, neighbours: Neighbours, randomness: str, release: str) -> None:
         """Enter an event; when this returns it is on the disk, and its noise may be drawn.
@@ -342,12 +357,16 @@ class Book:
         self._read_units_as(entry.get("unit"))
 
     def _open(self, head: dict[str, Any]) -> None:
-        if head["format"] != FORMAT or head["version"] not in (1, FORMAT_VERSION):
+        if head["format"] != FORMAT or head["version"] not in (1, 2, FORMAT_VERSION):
             raise ValueError
-        self.id, self.experiments = str(head["id"]), bool(head.get("experiments"))
-        self._is_chained = head["version"] > 1
+        self.id, self.experiments, self.version = str(head["id"]), bool(head.get("experiments")), head["version"]
+        self._is_chained = self.version > 1
+        reserve = tuple(head["reserve"]) if self.version > 2 else (0.0, 0.0)
         total = {"epsilon": head["epsilon"], "delta": head["delta"], "unit": _unit(head.get("unit"))}
-        self._ledger = Ledger(head["relation"], **total)
+        self._ledger = Ledger(head["relation"], **total, reserve=reserve)
+        if self.version < 3:
+            relation = self._ledger.relation
+            self._ledger.filter = OneOf.of_earlier_versions(relation, epsilon=head["epsilon"], delta=head["delta"])
 
     def _count(self, randomness: str, release: str) -> None:
         self._releases[release] += 1

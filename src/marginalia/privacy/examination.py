@@ -15,8 +15,9 @@ from marginalia.data.units import Unit
 from marginalia.errors import PrivacyError
 from marginalia.privacy.certificate import HASH, Certificate
 from marginalia.privacy.events import CompositionEvent, Event, parts
+from marginalia.privacy.filters import Filter
 from marginalia.privacy.ledger import TOLERANCE, Ledger
-from marginalia.privacy.recompute import AGREEMENT, recomputed_epsilon
+from marginalia.privacy.recompute import AGREEMENT, recomputed_epsilon, recomputed_filter
 from marginalia.privacy.relation import Relation
 from marginalia.privacy.withdrawn import withdrawn
 
@@ -89,19 +90,38 @@ def examine(
     recomputed, confirmed_at = math.inf, math.inf if second else math.nan
     if delta is not None and ledger.events:
         recomputed = ledger.epsilon_spent or 0.0
-    if second and delta is not None and ledger.events:
+    if second and epsilon is not None and delta is not None and ledger.events:
         try:
-            confirmed_at = _recomputed(_distinct(ledger.events), ledger.relation, delta, ledger.neighbours.k)
+            confirmed_at, beyond = _confirmed(ledger, epsilon, delta)
         except PrivacyError as error:
             problems.append(str(error))
         else:
-            if epsilon is not None and confirmed_at > epsilon * (1 + AGREEMENT):
-                problems.append(f"the second accountant finds epsilon {confirmed_at:.6g}, more than {epsilon:g}")
+            problems += beyond
     if ledger.certified and not content.get("certified"):
         problems.append("the file itself says that it is not certified")
     problems += _contradictions(certificate, epsilon, delta)
     problems += withdrawn(str(content.get("method")), ledger)
     return Examination(epsilon, delta, content.get("epsilon_spent"), recomputed, confirmed_at, tuple(problems))
+
+
+def _confirmed(ledger: Ledger, epsilon: float, delta: float) -> tuple[float, list[str]]:
+    """Return the epsilon of the second accountant, and where it finds more than the budget."""
+    k, found = ledger.neighbours.k, "the second accountant finds"
+    if not isinstance(ledger.filter, Filter):
+        spent = _recomputed(_distinct(ledger.events), ledger.relation, delta, k)
+        beyond = [(f"epsilon {spent:.6g}", spent, epsilon)]
+    else:
+        reserve = ledger.filter.reserve
+        first, second, failing = recomputed_filter(ledger.events, ledger.relation, (epsilon, delta), reserve, k)
+        spent = first + second
+        beyond = [
+            (f"epsilon {first:.6g} in the first part", first, epsilon - reserve[0]),
+            (f"epsilon {second:.6g} in the reserve", second, reserve[0]),
+            (f"delta {failing:.3g} in the reserve", failing, reserve[1]),
+        ]
+    return spent, [
+        f"{found} {what}, more than {most:g}" for what, cost, most in beyond if cost > most * (1 + AGREEMENT)
+    ]
 
 
 def _distinct(events: Iterable[Event]) -> tuple[tuple[Event, int], ...]:
@@ -171,6 +191,7 @@ def page(
         ("delta", _number_text(found.delta)),
         ("epsilon", f"requested {_number_text(found.requested)}, stored {_number_text(found.stored)}"),
         ("", f"recomputed {_number_text(found.recomputed)}, by a second accountant {other}"),
+        *(("composition", line) for line in _composition(ledger)),
         ("arithmetic", ARITHMETIC[ledger.arithmetic]),
         ("randomness", RANDOMNESS[ledger.randomness]),
         *(("public input", f"{p.name}: {_short(_value_text(p.value))} ({p.source})") for p in ledger.public_inputs),
@@ -183,6 +204,13 @@ def page(
         good += f"; {ledger.message}"
     lines.append(("verdict", good if found.confirmed else f"NOT CERTIFIED: {told}"))
     return [f"{name:<12}  {text}" for name, text in lines]
+
+
+def _composition(ledger: Ledger) -> Iterator[str]:
+    """Say how releases add up that were chosen one by one; nothing of a planned list."""
+    if isinstance(ledger.filter, Filter):
+        epsilon, delta = ledger.filter.reserve
+        yield f"releases may follow from earlier answers: one measure, reserve ({epsilon:g}, {delta:g})"
 
 
 def _keys(unit: Unit) -> str:

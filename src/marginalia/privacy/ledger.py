@@ -14,10 +14,12 @@ from marginalia.errors import InputError, PrivacyError, unknown_name
 from marginalia.privacy import checks, events
 from marginalia.privacy.accountants.composition import composed_epsilon
 from marginalia.privacy.accountants.gdp import squared_mu
+from marginalia.privacy.accountants.prices import CURRENCIES, Currency
 from marginalia.privacy.accountants.two_groups import SHARES, in_two_groups
 from marginalia.privacy.accountants.zcdp import composed_rho
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu, zcdp_epsilon, zcdp_rho
 from marginalia.privacy.events import CompositionEvent, Event, FailureEvent, leaves
+from marginalia.privacy.filters import Filter, OneOf
 from marginalia.privacy.relation import Neighbours, Relation
 
 if TYPE_CHECKING:
@@ -107,7 +109,12 @@ def number_of_units(rows: PrivateRows) -> PublicInput:
 class Ledger:
     """Events in the order they ran, under one neighbouring relation and within a budget given beforehand.
 
-    Accountants (`privacy.accountants`, one a file), the smallest of those that cover the events: Gaussian releases by
+    What they cost together depends on whether they were planned. By default the kind and the parameters of each release
+    may follow from earlier answers, and a `Filter` keeps the budget: Gaussian DP is the one measure, and a reserve that
+    is fixed beforehand is for releases that have no parameter of it.
+
+    Of releases that are `planned`, the smallest of all bounds holds. Accountants (`privacy.accountants`, one a file)
+    are asked where they cover the events: Gaussian releases by
     exact Gaussian DP (adaptive composition included); Gaussian, Laplace and Poisson-sampled Gaussian releases whose
     parameters were fixed in advance by their privacy loss distribution; exponential mechanisms beside Gaussian releases
     by Gaussian DP; anything with an exponential mechanism by zCDP, and by adding up pure epsilons where all is pure;
@@ -131,6 +138,13 @@ class Ledger:
         The book of the table (`privacy.book`), in which each event is entered too before its noise is drawn.
     unit : Unit, optional
         Whose rows are protected together; default: each row alone.
+    planned : bool, default False
+        Whether the kinds and the number of all releases and the parameters of each were fixed by public facts before
+        the first, as a method of this package does. Parameters of Gaussian releases and selections may follow from
+        earlier answers within one measure that was fixed beforehand (`accountants.prices`).
+    reserve : (float, float), default (0, 0)
+        Of a ledger that is not planned: the part of (epsilon, delta) for releases without a Gaussian-DP parameter; see
+        `filters.Filter`.
 
     Attributes
     ----------
@@ -140,6 +154,8 @@ class Ledger:
     calibration : str
     scope : str
     public_inputs : tuple of PublicInput
+    filter : Filter, OneOf or None
+        What has been spent of the budget where releases may depend on earlier answers; None where they are planned.
 
     Notes
     -----
@@ -170,6 +186,8 @@ class Ledger:
         public_inputs: Iterable[PublicInput | tuple[str, Any, str]] = (),
         booking: Booking | None = None,
         unit: Unit | None = None,
+        planned: bool = False,
+        reserve: tuple[float, float] = (0.0, 0.0),
     ) -> None:
         try:
             self.relation = Relation(relation)
@@ -177,6 +195,10 @@ class Ledger:
             raise InputError(f"unknown relation '{relation}'; use 'add_remove' or 'replace_one'") from None
         self.neighbours = Neighbours(self.relation, unit)
         self._budget = _checked_budget(epsilon, delta)
+        # Without one, the smallest of all bounds is the price.
+        self.filter: Filter | OneOf | None = None
+        if self._budget is not None and not planned:
+            self.filter = Filter(self.relation, *self._budget, reserve)
         self.calibration = calibration
         self.scope = scope
         self.public_inputs = tuple(p if isinstance(p, PublicInput) else PublicInput(*p) for p in public_inputs)
@@ -206,6 +228,11 @@ class Ledger:
     def budget(self) -> tuple[float, float] | None:
         """The (epsilon, delta) that was given, or None."""
         return self._budget
+
+    @property
+    def currencies(self) -> tuple[Currency, ...]:
+        """In what selections and Gaussian releases may be priced: with a budget file in its measure, Gaussian DP."""
+        return CURRENCIES if self._booking is None else ("gdp",)
 
     @property
     def randomness(self) -> str:
@@ -265,6 +292,8 @@ class Ledger:
         except PrivacyError as error:
             return str(error)
         said = "" if self._stored is None else _contradiction(self._stored, spent)
+        if self.filter is not None and self.filter.overspent:
+            return f"spent {self.filter.overspent}{said}"
         if spent > epsilon * (1 + TOLERANCE):
             said = f"requested epsilon {epsilon:g} at delta {delta:g} ({self.relation}), spent {spent:.8g}{said}"
         return said.removeprefix("; ")
@@ -294,14 +323,19 @@ class Ledger:
         events.check_rows((event,), self.neighbours.k)
         parts = Counter(events.parts(event))
         costs = add_costs(self._costs, parts, self.relation)
-        if self._budget is not None and self.calibration != "published" and not self._surely_within(costs):
-            self._afford(event, self._counts + parts)
+        charged = None if self.filter is None else self.filter.charge([event])
+        if self._budget is not None and self.calibration != "published":
+            if charged is not None:
+                if charged.overspent:
+                    raise PrivacyError(f"refused: with {_name(event)} {charged.overspent} would be spent")
+            elif not self._surely_within(costs):
+                self._afford(event, self._counts + parts)
         if self._booking is not None:
             self._booking.enter(event, self.neighbours, randomness)
         self._events.append(event)
         self._randomness = min(self._randomness if self._counts else randomness, randomness, key=_LEAST_KNOWN.index)
         self._counts.update(parts)
-        self._costs = costs
+        self._costs, self.filter = costs, charged
 
     def _surely_within(self, costs: tuple[float, float]) -> bool:
         """Whether a bound that takes no time shows that the budget holds."""
@@ -315,15 +349,21 @@ class Ledger:
         epsilon, delta = self._budget
         spent = _epsilon(tuple(counts.items()), self.relation, delta, self.neighbours.k)
         if spent > epsilon * (1 + TOLERANCE):
-            name = f"'{event.label}'" if event.label else type(event).__name__
             shown = f"{spent:.3g}" if spent > 1.001 * epsilon else f"{spent:.9g}"
             budget = f"of {epsilon:g} at delta {delta:g} ({self.relation})"
-            raise PrivacyError(f"refused: with {name} epsilon {shown} {budget} would be spent")
+            raise PrivacyError(f"refused: with {_name(event)} epsilon {shown} {budget} would be spent")
 
     def epsilon(self, delta: float) -> float:
-        """Smallest certified epsilon at `delta` (in [0, 1); at 0 the pure one, or infinity); uncovered mixes raise."""
+        """Smallest certified epsilon at `delta` (in [0, 1); at 0 the pure one, or infinity); uncovered mixes raise.
+
+        Of releases that are not planned it is known at the delta of the budget alone.
+        """
         if delta != 0:
             delta = checks.open_unit("delta", delta)
+        if self.filter is not None and self._budget is not None:
+            if delta != self._budget[1]:
+                raise InputError(f"releases that are not planned have an epsilon at delta {self._budget[1]:g} alone")
+            return self.filter.epsilon_spent
         return _epsilon(tuple(self._counts.items()), self.relation, delta, self.neighbours.k)
 
     def left(self, plan: Plan | None = None) -> tuple[float, float]:
@@ -336,11 +376,19 @@ class Ledger:
         >>> ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
         >>> ledger.append(GaussianEvent(sensitivity=1.0, sigma=12.0, label="bins of age"))
         >>> round(ledger.left()[0], 3)
-        0.936
+        0.946
         """
         if self._budget is None:
             raise InputError("this ledger has no budget of which something could be left")
         events.check_rows(self.events, self.neighbours.k)
+        if self.filter is not None:
+            if plan is not None:
+                raise InputError("a plan is priced in a ledger whose releases are planned: Ledger(..., planned=True)")
+            epsilon, delta = self._budget
+            left = self.filter.left(delta)
+            if left <= 0:
+                raise PrivacyError(f"nothing is left of epsilon {epsilon:g} at delta {delta:g} ({self.relation})")
+            return left, delta
         return remaining(_compositions(tuple(self._counts.items())), self.relation, *self._budget, plan)
 
     def rho(self) -> float:
@@ -371,6 +419,7 @@ class Ledger:
             "relation": str(self.relation),
             **({} if self.neighbours.unit is None else {"unit": self.neighbours.unit.summary()}),
             "calibration": self.calibration,
+            **({} if not isinstance(self.filter, Filter) else {"reserve": list(self.filter.reserve)}),
             "epsilon": epsilon,
             "delta": delta,
             "certified": self.certified,
@@ -401,6 +450,8 @@ class Ledger:
                 calibration="published",
                 scope=summary["scope"],
                 public_inputs=[PublicInput(**p) for p in summary["public_inputs"]],
+                planned="reserve" not in summary,
+                reserve=tuple(summary.get("reserve", (0.0, 0.0))),
             )
             for described in summary["events"]:
                 ledger.append(events.rebuild(described), summary["randomness"])
@@ -431,6 +482,10 @@ def _read_off(found: Any) -> str:
     many = " and ".join(filter(None, (", ".join(told[:-1]), *told[-1:])))
     some = ", ".join([*list(seen)[:3], *([f"{len(seen) - 3} more"] if len(seen) > 3 else [])])
     return f"{many} were read off the rows ({some}); buy them, or say `reviewed: true` of those that are public"
+
+
+def _name(event: Event) -> str:
+    return f"'{event.label}'" if event.label else type(event).__name__
 
 
 def _checked_budget(epsilon: float | None, delta: float | None) -> tuple[float, float] | None:

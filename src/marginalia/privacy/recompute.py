@@ -111,14 +111,104 @@ def recomputed_epsilon(events: tuple[Event, ...], relation: Relation, delta: flo
     return epsilon
 
 
-def _recomputed(events: tuple[Event, ...], relation: Relation, delta: float, k: int) -> float:
-    every = _flattened(events)
-    for event, _ in every:
+def recomputed_filter(
+    events: tuple[Event, ...],
+    relation: Relation,
+    budget: tuple[float, float],
+    reserve: tuple[float, float],
+    k: int = 1,
+) -> tuple[float, float, float]:
+    """Return what releases that were chosen one by one cost: first part, and epsilon and delta of the reserve.
+
+    The two parts of `budget`, and which release is charged to which, are defined in `privacy.filters`.
+
+    Raises
+    ------
+    PrivacyError
+        An event is not for units of up to `k` rows.
+
+    Examples
+    --------
+    >>> events = (GaussianEvent(1.0, 4.0), LaplaceEvent(1.0, 2.0))
+    >>> first, *of_reserve = recomputed_filter(events, Relation.ADD_REMOVE, (2.0, 1e-5), (1.0, 0.0))
+    >>> round(first, 3), of_reserve
+    (0.926, [0.5, 0.0])
+    """
+    most = (budget[0] - reserve[0], budget[1] - reserve[1])
+    largest = 0.0  # squared Gaussian-DP parameter that the first part allows
+    if min(most) > 0:
+        upper = 1.0
+        while _of_mu(upper, most[1]) < most[0]:
+            upper *= 2
+        largest = _bisected(lambda mu: _of_mu(mu, most[1]) - most[0], 0.0, upper) ** 2
+    squared = epsilon = delta = 0.0
+    for event in events:
+        _check_rows((event,), k)
+        flat = [part for part in _flattened((event,)) if not isinstance(part[0], FailureEvent)]
+        delta += math.fsum(n * e.probability for e, n in _flattened((event,)) if isinstance(e, FailureEvent))
+        if not flat:
+            continue
+        release = tuple(CompositionEvent((part,), n) for part, n in flat)
+        pure = recomputed_epsilon(release, relation, 0.0, k)
+        squares = [_squared_mu(part, relation) for part, _ in flat]
+        added = math.fsum(n * one for (_, n), one in zip(flat, squares, strict=True)) if largest else math.inf
+        if math.isfinite(added) and not (epsilon + pure <= reserve[0] and pure * largest < added * reserve[0]):
+            squared += added
+        elif math.isfinite(pure):
+            epsilon += pure
+        else:
+            half = max(0.0, reserve[1] - delta) / 2
+            epsilon += recomputed_epsilon(release, relation, half, k) if half else math.inf
+            delta += half
+    return _of_mu(math.sqrt(squared), most[1]), epsilon, delta
+
+
+def _squared_mu(event: Event, relation: Relation) -> float:
+    """Return the squared Gaussian-DP parameter of a release; infinity where none is known."""
+    e = 2 * event.sensitivity / event.scale if isinstance(event, LaplaceEvent) else _pure(event)
+    if e is not None:
+        from scipy.special import expit, ndtri
+
+        return float(4 * ndtri(expit(-e / 2)) ** 2) if e < 1000 else 4 * e
+    try:
+        parts = _sorted_out([(event, 1)], relation)
+    except PrivacyError:
+        return math.inf
+    return math.inf if parts.poisson else parts.mu**2
+
+
+def _of_mu(mu: float, delta: float) -> float:
+    """Return the epsilon at `delta` of Gaussian DP (Balle and Wang 2018, theorem 8)."""
+    from scipy.special import log_ndtr, ndtr
+
+    if mu == 0 or not mu < 1e3:  # a file may list any events
+        return math.inf if mu else 0.0
+
+    def excess(epsilon: float) -> float:
+        return float(ndtr(mu / 2 - epsilon / mu) - np.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu))) - delta
+
+    return _bisected(lambda epsilon: -excess(epsilon), 0.0, mu * (mu / 2 + 40)) if excess(0.0) > 0 else 0.0
+
+
+def _bisected(rising: Callable[[float], float], lower: float, upper: float) -> float:
+    """Return the smallest number, to the last bits, where a function that rises from below 0 is not below 0."""
+    while (middle := (lower + upper) / 2) not in (lower, upper):
+        lower, upper = (middle, upper) if rising(middle) < 0 else (lower, middle)
+    return upper
+
+
+def _check_rows(events: tuple[Event, ...], k: int) -> None:
+    for event, _ in _flattened(events):
         if (rows := _most_rows(event)) < k:
             kind = type(event).__name__
             raise PrivacyError(
                 f"not independently recomputed: {kind} for {rows:g} row{'s' * (rows > 1)}, where a unit has up to {k}"
             )
+
+
+def _recomputed(events: tuple[Event, ...], relation: Relation, delta: float, k: int) -> float:
+    _check_rows(events, k)
+    every = _flattened(events)
     flat = [part for part in every if not isinstance(part[0], FailureEvent)]
     delta -= math.fsum(n * event.probability for event, n in every if isinstance(event, FailureEvent))
     if delta < 0 or (delta == 0 and len(flat) < len(every)):

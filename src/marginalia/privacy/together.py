@@ -1,5 +1,8 @@
 """What several releases of one table cost together: their events united, under one relation.
 
+The smallest of all bounds holds for releases that were all chosen before the first. What is chosen after a look at
+earlier ones needs a budget file (`privacy.filters`).
+
 Composition theorems need independent noise. Releases from one seed may have the same noise, so that their difference
 shows the rows, and a certificate does not hold the seed. At most one of the releases may be seeded.
 """
@@ -93,7 +96,7 @@ def compose(certificates: Sequence[Certificate]) -> Together:
     Examples
     --------
     >>> from marginalia.privacy.ledger import Ledger
-    >>> ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
+    >>> ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5, planned=True)
     >>> ledger.append(GaussianEvent(1.0, 4.0), "system")
     >>> two = compose([Certificate(ledger.summary())] * 2)
     >>> f"{two.epsilon:.3f} at {two.delta}, {two.added:.3f} added up"
@@ -113,7 +116,7 @@ def compose(certificates: Sequence[Certificate]) -> Together:
     union = tuple(event for events in each for event in events)
     scopes = tuple(dict.fromkeys(ledger.scope for ledger in ledgers if ledger.scope))
     of = "" if unit is None else unit.column
-    if dependence := _dependence(ledgers):
+    if dependence := _dependence(ledgers) or _adaptivity(ledgers):
         unknown = (math.inf, math.inf, math.fsum(deltas), math.inf)
         return Together(relation, delta, *unknown, scopes, (dependence,), of)
     problems = []
@@ -148,6 +151,16 @@ def _dependence(ledgers: Sequence[Ledger]) -> str:
     found = [f"{n} of the releases {_ORIGINS[kind]}" for kind, n in sorted(counts.items(), reverse=True)]
     why = "if two have the same noise, their difference shows the rows"
     return f"{' and '.join(found)}: {why}, so that their costs do not add up; release without a seed"
+
+
+def _adaptivity(ledgers: Sequence[Ledger]) -> str:
+    """Return why the releases are no list that was fixed beforehand, of which the smallest bound holds; else empty."""
+    if len(ledgers) < 2 or all(ledger.filter is None for ledger in ledgers):
+        return ""
+    return (
+        "a certificate is of releases that were chosen one by one, so that no bound for a planned list holds; add up "
+        "the budgets, or use a budget file"
+    )
 
 
 def widest(relations: Sequence[Relation]) -> Relation:

@@ -123,7 +123,7 @@ class AdaptiveBudget:
         if aim.calibration == "published":
             prices, sensitivity = Prices.of(epsilon, delta, "zcdp"), 1.0
         else:
-            prices = cheapest(epsilon, delta, ratio_of)
+            prices = cheapest(epsilon, delta, ratio_of, ledger.currencies)
             sensitivity = ledger.neighbours.marginal_l2
         ratio, sharpness = ratio_of(prices), constants.sharpness
         half = prices.affordable(prices.gaussian, 0.5 * prices.total / n_singles)  # one-way marginals get no more

@@ -173,6 +173,7 @@ class Synthesizer(Parameters, ABC):
             scope=self._scope(),
             booking=Booking.now,
             unit=given.unit,
+            planned=True,
         )
         rows = coded_rows(
             given,

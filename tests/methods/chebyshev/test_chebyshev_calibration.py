@@ -63,7 +63,7 @@ def test_the_certificate_is_met_by_tight_noise_and_refused_to_the_published(d, k
     for nominal, epsilon in zip((0.5, 1, 2, 4), true, strict=True):
         for calibration in ("tight", "line_3"):
             kind = "tight" if calibration == "tight" else "published"
-            ledger = Ledger("replace_one", epsilon=nominal, delta=1e-6, calibration=kind)
+            ledger = Ledger("replace_one", epsilon=nominal, delta=1e-6, calibration=kind, planned=True)
             release_density(
                 points, corners, k=k, epsilon=nominal, delta=1e-6, ledger=ledger,
                 randomness=Randomness(1), calibration=calibration, tolerance=1e12,

@@ -55,7 +55,7 @@ def bought(cells, wanted, tape=None):
         out.append(draw() if tape is None else next(given))
         return out[-1]
 
-    ledger = Ledger("add_remove", epsilon=3.0, delta=1e-3)
+    ledger = Ledger("add_remove", epsilon=3.0, delta=1e-3, planned=True)
     schema = Schema.from_dict({"attributes": [{"name": "x", **wanted}]})
     with listening(hook):
         domain, table = preprocess(pd.DataFrame({"x": cells}), schema, ledger=ledger, randomness=Randomness(1))

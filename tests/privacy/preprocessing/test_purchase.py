@@ -52,7 +52,7 @@ def schema(**changes):
 
 
 def bought(frame=FRAME, *, relation="add_remove", epsilon=2.0, seed=0, share=0.2, **changes):
-    ledger = Ledger(relation, epsilon=epsilon, delta=1e-5)
+    ledger = Ledger(relation, epsilon=epsilon, delta=1e-5, planned=True)
     domain, table = preprocess(
         frame, schema(**changes), ledger=ledger, randomness=Randomness(seed), preprocessing_share=share
     )
@@ -99,7 +99,7 @@ def test_columns_of_labels_divide_their_part_of_delta():
     names = ("ward", "city")
     wanted = Schema.from_dict({"attributes": [{"name": n, "type": "string", "labels": "private"} for n in names]})
     frame = pd.DataFrame({"ward": ["a", "b"] * 200, "city": ["x", "y"] * 200})
-    ledger = Ledger("add_remove", epsilon=2.0, delta=1e-5)
+    ledger = Ledger("add_remove", epsilon=2.0, delta=1e-5, planned=True)
     preprocess(frame, wanted, ledger=ledger, randomness=Randomness(0), preprocessing_share=0.2)
     failing = [n * e.probability for e, n in leaves(ledger.events) if isinstance(e, FailureEvent)]
     assert failing == pytest.approx([0.1 * 1e-5] * 2)
@@ -133,7 +133,7 @@ def test_even_bins_inside_public_bounds_cost_nothing():
     assert not [e for e in ledger.events if e.label.startswith("age")]
     squares = math.fsum(n * (e.sensitivity / e.sigma) ** 2 for e, n in leaves(ledger.events) if hasattr(e, "sigma"))
     assert squares == pytest.approx(0.2 * gdp_mu(2.0, 1e-5 * 0.8) ** 2)  # all of the share is for the others
-    pure = Ledger("add_remove", epsilon=1.0, delta=0.0)
+    pure = Ledger("add_remove", epsilon=1.0, delta=0.0, planned=True)
     alone = Schema.from_dict({"attributes": [{"name": "age", **wanted}]})
     domain, _ = preprocess(FRAME[["age"]], alone, ledger=pure, randomness=Randomness(0))
     assert (pure.events, domain.source) == ((), "declared")
@@ -152,7 +152,7 @@ def test_bounds_that_no_bins_lie_between_are_refused_beforehand(of_type, bounds)
 
 
 def test_nothing_to_buy_costs_nothing():
-    ledger = Ledger("add_remove", epsilon=1.0, delta=0.0)
+    ledger = Ledger("add_remove", epsilon=1.0, delta=0.0, planned=True)
     whole = Schema.from_dict({"attributes": [{"name": "ill", "type": "boolean"}]})
     domain, table = preprocess(FRAME[["ill"]], whole, ledger=ledger, randomness=Randomness(0))
     assert ledger.events == ()
@@ -212,7 +212,7 @@ def test_what_is_wrong_is_one_line():
         bought(FRAME.drop(columns=["age"]))
     with pytest.raises(InputError, match="preprocessing_share is 1"):
         bought(share=1.0)
-    pure = Ledger("add_remove", epsilon=1.0, delta=0.0)
+    pure = Ledger("add_remove", epsilon=1.0, delta=0.0, planned=True)
     with pytest.raises(PrivacyError, match="delta has to be above 0"):
         preprocess(FRAME, schema(), ledger=pure, randomness=Randomness(0))
 
@@ -228,7 +228,7 @@ def test_what_is_wrong_is_one_line():
     ],
 )
 def test_all_that_is_public_is_checked_before_anything_is_bought(frame, said):
-    ledger = Ledger("add_remove", epsilon=2.0, delta=1e-5)
+    ledger = Ledger("add_remove", epsilon=2.0, delta=1e-5, planned=True)
     with pytest.raises(InputError, match=said):
         preprocess(frame, schema(), ledger=ledger, randomness=Randomness(0))
     assert ledger.events == ()
@@ -287,7 +287,7 @@ def test_the_same_seed_buys_the_same():
 def alone(values, *, epsilon=1.0, seed=0, relation="add_remove", **column):
     """Buy one column of numbers for a tenth of the budget; the attribute, values drawn from its bins, the ledger."""
     column = {"name": "x", "type": "number", "edges": {"private": "adaptive", "bins": 16}, **column}
-    ledger = Ledger(relation, epsilon=epsilon, delta=1e-5)
+    ledger = Ledger(relation, epsilon=epsilon, delta=1e-5, planned=True)
     domain, table = preprocess(
         pd.DataFrame({"x": values}), Schema.from_dict({"attributes": [column]}), ledger=ledger,
         randomness=Randomness(seed), preprocessing_share=0.1,

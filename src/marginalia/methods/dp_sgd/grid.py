@@ -117,7 +117,7 @@ def search_on_test(
             score(descend(X, y, task, [runs[best]], batches, ledger=Ledger(relation), randomness=randomness)[:, 0])
             for _ in range(n_trials)
         ]
-    ledger = Ledger(relation, epsilon=epsilon, delta=delta, calibration="published")
+    ledger = Ledger(relation, epsilon=epsilon, delta=delta, calibration="published", planned=True)
     for setting, run in zip(grid, runs, strict=True):
         ledger.append(PoissonGaussianEvent(setting.batches(n).rate, run.noise_multiplier, run.steps, "grid"))
     ledger.close()

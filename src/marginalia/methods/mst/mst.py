@@ -139,7 +139,7 @@ class MST(ModelSynthesizer):
 
         if self.calibration == "published":
             return scales(Prices.of(*ledger.left(), "zcdp"))
-        return scales(cheapest(*ledger.left(), lambda prices: scales(prices).one_way))
+        return scales(cheapest(*ledger.left(), lambda prices: scales(prices).one_way, ledger.currencies))
 
     def _adjusted(self, name: str, y: Array, total: float) -> Array:
         """Return the compressed counts with sum `total`: what is missing is shared in proportion to the variances."""

@@ -105,7 +105,7 @@ class MWEM(AdaptiveSynthesizer):
 
         adds = not ledger.neighbours.n_rows_public
         share = (1 - (_COUNT if adds else 0.0)) / rounds
-        prices = cheapest(*ledger.left(), lambda prices: round_ratio(prices, share * prices.total))
+        prices = cheapest(*ledger.left(), lambda prices: round_ratio(prices, share * prices.total), ledger.currencies)
         ratio = round_ratio(prices, share * prices.total)
         sigma, sensitivity = ledger.neighbours.marginal_l2 / ratio, ledger.neighbours.marginal_l1  # of weights up to 1
         count: list[Answer] = []

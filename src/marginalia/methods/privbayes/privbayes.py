@@ -119,7 +119,7 @@ class PrivBayes(ModelSynthesizer):
                 lambda x: d * prices.gaussian(x) + (d - 1) * prices.selection(_SHARPNESS * x), prices.total
             )
 
-        ratio = affordable(cheapest(*ledger.left(), affordable))
+        ratio = affordable(cheapest(*ledger.left(), affordable, ledger.currencies))
         sigma, epsilon = ledger.neighbours.marginal_l2 / ratio, _SHARPNESS * ratio
 
         root = min(range(d), key=domain.sizes.__getitem__)

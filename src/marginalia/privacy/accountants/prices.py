@@ -8,12 +8,15 @@ currency. zCDP charges a selection less, and loses where it is turned into (epsi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from marginalia.privacy.accountants.gdp import bounded_range_mu
 from marginalia.privacy.calibration import gdp_mu, root, zcdp_rho
+
+Currency: TypeAlias = Literal["gdp", "zcdp"]
+CURRENCIES: tuple[Currency, ...] = ("gdp", "zcdp")
 
 
 @dataclass(frozen=True)
@@ -25,11 +28,11 @@ class Prices:
     (0.030557, 0.005000000000000001, 0.0012500000000000002)
     """
 
-    currency: Literal["zcdp", "gdp"]
+    currency: Currency
     total: float  # rho, or mu²
 
     @classmethod
-    def of(cls, epsilon: float, delta: float, currency: Literal["zcdp", "gdp"]) -> Prices:
+    def of(cls, epsilon: float, delta: float, currency: Currency) -> Prices:
         """Return the largest budget that implies (epsilon, delta)-DP, less what rounding may take."""
         total = zcdp_rho(epsilon, delta) if currency == "zcdp" else gdp_mu(epsilon, delta) ** 2
         return cls(currency, total * (1 - 1e-12))
@@ -59,7 +62,9 @@ class Prices:
         return x
 
 
-def cheapest(epsilon: float, delta: float, noise_ratio: Callable[[Prices], float]) -> Prices:
+def cheapest(
+    epsilon: float, delta: float, noise_ratio: Callable[[Prices], float], currencies: Sequence[Currency] = CURRENCIES
+) -> Prices:
     """Return the currency in which the budget buys the larger sensitivity/sigma; it looks at public numbers alone.
 
     >>> for release in (Prices.gaussian, Prices.selection):
@@ -67,4 +72,4 @@ def cheapest(epsilon: float, delta: float, noise_ratio: Callable[[Prices], float
     'gdp'
     'zcdp'
     """
-    return max((Prices.of(epsilon, delta, "gdp"), Prices.of(epsilon, delta, "zcdp")), key=noise_ratio)
+    return max((Prices.of(epsilon, delta, currency) for currency in currencies), key=noise_ratio)

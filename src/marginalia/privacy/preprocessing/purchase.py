@@ -89,7 +89,7 @@ def preprocess(
     ... ]})
     >>> frame = pd.DataFrame({"age": range(20, 80), "ward": ["A", "B"] * 30})
     >>> frame = pd.concat([frame] * 100)
-    >>> ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
+    >>> ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5, planned=True)
     >>> domain, table = preprocess(frame, schema, ledger=ledger, randomness=Randomness(0))
     >>> domain["age"].n_values, domain["ward"].labels, domain.source
     (4, ('A', 'B'), 'released')
