@@ -13,7 +13,7 @@ import numpy as np
 from tests.golden.corpus import Part, digest
 
 SEED_OF_ROWS, SEED_OF_FIT, SAMPLED = 7, 11, 50
-# Each takes a minute: to find what is left of the budget composes privacy loss distributions again and again.
+# Each takes seconds: to find what is left of the budget composes privacy loss distributions again and again.
 SLOW = (
     "objective_perturbation bought logistic add_remove published",
     "objective_perturbation bought logistic replace_one published",

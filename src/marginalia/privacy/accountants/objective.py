@@ -212,10 +212,14 @@ def _delta(epsilon: float, tau: float, kappa: float) -> float:
     slopes, heights, ends = _envelope(tau, kappa)
     # g is piecewise linear, heights + slopes·Y on [ends[i], ends[i+1]], and exceeds epsilon above `start`.
     start = np.clip((epsilon - heights) / slopes, ends[:-1], ends[1:])
-    mass = ndtr(-start / tau) - ndtr(-ends[1:] / tau)
-    tilted = ndtr(-start / tau - slopes * tau) - ndtr(-ends[1:] / tau - slopes * tau)
+    parts = np.zeros_like(start)
+    above = start < ends[1:]  # elsewhere there is no such Y, and no integral to compute
+    start, end, slopes, heights = start[above], ends[1:][above], slopes[above], heights[above]
+    mass = ndtr(-start / tau) - ndtr(-end / tau)
+    tilted = ndtr(-start / tau - slopes * tau) - ndtr(-end / tau - slopes * tau)
     shift = np.minimum(epsilon - heights + (slopes * tau) ** 2 / 2, 700.0)
-    return float(np.sum(np.maximum(mass - np.exp(shift) * tilted, 0.0)))
+    parts[above] = np.maximum(mass - np.exp(shift) * tilted, 0.0)
+    return float(np.sum(parts))
 
 
 @lru_cache(maxsize=64)

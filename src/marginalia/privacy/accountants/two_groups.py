@@ -20,6 +20,7 @@ from marginalia.privacy.relation import Relation
 
 SHARES = (1e-3, 1e-2, 0.1, 0.5, 0.9)  # of delta, for the first of two groups in basic composition
 _STEPS = 3000  # of the loss grid of a release with a certificate of its own, over the epsilon that it may cost
+_KNOTS = 512  # points at which its profile is computed
 
 
 @dataclass(frozen=True)
@@ -140,9 +141,18 @@ def _beside(accountant: SingleReleaseAccountant, event: Event, mu: float, delta:
 def _profile_on_grid(
     accountant: SingleReleaseAccountant, event: Event, step: float, up: int, down: int
 ) -> NDArray[np.float64]:
-    """Return the profile at -down, .., up steps, remembered: seconds, and every trial of a sweep asks for the same."""
+    """Return a bound on the profile at -down, .., up steps, remembered: every trial of a sweep asks for the same.
+
+    A profile is convex in e^epsilon, so between two points it lies below the line between bounds on it there.
+    """
     half = max(up, down)
-    right = np.array([accountant.delta(event, k * step) for k in range(half + 1)])
+    apart = max(1, half // _KNOTS)  # steps from one point to the next
+    knots = np.array([accountant.delta(event, k * step) for k in range(0, half + 2 * apart, apart)])
+    if apart > 1:
+        share = np.expm1(np.arange(apart) * step) / math.expm1(apart * step)
+        right = (knots[:-1, None] + np.diff(knots)[:, None] * share).ravel()[: half + 1]
+    else:
+        right = knots[: half + 1]
     x = np.arange(half, 0, -1) * step
     left = 1 - np.exp(-x) * (1 - right[:0:-1])
     profile = np.concatenate([left[half - down :], right[: up + 1]])
