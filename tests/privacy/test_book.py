@@ -76,7 +76,7 @@ def test_fifty_kills_leave_no_release_that_is_not_in_the_book(book, tmp_path):
     assert set(names) <= known
     assert len(known) <= len(names) + 50  # a kill costs one entry at most
     assert Book(book.path).ledger.epsilon_spent == pytest.approx(
-        composed_epsilon((CompositionEvent((GaussianEvent(1.0, 1e5),), len(known)),), ADD, 1e-5)
+        composed_epsilon((CompositionEvent((GaussianEvent(1.0, 1e5),), len(known)),), ADD, 9e-6)
     )
 
 
@@ -459,8 +459,8 @@ def test_the_verbs(call, tmp_path, monkeypatch, table):
     assert "aim on t.csv, epsilon 0.5" in out
     found = json.loads(call("budget", "show", "t.book", "--json")[1])
     together = json.loads(call("certify", "s.csv", "m.json", "--together", "--json")[1])
-    assert found["spent"] == pytest.approx(together["epsilon"])
-    assert 0.5 < found["spent"] < 1
+    assert together["epsilon"] < found["spent"] < 1.02 * together["epsilon"]  # at nine tenths of the delta
+    assert found["spent"] > 0.5
     for refused in (
         ("fit", "--method", "ssp", *data, "--target", "b", "--epsilon", 0.9, "--out", "no.json"),
         ("fit", "--method", "ols", *data, "--target", "b", "--epsilon", 0.1, "--out", "no.json"),

@@ -208,7 +208,7 @@ def test_random_stopping_is_charged_exactly() -> None:
 @pytest.mark.slow
 def test_tight_poisson_run_is_certified() -> None:
     multiplier = poisson_gaussian_noise_multiplier(1, 1e-5, 0.02, 900, Relation.REPLACE_ONE)
-    ledger = Ledger("replace_one", epsilon=1, delta=1e-5)
+    ledger = Ledger("replace_one", epsilon=1, delta=1e-5, planned=True)
     ledger.append(PoissonGaussianEvent(0.02, multiplier, 900))
     ledger.close()
     assert ledger.certified

@@ -158,7 +158,7 @@ def recomputed_filter(
             epsilon += pure
         else:
             half = max(0.0, reserve[1] - delta) / 2
-            epsilon += recomputed_epsilon(release, relation, half, k) if half else math.inf
+            epsilon += recomputed_epsilon(release, relation, half, k) if half and reserve[0] else math.inf
             delta += half
     return _of_mu(math.sqrt(squared), most[1]), epsilon, delta
 
