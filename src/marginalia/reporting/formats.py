@@ -81,7 +81,7 @@ def read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
     columns = pd.read_csv(path, nrows=0).columns
     text = {c: object for c in columns if c in _TEXT}  # Arrow's texts are slow to cut into thousands of small tables
     numbers = {c: [""] for c in columns if c not in text}
-    return pd.read_csv(path, dtype=text, keep_default_na=False, na_values=numbers, float_precision="round_trip")
+    return pd.read_csv(path, dtype=text, keep_default_na=False, na_values=numbers)
 
 
 def write_markdown(frame: pd.DataFrame, path: str | os.PathLike[str], *, caption: str = "") -> None:

@@ -83,7 +83,7 @@ def _read_npz(file: Path) -> dict[str, NDArray[Any]]:
 
 
 def _read_csv(file: Path, label: str | None) -> dict[str, NDArray[Any]]:
-    frame = read_frame(file, float_precision="round_trip")
+    frame = read_frame(file)
     if label is None or label not in frame.columns:
         raise InputError(f"{file}: name its label column; it has {', '.join(map(str, frame.columns[:8]))}")
     return {"X": frame.drop(columns=label).to_numpy(), "y": frame[label].to_numpy()}

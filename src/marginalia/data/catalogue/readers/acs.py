@@ -60,7 +60,7 @@ def _checked(path: Path, columns: list[str], rows: int | None) -> pd.DataFrame:
     if missing:
         renamed = "; surveys from 2019 on call RELP RELSHIPP" if missing == ["RELP"] and "RELSHIPP" in header else ""
         raise InputError(f"{path}: no column {missing[0]}; not the expected PUMS person file{renamed}")
-    frame = pd.read_csv(_member(path), usecols=columns, dtype="float64", float_precision="round_trip")
+    frame = pd.read_csv(_member(path), usecols=columns, dtype="float64")
     if rows is not None and len(frame) != rows:
         raise InputError(f"{path}: {len(frame)} rows, the published file has {rows}; the download may be incomplete")
     return frame

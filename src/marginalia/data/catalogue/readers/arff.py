@@ -37,14 +37,7 @@ def read(entry: Entry, files: Files) -> pd.DataFrame:
     ragged = next((row for row in rows if row.count(",") != len(names) - 1), None)
     if ragged is not None:
         raise InputError(f"{path}: the header names {len(names)} attributes, but a row reads '{ragged[:60]}'")
-    return pd.read_csv(
-        io.StringIO("\n".join(rows)),
-        header=None,
-        names=names,
-        na_filter=False,
-        skipinitialspace=True,
-        float_precision="round_trip",
-    )
+    return pd.read_csv(io.StringIO("\n".join(rows)), header=None, names=names, na_filter=False, skipinitialspace=True)
 
 
 load = loader(read)
