@@ -217,6 +217,15 @@ def test_a_certificate_holds_the_reserve():
         ledger.left(lambda epsilon, delta: [])
 
 
+def test_a_certificate_for_fewer_rows_than_the_unit_has_is_not_certified():
+    ledger = Ledger(ADD, epsilon=2.0, delta=1e-5, reserve=(1.9, 5e-6))
+    ledger.append(ObjectivePerturbationEvent(1.0, 4.0, 8.0), "system")
+    assert ledger.certified
+    of_three = Ledger.from_summary(ledger.summary() | {"unit": {"column": "patient", "rows": 3}})
+    assert not of_three.certified
+    assert "at most 1 row" in of_three.message
+
+
 def test_numbers_that_no_float_holds_are_no_error():
     for event in (GaussianEvent(1e30, 1e-30), LaplaceEvent(1e30, 1e-30), PoissonGaussianEvent(0.5, 1e-30, 10**9)):
         spent = Filter(ADD, 1.0, 1e-5, (0.5, 1e-6)).charge([event, event])

@@ -363,6 +363,7 @@ class Ledger:
         if self.filter is not None and self._budget is not None:
             if delta != self._budget[1]:
                 raise InputError(f"releases that are not planned have an epsilon at delta {self._budget[1]:g} alone")
+            events.check_rows(self.events, self.neighbours.k)
             return self.filter.epsilon_spent
         return _epsilon(tuple(self._counts.items()), self.relation, delta, self.neighbours.k)
 
