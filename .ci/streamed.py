@@ -16,7 +16,7 @@ import numpy as np
 import yaml
 
 from marginalia.data.datasets import load
-from marginalia.methods.aim.aim import AIM
+from marginalia.methods.aim import AIM
 from marginalia.sweep.protocols import hash_split, load_prepared, split_counts
 
 NAME, SEED, TRIALS, SHARE = "parts", 7, 2, 0.2

@@ -37,7 +37,7 @@ from aim_arms import (
 from aim_choice import chosen, shortlist
 from harness import RESULTS
 
-from marginalia.methods.aim.aim import AIM
+from marginalia.methods.aim import AIM
 from marginalia.privacy.ledger import Ledger
 from marginalia.synthesis.adaptive import AdaptiveBudget, Constants
 

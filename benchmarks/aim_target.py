@@ -23,7 +23,7 @@ from marginalia.data.datasets import load
 from marginalia.data.splits import Split, random_split
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.methods.aim.aim import AIM
+from marginalia.methods.aim import AIM
 from marginalia.methods.fit import Budget
 from marginalia.methods.fit import fit as fit_arm
 from marginalia.methods.record import Arm

@@ -16,7 +16,7 @@ import numpy as np
 from marginalia.data.datasets import load
 from marginalia.data.files import write_text
 from marginalia.learning import DDSSPRegressor
-from marginalia.methods.aim.aim import AIM
+from marginalia.methods.aim import AIM
 
 OUT = Path(__file__).parents[1] / "docs" / "annealing.csv"
 TARGET, PAIR = "education-num", {"education", "education-num"}

@@ -36,7 +36,7 @@ from marginalia.data.files import write_text
 from marginalia.data.sources.arrow import ArrowSource
 from marginalia.data.sources.csv import CSVSource
 from marginalia.data.sources.parquet import ParquetSource
-from marginalia.methods.aim.aim import AIM
+from marginalia.methods.aim import AIM
 
 SIZES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 10, 12, 16, 20, 40, 100)
 NAMES = [f"x{j}" for j in range(len(SIZES))]

@@ -36,8 +36,8 @@ from marginalia.data.attribute import Attribute, Purchase
 from marginalia.data.catalogue import catalogue
 from marginalia.data.domain import Content, Domain, Schema
 from marginalia.data.table import Table
-from marginalia.methods.aim.aim import AIM
-from marginalia.methods.mst.mst import MST
+from marginalia.methods.aim import AIM
+from marginalia.methods.mst import MST
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.events import GaussianEvent
 from marginalia.privacy.ledger import Ledger

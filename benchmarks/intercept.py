@@ -21,7 +21,7 @@ import numpy as np
 from marginalia.data.datasets import load
 from marginalia.data.files import write_text
 from marginalia.learning import AdaSSPRegressor, DDSSPClassifier, DDSSPRegressor, SSPClassifier, SSPRegressor
-from marginalia.methods.gaussian_marginals.gaussian_marginals import GaussianMarginals
+from marginalia.methods.gaussian_marginals import GaussianMarginals
 from marginalia.sweep.metrics import scores
 
 OUT = Path(__file__).parents[1] / "docs" / "intercept.csv"

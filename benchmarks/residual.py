@@ -29,11 +29,11 @@ from marginalia.data.datasets import load
 from marginalia.data.domain import Domain
 from marginalia.data.files import write_text
 from marginalia.data.table import Table
-from marginalia.methods.aim.aim import AIM
-from marginalia.methods.aim_residual.aim_residual import ResidualAIM
-from marginalia.methods.dd_ssp.dd_ssp import DDSSPClassifier, DDSSPRegressor
-from marginalia.methods.gaussian_marginals.gaussian_marginals import GaussianMarginals
-from marginalia.methods.residual_planner.residual_planner import ResidualPlanner
+from marginalia.methods.aim import AIM
+from marginalia.methods.dd_ssp import DDSSPClassifier, DDSSPRegressor
+from marginalia.methods.gaussian_marginals import GaussianMarginals
+from marginalia.methods.residual_planner import ResidualPlanner
+from marginalia.papers.recent.methods.aim_residual import ResidualAIM
 from marginalia.sweep.metrics import marginal_error, scores
 from marginalia.synthesis.base import Synthesizer
 

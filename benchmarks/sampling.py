@@ -21,7 +21,7 @@ import numpy as np
 from harness import RESULTS, Row, in_own_process, measured, peak_mb, store
 
 from marginalia.data.datasets import load
-from marginalia.methods.aim.aim import AIM
+from marginalia.methods.aim import AIM
 from marginalia.synthesis.base import Synthesizer
 
 ERRORS = ("whole", "batches", "ten")

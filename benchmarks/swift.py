@@ -23,9 +23,9 @@ from residual import DOCS, workload_of
 from marginalia.data.domain import Domain
 from marginalia.data.files import write_text
 from marginalia.data.table import Table
-from marginalia.methods.aim.aim import AIM
-from marginalia.methods.mst.mst import MST
-from marginalia.methods.swift.swift import SWIFT
+from marginalia.methods.aim import AIM
+from marginalia.methods.mst import MST
+from marginalia.methods.swift import SWIFT
 from marginalia.sweep.metrics import marginal_error
 
 RESULT_FILE = RESULTS / "swift.csv"

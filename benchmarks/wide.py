@@ -30,7 +30,7 @@ from harness import RESULTS, Row, in_own_process, measured, peak_mb, store
 
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
-from marginalia.methods.aim.aim import AIM
+from marginalia.methods.aim import AIM
 from marginalia.privacy.calibration import zcdp_rho
 
 RESULT_FILE = RESULTS / "wide.csv"

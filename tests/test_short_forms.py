@@ -8,10 +8,10 @@ from sklearn.pipeline import make_pipeline
 from marginalia.data.domain import Domain
 from marginalia.data.encoding import Encoder
 from marginalia.data.table import Table
-from marginalia.methods.dd_ssp.dd_ssp import DDSSPRegressor
-from marginalia.methods.independent.independent import Independent
-from marginalia.methods.ols.ols import OLSRegressor
-from marginalia.methods.ssp.ssp import SSPRegressor
+from marginalia.methods.dd_ssp import DDSSPRegressor
+from marginalia.methods.independent import Independent
+from marginalia.methods.ols import OLSRegressor
+from marginalia.methods.ssp import SSPRegressor
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.events import GaussianEvent
 from marginalia.privacy.ledger import Ledger

@@ -11,8 +11,8 @@ from marginalia.data.sources.parquet import ParquetSource
 from marginalia.data.sources.parts import HashSplit
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.methods.logistic.logistic import LogisticClassifier
-from marginalia.methods.ols.ols import OLSRegressor
+from marginalia.methods.logistic import LogisticClassifier
+from marginalia.methods.ols import OLSRegressor
 from marginalia.reporting.provenance import datasets_info
 from marginalia.streamed import CountedData, shards_of
 from marginalia.sweep import metrics

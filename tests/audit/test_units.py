@@ -9,7 +9,7 @@ from marginalia.audit.audit import audit
 from marginalia.audit.made import MIXED, PATIENTS, of_frame, records
 from marginalia.audit.replay import _neighbours
 from marginalia.audit.subject import subjects
-from marginalia.methods.pate import pate
+from marginalia.methods import pate
 
 
 def of_patients(method):

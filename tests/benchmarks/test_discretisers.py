@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from discretiser_tables import METRICS, Raw, quality
 
-from marginalia.methods.mst.mst import MST
+from marginalia.methods.mst import MST
 
 pytestmark = pytest.mark.slow
 

@@ -15,9 +15,9 @@ import yaml
 
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.table import Table
-from marginalia.methods.independent.independent import Independent
+from marginalia.methods.independent import Independent
 from marginalia.methods.models import save_model
-from marginalia.methods.ssp.ssp import SSPRegressor
+from marginalia.methods.ssp import SSPRegressor
 from marginalia.sweep.resolve import resolve
 
 FIT = ["fit", "--method", "ssp", "--data", "t.csv", "--domain", "d.json", "--target", "b", "--epsilon", "1"]

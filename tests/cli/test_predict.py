@@ -10,7 +10,7 @@ import pytest
 
 from marginalia.data.domain import Domain
 from marginalia.methods.models import save_model
-from marginalia.methods.ols.ols import OLSRegressor
+from marginalia.methods.ols import OLSRegressor
 
 DOMAIN = Domain.from_dict(
     {

@@ -79,7 +79,7 @@ def test_the_owner_is_told_how_many_rows_are_left_out(run) -> None:
 
 
 def test_what_comes_after_a_fit_needs_no_column_of_units(run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from marginalia.methods.ssp.ssp import SSPClassifier
+    from marginalia.methods.ssp import SSPClassifier
 
     monkeypatch.setattr(SSPClassifier, "UNITS", True)
     run("fit --method ssp --data stays.csv --domain units.json --target ill --epsilon 1 --seed 0 --out m.json")

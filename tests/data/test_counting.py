@@ -19,13 +19,13 @@ from marginalia.data.sources.parquet import ParquetSource
 from marginalia.data.sources.source import covering, sums
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.methods.ada_ssp.ada_ssp import AdaSSPRegressor
-from marginalia.methods.aim.aim import AIM
+from marginalia.methods.ada_ssp import AdaSSPRegressor
+from marginalia.methods.aim import AIM
 from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier
-from marginalia.methods.independent.independent import Independent
-from marginalia.methods.mst.mst import MST
+from marginalia.methods.independent import Independent
+from marginalia.methods.mst import MST
 from marginalia.methods.reduced_space.reduced_space import ReducedSpaceLP
-from marginalia.methods.ssp.ssp import SSPClassifier
+from marginalia.methods.ssp import SSPClassifier
 
 SIZES = {"a": 2, "b": 300, "c": 5, "d": 7}
 

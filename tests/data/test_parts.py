@@ -14,10 +14,10 @@ from marginalia.data.sources.parquet import ParquetSource
 from marginalia.data.sources.parts import HashSplit, Part
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.methods.aim.aim import AIM
-from marginalia.methods.aim_residual.aim_residual import ResidualAIM
-from marginalia.methods.mst.mst import MST
-from marginalia.methods.ssp.ssp import SSPClassifier
+from marginalia.methods.aim import AIM
+from marginalia.methods.mst import MST
+from marginalia.methods.ssp import SSPClassifier
+from marginalia.papers.recent.methods.aim_residual import ResidualAIM
 
 SIZES = {"a": 2, "b": 30, "c": 5, "d": 7}
 BY_ROW, BY_KEY = HashSplit(11, 0.3), HashSplit(12, 0.3, "person")

@@ -102,10 +102,10 @@ def shuffled(table):
 
 
 def releases():
-    from marginalia.methods.aim.aim import AIM
-    from marginalia.methods.gaussian_marginals.gaussian_marginals import GaussianMarginals
-    from marginalia.methods.independent.independent import Independent
-    from marginalia.methods.mst.mst import MST
+    from marginalia.methods.aim import AIM
+    from marginalia.methods.gaussian_marginals import GaussianMarginals
+    from marginalia.methods.independent import Independent
+    from marginalia.methods.mst import MST
     from marginalia.methods.reduced_space.reduced_space import ReducedSpaceLP
 
     return [
@@ -132,9 +132,7 @@ def test_the_order_of_rows_does_not_change_a_release(model):
     ("target", "learner"), [("a", "SSPClassifier"), ("c", "AdaSSPRegressor"), ("c", "DDSSPRegressor")]
 )
 def test_the_order_of_rows_does_not_change_a_model(target, learner):
-    from marginalia.methods.ada_ssp import ada_ssp
-    from marginalia.methods.dd_ssp import dd_ssp
-    from marginalia.methods.ssp import ssp
+    from marginalia.methods import ada_ssp, dd_ssp, ssp
 
     cls = next(getattr(module, learner) for module in (ssp, ada_ssp, dd_ssp) if hasattr(module, learner))
     table = coded()

@@ -49,7 +49,7 @@ def test_the_api_pages_show_every_public_thing():
                 expected.add(module.name)  # that one imports torch
     assert expected <= shown
     page = api.page("learning", [])
-    assert "~marginalia.methods.ssp.ssp.SSPRegressor" in page
+    assert "~marginalia.methods.ssp.SSPRegressor" in page
 
 
 def has_public_things(name):

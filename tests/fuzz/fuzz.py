@@ -103,7 +103,7 @@ class Valid:
         self.certificate = json.loads(Path("s.csv.certificate.json").read_text())
         from marginalia.data.domain import Domain
         from marginalia.data.table import Table
-        from marginalia.methods.independent.independent import Independent
+        from marginalia.methods.independent import Independent
 
         table = Table.read("t.csv", domain=Domain.from_json("d.json"))
         Independent(random_state=0).fit(table).save("s.npz")

@@ -12,19 +12,19 @@ import pytest
 from marginalia.data.domain import Domain, Schema
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.methods.ada_ssp.ada_ssp import AdaSSPRegressor
+from marginalia.methods.ada_ssp import AdaSSPRegressor
 from marginalia.methods.adaptive_margin.adaptive_margin import AdaptiveMarginClassifier
-from marginalia.methods.dd_ssp.dd_ssp import DDSSPClassifier, DDSSPRegressor
+from marginalia.methods.dd_ssp import DDSSPClassifier, DDSSPRegressor
 from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier, DPSGDRegressor
-from marginalia.methods.gaussian_marginals.gaussian_marginals import GaussianMarginals
-from marginalia.methods.independent.independent import Independent
-from marginalia.methods.logistic.logistic import LogisticClassifier
+from marginalia.methods.gaussian_marginals import GaussianMarginals
+from marginalia.methods.independent import Independent
+from marginalia.methods.logistic import LogisticClassifier
 from marginalia.methods.models import load_model, save_model
-from marginalia.methods.objective_perturbation.objective_perturbation import ObjectivePerturbationClassifier
-from marginalia.methods.ols.ols import OLSRegressor
-from marginalia.methods.pate.pate import PATEClassifier
-from marginalia.methods.ssp.ssp import SSPClassifier, SSPRegressor
-from marginalia.methods.trivial.trivial import TrivialClassifier, TrivialRegressor
+from marginalia.methods.objective_perturbation import ObjectivePerturbationClassifier
+from marginalia.methods.ols import OLSRegressor
+from marginalia.methods.pate import PATEClassifier
+from marginalia.methods.ssp import SSPClassifier, SSPRegressor
+from marginalia.methods.trivial import TrivialClassifier, TrivialRegressor
 
 ATTRIBUTES = [
     {"name": "age", "type": "integer", "edges": [0, 30, 60, 90], "top": True, "missing": []},

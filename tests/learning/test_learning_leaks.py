@@ -21,19 +21,19 @@ from marginalia.data.encoding import Encoder
 from marginalia.data.table import Table
 from marginalia.errors import InputError, PrivacyError
 from marginalia.learning.rows import ArrayRows, within_bounds
-from marginalia.methods.ada_ssp.ada_ssp import AdaSSPRegressor
+from marginalia.methods import ssp
+from marginalia.methods.ada_ssp import AdaSSPRegressor
 from marginalia.methods.adaptive_margin import selection as margin_descent
 from marginalia.methods.adaptive_margin.adaptive_margin import AdaptiveMarginClassifier
-from marginalia.methods.dd_ssp.dd_ssp import DDSSPClassifier, DDSSPRegressor
+from marginalia.methods.dd_ssp import DDSSPClassifier, DDSSPRegressor
 from marginalia.methods.dp_sgd import dp_sgd
 from marginalia.methods.dp_sgd.descent import UNIT, Directions
 from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier, DPSGDRegressor
-from marginalia.methods.gaussian_marginals.gaussian_marginals import GaussianMarginals
+from marginalia.methods.gaussian_marginals import GaussianMarginals
 from marginalia.methods.models import save_model
-from marginalia.methods.objective_perturbation.objective_perturbation import ObjectivePerturbationClassifier
-from marginalia.methods.pate.pate import PATEClassifier, _published_gamma
-from marginalia.methods.ssp import ssp
-from marginalia.methods.ssp.ssp import SSPClassifier, SSPRegressor
+from marginalia.methods.objective_perturbation import ObjectivePerturbationClassifier
+from marginalia.methods.pate import PATEClassifier, _published_gamma
+from marginalia.methods.ssp import SSPClassifier, SSPRegressor
 from marginalia.privacy.events import RandomStoppingEvent
 from marginalia.privacy.mechanisms.transcript import listening
 from marginalia.privacy.noise.samplers import BitSource

@@ -8,15 +8,15 @@ from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.methods.adaptive_margin.adaptive_margin import AdaptiveMarginClassifier
-from marginalia.methods.dd_ssp.dd_ssp import DDSSPClassifier
+from marginalia.methods.dd_ssp import DDSSPClassifier
 from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier
-from marginalia.methods.gaussian_marginals.gaussian_marginals import GaussianMarginals
-from marginalia.methods.logistic.logistic import LogisticClassifier
+from marginalia.methods.gaussian_marginals import GaussianMarginals
+from marginalia.methods.logistic import LogisticClassifier
 from marginalia.methods.models import load_model, save_model
-from marginalia.methods.objective_perturbation.objective_perturbation import ObjectivePerturbationClassifier
-from marginalia.methods.ols.ols import OLSRegressor
-from marginalia.methods.pate.pate import PATEClassifier
-from marginalia.methods.ssp.ssp import SSPClassifier
+from marginalia.methods.objective_perturbation import ObjectivePerturbationClassifier
+from marginalia.methods.ols import OLSRegressor
+from marginalia.methods.pate import PATEClassifier
+from marginalia.methods.ssp import SSPClassifier
 
 DOMAIN = Domain.from_dict(
     {

@@ -26,6 +26,7 @@ from marginalia.learning import (
 from marginalia.learning.private_tuning import draw_runs
 from marginalia.learning.rows import ByUnit, TableRows
 from marginalia.learning.statistics import statistic_sensitivities
+from marginalia.methods import pate
 from marginalia.methods.adaptive_margin.grid import PRACTICAL
 from marginalia.methods.adaptive_margin.selection import Candidate, Trainer, private_tuning
 from marginalia.methods.chebyshev.calibration import certified_sensitivity
@@ -35,11 +36,10 @@ from marginalia.methods.chebyshev.release import _of_sums, release_density
 from marginalia.methods.dp_sgd import descent
 from marginalia.methods.dp_sgd.descent import UNIT, Batches, Directions, Run, descend
 from marginalia.methods.dp_sgd.dp_sgd import best_of_random_runs
-from marginalia.methods.exhaustive.exhaustive import Exhaustive
-from marginalia.methods.pate import pate
 from marginalia.methods.reduced_space.families import Family
 from marginalia.methods.reduced_space.reduced_space import ReducedSpaceLP
-from marginalia.methods.ssp.ssp import _joint_sensitivity
+from marginalia.methods.ssp import _joint_sensitivity
+from marginalia.papers.excess_risk.methods.exhaustive import Exhaustive
 from marginalia.privacy import events
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.transcript import listening

@@ -11,9 +11,9 @@ from marginalia.data import Attribute, Domain, Table
 from marginalia.data.encoding import Encoder
 from marginalia.learning.rows import EXACT_ROWS, ArrayRows, TableRows, within_bounds
 from marginalia.learning.statistics import statistic_sensitivities
-from marginalia.methods.ada_ssp.ada_ssp import AdaSSPRegressor
-from marginalia.methods.ols.ols import OLSRegressor
-from marginalia.methods.ssp.ssp import SSPRegressor, _joint_sensitivity
+from marginalia.methods.ada_ssp import AdaSSPRegressor
+from marginalia.methods.ols import OLSRegressor
+from marginalia.methods.ssp import SSPRegressor, _joint_sensitivity
 from marginalia.privacy.mechanisms.transcript import listening
 from marginalia.privacy.relation import Neighbours, Relation
 

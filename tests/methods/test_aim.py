@@ -10,9 +10,9 @@ from marginalia.data import Domain, StructuralZeros, Table
 from marginalia.errors import InputError
 from marginalia.marginals import FINAL, ROUND_QUICK, ROUND_TIGHT, Workload, megabytes_with
 from marginalia.marginals.plan import Plan
-from marginalia.methods.aim import aim as aim_module
-from marginalia.methods.aim import aim as aim_scores
-from marginalia.methods.aim.aim import AIM
+from marginalia.methods import aim as aim_module
+from marginalia.methods import aim as aim_scores
+from marginalia.methods.aim import AIM
 from marginalia.privacy.accountants.gdp import bounded_range_mu
 from marginalia.privacy.calibration import gdp_mu, zcdp_rho
 from marginalia.privacy.ledger import Ledger

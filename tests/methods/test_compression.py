@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from marginalia.data import Attribute, Domain, StructuralZeros, Table
-from marginalia.methods.mst.mst import Compression
+from marginalia.methods.mst import Compression
 
 DOMAIN = Domain.from_sizes({"a": 5, "b": 2, "c": 3})
 ONE_WAYS = {

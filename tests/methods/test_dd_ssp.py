@@ -11,9 +11,9 @@ from marginalia.data.encoding import Encoder, ztz
 from marginalia.errors import InputError
 from marginalia.learning import DDSSPClassifier, DDSSPRegressor, OLSRegressor
 from marginalia.learning.solvers import nearest_semidefinite
-from marginalia.methods.dd_ssp import dd_ssp
-from marginalia.methods.dd_ssp.dd_ssp import _marginal_noise_norm
-from marginalia.methods.gaussian_marginals.gaussian_marginals import GaussianMarginals
+from marginalia.methods import dd_ssp
+from marginalia.methods.dd_ssp import _marginal_noise_norm
+from marginalia.methods.gaussian_marginals import GaussianMarginals
 from marginalia.privacy.calibration import gaussian_sigma
 
 

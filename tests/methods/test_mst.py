@@ -92,7 +92,7 @@ def test_edges_are_drawn_by_the_exponential_mechanism():
     # One selection of three edges, two of which tie two copies to each other: its law is softmax(e s / 2).
     # 400 draws against it, chi-square with 2 degrees of freedom below 13.8 (false alarm 1e-3 at these fixed seeds).
     from marginalia.marginals import Measurement, estimate
-    from marginalia.methods.mst.mst import _select_tree
+    from marginalia.methods.mst import _select_tree
     from marginalia.privacy import Ledger
     from marginalia.privacy.randomness import Randomness
 

@@ -7,9 +7,9 @@ from marginalia.data.domain import Attribute, Domain, StructuralZeros
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.marginals.elimination import eliminate
-from marginalia.methods.independent.independent import Independent
-from marginalia.methods.mwem_pgm import mwem_pgm
-from marginalia.methods.mwem_pgm.mwem_pgm import MWEM
+from marginalia.methods import mwem_pgm
+from marginalia.methods.independent import Independent
+from marginalia.methods.mwem_pgm import MWEM
 from marginalia.privacy.accountants.gdp import bounded_range_mu
 from marginalia.privacy.calibration import gdp_mu, zcdp_rho
 from marginalia.privacy.events import ExponentialEvent, GaussianEvent

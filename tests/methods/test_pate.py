@@ -12,8 +12,8 @@ from marginalia.data import Domain, Table
 from marginalia.data.splits import random_split
 from marginalia.errors import InputError
 from marginalia.learning import PATEClassifier
-from marginalia.methods.pate import pate
-from marginalia.methods.pate.pate import _published_gamma
+from marginalia.methods import pate
+from marginalia.methods.pate import _published_gamma
 from marginalia.privacy.randomness import Randomness
 
 

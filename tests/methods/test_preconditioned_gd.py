@@ -13,9 +13,9 @@ from marginalia.data.encoding import CentredEncoder, Encoder
 from marginalia.data.units import Unit
 from marginalia.learning import LogisticClassifier, OLSRegressor
 from marginalia.learning.rows import TableRows
+from marginalia.methods import preconditioned_gd as pgd
 from marginalia.methods.dp_sgd.descent import UNIT, Directions
-from marginalia.methods.preconditioned_gd import preconditioned_gd as pgd
-from marginalia.methods.preconditioned_gd.preconditioned_gd import (
+from marginalia.methods.preconditioned_gd import (
     Design,
     PreconditionedGDClassifier,
     PreconditionedGDRegressor,

@@ -6,9 +6,9 @@ from test_contract import PRIVATE, SIZES, fitted, table
 
 from marginalia.data import Domain
 from marginalia.inference.basis import Slot
+from marginalia.methods import preconditioned_gd
 from marginalia.methods.dp_sgd import descent
 from marginalia.methods.dp_sgd.descent import Directions
-from marginalia.methods.preconditioned_gd import preconditioned_gd
 
 HIDING = [case for case in PRIVATE if "add_remove" in case.values[0].relations]
 

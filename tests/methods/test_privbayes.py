@@ -14,9 +14,9 @@ from marginalia.data.domain import Attribute, Domain, StructuralZeros
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.marginals.elimination import eliminate
-from marginalia.methods.independent.independent import Independent
-from marginalia.methods.privbayes import privbayes
-from marginalia.methods.privbayes.privbayes import SENSITIVITY, PrivBayes, dependence
+from marginalia.methods import privbayes
+from marginalia.methods.independent import Independent
+from marginalia.methods.privbayes import SENSITIVITY, PrivBayes, dependence
 from marginalia.privacy.accountants.gdp import bounded_range_mu
 from marginalia.privacy.calibration import gdp_mu, zcdp_rho
 from marginalia.privacy.events import ExponentialEvent, GaussianEvent

@@ -4,7 +4,7 @@ import pytest
 from marginalia.data import Domain
 from marginalia.errors import InputError
 from marginalia.marginals import Measurement
-from marginalia.methods.mixture.product_mixture import Objective, ProductMixture, fit
+from marginalia.papers.dd_ssp.methods.product_mixture import Objective, ProductMixture, fit
 
 DOMAIN = Domain.from_sizes({"a": 3, "b": 2, "c": 4, "d": 1, "e": 3})
 

@@ -15,7 +15,7 @@ from marginalia.methods.adaptive_margin import selection as margin
 from marginalia.methods.adaptive_margin.adaptive_margin import AdaptiveMarginClassifier
 from marginalia.methods.adaptive_margin.grid import PRACTICAL
 from marginalia.methods.dp_sgd.descent import Directions, _residual
-from marginalia.methods.preconditioned_gd.preconditioned_gd import PreconditionedGDClassifier, _times
+from marginalia.methods.preconditioned_gd import PreconditionedGDClassifier, _times
 
 D = 40
 RNG = np.random.default_rng(0)

@@ -11,7 +11,7 @@ from marginalia.data.encoding import CentredEncoder, Encoder
 from marginalia.errors import PrivacyError
 from marginalia.learning import AdaSSPRegressor, OLSRegressor, SSPClassifier, SSPRegressor
 from marginalia.learning.statistics import logistic_scale
-from marginalia.methods.ssp import ssp
+from marginalia.methods import ssp
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.transcript import listening

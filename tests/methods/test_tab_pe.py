@@ -7,8 +7,8 @@ from marginalia.data.attribute import Attribute
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.methods.tab_pe.tab_pe import TabPE, random_rows, selected, varied
-from marginalia.methods.tab_pe.votes import votes
+from marginalia.papers.recent.methods.tab_pe import TabPE, random_rows, selected, varied
+from marginalia.papers.recent.methods.votes import votes
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.relation import Neighbours, Relation
 

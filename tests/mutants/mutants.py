@@ -187,8 +187,8 @@ def call_mutants() -> Iterator[Mutant]:
     The calls are those in the folders with code that reads private rows.
     """
     checks = call_checks()
-    for folder in ("privacy/mechanisms", "synthesis", "learning", "methods"):
-        for path in sorted((SOURCE / folder).rglob("*.py")):
+    for folder in ("privacy/mechanisms", "synthesis", "learning", "methods", "papers/*/methods"):
+        for path in sorted(SOURCE.glob(f"{folder}/**/*.py")):
             file = path.relative_to(SOURCE).as_posix()
             if file in _NO_RELEASE:
                 continue

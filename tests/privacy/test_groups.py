@@ -8,7 +8,7 @@ from tiers import others_slow
 
 from marginalia.data.units import Unit
 from marginalia.errors import InputError, PrivacyError
-from marginalia.methods.objective_perturbation.objective_perturbation import ObjectivePerturbationClassifier
+from marginalia.methods.objective_perturbation import ObjectivePerturbationClassifier
 from marginalia.privacy.accountants.composition import composed_epsilon
 from marginalia.privacy.accountants.gdp import exact_squared_mu
 from marginalia.privacy.accountants.objective import (

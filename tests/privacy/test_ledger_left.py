@@ -11,26 +11,26 @@ from tiers import others_slow
 
 from marginalia.data import Attribute, Domain, Table
 from marginalia.errors import InputError, PrivacyError
-from marginalia.methods.ada_ssp.ada_ssp import AdaSSPRegressor
+from marginalia.methods.ada_ssp import AdaSSPRegressor
 from marginalia.methods.adaptive_margin.adaptive_margin import AdaptiveMarginClassifier
-from marginalia.methods.aim.aim import AIM
-from marginalia.methods.aim_residual.aim_residual import ResidualAIM
+from marginalia.methods.aim import AIM
 from marginalia.methods.chebyshev.chebyshev import ChebyshevMomentMatching
 from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier
-from marginalia.methods.exhaustive.exhaustive import Exhaustive
-from marginalia.methods.gaussian_marginals.gaussian_marginals import GaussianMarginals
-from marginalia.methods.independent.independent import Independent
-from marginalia.methods.mixture.mixture import MixtureInference
-from marginalia.methods.mst.mst import MST
-from marginalia.methods.mwem_pgm.mwem_pgm import MWEM
-from marginalia.methods.objective_perturbation.objective_perturbation import ObjectivePerturbationClassifier
-from marginalia.methods.pate.pate import PATEClassifier
-from marginalia.methods.private_pgm.private_pgm import PrivatePGM
-from marginalia.methods.privbayes.privbayes import PrivBayes
+from marginalia.methods.gaussian_marginals import GaussianMarginals
+from marginalia.methods.independent import Independent
+from marginalia.methods.mst import MST
+from marginalia.methods.mwem_pgm import MWEM
+from marginalia.methods.objective_perturbation import ObjectivePerturbationClassifier
+from marginalia.methods.pate import PATEClassifier
+from marginalia.methods.private_pgm import PrivatePGM
+from marginalia.methods.privbayes import PrivBayes
 from marginalia.methods.reduced_space.reduced_space import ReducedSpaceLP
-from marginalia.methods.residual_planner.residual_planner import ResidualPlanner
-from marginalia.methods.ssp.ssp import SSPRegressor
-from marginalia.methods.swift.swift import SWIFT
+from marginalia.methods.residual_planner import ResidualPlanner
+from marginalia.methods.ssp import SSPRegressor
+from marginalia.methods.swift import SWIFT
+from marginalia.papers.dd_ssp.methods.mixture import MixtureInference
+from marginalia.papers.excess_risk.methods.exhaustive import Exhaustive
+from marginalia.papers.recent.methods.aim_residual import ResidualAIM
 from marginalia.privacy.accountants import two_groups
 from marginalia.privacy.accountants.composition import composed_epsilon
 from marginalia.privacy.accountants.prices import Prices

@@ -91,7 +91,7 @@ def test_rows_of_one_class_make_no_model():
 def test_the_auc_is_of_the_test_rows():
     real, made = people(600, 9), people(600, 10)
     test = random_split(real, seed=0, test_fraction=0.2).test
-    from marginalia.methods.logistic.logistic import LogisticClassifier
+    from marginalia.methods.logistic import LogisticClassifier
 
     score = LogisticClassifier().fit(made, "y").decision_function(test)
     expected = roc_auc(test.column("y"), score)

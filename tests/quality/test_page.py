@@ -10,7 +10,7 @@ from html_page import Page
 from marginalia.data.domain import Attribute, Domain, StructuralZeros
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.methods.independent.independent import Independent
+from marginalia.methods.independent import Independent
 from marginalia.privacy.certificate import ENDING, Certificate
 from marginalia.quality.charts import _tick_names, code_names, column_chart
 from marginalia.quality.page import write_quality

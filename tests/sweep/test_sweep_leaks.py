@@ -13,7 +13,7 @@ from marginalia.data.table import Table
 from marginalia.methods.fit import Budget, fit
 from marginalia.methods.record import Arm, Method
 from marginalia.methods.registry import BUILT_IN
-from marginalia.methods.ssp.ssp import SSPRegressor
+from marginalia.methods.ssp import SSPRegressor
 from marginalia.methods.task import Task
 from marginalia.privacy.events import GaussianEvent
 from marginalia.privacy.ledger import Ledger

@@ -7,9 +7,9 @@ import pytest
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError, PrivacyError
-from marginalia.methods.aim.aim import AIM
-from marginalia.methods.independent.independent import Independent
-from marginalia.methods.mst.mst import MST
+from marginalia.methods.aim import AIM
+from marginalia.methods.independent import Independent
+from marginalia.methods.mst import MST
 
 ATTRIBUTES = [
     {"name": "age", "type": "integer", "edges": [0, 30, 60, 90], "top": True, "missing": []},

@@ -15,23 +15,22 @@ from sklearn.exceptions import NotFittedError
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.table import Table
 from marginalia.errors import PrivacyError
-from marginalia.methods.aim import aim
-from marginalia.methods.aim.aim import AIM
-from marginalia.methods.aim_residual.aim_residual import ResidualAIM
+from marginalia.methods import aim, independent
+from marginalia.methods.aim import AIM
 from marginalia.methods.chebyshev.chebyshev import ChebyshevMomentMatching
-from marginalia.methods.exhaustive.exhaustive import Exhaustive
-from marginalia.methods.gaussian_marginals.gaussian_marginals import GaussianMarginals
-from marginalia.methods.independent import independent
-from marginalia.methods.independent.independent import Independent
-from marginalia.methods.mixture.mixture import MixtureInference
-from marginalia.methods.mst.mst import MST
-from marginalia.methods.mwem_pgm.mwem_pgm import MWEM
-from marginalia.methods.private_pgm.private_pgm import PrivatePGM
-from marginalia.methods.privbayes.privbayes import PrivBayes
+from marginalia.methods.gaussian_marginals import GaussianMarginals
+from marginalia.methods.independent import Independent
+from marginalia.methods.mst import MST
+from marginalia.methods.mwem_pgm import MWEM
+from marginalia.methods.private_pgm import PrivatePGM
+from marginalia.methods.privbayes import PrivBayes
 from marginalia.methods.reduced_space.reduced_space import ReducedSpaceLP
-from marginalia.methods.residual_planner.residual_planner import ResidualPlanner
-from marginalia.methods.swift.swift import SWIFT
-from marginalia.methods.tab_pe.tab_pe import TabPE
+from marginalia.methods.residual_planner import ResidualPlanner
+from marginalia.methods.swift import SWIFT
+from marginalia.papers.dd_ssp.methods.mixture import MixtureInference
+from marginalia.papers.excess_risk.methods.exhaustive import Exhaustive
+from marginalia.papers.recent.methods.aim_residual import ResidualAIM
+from marginalia.papers.recent.methods.tab_pe import TabPE
 from marginalia.privacy.randomness import Randomness
 
 MIXED = Domain([Attribute("a", 2), Attribute("b", 4, "numeric"), Attribute("c", 6)])

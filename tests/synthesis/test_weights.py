@@ -6,12 +6,12 @@ from tiers import others_slow
 
 from marginalia.data import Domain, Table
 from marginalia.marginals import Workload
-from marginalia.methods.aim.aim import AIM
-from marginalia.methods.aim_residual.aim_residual import ResidualAIM
-from marginalia.methods.mixture.mixture import MixtureInference
-from marginalia.methods.mwem_pgm.mwem_pgm import MWEM
-from marginalia.methods.residual_planner.residual_planner import ResidualPlanner
-from marginalia.methods.swift.swift import SWIFT
+from marginalia.methods.aim import AIM
+from marginalia.methods.mwem_pgm import MWEM
+from marginalia.methods.residual_planner import ResidualPlanner
+from marginalia.methods.swift import SWIFT
+from marginalia.papers.dd_ssp.methods.mixture import MixtureInference
+from marginalia.papers.recent.methods.aim_residual import ResidualAIM
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.examination import examine
 

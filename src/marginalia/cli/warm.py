@@ -23,7 +23,7 @@ def warm(as_json: Json = False) -> None:
     from marginalia.data.table import Table
     from marginalia.marginals.inference import Inference
     from marginalia.marginals.plan import Plan
-    from marginalia.methods.aim.aim import AIM
+    from marginalia.methods.aim import AIM
     from marginalia.methods.fit import Budget, fit_learner, fit_synthesizer
     from marginalia.privacy.noise.samplers import BitSource
     from marginalia.progress import bar, showing

@@ -9,28 +9,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from marginalia.methods.ada_ssp.ada_ssp import AdaSSPRegressor as AdaSSPRegressor
+    from marginalia.methods.ada_ssp import AdaSSPRegressor as AdaSSPRegressor
     from marginalia.methods.adaptive_margin.adaptive_margin import AdaptiveMarginClassifier as AdaptiveMarginClassifier
-    from marginalia.methods.dd_ssp.dd_ssp import DDSSPClassifier as DDSSPClassifier
-    from marginalia.methods.dd_ssp.dd_ssp import DDSSPRegressor as DDSSPRegressor
+    from marginalia.methods.dd_ssp import DDSSPClassifier as DDSSPClassifier
+    from marginalia.methods.dd_ssp import DDSSPRegressor as DDSSPRegressor
     from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier as DPSGDClassifier
     from marginalia.methods.dp_sgd.dp_sgd import DPSGDRegressor as DPSGDRegressor
-    from marginalia.methods.logistic.logistic import LogisticClassifier as LogisticClassifier
-    from marginalia.methods.objective_perturbation.objective_perturbation import (
+    from marginalia.methods.logistic import LogisticClassifier as LogisticClassifier
+    from marginalia.methods.objective_perturbation import (
         ObjectivePerturbationClassifier as ObjectivePerturbationClassifier,
     )
-    from marginalia.methods.ols.ols import OLSRegressor as OLSRegressor
-    from marginalia.methods.pate.pate import PATEClassifier as PATEClassifier
-    from marginalia.methods.preconditioned_gd.preconditioned_gd import (
+    from marginalia.methods.ols import OLSRegressor as OLSRegressor
+    from marginalia.methods.pate import PATEClassifier as PATEClassifier
+    from marginalia.methods.preconditioned_gd import (
         PreconditionedGDClassifier as PreconditionedGDClassifier,
     )
-    from marginalia.methods.preconditioned_gd.preconditioned_gd import (
+    from marginalia.methods.preconditioned_gd import (
         PreconditionedGDRegressor as PreconditionedGDRegressor,
     )
-    from marginalia.methods.ssp.ssp import SSPClassifier as SSPClassifier
-    from marginalia.methods.ssp.ssp import SSPRegressor as SSPRegressor
-    from marginalia.methods.trivial.trivial import TrivialClassifier as TrivialClassifier
-    from marginalia.methods.trivial.trivial import TrivialRegressor as TrivialRegressor
+    from marginalia.methods.ssp import SSPClassifier as SSPClassifier
+    from marginalia.methods.ssp import SSPRegressor as SSPRegressor
+    from marginalia.methods.trivial import TrivialClassifier as TrivialClassifier
+    from marginalia.methods.trivial import TrivialRegressor as TrivialRegressor
 
 __all__ = [
     "AdaSSPRegressor",

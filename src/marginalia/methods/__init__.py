@@ -1,1 +1,1 @@
-"""The methods: what a record of one says, how one is fitted, and a folder for each."""
+"""The methods: one module or folder each, the catalogue of their records, and how one is fitted."""

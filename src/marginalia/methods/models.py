@@ -37,7 +37,7 @@ def save_model(model: LinearLearner, path: str | os.PathLike[str]) -> None:
     >>> import tempfile
     >>> from marginalia.data.domain import Attribute
     >>> from marginalia.data.table import Table
-    >>> from marginalia.methods.ols.ols import OLSRegressor
+    >>> from marginalia.methods.ols import OLSRegressor
     >>> domain = Domain([Attribute("age", 3, "numeric"), Attribute("pay", 3, "numeric")])
     >>> model = OLSRegressor().fit(Table([[0, 0], [2, 2]], domain), "pay")
     >>> with tempfile.TemporaryDirectory() as folder:

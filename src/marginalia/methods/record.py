@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
-import math
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -208,8 +207,6 @@ class Method:
         What its entry under ``methods: all``, that of the default sweep, holds besides its id.
     in_sweeps : bool
         False: in the library and its audits only, in no list or sweep.
-    place : float
-        Where it stands in legends and tables, among those that it is compared with; without one it comes last.
     peers : tuple of str
         Methods of other libraries that do the same under another name.
     audit : Audit
@@ -245,7 +242,6 @@ class Method:
     default: bool = False
     sweep: Mapping[str, Any] = field(default_factory=dict)
     in_sweeps: bool = True
-    place: float = math.inf
     peers: tuple[str, ...] = ()
     audit: Audit = field(default_factory=Audit)
     limits: Limits = Limits()

@@ -1,29 +1,67 @@
-"""Which methods there are: found by looking into the folders of `marginalia.methods`, one a method.
+"""The methods by their ids, read from ``catalogue.toml``: nothing else names methods.
 
-A folder holds the record of its method, a `Method` at the top level of its ``__init__.py``, beside the code; nothing
-else names methods.
+Reading it imports no method: the sweep plans and the command line completes names within milliseconds.
 """
 
 from __future__ import annotations
 
-import pkgutil
-from collections.abc import Iterator, Mapping
+import tomllib
+from collections.abc import Mapping
 from dataclasses import replace
-from importlib import import_module
+from pathlib import Path
 from typing import Any
 
-from marginalia import methods
 from marginalia.errors import InputError, unknown_name
-from marginalia.methods.record import Arm, Kind, Method, frozen
+from marginalia.methods.record import (
+    TRAINED_ON_ROWS,
+    Arm,
+    Audit,
+    Kind,
+    Limits,
+    Method,
+    frozen,
+    trained_on_rows_of,
+    tupled,
+)
 
 
-def _found() -> Iterator[Method]:
-    for folder in pkgutil.iter_modules(methods.__path__, f"{methods.__name__}."):
-        if folder.ispkg:
-            yield from (value for value in vars(import_module(folder.name)).values() if isinstance(value, Method))
+def _arm(method: str, entry: Mapping[str, Any]) -> Arm:
+    tasks, parameters = tuple(entry.get("tasks", ())), frozen(method, entry.get("parameters"))
+    return Arm(method, **{**entry, "tasks": tasks, "parameters": parameters})
 
 
-EVERY: dict[str, Method] = {m.id: m for m in sorted(_found(), key=lambda m: (m.place, m.id))}
+def _method(name: str, entry: dict[str, Any]) -> Method:
+    """Return the record that an entry of the catalogue describes."""
+    if "class" in entry:
+        entry["classes"] = {"": entry.pop("class")}
+    arms, named = (tuple(_arm(name, arm) for arm in entry.pop(key, ())) for key in ("arms", "named"))
+    variants = {variant: tupled(look) for variant, look in entry.pop("variants", {}).items()}
+    if entry.pop("trained_on_rows", False):
+        arms = (*(arms or (Arm(name),)), *trained_on_rows_of(name))
+        variants |= TRAINED_ON_ROWS
+    constants = {
+        (calibration, variant): by_dataset
+        for calibration, by_variant in entry.pop("constants", {}).items()
+        for variant, by_dataset in by_variant.items()
+    }
+    audit = {key: value if key == "quick" else tupled(value) for key, value in entry.pop("audit", {}).items()}
+    return Method(
+        name,
+        arms=arms or (Arm(name),),
+        named=named,
+        variants=variants,
+        constants=constants,
+        limits=Limits(**entry.pop("limits", {})),
+        audit=Audit(**audit),
+        **{"classes": {}, **{key: tupled(value) for key, value in entry.items()}},
+    )
+
+
+def _read(path: Path) -> dict[str, Method]:
+    return {name: _method(name, entry) for name, entry in tomllib.loads(path.read_text(encoding="utf-8")).items()}
+
+
+EVERY: dict[str, Method] = _read(Path(__file__).with_name("catalogue.toml"))
 BUILT_IN: dict[str, Method] = {name: m for name, m in EVERY.items() if m.in_sweeps}
 DEFAULT = tuple(name for name, m in BUILT_IN.items() if m.default)
 
@@ -47,7 +85,7 @@ def class_named(name: str, *kinds: Kind) -> Any:
     """Return the class of that name of a method of one of some kinds, with its module loaded; KeyError if none has it.
 
     >>> class_named("OLSRegressor", "learner").__module__
-    'marginalia.methods.ols.ols'
+    'marginalia.methods.ols'
     """
     places = {
         path.rpartition(":")[2]: (method, task)

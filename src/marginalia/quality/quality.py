@@ -26,8 +26,8 @@ from marginalia.data.table import Table, zero_faults
 from marginalia.errors import InputError
 from marginalia.inference.known import ALL_ROWS, Release
 from marginalia.inference.marginals import Interval, shares
-from marginalia.methods.logistic.logistic import LogisticClassifier
-from marginalia.methods.ols.ols import OLSRegressor
+from marginalia.methods.logistic import LogisticClassifier
+from marginalia.methods.ols import OLSRegressor
 from marginalia.privacy.certificate import Certificate, beside
 from marginalia.privacy.examination import Examination, examine
 from marginalia.progress import bar

@@ -9,21 +9,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from marginalia.methods.aim.aim import AIM as AIM
-    from marginalia.methods.aim_residual.aim_residual import ResidualAIM as ResidualAIM
+    from marginalia.methods.aim import AIM as AIM
     from marginalia.methods.chebyshev.chebyshev import ChebyshevMomentMatching as ChebyshevMomentMatching
-    from marginalia.methods.exhaustive.exhaustive import Exhaustive as Exhaustive
-    from marginalia.methods.gaussian_marginals.gaussian_marginals import GaussianMarginals as GaussianMarginals
-    from marginalia.methods.independent.independent import Independent as Independent
-    from marginalia.methods.mixture.mixture import MixtureInference as MixtureInference
-    from marginalia.methods.mst.mst import MST as MST
-    from marginalia.methods.mwem_pgm.mwem_pgm import MWEM as MWEM
-    from marginalia.methods.private_pgm.private_pgm import PrivatePGM as PrivatePGM
-    from marginalia.methods.privbayes.privbayes import PrivBayes as PrivBayes
+    from marginalia.methods.gaussian_marginals import GaussianMarginals as GaussianMarginals
+    from marginalia.methods.independent import Independent as Independent
+    from marginalia.methods.mst import MST as MST
+    from marginalia.methods.mwem_pgm import MWEM as MWEM
+    from marginalia.methods.private_pgm import PrivatePGM as PrivatePGM
+    from marginalia.methods.privbayes import PrivBayes as PrivBayes
     from marginalia.methods.reduced_space.reduced_space import ReducedSpaceLP as ReducedSpaceLP
-    from marginalia.methods.residual_planner.residual_planner import ResidualPlanner as ResidualPlanner
-    from marginalia.methods.swift.swift import SWIFT as SWIFT
-    from marginalia.methods.tab_pe.tab_pe import TabPE as TabPE
+    from marginalia.methods.residual_planner import ResidualPlanner as ResidualPlanner
+    from marginalia.methods.swift import SWIFT as SWIFT
+    from marginalia.papers.dd_ssp.methods.mixture import MixtureInference as MixtureInference
+    from marginalia.papers.excess_risk.methods.exhaustive import Exhaustive as Exhaustive
+    from marginalia.papers.recent.methods.aim_residual import ResidualAIM as ResidualAIM
+    from marginalia.papers.recent.methods.tab_pe import TabPE as TabPE
 
 __all__ = [
     "AIM",

@@ -206,7 +206,7 @@ class Round:
 class AdaptiveRun(ABC):
     """One run of Algorithm 2 on a private table; a subclass says what is fitted.
 
-    `start` sets the model and its scores (a `methods.aim.aim.CandidateScores`, or what answers like one).
+    `start` sets the model and its scores (a `methods.aim.CandidateScores`, or what answers like one).
 
     >>> sorted(AdaptiveRun.__abstractmethods__)
     ['candidates', 'expected', 'refit', 'start']

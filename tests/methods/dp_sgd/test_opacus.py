@@ -68,8 +68,8 @@ def test_the_seed_decides(table):
     assert not np.array_equal(one.coef_, other.coef_)
 
 
-def test_a_missing_torch_is_one_clear_line(table, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "torch", None)
+def test_a_missing_opacus_is_one_clear_line(table, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "opacus", None)
     with pytest.raises(InputError, match="needs torch and opacus") as caught:
         DPSGDClassifier(selection="fixed", backend="opacus").fit(table, "rich")
     assert "\n" not in str(caught.value)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from marginalia.methods.swift.swift import allocate
+from marginalia.methods.swift import allocate
 
 BUDGET, PAID = 1.0, 0.01
 

@@ -12,7 +12,7 @@ from marginalia.data.domain import Attribute, Domain, StructuralZeros
 from marginalia.data.sources.parquet import ParquetSource
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.methods.swift.swift import SWIFT
+from marginalia.methods.swift import SWIFT
 from marginalia.privacy.calibration import gdp_mu
 
 

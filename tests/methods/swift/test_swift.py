@@ -12,8 +12,8 @@ from marginalia.data.domain import Attribute, Domain, StructuralZeros
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.marginals.estimation import Measurement, estimate
-from marginalia.methods.independent.independent import Independent
-from marginalia.methods.swift.swift import _UNIT, SWIFT, CliqueTree, _released_errors, grow_trees
+from marginalia.methods.independent import Independent
+from marginalia.methods.swift import _UNIT, SWIFT, CliqueTree, _released_errors, grow_trees
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.transcript import listening

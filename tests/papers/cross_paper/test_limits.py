@@ -17,7 +17,7 @@ from marginalia.learning import (
 from marginalia.learning.base import LinearClassifier, parameters
 from marginalia.learning.private import BudgetedLearner
 from marginalia.methods.dp_sgd.rule import MOMENTUM, STEPS, run_by_rule
-from marginalia.methods.ssp.ssp import _joint_sensitivity
+from marginalia.methods.ssp import _joint_sensitivity
 from marginalia.methods.task import Task
 from marginalia.papers.cross_paper.cross_paper_limits import LIMITS, above_zero, noiseless
 from marginalia.privacy.calibration import gaussian_sigma, gdp_mu

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from marginalia.data import Domain, Table
-from marginalia.methods.aim.aim import AIM
+from marginalia.methods.aim import AIM
 from marginalia.papers.excess_risk.excess_risk_c3 import CONFIDENCE, bound_table, coverage, distances, figure, fits
 from marginalia.papers.registry import comparison
 

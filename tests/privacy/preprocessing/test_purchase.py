@@ -10,7 +10,7 @@ from marginalia.data import values
 from marginalia.data.domain import Domain, Schema
 from marginalia.data.table import Table
 from marginalia.errors import InputError, PrivacyError
-from marginalia.methods.mst.mst import MST
+from marginalia.methods.mst import MST
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.events import FailureEvent, leaves

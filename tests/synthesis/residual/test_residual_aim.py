@@ -7,7 +7,7 @@ import pytest
 
 from marginalia.data import Domain, Table
 from marginalia.errors import InputError
-from marginalia.methods.aim_residual import aim_residual
+from marginalia.papers.recent.methods import aim_residual
 from marginalia.privacy.events import GaussianEvent, leaves
 from marginalia.synthesis import ResidualAIM, ResidualPlanner
 from marginalia.synthesis.residual import Kept, ResidualModel

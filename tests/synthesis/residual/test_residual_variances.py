@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 
 from marginalia.data import Domain, Table
 from marginalia.marginals.workload import Workload
-from marginalia.methods.aim_residual.aim_residual import allocation
+from marginalia.papers.recent.methods.aim_residual import allocation
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.relation import Neighbours, Relation
 from marginalia.synthesis import GaussianMarginals, ResidualPlanner

@@ -94,8 +94,8 @@ def _fits(train: Sample, test: Sample, settings: Settings, keys: tuple[int, str,
     """Yield a row for each method without privacy, and for each arm and epsilon."""
     from marginalia.methods.adaptive_margin.adaptive_margin import AdaptiveMarginClassifier
     from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier
-    from marginalia.methods.logistic.logistic import LogisticClassifier
-    from marginalia.methods.objective_perturbation.objective_perturbation import ObjectivePerturbationClassifier
+    from marginalia.methods.logistic import LogisticClassifier
+    from marginalia.methods.objective_perturbation import ObjectivePerturbationClassifier
 
     arms: dict[tuple[str, str, str], tuple[Any, Record]] = {
         ("adaptive_margin", *arm): (AdaptiveMarginClassifier, {"fit_intercept": False, **parameters})

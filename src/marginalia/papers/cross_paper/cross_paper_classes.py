@@ -33,10 +33,10 @@ def macro_auc(codes: NDArray[Any], scores: NDArray[Any]) -> float:
 @as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield accuracy and macro AUC of each learner, epsilon and split on one data set."""
-    from marginalia.methods.aim.aim import AIM
-    from marginalia.methods.dd_ssp.dd_ssp import DDSSPClassifier
-    from marginalia.methods.preconditioned_gd.preconditioned_gd import PreconditionedGDClassifier
-    from marginalia.methods.ssp.ssp import SSPClassifier
+    from marginalia.methods.aim import AIM
+    from marginalia.methods.dd_ssp import DDSSPClassifier
+    from marginalia.methods.preconditioned_gd import PreconditionedGDClassifier
+    from marginalia.methods.ssp import SSPClassifier
 
     prepared, target = Prepared.load(data[part]), TARGETS[part]
     one_hot = next(t.one_hot for t in prepared.tasks)

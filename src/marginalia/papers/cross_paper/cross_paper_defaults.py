@@ -26,8 +26,8 @@ _CELL = ["method", "metric", "dataset", "epsilon"]
 @as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield test MSE or AUC of each method, multiple of its ridge, epsilon and split on one data set."""
-    from marginalia.methods.objective_perturbation.objective_perturbation import ObjectivePerturbationClassifier
-    from marginalia.methods.ssp.ssp import SSPClassifier, SSPRegressor
+    from marginalia.methods.objective_perturbation import ObjectivePerturbationClassifier
+    from marginalia.methods.ssp import SSPClassifier, SSPRegressor
 
     learners = {
         "linear": {"ssp": SSPRegressor},

@@ -28,14 +28,14 @@ def _gaussians(*multipliers: float) -> Ledger:
 
 
 def _ada_ssp(variant: str, relation: Relation, epsilon: float, delta: float) -> Ledger:
-    from marginalia.methods.ada_ssp.ada_ssp import AdaSSPRegressor
+    from marginalia.methods.ada_ssp import AdaSSPRegressor
 
     published: Record = {"calibration": "published", "variant": variant, "relation": relation, "random_state": 0}
     return AdaSSPRegressor(epsilon=epsilon, delta=delta, **published).fit(*_ROWS).ledger_
 
 
 def _objective_perturbation(epsilon: float, delta: float) -> Ledger:
-    from marginalia.methods.objective_perturbation.objective_perturbation import ObjectivePerturbationClassifier
+    from marginalia.methods.objective_perturbation import ObjectivePerturbationClassifier
 
     model = ObjectivePerturbationClassifier(epsilon=epsilon, delta=delta, calibration="published", random_state=0)
     return model.fit(_ROWS[0], np.sign(_ROWS[1])).ledger_

@@ -32,8 +32,8 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
     """
     from sklearn.linear_model import LogisticRegression
 
-    from marginalia.methods.logistic.logistic import LogisticClassifier
-    from marginalia.methods.objective_perturbation.objective_perturbation import ObjectivePerturbationClassifier
+    from marginalia.methods.logistic import LogisticClassifier
+    from marginalia.methods.objective_perturbation import ObjectivePerturbationClassifier
 
     prepared = Prepared.load(data[part])
     train, task = training_rows(prepared), classification(prepared)

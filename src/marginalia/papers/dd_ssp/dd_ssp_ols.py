@@ -24,13 +24,13 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
     The direction is least squares on -1/+1 labels; DD-SSP only scales it, by a factor that depends on the interval.
     """
     from marginalia.learning.statistics import logistic_scale
-    from marginalia.methods.aim.aim import AIM
-    from marginalia.methods.dd_ssp.dd_ssp import DDSSPRegressor
-    from marginalia.methods.gaussian_marginals.gaussian_marginals import GaussianMarginals
-    from marginalia.methods.independent.independent import Independent
-    from marginalia.methods.logistic.logistic import LogisticClassifier
-    from marginalia.methods.mst.mst import MST
-    from marginalia.methods.ols.ols import OLSRegressor
+    from marginalia.methods.aim import AIM
+    from marginalia.methods.dd_ssp import DDSSPRegressor
+    from marginalia.methods.gaussian_marginals import GaussianMarginals
+    from marginalia.methods.independent import Independent
+    from marginalia.methods.logistic import LogisticClassifier
+    from marginalia.methods.mst import MST
+    from marginalia.methods.ols import OLSRegressor
 
     prepared = Prepared.load(data[part])
     train, test, task = training_rows(prepared), prepared.test, classification(prepared)

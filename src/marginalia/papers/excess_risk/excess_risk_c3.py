@@ -27,7 +27,7 @@ from marginalia.reporting.panels import DASHED, drawing, look, outer_labels, row
 
 if TYPE_CHECKING:
     from marginalia.marginals.model import GraphicalModel
-    from marginalia.methods.aim.aim import AIM
+    from marginalia.methods.aim import AIM
 
 CONFIDENCE = 0.9
 FORMS = ("printed", "noisy", "weighted")  # as printed; with the noisy marginal; and with w_{q_i} before λ₁
@@ -71,7 +71,7 @@ def coverage(aim: AIM, table: Table) -> dict[str, float]:
 
 def distances(model: GraphicalModel, table: Table, weights: Mapping[tuple[int, ...], float]) -> NDArray[np.float64]:
     """Return the L1 distance, in records, of every candidate's true counts from the model's."""
-    from marginalia.methods.aim.aim import CandidateScores
+    from marginalia.methods.aim import CandidateScores
 
     scores = CandidateScores(table, dict.fromkeys(weights, 1.0))  # without noise and weights a score is the distance
     scores.begin_round(model, 0.0)

@@ -194,7 +194,7 @@ def every_method(
 ) -> Iterator[Record]:
     """Train every method but AIM on `train`, of which `n_public` rows are documented, and yield a row for each."""
     from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier
-    from marginalia.methods.pate.pate import PATEClassifier
+    from marginalia.methods.pate import PATEClassifier
 
     target = task.target
     known, unseen = ({i: encoded(t, task, i) for i in ("codes", "one_hot")} for t in (train, test))

@@ -38,7 +38,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 
 def _case(case: str, settings: Settings, root_seed: int) -> Iterator[Record]:
     """Yield, for each trial and calibration, the largest marginal distance and every bound on it, in records."""
-    from marginalia.methods.exhaustive.exhaustive import Exhaustive
+    from marginalia.papers.excess_risk.methods.exhaustive import Exhaustive
 
     columns, d, n, search = CASES[case]
     for trial in range(settings["trials"]):

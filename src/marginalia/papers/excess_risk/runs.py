@@ -28,7 +28,7 @@ from marginalia.sweep.protocols import Prepared
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
 if TYPE_CHECKING:
-    from marginalia.methods.aim.aim import AIM
+    from marginalia.methods.aim import AIM
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -56,7 +56,7 @@ def fit_aim(table: Table, epsilon: float, *, root_seed: int, name: str, draw: in
     The same root seed, data set and number of the synthetic set give the same fit in every card; `parameters` are
     those of `AIM`, to run smaller.
     """
-    from marginalia.methods.aim.aim import AIM
+    from marginalia.methods.aim import AIM
 
     constants = {"workload": 4, "max_cells": 1e6, "max_model_mb": 100, **parameters}
     seed = seed_of(root_seed, STREAM, name, draw, "aim", float(epsilon))

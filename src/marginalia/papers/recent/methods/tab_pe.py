@@ -14,7 +14,7 @@ from marginalia.data.table import CountSource, Table
 from marginalia.errors import unknown_name
 from marginalia.marginals.sampling import atoms
 from marginalia.memory import check_cost
-from marginalia.methods.tab_pe.votes import Codes, votes
+from marginalia.papers.recent.methods.votes import Codes, votes
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.ledger import Ledger

@@ -10,7 +10,7 @@ import numpy as np
 
 from marginalia.data.table import CountSource
 from marginalia.marginals.elimination import Clique
-from marginalia.methods.mixture.product_mixture import ProductMixture, fit
+from marginalia.papers.dd_ssp.methods.product_mixture import ProductMixture, fit
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness

@@ -37,7 +37,7 @@ RIDGE = {True: 0.5, False: 1.0}
 class MarginalSource(Protocol):
     """What DD-SSP needs of a synthesizer.
 
-    >>> from marginalia.methods.independent.independent import Independent
+    >>> from marginalia.methods.independent import Independent
     >>> source: MarginalSource = Independent(epsilon=1.0)
     """
 
@@ -154,7 +154,7 @@ class _DDSSP(LinearLearner):
     def _unfitted_source(self) -> Any:
         source: Any = self.marginals
         if source is None:
-            from marginalia.methods.gaussian_marginals.gaussian_marginals import (
+            from marginalia.methods.gaussian_marginals import (
                 GaussianMarginals,  # numba takes 0.2 s to load
             )
 

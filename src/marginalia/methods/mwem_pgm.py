@@ -16,7 +16,7 @@ from marginalia.errors import InputError
 from marginalia.marginals.elimination import Clique, eliminate, megabytes_with
 from marginalia.marginals.estimation import estimate, zero_cliques
 from marginalia.marginals.workload import Workload
-from marginalia.methods.aim.aim import CandidateScores
+from marginalia.methods.aim import CandidateScores
 from marginalia.privacy import checks
 from marginalia.privacy.accountants.prices import cheapest
 from marginalia.privacy.ledger import Ledger
