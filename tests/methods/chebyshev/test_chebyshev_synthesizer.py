@@ -7,10 +7,10 @@ from numpy.testing import assert_allclose
 from marginalia.data import Attribute, Domain, Table
 from marginalia.errors import InputError
 from marginalia.methods.chebyshev.chebyshev import choose_axes
-from marginalia.methods.chebyshev.distance import distance_on_line
 from marginalia.methods.chebyshev.measures import Measure
 from marginalia.methods.chebyshev.moments import Axis
 from marginalia.methods.chebyshev.release import release_density
+from marginalia.papers.chebyshev.theory.distance import distance_on_line
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
 from marginalia.synthesis import ChebyshevMomentMatching

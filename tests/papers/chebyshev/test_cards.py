@@ -8,7 +8,6 @@ from tiers import others_slow
 
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.table import Table
-from marginalia.methods.chebyshev.distance import earth_mover
 from marginalia.methods.chebyshev.measures import GridMeasure
 from marginalia.methods.chebyshev.moments import Degrees, histogram
 from marginalia.methods.task import Task
@@ -26,6 +25,7 @@ from marginalia.papers.chebyshev.chebyshev_x1 import (
 from marginalia.papers.chebyshev.chebyshev_x5 import true_epsilons
 from marginalia.papers.chebyshev.chebyshev_x7 import dyadic_histogram
 from marginalia.papers.chebyshev.runs import distances, draw, population, release_records
+from marginalia.papers.chebyshev.theory.distance import earth_mover
 from marginalia.papers.registry import card as card_of
 from marginalia.papers.registry import cards
 from marginalia.reporting.formats import read_csv, write_csv

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
-from marginalia.methods.chebyshev.constants import chain_rule, fejer_korovkin, smoothness_constant
-from marginalia.methods.chebyshev.lower_bound import indistinguishable
 from marginalia.methods.chebyshev.moments import Degrees, polynomials
 from marginalia.papers.chebyshev.runs import DELTA, Array
+from marginalia.papers.chebyshev.theory.constants import chain_rule, fejer_korovkin, smoothness_constant
+from marginalia.papers.chebyshev.theory.lower_bound import indistinguishable
 from marginalia.privacy.calibration import gdp_epsilon
 from marginalia.reporting.panels import DASHED, DOTTED, drawing, look, rows_where
 

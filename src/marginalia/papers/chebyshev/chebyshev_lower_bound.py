@@ -1,7 +1,7 @@
 """Theorem 2: the lower bound with its constant, the tables that prove it run through the method, and the bounds.
 
 Ding, He and Zhu prove that no (ε, δ)-DP method does better than a constant times (nε)^(-min(1, k/d)); the constant and
-the tables are worked out in `marginalia.methods.chebyshev.lower_bound`.
+the tables are worked out in `marginalia.papers.chebyshev.theory.lower_bound`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame, part_name, part_values
-from marginalia.methods.chebyshev.constants import smoothness_constant
-from marginalia.methods.chebyshev.lower_bound import bump_height, hard_records, lower_bound, witness
 from marginalia.papers.chebyshev.runs import DELTA, Array, distances, release_records
+from marginalia.papers.chebyshev.theory.constants import smoothness_constant
+from marginalia.papers.chebyshev.theory.lower_bound import bump_height, hard_records, lower_bound, witness
 from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import DASHED, curve, drawing, log_axis, look, rows_where
 from marginalia.sweep.seeds import seed_sequence

@@ -67,7 +67,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 
 
 def _grid_rows(case: tuple[int, int, int, int], settings: Settings, trial: int, root_seed: int) -> Iterator[Record]:
-    from marginalia.methods.chebyshev.distance import cosine_lower_bound
+    from marginalia.papers.chebyshev.theory.distance import cosine_lower_bound
 
     k, d, n, m = case
     release = one_run(CARD, root_seed, k=k, d=d, n=n, m=m, trial=trial)

@@ -114,7 +114,7 @@ def _counts(table: Table) -> Array:
 
 def _quality(q: Array, train: Table, test: Table, label: str | None) -> dict[str, float]:
     """Return total variation of pairs (codes, and eight bins), the smooth lower bound, and the AUC on real rows."""
-    from marginalia.methods.chebyshev.distance import cosine_lower_bound
+    from marginalia.papers.chebyshev.theory.distance import cosine_lower_bound
 
     p = _counts(train) / train.n_rows
     axes = tuple(code_values(size) for size in p.shape)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from marginalia.card import Record
 from marginalia.errors import unknown_name
-from marginalia.methods.chebyshev.constants import a_priori_bound
 from marginalia.methods.chebyshev.measures import GridMeasure, Measure
 from marginalia.methods.chebyshev.moments import Axis, histogram
+from marginalia.papers.chebyshev.theory.constants import a_priori_bound
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
 from marginalia.sweep.seeds import seed_sequence
@@ -133,7 +133,7 @@ def distances(x: Array, density: Any, k: int, *, exact: bool) -> dict[str, float
     records where they are and the density. ``polynomial``: the largest error of a mean, half a second moment or a mean
     product of two columns, all of them in every F_k.
     """
-    from marginalia.methods.chebyshev.distance import cosine_lower_bound, earth_mover, moment_distance
+    from marginalia.papers.chebyshev.theory.distance import cosine_lower_bound, earth_mover, moment_distance
 
     q, d = density.measure(), x.shape[1]
     polynomial = _polynomial_error(Measure.of(x), q)
@@ -175,7 +175,7 @@ def empirical(x: Array) -> Any:
 
 def line_distance(p: Any, q: Any, k: int) -> float:
     """Return d_k between two measures on the line, to within the width of its bounds."""
-    from marginalia.methods.chebyshev.distance import distance_on_line
+    from marginalia.papers.chebyshev.theory.distance import distance_on_line
 
     bounds = distance_on_line(p, q, k)
     return (bounds.lower + bounds.upper) / 2

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from marginalia.methods.chebyshev.distance import distance_on_line
-from marginalia.methods.chebyshev.lower_bound import (
+from marginalia.methods.chebyshev.measures import GridMeasure, Measure
+from marginalia.papers.chebyshev.theory.distance import distance_on_line
+from marginalia.papers.chebyshev.theory.lower_bound import (
     bump_height,
     hard_records,
     indistinguishable,
@@ -17,7 +18,6 @@ from marginalia.methods.chebyshev.lower_bound import (
     steepest,
     witness,
 )
-from marginalia.methods.chebyshev.measures import GridMeasure, Measure
 
 
 @pytest.mark.parametrize(("k", "d"), [(1, 1), (2, 1), (3, 1), (4, 1), (1, 2), (2, 2), (3, 2), (2, 3), (3, 3)])

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from marginalia.errors import InputError
-from marginalia.methods.chebyshev.constants import fejer_korovkin, smoothness_constant
 from marginalia.methods.chebyshev.measures import AnyMeasure, GridMeasure
 from marginalia.methods.chebyshev.moments import Array, Degrees, polynomials
+from marginalia.papers.chebyshev.theory.constants import fejer_korovkin, smoothness_constant
 from marginalia.synthesis import programs
 
 UPPER_DEGREE = {1: 256, 2: 512, 3: 64, 4: 16}

@@ -10,7 +10,9 @@ from scipy.integrate import quad
 from scipy.stats import wasserstein_distance
 
 from marginalia.errors import InputError
-from marginalia.methods.chebyshev.constants import (
+from marginalia.methods.chebyshev.measures import GridMeasure, Measure
+from marginalia.methods.chebyshev.moments import Axis, histogram
+from marginalia.papers.chebyshev.theory.constants import (
     _kernel_moments,
     _rasterising_error,
     a_priori_bound,
@@ -18,15 +20,13 @@ from marginalia.methods.chebyshev.constants import (
     smoothness_constant,
     tail,
 )
-from marginalia.methods.chebyshev.distance import (
+from marginalia.papers.chebyshev.theory.distance import (
     UPPER_DEGREE,
     cosine_lower_bound,
     distance_on_line,
     earth_mover,
     moment_distance,
 )
-from marginalia.methods.chebyshev.measures import GridMeasure, Measure
-from marginalia.methods.chebyshev.moments import Axis, histogram
 
 
 def test_smoothness_constants():
