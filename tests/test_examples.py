@@ -4,7 +4,6 @@ import doctest
 import importlib
 import inspect
 import pkgutil
-import sys
 
 import pytest
 
@@ -16,13 +15,6 @@ MODULES = sorted(
     for module in pkgutil.walk_packages(marginalia.__path__, "marginalia.")
     if not module.name.endswith(".opacus")  # imports torch
 )
-
-
-@pytest.fixture(autouse=True)
-def _harness(monkeypatch):
-    """`marginalia.peers.tape` asks for the `harness` beside it, where tests of benchmarks may have imported another."""
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setitem(sys.modules, "harness", importlib.import_module("marginalia.peers.harness"))
 
 
 @pytest.mark.slow

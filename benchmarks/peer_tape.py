@@ -1,4 +1,4 @@
-"""Run by the Python of a peer's environment: ``python tape.py ADAPTER.py FOLDER``. It must not import marginalia.
+"""Run by the Python of a peer's environment: ``python peer_tape.py ADAPTER.py FOLDER``. It must not import marginalia.
 
 Fits an adapter's method to the first of some tables and records each value to which its library adds noise; then fits
 it to the others, and puts into the place of the noise what makes them release the same. The library is not edited: its
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "src" / "marginalia" / "peers"))
 from harness import load, matrix, read  # type: ignore[import-not-found]
 
 ITERATIONS = 50  # of an estimate from what was released: no privacy depends on it, and thousands take minutes

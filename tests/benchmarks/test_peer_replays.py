@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from peer_replays import CAUSES, HIDDEN, REPLAYED, attained, replay, row
 
 from marginalia.audit.loss import transcript_epsilon
-from marginalia.audit.peers import CAUSES, HIDDEN, REPLAYED, attained, replay, row
 from marginalia.peers.record import facts_of
 
 ADAPTER = """

@@ -1,10 +1,10 @@
 """Replays of other libraries' methods: what their own noise lets two neighbouring tables be told apart by.
 
-Their sources of noise are replaced from outside (`marginalia.peers.tape`), so nothing of theirs is edited. A fit to a
+Their sources of noise are replaced from outside (`peer_tape.py`), so nothing of theirs is edited. A fit to a
 made-up table is recorded; on each neighbour the same values are forced to be released. What lies behind each release
 is then known for both, and with the scale of the noise the epsilon that the pair attains (as in `loss`): a lower bound
-of the true one. Where more than the claim is attained, the claim is false. ``python -m marginalia.audit.peers FILE``
-writes the table of docs/audit.md.
+of the true one. Where more than the claim is attained, the claim is false. ``python
+benchmarks/peer_replays.py FILE`` writes the table of docs/audit.md.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from marginalia.peers.models import PeerError, PeerLearner, run_script
 from marginalia.peers.record import record
 from marginalia.privacy.relation import Relation
 
-TAPE = Path(__file__).parents[1] / "peers" / "tape.py"  # not imported: it belongs to another Python
+TAPE = Path(__file__).with_name("peer_tape.py")  # not imported: it belongs to another Python
 DELTA = 1e-5
 ROWS, MANY_ROWS, NEIGHBOURS = 20, 1000, 3
 COLUMNS = ("peer", "task", "relation", "claimed", "attained", "releases", "pairs", "above", "says")
