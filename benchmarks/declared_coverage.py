@@ -25,14 +25,14 @@ from interval_coverage import SOURCES, Source, holm
 from numpy.typing import NDArray
 from scipy import stats
 
+from marginalia.analyses.analyses import Analyses
+from marginalia.analyses.basis import UNIT
+from marginalia.analyses.declared_analyses import DeclaredAnalyses
+from marginalia.analyses.planning import COUNT, Linears
 from marginalia.data.files import write_text
 from marginalia.data.table import Table
-from marginalia.inference.analyses import Analyses
-from marginalia.inference.basis import UNIT
 from marginalia.inference.formulas import Feature, design
-from marginalia.inference.planning import COUNT, Linears
 from marginalia.inference.sets import Linear, wald_errors
-from marginalia.methods.declared_analyses.declared_analyses import DeclaredAnalyses
 from marginalia.privacy.relation import Neighbours, Relation
 
 RESULT_FILE = RESULTS / "declared.csv"

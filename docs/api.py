@@ -10,7 +10,20 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "marginalia"
 PAGES = Path(__file__).with_name("api")
 # Packages with all that is in them, and modules of others that own methods and results rest on.
-SHOWN = ("data", "privacy", "marginals", "synthesis", "learning", "inference", "methods", "sweep/records.py")
+SHOWN = (
+    "data",
+    "privacy",
+    "marginals",
+    "synthesis",
+    "learning",
+    "inference",
+    "methods",
+    "analyses",
+    "papers/dd_ssp/methods",
+    "papers/excess_risk/methods",
+    "papers/recent/methods",
+    "sweep/records.py",
+)
 
 
 def modules(shown: str) -> dict[str, list[Path]]:

@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 import statsmodels.api as sm
 
+from marginalia.analyses.analyses import Analysis
+from marginalia.analyses.declared_analyses import DeclaredAnalyses
 from marginalia.data import Table
 from marginalia.data.domain import Domain
-from marginalia.inference.analyses import Analysis
 from marginalia.inference.regressions import regression
-from marginalia.methods.declared_analyses.declared_analyses import DeclaredAnalyses
 from marginalia.reporting.error_bars import Series, error_bars
 from marginalia.reporting.figures import save_figure
 from marginalia.reporting.formats import write_csv

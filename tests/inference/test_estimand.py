@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from marginalia.analyses.declared_analyses import DeclaredAnalyses
 from marginalia.cli.app import app
 from marginalia.data import Domain, Table
 from marginalia.data.units import Unit
@@ -16,7 +17,6 @@ from marginalia.inference import marginals, regression
 from marginalia.inference.known import ALL_ROWS, Release, estimand_of
 from marginalia.inference.learners import coefficients
 from marginalia.learning import SSPRegressor
-from marginalia.methods.declared_analyses.declared_analyses import DeclaredAnalyses
 from marginalia.synthesis import ResidualPlanner
 
 UNIT = Unit("id", 1)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from test_contract import PRIVATE, SIZES, fitted, table
 
+from marginalia.analyses.basis import Slot
 from marginalia.data import Domain
-from marginalia.inference.basis import Slot
 from marginalia.methods import preconditioned_gd
 from marginalia.methods.dp_sgd import descent
 from marginalia.methods.dp_sgd.descent import Directions

@@ -187,7 +187,7 @@ def call_mutants() -> Iterator[Mutant]:
     The calls are those in the folders with code that reads private rows.
     """
     checks = call_checks()
-    for folder in ("privacy/mechanisms", "synthesis", "learning", "methods", "papers/*/methods"):
+    for folder in ("privacy/mechanisms", "synthesis", "learning", "methods", "analyses", "papers/*/methods"):
         for path in sorted(SOURCE.glob(f"{folder}/**/*.py")):
             file = path.relative_to(SOURCE).as_posix()
             if file in _NO_RELEASE:

@@ -27,7 +27,7 @@ from marginalia.cli.shared import (
 from marginalia.errors import InputError
 
 if TYPE_CHECKING:
-    from marginalia.inference.prediction import Predicted
+    from marginalia.analyses.prediction import Predicted
 
 _CLASS, _NAME = "DeclaredAnalyses", "declared analyses"
 
@@ -57,7 +57,7 @@ def release(
 
     Example: marginalia release t.csv --domain d.yaml --analyses analyses.yaml --epsilon 1 --out release.npz
     """
-    from marginalia.inference.analyses import Analyses
+    from marginalia.analyses.analyses import Analyses
 
     said = Analyses.read(analyses)
     if plan:
@@ -106,9 +106,9 @@ def _plan(
     unit: tuple[str | None, int | None],
     as_json: bool,
 ) -> None:
+    from marginalia.analyses.prediction import predicted
     from marginalia.data.domain import Schema
     from marginalia.inference.known import estimand_of
-    from marginalia.inference.prediction import predicted
     from marginalia.privacy.relation import Neighbours
     from marginalia.privacy.relation import Relation as Between
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,7 +15,6 @@ from scipy.special import expit
 
 from marginalia.data.domain import Domain
 from marginalia.errors import InputError, unknown_name
-from marginalia.inference.declared import Declared
 from marginalia.inference.formulas import Design, Feature, design
 from marginalia.inference.known import (
     ALL_ROWS,
@@ -26,7 +26,6 @@ from marginalia.inference.known import (
     notes_on_unit,
     part_functions,
 )
-from marginalia.inference.linearised import Linearised
 from marginalia.inference.sets import NEARLY_LINEAR, Coefficient, Equations, Linear, coefficient, wald_errors
 from marginalia.privacy import checks
 from marginalia.synthesis.base import Synthesizer
@@ -40,6 +39,18 @@ _FOLLOWED = 6  # directions of least distance at infinity that are followed
 _FAR = {"binomial": (12.0, 60.0), "poisson": (6.0, 12.0)}
 _DENSE = 500  # cells up to which the covariance of their noise is held as a matrix
 _MOST_CELLS = 200_000  # of the joint marginal of all features, for a family that needs it
+
+
+class ReleasedSums(Release, ABC):
+    """A release of the sums that some regressions need, measured in place of marginals (`marginalia.analyses`)."""
+
+    @abstractmethod
+    def equations(self, of: Design, family: str, ridge: float = 0.0) -> Equations:
+        """Return the noisy estimating equations of a regression; InputError names the sums that are missing."""
+
+    @abstractmethod
+    def square(self, of: Design) -> tuple[float, float]:
+        """Return the sum of squares of the response, and the number of rows; both may be noisy."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +182,7 @@ def regression(
         Public lambda in (X'X + lambda I) b = X'y, ``gaussian`` only: another target, bounded more often.
     guaranteed : bool, default False
         Sets at p degrees of freedom, which cover at least as often as they say, whatever the table; of a declared
-        logistic regression intervals that bound its curvature (`linearised`).
+        logistic regression intervals that bound its curvature (`analyses.linearised`).
 
     Raises
     ------
@@ -230,7 +241,7 @@ def equations_of(release: Release, of: Design, family: str, *, ridge: float = 0.
     InputError
         The release was never asked what they need.
     """
-    if isinstance(release, Declared):
+    if isinstance(release, ReleasedSums):
         return release.equations(of, family, ridge)
     return _linear(release, of, ridge) if family == "gaussian" else _Score(release, of, family)
 
@@ -435,8 +446,8 @@ def add_sampling(release: Release, of: Design, equations: Equations, b: Array) -
     much where up to k rows are one person's, a bound: rows that agree in all count once.
     """
     G = -equations.jacobian(b)
-    if isinstance(equations, Linear) and not isinstance(equations, Linearised):
-        if isinstance(release, Declared):
+    if isinstance(equations, Linear) and not equations.approximate:
+        if isinstance(release, ReleasedSums):
             total, n = release.square(of)
         else:
             square = (of.y.clique, of.y.values**2)

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from marginalia.analyses.analyses import EFFECT, Analyses
+from marginalia.analyses.basis import Basis, Slot
 from marginalia.data.domain import Domain
 from marginalia.errors import InputError
-from marginalia.inference.analyses import EFFECT, Analyses
-from marginalia.inference.basis import Basis, Slot
 from marginalia.inference.formulas import Design
 from marginalia.inference.known import Array
 from marginalia.privacy.relation import Neighbours

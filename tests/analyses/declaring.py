@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from marginalia.inference.analyses import Analyses
-from marginalia.inference.basis import UNIT
-from marginalia.inference.declared import Declared
-from marginalia.inference.planning import COUNT, Linears
-from marginalia.methods.declared_analyses.declared_analyses import DeclaredAnalyses
+from marginalia.analyses.analyses import Analyses
+from marginalia.analyses.basis import UNIT
+from marginalia.analyses.declared import Declared
+from marginalia.analyses.declared_analyses import DeclaredAnalyses
+from marginalia.analyses.planning import COUNT, Linears
 from marginalia.privacy.relation import Neighbours, Relation
 
 

@@ -22,15 +22,15 @@ from functools import cache, partial
 import numpy as np
 from numpy.typing import NDArray
 
+from marginalia.analyses.analyses import Analysis
+from marginalia.analyses.basis import UNIT, Basis, Slot
+from marginalia.analyses.logistic import Scored
+from marginalia.analyses.planning import COUNT, Guess, planned_sigmas
 from marginalia.data.domain import Domain
 from marginalia.data.encoding import clipped_sums
 from marginalia.data.table import CountSource, Table
 from marginalia.errors import InputError
-from marginalia.inference.analyses import Analysis
-from marginalia.inference.basis import UNIT, Basis, Slot
 from marginalia.inference.known import Array
-from marginalia.inference.logistic import Scored
-from marginalia.inference.planning import COUNT, Guess, planned_sigmas
 from marginalia.privacy.events import CompositionEvent, GaussianEvent
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import drawn_sigma, with_gaussian_noise

@@ -10,13 +10,13 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
+from marginalia.analyses.analyses import Analyses
+from marginalia.analyses.basis import UNIT
+from marginalia.analyses.declared import Declared
+from marginalia.analyses.newton import Newton
+from marginalia.analyses.planning import COUNT, FIRST, Linears
 from marginalia.data.table import CountSource
 from marginalia.errors import InputError
-from marginalia.inference.analyses import Analyses
-from marginalia.inference.basis import UNIT
-from marginalia.inference.declared import Declared
-from marginalia.inference.planning import COUNT, FIRST, Linears
-from marginalia.methods.declared_analyses.logistic import Newton
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import drawn_sigma, gaussian
@@ -28,8 +28,8 @@ from marginalia.synthesis.base import Array, State, Synthesizer
 class DeclaredAnalyses(Synthesizer):
     """Release what declared regressions need, with the noise that makes their coefficients most precise.
 
-    For linear regressions: sums over all rows of x_j x_k and x_j y, in slots (`inference.basis`), each with noise of
-    its own size (`inference.planning`). In two stages: a tenth of the budget is spent at a guess; the rest is planned
+    For linear regressions: sums over all rows of x_j x_k and x_j y, in slots (`analyses.basis`), each with noise of
+    its own size (`analyses.planning`). In two stages: a tenth of the budget is spent at a guess; the rest is planned
     at what the first stage answered, and inference is from the second stage alone, whose noise is then Gaussian and
     known whatever the first was. Sums that several analyses need are measured once.
 
@@ -40,12 +40,12 @@ class DeclaredAnalyses(Synthesizer):
     its slots and the exact sets are ours.
 
     Privacy: Gaussian releases, each an event of its own, together at exactly the Gaussian DP of the budget; sums in
-    whole numbers, with sensitivities computed over the public domain (`inference.basis.Slot`).
+    whole numbers, with sensitivities computed over the public domain (`analyses.basis.Slot`).
 
     Parameters
     ----------
     analyses : mapping
-        The content of a file of analyses (`inference.analyses.Analyses`).
+        The content of a file of analyses (`analyses.analyses.Analyses`).
     epsilon, delta, relation, calibration, random_state
         As in `Synthesizer`.
 

@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 from redrawn import about, at_least, table_of
 from tiers import others_slow
 
+from marginalia.analyses.analyses import Analyses
+from marginalia.analyses.basis import UNIT, Slot
+from marginalia.analyses.declared import Declared
+from marginalia.analyses.planning import COUNT, FIRST, Linears, planned_sigmas, weights
+from marginalia.analyses.prediction import predicted
 from marginalia.data import Domain, Table
 from marginalia.data.sources.parquet import ParquetSource
 from marginalia.data.units import Unit
 from marginalia.errors import InputError
 from marginalia.inference import Release, regression
-from marginalia.inference.analyses import Analyses
-from marginalia.inference.basis import UNIT, Slot
-from marginalia.inference.declared import Declared
 from marginalia.inference.formulas import design
-from marginalia.inference.planning import COUNT, FIRST, Linears, planned_sigmas, weights
-from marginalia.inference.prediction import predicted
 from marginalia.inference.sets import Linear
 from marginalia.methods.models import load_synthesizer
 from marginalia.privacy.calibration import gdp_mu
@@ -127,7 +127,7 @@ def test_the_first_stage_is_not_used_again(table, monkeypatch):
         return exact + (1000.0 if len(calls) <= len(linears.slots) - 1 else 0.0)  # all but d's squares, once
 
     linears = Linears(table.domain, Analyses.parse(declare(FORMULA)), Neighbours(Relation.REPLACE_ONE))
-    monkeypatch.setattr("marginalia.methods.declared_analyses.declared_analyses.gaussian", quiet)
+    monkeypatch.setattr("marginalia.analyses.declared_analyses.gaussian", quiet)
     made = fitted(table, declare(FORMULA))
     assert len(calls) == 2 * len(linears.slots) - 1
     np.testing.assert_allclose(made.declared_.values, exact_of(made, table), atol=1e-6)

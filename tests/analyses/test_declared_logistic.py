@@ -14,14 +14,14 @@ from redrawn import about, at_least
 from scipy import stats
 from tiers import others_slow
 
+from marginalia.analyses.analyses import Analyses
+from marginalia.analyses.basis import UNIT
+from marginalia.analyses.linearised import SHARES, Point
+from marginalia.analyses.newton import AFTER, MAIN, Newton, Weighted
 from marginalia.data import Domain, Table
 from marginalia.errors import InputError
 from marginalia.inference import regression
-from marginalia.inference.analyses import Analyses
-from marginalia.inference.basis import UNIT
 from marginalia.inference.formulas import design
-from marginalia.inference.linearised import SHARES, Point
-from marginalia.methods.declared_analyses.logistic import AFTER, MAIN, Newton, Weighted
 from marginalia.methods.models import load_synthesizer
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger
@@ -81,7 +81,7 @@ def test_sums_get_the_noise_that_is_booked(table, monkeypatch):
         drawn.append((given["label"], sensitivity, sigma))
         return with_gaussian_noise(value, sensitivity, sigma, randomness, **given)
 
-    monkeypatch.setattr("marginalia.methods.declared_analyses.logistic.with_gaussian_noise", spy)
+    monkeypatch.setattr("marginalia.analyses.newton.with_gaussian_noise", spy)
     steps = [e for e in fitted(table, ASKED, 0.7).ledger_.events if e.label == "d: Newton step"]
     assert len(steps) == 5
     assert drawn == [(one.label, one.sensitivity, one.sigma) for step in steps for one in step.events]

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from marginalia.analyses.analyses import Analyses
+from marginalia.analyses.basis import UNIT
+from marginalia.analyses.declared import Declared
+from marginalia.analyses.planning import FIRST, Linears
 from marginalia.data.domain import Domain
-from marginalia.inference.analyses import Analyses
-from marginalia.inference.basis import UNIT
-from marginalia.inference.declared import Declared
-from marginalia.inference.planning import FIRST, Linears
 from marginalia.inference.regressions import regression
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.mechanisms.additive import drawn_sigma

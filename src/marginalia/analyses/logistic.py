@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from marginalia.inference.basis import Basis
+from marginalia.analyses.basis import Basis
+from marginalia.analyses.linearised import Linearised, Point
 from marginalia.inference.formulas import Design
 from marginalia.inference.known import Array
-from marginalia.inference.linearised import Linearised, Point
 
 _MOST_POINTS = 200_000
 

@@ -18,19 +18,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from marginalia.analyses.basis import Basis, Block
+from marginalia.analyses.logistic import Scored
 from marginalia.data.domain import Domain
 from marginalia.errors import InputError
-from marginalia.inference.basis import Basis, Block
 from marginalia.inference.formulas import Design
-from marginalia.inference.known import Array, Release
-from marginalia.inference.logistic import Scored
+from marginalia.inference.known import Array
+from marginalia.inference.regressions import ReleasedSums
 from marginalia.inference.sets import Equations, Linear
 
 _HEADER, _NUMBERS = "declared", "declared_numbers"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Declared(Release):
+class Declared(ReleasedSums):
     """A release of declared analyses.
 
     Attributes
@@ -40,9 +41,6 @@ class Declared(Release):
         The slots, as pairs of blocks.
     values, variances : ndarray
         Of each sum, the number of rows first: variance 0 where it is public.
-
-    >>> Declared.__mro__[1].__name__
-    'Release'
     """
 
     basis: Basis

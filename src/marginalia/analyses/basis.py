@@ -139,7 +139,7 @@ class Basis:
     def of(cls, domain: Domain, designs: Iterable[Design], *, response: bool = True) -> Basis:
         """Return the blocks that some designs need, each once; of features alone without `response`.
 
-        >>> from marginalia.inference.analyses import Analysis
+        >>> from marginalia.analyses.analyses import Analysis
         >>> domain = Domain.from_sizes({"a": 3, "b": 2, "y": 2})
         >>> of = Analysis(formula="y ~ b + C(a)").design(domain)
         >>> [b.name for b in Basis.of(domain, [of]).blocks]

@@ -1,0 +1,1 @@
+"""Regressions that are declared before any row is read: noise is planned for their sums, widths are known before."""
