@@ -66,7 +66,7 @@ def currency_of(aim: AIM) -> str:
     """Return the currency in which a fitted AIM kept its budget."""
     d = len(aim.domain_)
     ledger = Ledger(aim.relation, epsilon=aim.epsilon, delta=aim.delta, calibration=aim.calibration, planned=True)
-    return AdaptiveBudget.start(aim, ledger, d, d).prices.currency
+    return AdaptiveBudget.start(aim, ledger, d, d).prices.measure
 
 
 def planned(task: str, known: Sequence[Fit]) -> Iterator[tuple[str, float, str, int]]:

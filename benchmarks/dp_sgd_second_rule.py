@@ -37,8 +37,8 @@ from marginalia.learning import (
 from marginalia.learning.rows import Rows, TableRows
 from marginalia.methods.dp_sgd.descent import Batches, Run, descend
 from marginalia.methods.task import Task
-from marginalia.privacy.accountants.pld import poisson_gaussian_noise_multiplier
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.pld import poisson_gaussian_noise_multiplier
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.sweep.metrics import roc_auc

@@ -13,8 +13,8 @@ from marginalia.marginals.plan import Plan
 from marginalia.methods import aim as aim_module
 from marginalia.methods import aim as aim_scores
 from marginalia.methods.aim import AIM
-from marginalia.privacy.accountants.gdp import bounded_range_mu
 from marginalia.privacy.calibration import gdp_mu, zcdp_rho
+from marginalia.privacy.costs import bounded_range_mu
 from marginalia.privacy.ledger import Ledger
 from marginalia.synthesis.adaptive import AdaptiveBudget, fit_settings
 from marginalia.synthesis.base import Synthesizer
@@ -61,7 +61,7 @@ def test_gaussian_dp_takes_less_noise_for_as_sharp_a_selection(epsilon, delta, r
         started(AIM(epsilon=epsilon, delta=delta, calibration=calibration), 14)
         for calibration in ("published", "tight")
     )
-    assert tight.prices.currency == "gdp"
+    assert tight.prices.measure == "gdp"
     assert tight.sigma / published.sigma == pytest.approx(ratio, abs=1e-4)
     assert tight.initial_sigma / published.initial_sigma == pytest.approx(ratio, abs=1e-4)
     assert tight.epsilon * tight.sigma == pytest.approx(published.epsilon * published.sigma)

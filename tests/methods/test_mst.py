@@ -61,9 +61,7 @@ def test_published_scales_are_not_certified_under_replace_one():
 
 
 def test_a_ledger_that_is_charged_more_than_planned_refuses(monkeypatch):
-    monkeypatch.setattr(
-        "marginalia.privacy.accountants.prices.zcdp_rho", lambda epsilon, delta: 1.01 * zcdp_rho(epsilon, delta)
-    )
+    monkeypatch.setattr("marginalia.privacy.costs.zcdp_rho", lambda epsilon, delta: 1.01 * zcdp_rho(epsilon, delta))
     with pytest.raises(PrivacyError):
         MST(epsilon=1.0, random_state=0).fit(tree_rows())
 

@@ -10,8 +10,8 @@ from marginalia.marginals.elimination import eliminate
 from marginalia.methods import mwem_pgm
 from marginalia.methods.independent import Independent
 from marginalia.methods.mwem_pgm import MWEM
-from marginalia.privacy.accountants.gdp import bounded_range_mu
 from marginalia.privacy.calibration import gdp_mu, zcdp_rho
+from marginalia.privacy.costs import bounded_range_mu
 from marginalia.privacy.events import ExponentialEvent, GaussianEvent
 from marginalia.privacy.relation import Neighbours, Relation
 

@@ -17,8 +17,8 @@ from marginalia.marginals.elimination import eliminate
 from marginalia.methods import privbayes
 from marginalia.methods.independent import Independent
 from marginalia.methods.privbayes import SENSITIVITY, PrivBayes, dependence
-from marginalia.privacy.accountants.gdp import bounded_range_mu
 from marginalia.privacy.calibration import gdp_mu, zcdp_rho
+from marginalia.privacy.costs import bounded_range_mu
 from marginalia.privacy.events import ExponentialEvent, GaussianEvent
 from marginalia.privacy.relation import Relation
 

@@ -17,8 +17,8 @@ from marginalia.data import Attribute, Domain, Table
 from marginalia.errors import InputError, PrivacyError
 from marginalia.methods.fit import Budget, fit_learner, fit_synthesizer
 from marginalia.methods.registry import BUILT_IN
-from marginalia.privacy.accountants.composition import composed_epsilon
 from marginalia.privacy.book import Book, Booking, booked
+from marginalia.privacy.costs import composed_epsilon
 from marginalia.privacy.events import CompositionEvent, GaussianEvent, PoissonGaussianEvent, rebuild
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian

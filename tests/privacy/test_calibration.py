@@ -14,7 +14,6 @@ from scipy.stats import norm
 from tiers import others_slow
 
 from marginalia.errors import InputError
-from marginalia.privacy.accountants.pld import loss_distribution_epsilon, poisson_gaussian_noise_multiplier
 from marginalia.privacy.calibration import (
     gaussian_sigma,
     gdp_delta,
@@ -24,6 +23,7 @@ from marginalia.privacy.calibration import (
     zcdp_epsilon,
     zcdp_rho,
 )
+from marginalia.privacy.pld import loss_distribution_epsilon, poisson_gaussian_noise_multiplier
 from marginalia.privacy.relation import Relation
 
 epsilons = st.floats(1e-3, 50)

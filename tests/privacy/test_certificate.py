@@ -29,9 +29,9 @@ from marginalia.privacy import (
     examination,
     recompute,
 )
-from marginalia.privacy.accountants.composition import composed_epsilon
 from marginalia.privacy.calibration import gdp_delta
 from marginalia.privacy.certificate import Certificate
+from marginalia.privacy.costs import composed_epsilon
 from marginalia.privacy.events import Event, leaves
 from marginalia.privacy.examination import examine, page
 from marginalia.privacy.recompute import _doubled, _objective_profile, _selection, recomputed_epsilon

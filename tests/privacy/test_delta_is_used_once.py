@@ -4,9 +4,7 @@ import math
 
 import pytest
 
-from marginalia.privacy.accountants.composition import composed_epsilon
-from marginalia.privacy.accountants.gdp import exact_squared_mu
-from marginalia.privacy.accountants.two_groups import SHARES
+from marginalia.privacy.costs import DELTA_SHARES, composed_epsilon, cost
 from marginalia.privacy.events import (
     CompositionEvent,
     ExponentialEvent,
@@ -46,7 +44,7 @@ def test_two_groups_share_delta():
     first, rest = ObjectivePerturbationEvent(1.0, 30.0, 100.0), PoissonGaussianEvent(0.05, 2.0, 20)
     bounds = [
         composed_epsilon((first,), ADD, share * 1e-5) + composed_epsilon((rest,), ADD, (1 - share) * 1e-5)
-        for share in SHARES
+        for share in DELTA_SHARES
     ]
     assert composed_epsilon((first, rest), ADD, 1e-5) == min(bounds)
 
@@ -56,7 +54,7 @@ def test_what_is_left_beside_a_sampled_run_has_the_rest_of_delta():
     ledger = Ledger(ADD, epsilon=1.0, delta=1e-5, planned=True)
     ledger.append(run)
     epsilon, delta = ledger.left()
-    cost = {(1 - share) * 1e-5: composed_epsilon((run,), ADD, share * 1e-5) for share in SHARES}
+    cost = {(1 - share) * 1e-5: composed_epsilon((run,), ADD, share * 1e-5) for share in DELTA_SHARES}
     assert delta in cost
     assert epsilon + cost[delta] <= 1.0
 
@@ -90,9 +88,9 @@ def test_a_chain_of_rows_is_gaussian_from_the_limit_of_the_ridge_on():
     for share, gaussian in ((1.0, True), (1 - 1e-6, False)):
         event = ObjectivePerturbationEvent(1.0, 30.0, share * 2 * 30.0**2)
         for one in (event, GroupEvent(event, 3)):
-            assert (exact_squared_mu(one, ADD) is not None) is gaussian
+            assert cost(one, ADD).is_gaussian is gaussian
             assert _is_special(one) is not gaussian
-    mu = math.sqrt(exact_squared_mu(GroupEvent(ObjectivePerturbationEvent(1.0, 30.0, 2 * 30.0**2), 3), ADD))
+    mu = math.sqrt(cost(GroupEvent(ObjectivePerturbationEvent(1.0, 30.0, 2 * 30.0**2), 3), ADD).mu_squared)
     assert mu == pytest.approx(3 / 30)
-    of_one = exact_squared_mu(ObjectivePerturbationEvent(1.0, 30.0, 1800.0), Relation.REPLACE_ONE)
+    of_one = cost(ObjectivePerturbationEvent(1.0, 30.0, 1800.0), Relation.REPLACE_ONE).mu_squared
     assert of_one == pytest.approx((2 / 30) ** 2)

@@ -8,10 +8,10 @@ import pytest
 
 from marginalia.data import Attribute, Domain, Table
 from marginalia.errors import InputError, PrivacyError
-from marginalia.privacy.accountants.composition import composed_epsilon
 from marginalia.privacy.book import Book, RefusedError, booked
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.certificate import Certificate
+from marginalia.privacy.costs import composed_epsilon
 from marginalia.privacy.events import (
     CompositionEvent,
     ExponentialEvent,

@@ -9,16 +9,9 @@ from tiers import others_slow
 from marginalia.data.units import Unit
 from marginalia.errors import InputError, PrivacyError
 from marginalia.methods.objective_perturbation import ObjectivePerturbationClassifier
-from marginalia.privacy.accountants.composition import composed_epsilon
-from marginalia.privacy.accountants.gdp import exact_squared_mu
-from marginalia.privacy.accountants.objective import (
-    _group_delta,
-    objective_perturbation_delta,
-    objective_perturbation_epsilon,
-)
-from marginalia.privacy.accountants.zcdp import composed_rho
 from marginalia.privacy.calibration import gdp_delta, gdp_epsilon
 from marginalia.privacy.certificate import Certificate
+from marginalia.privacy.costs import composed_epsilon, composed_rho, cost
 from marginalia.privacy.events import (
     CompositionEvent,
     Event,
@@ -35,6 +28,11 @@ from marginalia.privacy.events import (
 from marginalia.privacy.examination import examine
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.objective import objective_perturbation
+from marginalia.privacy.objective_cost import (
+    _group_delta,
+    objective_perturbation_delta,
+    objective_perturbation_epsilon,
+)
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.recompute import AGREEMENT, _objective_profile, _of_chain, recomputed_epsilon
 from marginalia.privacy.relation import Neighbours, Relation
@@ -68,7 +66,7 @@ def test_equal_losses_cost_more_than_the_best_ones():
 def test_a_strong_ridge_multiplies_mu(relation, rows):
     event = GroupEvent(ObjectivePerturbationEvent(1.0, 4.0, 32.0), rows)
     mu = rows * relation.units / 4
-    assert exact_squared_mu(event, relation) == pytest.approx(mu**2)
+    assert cost(event, relation).mu_squared == pytest.approx(mu**2)
     assert composed_rho((event,), relation) == pytest.approx(mu**2 / 2)
     assert composed_epsilon((event,), relation, 1e-5) == pytest.approx(gdp_epsilon(mu, 1e-5))
     assert recomputed_epsilon((event,), relation, 1e-5) == pytest.approx(gdp_epsilon(mu, 1e-5), rel=2e-3)

@@ -24,20 +24,20 @@ from marginalia.privacy import (
     Relation,
 )
 from marginalia.privacy import ledger as ledger_module
-from marginalia.privacy.accountants.composition import composed_epsilon
-from marginalia.privacy.accountants.objective import objective_perturbation_epsilon
-from marginalia.privacy.accountants.pld import poisson_gaussian_noise_multiplier
-from marginalia.privacy.accountants.stopping import random_stopping_mu
 from marginalia.privacy.calibration import (
     gaussian_sigma,
     gdp_epsilon,
     zcdp_epsilon,
     zcdp_rho,
 )
+from marginalia.privacy.costs import composed_epsilon
 from marginalia.privacy.events import Event
 from marginalia.privacy.ledger import READ_OFF, PublicInput
 from marginalia.privacy.mechanisms.additive import gaussian
+from marginalia.privacy.objective_cost import objective_perturbation_epsilon
+from marginalia.privacy.pld import poisson_gaussian_noise_multiplier
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.stopping_cost import random_stopping_mu
 
 
 def spent(*events: Event, delta: float = 1e-5, relation: str = "add_remove") -> float:
@@ -635,7 +635,7 @@ def test_what_has_no_grid_costs_what_it_would_unsampled(monkeypatch, relation, r
     """An upper bound: tested where the loss distribution is known, since it serves where that is out of reach."""
     event = PoissonGaussianEvent(rate, multiplier, steps)
     exact = composed_epsilon((event,), Relation(relation), 1e-5)
-    monkeypatch.setattr("marginalia.privacy.accountants.pld.fits", lambda *_: False)
+    monkeypatch.setattr("marginalia.privacy.pld.grid_is_feasible", lambda *_: False)
     bound = composed_epsilon((event,), Relation(relation), 1e-5)
     mu = math.sqrt(steps) * Relation(relation).units / multiplier
     assert bound == gdp_epsilon(mu, 1e-5)

@@ -9,10 +9,9 @@ from scipy.stats import binom, norm
 
 from marginalia.errors import InputError, PrivacyError
 from marginalia.privacy import ledger as ledger_module
-from marginalia.privacy.accountants.composition import composed_epsilon
-from marginalia.privacy.accountants.objective import objective_perturbation_epsilon
 from marginalia.privacy.calibration import gaussian_sigma, gdp_epsilon
 from marginalia.privacy.certificate import Certificate
+from marginalia.privacy.costs import composed_epsilon
 from marginalia.privacy.events import (
     CompositionEvent,
     Event,
@@ -25,6 +24,7 @@ from marginalia.privacy.events import (
 )
 from marginalia.privacy.examination import examine, page
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.objective_cost import objective_perturbation_epsilon
 from marginalia.privacy.recompute import recomputed_epsilon
 from marginalia.privacy.relation import Relation
 

@@ -31,10 +31,9 @@ from marginalia.methods.swift import SWIFT
 from marginalia.papers.dd_ssp.methods.mixture import MixtureInference
 from marginalia.papers.excess_risk.methods.exhaustive import Exhaustive
 from marginalia.papers.recent.methods.aim_residual import ResidualAIM
-from marginalia.privacy.accountants import two_groups
-from marginalia.privacy.accountants.composition import composed_epsilon
-from marginalia.privacy.accountants.prices import Prices
+from marginalia.privacy import joint
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
+from marginalia.privacy.costs import CompositionBudget, composed_epsilon
 from marginalia.privacy.events import (
     CompositionEvent,
     ExponentialEvent,
@@ -164,13 +163,13 @@ def test_either_currency_may_come_next(events, currency, selecting):
         left = ledger.left()
     except PrivacyError:
         return
-    prices = Prices.of(*left, currency)
+    prices = CompositionBudget.of(*left, currency)
     if selecting:
         price = prices.total / 4
-        ledger.append(CompositionEvent((ExponentialEvent(prices.affordable(prices.selection, price)),), 2))
-        ledger.append(CompositionEvent((GaussianEvent(1.0, 1 / prices.affordable(prices.gaussian, price)),), 2))
+        ledger.append(CompositionEvent((ExponentialEvent(prices.largest(prices.selection, price)),), 2))
+        ledger.append(CompositionEvent((GaussianEvent(1.0, 1 / prices.largest(prices.gaussian, price)),), 2))
     else:
-        ledger.append(GaussianEvent(1.0, 1 / prices.affordable(prices.gaussian, prices.total)))
+        ledger.append(GaussianEvent(1.0, 1 / prices.largest(prices.gaussian, prices.total)))
     ledger.close()
     assert ledger.certified
 
@@ -184,10 +183,10 @@ def test_either_currency_may_come_next(events, currency, selecting):
 @pytest.mark.parametrize("currency", others_slow(["zcdp", "gdp"]))
 def test_what_does_not_add_up_may_come_first(first, currency):
     ledger = ledger_after(first, GaussianEvent(1, 60), FailureEvent(1e-6), epsilon=3.0)
-    prices = Prices.of(*ledger.left(), currency)
+    prices = CompositionBudget.of(*ledger.left(), currency)
     half = prices.total / 2
-    ledger.append(GaussianEvent(1.0, 1 / prices.affordable(prices.gaussian, half)))
-    ledger.append(ExponentialEvent(prices.affordable(prices.selection, half)))
+    ledger.append(GaussianEvent(1.0, 1 / prices.largest(prices.gaussian, half)))
+    ledger.append(ExponentialEvent(prices.largest(prices.selection, half)))
     ledger.close()
     assert ledger.certified
 
@@ -305,8 +304,8 @@ def test_a_profile_at_few_points_costs_next_to_nothing_more(relation, sigma, reg
     """Never less than with a point at every step of the grid, and at most one step of 1/3000 more."""
     events = (ObjectivePerturbationEvent(1.0, sigma, regulariser), GaussianEvent(mu, 1.0))
     few = composed_epsilon(events, relation, 1e-5)
-    monkeypatch.setattr(two_groups, "_KNOTS", 10**6)
-    two_groups._profile_on_grid.cache_clear()
+    monkeypatch.setattr(joint, "_KNOTS", 10**6)
+    joint._profile_on_grid.cache_clear()
     every = composed_epsilon(events, relation, 1e-5)
-    two_groups._profile_on_grid.cache_clear()
+    joint._profile_on_grid.cache_clear()
     assert every <= few <= every * (1 + 1e-3)

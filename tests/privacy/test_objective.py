@@ -10,8 +10,8 @@ from scipy.stats import norm
 from tiers import others_slow
 
 from marginalia.errors import InputError
-from marginalia.privacy.accountants.objective import objective_perturbation_delta, objective_perturbation_epsilon
 from marginalia.privacy.calibration import gdp_delta, gdp_epsilon, gdp_mu, halved_budget
+from marginalia.privacy.objective_cost import objective_perturbation_delta, objective_perturbation_epsilon
 from marginalia.privacy.relation import Relation
 
 

@@ -11,9 +11,8 @@ from scipy.stats import norm
 
 from marginalia.errors import InputError
 from marginalia.privacy import ExponentialEvent, GaussianEvent, Ledger
-from marginalia.privacy.accountants.gdp import bounded_range_mu
-from marginalia.privacy.accountants.prices import Prices, cheapest
 from marginalia.privacy.calibration import _log_gdp_delta, gdp_delta, gdp_epsilon, zcdp_epsilon
+from marginalia.privacy.costs import CompositionBudget, best_measure, bounded_range_mu
 
 EPSILONS = (1e-6, 0.01, 0.3, 1.0, 4.0, 20.0, 200.0)
 
@@ -105,8 +104,8 @@ def test_the_ledger_takes_the_smaller_of_both_currencies() -> None:
 @pytest.mark.parametrize("currency", ["zcdp", "gdp"])
 @pytest.mark.parametrize("epsilon", [1e-4, 0.1, 1.0, 30.0, 1e4])
 def test_what_is_affordable_spends_all_and_no_more(currency: str, epsilon: float) -> None:
-    prices = Prices.of(epsilon, 1e-5, currency)  # type: ignore[arg-type]
-    x = prices.affordable(lambda x: 3 * prices.gaussian(x) + 2 * prices.selection(2 * x), prices.total)
+    prices = CompositionBudget.of(epsilon, 1e-5, currency)  # type: ignore[arg-type]
+    x = prices.largest(lambda x: 3 * prices.gaussian(x) + 2 * prices.selection(2 * x), prices.total)
     ledger = Ledger("add_remove")
     for _ in range(3):
         ledger.append(GaussianEvent(x, 1))
@@ -122,11 +121,11 @@ def test_what_is_affordable_spends_all_and_no_more(currency: str, epsilon: float
 
 
 def test_the_cheaper_currency_follows_the_mix() -> None:
-    def gaussian(prices: Prices) -> float:
-        return prices.affordable(prices.gaussian, prices.total)
+    def gaussian(prices: CompositionBudget) -> float:
+        return prices.largest(prices.gaussian, prices.total)
 
-    def selection(prices: Prices) -> float:
-        return prices.affordable(prices.selection, prices.total)
+    def selection(prices: CompositionBudget) -> float:
+        return prices.largest(prices.selection, prices.total)
 
-    assert cheapest(1.0, 1e-5, gaussian).currency == "gdp"
-    assert cheapest(1.0, 1e-5, selection).currency == "zcdp"
+    assert best_measure(1.0, 1e-5, gaussian).measure == "gdp"
+    assert best_measure(1.0, 1e-5, selection).measure == "zcdp"

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from marginalia.errors import InputError
-from marginalia.privacy.accountants.stopping import (
+from marginalia.privacy.calibration import gdp_delta, gdp_mu
+from marginalia.privacy.stopping_cost import (
     mean_runs,
     random_stopping_epsilon,
     random_stopping_mu,
 )
-from marginalia.privacy.calibration import gdp_delta, gdp_mu
 
 
 @pytest.mark.parametrize(("r", "mu_run"), [(1 / 64, 0.1024), (1 / 304, 0.0903), (1 / 16, 0.1192)])

@@ -18,8 +18,7 @@ from scipy.special import logsumexp, ndtr
 
 from marginalia.audit.findings import Finding
 from marginalia.audit.replay import Pair, change
-from marginalia.privacy.accountants.composition import composed_epsilon
-from marginalia.privacy.accountants.stopping import random_stopping_epsilon
+from marginalia.privacy.costs import composed_epsilon
 from marginalia.privacy.events import (
     Event,
     GroupEvent,
@@ -31,6 +30,7 @@ from marginalia.privacy.events import (
 )
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.transcript import Asked
+from marginalia.privacy.stopping_cost import random_stopping_epsilon
 
 Array = NDArray[np.float64]
 _TOLERANCE = 1e-9

@@ -81,7 +81,7 @@ class AIM(AdaptiveSynthesizer):
 
     Notes
     -----
-    Privacy: (epsilon, delta)-DP by zCDP or Gaussian DP (`privacy.accountants.prices`), whichever leaves less noise. In
+    Privacy: (epsilon, delta)-DP by zCDP or Gaussian DP (`privacy.costs`), whichever leaves less noise. In
     zCDP a Gaussian marginal costs s²/(2 sigma²) with s = 1 (``add_remove``) or sqrt(2), a selection e²/8; score
     sensitivity max w, doubled under ``replace_one``. Under ``add_remove`` the number of records is estimated from the
     noisy marginals. Selection is lazy: only candidates that can still win are evaluated; of 500 pairs and more all are,

@@ -19,7 +19,7 @@ from marginalia.data.domain import Attribute, Domain
 from marginalia.data.table import CountSource, Table
 from marginalia.marginals.estimation import Measurement, estimate
 from marginalia.marginals.model import GraphicalModel
-from marginalia.privacy.accountants.prices import Prices, cheapest
+from marginalia.privacy.costs import CompositionBudget, best_measure
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.selection import exponential
 from marginalia.privacy.randomness import Randomness
@@ -35,7 +35,7 @@ class Scales:
 
     In zCDP each kind costs a third of the budget, shared evenly among its releases.
 
-    >>> scales, zcdp = Scales.of(5, 0.3), Prices("zcdp", 1.0)
+    >>> scales, zcdp = Scales.of(5, 0.3), CompositionBudget("zcdp", 1.0)
     >>> [round(c, 6) for c in (5 * zcdp.gaussian(scales.one_way), 4 * zcdp.gaussian(scales.pair))]
     [0.045, 0.045]
     >>> round(4 * zcdp.selection(scales.selection), 6), round(scales.price(5, zcdp), 6)
@@ -53,7 +53,7 @@ class Scales:
             return cls(size)
         return cls(size / math.sqrt(d), size / math.sqrt(d - 1), 2 * size / math.sqrt(d - 1))
 
-    def price(self, d: int, prices: Prices) -> float:
+    def price(self, d: int, prices: CompositionBudget) -> float:
         """Return what d one-way marginals, and d - 1 selected edges and their measurements, cost."""
         edge = prices.gaussian(self.pair) + prices.selection(self.selection)
         return d * prices.gaussian(self.one_way) + (d - 1) * edge
@@ -71,7 +71,7 @@ class MST(ModelSynthesizer):
     merged before the tree is chosen; samples get one of the merged values at random.
 
     Privacy: (epsilon, delta)-DP by zCDP (Canonne, Kamath and Steinke 2020) or by Gaussian DP, whichever leaves less
-    noise at the authors' ratio of the three parts (`privacy.accountants.prices`); ``published``: by zCDP.
+    noise at the authors' ratio of the three parts (`privacy.costs`); ``published``: by zCDP.
 
     Parameters
     ----------
@@ -134,12 +134,12 @@ class MST(ModelSynthesizer):
     def _scales(self, d: int, ledger: Ledger) -> Scales:
         """Return the scales of d attributes, in the currency that buys less noise; the published ones in zCDP."""
 
-        def scales(prices: Prices) -> Scales:
-            return Scales.of(d, prices.affordable(lambda x: Scales.of(d, x).price(d, prices), prices.total))
+        def scales(prices: CompositionBudget) -> Scales:
+            return Scales.of(d, prices.largest(lambda x: Scales.of(d, x).price(d, prices), prices.total))
 
         if self.calibration == "published":
-            return scales(Prices.of(*ledger.left(), "zcdp"))
-        return scales(cheapest(*ledger.left(), lambda prices: scales(prices).one_way, ledger.currencies))
+            return scales(CompositionBudget.of(*ledger.left(), "zcdp"))
+        return scales(best_measure(*ledger.left(), lambda prices: scales(prices).one_way, ledger.measures))
 
     def _adjusted(self, name: str, y: Array, total: float) -> Array:
         """Return the compressed counts with sum `total`: what is missing is shared in proportion to the variances."""

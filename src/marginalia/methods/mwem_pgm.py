@@ -18,7 +18,7 @@ from marginalia.marginals.estimation import estimate, zero_cliques
 from marginalia.marginals.workload import Workload
 from marginalia.methods.aim import CandidateScores
 from marginalia.privacy import checks
-from marginalia.privacy.accountants.prices import cheapest
+from marginalia.privacy.costs import best_measure
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.selection import lazy_exponential
 from marginalia.privacy.randomness import Randomness
@@ -63,7 +63,7 @@ class MWEM(AdaptiveSynthesizer):
 
     Notes
     -----
-    Privacy: (epsilon, delta)-DP by zCDP or Gaussian DP (`privacy.accountants.prices`), whichever leaves less noise; in
+    Privacy: (epsilon, delta)-DP by zCDP or Gaussian DP (`privacy.costs`), whichever leaves less noise; in
     zCDP a round spends a tenth on its selection, as in the authors' code. Score sensitivity max w, doubled under
     ``replace_one``. Under ``add_remove`` a hundredth of the budget counts the records before the first round, to which
     the authors' code is blind. Weights are not in the papers. Selection is lazy, as for `AIM`.
@@ -105,12 +105,12 @@ class MWEM(AdaptiveSynthesizer):
 
         adds = not ledger.neighbours.n_rows_public
         share = (1 - (_COUNT if adds else 0.0)) / rounds
-        prices = cheapest(*ledger.left(), lambda prices: round_ratio(prices, share * prices.total), ledger.currencies)
+        prices = best_measure(*ledger.left(), lambda prices: round_ratio(prices, share * prices.total), ledger.measures)
         ratio = round_ratio(prices, share * prices.total)
         sigma, sensitivity = ledger.neighbours.marginal_l2 / ratio, ledger.neighbours.marginal_l1  # of weights up to 1
         count: list[Answer] = []
         if adds:
-            scale = prices.affordable(prices.gaussian, _COUNT * prices.total)
+            scale = prices.largest(prices.gaussian, _COUNT * prices.total)
             count = measure_all(table, [()], ledger.neighbours.marginal_l2 / scale, ledger, randomness)
 
         measured: list[Answer] = []

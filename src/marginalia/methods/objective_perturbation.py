@@ -16,11 +16,11 @@ from marginalia.learning.private import PrivateLearner
 from marginalia.learning.rows import CONSTANT, Rows
 from marginalia.learning.solvers import Array, least_squares, minimise_logistic
 from marginalia.learning.statistics import log_sigmoid_coefficients
-from marginalia.privacy.accountants.objective import split_for_output
 from marginalia.privacy.calibration import gdp_mu, halved_budget
 from marginalia.privacy.events import Event, GaussianEvent, ObjectivePerturbationEvent, of_group
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.objective import bound_of, objective_perturbation, output_sensitivity
+from marginalia.privacy.objective_cost import split_for_output
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Neighbours, Relation
 
@@ -55,7 +55,7 @@ class ObjectivePerturbationClassifier(PrivateLearner, LinearClassifier):
 
     The proof covers ``add_remove``. Under ``replace_one`` both run at (epsilon/2, delta/(1 + e^(epsilon/2))), which
     is (epsilon, delta)-DP by group privacy; sigma is then 1.002 times what any proof could do with at epsilon 1, and
-    1.08 times at epsilon 10 (see `privacy.accountants.objective`).
+    1.08 times at epsilon 10 (see `privacy.objective_cost`).
 
     Units of up to k rows are k rows apart (2k under ``replace_one``), by group privacy: sigma is that many times as
     large, and so, about, is the ridge. The noise on the minimiser hides the gap between two points and not between two

@@ -29,7 +29,7 @@ from marginalia.marginals.elimination import Clique, megabytes_with
 from marginalia.marginals.estimation import estimate, zero_cliques
 from marginalia.memory import check_cost, short
 from marginalia.privacy import checks
-from marginalia.privacy.accountants.prices import Prices, cheapest
+from marginalia.privacy.costs import CompositionBudget, best_measure
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.selection import exponential
 from marginalia.privacy.randomness import Randomness
@@ -76,7 +76,7 @@ class PrivBayes(ModelSynthesizer):
 
     Notes
     -----
-    Privacy: (epsilon, delta)-DP by zCDP or Gaussian DP (`privacy.accountants.prices`), whichever leaves less noise; the
+    Privacy: (epsilon, delta)-DP by zCDP or Gaussian DP (`privacy.costs`), whichever leaves less noise; the
     score's sensitivities are proven in this module. The paper's noise is Laplace's and pure. It draws rows column by
     column by conditional laws; ours come from a graphical model fitted to all marginals at once, which uses what
     overlapping marginals say of one another and negative counts as they are, and answers any other marginal. The first
@@ -114,12 +114,12 @@ class PrivBayes(ModelSynthesizer):
     def _release(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
         domain, names, d = table.domain, table.domain.names, len(table.domain)
 
-        def affordable(prices: Prices) -> float:  # sensitivity/sigma
-            return prices.affordable(
+        def affordable(prices: CompositionBudget) -> float:  # sensitivity/sigma
+            return prices.largest(
                 lambda x: d * prices.gaussian(x) + (d - 1) * prices.selection(_SHARPNESS * x), prices.total
             )
 
-        ratio = affordable(cheapest(*ledger.left(), affordable, ledger.currencies))
+        ratio = affordable(best_measure(*ledger.left(), affordable, ledger.measures))
         sigma, epsilon = ledger.neighbours.marginal_l2 / ratio, _SHARPNESS * ratio
 
         root = min(range(d), key=domain.sizes.__getitem__)

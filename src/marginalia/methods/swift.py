@@ -24,7 +24,7 @@ from marginalia.marginals.estimation import FitSettings, estimate, zero_cliques
 from marginalia.marginals.model import GraphicalModel
 from marginalia.marginals.workload import Workload, WorkloadLike
 from marginalia.privacy import checks
-from marginalia.privacy.accountants.prices import Prices
+from marginalia.privacy.costs import CompositionBudget
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian
 from marginalia.privacy.randomness import Randomness
@@ -108,7 +108,7 @@ class SWIFT(ModelSynthesizer):
         weights = Workload.parse(self.workload, domain, max_cells=self.max_cells).closure()
         larger = {q: tuple(names[a] for a in q) for q in weights if len(q) > 1}
         singles = [(names[q[0]],) for q in weights if len(q) == 1]
-        budget, sensitivity = Prices.of(*ledger.left(), "gdp").total, ledger.neighbours.marginal_l2
+        budget, sensitivity = CompositionBudget.of(*ledger.left(), "gdp").total, ledger.neighbours.marginal_l2
         price = (_ONE_WAYS if larger else 1.0) * budget / len(singles)
         self.measurements_ = measured = measure_all(table, singles, sensitivity / math.sqrt(price), ledger, randomness)
         total = number_of_records(table, ledger, measured)

@@ -1,8 +1,8 @@
 """How much noise a budget buys, and what a given noise costs.
 
 Gaussian DP is converted exactly (Dong, Roth & Su 2022; Balle & Wang 2018); zCDP by the optimised bound of Canonne,
-Kamath & Steinke (2020, Prop. 12). What else is calibrated stands beside its accountant: Poisson-sampled Gaussians
-(`accountants.pld`), objective perturbation, random stopping.
+Kamath & Steinke (2020, Prop. 12). Poisson-sampled Gaussians are calibrated in `pld`, objective perturbation in
+`objective_cost`, random stopping in `stopping_cost`.
 
 The exact conversions are ours and not dp-accounting's, which subtracts the two nearly equal terms of the profile: here
 their common factor exp(-(ε/μ - μ/2)²/2) is taken out before, which keeps two to three digits more at small delta.

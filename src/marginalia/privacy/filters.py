@@ -35,10 +35,8 @@ from typing import Self
 
 from marginalia.errors import InputError, PrivacyError
 from marginalia.privacy import checks
-from marginalia.privacy.accountants.accountant import total
-from marginalia.privacy.accountants.composition import composed_epsilon
-from marginalia.privacy.accountants.gdp import squared_mu
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
+from marginalia.privacy.costs import Cost, composed_epsilon
 from marginalia.privacy.events import CompositionEvent, Event, FailureEvent, leaves
 from marginalia.privacy.relation import Relation
 
@@ -123,7 +121,7 @@ class Filter:
         mu_squared = self.mu_squared_budget - self.mu_squared
         if mu_squared <= 0:
             return 0.0
-        if delta == 0:  # the mu of losses between -epsilon and epsilon, solved for epsilon (`accountants.gdp`)
+        if delta == 0:  # the mu of losses between -epsilon and epsilon, solved for epsilon (`costs.bounded_range_mu`)
             half = NormalDist().cdf(math.sqrt(mu_squared) / 2)
             return math.log(half / (1 - half)) if half < 1 else self.epsilon
         if not self.mu_squared and delta == self.delta - self.reserve[1]:
@@ -190,9 +188,9 @@ class Filter:
         if not rest:
             return spent
         release = tuple(CompositionEvent((part,), n) for part, n in rest)
-        mu_squared = total(rest, lambda part: squared_mu(part, self.relation)) if self.mu_squared_budget else None
-        pure = _price(release, self.relation, 0.0) if mu_squared is None or self.reserve[0] else math.inf
-        if mu_squared is not None and not spent._is_cheaper_from_reserve(pure, mu_squared):
+        mu_squared = Cost.of(rest, self.relation).mu_squared if self.mu_squared_budget else math.inf
+        pure = _price(release, self.relation, 0.0) if mu_squared == math.inf or self.reserve[0] else math.inf
+        if mu_squared < math.inf and not spent._is_cheaper_from_reserve(pure, mu_squared):
             return replace(spent, mu_squared=spent.mu_squared + mu_squared)
         if math.isfinite(pure):
             return replace(spent, epsilon_reserve_spent=spent.epsilon_reserve_spent + pure)

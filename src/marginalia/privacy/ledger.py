@@ -12,12 +12,17 @@ from typing import TYPE_CHECKING, Any, Self
 from marginalia.data.units import Unit
 from marginalia.errors import InputError, PrivacyError, unknown_name
 from marginalia.privacy import checks, events
-from marginalia.privacy.accountants.composition import composed_epsilon
-from marginalia.privacy.accountants.gdp import squared_mu
-from marginalia.privacy.accountants.prices import CURRENCIES, Currency
-from marginalia.privacy.accountants.two_groups import SHARES, in_two_groups
-from marginalia.privacy.accountants.zcdp import composed_rho
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu, zcdp_epsilon, zcdp_rho
+from marginalia.privacy.costs import (
+    DELTA_SHARES,
+    MEASURES,
+    Cost,
+    Measure,
+    composed_epsilon,
+    composed_rho,
+    cost,
+    in_two_groups,
+)
 from marginalia.privacy.events import CompositionEvent, Event, FailureEvent, leaves
 from marginalia.privacy.filters import Filter, OneOf
 from marginalia.privacy.relation import Neighbours, Relation
@@ -113,8 +118,8 @@ class Ledger:
     may follow from earlier answers, and a `Filter` keeps the budget: Gaussian DP is the one measure, and a reserve that
     is fixed beforehand is for releases that have no parameter of it.
 
-    Of releases that are `planned`, the smallest of all bounds holds. Accountants (`privacy.accountants`, one a file)
-    are asked where they cover the events: Gaussian releases by
+    Of releases that are `planned`, the smallest of all bounds holds. The rules (`privacy.costs`)
+    are: Gaussian releases by
     exact Gaussian DP (adaptive composition included); Gaussian, Laplace and Poisson-sampled Gaussian releases whose
     parameters were fixed in advance by their privacy loss distribution; exponential mechanisms beside Gaussian releases
     by Gaussian DP; anything with an exponential mechanism by zCDP, and by adding up pure epsilons where all is pure;
@@ -141,7 +146,7 @@ class Ledger:
     planned : bool, default False
         Whether the kinds and the number of all releases and the parameters of each were fixed by public facts before
         the first, as a method of this package does. Parameters of Gaussian releases and selections may follow from
-        earlier answers within one measure that was fixed beforehand (`accountants.prices`).
+        earlier answers within one measure that was fixed beforehand (`costs.CompositionBudget`).
     reserve : (float, float), default (0, 0)
         Of a ledger that is not planned: the part of (epsilon, delta) for releases without a Gaussian-DP parameter; see
         `filters.Filter`.
@@ -230,9 +235,9 @@ class Ledger:
         return self._budget
 
     @property
-    def currencies(self) -> tuple[Currency, ...]:
-        """In what selections and Gaussian releases may be priced: with a budget file in its measure, Gaussian DP."""
-        return CURRENCIES if self._booking is None else ("gdp",)
+    def measures(self) -> tuple[Measure, ...]:
+        """Measures in which selections and Gaussian releases may be composed: with a budget file only Gaussian DP."""
+        return MEASURES if self._booking is None else ("gdp",)
 
     @property
     def randomness(self) -> str:
@@ -538,7 +543,7 @@ def remaining(
     -----
     Failures come off delta. In either currency what was spent comes off the total, and the smaller epsilon of the two
     is returned, as it is not known which one the next method takes. Releases with a certificate of their own and
-    Poisson-sampled ones are a group for themselves, at a fixed share of delta (`accountants.two_groups`). A plan is
+    Poisson-sampled ones are a group for themselves, at a fixed share of delta (`costs.in_two_groups`). A plan is
     priced together with the events: the largest epsilon, to 0.1 %, at which all of it keeps the budget.
 
     Examples
@@ -576,14 +581,13 @@ def _left(parts: list[tuple[Event, int]], relation: Relation, epsilon: float, de
         own = _compositions(first)
         each = [
             _left(rest, relation, epsilon - composed_epsilon(own, relation, share * delta), (1 - share) * delta)
-            for share in SHARES
+            for share in DELTA_SHARES
         ]
         return max(each)[0] * (1 - _GRID), max(each)[1]
     if epsilon <= 0:
         return 0.0, delta
-    mu_squared = math.fsum(n * (squared_mu(event, relation) or 0.0) for event, n in parts)
-    rho = math.fsum(n * composed_rho((event,), relation) for event, n in parts)
-    in_gdp, in_zcdp = gdp_mu(epsilon, delta) ** 2 - mu_squared, zcdp_rho(epsilon, delta) - rho
+    spent = Cost.of(parts, relation)
+    in_gdp, in_zcdp = gdp_mu(epsilon, delta) ** 2 - spent.mu_squared, zcdp_rho(epsilon, delta) - spent.rho
     if min(in_gdp, in_zcdp) <= 0:
         return 0.0, delta
     least = min(gdp_epsilon(math.sqrt(in_gdp), delta), zcdp_epsilon(in_zcdp, delta))
@@ -621,19 +625,9 @@ def add_costs(costs: tuple[float, float], parts: Mapping[Event, int], relation: 
     """
     pure, rho = costs
     for event, count in parts.items():
-        one_pure, one_rho = _cost(event, relation)
-        pure, rho = pure + count * one_pure, rho + count * one_rho
+        one = cost(event, relation)
+        pure, rho = pure + count * one.pure, rho + count * one.rho
     return pure, rho
-
-
-@lru_cache(maxsize=4096)
-def _cost(event: Event, relation: Relation) -> tuple[float, float]:
-    """Pure epsilon and zCDP parameter of one event, each infinite where there is none."""
-    try:
-        rho = composed_rho((event,), relation)
-    except PrivacyError:
-        rho = math.inf
-    return composed_epsilon((event,), relation, 0.0), rho
 
 
 @lru_cache(maxsize=256)

@@ -493,7 +493,7 @@ def _objective_profile(tau: float, kappa: float) -> Callable[[float], float]:
     """Return E[(1 - e^(eps - g(Y)))₊], Y ~ N(0, τ²), as a function of eps: a plain sum over a grid of Y.
 
     g(Y) is the largest of a·Y + a²τ²/2 + ln(1 + 4a(1-a)κ) over a in [0, 1]; see
-    `marginalia.privacy.accountants.objective`. It never falls with Y, so the sum runs over the end of the grid, and is
+    `marginalia.privacy.objective_cost`. It never falls with Y, so the sum runs over the end of the grid, and is
     kept for each point where it may begin.
     """
     a = np.linspace(0.0, 1.0, 1001)
@@ -550,7 +550,7 @@ def _of_chain(one: Profile, steps: int) -> Profile:
 
 
 def _stopping_profile(mu: float, r: float, eta: float) -> Callable[[float], float]:
-    """Return the bound of `marginalia.privacy.accountants.stopping`, its inner minimum taken over a grid."""
+    """Return the bound of `marginalia.privacy.stopping_cost`, its inner minimum taken over a grid."""
     from scipy.stats import norm
 
     def gaussian(e: Any) -> Any:

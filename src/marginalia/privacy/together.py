@@ -17,8 +17,8 @@ from itertools import combinations
 
 from marginalia.data.units import Unit
 from marginalia.errors import InputError, PrivacyError
-from marginalia.privacy.accountants.composition import composed_epsilon
 from marginalia.privacy.certificate import Certificate
+from marginalia.privacy.costs import composed_epsilon
 from marginalia.privacy.events import (
     CompositionEvent,
     Event,

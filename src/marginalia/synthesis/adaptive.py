@@ -17,7 +17,7 @@ from marginalia.marginals.estimation import FINAL, ROUND_QUICK, ROUND_TIGHT, Fit
 from marginalia.marginals.plan import Plan, seconds_per_pass
 from marginalia.marginals.workload import Workload, WorkloadLike
 from marginalia.privacy import checks
-from marginalia.privacy.accountants.prices import Prices, cheapest
+from marginalia.privacy.costs import CompositionBudget, best_measure
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.selection import lazy_exponential
 from marginalia.privacy.randomness import Randomness
@@ -101,7 +101,7 @@ class AdaptiveBudget:
     '100% used, last round: True'
     """
 
-    prices: Prices
+    prices: CompositionBudget
     used: float
     sigma: float  # noise of the next measurement
     epsilon: float  # parameter of the next selection
@@ -117,16 +117,16 @@ class AdaptiveBudget:
         constants = aim._loop
         rounds = aim.rounds if aim.rounds is not None else constants.rounds_per_attribute * n_attributes
 
-        def ratio_of(prices: Prices) -> float:
+        def ratio_of(prices: CompositionBudget) -> float:
             return round_ratio(prices, prices.total / rounds, constants.sharpness)
 
         if aim.calibration == "published":
-            prices, sensitivity = Prices.of(epsilon, delta, "zcdp"), 1.0
+            prices, sensitivity = CompositionBudget.of(epsilon, delta, "zcdp"), 1.0
         else:
-            prices = cheapest(epsilon, delta, ratio_of, ledger.currencies)
+            prices = best_measure(epsilon, delta, ratio_of, ledger.measures)
             sensitivity = ledger.neighbours.marginal_l2
         ratio, sharpness = ratio_of(prices), constants.sharpness
-        half = prices.affordable(prices.gaussian, 0.5 * prices.total / n_singles)  # one-way marginals get no more
+        half = prices.largest(prices.gaussian, 0.5 * prices.total / n_singles)  # one-way marginals get no more
         initial = min(constants.one_way * ratio, half)
         used = n_singles * prices.gaussian(initial)
         return cls(prices, used, sensitivity / ratio, sharpness * ratio, sensitivity / initial, sensitivity, constants)
@@ -155,13 +155,13 @@ class AdaptiveBudget:
         return self.prices.gaussian(self.sensitivity / self.sigma) + self.prices.selection(self.epsilon)
 
 
-def round_ratio(prices: Prices, price: float, sharpness: float = Constants.sharpness) -> float:
+def round_ratio(prices: CompositionBudget, price: float, sharpness: float = Constants.sharpness) -> float:
     """Return the sensitivity/sigma of a round's measurement, such that it and its selection cost `price`.
 
-    >>> round(round_ratio(Prices("zcdp", 1.0), 0.005 / 0.9), 9)
+    >>> round(round_ratio(CompositionBudget("zcdp", 1.0), 0.005 / 0.9), 9)
     0.1
     """
-    return prices.affordable(lambda x: prices.gaussian(x) + prices.selection(sharpness * x), price)
+    return prices.largest(lambda x: prices.gaussian(x) + prices.selection(sharpness * x), price)
 
 
 def fit_settings(plan: Plan, *, last: bool, misfit: float | None = None) -> FitSettings:

@@ -26,11 +26,11 @@ from marginalia.methods.adaptive_margin.selection import (
     private_tuning,
     published_tuning_rate,
 )
-from marginalia.privacy.accountants.stopping import random_stopping_epsilon, random_stopping_mu
 from marginalia.privacy.calibration import gdp_delta, gdp_epsilon, gdp_mu
 from marginalia.privacy.events import RandomStoppingEvent
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.stopping_cost import random_stopping_epsilon, random_stopping_mu
 
 
 class TestGrid:

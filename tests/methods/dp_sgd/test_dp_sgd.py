@@ -13,10 +13,10 @@ from marginalia.data.encoding import Encoder
 from marginalia.errors import InputError
 from marginalia.learning import DPSGDClassifier, DPSGDRegressor
 from marginalia.methods.dp_sgd.descent import UNIT, Batches, Run, descend
-from marginalia.privacy.accountants.pld import poisson_gaussian_noise_multiplier
 from marginalia.privacy.events import PoissonGaussianEvent
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian
+from marginalia.privacy.pld import poisson_gaussian_noise_multiplier
 from marginalia.privacy.randomness import Randomness
 
 RUN = Run(steps=30, learning_rate=0.8, clip=0.3, noise_multiplier=1.5, decay=0.1)

@@ -29,11 +29,11 @@ from marginalia.methods.adaptive_margin.selection import (
     published_tuning_rate,
 )
 from marginalia.privacy import checks
-from marginalia.privacy.accountants.stopping import random_stopping_mu
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.events import Event, GaussianEvent, RandomStoppingEvent
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.stopping_cost import random_stopping_mu
 
 N_FOR_ITER = 5000  # rows from which on trying every candidate once beats private tuning
 MISS = 0.2  # probability that private tuning never tries a given candidate

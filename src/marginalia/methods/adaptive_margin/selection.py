@@ -21,12 +21,12 @@ from marginalia.learning.rows import Integers, exact_unit, shrink_rows
 from marginalia.learning.solvers import Array
 from marginalia.methods.adaptive_margin.grid import Constants
 from marginalia.privacy import checks
-from marginalia.privacy.accountants.stopping import mean_runs
 from marginalia.privacy.events import CompositionEvent, GaussianEvent
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian
 from marginalia.privacy.mechanisms.runs import gaussian_run
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.stopping_cost import mean_runs
 
 
 def failure_probability(n: int) -> float:

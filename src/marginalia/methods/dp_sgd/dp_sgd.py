@@ -28,8 +28,6 @@ from marginalia.methods.dp_sgd.opacus import descend_by_opacus
 from marginalia.methods.dp_sgd.rule import STEPS as STEPS_OF_RULE
 from marginalia.methods.dp_sgd.rule import run_by_rule
 from marginalia.privacy import checks
-from marginalia.privacy.accountants.pld import poisson_gaussian_noise_multiplier
-from marginalia.privacy.accountants.stopping import random_stopping_mu
 from marginalia.privacy.events import (
     CompositionEvent,
     Event,
@@ -39,8 +37,10 @@ from marginalia.privacy.events import (
 )
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import gaussian
+from marginalia.privacy.pld import poisson_gaussian_noise_multiplier
 from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.stopping_cost import random_stopping_mu
 from marginalia.threads import one_blas_thread
 
 if TYPE_CHECKING:

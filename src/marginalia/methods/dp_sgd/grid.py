@@ -17,9 +17,9 @@ import numpy as np
 from marginalia.data.encoding import TaskName
 from marginalia.learning.solvers import Array
 from marginalia.methods.dp_sgd.descent import Batches, Run, descend
-from marginalia.privacy.accountants.pld import poisson_gaussian_noise_multiplier
 from marginalia.privacy.events import PoissonGaussianEvent
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.pld import poisson_gaussian_noise_multiplier
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.threads import one_blas_thread

@@ -9,8 +9,8 @@ from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tabl
 from marginalia.learning.private_tuning import tuning_rate
 from marginalia.papers.adaptive_margin.looks import PURPLE
 from marginalia.papers.adaptive_margin.theory import published_mu
-from marginalia.privacy.accountants.stopping import mean_runs, random_stopping_mu
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
+from marginalia.privacy.stopping_cost import mean_runs, random_stopping_mu
 from marginalia.reporting.panels import DASHED, drawing, log_axis
 
 CARD = "adaptive_margin_x5"

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import Counter
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from marginalia.privacy import checks
-from marginalia.privacy.accountants.accountant import Parts, total
-from marginalia.privacy.accountants.gdp import bounded_range_mu, exact_squared_mu
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
-from marginalia.privacy.events import ExponentialEvent, LaplaceEvent, PoissonGaussianEvent
 from marginalia.privacy.relation import Relation
+
+Runs: TypeAlias = tuple[tuple[float, float, int], ...]  # rate, noise multiplier and steps of Poisson-sampled runs
+Scales: TypeAlias = tuple[tuple[float, int], ...]  # scale/sensitivity of Laplace releases, and how many
 
 _MOST_NATS, MOST_STEPS = 3000.0, 10**7
 # Above this many nats of privacy loss the grid of a loss distribution grows large; zCDP or pure DP answers instead.
@@ -22,89 +20,27 @@ _LARGEST_LOSS = 300.0
 _CELLS = 500_000  # of the grid of one step's loss, beyond which time counts more than tightness
 
 
-@dataclass(frozen=True)
-class LossDistribution:
-    """The privacy loss distribution of Gaussians, Laplaces and Poisson-sampled Gaussians with fixed parameters.
+def bounded_epsilon(
+    poisson: Runs, laplace: Scales, mu_squared: float, relation: Relation, delta: float
+) -> float | None:
+    """Return a bound without a loss distribution if its grid would be too large, else None; see the next function.
 
-    Beside Poisson-sampled runs a selection counts as the Gaussian release that it is bounded by.
+    Sampling never adds to the loss (joint convexity), and pure epsilons add up.
 
-    >>> parts = [(LaplaceEvent(1.0, 2.0), 3)]
-    >>> round(LossDistribution(Relation.ADD_REMOVE).epsilon(parts, 1e-5), 2)
-    1.5
+    >>> bounded_epsilon((), ((2.0, 3),), 0.0, Relation.ADD_REMOVE, 1e-5) is None
+    True
     """
-
-    relation: Relation
-
-    def covers(self, parts: Parts) -> bool:
-        """Whether it knows every event and the loss is not too large; Gaussian DP is exact for Gaussians alone."""
-        if total(parts, lambda event: exact_squared_mu(event, self.relation)) is not None:
-            return False
-        composed = _composed(parts, self.relation)
-        if composed is None:
-            return False
-        largest_loss, mu_squared = composed.largest_loss, composed.mu_squared
-        if not composed.poisson and max(composed.laplace.values(), default=0) > MOST_STEPS:
-            return False
-        return bool(composed.poisson) or not largest_loss + mu_squared / 2 > _LARGEST_LOSS
-
-    def epsilon(self, parts: Parts, delta: float) -> float:
-        """Return the epsilon of the distribution; where its grid would be too large, a bound without it."""
-        composed = _composed(parts, self.relation)
-        assert composed is not None
-        mu_squared, poisson = composed.mu_squared, composed.poisson
-        too_large = composed.largest_loss + mu_squared / 2 > _LARGEST_LOSS
-        too_large |= max(composed.laplace.values(), default=0) > MOST_STEPS
-        if too_large or not all(fits(rate, multiplier, steps) for (rate, multiplier), steps in poisson.items()):
-            # Sampling never adds to the loss (joint convexity), and pure epsilons add up.
-            mu_squared += math.fsum(steps * (self.relation.units / m) ** 2 for (_, m), steps in poisson.items())
-            return gdp_epsilon(math.sqrt(mu_squared), delta) + composed.largest_loss
-        return loss_distribution_epsilon(
-            tuple(sorted((rate, multiplier, steps) for (rate, multiplier), steps in poisson.items())),
-            tuple(sorted(composed.laplace.items())),
-            math.sqrt(mu_squared),
-            self.relation,
-            delta,
-        )
-
-
-@dataclass
-class _Composition:
-    """What composes, by kind: parameters and how often."""
-
-    mu_squared: float = 0.0
-    largest_loss: float = 0.0  # of the Laplaces
-    laplace: Counter[float] = field(default_factory=Counter)  # by scale / sensitivity
-    poisson: Counter[tuple[float, float]] = field(default_factory=Counter)  # by rate and noise multiplier
-
-
-def _composed(parts: Parts, relation: Relation) -> _Composition | None:
-    composed = _Composition()
-    sampled = any(isinstance(event, PoissonGaussianEvent) for event, _ in parts)
-    for event, count in parts:
-        gaussian = exact_squared_mu(event, relation)
-        if gaussian is not None:
-            composed.mu_squared += count * gaussian
-        elif isinstance(event, LaplaceEvent):
-            scale = event.scale / event.sensitivity
-            composed.laplace[scale] += count
-            composed.largest_loss += count / scale
-        elif isinstance(event, ExponentialEvent) and sampled:
-            composed.mu_squared += count * bounded_range_mu(event.epsilon) ** 2
-        elif isinstance(event, PoissonGaussianEvent):
-            composed.poisson[event.rate, event.noise_multiplier] += count * event.steps
-        else:
-            return None
-    return composed
+    largest_loss = math.fsum(count / scale for scale, count in laplace)
+    too_large = largest_loss + mu_squared / 2 > _LARGEST_LOSS
+    too_large |= max((count for _, count in laplace), default=0) > MOST_STEPS
+    if not too_large and all(grid_is_feasible(*run) for run in poisson):
+        return None
+    mu_squared += math.fsum(steps * (relation.units / multiplier) ** 2 for _, multiplier, steps in poisson)
+    return gdp_epsilon(math.sqrt(mu_squared), delta) + largest_loss
 
 
 @lru_cache(maxsize=4096)
-def loss_distribution_epsilon(
-    poisson: tuple[tuple[float, float, int], ...],
-    laplace: tuple[tuple[float, int], ...],
-    mu: float,
-    relation: Relation,
-    delta: float,
-) -> float:
+def loss_distribution_epsilon(poisson: Runs, laplace: Scales, mu: float, relation: Relation, delta: float) -> float:
     """Return the smallest epsilon at `delta` of one composition whose parameters were all fixed in advance.
 
     `poisson` holds (rate, noise multiplier for one record's contribution, steps); `laplace` (scale/sensitivity, count),
@@ -131,13 +67,13 @@ def loss_distribution_epsilon(
     return float(total.get_epsilon_for_delta(delta))
 
 
-def fits(rate: float, multiplier: float, steps: int) -> bool:
+def grid_is_feasible(rate: float, multiplier: float, steps: int) -> bool:
     """Return whether the loss of some Poisson-sampled Gaussians has a grid that fits into memory and time.
 
     No run that protects anybody comes near: a loss of thousands of nats, in one step or on average, or 10^7 steps. A
     file may say anything.
 
-    >>> fits(rate=0.01, multiplier=1.0, steps=10_000), fits(rate=0.01, multiplier=1e-3, steps=1)
+    >>> grid_is_feasible(rate=0.01, multiplier=1.0, steps=10_000), grid_is_feasible(rate=0.01, multiplier=1e-3, steps=1)
     (True, False)
     """
     one_step = 10 / multiplier + multiplier**-2  # at ten standard deviations
@@ -146,7 +82,7 @@ def fits(rate: float, multiplier: float, steps: int) -> bool:
     return rate**2 * steps * math.expm1(min(multiplier**-2, 700.0)) / 2 <= _MOST_NATS
 
 
-def _grid(poisson: tuple[tuple[float, float, int], ...], laplace: tuple[tuple[float, int], ...], mu: float) -> float:
+def _grid(poisson: Runs, laplace: Scales, mu: float) -> float:
     """Width of the loss grid, in proportion to the size of the whole loss.
 
     The rounding is pessimistic at any width: the answer is an upper bound, too large by 1e-5 to 1e-3 (relative) for up

@@ -7,55 +7,11 @@ the best run is released. The exact charge is ours; it follows from the density 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from statistics import NormalDist
 
-from marginalia.errors import InputError, PrivacyError
+from marginalia.errors import InputError
 from marginalia.privacy import checks
-from marginalia.privacy.accountants.accountant import Parts, total
-from marginalia.privacy.accountants.gdp import exact_squared_mu
 from marginalia.privacy.calibration import gdp_delta, gdp_epsilon, root
-from marginalia.privacy.events import Event, RandomStoppingEvent, leaves
-from marginalia.privacy.relation import Relation
-
-
-@dataclass(frozen=True)
-class RandomStopping:
-    """One random stopping of runs of Gaussian releases, and nothing else.
-
-    >>> from marginalia.privacy import GaussianEvent
-    >>> event = RandomStoppingEvent(GaussianEvent(1.0, 10.0), r=1 / 64)
-    >>> round(RandomStopping(Relation.ADD_REMOVE).epsilon([(event, 1)], 1e-6), 3)
-    0.976
-    """
-
-    relation: Relation
-
-    def covers(self, parts: Parts) -> bool:
-        """Whether it is one random stopping; what kind of run is refused shows when it is priced."""
-        return len(parts) == 1 and parts[0][1] == 1 and self.certifies(parts[0][0])
-
-    def epsilon(self, parts: Parts, delta: float) -> float:
-        """Return the certificate; `PrivacyError` where the run is not of Gaussian releases."""
-        ((event, _),) = parts
-        assert isinstance(event, RandomStoppingEvent)
-        return random_stopping_epsilon(self._mu(event), delta, r=event.r, eta=event.eta)
-
-    def certifies(self, event: Event) -> bool:
-        """Whether it is a random stopping."""
-        return isinstance(event, RandomStoppingEvent)
-
-    def delta(self, event: Event, epsilon: float) -> float:
-        """Return the profile of an event that it certifies."""
-        assert isinstance(event, RandomStoppingEvent)
-        return random_stopping_delta(self._mu(event), epsilon, r=event.r, eta=event.eta)
-
-    def _mu(self, event: RandomStoppingEvent) -> float:
-        """Gaussian-DP parameter of one run."""
-        mu_squared = total(leaves((event.event,)), lambda inner: exact_squared_mu(inner, self.relation))
-        if mu_squared is None:
-            raise PrivacyError("random stopping is certified only for runs of Gaussian releases")
-        return math.sqrt(mu_squared)
 
 
 def mean_runs(r: float, eta: float = 1.0) -> float:

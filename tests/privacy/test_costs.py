@@ -1,0 +1,65 @@
+"""Every kind of event has an entry in the table of costs, or a rule, and a counterpart in the second accountant."""
+
+import math
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from marginalia.privacy import events
+from marginalia.privacy.costs import composed_epsilon, cost, has_profile
+from marginalia.privacy.events import (
+    CompositionEvent,
+    ExponentialEvent,
+    FailureEvent,
+    GaussianEvent,
+    GroupEvent,
+    LaplaceEvent,
+    ObjectivePerturbationEvent,
+    PoissonGaussianEvent,
+    RandomStoppingEvent,
+)
+from marginalia.privacy.recompute import recomputed_epsilon
+from marginalia.privacy.relation import Relation
+
+ROOT = Path(__file__).parents[2]
+OBJECTIVE = ObjectivePerturbationEvent(1.0, 30.0, 30.0)
+ONE_OF_EACH = {
+    GaussianEvent: GaussianEvent(1.0, 12.0),
+    LaplaceEvent: LaplaceEvent(1.0, 20.0),
+    ExponentialEvent: ExponentialEvent(0.05),
+    PoissonGaussianEvent: PoissonGaussianEvent(0.01, 1.5, 100),
+    ObjectivePerturbationEvent: OBJECTIVE,
+    GroupEvent: GroupEvent(OBJECTIVE, 2),
+    FailureEvent: FailureEvent(1e-7),
+    CompositionEvent: CompositionEvent((GaussianEvent(1.0, 30.0),), 3),
+    RandomStoppingEvent: RandomStoppingEvent(GaussianEvent(1.0, 30.0), 1 / 16),
+}
+KINDS = get_args(events.Event)
+
+
+@pytest.mark.parametrize("relation", Relation, ids=str)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_both_accountants_know_every_kind_of_event(kind, relation):
+    event = ONE_OF_EACH[kind]
+    first, second = (price((event,), relation, 1e-5) for price in (composed_epsilon, recomputed_epsilon))
+    assert 0 <= first < 3
+    assert second <= first * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_an_event_has_one_kind_of_cost(kind):
+    """A number that adds up, or a rule of its own: never both, so that nothing is charged by the wrong one."""
+    event = ONE_OF_EACH[kind]
+    adds_up = cost(event, Relation.ADD_REMOVE).mu_squared < math.inf
+    by_rule = kind in (PoissonGaussianEvent, FailureEvent, CompositionEvent) or has_profile(event, Relation.ADD_REMOVE)
+    assert adds_up is not by_rule
+
+
+def test_the_page_of_proofs_names_files_that_exist():
+    page = (ROOT / "docs" / "proofs.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:privacy|tests)/[\w/]+\.py)`", page)
+    assert len(named) >= 5
+    missing = [n for n in named if not (ROOT / n).is_file() and not (ROOT / "src" / "marginalia" / n).is_file()]
+    assert missing == []
