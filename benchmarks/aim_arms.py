@@ -12,7 +12,7 @@ from wide import wide_table
 from marginalia.data.datasets import load
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.synthesis.adaptive import Constants
+from marginalia.methods.aim import Constants
 
 # Tables of one origin hold the same people, or people of one survey: they are left out together.
 ORIGINS = {

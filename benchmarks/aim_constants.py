@@ -37,9 +37,8 @@ from aim_arms import (
 from aim_choice import chosen, shortlist
 from harness import RESULTS
 
-from marginalia.methods.aim import AIM
+from marginalia.methods.aim import AIM, AdaptiveBudget, Constants
 from marginalia.privacy.ledger import Ledger
-from marginalia.synthesis.adaptive import AdaptiveBudget, Constants
 
 RESULT_FILE = RESULTS / "aim_constants.csv"
 
@@ -66,7 +65,7 @@ def currency_of(aim: AIM) -> str:
     """Return the currency in which a fitted AIM kept its budget."""
     d = len(aim.domain_)
     ledger = Ledger(aim.relation, epsilon=aim.epsilon, delta=aim.delta, calibration=aim.calibration, planned=True)
-    return AdaptiveBudget.start(aim, ledger, d, d).prices.measure
+    return AdaptiveBudget.start(aim, ledger, d, d).composition.measure
 
 
 def planned(task: str, known: Sequence[Fit]) -> Iterator[tuple[str, float, str, int]]:

@@ -12,11 +12,10 @@ from marginalia.marginals import FINAL, ROUND_QUICK, ROUND_TIGHT, Workload, mega
 from marginalia.marginals.plan import Plan
 from marginalia.methods import aim as aim_module
 from marginalia.methods import aim as aim_scores
-from marginalia.methods.aim import AIM
+from marginalia.methods.aim import AIM, AdaptiveBudget, fit_settings
 from marginalia.privacy.calibration import gdp_mu, zcdp_rho
 from marginalia.privacy.costs import bounded_range_mu
 from marginalia.privacy.ledger import Ledger
-from marginalia.synthesis.adaptive import AdaptiveBudget, fit_settings
 from marginalia.synthesis.base import Synthesizer
 
 
@@ -45,7 +44,7 @@ def table_of(n=2000, sizes=SIZES, seed=0, **domain):
 )
 def test_starting_prices_are_the_papers(k, n, epsilon, rho, sigma, selection):
     budget = started(AIM(epsilon=epsilon, delta=1 / n**2, calibration="published"), k)
-    assert budget.prices.total == pytest.approx(rho, abs=1e-6)
+    assert budget.composition.total == pytest.approx(rho, abs=1e-6)
     assert budget.sigma == pytest.approx(sigma, abs=5e-3)
     assert budget.epsilon == pytest.approx(selection, abs=5e-6)
     assert budget.initial_sigma == pytest.approx(budget.sigma)
@@ -61,7 +60,7 @@ def test_gaussian_dp_takes_less_noise_for_as_sharp_a_selection(epsilon, delta, r
         started(AIM(epsilon=epsilon, delta=delta, calibration=calibration), 14)
         for calibration in ("published", "tight")
     )
-    assert tight.prices.measure == "gdp"
+    assert tight.composition.measure == "gdp"
     assert tight.sigma / published.sigma == pytest.approx(ratio, abs=1e-4)
     assert tight.initial_sigma / published.initial_sigma == pytest.approx(ratio, abs=1e-4)
     assert tight.epsilon * tight.sigma == pytest.approx(published.epsilon * published.sigma)
@@ -164,9 +163,9 @@ def test_model_never_exceeds_the_size_its_budget_share_allows():
     aim = AIM(epsilon=3.0, workload=3, max_model_mb=limit, random_state=0).fit(table)
     singles = [(i,) for i in range(5)]
     budget = started(aim, 5)
-    cliques, used, total = list(singles), budget.used, budget.prices.total
+    cliques, used, total = list(singles), budget.used, budget.composition.total
     for r in aim.history_:
-        used += budget.prices.gaussian(1 / r.sigma) + budget.prices.selection(r.epsilon)
+        used += budget.composition.gaussian(1 / r.sigma) + budget.composition.selection(r.epsilon)
         free = any(set(r.marginal) <= set(c) for c in cliques)
         size = megabytes_with(cliques, [r.marginal], table.domain.sizes)[0]
         assert free or size <= limit * used / total * (1 + 1e-9)

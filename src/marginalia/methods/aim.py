@@ -1,7 +1,10 @@
-"""AIM: adaptive and iterative mechanism for synthetic data (McKenna, Mullins, Sheldon & Miklau 2022, Algorithm 2).
+"""AIM: adaptive and iterative mechanism for synthetic data (McKenna, Mullins, Sheldon & Miklau 2022).
 
-The rounds and their budget are `synthesis.adaptive`; here are the candidates of a round and their scores, evaluated as
-seldom as the lazy selection allows.
+In the order of the algorithm: the constants and parameters, the loop (`AdaptiveRun.run`), the model that it fits
+(`_GraphicalRun`), the budget of the rounds (`AdaptiveBudget`), and the scores by which a round selects
+(`CandidateScores`). The loop does not depend on the model: variants of AIM with other models use it too.
+
+Line numbers in comments are those of Algorithms 2, 3 and 4 as Ferrando & Sheldon print them (appendix A).
 """
 
 from __future__ import annotations
@@ -9,9 +12,10 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import ClassVar
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,19 +24,86 @@ from marginalia.data.domain import Domain
 from marginalia.data.table import CountSource
 from marginalia.errors import InputError
 from marginalia.marginals.elimination import Clique, megabytes_with
-from marginalia.marginals.estimation import ROUND_TIGHT, FitSettings, estimate, zero_cliques
+from marginalia.marginals.estimation import (
+    FINAL,
+    ROUND_QUICK,
+    ROUND_TIGHT,
+    FitSettings,
+    estimate,
+    zero_cliques,
+)
 from marginalia.marginals.model import GraphicalModel
-from marginalia.marginals.workload import Workload
+from marginalia.marginals.plan import Plan, seconds_per_pass
+from marginalia.marginals.workload import Workload, WorkloadLike
 from marginalia.privacy import checks
+from marginalia.privacy.costs import CompositionBudget, best_measure
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.mechanisms.selection import lazy_exponential
 from marginalia.privacy.randomness import Randomness
-from marginalia.synthesis.adaptive import AdaptiveRun, AdaptiveSynthesizer, Constants, Round, fit_settings
-from marginalia.synthesis.base import Array, State, check_model_size
+from marginalia.progress import bar
+from marginalia.synthesis.answers import Answer
+from marginalia.synthesis.base import Array, ModelSynthesizer, State, check_model_size
+from marginalia.synthesis.measuring import measure_all, number_of_records
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constants:
+    """The numbers that Algorithm 2 fixes; the defaults are the paper's. `benchmarks/aim_constants.py` varies them.
+
+    None of them enters the privacy proof: each round is charged for what it does, and the last takes what is left.
+
+    Attributes
+    ----------
+    rounds_per_attribute : float
+        The cost of the first round is one over this and the number of attributes, of the budget.
+    sharpness : float
+        Epsilon of a selection over sensitivity/sigma of its measurement; 2/3: a tenth of the cost in zCDP.
+    one_way : float
+        Sensitivity/sigma of the one-way marginals over that of a round.
+    anneal_at : float
+        The noise falls if the model moved by at most this many times the expected absolute noise.
+    anneal_by : float
+        The noise is then divided by this number.
+    model_growth : float
+        A model may have this power of the used share of the budget, times the largest size.
+
+    >>> Constants(rounds_per_attribute=4).anneal_by
+    2.0
+    """
+
+    rounds_per_attribute: float = 16
+    sharpness: float = 2 / 3
+    one_way: float = 1.0
+    anneal_at: float = 1.0
+    anneal_by: float = 2.0
+    model_growth: float = 1.0
+
 
 CONSTANTS: Mapping[str, Constants] = {
     "paper": Constants(),
     "tuned": Constants(rounds_per_attribute=8, anneal_by=1.2),  # chosen by benchmarks/aim_constants.py
 }
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class AdaptiveSynthesizer(ModelSynthesizer):
+    """Parameters of AIM and of its variants with other models.
+
+    >>> from marginalia.data import Domain, Table
+    >>> from marginalia.synthesis import AIM
+    >>> table = Table([[0, 1], [1, 0], [1, 1]], Domain.from_sizes({"a": 2, "b": 2}))
+    >>> made = AIM(epsilon=1.0, workload=[("a", "b")], rounds=2).fit(table)
+    >>> made.rounds_ <= 2, made.marginal(["a", "b"]).shape
+    (True, (2, 2))
+    """
+
+    workload: WorkloadLike = 2
+    max_cells: float = 1e6
+    rounds: int | None = None
+
+    @property
+    def _loop(self) -> Constants:
+        return Constants()
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -56,7 +127,7 @@ class AIM(AdaptiveSynthesizer):
     max_cells : float, default 1e6
         Larger marginals of a workload given by its order are left out; named ones are refused.
     rounds : int, optional
-        T: the starting price of a round is 1/T of the budget. Default 16 per attribute. The number of rounds run
+        T: the cost of the first round is 1/T of the budget. Default 16 per attribute. The number of rounds run
         depends on the annealing and never exceeds T.
     constants : {"paper", "tuned"}, default "paper"
         Of the loop. ``tuned``, with tight calibration only: 8 rounds per attribute to start with, and the noise falls
@@ -196,6 +267,138 @@ class AIM(AdaptiveSynthesizer):
         self.rounds_ = len(self.history_)
 
 
+@dataclass
+class Round:
+    """What one round chose and how; all of it is part of the release.
+
+    >>> Round((0, 2), weight=2.0, cells=6, sigma=5.0, epsilon=0.1, sensitivity=2.0, misfit=40.0).marginal
+    (0, 2)
+    """
+
+    marginal: Clique  # attribute positions
+    weight: float
+    cells: int
+    sigma: float  # noise of the measurement
+    epsilon: float  # parameter of the selection
+    sensitivity: float  # of the scores
+    misfit: float  # L1 distance of the noisy marginal from the model before it
+    candidates: dict[Clique, float] = field(default_factory=dict)  # with their weights; kept for the last round
+
+
+class AdaptiveRun(ABC):
+    """One run of Algorithm 2 on a private table; a subclass defines the model that is fitted.
+
+    `start` sets the model and its scores, a `CandidateScores` or an object with the same methods.
+
+    >>> sorted(AdaptiveRun.__abstractmethods__)  # what a subclass defines
+    ['candidates', 'expected', 'refit', 'start']
+    """
+
+    model: Any
+    scores: Any
+
+    def __init__(self, method: AdaptiveSynthesizer, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
+        if method.rounds is not None:
+            checks.count("rounds", method.rounds)
+        if method.max_cells != math.inf:
+            checks.positive("max_cells", method.max_cells)
+        self.table, self.ledger, self.randomness = table, ledger, randomness
+        self.workload = Workload.parse(method.workload, table.domain, max_cells=method.max_cells)
+        self.weights = self.workload.closure()  # line 8: w_r, the weight of the score of each candidate
+        self.one_ways = [q for q in self.weights if len(q) == 1]
+        table.expect(map(self.names, self.weights))
+        # Lines 4 to 6 and 9.
+        self.budget = AdaptiveBudget.start(method, ledger, len(table.domain), len(self.one_ways))
+        # Under the published constants the score is divided by the add/remove sensitivity.
+        self._sharpening = ledger.neighbours.marginal_l1 if method.calibration == "published" else 1.0
+        self.measured: list[Answer] = []
+        self.round = 0
+        self.history: list[Round] = []
+
+    @abstractmethod
+    def start(self) -> None:
+        """Fit the first model to the one-way marginals."""
+
+    @abstractmethod
+    def candidates(self) -> list[Clique]:
+        """Return the marginals that may be measured in this round, in the order of `weights`."""
+
+    @abstractmethod
+    def expected(self, q: Clique) -> NDArray[np.float64]:
+        """Return the model's counts on `q`, whose bits depend on the model and `q` alone: they are released."""
+
+    @abstractmethod
+    def refit(self, q: Clique) -> None:
+        """Fit the model to all that is measured, `q` having come last."""
+
+    def run(self, *, verbose: bool = False) -> None:
+        """Measure the one-way marginals, then in each round the candidate on which the model is worst."""
+        for one_way in self.one_ways:  # line 7, which is Algorithm 3
+            self.measure(one_way, self.budget.initial_sigma)
+        self.start()
+        with bar("budget spent", 100, verbose=verbose) as advance:
+            shown = 0.0
+            while not self.budget.last:  # line 10
+                self.budget.next_round()  # line 12
+                self.round += 1  # line 11
+                candidates = self.candidates()  # line 13
+                q = self.select(candidates)  # line 14
+                before = self.expected(q)
+                noisy = self.measure(q, self.budget.sigma)  # line 15
+                self.record(q, candidates, float(np.abs(before - noisy).sum()))
+                self.refit(q)  # line 16
+                still = self.budget.constants.anneal_at * self.noise * before.size
+                if not self.budget.last and np.abs(self.expected(q) - before).sum() <= still:
+                    self.budget.anneal()  # line 17, Algorithm 4: the model moved no more than noise would explain
+                advance(100 * self.budget.used_share - shown)
+                shown = 100 * self.budget.used_share
+
+    @property
+    def noise(self) -> float:
+        """Expected absolute noise of one count of this round: sqrt(2/pi) sigma."""
+        return math.sqrt(2 / math.pi) * self.budget.sigma
+
+    @property
+    def total(self) -> float:
+        """Number of records to fit."""
+        return number_of_records(self.table, self.ledger, self.measured)
+
+    def names(self, q: Clique) -> tuple[str, ...]:
+        """Return the attributes of `q`."""
+        return tuple(self.table.domain.names[a] for a in q)
+
+    def measure(self, q: Clique, sigma: float) -> NDArray[np.float64]:
+        """Release the counts on `q` with Gaussian noise."""
+        marginals = [self.names(q)]
+        self.measured += measure_all(self.table, marginals, sigma, self.ledger, self.randomness, round=self.round)
+        return np.asarray(self.measured[-1].values)
+
+    def select(self, candidates: Sequence[Clique]) -> Clique:
+        """Choose a marginal by the exponential mechanism; as a rule only those that can still win are scored."""
+        self.scores.begin_round(self.model, self.noise)
+        winner = lazy_exponential(
+            self.scores.bounds(candidates),
+            lambda i: self.scores.score(candidates[i]),
+            epsilon=self.budget.epsilon * self._sharpening,
+            sensitivity=self._sensitivity(candidates),
+            ledger=self.ledger,
+            randomness=self.randomness,
+            label="select",
+        )
+        return candidates[winner]
+
+    def record(self, q: Clique, candidates: Sequence[Clique], misfit: float) -> None:
+        """Add the round to the history; the candidates are kept for the last one."""
+        kept = {c: self.weights[c] for c in candidates} if self.budget.last else {}
+        cells = self.table.domain.n_cells(self.names(q))
+        epsilon, sensitivity = self.budget.epsilon * self._sharpening, self._sensitivity(candidates)
+        self.history.append(Round(q, self.weights[q], cells, self.budget.sigma, epsilon, sensitivity, misfit, kept))
+
+    def _sensitivity(self, candidates: Sequence[Clique]) -> float:
+        """How much one record can change the score of any candidate."""
+        return max(map(self.weights.__getitem__, candidates)) * self.ledger.neighbours.marginal_l1
+
+
 class _GraphicalRun(AdaptiveRun):
     """A graphical model, refitted from the one before; the size of its junction tree limits the candidates."""
 
@@ -239,6 +442,112 @@ class _GraphicalRun(AdaptiveRun):
 def _subsets(clique: Clique) -> Iterator[Clique]:
     for k in range(1, len(clique) + 1):
         yield from itertools.combinations(clique, k)
+
+
+_TIGHT_SECONDS = 0.05  # a round's tight fit may take this long, predicted; beyond, quick fits lose nothing
+_FINAL_SECONDS = 1.0  # the same for the last fit
+_MOST, _LAST_MOST = 60, 300  # passes of a quick fit, and of a last fit that is quick
+_NEAR = 0.2  # share of the round's misfit by which a quick fit may miss any marginal
+
+
+def fit_settings(plan: Plan, *, last: bool, misfit: float | None = None) -> FitSettings:
+    """Return how closely to fit after a round: tightly where passes are cheap, by the model's structure alone.
+
+    `misfit` is the released L1 distance of the round's noisy marginal from the model before it. Where it is given, a
+    quick fit begins at the new marginal and need not come nearer to any than a share of it, unless it is the last. One
+    without the other would not do: a model that hardly moves has its noise lowered too soon. Tight fits take no such
+    leave: with few rows the noise is as large as the misfit (2,200 rows of Adult: 5 % more error).
+
+    >>> fit_settings(Plan([(0, 1)], (2, 3)), last=False) == ROUND_TIGHT
+    True
+    """
+    tight, limit = (FINAL, _FINAL_SECONDS) if last else (ROUND_TIGHT, _TIGHT_SECONDS)
+    if seconds_per_pass(plan) * tight.passes < limit:
+        return tight
+    if misfit is None:
+        return ROUND_QUICK
+    if last:
+        return replace(ROUND_QUICK, passes=_LAST_MOST, most=_LAST_MOST, proportional=True)
+    return replace(ROUND_QUICK, passes=_MOST, most=_MOST, near=_NEAR * misfit, proportional=True)
+
+
+@dataclass
+class AdaptiveBudget:
+    """The budget, and the noise and selection of the next round, in the measure that allows less noise.
+
+    A round's selection is as sharp, beside the noise of its measurement, as the paper's: in zCDP the measurement has
+    nine tenths of its cost, hence epsilon² = 4/9 (sensitivity/sigma)².
+
+    >>> from marginalia.synthesis import AIM
+    >>> ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
+    >>> budget = AdaptiveBudget.start(AIM(epsilon=1.0, rounds=3), ledger, n_attributes=2, n_singles=2)
+    >>> budget.next_round()
+    >>> f"{budget.used_share:.0%} used, last round: {budget.last}"
+    '100% used, last round: True'
+    """
+
+    composition: CompositionBudget
+    used: float
+    sigma: float  # noise of the next measurement
+    epsilon: float  # parameter of the next selection
+    initial_sigma: float  # noise of the one-way marginals
+    sensitivity: float  # of a marginal
+    constants: Constants
+    last: bool = False  # this round spends all that is left
+
+    @classmethod
+    def start(cls, aim: AdaptiveSynthesizer, ledger: Ledger, n_attributes: int, n_singles: int) -> AdaptiveBudget:
+        """Return the budget after the one-way marginals, of what is left in the ledger."""
+        epsilon, delta = ledger.left()
+        constants = aim._loop
+        rounds = aim.rounds if aim.rounds is not None else constants.rounds_per_attribute * n_attributes
+
+        def ratio_of(composition: CompositionBudget) -> float:
+            return round_ratio(composition, composition.total / rounds, constants.sharpness)
+
+        if aim.calibration == "published":
+            composition, sensitivity = CompositionBudget.of(epsilon, delta, "zcdp"), 1.0
+        else:
+            composition = best_measure(epsilon, delta, ratio_of, ledger.measures)
+            sensitivity = ledger.neighbours.marginal_l2
+        ratio, sharpness = ratio_of(composition), constants.sharpness
+        half = composition.largest(composition.gaussian, 0.5 * composition.total / n_singles)  # at most half
+        initial = min(constants.one_way * ratio, half)
+        used = n_singles * composition.gaussian(initial)
+        sigma, epsilon = sensitivity / ratio, sharpness * ratio
+        return cls(composition, used, sigma, epsilon, sensitivity / initial, sensitivity, constants)
+
+    @property
+    def used_share(self) -> float:
+        """Share of the budget that is charged."""
+        return self.used / self.composition.total
+
+    def next_round(self) -> None:
+        """Charge a round; the last one takes all that is left."""
+        left = self.composition.total - self.used
+        if left < 2 * self._cost():
+            self.last = True
+            sharpness = self.constants.sharpness
+            ratio = round_ratio(self.composition, left, sharpness)
+            self.sigma, self.epsilon = self.sensitivity / ratio, sharpness * ratio
+        self.used += self._cost()
+
+    def anneal(self) -> None:
+        """Lower the noise and sharpen the selection: halved noise makes rounds cost up to four times as much."""
+        self.sigma /= self.constants.anneal_by
+        self.epsilon *= self.constants.anneal_by
+
+    def _cost(self) -> float:
+        return self.composition.gaussian(self.sensitivity / self.sigma) + self.composition.selection(self.epsilon)
+
+
+def round_ratio(budget: CompositionBudget, cost: float, sharpness: float = Constants.sharpness) -> float:
+    """Return the sensitivity/sigma of a round's measurement, such that it and its selection cost `cost`.
+
+    >>> round(round_ratio(CompositionBudget("zcdp", 1.0), 0.005 / 0.9), 9)
+    0.1
+    """
+    return budget.largest(lambda x: budget.gaussian(x) + budget.selection(sharpness * x), cost)
 
 
 _CACHE_BYTES = 2**28  # of counts; beyond, they are counted again

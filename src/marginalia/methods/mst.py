@@ -38,7 +38,7 @@ class Scales:
     >>> scales, zcdp = Scales.of(5, 0.3), CompositionBudget("zcdp", 1.0)
     >>> [round(c, 6) for c in (5 * zcdp.gaussian(scales.one_way), 4 * zcdp.gaussian(scales.pair))]
     [0.045, 0.045]
-    >>> round(4 * zcdp.selection(scales.selection), 6), round(scales.price(5, zcdp), 6)
+    >>> round(4 * zcdp.selection(scales.selection), 6), round(scales.cost(5, zcdp), 6)
     (0.045, 0.135)
     """
 
@@ -53,10 +53,10 @@ class Scales:
             return cls(size)
         return cls(size / math.sqrt(d), size / math.sqrt(d - 1), 2 * size / math.sqrt(d - 1))
 
-    def price(self, d: int, prices: CompositionBudget) -> float:
+    def cost(self, d: int, budget: CompositionBudget) -> float:
         """Return what d one-way marginals, and d - 1 selected edges and their measurements, cost."""
-        edge = prices.gaussian(self.pair) + prices.selection(self.selection)
-        return d * prices.gaussian(self.one_way) + (d - 1) * edge
+        edge = budget.gaussian(self.pair) + budget.selection(self.selection)
+        return d * budget.gaussian(self.one_way) + (d - 1) * edge
 
 
 RARE = 3.0  # values below this many standard deviations of their noise are merged
@@ -134,12 +134,12 @@ class MST(ModelSynthesizer):
     def _scales(self, d: int, ledger: Ledger) -> Scales:
         """Return the scales of d attributes, in the currency that buys less noise; the published ones in zCDP."""
 
-        def scales(prices: CompositionBudget) -> Scales:
-            return Scales.of(d, prices.largest(lambda x: Scales.of(d, x).price(d, prices), prices.total))
+        def scales(budget: CompositionBudget) -> Scales:
+            return Scales.of(d, budget.largest(lambda x: Scales.of(d, x).cost(d, budget), budget.total))
 
         if self.calibration == "published":
             return scales(CompositionBudget.of(*ledger.left(), "zcdp"))
-        return scales(best_measure(*ledger.left(), lambda prices: scales(prices).one_way, ledger.measures))
+        return scales(best_measure(*ledger.left(), lambda budget: scales(budget).one_way, ledger.measures))
 
     def _adjusted(self, name: str, y: Array, total: float) -> Array:
         """Return the compressed counts with sum `total`: what is missing is shared in proportion to the variances."""

@@ -16,13 +16,12 @@ from marginalia.errors import InputError
 from marginalia.marginals.elimination import Clique, eliminate, megabytes_with
 from marginalia.marginals.estimation import estimate, zero_cliques
 from marginalia.marginals.workload import Workload
-from marginalia.methods.aim import CandidateScores
+from marginalia.methods.aim import AdaptiveSynthesizer, CandidateScores, Constants, fit_settings, round_ratio
 from marginalia.privacy import checks
 from marginalia.privacy.costs import best_measure
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.selection import lazy_exponential
 from marginalia.privacy.randomness import Randomness
-from marginalia.synthesis.adaptive import AdaptiveSynthesizer, Constants, fit_settings, round_ratio
 from marginalia.synthesis.answers import Answer
 from marginalia.synthesis.base import State, check_model_size
 from marginalia.synthesis.measuring import measure_all, number_of_records
@@ -105,12 +104,12 @@ class MWEM(AdaptiveSynthesizer):
 
         adds = not ledger.neighbours.n_rows_public
         share = (1 - (_COUNT if adds else 0.0)) / rounds
-        prices = best_measure(*ledger.left(), lambda prices: round_ratio(prices, share * prices.total), ledger.measures)
-        ratio = round_ratio(prices, share * prices.total)
+        budget = best_measure(*ledger.left(), lambda budget: round_ratio(budget, share * budget.total), ledger.measures)
+        ratio = round_ratio(budget, share * budget.total)
         sigma, sensitivity = ledger.neighbours.marginal_l2 / ratio, ledger.neighbours.marginal_l1  # of weights up to 1
         count: list[Answer] = []
         if adds:
-            scale = prices.largest(prices.gaussian, _COUNT * prices.total)
+            scale = budget.largest(budget.gaussian, _COUNT * budget.total)
             count = measure_all(table, [()], ledger.neighbours.marginal_l2 / scale, ledger, randomness)
 
         measured: list[Answer] = []

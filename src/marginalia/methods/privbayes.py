@@ -114,9 +114,9 @@ class PrivBayes(ModelSynthesizer):
     def _release(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
         domain, names, d = table.domain, table.domain.names, len(table.domain)
 
-        def affordable(prices: CompositionBudget) -> float:  # sensitivity/sigma
-            return prices.largest(
-                lambda x: d * prices.gaussian(x) + (d - 1) * prices.selection(_SHARPNESS * x), prices.total
+        def affordable(budget: CompositionBudget) -> float:  # sensitivity/sigma
+            return budget.largest(
+                lambda x: d * budget.gaussian(x) + (d - 1) * budget.selection(_SHARPNESS * x), budget.total
             )
 
         ratio = affordable(best_measure(*ledger.left(), affordable, ledger.measures))

@@ -10,11 +10,11 @@ import numpy as np
 
 from marginalia.data.table import CountSource
 from marginalia.marginals.elimination import Clique
+from marginalia.methods.aim import AdaptiveRun, AdaptiveSynthesizer
 from marginalia.papers.dd_ssp.methods.product_mixture import ProductMixture, fit
 from marginalia.privacy import checks
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
-from marginalia.synthesis.adaptive import AdaptiveRun, AdaptiveSynthesizer
 from marginalia.synthesis.base import Array, State
 
 FIRST_AND_LAST = 1000  # iterations of the fits before the first and after the last round

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from marginalia.data.table import CountSource
 from marginalia.marginals.elimination import Clique
+from marginalia.methods.aim import AdaptiveRun, AdaptiveSynthesizer
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.residuals import measure_residuals
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Neighbours
-from marginalia.synthesis.adaptive import AdaptiveRun, AdaptiveSynthesizer
 from marginalia.synthesis.answers import Answer
 from marginalia.synthesis.base import Array, State
 from marginalia.synthesis.residual import (
@@ -179,7 +179,7 @@ class _ResidualRun(AdaptiveRun):
         mu = self.budget.sensitivity / sigma
         bought = allocation(q, self.table.domain.sizes, self.ledger.neighbours, known, mu)
         if not bought:  # the only column has one code: nothing is released, and nothing spent
-            self.budget.used -= self.budget.prices.gaussian(mu)
+            self.budget.used -= self.budget.composition.gaussian(mu)
         sigmas = {self.names(part): math.sqrt(v) for part, v in bought.items()}
         noisy = measure_residuals(self.table, sigmas, ledger=self.ledger, randomness=self.randomness)
         self.answers += residual_answers(self.table.domain, sigmas, noisy, self.ledger.neighbours, round=self.round)
