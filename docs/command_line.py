@@ -22,6 +22,8 @@ ends with 1, everything else with 0. Every verb has `--help`.
 def verbs(command: Any) -> Iterator[list[str]]:
     """Yield every verb as it is typed, word by word."""
     for name, inner in command.commands.items():
+        if inner.hidden:
+            continue
         if hasattr(inner, "commands"):
             yield from ([name, *rest] for rest in verbs(inner))
         else:

@@ -182,3 +182,13 @@ def test_a_certificate_of_an_older_version_says_that_it_holds_no_hash(call, tmp_
     code, out, _ = call("certify", "s.csv")
     assert (code, "it holds no hash of a table" in out) == (0, True)
     assert "verdict       certified: (1, 1e-05)-DP" in out
+
+
+@pytest.mark.parametrize(
+    "arguments", [("sign", "s.csv", "--key", "key.pem"), ("certify", "s.csv", "--public-key", "k")]
+)
+def test_a_removed_verb_or_option_ends_in_one_line_that_names_the_alternative(call, arguments):
+    code, out, err = call(*arguments)
+    assert (code, out) == (2, "")
+    assert "removed in 3.0" in err
+    assert "ssh-keygen -Y sign" in err

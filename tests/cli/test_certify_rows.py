@@ -10,8 +10,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tiers import others_slow
 
 from marginalia.data import Attribute, Domain, Table
@@ -291,15 +289,3 @@ def test_a_forged_gathering_of_honest_jobs_is_a_finding(call, learners, tmp_path
         assert code == 1, out
     forged_rows.assign(study="x", part="y").to_parquet(rows)
     assert call("certify", tmp_path)[0] == 2
-
-
-def test_rows_that_nobody_signed_are_not_taken_for_those_of_a_key(call, tmp_path, learners):
-    path, key = rewritten(tmp_path / "rows.parquet", learners), Ed25519PrivateKey.generate()
-    own = (serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    (tmp_path / "key.pem").write_bytes(key.private_bytes(serialization.Encoding.PEM, *own))
-    public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-    (tmp_path / "key.pub").write_bytes(public)
-    code, _, err = call("certify", path, "--public-key", tmp_path / "key.pub")
-    assert (code, "no signature lies beside it" in err) == (2, True), err
-    assert call("sign", path, "--key", tmp_path / "key.pem")[0] == 0
-    assert call("certify", path, "--public-key", tmp_path / "key.pub")[0] == 0

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from marginalia.cli.app import GROUPS, VERBS
 
@@ -38,7 +36,6 @@ CALLS = [
     ("evaluate", "--model", "models/m.json", "--data", "t.csv"),
     ("quality", "t.csv", "s.csv", "--domain", "d.yaml", "--out", "q.html"),
     ("recommend", "t.csv", "--domain", "d.yaml", "--target", "ill", "--epsilon", 1),
-    ("sign", "s.csv", "--key", "key.pem"),
     ("certify", "s.csv"),
     ("report", "results"),
     ("crate", "results"),
@@ -76,8 +73,6 @@ def write(folder, records):
     (folder / "t.csv").write_text("age,sex,ill\n" + "".join(f"{a},{s},{i}\n" for a, s, i in rows))
     (folder / "d.yaml").write_text(DOMAIN)
     (folder / "a.yaml").write_text("analyses:\n  - {formula: age ~ sex}\n")
-    key = Ed25519PrivateKey.generate()
-    (folder / "key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     shutil.copyfile(ROOT / "CITATION.cff", folder / "CITATION.cff")
     results = folder / "results"
     own = records[records["dataset"] == records["dataset"].iloc[0]].assign(dataset="clinic")

@@ -23,13 +23,14 @@ import typer
 import marginalia
 from marginalia.cli import budget, data, fit
 from marginalia.cli.audit import audit
-from marginalia.cli.certify import certify, sign
+from marginalia.cli.certify import certify
 from marginalia.cli.infer import infer
 from marginalia.cli.plan import plan
 from marginalia.cli.predict import evaluate, predict
 from marginalia.cli.quality import quality
 from marginalia.cli.recommend import recommend
 from marginalia.cli.release import release
+from marginalia.cli.removed import add_removed_verbs
 from marginalia.cli.results import crate, report, verify
 from marginalia.cli.warm import warm
 from marginalia.errors import InputError, PrivacyError, one_line
@@ -67,7 +68,6 @@ VERBS: tuple[Callable[..., None], ...] = (
     recommend,
     release,
     report,
-    sign,
     evaluate,
     plan,
     verify,
@@ -105,6 +105,7 @@ def _app() -> typer.Typer:
     app.callback(invoke_without_command=True)(_root)
     for verb in VERBS:
         app.command()(_with_quiet(verb))
+    add_removed_verbs(app)
     for name, (help_text, verbs) in GROUPS.items():
         group = typer.Typer(help=help_text, **PLAIN)
         for word, verb in verbs.items():

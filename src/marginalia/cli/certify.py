@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from marginalia.cli.removed import PUBLIC_KEY
 from marginalia.cli.shared import Json, show
 from marginalia.errors import InputError
 
@@ -29,37 +29,37 @@ def certify(
     together: Annotated[
         bool, typer.Option("--together", help="What several releases of one table cost together.")
     ] = False,
-    public_key: Annotated[
-        Path | None, typer.Option("--public-key", help="Ed25519 key (PEM) of the releaser, who must have signed it.")
-    ] = None,
+    public_key: Annotated[str, typer.Option("--public-key", hidden=True)] = "",
     as_json: Json = False,
 ) -> None:
     """Recompute a certificate from its events, by two accountants that share no code; exit 1 if it does not hold.
 
-    What it costs is not believed but computed. That its events are what ran is the releaser's word; --public-key checks
-    that it is the word of who holds the key. Exit 0: both accountants confirm it. Exit 2: the file cannot be read.
+    What it costs is not believed but computed. That its events are what ran is the releaser's word. Exit 0: both
+    accountants confirm it. Exit 2: the file cannot be read.
     Of a synthetic table the certificate beside it, which must hold the table's SHA-256: else the two do not belong
     together, and nothing is confirmed.
     Of result rows (Parquet), or all those in a folder, every certificate: a line for each arm at each epsilon.
 
     Example: marginalia certify model.json
     """
+    if public_key:
+        raise InputError(PUBLIC_KEY)
     if len(files) > 1 or together:
         if not together:
             raise InputError("several files: add --together for what they cost as releases of one table, or name one")
-        confirmed = _certify_together(files, public_key, as_json)
+        confirmed = _certify_together(files, as_json)
     else:
-        confirmed = _certify(files[0], public_key, as_json)
+        confirmed = _certify(files[0], as_json)
     if not confirmed:
         raise typer.Exit(1)
 
 
-def _certify(file: Path, public_key: Path | None, as_json: bool) -> bool:
+def _certify(file: Path, as_json: bool) -> bool:
     from marginalia.privacy.certificate import beside
 
     if file.is_dir() or (file.suffix == ".parquet" and not beside(file).is_file()):
-        return _certify_rows(file, public_key, as_json)
-    return _certify_one(*_proof_and_table(file), public_key, as_json)
+        return _certify_rows(file, as_json)
+    return _certify_one(*_proof_and_table(file), as_json)
 
 
 def _proof_and_table(file: Path) -> tuple[Path, Path | None]:
@@ -77,15 +77,13 @@ def _proof_and_table(file: Path) -> tuple[Path, Path | None]:
     return file, table if table != file and table.is_file() else None
 
 
-def _certify_one(file: Path, table: Path | None, public_key: Path | None, as_json: bool) -> bool:
+def _certify_one(file: Path, table: Path | None, as_json: bool) -> bool:
     """Certify the certificate of a file, which is that of a table if there is one."""
     from marginalia.privacy.certificate import Certificate
     from marginalia.privacy.examination import examine, page
 
     proof = Certificate.read(file)
     found = examine(proof, table=table)
-    signed, wrong = _signature(file, table, public_key)
-    found = replace(found, problems=(*wrong, *found.problems))
     facts = {
         "file": str(file),
         "table": None if table is None else str(table),
@@ -99,26 +97,13 @@ def _certify_one(file: Path, table: Path | None, public_key: Path | None, as_jso
         "scope": proof.ledger.scope,
         "arithmetic": proof.ledger.arithmetic,
         "randomness": proof.ledger.randomness,
-        "signature": signed,
         "certificate": proof.content,
     }
-    show(as_json, facts, [f"{file}", f"{'signature':<12}  {signed}", *page(proof, found, table=table)])
+    show(as_json, facts, [f"{file}", *page(proof, found, table=table)])
     return found.confirmed
 
 
-def _signature(file: Path, table: Path | None, public_key: Path | None) -> tuple[str, list[str]]:
-    """Return what is known of who released a file, and why it is not what a key signed."""
-    from marginalia.privacy.signature import refutation, signature_of
-
-    if public_key is None:
-        there = signature_of(file).is_file()
-        return f"{'not checked: give --public-key' if there else 'none'}; what ran is the word of whoever wrote it", []
-    if wrong := refutation(file, table, public_key):
-        return "NOT that of this key", [f"not signed by {public_key.name}: {wrong}"]
-    return f"by the holder of {public_key.name}, whose word it is that this is what ran", []
-
-
-def _certify_together(files: Sequence[Path], public_key: Path | None, as_json: bool) -> bool:
+def _certify_together(files: Sequence[Path], as_json: bool) -> bool:
     """Certify what several releases of one table cost together, each of which must hold for itself."""
     from marginalia.privacy.certificate import Certificate
     from marginalia.privacy.examination import examine
@@ -128,8 +113,7 @@ def _certify_together(files: Sequence[Path], public_key: Path | None, as_json: b
     proofs = [Certificate.read(proof) for proof, _ in places]
     problems = []
     for (file, table), proof in zip(places, proofs, strict=True):
-        wrong = [*_signature(file, table, public_key)[1], *examine(proof, table=table).problems]
-        problems += [f"{file}: {one}" for one in wrong]
+        problems += [f"{file}: {one}" for one in examine(proof, table=table).problems]
     all_of_them = compose(proofs)
     problems += all_of_them.problems
     facts = {
@@ -151,15 +135,10 @@ def _certify_together(files: Sequence[Path], public_key: Path | None, as_json: b
     return not problems
 
 
-def _certify_rows(path: Path, public_key: Path | None, as_json: bool) -> bool:
+def _certify_rows(path: Path, as_json: bool) -> bool:
     """Certify one file of records, or all below a folder."""
     from marginalia.reporting.verification.certificates import check
 
-    if public_key is not None:
-        if path.is_dir():
-            raise InputError(f"{path} is a folder: a signature is of a file; give the file of its rows")
-        if wrong := _signature(path, None, public_key)[1]:
-            raise InputError(f"{path} is {wrong[0]}")
     files, gathered = _record_files(path) if path.is_dir() else ([path], [])
     # file by file: two results folders may hold runs of the same name
     found = [one for file in files for one in check(*_runs(file))]
@@ -258,27 +237,3 @@ def _format(value: Any) -> str:
 
 def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
-
-
-def sign(
-    file: Annotated[Path, typer.Argument(help="Synthetic table, certificate, model (JSON) or result rows (Parquet).")],
-    key: Annotated[Path, typer.Option("--key", help="Private Ed25519 key (PEM).")],
-    as_json: Json = False,
-) -> None:
-    """Sign a certificate and the table that it is of, so that nobody else can change or swap them.
-
-    The signature is written beside the certificate. Whoever has the public key checks it with certify --public-key.
-
-    Example: marginalia sign synthetic.csv --key key.pem
-    """
-    from marginalia.privacy import signature
-    from marginalia.privacy.certificate import Certificate, beside
-
-    proof, table = (file, None) if file.suffix == ".parquet" and not beside(file).is_file() else _proof_and_table(file)
-    if proof.suffix != ".parquet":
-        certificate = Certificate.read(proof)
-        if table is not None and certificate.disowns(table):
-            raise InputError(f"the certificate is not of {table.name}, whose SHA-256 is another; nothing is signed")
-    said = signature.sign(proof, table, key)
-    written = signature.signature_of(proof)
-    show(as_json, {"file": str(written), **said}, [f"{written}: signed with the key of {said['public_key']}"])

@@ -1,0 +1,28 @@
+"""Verbs that were removed: each ends in one line that names the alternative, with exit code 2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import typer
+
+from marginalia.errors import InputError
+
+_SIGNING = "sign the certificate file with ssh-keygen -Y sign or minisign, which docs/certificates.md shows"
+REMOVED = {"sign": _SIGNING}
+PUBLIC_KEY = f"certify --public-key was removed in 3.0: {_SIGNING}"
+
+
+def add_removed_verbs(app: typer.Typer) -> None:
+    """Add the removed verbs, which no help lists; they take any arguments."""
+    for name, alternative in REMOVED.items():
+        app.command(name, hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
+            _ending(f"marginalia {name} was removed in 3.0: {alternative}")
+        )
+
+
+def _ending(message: str) -> Callable[[], None]:
+    def verb() -> None:
+        raise InputError(message)
+
+    return verb
