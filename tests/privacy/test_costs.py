@@ -5,10 +5,11 @@ import re
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
 import pytest
 
 from marginalia.privacy import events
-from marginalia.privacy.costs import composed_epsilon, cost, has_profile
+from marginalia.privacy.costs import Cost, composed_epsilon, cost, has_profile
 from marginalia.privacy.events import (
     CompositionEvent,
     ExponentialEvent,
@@ -63,3 +64,19 @@ def test_the_page_of_proofs_names_files_that_exist():
     assert len(named) >= 5
     missing = [n for n in named if not (ROOT / n).is_file() and not (ROOT / "src" / "marginalia" / n).is_file()]
     assert missing == []
+
+
+@pytest.mark.parametrize("relation", Relation, ids=str)
+def test_what_the_sums_let_pass_keeps_the_budget(relation):
+    """Random lists near a budget: the quick test of the ledger never accepts what the full computation rejects."""
+    rng = np.random.default_rng(0)
+    accepted = 0
+    for _ in range(300):
+        events = tuple(
+            GaussianEvent(1.0, s) if kind == 0 else LaplaceEvent(1.0, 2 * s) if kind == 1 else ExponentialEvent(1 / s)
+            for kind, s in zip(rng.integers(0, 3, 4), rng.uniform(4, 14, 4), strict=True)
+        )
+        if Cost.of([(event, 1) for event in events], relation).is_within(1.0, 1e-5):
+            accepted += 1
+            assert composed_epsilon(events, relation, 1e-5) <= 1.0
+    assert 30 < accepted < 270

@@ -492,7 +492,7 @@ def test_randomness_and_arithmetic() -> None:
 
 
 def test_appending_is_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The accountant is asked for what a sum of zCDP parameters cannot decide: here the last Gaussians alone."""
+    """The rules are asked only for what no sum of costs decides: here the verdict, and at most the last release."""
     asked = []
     real = ledger_module.composed_epsilon
 
@@ -507,7 +507,7 @@ def test_appending_is_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     for i in range(n):
         ledger.append(GaussianEvent(1, sigma, f"marginal {i}"))
     assert ledger.certified
-    assert 0 < len(asked) < 0.2 * n
+    assert 0 < len(asked) <= 2
     assert set(asked) == {1}  # equal events count once, whatever their labels
     mixed = Ledger("add_remove", epsilon=0.7311, delta=1e-5, planned=True)
     rho = zcdp_rho(0.7311, 1e-5) / n

@@ -79,6 +79,25 @@ class Cost:
     mu_squared: float = math.inf
     is_gaussian: bool = False
 
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            self.pure + other.pure,
+            self.rho + other.rho,
+            self.mu_squared + other.mu_squared,
+            self.is_gaussian and other.is_gaussian,
+        )
+
+    def is_within(self, epsilon: float, delta: float) -> bool:
+        """Return whether one of the measures alone shows that the releases keep a budget.
+
+        >>> Cost(rho=0.03).is_within(1.0, 1e-5), Cost(rho=0.04).is_within(1.0, 1e-5)
+        (True, False)
+        """
+        if self.pure <= epsilon or delta == 0:
+            return self.pure <= epsilon
+        rho, mu_squared = _largest(epsilon, delta)
+        return self.rho <= rho or self.mu_squared <= mu_squared
+
     @classmethod
     def of(cls, terms: Terms, relation: Relation) -> Cost:
         """Return the cost of all terms together."""
@@ -89,6 +108,15 @@ class Cost:
             math.fsum(count * one.mu_squared for one, count in costs),
             all(one.is_gaussian for one, _ in costs),
         )
+
+
+NOTHING = Cost(0.0, 0.0, 0.0, is_gaussian=True)
+
+
+@lru_cache(maxsize=256)
+def _largest(epsilon: float, delta: float) -> tuple[float, float]:
+    """Return the largest rho and the largest squared mu that a budget allows."""
+    return zcdp_rho(epsilon, delta), gdp_mu(epsilon, delta) ** 2
 
 
 @lru_cache(maxsize=4096)

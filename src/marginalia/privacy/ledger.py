@@ -16,11 +16,11 @@ from marginalia.privacy.calibration import gdp_epsilon, gdp_mu, zcdp_epsilon, zc
 from marginalia.privacy.costs import (
     DELTA_SHARES,
     MEASURES,
+    NOTHING,
     Cost,
     Measure,
     composed_epsilon,
     composed_rho,
-    cost,
     in_two_groups,
 )
 from marginalia.privacy.events import CompositionEvent, Event, FailureEvent, leaves
@@ -209,7 +209,7 @@ class Ledger:
         self.public_inputs = tuple(p if isinstance(p, PublicInput) else PublicInput(*p) for p in public_inputs)
         self._events: list[Event] = []
         self._counts: Counter[Event] = Counter()
-        self._costs = (0.0, 0.0)  # pure epsilon and zCDP parameter so far: sound bounds that cost nothing to keep
+        self._cost = NOTHING  # of all events: sums, so that most releases are appended in constant time
         self._randomness = ""
         self._closed = False
         self._booking = booking
@@ -327,27 +327,20 @@ class Ledger:
             raise PrivacyError("the ledger is closed: its fit is over, and another release needs a budget of its own")
         events.check_rows((event,), self.neighbours.k)
         parts = Counter(events.parts(event))
-        costs = add_costs(self._costs, parts, self.relation)
+        cost = self._cost + Cost.of(list(parts.items()), self.relation)
         charged = None if self.filter is None else self.filter.charge([event])
         if self._budget is not None and self.calibration != "published":
             if charged is not None:
                 if charged.overspent:
                     raise PrivacyError(f"refused: with {_name(event)} {charged.overspent} would be spent")
-            elif not self._surely_within(costs):
+            elif not cost.is_within(*self._budget):
                 self._afford(event, self._counts + parts)
         if self._booking is not None:
             self._booking.enter(event, self.neighbours, randomness)
         self._events.append(event)
         self._randomness = min(self._randomness if self._counts else randomness, randomness, key=_LEAST_KNOWN.index)
         self._counts.update(parts)
-        self._costs, self.filter = costs, charged
-
-    def _surely_within(self, costs: tuple[float, float]) -> bool:
-        """Whether a bound that takes no time shows that the budget holds."""
-        assert self._budget is not None
-        epsilon, delta = self._budget
-        pure, rho = costs
-        return pure <= epsilon or (delta > 0 and rho <= affordable_rho(epsilon, delta))
+        self._cost, self.filter = cost, charged
 
     def _afford(self, event: Event, counts: Counter[Event]) -> None:
         assert self._budget is not None
@@ -614,27 +607,3 @@ def _left_for_plan(
         squared = at**2 + (epsilon * (1 - _CLOSE / 4)) ** 2 - cost**2
         at = math.sqrt(squared) if lower**2 < squared < upper**2 else (lower + upper) / 2
     return lower, left
-
-
-def add_costs(costs: tuple[float, float], parts: Mapping[Event, int], relation: Relation) -> tuple[float, float]:
-    """Return pure epsilon and zCDP parameter with more events: sound bounds that cost nothing to keep.
-
-    >>> from marginalia.privacy.events import ExponentialEvent
-    >>> add_costs((0.0, 0.0), {ExponentialEvent(0.2): 2}, Relation.ADD_REMOVE)
-    (0.4, 0.010000000000000002)
-    """
-    pure, rho = costs
-    for event, count in parts.items():
-        one = cost(event, relation)
-        pure, rho = pure + count * one.pure, rho + count * one.rho
-    return pure, rho
-
-
-@lru_cache(maxsize=256)
-def affordable_rho(epsilon: float, delta: float) -> float:
-    """Largest zCDP parameter that a budget allows, remembered.
-
-    >>> round(affordable_rho(1.0, 1e-5), 8)
-    0.0305566
-    """
-    return zcdp_rho(epsilon, delta)
