@@ -49,7 +49,7 @@ def joint_epsilon(
     >>> from marginalia.privacy.calibration import gdp_delta
     >>> gaussian = lambda event, relation, epsilon: gdp_delta(0.3, epsilon)
     >>> round(joint_epsilon(gaussian, None, Relation.ADD_REMOVE, 0.4, 1e-5, at_most=4.0), 2)  # that of mu = 0.5
-    1.93
+    1.99
     """
     if not 0 < mu < 9:
         return at_most
