@@ -118,9 +118,8 @@ class Ledger:
     may follow from earlier answers, and a `Filter` keeps the budget: Gaussian DP is the one measure, and a reserve that
     is fixed beforehand is for releases that have no parameter of it.
 
-    Of releases that are `planned`, the smallest of all bounds holds. The rules (`privacy.costs`)
-    are: Gaussian releases by
-    exact Gaussian DP (adaptive composition included); Gaussian, Laplace and Poisson-sampled Gaussian releases whose
+    Of releases that are `planned`, the smallest of all bounds holds. The rules (`privacy.costs`) are: Gaussian releases
+    by exact Gaussian DP (adaptive composition included); Gaussian, Laplace and Poisson-sampled Gaussian releases whose
     parameters were fixed in advance by their privacy loss distribution; exponential mechanisms beside Gaussian releases
     by Gaussian DP; anything with an exponential mechanism by zCDP, and by adding up pure epsilons where all is pure;
     objective perturbation and random stopping by certificates of their own, beside Gaussian releases by their joint

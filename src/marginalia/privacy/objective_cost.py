@@ -119,7 +119,7 @@ def _certified_between(certified: Callable[[float], bool], lower: float, upper: 
 
 
 def _group_delta(epsilon: float, tau: float, kappa: float, steps: int) -> float:
-    """Return a bound on the delta of the ends of a chain of so many neighbours; see docs/proofs.md."""
+    """Return a bound on the delta between the ends of a chain of `steps` neighbours; see docs/proofs.md."""
     if epsilon / steps - (steps - 1) / 2 * tau**2 >= 4 * kappa - tau**2 / 2:
         return gdp_delta(steps * tau, epsilon)
     # A sum over steps of e^(i·epsilon/steps), in logarithms.

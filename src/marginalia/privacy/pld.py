@@ -23,9 +23,10 @@ _CELLS = 500_000  # of the grid of one step's loss, beyond which time counts mor
 def bounded_epsilon(
     poisson: Runs, laplace: Scales, mu_squared: float, relation: Relation, delta: float
 ) -> float | None:
-    """Return a bound without a loss distribution if its grid would be too large, else None; see the next function.
+    """Return a bound on epsilon if the grid of the loss distribution would be too large, else None.
 
-    Sampling never adds to the loss (joint convexity), and pure epsilons add up.
+    The composition is described as for `loss_distribution_epsilon`. Sampling never adds to the loss (joint convexity),
+    and pure epsilons add up.
 
     >>> bounded_epsilon((), ((2.0, 3),), 0.0, Relation.ADD_REMOVE, 1e-5) is None
     True
