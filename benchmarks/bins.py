@@ -31,6 +31,7 @@ from marginalia.data.domain import Schema
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.preprocessing.purchase import preprocess
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 from marginalia.sweep.version import code_version
 
 Array = NDArray[np.float64]
@@ -123,7 +124,7 @@ def bought(column: Column, sample: Array, bounds: str, share: float, seed: int) 
     schema = Schema.from_dict({"attributes": [{"name": "x", "type": column.type, "edges": edges}]})
     ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5, planned=True)
     domain, table = preprocess(
-        pd.DataFrame({"x": cells}), schema, ledger=ledger, randomness=Randomness(seed), preprocessing_share=share
+        pd.DataFrame({"x": cells}), schema, preprocessing_share=share, session=Session(ledger, Randomness(seed))
     )
     rng, x = np.random.default_rng(seed), domain["x"]
     masses = np.maximum(table.counts(["x"])[: x.n_values] + rng.normal(0, sample.size / 1000, x.n_values), 0)

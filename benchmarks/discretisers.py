@@ -41,11 +41,11 @@ from marginalia.methods.mst import MST
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.events import GaussianEvent
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import laplace
 from marginalia.privacy.preprocessing.bins import adaptive, without_empty
 from marginalia.privacy.preprocessing.density import density
 from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE, numbers, preprocess
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 from marginalia.sweep.version import code_version
 
 DELTA, BINS = 1e-5, 16
@@ -129,9 +129,11 @@ def bought(raw: Raw, run: Run) -> tuple[Table, float, float]:
     ]
     ledger = Ledger("add_remove", epsilon=run.epsilon, delta=DELTA, planned=True)
     _, table = preprocess(
-        raw.train, Schema(Content(tuple(columns))), ledger=ledger, randomness=Randomness(run.seed, "bins"),
+        raw.train,
+        Schema(Content(tuple(columns))),
+        session=Session(ledger, Randomness(run.seed, "bins")),
         preprocessing_share=run.share,
-    )  # fmt: skip
+    )
     return table, *ledger.left()
 
 
@@ -153,15 +155,15 @@ def by_privtree(raw: Raw, run: Run) -> tuple[Table, float, float]:
         column = numbers(raw.train[name], Purchase(name, "edges", type=raw.numeric[name], missing=()))
         whole = raw.numeric[name] == "integer"
         found = density(
-            lambda column=column: column, whole=whole, mu=mu / math.sqrt(3), ledger=free, randomness=randomness,
-        )  # fmt: skip
+            lambda column=column: column, whole=whole, mu=mu / math.sqrt(3), session=Session(free, randomness)
+        )
         scale = 3 / float(logit(ndtr(mu * math.sqrt(2 / 3) / 2)))
         decay, theta = scale * math.log(2), found.total / BINS
         leaves, queue = [float(found.edges[-1])], [(float(found.edges[0]), float(found.edges[-1]), 0)]
         while queue:
             a, b, depth = queue.pop()
             biased = max(float(((column >= a) & (column < b)).sum()) - depth * decay, theta - decay)
-            noise = float(laplace([0], sensitivity=1, scale=scale, ledger=free, randomness=randomness)[0])
+            noise = float(Session(free, randomness).laplace([0], sensitivity=1, scale=scale)[0])
             if biased + noise > theta and (not whole or b - a > 1) and depth < 40:
                 queue += [(a, (a + b) / 2, depth + 1), ((a + b) / 2, b, depth + 1)]
             else:
@@ -182,9 +184,8 @@ def for_free(raw: Raw, run: Run) -> tuple[Table, float, float]:
             column = numbers(raw.train[name], Purchase(name, "edges", type=raw.numeric[name], missing=()))
             whole = raw.numeric[name] == "integer"
             known = density(
-                lambda column=column: column, whole=whole, mu=1e3, ledger=Ledger("add_remove"),
-                randomness=Randomness(0),
-            )  # fmt: skip
+                lambda column=column: column, whole=whole, mu=1e3, session=Session(Ledger("add_remove"), Randomness(0))
+            )
             attributes.append(binned(raw, name, adaptive(known, BINS, whole)))
         else:
             attributes.append(binned(raw, name, list(public.get(name) or np.linspace(*_BOUNDS[name], BINS + 1))))

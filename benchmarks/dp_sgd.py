@@ -33,6 +33,7 @@ from marginalia.methods.dp_sgd.grid import GRID, NOT_PRIVATE, Setting, search_on
 from marginalia.methods.dp_sgd.opacus import descend_by_opacus
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 from marginalia.threads import one_blas_thread
 
 TARGET = "income>50K"
@@ -79,11 +80,9 @@ def one_setting(side: str) -> dict[str, Any]:
     else:
         with one_blas_thread():
             timed = measured(
-                lambda: descend(
-                    X, y, "logistic", [run], batches, ledger=Ledger("add_remove"), randomness=Randomness(0)
-                )[:, 0]
+                lambda: descend(X, y, "logistic", [run], batches, session=Session(Ledger("add_remove"), Randomness(0)))
             )
-    return {"cpu": timed.cpu, "wall": timed.wall, "quality": auc(timed.value), "note": f"{run.steps} steps"}
+    return {"cpu": timed.cpu, "wall": timed.wall, "quality": auc(timed.value.ravel()), "note": f"{run.steps} steps"}
 
 
 def grid(side: str) -> dict[str, Any]:
@@ -151,9 +150,7 @@ def agreement(name: str, backend: str) -> dict[str, Any]:
 
 def _opacus(X: np.ndarray, y: np.ndarray, run: Run, batches: Batches, steps: int) -> np.ndarray:
     shortened = Run(steps, run.learning_rate, run.clip, run.noise_multiplier)
-    return descend_by_opacus(
-        X, y, "logistic", shortened, batches, ledger=Ledger("add_remove"), randomness=Randomness(0)
-    )
+    return descend_by_opacus(X, y, "logistic", shortened, batches, Ledger("add_remove"), Randomness(0))
 
 
 def main() -> None:

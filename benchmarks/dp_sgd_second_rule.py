@@ -41,6 +41,7 @@ from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.pld import poisson_gaussian_noise_multiplier
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
+from marginalia.privacy.session import Session
 from marginalia.sweep.metrics import roc_auc
 
 RATE, STEPS = 0.1, 400
@@ -74,14 +75,13 @@ def chosen() -> tuple[float, float, bool]:
 class BySecondRule(DPSGDClassifier):
     """DP-SGD by the second rule."""
 
-    def _release(self, rows: Rows, ledger: Ledger | None, randomness: Randomness) -> Any:
-        assert ledger is not None
+    def _release(self, rows: Rows, session: Session) -> Any:
         assert isinstance(rows, TableRows)
         X = self._design(rows)
-        noise = poisson_gaussian_noise_multiplier(*ledger.left(), RATE, STEPS, ledger.relation)
+        noise = poisson_gaussian_noise_multiplier(*session.ledger.left(), RATE, STEPS, session.ledger.relation)
         run = run_by_second_rule(*X.shape, self._length(rows), noise, *chosen())
         batches = Batches(RATE, RATE * len(X))
-        return descend(X, rows.y, "logistic", [run], batches, ledger=ledger, randomness=randomness)[:, 0]
+        return descend(X, rows.y, "logistic", [run], batches, session=session)[:, 0]
 
 
 def search() -> pd.DataFrame:
@@ -96,8 +96,8 @@ def search() -> pd.DataFrame:
             noise = poisson_gaussian_noise_multiplier(epsilon, DELTA, RATE, STEPS, Relation.REPLACE_ONE)
             bound = math.hypot(encoder.norm_bound, 1)
             runs = [run_by_second_rule(*X.shape, bound, noise, *setting) for setting in settings]
-            given: dict[str, Any] = {"ledger": Ledger("replace_one"), "randomness": Randomness(round(10 * epsilon))}
-            found = descend(X, y, "logistic", runs, Batches(RATE, RATE * len(X)), **given)
+            session = Session(Ledger("replace_one"), Randomness(round(10 * epsilon)))
+            found = descend(X, y, "logistic", runs, Batches(RATE, RATE * len(X)), session=session)
             for setting, w in zip(settings, found.T, strict=True):
                 rows.append((name, epsilon, *setting, roc_auc(target, Z @ w)))
     return pd.DataFrame(rows, columns=["dataset", "epsilon", "share", "walk", "average", "auc"])

@@ -9,7 +9,6 @@ from marginalia.errors import InputError
 from marginalia.learning.base import LinearClassifier
 from marginalia.learning.private import PrivateLearner
 from marginalia.privacy.calibration import gaussian_sigma
-from marginalia.privacy.mechanisms import gaussian
 
 
 class NaiveBayes(LinearClassifier, PrivateLearner):
@@ -28,17 +27,15 @@ class NaiveBayes(LinearClassifier, PrivateLearner):
     def _array_target(self, y):
         raise InputError("naive Bayes counts codes: fit it on a table")
 
-    def _release(self, rows, ledger, randomness):
+    def _release(self, rows, session):
         features, target = rows.encoder.features, rows.encoder.target
-        sensitivity = math.nextafter(math.sqrt(len(features) * ledger.relation.units), math.inf)
-        sigma = gaussian_sigma(*ledger.left(), sensitivity=sensitivity)
+        sensitivity = math.nextafter(math.sqrt(len(features) * session.ledger.relation.units), math.inf)
+        sigma = gaussian_sigma(*session.ledger.left(), sensitivity=sensitivity)
 
         def counts():  # shape (levels of all features, 2); rows are read inside the mechanism
             return np.concatenate([rows.table.counts([name, target]) for name in features])
 
-        noisy = gaussian(
-            counts, sensitivity=sensitivity, sigma=sigma, ledger=ledger, randomness=randomness, label="pairs"
-        )
+        noisy = session.gaussian(counts, sensitivity=sensitivity, sigma=sigma, label="pairs")
         share = np.clip(noisy[:, 1].sum() / max(noisy.sum(), 1.0), 0.01, 0.99)  # of the second class
         # To each level 4 sigma rows of the usual mix are added: one that is lost in the noise then says nothing.
         no, yes = (np.maximum(noisy, 0) + 4 * sigma * np.array([1 - share, share])).T

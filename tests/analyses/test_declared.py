@@ -31,8 +31,9 @@ from marginalia.methods.models import load_synthesizer
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms import additive
-from marginalia.privacy.mechanisms.transcript import listening
+from marginalia.privacy.mechanisms.hooks import intercepting
 from marginalia.privacy.relation import Neighbours, Relation
+from marginalia.privacy.session import Session
 
 RELATIONS = ("add_remove", "replace_one")
 FORMULA = "d ~ C(a) + b + c"
@@ -120,14 +121,14 @@ def test_the_first_stage_is_not_used_again(table, monkeypatch):
     """What is inferred is a function of the second stage alone: with its noise away, all noise is."""
     calls = []
 
-    def quiet(value, **said):
+    def quiet(session, value, **said):
         calls.append(said["label"])
-        exact = np.asarray(value() if callable(value) else value) * said["unit"]
-        said["ledger"].append(additive.GaussianEvent(said["sensitivity"], said["sigma"], said["label"]))
+        exact = np.asarray(value() if callable(value) else value) * said["quantum"]
+        session.charge(additive.GaussianEvent(said["sensitivity"], said["sigma"], said["label"]))
         return exact + (1000.0 if len(calls) <= len(linears.slots) - 1 else 0.0)  # all but d's squares, once
 
     linears = Linears(table.domain, Analyses.parse(declare(FORMULA)), Neighbours(Relation.REPLACE_ONE))
-    monkeypatch.setattr("marginalia.analyses.declared_analyses.gaussian", quiet)
+    monkeypatch.setattr(Session, "gaussian", quiet)
     made = fitted(table, declare(FORMULA))
     assert len(calls) == 2 * len(linears.slots) - 1
     np.testing.assert_allclose(made.declared_.values, exact_of(made, table), atol=1e-6)
@@ -369,7 +370,7 @@ def test_a_release_keeps_no_exact_number_of_rows(family, tmp_path):
         def hook(asked, exact, draw):
             return np.random.default_rng(len(asked.label)).integers(50, 99, asked.shape) * 2**30
 
-        with listening(hook):
+        with intercepting(hook):
             made = fitted(numeric(table_of((3, 2, 4), n, seed=seed)), asked, relation="add_remove")
         made.save(tmp_path / f"{n}.npz")
         return (tmp_path / f"{n}.npz").read_bytes(), made.n_rows_

@@ -28,6 +28,7 @@ from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms.additive import with_gaussian_noise
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Neighbours, Relation
+from marginalia.privacy.session import Session
 
 RELATIONS = ("add_remove", "replace_one")
 FORMULA = "d ~ C(a) + b"
@@ -81,7 +82,7 @@ def test_sums_get_the_noise_that_is_booked(table, monkeypatch):
         drawn.append((given["label"], sensitivity, sigma))
         return with_gaussian_noise(value, sensitivity, sigma, randomness, **given)
 
-    monkeypatch.setattr("marginalia.analyses.newton.with_gaussian_noise", spy)
+    monkeypatch.setattr("marginalia.privacy.mechanisms.additive.with_gaussian_noise", spy)
     steps = [e for e in fitted(table, ASKED, 0.7).ledger_.events if e.label == "d: Newton step"]
     assert len(steps) == 5
     assert drawn == [(one.label, one.sensitivity, one.sigma) for step in steps for one in step.events]
@@ -93,7 +94,7 @@ def test_sensitivities_are_those_of_all_neighbours_on_a_small_domain(relation, m
     domain, neighbours = domain_of((3, 3, 2)), Neighbours(Relation(relation))
     records = [Table([r], domain) for r in itertools.product(*(range(s) for s in domain.sizes))]
     [analysis] = Analyses.parse(ASKED).analyses
-    each = [Newton(domain, analysis, r, Ledger(relation), Randomness(0)) for r in records]
+    each = [Newton(domain, analysis, r, Session(Ledger(relation), Randomness(0))) for r in records]
     slots = [*each[0]._firsts, *(w for w in each[0].slots)]
     near, close = 0.0, 0.0
     for far in (0.3, 3.0):
@@ -116,7 +117,7 @@ def test_sensitivities_are_those_of_all_neighbours_on_a_small_domain(relation, m
 
 
 def test_a_row_counts_the_same_wherever_it_stands(table):
-    newton = [Newton(t.domain, Analyses.parse(ASKED).analyses[0], t, Ledger("add_remove"), Randomness(0))
+    newton = [Newton(t.domain, Analyses.parse(ASKED).analyses[0], t, Session(Ledger("add_remove"), Randomness(0)))
               for t in (table, table.take(np.arange(len(table))[::-1]), table.take(slice(0, 7)), table.take(slice(7, None)))]  # fmt: skip  # noqa: E501
     b = np.array([1, 2, -1, 3], np.int64) << 19
     sums = [np.concatenate(n._totals(n._firsts, 3, b, None)) for n in newton]

@@ -11,10 +11,11 @@ from marginalia.audit import made
 from marginalia.audit.audit import audit
 from marginalia.audit.subject import subjects
 from marginalia.privacy.events import CompositionEvent, FailureEvent, GaussianEvent
+from marginalia.privacy.mechanisms.hooks import MechanismCall, release
 from marginalia.privacy.mechanisms.partition import threshold
-from marginalia.privacy.mechanisms.transcript import Asked, released
 from marginalia.privacy.preprocessing import purchase
 from marginalia.privacy.preprocessing.density import Density
+from marginalia.privacy.session import Session
 
 EPSILON = 20.0  # so that something is bought from a hundred rows
 
@@ -46,35 +47,35 @@ def booked(sigma, failure, ledger, label):
     return CompositionEvent((noise, FailureEvent(failure, label, arithmetic="exact")), label=label)
 
 
-def without_noise(counts, *, sigma, failure, ledger, randomness, label):
+def without_noise(session, counts, *, sigma, failure, label):
     """A threshold on exact counts."""
-    ledger.append(booked(sigma, failure, ledger, label), randomness.kind)
+    session.charge(booked(sigma, failure, session.ledger, label))
     least, exact = threshold(sigma, failure), dict(sorted(counts().items()))
-    asked = Asked("partition", label, ledger.neighbours.marginal_l2, sigma, 1.0, (), least)
-    return released(asked, lambda: exact, lambda: {c: float(n) for c, n in exact.items() if n >= least})
+    asked = MechanismCall("partition", label, session.neighbours.marginal_l2, sigma, 1.0, (), least)
+    return release(asked, lambda: exact, lambda: {c: float(n) for c, n in exact.items() if n >= least})
 
 
-def unbooked(counts, *, sigma, failure, ledger, randomness, label):
+def unbooked(session, counts, *, sigma, failure, label):
     """Counts that are looked at outside the mechanisms."""
     return {c: float(n) for c, n in sorted(counts().items()) if n >= 12}
 
 
-def low(counts, *, sigma, failure, ledger, randomness, label):
+def low(session, counts, *, sigma, failure, label):
     """A threshold that one record alone reaches more often than is booked."""
-    ledger.append(booked(sigma, failure, ledger, label), randomness.kind)
+    session.charge(booked(sigma, failure, session.ledger, label))
     least, exact = 1 + sigma, dict(sorted(counts().items()))
-    asked = Asked("partition", label, ledger.neighbours.marginal_l2, sigma, 1.0, (), least)
-    noisy = {c: n + sigma * float(randomness.generator.standard_normal()) for c, n in exact.items()}
-    return released(asked, lambda: exact, lambda: {c: n for c, n in noisy.items() if n >= least})
+    asked = MechanismCall("partition", label, session.neighbours.marginal_l2, sigma, 1.0, (), least)
+    noisy = {c: n + sigma * float(session.randomness.generator.standard_normal()) for c, n in exact.items()}
+    return release(asked, lambda: exact, lambda: {c: n for c, n in noisy.items() if n >= least})
 
 
-def twice(counts, **given):
+def twice(session, counts, **given):
     """A record with two categories."""
     doubled = {part + c: n for c, n in counts().items() for part in ("", "x")}
-    return SOUND(lambda: doubled, **given)
+    return SOUND(session, lambda: doubled, **given)
 
 
-SOUND = purchase.frequent_categories
+SOUND = Session.partition
 
 
 def from_the_rows(values, **given):
@@ -86,15 +87,15 @@ def from_the_rows(values, **given):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("place", "bug", "check"),
+    ("owner", "place", "bug", "check"),
     [
-        ("frequent_categories", without_noise, "law"),
-        ("frequent_categories", unbooked, "leak"),
-        ("frequent_categories", low, "booked"),
-        ("frequent_categories", twice, "sensitivity"),
-        ("density", from_the_rows, "asked"),
+        (Session, "partition", without_noise, "law"),
+        (Session, "partition", unbooked, "leak"),
+        (Session, "partition", low, "booked"),
+        (Session, "partition", twice, "sensitivity"),
+        (purchase, "density", from_the_rows, "asked"),
     ],
 )
-def test_a_purchase_that_leaks_is_found(monkeypatch, place, bug, check):
-    monkeypatch.setattr(purchase, place, bug)
+def test_a_purchase_that_leaks_is_found(monkeypatch, owner, place, bug, check):
+    monkeypatch.setattr(owner, place, bug)
     assert check in {finding.check for finding in audited("independent").findings}

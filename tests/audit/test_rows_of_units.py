@@ -88,7 +88,7 @@ def moves(subject, frame):
                 what,
                 place,
                 [
-                    change(a.asked, a.exact, b.exact) / allowed(a.asked)
+                    change(a.call, a.exact, b.exact) / allowed(a.call)
                     for a, b in zip(steps, against, strict=True)
                     if a.exact is not None and b.exact is not None
                 ],

@@ -15,6 +15,7 @@ from marginalia.errors import InputError
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.preprocessing.purchase import preprocess
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 
 CRP = {"name": "crp", "type": "number", "edges": [0, 1, 10], "special": ["<0.1", "refused"], "missing": ["?"]}
 TYPES = {
@@ -148,7 +149,7 @@ def test_special_cells_are_neither_bought_as_labels_nor_counted_in_bins():
     # Were the special cells read as numbers, or as categories, they would be most of what is bought.
     frame = pd.DataFrame({"ward": ["a"] * 300 + ["refused"] * 900 + ["?"] * 10, "crp": ["5"] * 300 + ["<0.1"] * 910})
     ledger = Ledger("add_remove", epsilon=60.0, delta=1e-5, planned=True)
-    domain, table = preprocess(frame, schema, ledger=ledger, randomness=Randomness(0))
+    domain, table = preprocess(frame, schema, session=Session(ledger, Randomness(0)))
     assert domain["ward"].texts == ("a", "other", "refused", "missing")
     assert table.counts(["ward"]).tolist() == [300, 0, 900, 10]
     assert domain["crp"].special == ("<0.1", "refused")

@@ -25,6 +25,7 @@ from marginalia.learning.units import class_labels, code_values, in_units
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.preprocessing.purchase import preprocess
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 from marginalia.quality.charts import code_names
 
 UNITS = ("day", "hour", "minute", "second")
@@ -304,7 +305,7 @@ def test_edges_of_times_are_bought(unit, rule, bounds):
     schema = Schema.from_dict({"attributes": [{**facts, "edges": bought}]})
     assert Schema.from_dict(schema.to_dict()).to_dict() == schema.to_dict()
     ledger = Ledger("add_remove", epsilon=50.0, delta=1e-5)
-    domain, table = preprocess(pd.DataFrame({"t": cells}), schema, ledger=ledger, randomness=Randomness(0))
+    domain, table = preprocess(pd.DataFrame({"t": cells}), schema, session=Session(ledger, Randomness(0)))
     time = domain["t"]
     assert (time.unit, time.zone, time.special, time.texts[-2:]) == (
         unit,

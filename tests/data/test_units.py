@@ -21,8 +21,8 @@ from marginalia.data.units import BoughtUnit, Unit, hashes_of
 from marginalia.errors import InputError, PrivacyError
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.mechanisms import additive
-from marginalia.privacy.preprocessing import purchase
 from marginalia.privacy.preprocessing.purchase import coded_rows
+from marginalia.privacy.session import Session
 
 CONTENT = {
     "attributes": [{"name": "age", "type": "integer", "edges": [0, 10, 20, 30]}, {"name": "ill", "type": "boolean"}],
@@ -298,11 +298,11 @@ def test_one_unit_moves_one_count_of_the_histogram_that_buys_rows_per_unit(
     """The exact histograms of neighbours, for every size of one unit; sizes beyond the largest are one."""
     exact: list[np.ndarray] = []
 
-    def watched(value, **asked):
+    def watched(session, value, **asked):
         exact.append(value())
-        return additive.gaussian(value, **asked)
+        return additive.gaussian(session, value, **asked)
 
-    monkeypatch.setattr(purchase, "gaussian", watched)
+    monkeypatch.setattr(Session, "gaussian", watched)
     others = [3, 1, 8, 30]
     for size in range(40):
         patients = np.repeat(np.arange(1 + len(others)), [size, *others])

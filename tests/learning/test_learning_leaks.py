@@ -21,7 +21,6 @@ from marginalia.data.encoding import Encoder
 from marginalia.data.table import Table
 from marginalia.errors import InputError, PrivacyError
 from marginalia.learning.rows import ArrayRows, within_bounds
-from marginalia.methods import ssp
 from marginalia.methods.ada_ssp import AdaSSPRegressor
 from marginalia.methods.adaptive_margin import selection as margin_descent
 from marginalia.methods.adaptive_margin.adaptive_margin import AdaptiveMarginClassifier
@@ -35,9 +34,10 @@ from marginalia.methods.objective_perturbation import ObjectivePerturbationClass
 from marginalia.methods.pate import PATEClassifier, _published_gamma
 from marginalia.methods.ssp import SSPClassifier, SSPRegressor
 from marginalia.privacy.events import RandomStoppingEvent
-from marginalia.privacy.mechanisms.transcript import listening
+from marginalia.privacy.mechanisms.hooks import intercepting
 from marginalia.privacy.noise.samplers import BitSource
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 
 N, P = 42, 3
 FIXED = {"selection": "fixed", "batch_size": 20, "steps": 4}  # of DP-SGD: its noise is found once for all tests
@@ -133,7 +133,7 @@ def test_only_releases_show(name, relation):
 
     X, y = rows_of(name)
     first = record(fit(X, y))
-    runs = next((r.asked.shape[-1] for r in first.releases[::-1] if r.asked.mechanism == "gaussian"), 0)
+    runs = next((r.call.shape[-1] for r in first.releases[::-1] if r.call.mechanism == "gaussian"), 0)
     assert_booked(first, runs)
     if not name.endswith("published"):
         assert first.model.ledger_.certified
@@ -257,10 +257,10 @@ def test_as_many_runs_as_were_drawn(name, monkeypatch):
     (event,) = fitted.model.ledger_.events
     assert isinstance(event, RandomStoppingEvent)
     assert (event.r, event.eta) == (r, 1.0)
-    assert fitted.releases[-1].asked.shape == (5,)
+    assert fitted.releases[-1].call.shape == (5,)
     steps = next(e.steps if hasattr(e, "steps") else None for e in event.event.events if hasattr(e, "events") or e)
     if steps is not None:
-        columns = sum(release.asked.shape[1] for release in fitted.releases[:-1])
+        columns = sum(release.call.shape[1] for release in fitted.releases[:-1])
         assert columns == 5 * steps
     assert_booked(fitted, 5)
 
@@ -279,9 +279,9 @@ def test_the_winner_has_the_smallest_noisy_score(name, monkeypatch):
                 return np.where(np.arange(asked.shape[0]) == winner, -9.0, 9.0)
             return draw()
 
-        with listening(hook):
+        with intercepting(hook):
             best.append(tuple(make().fit(*rows_of(name)).coef_))
-    assert drawn.releases[-1].asked.shape[0] >= 4
+    assert drawn.releases[-1].call.shape[0] >= 4
     assert len(set(best)) >= 3  # a candidate may have been drawn twice
 
 
@@ -298,7 +298,7 @@ def test_the_number_of_runs_is_not_kept(name, monkeypatch):
                 return np.arange(float(asked.shape[0]))
             return np.zeros(asked.shape)
 
-        with listening(hook):
+        with intercepting(hook):
             from replays import seen
 
             shown.append(seen(TUNED[name]().fit(*rows_of(name))))
@@ -447,7 +447,7 @@ def test_the_objective_is_minimised_to_its_bound(relation, fit_intercept, margin
         relation=relation, random_state=3, fit_intercept=fit_intercept, margin=margin
     )
     first = record(lambda: model.fit(X, y))
-    asked, theta, v = first.releases[0].asked, first.releases[0].value, first.releases[1].asked.unit
+    asked, theta, v = first.releases[0].call, first.releases[0].value, first.releases[1].call.quantum
     assert asked.mechanism == "objective"
     whole, part = Randomness(3).noise.rounded_gaussian(52, P + fit_intercept)
     b = asked.scale * (whole + part / 2**52)
@@ -455,9 +455,9 @@ def test_the_objective_is_minimised_to_its_bound(relation, fit_intercept, margin
     Z = rows.signed_rows() * rows.unit
     if fit_intercept:
         Z = np.column_stack([Z, y])
-    gradient = -Z.T @ (1 / (1 + np.exp(Z @ theta - margin))) + asked.unit * theta + b
+    gradient = -Z.T @ (1 / (1 + np.exp(Z @ theta - margin))) + asked.quantum * theta + b
     assert asked.sensitivity == pytest.approx(math.sqrt(1 + fit_intercept))
-    rounding = (len(Z) / 2 + asked.unit) * v
+    rounding = (len(Z) / 2 + asked.quantum) * v
     assert 0 < np.linalg.norm(gradient) <= 2.0**-30 * (asked.sensitivity + asked.scale) + rounding
 
 
@@ -467,7 +467,7 @@ def test_the_grid_of_the_minimiser_is_public():
     for seed in range(5):
         X, y = rows_of("objective_perturbation", seed=seed, length=10.0**-seed)
         first = record(lambda X=X, y=y, seed=seed: ObjectivePerturbationClassifier(random_state=seed).fit(X, y))
-        units.add(first.releases[1].asked.unit)
+        units.add(first.releases[1].call.quantum)
     assert len(units) == 1
 
 
@@ -527,11 +527,11 @@ def test_published_noise_is_the_papers():
         # The paper's model has no intercept.
         model = SSPRegressor(epsilon=epsilon, calibration="published", fit_intercept=False, random_state=0, **bounds)
         multiplier = math.sqrt(math.log(1.25e5)) / epsilon
-        asked = [r.asked for r in record(lambda model=model: model.fit(X, y)).releases]
+        asked = [r.call for r in record(lambda model=model: model.fit(X, y)).releases]
         assert [(a.sensitivity, a.scale) for a in asked] == [(4.0, 4 * multiplier), (6.0, 6 * multiplier)]
         pate = PATEClassifier(epsilon=epsilon, calibration="published", n_teachers=10, public=PUBLIC, random_state=0)
         votes = record(lambda pate=pate: pate.fit(*rows_of("pate")))
-        scales = {(r.asked.sensitivity, r.asked.scale) for r in votes.releases}
+        scales = {(r.call.sensitivity, r.call.scale) for r in votes.releases}
         assert scales == {(2.0, 1 / _published_gamma(epsilon, 1e-5, len(PUBLIC)))} == {(2.0, votes.model.sigma_)}
 
 
@@ -552,7 +552,7 @@ def test_a_failed_refit_is_no_fitted_model(monkeypatch):
     def refuse(*given, **more):
         raise PrivacyError("refused")
 
-    monkeypatch.setattr(ssp, "gaussian", refuse)
+    monkeypatch.setattr(Session, "gaussian", refuse)
     with pytest.raises(PrivacyError):
         model.fit(make_table(seed=1), "pay")
     assert not hasattr(model, "ledger_")

@@ -33,7 +33,6 @@ from marginalia.methods.chebyshev.calibration import certified_sensitivity
 from marginalia.methods.chebyshev.chebyshev import ChebyshevMomentMatching
 from marginalia.methods.chebyshev.moments import Axis, Degrees, polynomials
 from marginalia.methods.chebyshev.release import _of_sums, release_density
-from marginalia.methods.dp_sgd import descent
 from marginalia.methods.dp_sgd.descent import UNIT, Batches, Directions, Run, descend
 from marginalia.methods.dp_sgd.dp_sgd import best_of_random_runs
 from marginalia.methods.reduced_space.families import Family
@@ -42,9 +41,10 @@ from marginalia.methods.ssp import _joint_sensitivity
 from marginalia.papers.excess_risk.methods.exhaustive import Exhaustive
 from marginalia.privacy import events
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.transcript import listening
+from marginalia.privacy.mechanisms.hooks import intercepting
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Neighbours, Relation
+from marginalia.privacy.session import Session
 
 K = 3
 PATIENTS = Unit("patient", K)
@@ -126,7 +126,7 @@ def test_objective_perturbation_refuses_a_privately_chosen_number_of_rows():
         raise AssertionError(f"{asked.label} was released")
 
     message = "no proof for a privately chosen rows_per_unit: give it as a number"
-    with listening(hook), pytest.raises(InputError, match=message):
+    with intercepting(hook), pytest.raises(InputError, match=message):
         fitted("objective_perturbation", "add_remove", table)
 
 
@@ -242,9 +242,9 @@ def test_chebyshev_sums_with_the_number_of_rows(axes):
 def test_chebyshev_divides_by_the_noisy_number_of_rows():
     points, rule = np.linspace(-1, 1, 600)[:, None], {"k": 1, "epsilon": 1e6, "delta": 1e-5}
     axes = [Axis.gauss(4, 1)]
-    means = release_density(points, axes, **rule, ledger=Ledger("replace_one"), randomness=Randomness(0))
+    means = release_density(points, axes, **rule, session=Session(Ledger("replace_one"), Randomness(0)))
     ledger = Ledger("replace_one", unit=Unit("u", 2))
-    sums = release_density(points, axes, **rule, ledger=ledger, randomness=Randomness(0), n_units=300)
+    sums = release_density(points, axes, **rule, n_units=300, session=Session(ledger, Randomness(0)))
     assert sums.moments == pytest.approx(means.moments, abs=1e-3)
     assert abs(sums.n - 600) <= 1
 
@@ -298,7 +298,7 @@ def test_a_batch_has_whole_units_and_one_coin_each(monkeypatch):
     X, y = np.ones((120, 1)), np.ones(120)
     ledger = Ledger("replace_one", unit=PATIENTS)
     run = Run(steps=50, learning_rate=1.0, clip=1.0, noise_multiplier=1.0)
-    descend(X, y, "logistic", [run], Batches(0.5, 20), ledger=ledger, randomness=Randomness(0), by_unit=by_unit)
+    descend(X, y, "logistic", [run], Batches(0.5, 20), by_unit=by_unit, session=Session(ledger, Randomness(0)))
     assert len(seen) == 50
     assert max(c.max() for c in seen) < 40
     # Of 2000 coins: false alarm below 1e-5.
@@ -308,13 +308,13 @@ def test_a_batch_has_whole_units_and_one_coin_each(monkeypatch):
 
 def test_a_unit_moves_a_noisy_sum_by_the_norm(monkeypatch):
     sums = []
-    monkeypatch.setattr(descent, "poisson_gaussian", lambda clipped_sum, **given: lambda w: (
+    monkeypatch.setattr(Session, "poisson_run", lambda session, clipped_sum, **given: lambda w: (
         sums.append(clipped_sum(w, np.arange(given["n_units"]))), np.zeros(w.shape))[1])  # fmt: skip
     run = Run(steps=1, learning_rate=1.0, clip=0.2, noise_multiplier=1.0)
     by_unit = ByUnit.of(np.repeat(np.arange(3), 3))
     X, y = np.ones((9, 1)), np.ones(9)
     ledger = Ledger("replace_one", unit=PATIENTS)
-    descend(X, y, "logistic", [run], Batches(1.0, 3), ledger=ledger, randomness=Randomness(0), by_unit=by_unit)
+    descend(X, y, "logistic", [run], Batches(1.0, 3), by_unit=by_unit, session=Session(ledger, Randomness(0)))
     assert abs(sums[0].item()) * UNIT == pytest.approx(3.0, rel=1e-3)  # one clipping norm for each of three units
 
 
@@ -322,7 +322,7 @@ def test_units_of_one_row_are_rows():
     X, y = np.random.default_rng(0).standard_normal((60, 2)), np.sign(np.random.default_rng(1).standard_normal(60))
     run = Run(steps=3, learning_rate=0.5, clip=0.2, noise_multiplier=1.0)
     one, other = (
-        descend(X, y, "logistic", [run], Batches(0.5, 30), ledger=Ledger("replace_one"), randomness=Randomness(3), **g)
+        descend(X, y, "logistic", [run], Batches(0.5, 30), **g, session=Session(Ledger("replace_one"), Randomness(3)))
         for g in ({}, {"by_unit": ByUnit.of(np.arange(60))})
     )
     assert one == pytest.approx(other, abs=1e-4)
@@ -353,14 +353,15 @@ def test_opacus_is_refused_for_units():
 def test_random_stopping_pays_for_units_inside_a_run():
     X, y = np.array([[1.0], [-1.0]] * 30), np.array([1.0, -1.0] * 30)
     ledger = Ledger("replace_one", epsilon=1.0, delta=1e-5, unit=PATIENTS, planned=True)
-    given = {"n": 20, "ledger": ledger, "randomness": Randomness(0), "by_unit": ByUnit.of(np.arange(60) // 3)}
-    best_of_random_runs(X, y, "logistic", 1.0, 1e-5, **given)
+    by_unit = ByUnit.of(np.arange(60) // 3)
+    session = Session(ledger, Randomness(0))
+    best_of_random_runs(X, y, "logistic", 1.0, 1e-5, n=20, session=session, by_unit=by_unit)
     (stopping,) = ledger.events
     gradients, loss = stopping.event.events
     assert ledger.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
     assert loss.sensitivity == K
     alone = Ledger("replace_one", epsilon=1.0, delta=1e-5, planned=True)
-    best_of_random_runs(X, y, "logistic", 1.0, 1e-5, n=60, ledger=alone, randomness=Randomness(0))
+    best_of_random_runs(X, y, "logistic", 1.0, 1e-5, n=60, session=Session(alone, Randomness(0)))
     assert loss.sigma == K * alone.events[0].event.events[1].sigma
     assert gradients == alone.events[0].event.events[0]
 
@@ -368,7 +369,7 @@ def test_random_stopping_pays_for_units_inside_a_run():
 def test_margins_are_chosen_by_errors_that_move_by_k():
     trainer = Trainer(np.eye(4), [Candidate(0.5, 0.5, 1.0), Candidate(0.25, 0.25, 1.0)], PRACTICAL, n=2, k=K)
     ledger = Ledger("replace_one", unit=PATIENTS)
-    private_tuning(trainer, 1.0, 0.5, ledger=ledger, randomness=Randomness(0))
+    private_tuning(trainer, 1.0, 0.5, session=Session(ledger, Randomness(0)))
     gradients, errors = ledger.events[0].event.events
     assert gradients.events[0].sensitivity == 2 * K
     assert errors.sensitivity == K
@@ -387,7 +388,7 @@ def test_gradients_of_the_margin_move_by_k_rows():
 def test_runs_of_private_tuning_know_their_unit():
     one_run = events.CompositionEvent((events.GaussianEvent(1.0, 20.0),))
     ledger = Ledger("replace_one", unit=PATIENTS)
-    _, secret = draw_runs(one_run, 0.5, 4, ledger=ledger, randomness=Randomness(0))
+    _, secret = draw_runs(one_run, 0.5, 4, session=Session(ledger, Randomness(0)))
     assert secret.neighbours == ledger.neighbours
 
 

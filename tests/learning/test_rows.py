@@ -14,7 +14,7 @@ from marginalia.learning.statistics import statistic_sensitivities
 from marginalia.methods.ada_ssp import AdaSSPRegressor
 from marginalia.methods.ols import OLSRegressor
 from marginalia.methods.ssp import SSPRegressor, _joint_sensitivity
-from marginalia.privacy.mechanisms.transcript import listening
+from marginalia.privacy.mechanisms.hooks import intercepting
 from marginalia.privacy.relation import Neighbours, Relation
 
 numbers = st.floats(-100, 100)
@@ -199,7 +199,7 @@ def test_the_eigenvalue_of_more_rows_than_it_has_room_for_falls_to_nothing():
 
     def hook(asked, value, draw):
         if asked.label == "smallest eigenvalue":
-            exact.append(int(value()) * asked.unit / asked.sensitivity)
+            exact.append(int(value()) * asked.quantum / asked.sensitivity)
         return draw()
 
     class Said(Many):
@@ -210,7 +210,7 @@ def test_the_eigenvalue_of_more_rows_than_it_has_room_for_falls_to_nothing():
     for n in range(EXACT_ROWS - 40_000, EXACT_ROWS + 15_000, 5000):
         many = Said.of(table, EXACT_ROWS // 400)
         many.said = n
-        with listening(hook):
+        with intercepting(hook):
             AdaSSPRegressor(fit_intercept=False, random_state=0).fit(many, "pay")
     assert exact[0] > 10_000
     assert exact[-3:] == [0.0, 0.0, 0.0]

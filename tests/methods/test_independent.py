@@ -7,8 +7,8 @@ from marginalia.data import Attribute, Domain, StructuralZeros, Table
 from marginalia.errors import InputError
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import measure_marginal
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 from marginalia.synthesis import Independent
 
 
@@ -41,8 +41,8 @@ def test_one_way_marginals_are_the_projection_of_the_noisy_ones(table):
     # With the total known, least squares over {p >= 0, sum p = n} is the Euclidean projection.
     model = Independent(epsilon=0.05, relation="replace_one", random_state=4).fit(table)
     sigma = model.ledger_.events[0].sigma
-    noisy = measure_marginal(  # the first that is drawn
-        table, ["a"], sigma=sigma, ledger=Ledger("replace_one"), randomness=Randomness(4, "fit")
+    noisy = Session(Ledger("replace_one"), Randomness(4, "fit")).marginal(  # the first that is drawn
+        table, ["a"], sigma=sigma
     )
     low, high = -1e5, 1e5
     for _ in range(200):  # bisection on the shift that makes the positive parts sum to n

@@ -14,6 +14,7 @@ from marginalia.privacy.calibration import gdp_mu, zcdp_rho
 from marginalia.privacy.costs import bounded_range_mu
 from marginalia.privacy.events import ExponentialEvent, GaussianEvent
 from marginalia.privacy.relation import Neighbours, Relation
+from marginalia.privacy.session import Session
 
 
 def chained(n=20_000, seed=0):
@@ -57,18 +58,18 @@ def test_scores_are_those_of_the_paper(monkeypatch):
     weights = {("a", "b"): 1.0, ("c", "d"): 2.0, ("a", "b", "c"): 0.5, ("d",): 1.0}
     seen, models = [], []
 
-    def select(bounds, score, *, sensitivity, **given):
+    def select(session, bounds, score, *, sensitivity, **given):
         seen.append([score(i) for i in range(len(bounds))])
         assert np.all(np.asarray(bounds) >= np.array(seen[-1]) - 1e-9)
         assert sensitivity == 1.0
-        return real(bounds, score, sensitivity=sensitivity, **given)
+        return real(session, bounds, score, sensitivity=sensitivity, **given)
 
     def fit(*given, **named):
         models.append(estimate(*given, **named))
         return models[-1]
 
-    real, estimate = mwem_pgm.lazy_exponential, mwem_pgm.estimate
-    monkeypatch.setattr(mwem_pgm, "lazy_exponential", select)
+    real, estimate = Session.select, mwem_pgm.estimate
+    monkeypatch.setattr(Session, "select", select)
     monkeypatch.setattr(mwem_pgm, "estimate", fit)
     model = MWEM(workload=weights, rounds=4, epsilon=2.0, random_state=1).fit(table)
     assert len(seen) == 4

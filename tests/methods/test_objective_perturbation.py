@@ -79,7 +79,7 @@ def test_the_output_noise_pays_for_the_gap_to_the_exact_minimiser(table, relatio
     model = ObjectivePerturbationClassifier(relation=relation, calibration=calibration, random_state=0)
     first = record(lambda: model.fit(table, "rich"))
     event, output = first.model.ledger_.events
-    v, p = first.releases[1].asked.unit, 5
+    v, p = first.releases[1].call.quantum, 5
     norm = Fraction(2.0**-30 * (event.bound + event.sigma)) + Fraction(event.sigma) / 2**53 * Fraction(math.sqrt(p))
     gap = norm / Fraction(event.regulariser) + Fraction(v) * Fraction(math.sqrt(p)) / 2
     assert 2 * gap * (1 + Fraction(1, 2**45)) < Fraction(output.sensitivity) < 2 * gap * (1 + Fraction(1, 2**30))

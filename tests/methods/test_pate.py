@@ -12,9 +12,9 @@ from marginalia.data import Domain, Table
 from marginalia.data.splits import random_split
 from marginalia.errors import InputError
 from marginalia.learning import PATEClassifier
-from marginalia.methods import pate
 from marginalia.methods.pate import _published_gamma
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 
 
 @pytest.mark.parametrize(("queries", "gamma"), [(100, 0.010003), (20, 0.022367)])
@@ -56,11 +56,11 @@ def test_with_the_noisy_votes_forced_no_private_row_shows(given, monkeypatch):
     """A replaced row dealt to the public part entered the student as it was, under a certificate for every row."""
     table, known = make_table(300), make_table(40, seed=9).drop("rich")
 
-    def forced(votes, **event):
+    def forced(session, votes, **event):
         votes = votes() if callable(votes) else votes
         return np.random.default_rng(5).normal(0, 10, np.shape(votes))
 
-    monkeypatch.setattr(pate, "gaussian", forced)
+    monkeypatch.setattr(Session, "gaussian", forced)
     model = PATEClassifier(n_teachers=4, n_queries=30, public=known if given else None, random_state=0)
     before = model.fit(table, "rich").coef_
     moved = []

@@ -20,7 +20,7 @@ from marginalia.methods.preconditioned_gd import (
     PreconditionedGDClassifier,
     PreconditionedGDRegressor,
 )
-from marginalia.privacy.mechanisms.transcript import listening
+from marginalia.privacy.mechanisms.hooks import intercepting
 
 DOMAIN = Domain([Attribute("a", 3), Attribute("b", 4, "numeric"), Attribute("c", 2), Attribute("y", 2)])
 
@@ -129,7 +129,7 @@ def test_the_noise_of_the_steps_is_that_of_the_rule():
         asked.append(question)
         return draw()
 
-    with listening(hook):
+    with intercepting(hook):
         PreconditionedGDRegressor(relation="add_remove", n_public=500, random_state=0).fit(_table(500), "y")
     first, *steps = asked
     assert len(steps) == PreconditionedGDRegressor.RULE.steps
@@ -202,7 +202,7 @@ def test_whitening_clip_and_step_follow_from_releases_alone(cls):
             asked_for.append(asked)
             return np.random.default_rng(len(asked_for)).integers(-9, 9, asked.shape) * 2**20
 
-        with listening(hook):
+        with intercepting(hook):
             model = cls(epsilon=1.0, random_state=0).fit(table, "y")
         return asked_for, model.coef_, model.intercept_
 

@@ -109,14 +109,14 @@ def test_selections_are_charged_for_a_record_apart_from_all_others():
     one, two = replay(fit(codes), first), replay(fit(codes[:-1]), first)
     assert_moves(one, two)
     pairs = zip(one.releases, two.releases, strict=True)
-    assert max(change(*pair) for pair in pairs if pair[0].asked.mechanism == "exponential") > 0.9
+    assert max(change(*pair) for pair in pairs if pair[0].call.mechanism == "exponential") > 0.9
 
 
 @pytest.mark.parametrize("relation", list(Relation))
 def test_every_selection_is_charged_under_the_relation_of_the_fit(relation):
     rows = Table(np.random.default_rng(0).integers(0, 2, (50, 4)), Domain.from_sizes(dict.fromkeys("abcd", 2)))
     fitted = record(lambda: PrivBayes(epsilon=8.0, usefulness=1e-3, relation=relation, random_state=0).fit(rows))
-    asked = [release.asked for release in fitted.releases if release.asked.mechanism == "exponential"]
+    asked = [release.call for release in fitted.releases if release.call.mechanism == "exponential"]
     assert [one.sensitivity for one in asked] == [SENSITIVITY[relation]] * 3
 
 

@@ -14,7 +14,7 @@ from marginalia.learning.statistics import logistic_scale
 from marginalia.methods import ssp
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.transcript import listening
+from marginalia.privacy.mechanisms.hooks import intercepting
 from marginalia.privacy.relation import Neighbours, Relation
 
 
@@ -54,13 +54,13 @@ def test_what_is_released_of_every_record_moves_no_further_than_charged(table, l
         return draw()
 
     for cell in itertools.product(*(range(domain[n].size) for n in domain.names)):
-        with listening(hook):
+        with intercepting(hook):
             learner(relation=relation, random_state=0).fit(Table([cell], domain), "pay")
     for label in {question.label for question, _ in asked}:
         moves = np.array([exact.ravel() for question, exact in asked if question.label == label])
         question = next(q for q, _ in asked if q.label == label)
         apart = moves[:, None] - moves if relation == "replace_one" else moves
-        assert np.linalg.norm(apart, axis=-1).max() * question.unit <= question.sensitivity
+        assert np.linalg.norm(apart, axis=-1).max() * question.quantum <= question.sensitivity
 
 
 def test_joint_sensitivity_of_unit_vectors():

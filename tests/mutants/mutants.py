@@ -147,13 +147,15 @@ _CHANGES = {
     "noise_multiplier": ("half the noise", "OLD / 2"),
     "sensitivity": ("half the sensitivity", "OLD / 2"),
     "epsilon": ("twice the epsilon", "OLD * 2"),
-    "ledger": (
+    "session": (
         "a ledger that is thrown away",
-        '__import__("marginalia.privacy.ledger", fromlist=["Ledger"]).Ledger(OLD.relation)',
+        '__import__("marginalia.privacy", fromlist=["Session"]).Session('
+        '__import__("marginalia.privacy", fromlist=["Ledger"]).Ledger(OLD.ledger.relation), OLD.randomness)',
     ),
 }
 _NO_RELEASE = ("methods/dp_sgd/grid.py",)  # a published search on test rows; it claims no privacy
-_THROWN_AWAY = ("secret", "Ledger(relation)")  # ledgers of releases that are not published
+_SECRET = ("secret",)  # sessions of releases that are not published
+_SESSIONS = ("session", "self.session", "self._session")
 _CHARGES = {  # changes of what is recorded of a release, with the position of the argument
     "GaussianEvent": ((0, "booked at half the sensitivity", "OLD / 2"),),
     "LaplaceEvent": ((0, "booked at half the sensitivity", "OLD / 2"),),
@@ -168,16 +170,15 @@ _CHARGES = {  # changes of what is recorded of a release, with the position of t
     "RandomStoppingEvent": ((1, "booked at a rarer law of runs", "min(0.99, 2 * OLD)"),),
 }
 _POSITIONAL = {  # names of arguments that are passed by position
-    "measure_all": (None, None, "sigma", "ledger", None),
+    "measure_all": (None, None, "sigma", "session"),
     "release_apart": (None, None, "sigma", "sigma"),
     "with_gaussian_noise": (None, "sensitivity", "sigma"),
     "iterate": (None, None),
 }
 _RELEASES = {
-    "gaussian", "laplace", "exponential", "lazy_exponential", "measure_marginal", "measure_all", "release_apart",
-    "with_gaussian_noise", "gaussian_run", "poisson_gaussian", "objective_perturbation", "release", "noise", "partial",
-    "draw_runs", "descend", "noisy_descent", "iterate", "private_tuning", "release_density", "best_of_random_runs",
-    "measure_residuals",
+    "gaussian", "gaussians", "laplace", "marginal", "residuals", "select", "partition", "gaussian_run", "poisson_run",
+    "objective_perturbation", "with_gaussian_noise", "measure_all", "release_apart", "noise", "partial", "draw_runs",
+    "descend", "noisy_descent", "iterate", "private_tuning", "release_density", "best_of_random_runs",
 }  # fmt: skip
 
 
@@ -211,7 +212,7 @@ def _of_file(file: str, text: str, caught_by: tuple[str, ...]) -> Iterator[Mutan
 
 def _changes(node: ast.AST) -> Iterator[tuple[ast.Call, str, ast.AST, str]]:
     """Yield the call at a node, what a change of it does, the node to replace, and the new code."""
-    if isinstance(node, ast.Expr) and ast.unparse(node).startswith("ledger.append("):
+    if isinstance(node, ast.Expr) and ast.unparse(node).startswith(("session.charge(", "ledger.append(")):
         yield node.value, "the release is not booked", node, "pass"
     if not isinstance(node, ast.Call):
         return
@@ -227,8 +228,10 @@ def _changes(node: ast.AST) -> Iterator[tuple[ast.Call, str, ast.AST, str]]:
 def _arguments(call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
     """Yield those arguments of a call that can be changed."""
     for keyword in call.keywords:
-        if keyword.arg in _CHANGES and ast.unparse(keyword.value) not in _THROWN_AWAY:
+        if keyword.arg in _CHANGES and ast.unparse(keyword.value) not in _SECRET:
             yield keyword.arg, keyword.value
+    if isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) in _SESSIONS:
+        yield "session", call.func.value
     for name, value in zip(_POSITIONAL.get(_name(call), ()), call.args, strict=False):
         if name is not None:
             yield name, value

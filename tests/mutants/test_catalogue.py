@@ -308,18 +308,18 @@ def test_several_edits_are_made_one_after_the_other(sources):
 def test_changed_calls_are_named_by_the_enclosing_function():
     text = """
 class Method:
-    def _release(self, ledger):
-        a = gaussian(x, sigma=1 + s, ledger=ledger)
-        b = gaussian(y, sigma=2)
-        ledger.append(GaussianEvent(1.0, s))
+    def _release(self, session):
+        a = session.gaussian(x, sigma=1 + s)
+        b = descend(y, session=session)
+        session.charge(GaussianEvent(1.0, s))
 """
     found = list(mutants._of_file("made_up.py", text, ()))
     release = "made_up.py::Method._release"
     assert [mutant.id for mutant in found] == [
         f"{release}: gaussian: half the noise",
         f"{release}: gaussian: a ledger that is thrown away",
-        f"{release}: gaussian: half the noise (2)",
-        f"{release}: append: the release is not booked",
+        f"{release}: descend: a ledger that is thrown away",
+        f"{release}: charge: the release is not booked",
         f"{release}: GaussianEvent: booked at half the sensitivity",
     ]
     new = []
@@ -327,13 +327,14 @@ class Method:
         tree = ast.parse(text)
         mutant.edits[0].apply(tree)
         new += [line.strip() for line in ast.unparse(tree).splitlines() if line not in ast.unparse(ast.parse(text))]
-    ledger = "__import__('marginalia.privacy.ledger', fromlist=['Ledger']).Ledger(ledger.relation)"
+    ledger = "__import__('marginalia.privacy', fromlist=['Ledger']).Ledger(session.ledger.relation)"
+    thrown_away = f"__import__('marginalia.privacy', fromlist=['Session']).Session({ledger}, session.randomness)"
     assert new == [
-        "a = gaussian(x, sigma=(1 + s) / 2, ledger=ledger)",
-        f"a = gaussian(x, sigma=1 + s, ledger={ledger})",
-        "b = gaussian(y, sigma=2 / 2)",
+        "a = session.gaussian(x, sigma=(1 + s) / 2)",
+        f"a = {thrown_away}.gaussian(x, sigma=1 + s)",
+        f"b = descend(y, session={thrown_away})",
         "pass",
-        "ledger.append(GaussianEvent(1.0 / 2, s))",
+        "session.charge(GaussianEvent(1.0 / 2, s))",
     ]
 
 

@@ -28,7 +28,7 @@ from marginalia.privacy.events import (
     leaves,
 )
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.transcript import Asked, listening
+from marginalia.privacy.mechanisms.hooks import MechanismCall, intercepting
 from marginalia.privacy.noise.samplers import BitSource
 from marginalia.privacy.randomness import Randomness
 
@@ -40,7 +40,7 @@ MOST = 2**18  # entries of an array that are compared: behind them lies the scra
 class Release:
     """One release: what was asked for, what was released, and the exact value behind it, if it was evaluated."""
 
-    asked: Asked
+    call: MechanismCall
     value: Any
     exact: Any = None
 
@@ -71,13 +71,13 @@ def replay(fit: Callable[[], Any], first: Fitted, *, evaluate: bool = True, secr
 def _play(fit: Callable[[], Any], forced: list[Release] | None, *, evaluate: bool, secret: int) -> Fitted:
     releases: list[Release] = []
 
-    def hook(asked: Asked, exact: Callable[[], Any], draw: Callable[[], Any]) -> Any:
+    def hook(asked: MechanismCall, exact: Callable[[], Any], draw: Callable[[], Any]) -> Any:
         at = len(releases)
         if forced is None:
             value = draw()
         else:
             assert at < len(forced), f"release {at + 1} was not asked for before: {asked}"
-            assert asked == forced[at].asked, f"release {at + 1}: {asked} in place of {forced[at].asked}"
+            assert asked == forced[at].call, f"release {at + 1}: {asked} in place of {forced[at].call}"
             value = forced[at].value
             if not evaluate or asked.mechanism == "objective":
                 draw()  # for what it leaves behind
@@ -85,7 +85,7 @@ def _play(fit: Callable[[], Any], forced: list[Release] | None, *, evaluate: boo
         releases.append(Release(asked, np.array(value), known))
         return np.array(value) if isinstance(value, np.ndarray) else value
 
-    with listening(hook), samples(secret):
+    with intercepting(hook), samples(secret):
         return Fitted(fit(), releases)
 
 
@@ -109,10 +109,10 @@ LAST = 40  # rows from here on are in every sample of a replay
 
 def change(one: Release, two: Release) -> float:
     """Return how far two exact values are apart, as a share of what was declared."""
-    asked = one.asked
-    moved = np.abs(one.exact.astype(float) - two.exact.astype(float)).ravel() * asked.unit
+    asked = one.call
+    moved = np.abs(one.exact.astype(float) - two.exact.astype(float)).ravel() * asked.quantum
     if asked.mechanism == "exponential":
-        return float(moved.max(initial=0.0)) / (asked.scale / 2 + asked.unit)
+        return float(moved.max(initial=0.0)) / (asked.scale / 2 + asked.quantum)
     return float(np.linalg.norm(moved) if asked.mechanism == "gaussian" else moved.sum()) / asked.sensitivity
 
 
@@ -120,7 +120,7 @@ def cost_of_releases(releases: list[Release]) -> Counter[str]:
     """Return what the releases cost, summed over each kind: squared ratios of Gaussians, epsilons of the others."""
     costs: Counter[str] = Counter()
     for release in releases:
-        asked = release.asked
+        asked = release.call
         if asked.mechanism == "exponential":
             costs["selections"] += asked.scale**2
         elif asked.mechanism == "laplace":
@@ -173,7 +173,7 @@ def assert_same(first: Fitted, other: Fitted) -> None:
 def assert_moves(one: Fitted, two: Fitted) -> None:
     """Assert that the exact values of neighbours are no further apart than was declared."""
     for number, pair in enumerate(zip(one.releases, two.releases, strict=True)):
-        asked = pair[0].asked
+        asked = pair[0].call
         if asked.mechanism == "objective" or asked.label == "minimiser":
             continue  # its exact value is what hides the gap between computed and exact minimisers
         share = change(*pair)

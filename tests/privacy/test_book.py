@@ -21,9 +21,9 @@ from marginalia.privacy.book import Book, Booking, booked
 from marginalia.privacy.costs import composed_epsilon
 from marginalia.privacy.events import CompositionEvent, GaussianEvent, PoissonGaussianEvent, rebuild
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import gaussian
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Neighbours, Relation
+from marginalia.privacy.session import Session
 
 ADD = Relation.ADD_REMOVE
 FORK = multiprocessing.get_context("fork")
@@ -51,14 +51,14 @@ def release_without_end(path, out, start):
         ledger = Ledger(ADD, booking=Booking.now)
         for i in range(10**6):
             label = f"{start}.{i}"
-            gaussian([i], sensitivity=1, sigma=1e5, ledger=ledger, randomness=Randomness(None), label=label)
+            Session(ledger, Randomness(None)).gaussian([i], sensitivity=1, sigma=1e5, label=label)
             os.write(out, f"{label}\n".encode())
 
 
 @pytest.mark.slow
 def test_fifty_kills_leave_no_release_that_is_not_in_the_book(book, tmp_path):
     rng = random.Random(0)
-    gaussian([0], sensitivity=1, sigma=1e5, ledger=Ledger(ADD), randomness=Randomness(None))  # compiles it once
+    Session(Ledger(ADD), Randomness(None)).gaussian([0], sensitivity=1, sigma=1e5)  # compiles it once
     assert composed_epsilon((GaussianEvent(1.0, 1e5),), ADD, 1e-5) < 1  # and imports what prices it
     released = os.open(tmp_path / "released", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     for start in range(50):

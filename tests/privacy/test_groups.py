@@ -27,7 +27,6 @@ from marginalia.privacy.events import (
 )
 from marginalia.privacy.examination import examine
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.objective import objective_perturbation
 from marginalia.privacy.objective_cost import (
     _group_delta,
     objective_perturbation_delta,
@@ -36,6 +35,7 @@ from marginalia.privacy.objective_cost import (
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.recompute import AGREEMENT, _objective_profile, _of_chain, recomputed_epsilon
 from marginalia.privacy.relation import Neighbours, Relation
+from marginalia.privacy.session import Session
 from marginalia.privacy.together import compose, under
 
 RELATIONS = list(Relation)
@@ -113,12 +113,10 @@ def test_the_calibration_of_a_fit_spends_its_budget_and_no_more(relation, k, eps
 
 
 def test_the_mechanism_books_the_group_and_the_same_output_noise():
-    given = {"n_features": 2, "unit": 2.0**-14, "bound": 1, "sigma": 9, "regulariser": 99, "output_sigma": 1e-3}
+    given = {"n_features": 2, "quantum": 2.0**-14, "bound": 1, "sigma": 9, "regulariser": 99, "output_sigma": 1e-3}
     one, several = Ledger("add_remove"), Ledger("add_remove", unit=Unit("patient", 3))
     for ledger in (one, several):
-        objective_perturbation(
-            lambda: np.zeros((0, 2), np.int16), **given, ledger=ledger, randomness=Randomness(0), label="loss"
-        )
+        Session(ledger, Randomness(0)).objective_perturbation(lambda: np.zeros((0, 2), np.int16), **given, label="loss")
     assert several.events[0] == of_group(one.events[0], 3)
     assert several.events[0].rows == 3
     assert several.events[1] == one.events[1]

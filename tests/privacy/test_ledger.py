@@ -33,10 +33,10 @@ from marginalia.privacy.calibration import (
 from marginalia.privacy.costs import composed_epsilon
 from marginalia.privacy.events import Event
 from marginalia.privacy.ledger import READ_OFF, PublicInput
-from marginalia.privacy.mechanisms.additive import gaussian
 from marginalia.privacy.objective_cost import objective_perturbation_epsilon
 from marginalia.privacy.pld import poisson_gaussian_noise_multiplier
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 from marginalia.privacy.stopping_cost import random_stopping_mu
 
 
@@ -391,7 +391,11 @@ def test_a_release_beyond_the_budget_is_refused_before_it_is_recorded() -> None:
 def test_the_mechanism_draws_no_noise_for_a_refused_release() -> None:
     ledger, asked = Ledger("add_remove", epsilon=1, delta=1e-5), []
     with pytest.raises(PrivacyError, match="refused"):
-        gaussian(lambda: asked.append(1), sensitivity=1, sigma=1, ledger=ledger, randomness=Randomness(0))
+        Session(ledger, Randomness(0)).gaussian(
+            lambda: asked.append(1),
+            sensitivity=1,
+            sigma=1,
+        )
     assert not asked
     assert ledger.events == ()
 

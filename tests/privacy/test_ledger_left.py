@@ -48,6 +48,7 @@ from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.recompute import AGREEMENT, recomputed_epsilon
 from marginalia.privacy.relation import Relation
+from marginalia.privacy.session import Session
 from marginalia.synthesis.base import Synthesizer
 
 DELTA = 1e-5
@@ -240,9 +241,9 @@ def fit_after(name, events, **changes):
     if isinstance(model, Synthesizer):
         table = BITS if name.startswith("reduced_space") else TABLE
         model.domain_ = table.domain
-        model._release(table, ledger, Randomness(0))
+        model._release(table, Session(ledger, Randomness(0)))
     else:
-        model._release(model._rows(TABLE, "y"), ledger, Randomness(0))
+        model._release(model._rows(TABLE, "y"), Session(ledger, Randomness(0)))
     ledger.close()
     return ledger
 

@@ -15,14 +15,12 @@ from marginalia.data.table import Table
 from marginalia.errors import InputError, PrivacyError
 from marginalia.privacy.events import GaussianEvent
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import gaussian, laplace, measure_marginal
+from marginalia.privacy.mechanisms.hooks import intercepting
 from marginalia.privacy.mechanisms.lattice import Lattice
-from marginalia.privacy.mechanisms.objective import objective_perturbation, output_sensitivity
-from marginalia.privacy.mechanisms.runs import gaussian_run, poisson_gaussian
-from marginalia.privacy.mechanisms.selection import exponential, lazy_exponential
-from marginalia.privacy.mechanisms.transcript import listening
+from marginalia.privacy.mechanisms.objective import output_sensitivity
 from marginalia.privacy.noise.samplers import BitSource
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 
 FALSE_ALARM = 1e-6
 
@@ -40,12 +38,12 @@ def read(*anything):
     raise AssertionError("rows were read before the release was paid for")
 
 
-def minimiser(rows=read, **given):
-    return objective_perturbation(
+def minimiser(session, rows=read, **given):
+    return session.objective_perturbation(
         rows,
         **{
             "n_features": 3,
-            "unit": 2.0**-14,
+            "quantum": 2.0**-14,
             "bound": 1.0,
             "sigma": 2.0,
             "regulariser": 20.0,
@@ -60,13 +58,13 @@ def nobody(n_features=3):
 
 
 RELEASES = {
-    "gaussian": lambda **given: gaussian(read, sensitivity=1, sigma=1e-3, **given),
-    "laplace": lambda **given: laplace(read, sensitivity=1, scale=1e-3, **given),
-    "exponential": lambda **given: lazy_exponential([1.0, 2.0], read, sensitivity=1, epsilon=500, **given),
-    "objective": lambda **given: minimiser(sigma=1e-3, **given),
-    "gaussian_run": lambda **given: gaussian_run(read, sensitivity=1, sigma=1, steps=10**6, **given),
-    "poisson_gaussian": lambda **given: poisson_gaussian(
-        read, n_units=9, rate=1.0, clip=1.0, noise_multiplier=0.01, steps=99, **given
+    "gaussian": lambda session: session.gaussian(read, sensitivity=1, sigma=1e-3),
+    "laplace": lambda session: session.laplace(read, sensitivity=1, scale=1e-3),
+    "exponential": lambda session: session.select([1.0, 2.0], read, sensitivity=1, epsilon=500),
+    "objective": lambda session: minimiser(session, sigma=1e-3),
+    "gaussian_run": lambda session: session.gaussian_run(read, sensitivity=1, sigma=1, steps=10**6),
+    "poisson_run": lambda session: session.poisson_run(
+        read, n_units=9, rate=1.0, clip=1.0, noise_multiplier=0.01, steps=99
     ),
 }
 
@@ -75,18 +73,18 @@ RELEASES = {
 def test_a_refused_release_reads_and_draws_nothing(name):
     ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
     with pytest.raises(PrivacyError, match="refused"):
-        RELEASES[name](ledger=ledger, randomness=Untouched())
+        RELEASES[name](Session(ledger, Untouched()))
     assert ledger.events == ()
 
 
 PLAIN = {
-    "gaussian": lambda **given: gaussian([1, 2], sensitivity=1, sigma=8, **given),
-    "laplace": lambda **given: laplace([1, 2], sensitivity=1, scale=8, **given),
-    "exponential": lambda **given: exponential([1, 2], sensitivity=1, epsilon=0.1, **given),
-    "objective": lambda **given: minimiser(nobody(), **given),
-    "gaussian_run": lambda **given: gaussian_run(lambda w: np.ones(2, int), sensitivity=1, sigma=9, steps=2, **given),
-    "poisson_gaussian": lambda **given: poisson_gaussian(
-        lambda w, rows: np.ones((2, 1), int), n_units=9, rate=0.5, clip=1.0, noise_multiplier=9, steps=2, **given
+    "gaussian": lambda session: session.gaussian([1, 2], sensitivity=1, sigma=8),
+    "laplace": lambda session: session.laplace([1, 2], sensitivity=1, scale=8),
+    "exponential": lambda session: session.select([1, 2], sensitivity=1, epsilon=0.1),
+    "objective": lambda session: minimiser(session, nobody()),
+    "gaussian_run": lambda session: session.gaussian_run(lambda w: np.ones(2, int), sensitivity=1, sigma=9, steps=2),
+    "poisson_run": lambda session: session.poisson_run(
+        lambda w, rows: np.ones((2, 1), int), n_units=9, rate=0.5, clip=1.0, noise_multiplier=9, steps=2
     ),
 }
 
@@ -95,7 +93,7 @@ PLAIN = {
 @pytest.mark.parametrize(("seed", "kind"), [(0, "seeded"), (None, "system")])
 def test_a_seed_is_written_down(name, seed, kind):
     ledger = Ledger("add_remove")
-    PLAIN[name](ledger=ledger, randomness=Randomness(seed))
+    PLAIN[name](Session(ledger, Randomness(seed)))
     assert ledger.randomness == kind
     assert len(ledger.events) == (2 if name == "objective" else 1)
 
@@ -108,11 +106,11 @@ def test_what_is_asked_for_is_what_is_booked():
         return draw()
 
     ledger, randomness = Ledger("add_remove"), Randomness(0)
-    with listening(hook):
-        gaussian([1, 2], sensitivity=3, sigma=8, ledger=ledger, randomness=randomness)
-        laplace([1, 2], sensitivity=4, scale=9, ledger=ledger, randomness=randomness)
-        exponential([1, 2], sensitivity=5, epsilon=0.1, ledger=ledger, randomness=randomness)
-        minimiser(nobody(), bound=6, sigma=7, ledger=ledger, randomness=randomness)
+    with intercepting(hook):
+        Session(ledger, randomness).gaussian([1, 2], sensitivity=3, sigma=8)
+        Session(ledger, randomness).laplace([1, 2], sensitivity=4, scale=9)
+        Session(ledger, randomness).select([1, 2], sensitivity=5, epsilon=0.1)
+        minimiser(Session(ledger, randomness), nobody(), bound=6, sigma=7)
     one, two, three, four, five = ledger.events
     booked = [(one.sensitivity, one.sigma), (two.sensitivity, two.scale), (three.sensitivity, three.epsilon)]
     booked += [(four.bound, four.sigma), (five.sensitivity, five.sigma)]
@@ -132,7 +130,7 @@ def test_without_a_seed_noise_and_secrets_are_apart():
 def test_noise_is_never_less_than_what_is_charged():
     rng = np.random.default_rng(0)
     for sigma in (10.0 ** rng.uniform(-9, 9, 2000)).tolist():
-        lattice = Lattice.of(sigma, unit=1.0, sensitivity=1.0, norm=3.0)
+        lattice = Lattice.of(sigma, quantum=1.0, sensitivity=1.0, norm=3.0)
         assert 1 <= lattice.scale * Fraction(lattice.step) / Fraction(sigma) < 1 + Fraction(2) ** -28
 
 
@@ -142,9 +140,9 @@ def test_rounding_to_the_grid_never_lowers_the_ratio():
     for _ in range(300):
         sigma, entries = 10.0 ** rng.uniform(-2, 3), int(rng.integers(1, 40))
         sensitivity = sigma * 10.0 ** rng.uniform(-6, 1)
-        lattice = Lattice.of(sigma, unit=2.0**-45, sensitivity=sensitivity, norm=math.sqrt(entries))
+        lattice = Lattice.of(sigma, quantum=2.0**-45, sensitivity=sensitivity, norm=math.sqrt(entries))
         farthest = Fraction(sensitivity) + Fraction(math.sqrt(entries)) * Fraction(lattice.step) * (
-            lattice.unit < lattice.step
+            lattice.quantum < lattice.step
         )
         assert lattice.scale * Fraction(lattice.step) / farthest >= Fraction(sigma) / Fraction(sensitivity)
 
@@ -153,7 +151,7 @@ def test_wide_values_are_rounded_once():
     """Values of 60 bits with noise of 36: the exact sum, rounded to the nearest float."""
     rng = np.random.default_rng(0)
     values, noise = rng.integers(-(2**60), 2**60, 3000), rng.integers(-(2**36), 2**36, 3000)
-    lattice = Lattice.of(3000.0, unit=1.0, sensitivity=1.0, norm=1.0)
+    lattice = Lattice.of(3000.0, quantum=1.0, sensitivity=1.0, norm=1.0)
     assert lattice.step == 2.0**-18
     released = lattice.noisy(values, noise)
     for value, n, out in zip(values.tolist(), noise.tolist(), released.tolist(), strict=True):
@@ -165,10 +163,12 @@ def test_wide_values_are_rounded_once():
 def test_every_release_lies_on_its_grid(mechanism, count):
     """Floating-point noise does not, or not on the same for all values."""
     scale = 5.0
-    step = Lattice.of(scale, unit=1.0, sensitivity=1.0, norm=2000.0).step
-    given = {"sensitivity": 1, "ledger": Ledger("add_remove"), "randomness": Randomness(0)}
-    value = np.full(2000, count)
-    noisy = gaussian(value, sigma=scale, **given) if mechanism == "gaussian" else laplace(value, scale=scale, **given)
+    step = Lattice.of(scale, quantum=1.0, sensitivity=1.0, norm=2000.0).step
+    session, value = Session(Ledger("add_remove"), Randomness(0)), np.full(2000, count)
+    if mechanism == "gaussian":
+        noisy = session.gaussian(value, sensitivity=1, sigma=scale)
+    else:
+        noisy = session.laplace(value, sensitivity=1, scale=scale)
     whole = (noisy - count) / step
     assert (whole == np.rint(whole)).all()
     assert np.unique(whole.astype(np.int64) % 64).size == 64
@@ -180,19 +180,15 @@ def test_exponents_of_neighbours_differ_by_half_of_epsilon_at_most(epsilon):
     heard = []
 
     def hook(asked, exact, draw):
-        heard.append((asked.unit, exact().tolist()))
+        heard.append((asked.quantum, exact().tolist()))
         return 0
 
     sensitivity = 2.0
     scores = np.random.default_rng(0).uniform(0, 1000, 5000)
-    with listening(hook):
+    with intercepting(hook):
         for moved in (0, sensitivity, -sensitivity):
-            exponential(
-                scores + moved,
-                epsilon=epsilon,
-                sensitivity=sensitivity,
-                ledger=Ledger("add_remove"),
-                randomness=Randomness(0),
+            Session(Ledger("add_remove"), Randomness(0)).select(
+                scores + moved, epsilon=epsilon, sensitivity=sensitivity
             )
     (unit, base), *others = heard
     largest = max(abs(a - b) for _, other in others for a, b in zip(base, other, strict=True))
@@ -206,7 +202,7 @@ def test_exponents_of_neighbours_differ_by_half_of_epsilon_at_most(epsilon):
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_empty_cells_have_noise(relation):
     table = Table([[0, 0], [0, 1]] * 20, Domain.from_sizes({"a": 20, "b": 2}))
-    noisy = measure_marginal(table, ["a"], sigma=3.0, ledger=Ledger(relation), randomness=Randomness(0))
+    noisy = Session(Ledger(relation), Randomness(0)).marginal(table, ["a"], sigma=3.0)
     assert np.unique(noisy[1:]).size == 19
     assert chi2.isf(1 - FALSE_ALARM / 2, 19) < (noisy[1:] ** 2).sum() / 9 < chi2.isf(FALSE_ALARM / 2, 19)
 
@@ -218,8 +214,8 @@ def test_the_linear_term_has_the_charged_deviation():
         heard[asked.mechanism] = draw()
         return heard[asked.mechanism]
 
-    with listening(hook):
-        minimiser(nobody(1000), n_features=1000, ledger=Ledger("add_remove"), randomness=Randomness(0))
+    with intercepting(hook):
+        minimiser(Session(Ledger("add_remove"), Randomness(0)), nobody(1000), n_features=1000)
     squares = (heard["objective"] ** 2).sum() / (2.0 / 20.0) ** 2
     assert chi2.isf(1 - FALSE_ALARM / 2, 1000) < squares < chi2.isf(FALSE_ALARM / 2, 1000)
 
@@ -230,7 +226,7 @@ def test_the_tilt_is_noise_of_the_system():
     class Noise:
         kind, noise = "system", BitSource.system()
 
-    theta = [minimiser(nobody(), ledger=Ledger("add_remove"), randomness=Noise()) for _ in range(2)]
+    theta = [minimiser(Session(Ledger("add_remove"), Noise()), nobody()) for _ in range(2)]
     assert not np.array_equal(*theta)
 
 
@@ -242,8 +238,8 @@ def test_the_minimiser_is_hidden_by_noise():
         return heard[-1]
 
     ledger = Ledger("add_remove")
-    with listening(hook):
-        released = minimiser(nobody(1000), n_features=1000, ledger=ledger, randomness=Randomness(0))
+    with intercepting(hook):
+        released = minimiser(Session(ledger, Randomness(0)), nobody(1000), n_features=1000)
     gap = output_sensitivity(1000, bound=1.0, sigma=2.0, regulariser=20.0)
     assert ledger.events[1] == GaussianEvent(gap, 1e-6, "minimiser", arithmetic="exact")
     np.testing.assert_array_equal(released, heard[1])
@@ -273,15 +269,8 @@ def test_batches_are_poisson_samples_from_the_secret_stream():
 
     randomness = Randomness(0)
     randomness.secret = Spied(randomness.secret)
-    step = poisson_gaussian(
-        clipped_sum,
-        n_units=500,
-        rate=0.1,
-        clip=1.0,
-        noise_multiplier=1.0,
-        steps=6,
-        ledger=Ledger("add_remove"),
-        randomness=randomness,
+    step = Session(Ledger("add_remove"), randomness).poisson_run(
+        clipped_sum, n_units=500, rate=0.1, clip=1.0, noise_multiplier=1.0, steps=6
     )
     for _ in range(6):
         step(np.zeros(2))
@@ -301,19 +290,10 @@ def test_runs_ask_for_the_noise_that_they_charge(relation, records):
         return draw()
 
     ledger, randomness = Ledger(relation), Randomness(0)
-    with listening(hook):
-        step = gaussian_run(
-            lambda w: np.zeros(2, int), sensitivity=3.0, sigma=7.0, steps=5, ledger=ledger, randomness=randomness
-        )
-        sampled = poisson_gaussian(
-            lambda w, rows: np.zeros((2, 4), int),
-            n_units=9,
-            rate=0.5,
-            clip=0.25,
-            noise_multiplier=[6.0] * 4,
-            steps=5,
-            ledger=ledger,
-            randomness=randomness,
+    with intercepting(hook):
+        step = Session(ledger, randomness).gaussian_run(lambda w: np.zeros(2, int), sensitivity=3.0, sigma=7.0, steps=5)
+        sampled = Session(ledger, randomness).poisson_run(
+            lambda w, rows: np.zeros((2, 4), int), n_units=9, rate=0.5, clip=0.25, noise_multiplier=[6.0] * 4, steps=5
         )
         for one in (step, sampled):
             for _ in range(5):
@@ -330,15 +310,8 @@ def test_runs_ask_for_the_noise_that_they_charge(relation, records):
 
 def test_every_column_of_a_sampled_sum_needs_its_noise():
     """One multiplier for four columns: three were left as they lay in memory."""
-    step = poisson_gaussian(
-        lambda w, rows: np.zeros((2, 4), int),
-        n_units=9,
-        rate=0.5,
-        clip=1.0,
-        noise_multiplier=6.0,
-        steps=5,
-        ledger=Ledger("add_remove"),
-        randomness=Randomness(0),
+    step = Session(Ledger("add_remove"), Randomness(0)).poisson_run(
+        lambda w, rows: np.zeros((2, 4), int), n_units=9, rate=0.5, clip=1.0, noise_multiplier=6.0, steps=5
     )
     with pytest.raises(InputError, match="noise for 1 columns"):
         step(np.zeros(2))

@@ -12,16 +12,15 @@ from marginalia.errors import InputError, PrivacyError
 from marginalia.privacy.calibration import gdp_delta
 from marginalia.privacy.events import CompositionEvent
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.partition import frequent_categories, threshold
+from marginalia.privacy.mechanisms.partition import threshold
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 
 ALARM = 1e-6  # of each statistical test here
 
 
 def shown(counts, *, sigma, failure, seed=0, relation="add_remove"):
-    return frequent_categories(
-        lambda: counts, sigma=sigma, failure=failure, ledger=Ledger(relation), randomness=Randomness(seed)
-    )
+    return Session(Ledger(relation), Randomness(seed)).partition(lambda: counts, sigma=sigma, failure=failure)
 
 
 @pytest.mark.parametrize("failure", others_slow([1e-2, 1e-3]))
@@ -63,9 +62,7 @@ def test_no_categories_of_one_unit_are_shown_more_often_than_stated(k):
 def test_units_of_several_rows_raise_noise_and_threshold():
     unit = Unit("patient", 4)
     ledger = Ledger("replace_one", unit=unit)
-    found = frequent_categories(
-        lambda: {"a": 40, "b": 6}, sigma=0.5, failure=1e-4, ledger=ledger, randomness=Randomness(0)
-    )
+    found = Session(ledger, Randomness(0)).partition(lambda: {"a": 40, "b": 6}, sigma=0.5, failure=1e-4)
     assert list(found) == ["a"]  # 6 is above the threshold of one row (2.9) and near that of 4 (5.9)
     assert ledger.events[0].events[0].sensitivity == pytest.approx(4 * math.sqrt(2))
 
@@ -86,9 +83,9 @@ def test_both_costs_are_booked_before_anything_is_counted(relation, sensitivity)
         raise AssertionError("rows were read")
 
     with pytest.raises(PrivacyError, match="refused"):
-        frequent_categories(never, sigma=8.0, failure=2e-5, ledger=ledger, randomness=Randomness(0))
+        Session(ledger, Randomness(0)).partition(never, sigma=8.0, failure=2e-5)
     assert ledger.events == ()
-    frequent_categories(lambda: {"a": 3}, sigma=8.0, failure=1e-7, ledger=ledger, randomness=Randomness(0), label="x")
+    Session(ledger, Randomness(0)).partition(lambda: {"a": 3}, sigma=8.0, failure=1e-7, label="x")
     (event,) = ledger.events
     assert isinstance(event, CompositionEvent)
     noise, failing = event.events
@@ -122,8 +119,7 @@ def test_neighbours_are_told_apart_no_better_than_booked(one, two, relation):
     draw = Randomness(5)
 
     def release(counts):
-        budget = {"sigma": sigma, "failure": failure, "ledger": Ledger(relation), "randomness": draw}
-        return frequent_categories(lambda: counts, **budget)
+        return Session(Ledger(relation), draw).partition(lambda: counts, sigma=sigma, failure=failure)
 
     first, second = ([release(counts) for _ in range(n)] for counts in (one, two))
     events = [lambda r, k=k: k in r for k in "abc"] + [lambda r, k=k: k not in r for k in "abc"]

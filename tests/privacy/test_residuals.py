@@ -12,10 +12,11 @@ from marginalia.data.units import Unit
 from marginalia.errors import InputError, PrivacyError
 from marginalia.privacy.events import leaves
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.residuals import _whole_residual, measure_residuals, residual, residual_sensitivity
-from marginalia.privacy.mechanisms.transcript import listening
+from marginalia.privacy.mechanisms.hooks import intercepting
+from marginalia.privacy.mechanisms.residuals import _whole_residual, residual, residual_sensitivity
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Neighbours, Relation
+from marginalia.privacy.session import Session
 
 ADDS, REPLACES = Neighbours(Relation.ADD_REMOVE), Neighbours(Relation.REPLACE_ONE)
 DOMAIN = Domain.from_sizes({"a": 2, "b": 3, "c": 4})
@@ -70,8 +71,8 @@ def test_whole_numbers_are_released_and_move_as_declared(relation):
 
     ledger = Ledger(relation)
     sigmas = {("a", "b"): 3.0, ("b", "c"): 2.0, ("a", "b", "c"): 5.0}
-    with listening(hook):
-        noisy = measure_residuals(TABLE, sigmas, ledger=ledger, randomness=Randomness(0))
+    with intercepting(hook):
+        noisy = Session(ledger, Randomness(0)).residuals(TABLE, sigmas)
     events = [event for event, _ in leaves(ledger.events)]
     for names, (question, exact), event, released in zip(sigmas, asked, events, noisy, strict=True):
         sizes = [DOMAIN[name].size for name in names]
@@ -85,7 +86,7 @@ def test_whole_numbers_are_released_and_move_as_declared(relation):
 
 
 def test_golden_values():
-    noisy = measure_residuals(TABLE, {("a", "b"): 2.0}, ledger=Ledger("add_remove"), randomness=Randomness(7))
+    noisy = Session(Ledger("add_remove"), Randomness(7)).residuals(TABLE, {("a", "b"): 2.0})
     np.testing.assert_allclose(noisy[0][0], GOLDEN, atol=1e-12)
 
 
@@ -101,7 +102,7 @@ def test_the_noise_is_the_projected_one():
     exact = residual(TABLE.counts(("a", "b")).astype(float)).ravel()
     draws = np.array(
         [
-            measure_residuals(TABLE, {("a", "b"): sigma}, ledger=Ledger("add_remove"), randomness=randomness)[0].ravel()
+            Session(Ledger("add_remove"), randomness).residuals(TABLE, {("a", "b"): sigma})[0].ravel()
             for _ in range(runs)
         ]
     )
@@ -115,21 +116,21 @@ def test_the_noise_is_the_projected_one():
 def test_all_are_paid_before_the_first_is_drawn():
     ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
     with pytest.raises(PrivacyError, match="refused"):
-        measure_residuals(TABLE, {("a",): 10.0, ("b",): 0.1}, ledger=ledger, randomness=Randomness(0))
+        Session(ledger, Randomness(0)).residuals(TABLE, {("a",): 10.0, ("b",): 0.1})
     assert ledger.events == ()
 
 
 def test_what_cannot_move_is_refused():
     with pytest.raises(InputError, match="same for all tables"):
-        measure_residuals(TABLE, {(): 1.0}, ledger=Ledger("replace_one"), randomness=Randomness(0))
+        Session(Ledger("replace_one"), Randomness(0)).residuals(TABLE, {(): 1.0})
     one = Table([[0, 1]], Domain.from_sizes({"a": 1, "b": 2}))
     with pytest.raises(InputError, match="same for all tables"):
-        measure_residuals(one, {("a", "b"): 1.0}, ledger=Ledger("add_remove"), randomness=Randomness(0))
-    assert measure_residuals(one, {}, ledger=Ledger("add_remove"), randomness=Randomness(0)) == []
+        Session(Ledger("add_remove"), Randomness(0)).residuals(one, {("a", "b"): 1.0})
+    assert Session(Ledger("add_remove"), Randomness(0)).residuals(one, {}) == []
 
 
 def test_the_number_of_rows_is_the_residual_of_nothing():
-    (total,) = measure_residuals(TABLE, {(): 0.01}, ledger=Ledger("add_remove"), randomness=Randomness(0))
+    (total,) = Session(Ledger("add_remove"), Randomness(0)).residuals(TABLE, {(): 0.01})
     assert total == pytest.approx(60, abs=0.1)
 
 

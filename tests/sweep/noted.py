@@ -7,8 +7,8 @@ import numpy as np
 from marginalia.data import Table
 from marginalia.privacy.book import Booking
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import gaussian
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 
 RELEASES = 4  # of a fit
 
@@ -29,7 +29,7 @@ class Noted:
         told = os.open(self.told or os.devnull, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
         for _ in range(RELEASES):
             label = os.urandom(6).hex()
-            gaussian([1], sensitivity=1, sigma=1e4, ledger=self.ledger_, randomness=Randomness(None), label=label)
+            Session(self.ledger_, Randomness(None)).gaussian([1], sensitivity=1, sigma=1e4, label=label)
             os.write(told, f"{label}\n".encode())
         os.close(told)
         return self

@@ -20,6 +20,7 @@ from marginalia.methods.task import Task
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.preprocessing.purchase import preprocess
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 from marginalia.sweep import metrics
 from marginalia.sweep.cells import Cell, CellStore
 from marginalia.sweep.config import parse
@@ -165,10 +166,7 @@ def test_errors_of_rows_are_measured_alike_whatever_was_bought(folder):
 
     def error(schema):
         _, table = preprocess(
-            raw.frame,
-            schema,
-            ledger=Ledger("add_remove", epsilon=2, delta=1e-5, planned=True),
-            randomness=Randomness(0),
+            raw.frame, schema, session=Session(Ledger("add_remove", epsilon=2, delta=1e-5, planned=True), Randomness(0))
         )
         return metrics.table_error(table, raw)
 

@@ -27,7 +27,6 @@ from types import SimpleNamespace
 from marginalia.learning.base import LinearRegressor, parameters
 from marginalia.learning.private import BudgetedLearner
 from marginalia.privacy import GaussianEvent, Ledger
-from marginalia.privacy.mechanisms.additive import gaussian
 """
 # Exact coefficients, and nothing in the ledger.
 SILENT = (
@@ -35,7 +34,7 @@ SILENT = (
     + """
 @parameters
 class Mine(BudgetedLearner, LinearRegressor):
-    def _release(self, rows, ledger, randomness):
+    def _release(self, rows, session):
         return np.linalg.lstsq(rows.X, rows.y, rcond=None)[0]
 """
 )
@@ -59,10 +58,9 @@ HONEST = (
     + """
 @parameters
 class Mine(BudgetedLearner, LinearRegressor):
-    def _release(self, rows, ledger, randomness):
+    def _release(self, rows, session):
         sigma = 40.0 / self.epsilon
-        zeros = np.zeros(rows.n_features, int)
-        return gaussian(zeros, sensitivity=1.0, sigma=sigma, ledger=ledger, randomness=randomness)
+        return session.gaussian(np.zeros(rows.n_features, int), sensitivity=1.0, sigma=sigma)
 """
 )
 GREEDY = HONEST.replace("40.0", "0.1")

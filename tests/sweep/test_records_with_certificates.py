@@ -129,7 +129,7 @@ from marginalia.privacy import GaussianEvent
 
 @parameters
 class Mine(BudgetedLearner, LinearRegressor):
-    def _release(self, rows, ledger, randomness):
-        ledger.append(GaussianEvent(1.0, 40.0 / self.epsilon), "system")
+    def _release(self, rows, session):
+        session.ledger.append(GaussianEvent(1.0, 40.0 / self.epsilon), "system")
         return np.zeros(rows.n_features)
 """

@@ -148,7 +148,7 @@ def test_without_a_seed_the_noise_is_the_systems(name, monkeypatch):
     domain, make = MAKE[name]
     one, two = (record(lambda: make(epsilon=1.0, relation="replace_one").fit(table_of(domain))) for _ in range(2))
     assert one.model.ledger_.randomness == "system"
-    noisy = [next(r for r in run.releases if r.asked.mechanism != "exponential") for run in (one, two)]
+    noisy = [next(r for r in run.releases if r.call.mechanism != "exponential") for run in (one, two)]
     assert not np.array_equal(noisy[0].value, noisy[1].value)  # a selection may well come out the same
 
 

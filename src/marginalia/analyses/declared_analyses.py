@@ -18,9 +18,8 @@ from marginalia.analyses.planning import COUNT, FIRST, Linears
 from marginalia.data.table import CountSource
 from marginalia.errors import InputError
 from marginalia.privacy.calibration import gdp_mu
-from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import drawn_sigma, gaussian
-from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.mechanisms.additive import drawn_sigma
+from marginalia.privacy.session import Session
 from marginalia.synthesis.base import Array, State, Synthesizer
 
 
@@ -96,16 +95,16 @@ class DeclaredAnalyses(Synthesizer):
     def _restore(self, state: State) -> None:
         self.declared_ = Declared.from_state(self.domain_, state, self.n_rows_)
 
-    def _release(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
-        said, domain, public = Analyses.parse(self.analyses), table.domain, ledger.neighbours.n_rows_public
-        linears = Linears(domain, said, ledger.neighbours)
-        logistic = [Newton(domain, a, table, ledger, randomness) for a in said.analyses if a.family == "binomial"]
-        each = gdp_mu(*ledger.left()) ** 2 / len(said.analyses)
+    def _release(self, table: CountSource, session: Session) -> None:
+        said, domain, public = Analyses.parse(self.analyses), table.domain, session.neighbours.n_rows_public
+        linears = Linears(domain, said, session.neighbours)
+        logistic = [Newton(domain, a, table, session) for a in said.analyses if a.family == "binomial"]
+        each = gdp_mu(*session.ledger.left()) ** 2 / len(said.analyses)
         values = np.array([float(table.n_rows if public else 0)])
         variances = np.zeros(1)
         if linears.analyses:
             mu = math.sqrt(len(linears.analyses) * each)
-            values, variances = self._stages(linears, mu, table, ledger, randomness)
+            values, variances = self._stages(linears, mu, table, session)
         scored = tuple(newton.release(each) for newton in logistic)
         self.n_rows_ = table.n_rows if public else max(0, round(values[0]))
         n_rows = self.n_rows_ if public else None
@@ -113,7 +112,7 @@ class DeclaredAnalyses(Synthesizer):
             domain,
             (),
             n_rows,
-            ledger.neighbours.unit,
+            session.neighbours.unit,
             basis=linears.basis,
             pairs=tuple(linears.pairs),
             values=values,
@@ -121,39 +120,35 @@ class DeclaredAnalyses(Synthesizer):
             scored=scored,
         )
 
-    def _stages(
-        self, linears: Linears, mu: float, table: CountSource, ledger: Ledger, randomness: Randomness
-    ) -> tuple[Array, Array]:
+    def _stages(self, linears: Linears, mu: float, table: CountSource, session: Session) -> tuple[Array, Array]:
         """Return what the second of two stages of the linear regressions answered, which the first has planned."""
         table.expect([[table.domain.names[a] for a in slot.clique] for slot in linears.slots])
         first = linears.sigmas(linears.guesses(1.0), math.sqrt(FIRST) * mu, squares=False)
-        guesses = linears.answered(*self._measured(linears, first, table, ledger, randomness))
+        guesses = linears.answered(*self._measured(linears, first, table, session))
         second = linears.sigmas(guesses, math.sqrt(1 - FIRST) * mu, squares=True)
-        return self._measured(linears, second, table, ledger, randomness)
+        return self._measured(linears, second, table, session)
 
     @staticmethod
     def _measured(
-        linears: Linears, sigmas: Mapping[int, float], table: CountSource, ledger: Ledger, randomness: Randomness
+        linears: Linears, sigmas: Mapping[int, float], table: CountSource, session: Session
     ) -> tuple[Array, Array]:
         """Return noisy sums and the variances of their noise, the number of rows first; 0 for what is not measured."""
-        known = float(table.n_rows) if ledger.neighbours.n_rows_public else 0.0
+        known = float(table.n_rows) if session.neighbours.n_rows_public else 0.0
         values, variances = [np.array([known])], [np.zeros(1)]
         for i, slot in enumerate(linears.slots):
             if i not in sigmas:
                 values.append(np.zeros(len(slot.pairs)))
                 variances.append(np.zeros(len(slot.pairs)))
                 continue
-            sensitivity = slot.sensitivity(ledger.neighbours)
-            noisy = gaussian(
+            sensitivity = slot.sensitivity(session.neighbours)
+            noisy = session.gaussian(
                 partial(slot.sums, table),
                 sensitivity=sensitivity,
                 sigma=sigmas[i],
-                ledger=ledger,
-                randomness=randomness,
-                unit=UNIT,
+                quantum=UNIT,
                 label=linears.label(slot),
             )
-            variance = np.full(len(noisy), drawn_sigma(sigmas[i], sensitivity, len(noisy), unit=UNIT) ** 2)
+            variance = np.full(len(noisy), drawn_sigma(sigmas[i], sensitivity, len(noisy), quantum=UNIT) ** 2)
             if slot is COUNT:
                 values, variances = [noisy], [variance]
             else:

@@ -31,12 +31,11 @@ from marginalia.data.encoding import clipped_sums
 from marginalia.data.table import CountSource, Table
 from marginalia.errors import InputError
 from marginalia.inference.known import Array
-from marginalia.privacy.events import CompositionEvent, GaussianEvent
-from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import drawn_sigma, with_gaussian_noise
+from marginalia.privacy.events import GaussianEvent
+from marginalia.privacy.mechanisms.additive import drawn_sigma
 from marginalia.privacy.mechanisms.logistic import constants, slopes
-from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Neighbours
+from marginalia.privacy.session import Session
 
 PILOT, MAIN, AFTER = (0.03, 0.04, 0.06), 0.65, 0.22
 LONGEST = 2.0  # of the step to b_1: the largest |x'd|
@@ -79,8 +78,7 @@ class Newton:
     domain : Domain
     analysis : Analysis
     table : CountSource
-    ledger : Ledger
-    randomness : Randomness
+    session : Session
 
     Examples
     --------
@@ -89,16 +87,16 @@ class Newton:
 
     >>> codes = [[x, int(i < 1 + 2 * x)] for x in range(2) for i in range(4)] * 500
     >>> table = Table(codes, Domain.from_sizes({"x": 2, "y": 2}))
-    >>> asked, ledger = Analysis(formula="y ~ x", family="binomial"), Ledger("add_remove")
-    >>> scored = Newton(table.domain, asked, table, ledger, Randomness(0)).release(mu2=1.0)
-    >>> round(float(scored.b[1]), 1), len(ledger.events)
+    >>> from marginalia.privacy.randomness import Randomness
+    >>> from marginalia.privacy import Ledger
+    >>> analysis, session = Analysis(formula="y ~ x", family="binomial"), Session(Ledger("add_remove"), Randomness(0))
+    >>> scored = Newton(table.domain, analysis, table, session).release(mu2=1.0)
+    >>> round(float(scored.b[1]), 1), len(session.ledger.events)
     (1.1, 5)
     """
 
-    def __init__(
-        self, domain: Domain, analysis: Analysis, table: CountSource, ledger: Ledger, randomness: Randomness
-    ) -> None:
-        self._table, self._ledger, self._randomness = table, ledger, randomness
+    def __init__(self, domain: Domain, analysis: Analysis, table: CountSource, session: Session) -> None:
+        self._table, self._session = table, session
         self.of = analysis.design(domain)
         self.basis = Basis.of(domain, [self.of], response=False)
         if self.basis.size != len(self.of.features):
@@ -160,26 +158,19 @@ class Newton:
         products |= {(c, self.p): {self._sums + c: 1.0} for c in range(self.p)}
         guess = Guess(list(range(self.p)), self.p, J, sizes)
         both = [*scores, *squares]
-        sigmas = planned_sigmas(both, [guess], products, self._ledger.neighbours, math.sqrt(mu2))  # type: ignore[arg-type]
+        sigmas = planned_sigmas(both, [guess], products, self._session.neighbours, math.sqrt(mu2))  # type: ignore[arg-type]
         kinds = ["score" if since is None else "difference of scores"] * len(scores) + ["Hessian"] * len(squares)
         labels = [f"{self.of.response}: {k} of {self._named(one.slot)}" for k, one in zip(kinds, both, strict=True)]
-        moved = [one.sensitivity(self._ledger.neighbours) for one in both]
+        moved = [one.sensitivity(self._session.neighbours) for one in both]
         planned = zip(moved, sigmas, labels, strict=True)
         events = tuple(GaussianEvent(move, sigma, label, arithmetic="exact") for move, sigma, label in planned)
-        self._ledger.append(CompositionEvent(events, label=f"{self.of.response}: Newton step"), self._randomness.kind)
         exact = cache(partial(self._totals, [one.slot for one in both], len(scores), b, since))
-        found: list[tuple[Array, Array]] = []
-        for i, event in enumerate(events):
-            noisy = with_gaussian_noise(
-                partial(_one_of, exact, i),
-                event.sensitivity,
-                event.sigma,
-                self._randomness,
-                unit=UNIT,
-                label=event.label,
-            )
-            drawn = drawn_sigma(event.sigma, event.sensitivity, len(noisy), unit=UNIT)
-            found.append((noisy, np.full(len(noisy), drawn**2)))
+        values = [partial(_one_of, exact, i) for i in range(len(events))]
+        released = self._session.gaussians(values, events, quantum=UNIT, label=f"{self.of.response}: Newton step")
+        drawn = [
+            drawn_sigma(e.sigma, e.sensitivity, len(v), quantum=UNIT) for e, v in zip(events, released, strict=True)
+        ]
+        found = [(v, np.full(len(v), sigma**2)) for v, sigma in zip(released, drawn, strict=True)]
         parts = (found[: len(scores)], found[len(scores) :])
         score, H = ((np.concatenate([v for v, _ in f]), np.concatenate([w for _, w in f])) for f in parts)
         return score, H

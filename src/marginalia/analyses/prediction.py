@@ -73,7 +73,7 @@ def predicted(
     sigmas = linears.sigmas(linears.guesses(n_rows), math.sqrt(share) * gdp_mu(epsilon, delta), squares=True)
     variances = [np.zeros(1)] if neighbours.n_rows_public else []
     for i, slot in enumerate(linears.slots):
-        drawn = drawn_sigma(sigmas[i], slot.sensitivity(neighbours), len(slot.pairs), unit=UNIT)
+        drawn = drawn_sigma(sigmas[i], slot.sensitivity(neighbours), len(slot.pairs), quantum=UNIT)
         variances.append(np.full(len(slot.pairs), drawn**2))
     public = n_rows if neighbours.n_rows_public else None
     out = []

@@ -149,14 +149,14 @@ def _refused(groups: Sequence[Group]) -> tuple[str, ...]:
 
 def _of_ledger(subject: Subject, g: Group) -> Iterator[Finding]:
     ledger = getattr(g.played.model, "ledger_", None)
-    asked = [s.asked for s in g.played.tape.steps]
+    calls = [s.call for s in g.played.tape.steps]
     if g.played.tape.unpaid and isinstance(ledger, Ledger):
         yield Finding("booked", "the first release", "it is made before anything is charged")
     if not isinstance(ledger, Ledger):
         what = "has no ledger_ of marginalia.privacy.ledger.Ledger"
-        yield Finding("unreleased" if not asked else "booked", "the fitted object", what)
+        yield Finding("unreleased" if not calls else "booked", "the fitted object", what)
         return
-    yield from loss.unbooked(asked, ledger, g.played.tape.runs)
+    yield from loss.unbooked(calls, ledger, g.played.tape.runs)
     if not ledger.certified and ledger.calibration != "published" and ledger.events:
         yield Finding("budget", "the ledger", ledger.message)
     if ledger.relation is not subject.relation:
@@ -180,18 +180,18 @@ def _of_laws(subject: Subject, groups: Sequence[Group], epsilon: float, *, full:
     drawn = [noise]
     fits, until = 0, time.process_time() + (_SECONDS if full else _SECONDS / 6)
     want = _NOISE if full else _NOISE // 2
-    additive = [s for s in steps if s.asked.mechanism != "exponential"]
+    additive = [s for s in steps if s.call.mechanism != "exponential"]
     while additive and sum(z.size for n in drawn for z in n.values()) < want and time.process_time() < until:
         g = groups[fits % len(groups)]
         fits += 1
         drawn.append(_noise_again(subject, g, 5000 + fits, epsilon))
-    for g in groups if any(s.asked.mechanism == "partition" for s in steps) else ():
+    for g in groups if any(s.call.mechanism == "partition" for s in steps) else ():
         yield from laws.partition_findings(partial(subject.fit, g.base, 7, epsilon, subject.delta))
     kinds = {kind for n in drawn for kind in n}
     together = {kind: np.concatenate([n[kind] for n in drawn if kind in n]) for kind in kinds}
     yield from laws.noise_findings(together)
     base = groups[0].played.tape.steps
-    places = [i for i in range(sum(s.asked.mechanism == "exponential" for s in base)) if i in (0, 2)]
+    places = [i for i in range(sum(s.call.mechanism == "exponential" for s in base)) if i in (0, 2)]
     for at in places:
         yield from laws.selection_findings(lambda: subject.fit(groups[0].base, 7, epsilon, subject.delta), at)
 
@@ -203,8 +203,8 @@ def _noise_again(subject: Subject, g: Group, seed: int, epsilon: float) -> dict[
     first = play(fit, Tape(ids=g.base.who))
     again = play(fit, Tape(first.tape.steps, exact=True, ids=g.base.who))
     steps = [replace(a, exact=b.exact) for a, b in zip(first.tape.steps, again.tape.steps, strict=False)]
-    perturbed = [] if g.base.frame.schema is not None else [s for s in steps if s.asked.mechanism == "objective"]
-    tilts = [tilt(s.asked, s.released, g.base) / s.asked.scale for s in perturbed]
+    perturbed = [] if g.base.frame.schema is not None else [s for s in steps if s.call.mechanism == "objective"]
+    tilts = [tilt(s.call, s.released, g.base) / s.call.scale for s in perturbed]
     return laws.noise_of(steps) | ({"tilt": np.concatenate(tilts)} if tilts else {})
 
 
@@ -265,17 +265,17 @@ def _of_many_rows(subject: Subject, groups: Sequence[Group], epsilon: float, n: 
             first_releases(made, Tape(forced, exact=True, most=2, ids=made.who, always=of)).tape for made in others
         ]
         for one, two in zip(tapes[0].steps, tapes[1].steps, strict=False):
-            if one.exact is None or two.exact is None or one.asked != two.asked:
+            if one.exact is None or two.exact is None or one.call != two.call:
                 continue
-            moved = change(one.asked, one.exact, two.exact)
-            if moved > allowed(one.asked) * (1 + TOLERANCE):
-                what = f"neighbours are {moved:.6g} apart, declared {allowed(one.asked):.6g}"
-                yield Finding("sensitivity", f"{n} rows: {one.asked.mechanism} release '{one.asked.label}'", what)
+            moved = change(one.call, one.exact, two.exact)
+            if moved > allowed(one.call) * (1 + TOLERANCE):
+                what = f"neighbours are {moved:.6g} apart, declared {allowed(one.call):.6g}"
+                yield Finding("sensitivity", f"{n} rows: {one.call.mechanism} release '{one.call.label}'", what)
 
 
 def _tilts(subject: Subject, g: Group) -> tuple[list[float], list[Finding]]:
     """Return the shares of the bound by which tilts of neighbours differ, for objective perturbation."""
-    theta = next((s for s in g.steps if s.asked.mechanism == "objective"), None)
+    theta = next((s for s in g.steps if s.call.mechanism == "objective"), None)
     if theta is None or g.base.frame.schema is not None:  # what was bought decides what its coefficients are of
         return [], []
     at = 0
@@ -285,11 +285,9 @@ def _tilts(subject: Subject, g: Group) -> tuple[list[float], list[Finding]]:
         pairs = [(table, g.base.without(at)) for table in tables]
     else:
         pairs = list(itertools.combinations(tables, 2))
-    bound = theta.asked.sensitivity * Neighbours(subject.relation, g.base.frame.unit).marginal_l1
+    bound = theta.call.sensitivity * Neighbours(subject.relation, g.base.frame.unit).marginal_l1
     value = np.asarray(theta.released)
-    shares = [
-        float(np.linalg.norm(tilt(theta.asked, value, a) - tilt(theta.asked, value, b))) / bound for a, b in pairs
-    ]
+    shares = [float(np.linalg.norm(tilt(theta.call, value, a) - tilt(theta.call, value, b))) / bound for a, b in pairs]
     worst = max(shares)
     text = f"tilts of neighbours differ by {worst:.4g} times the declared bound"
     return shares, [Finding("sensitivity", "objective", text)] if worst > 1 + 1e-6 else []

@@ -23,8 +23,8 @@ from marginalia.audit.tape import Enough, Step, Tape, play
 from marginalia.data.encoding import Encoder
 from marginalia.learning.rows import shrink_rows
 from marginalia.privacy.events import RandomStoppingEvent
+from marginalia.privacy.mechanisms.hooks import Exact, MechanismCall, intercepting
 from marginalia.privacy.mechanisms.lattice import Lattice
-from marginalia.privacy.mechanisms.transcript import Asked, Exact, listening
 
 FALSE_ALARM = 1e-6
 _ENOUGH_NOISE = 40  # draws, below which the noise of a fit says nothing
@@ -36,23 +36,23 @@ def noise_of(steps: Sequence[Step]) -> dict[str, Array]:
     """Return the noise of recorded releases in units of its scale, for each kind of additive mechanism."""
     noise: dict[str, list[Array]] = {"gaussian": [], "laplace": []}
     for step in steps:
-        if isinstance(step.exact, np.ndarray) and step.asked.mechanism in noise:
-            drawn = np.asarray(step.released, dtype=np.float64) - step.exact * step.asked.unit
-            noise[step.asked.mechanism].append(np.ravel(drawn) / step.asked.scale)
-        elif step.asked.mechanism == "partition" and isinstance(step.exact, dict):
-            noise["gaussian"].append(_shown_noise(step.asked, step.exact, step.released))
+        if isinstance(step.exact, np.ndarray) and step.call.mechanism in noise:
+            drawn = np.asarray(step.released, dtype=np.float64) - step.exact * step.call.quantum
+            noise[step.call.mechanism].append(np.ravel(drawn) / step.call.scale)
+        elif step.call.mechanism == "partition" and isinstance(step.exact, dict):
+            noise["gaussian"].append(_shown_noise(step.call, step.exact, step.released))
     return {kind: np.concatenate(parts) for kind, parts in noise.items() if parts}
 
 
-def _shown_noise(asked: Asked, exact: dict[str, int], shown: dict[str, float]) -> Array:
+def _shown_noise(call: MechanismCall, exact: dict[str, int], shown: dict[str, float]) -> Array:
     """Return the noise of categories that are shown, in units of its scale: cut at the threshold, and stretched back.
 
     Noise above a value c is normal above c; by its quantiles there it becomes a whole normal law again. A value without
     any noise stays one.
     """
     counts = np.array([exact.get(name, 0) for name in shown], dtype=np.float64)
-    z = (np.array(list(shown.values())) - counts) / asked.scale
-    above = stats.norm.sf((asked.threshold - counts) / asked.scale)
+    z = (np.array(list(shown.values())) - counts) / call.scale
+    above = stats.norm.sf((call.threshold - counts) / call.scale)
     return np.where(z == 0, 0.0, stats.norm.isf(np.clip(stats.norm.sf(z) / above, 0.0, 1.0)))
 
 
@@ -61,26 +61,26 @@ def partition_findings(fit: Callable[[], Any]) -> Iterator[Finding]:
 
     And none below the threshold, nor in another order than the alphabet's.
     """
-    found: list[tuple[Asked, dict[str, int], list[dict[str, float]]]] = []
+    found: list[tuple[MechanismCall, dict[str, int], list[dict[str, float]]]] = []
 
-    def repeat(asked: Asked, exact: Exact, draw: Callable[[], Any]) -> Any:
-        if asked.mechanism != "partition":
+    def repeat(call: MechanismCall, exact: Exact, draw: Callable[[], Any]) -> Any:
+        if call.mechanism != "partition":
             return draw()
         drawn = [draw() for _ in range(_SELECTIONS)]
-        found.append((asked, dict(exact()), drawn))
+        found.append((call, dict(exact()), drawn))
         return drawn[0]
 
-    with listening(repeat):
+    with intercepting(repeat):
         fit()
-    for asked, exact, drawn in found:
-        where = f"categories '{asked.label}'"
-        if low := [count for shown in drawn for count in shown.values() if count < asked.threshold]:
-            yield Finding("law", where, f"one is shown at {min(low):.6g}, below the threshold of {asked.threshold:.6g}")
+    for call, exact, drawn in found:
+        where = f"categories '{call.label}'"
+        if low := [count for shown in drawn for count in shown.values() if count < call.threshold]:
+            yield Finding("law", where, f"one is shown at {min(low):.6g}, below the threshold of {call.threshold:.6g}")
         if any(list(shown) != sorted(shown) for shown in drawn):
             yield Finding("leak", where, "their order is not that of the alphabet: it may tell of the rows")
         for name, count in exact.items():
             times = sum(name in shown for shown in drawn)
-            chance = float(stats.norm.sf((asked.threshold - count) / asked.scale))
+            chance = float(stats.norm.sf((call.threshold - count) / call.scale))
             p = stats.binomtest(times, len(drawn), chance).pvalue
             if p < FALSE_ALARM / len(exact):
                 what = f"one of {count} rows is shown {times} times of {len(drawn)} (p = {p:.1g})"
@@ -118,17 +118,17 @@ def lattice_findings(steps: Sequence[Step]) -> Iterator[Finding]:
     """Yield where an output is off the public grid of its release, or not all residues of the grid occur."""
     residues: list[NDArray[np.int64]] = []
     for step in steps:
-        asked = step.asked
-        if asked.mechanism not in ("gaussian", "laplace"):
+        call = step.call
+        if call.mechanism not in ("gaussian", "laplace"):
             continue
-        size = max(1, int(np.prod(asked.shape)))
-        norm = math.sqrt(size) if asked.mechanism == "gaussian" else size
-        grid = Lattice.of(asked.scale, unit=asked.unit, sensitivity=asked.sensitivity, norm=norm)
+        size = max(1, int(np.prod(call.shape)))
+        norm = math.sqrt(size) if call.mechanism == "gaussian" else size
+        grid = Lattice.of(call.scale, quantum=call.quantum, sensitivity=call.sensitivity, norm=norm)
         places = np.ravel(np.asarray(step.released, dtype=np.float64)) / grid.step  # exact: the step is a power of two
         if (places != np.floor(places)).any():
             share = float((places != np.floor(places)).mean())
             yield Finding(
-                "lattice", f"{asked.mechanism} release '{asked.label}'", f"{share:.0%} of outputs are off the grid"
+                "lattice", f"{call.mechanism} release '{call.label}'", f"{share:.0%} of outputs are off the grid"
             )
             return
         small = np.abs(places) < 2.0**52
@@ -145,23 +145,23 @@ def lattice_findings(steps: Sequence[Step]) -> Iterator[Finding]:
 def selection_findings(fit: Callable[[], Any], at: int) -> Iterator[Finding]:
     """Yield whether selection number `at` of a fit, repeated, has the law of its exponents (chi-square)."""
     seen = 0
-    found: list[tuple[Asked, Any, Any]] = []
+    found: list[tuple[MechanismCall, Any, Any]] = []
 
-    def repeat(asked: Asked, exact: Exact, draw: Callable[[], Any]) -> Any:
+    def repeat(call: MechanismCall, exact: Exact, draw: Callable[[], Any]) -> Any:
         nonlocal seen
-        if asked.mechanism != "exponential" or (seen := seen + 1) <= at:
+        if call.mechanism != "exponential" or (seen := seen + 1) <= at:
             return draw()
-        counts = np.bincount([int(draw()) for _ in range(_SELECTIONS)], minlength=asked.shape[0])
-        found.append((asked, np.exp(laws_of(asked, np.asarray(exact()))), counts))
+        counts = np.bincount([int(draw()) for _ in range(_SELECTIONS)], minlength=call.shape[0])
+        found.append((call, np.exp(laws_of(call, np.asarray(exact()))), counts))
         raise Enough
 
-    with listening(repeat), contextlib.suppress(Enough):
+    with intercepting(repeat), contextlib.suppress(Enough):
         fit()
-    for asked, law, drawn in found:
+    for call, law, drawn in found:
         p = _chi_square(drawn, law)
         if p < FALSE_ALARM:
             yield Finding(
-                "law", f"selection '{asked.label}'", f"{_SELECTIONS} draws do not follow its exponents (p = {p:.1g})"
+                "law", f"selection '{call.label}'", f"{_SELECTIONS} draws do not follow its exponents (p = {p:.1g})"
             )
 
 
@@ -197,7 +197,7 @@ def run_findings(fit: Callable[[int], Any], r: float, seeds: int) -> Iterator[Fi
         played = play(partial(fit, seed), tape)
         if played.model is None:
             return
-        scores = [s.asked.shape[0] for s in tape.steps if len(s.asked.shape) == 1]
+        scores = [s.call.shape[0] for s in tape.steps if len(s.call.shape) == 1]
         runs = scores[-1] if scores else 0
         if tape.runs and runs != sum(tape.runs):
             yield Finding("runs", f"seed {seed}", f"{sum(tape.runs)} runs are charged for and {runs} were made")
@@ -219,7 +219,7 @@ def stopping_rate(ledger: Any) -> float | None:
     return rates[0] if rates else None
 
 
-def tilt(asked: Asked, theta: Array, made: Made) -> Array:
+def tilt(call: MechanismCall, theta: Array, made: Made) -> Array:
     """Return b for which `theta` minimises Σ ln(1 + exp(-y·<x, θ>)) + regulariser/2·‖θ‖² + <b, θ> on made-up rows.
 
     Given theta it is a function of the rows: neighbours' may be no further apart than the bound of a row (add/remove),
@@ -230,6 +230,6 @@ def tilt(asked: Asked, theta: Array, made: Made) -> Array:
         X, y = encoder.transform(made.coded), encoder.target_values(made.coded, "logistic")
     else:
         X, y = made.arrays
-        X = shrink_rows(X, asked.sensitivity)
+        X = shrink_rows(X, call.sensitivity)
     signed = X * y[:, None]
-    return np.asarray(signed.T @ expit(-signed @ theta) - asked.unit * theta)
+    return np.asarray(signed.T @ expit(-signed @ theta) - call.quantum * theta)

@@ -29,7 +29,7 @@ from marginalia.privacy.events import (
     leaves,
 )
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.transcript import Asked
+from marginalia.privacy.mechanisms.hooks import MechanismCall
 from marginalia.privacy.stopping_cost import random_stopping_epsilon
 
 Array = NDArray[np.float64]
@@ -109,9 +109,9 @@ def _epsilon(mu: float, values: Array, masses: Array, delta: float) -> float:
     return lower
 
 
-def laws_of(asked: Asked, exponents: NDArray[np.int64]) -> Array:
+def laws_of(call: MechanismCall, exponents: NDArray[np.int64]) -> Array:
     """Return the log-probabilities of a selection."""
-    scores = exponents.astype(np.float64) * asked.unit
+    scores = exponents.astype(np.float64) * call.quantum
     return np.asarray(scores - logsumexp(scores))
 
 
@@ -152,7 +152,7 @@ def audited(
 def _by_kind(kinds: Sequence[Event], pair: Pair, mu: float, delta: float) -> float:
     for event in kinds:
         if isinstance(event, RandomStoppingEvent):
-            runs = max((a.size for asked, a in zip(pair.asked, pair.first, strict=True) if a.ndim == 1), default=1)
+            runs = max((a.size for call, a in zip(pair.calls, pair.first, strict=True) if a.ndim == 1), default=1)
             return random_stopping_epsilon(mu / math.sqrt(runs), delta, r=event.r, eta=event.eta) if mu > 0 else 0.0
         if is_subsampled(event):
             counts = Counter(math.floor(share * _LEVELS + 1e-6) / _LEVELS for share in pair.shares())
@@ -160,29 +160,29 @@ def _by_kind(kinds: Sequence[Event], pair: Pair, mu: float, delta: float) -> flo
             found = tuple(PoissonGaussianEvent(event.rate, multiplier, c) for multiplier, c in attained)
             return composed_epsilon(found, pair.relation, delta)
     losses: list[tuple[Array, Array]] = []
-    for asked, a, b in zip(pair.asked, pair.first, pair.second, strict=True):
-        if asked.mechanism == "exponential":
-            losses.append((laws_of(asked, a), laws_of(asked, b)))
-        elif asked.mechanism == "laplace":
-            moved = np.abs(a - b).ravel() * (asked.unit / asked.scale)
+    for call, a, b in zip(pair.calls, pair.first, pair.second, strict=True):
+        if call.mechanism == "exponential":
+            losses.append((laws_of(call, a), laws_of(call, b)))
+        elif call.mechanism == "laplace":
+            moved = np.abs(a - b).ravel() * (call.quantum / call.scale)
             losses += [laplace_loss(float(m)) for m in moved if m > 0]
     return transcript_epsilon(mu, losses, delta)
 
 
 def _mu_squared(pair: Pair) -> float:
     return sum(
-        (change(asked, a, b) / asked.scale) ** 2
-        for asked, a, b in zip(pair.asked, pair.first, pair.second, strict=True)
-        if asked.mechanism in ("gaussian", "partition")
+        (change(call, a, b) / call.scale) ** 2
+        for call, a, b in zip(pair.calls, pair.first, pair.second, strict=True)
+        if call.mechanism in ("gaussian", "partition")
     )
 
 
-def unbooked(asked: Sequence[Asked], ledger: Ledger, runs: Sequence[int]) -> list[Finding]:
+def unbooked(calls: Sequence[MechanismCall], ledger: Ledger, runs: Sequence[int]) -> list[Finding]:
     """Return where the ledger was charged less than what was asked for, kind by kind.
 
     Parameters
     ----------
-    asked : sequence of Asked
+    calls : sequence of MechanismCall
         All releases of a fit.
     runs : sequence of int
         How many runs random stopping drew.
@@ -190,11 +190,11 @@ def unbooked(asked: Sequence[Asked], ledger: Ledger, runs: Sequence[int]) -> lis
     if not ledger.events:
         return (
             [Finding("unreleased", "the ledger", "no release was booked")]
-            if not asked
-            else [Finding("booked", "the ledger", f"{len(asked)} releases were made, and none is in it")]
+            if not calls
+            else [Finding("booked", "the ledger", f"{len(calls)} releases were made, and none is in it")]
         )
     spent, charged = Counter[str](), Counter[str]()
-    for a in asked:
+    for a in calls:
         if a.mechanism == "partition":  # counts of what both neighbours have, and what one alone may show
             spent["gaussian"] += (a.sensitivity / a.scale) ** 2  # type: ignore[assignment]
             spent["failure"] += float(ndtr((1 - a.threshold) / a.scale))  # type: ignore[assignment]

@@ -21,7 +21,7 @@ from marginalia.audit.leaks import visible
 from marginalia.audit.made import Frame, Made, of_frame, records
 from marginalia.audit.subject import Subject
 from marginalia.audit.tape import Played, Step, Tape, play
-from marginalia.privacy.mechanisms.transcript import Asked
+from marginalia.privacy.mechanisms.hooks import MechanismCall
 from marginalia.privacy.relation import Relation
 
 TOLERANCE = 1e-9  # relative, of a change beside its sensitivity
@@ -36,28 +36,28 @@ class Pair:
     Attributes
     ----------
     relation : Relation
-    asked : list of Asked
+    calls : list of MechanismCall
     first, second : list of arrays
         Exact values (exponents of a selection), in units of the release.
     """
 
     relation: Relation
-    asked: list[Asked]
+    calls: list[MechanismCall]
     first: list[np.ndarray]
     second: list[np.ndarray]
 
     def shares(self) -> Iterator[float]:
         """Yield the change of each release as a share of what was declared."""
-        for asked, a, b in zip(self.asked, self.first, self.second, strict=True):
-            yield change(asked, a, b) / allowed(asked)
+        for call, a, b in zip(self.calls, self.first, self.second, strict=True):
+            yield change(call, a, b) / allowed(call)
 
     @property
     def loss(self) -> float:
         """What tells pairs apart in the search for the worst: the sum of squared changes over noise."""
         total = 0.0
-        for asked, a, b in zip(self.asked, self.first, self.second, strict=True):
-            scale = 1.0 if asked.mechanism == "exponential" else asked.scale
-            total += (change(asked, a, b) / scale) ** 2
+        for call, a, b in zip(self.calls, self.first, self.second, strict=True):
+            scale = 1.0 if call.mechanism == "exponential" else call.scale
+            total += (change(call, a, b) / scale) ** 2
         return total
 
 
@@ -101,21 +101,21 @@ def aligned(a: Any, b: Any) -> tuple[np.ndarray, np.ndarray]:
     return tuple(np.array([counts.get(name, 0) for name in names], dtype=np.int64) for counts in (a, b))  # type: ignore[return-value]
 
 
-def change(asked: Asked, a: Any, b: Any) -> float:
+def change(call: MechanismCall, a: Any, b: Any) -> float:
     """Return how far two exact values are apart, in the units and the norm of the release's sensitivity.
 
     Of a selection: the largest move of an exponent, in nats.
     """
     a, b = aligned(a, b)
-    moved = np.abs(a.astype(np.float64) - b.astype(np.float64)).ravel() * asked.unit
-    if asked.mechanism in ("gaussian", "partition"):
+    moved = np.abs(a.astype(np.float64) - b.astype(np.float64)).ravel() * call.quantum
+    if call.mechanism in ("gaussian", "partition"):
         return float(np.linalg.norm(moved))
-    return float(moved.sum() if asked.mechanism == "laplace" else moved.max(initial=0.0))
+    return float(moved.sum() if call.mechanism == "laplace" else moved.max(initial=0.0))
 
 
-def allowed(asked: Asked) -> float:
+def allowed(call: MechanismCall) -> float:
     """Return what `change` may be at most: the sensitivity, or for a selection epsilon/2, rounding included."""
-    return asked.scale / 2 if asked.mechanism == "exponential" else asked.sensitivity
+    return call.scale / 2 if call.mechanism == "exponential" else call.sensitivity
 
 
 def group(subject: Subject, frame: Frame, number: int, replays: int, *, epsilon: float) -> Group:
@@ -242,38 +242,38 @@ def _unrelated(
 
 def _pair(relation: Relation, a: Played, b: Played) -> Pair:
     both = [
-        (s.asked, *aligned(s.exact, t.exact))
+        (s.call, *aligned(s.exact, t.exact))
         for s, t in zip(a.tape.steps, b.tape.steps, strict=False)
         if s.exact is not None and t.exact is not None
     ]
-    steps = [(asked, first, second) for asked, first, second in both if first.shape == second.shape]
+    steps = [(call, first, second) for call, first, second in both if first.shape == second.shape]
     return Pair(relation, [s[0] for s in steps], [s[1] for s in steps], [s[2] for s in steps])
 
 
 def _too_far(pairs: Sequence[Pair]) -> Iterator[Finding]:
     """Yield for each kind of release the worst excess over its sensitivity."""
-    worst: dict[tuple[str, str], tuple[float, Asked]] = {}
+    worst: dict[tuple[str, str], tuple[float, MechanismCall]] = {}
     for pair in pairs:
-        for asked, share in zip(pair.asked, pair.shares(), strict=True):
-            key = (asked.mechanism, asked.label)
-            if share > 1 + TOLERANCE and share > worst.get(key, (0.0, asked))[0]:
-                worst[key] = share, asked
-    for (mechanism, label), (share, asked) in worst.items():
+        for call, share in zip(pair.calls, pair.shares(), strict=True):
+            key = (call.mechanism, call.label)
+            if share > 1 + TOLERANCE and share > worst.get(key, (0.0, call))[0]:
+                worst[key] = share, call
+    for (mechanism, label), (share, call) in worst.items():
         what = "an exponent" if mechanism == "exponential" else "the exact value"
         yield Finding(
             "sensitivity",
             f"{mechanism} release '{label}'",
-            f"between neighbours {what} moves by {share * allowed(asked):.6g}, declared {allowed(asked):.6g}"
+            f"between neighbours {what} moves by {share * allowed(call):.6g}, declared {allowed(call):.6g}"
             f" ({share:.4g} times as far)",
         )
 
 
 def _moved_by_order(pair: Pair) -> Iterator[Finding]:
     """Yield the releases whose exact values follow from the order in which a file has the rows of units."""
-    for asked, share in zip(pair.asked, pair.shares(), strict=True):
+    for call, share in zip(pair.calls, pair.shares(), strict=True):
         if share > 0:
             what = f"in another order of the same rows the exact value moves by {share:.4g} times the sensitivity"
-            yield Finding("sensitivity", f"{asked.mechanism} release '{asked.label}', order of rows", what)
+            yield Finding("sensitivity", f"{call.mechanism} release '{call.label}', order of rows", what)
 
 
 def _differences(what: str, first: Played, shown: dict[str, str], played: Played, rows: Made) -> Iterator[Finding]:

@@ -38,7 +38,7 @@ def _noise(fit: Callable[[Any], Any], state: Any) -> list[Step]:
     """Return the releases of one fit with their exact values, which a second, forced fit evaluates."""
     first = play(lambda: fit(state), Tape())
     again = play(lambda: fit(state), Tape(first.tape.steps, exact=True))
-    return [Step(a.asked, b.exact, a.released) for a, b in zip(first.tape.steps, again.tape.steps, strict=False)]
+    return [Step(a.call, b.exact, a.released) for a, b in zip(first.tape.steps, again.tape.steps, strict=False)]
 
 
 def _all_alike(a: list[Step], b: list[Step]) -> bool:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from marginalia.privacy.events import Event
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.transcript import Asked, Exact, listening
+from marginalia.privacy.mechanisms.hooks import Exact, MechanismCall, intercepting
 from marginalia.privacy.noise.samplers import BitSource
 
 
@@ -48,7 +48,7 @@ class Diverged(BaseException):
 class Step:
     """One release: what was asked, the exact value where it was evaluated, and what was released."""
 
-    asked: Asked
+    call: MechanismCall
     exact: NDArray[np.int64] | dict[str, int] | None  # of a partition by category
     released: Any
 
@@ -84,28 +84,26 @@ class Tape:
     booked: int = 0  # events
     unpaid: bool = False  # whether a release came before anything was booked
 
-    def __call__(self, asked: Asked, exact: Exact, draw: Callable[[], Any]) -> Any:
-        """Record one release (a hook of `transcript.listening`)."""
+    def __call__(self, call: MechanismCall, exact: Exact, draw: Callable[[], Any]) -> Any:
+        """Record one release (a hook of `hooks.intercepting`)."""
         at = len(self.steps)
         self.unpaid |= not self.booked
         if self.forced is None:
             value = draw()
         else:
             if at >= len(self.forced):
-                raise Diverged(f"asks for release {at + 1} ({_short(asked)}), which the first table did not")
-            if asked != self.forced[at].asked:
-                raise Diverged(
-                    f"release {at + 1} is {_short(asked)}; on the first table {_short(self.forced[at].asked)}"
-                )
+                raise Diverged(f"asks for release {at + 1} ({_short(call)}), which the first table did not")
+            if call != self.forced[at].call:
+                raise Diverged(f"release {at + 1} is {_short(call)}; on the first table {_short(self.forced[at].call)}")
             value = self.forced[at].released
-            if not self.exact or asked.mechanism == "objective":
+            if not self.exact or call.mechanism == "objective":
                 draw()  # for what drawing leaves behind
         evaluated: Any = None
-        if self.exact and asked.mechanism != "objective":
+        if self.exact and call.mechanism != "objective":
             found = exact()
-            evaluated = dict(found) if asked.mechanism == "partition" else np.array(found, dtype=np.int64)
+            evaluated = dict(found) if call.mechanism == "partition" else np.array(found, dtype=np.int64)
         value = np.array(value) if isinstance(value, np.ndarray) else value
-        self.steps.append(Step(asked, evaluated, value))
+        self.steps.append(Step(call, evaluated, value))
         if self.most is not None and len(self.steps) >= self.most:
             raise Enough
         return np.array(value) if isinstance(value, np.ndarray) else value
@@ -138,7 +136,7 @@ class Tape:
             self.booked += 1
 
         geometrics, events = replaced(BitSource, "geometric", counted), replaced(Ledger, "append", booked)
-        with listening(self), coins, geometrics, events:
+        with intercepting(self), coins, geometrics, events:
             yield
 
 
@@ -176,6 +174,6 @@ def play(fit: Callable[[], Any], tape: Tape) -> Played:
     return played
 
 
-def _short(asked: Asked) -> str:
-    label = f" '{asked.label}'" if asked.label else ""
-    return f"{asked.mechanism}{label} {asked.shape}, sensitivity {asked.sensitivity:.9g}, scale {asked.scale:.9g}"
+def _short(call: MechanismCall) -> str:
+    label = f" '{call.label}'" if call.label else ""
+    return f"{call.mechanism}{label} {call.shape}, sensitivity {call.sensitivity:.9g}, scale {call.scale:.9g}"

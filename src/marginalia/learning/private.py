@@ -22,6 +22,7 @@ from marginalia.privacy.ledger import Ledger, PublicInput, inputs_of_domain, num
 from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE, coded_rows
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
+from marginalia.privacy.session import Session, check_release
 from marginalia.threads import one_blas_thread
 
 if TYPE_CHECKING:
@@ -92,6 +93,10 @@ class BudgetedLearner(LinearLearner):
     ledger_: Ledger = field(init=False)
     measurements_: list[NoisySums] = field(init=False)  # of SSP and AdaSSP
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        check_release(cls)
+
     def fit(
         self,
         X: Given,
@@ -148,15 +153,15 @@ class BudgetedLearner(LinearLearner):
         rows = self._rows(given, y)
         ledger.public_inputs = (*self._public_inputs(rows), *ledger.public_inputs)
         with one_blas_thread():
-            weights = self._release(rows, ledger, randomness)
+            weights = self._release(rows, Session(ledger, randomness))
         ledger.close()
         self._keep(weights)
         self.ledger_ = ledger
         return self
 
     @abstractmethod
-    def _release(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> NDArray[np.float64]:
-        """Return the coefficients, and the intercept after them if there is one; read rows through mechanisms only."""
+    def _release(self, rows: Rows, session: Session) -> NDArray[np.float64]:
+        """Return the coefficients, and the intercept after them if there is one; read rows through the session only."""
 
     def _scope(self) -> str:
         """Return whose rows are protected, where it is not every row; a release may also set ``ledger.scope``."""
@@ -314,13 +319,13 @@ class InterceptLearner(PrivateLearner):
         """Whether rows get a constant: no paper's method has one."""
         return bool(self.fit_intercept) and self.calibration != "published"
 
-    def _release(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> NDArray[np.float64]:
+    def _release(self, rows: Rows, session: Session) -> NDArray[np.float64]:
         if not self.has_intercept:
-            return self._solve(rows, ledger, randomness)
-        return rows.in_features(self._solve(rows.with_constant(), ledger, randomness))
+            return self._solve(rows, session)
+        return rows.in_features(self._solve(rows.with_constant(), session))
 
     @abstractmethod
-    def _solve(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> NDArray[np.float64]:
+    def _solve(self, rows: Rows, session: Session) -> NDArray[np.float64]:
         """Return least-squares coefficients of the rows' features, shape (p,), or (k, p) of k > 2 classes."""
 
     def _check_parameters(self) -> None:

@@ -11,26 +11,28 @@ from marginalia.errors import InputError
 from marginalia.privacy import checks
 from marginalia.privacy.events import CompositionEvent, RandomStoppingEvent
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 
 
 def draw_runs(
-    one_run: CompositionEvent, r: float, n_candidates: int, *, ledger: Ledger, randomness: Randomness
-) -> tuple[NDArray[np.int64], Ledger]:
-    """Charge `ledger` with random stopping and draw the candidates to train, their number geometric of mean 1/r.
+    one_run: CompositionEvent, r: float, n_candidates: int, *, session: Session
+) -> tuple[NDArray[np.int64], Session]:
+    """Charge the session with random stopping and draw the candidates to train, their number geometric of mean 1/r.
 
-    Returns their indices, with repetition, and a ledger for the events of the runs, which stays secret: its length
-    would tell their number.
+    Returns their indices, with repetition, and a session for the runs, whose ledger stays secret: its length would
+    tell their number.
 
     >>> from marginalia.privacy.events import GaussianEvent
-    >>> ledger, one_run = Ledger("replace_one"), CompositionEvent((GaussianEvent(1.0, 20.0),))
-    >>> picks, secret = draw_runs(one_run, 0.5, 4, ledger=ledger, randomness=Randomness(0))
-    >>> len(ledger.events), len(secret.events)
+    >>> from marginalia.privacy.randomness import Randomness
+    >>> session, one_run = Session(Ledger("replace_one"), Randomness(0)), CompositionEvent((GaussianEvent(1.0, 20.0),))
+    >>> picks, secret = draw_runs(one_run, 0.5, 4, session=session)
+    >>> len(session.ledger.events), len(secret.ledger.events)
     (1, 0)
     """
-    ledger.append(RandomStoppingEvent(one_run, r, label="private tuning"), randomness.kind)
-    runs = randomness.secret.geometric(r)
-    return randomness.secret.below(n_candidates, runs), Ledger(ledger.relation, unit=ledger.neighbours.unit)
+    session.charge(RandomStoppingEvent(one_run, r, label="private tuning"))
+    runs = session.randomness.secret.geometric(r)
+    secret = Session(Ledger(session.ledger.relation, unit=session.neighbours.unit), session.randomness)
+    return session.randomness.secret.below(n_candidates, runs), secret
 
 
 def split_budget(mu: float, model_share: float) -> tuple[float, float]:

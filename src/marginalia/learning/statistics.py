@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,9 @@ from scipy.special import log_expit
 from marginalia.errors import InputError
 from marginalia.learning.rows import Integers, Rows
 from marginalia.learning.solvers import Array, least_squares
-from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import drawn_sigma, gaussian
-from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.mechanisms.additive import drawn_sigma
 from marginalia.privacy.relation import Neighbours
+from marginalia.privacy.session import Session
 
 
 def statistic_sensitivities(neighbours: Neighbours, B: float, Y: float) -> tuple[float, float]:
@@ -89,8 +88,7 @@ def release_apart(
     sigma_xx: float,
     sigma_xy: float,
     *,
-    ledger: Ledger,
-    randomness: Randomness,
+    session: Session,
     round: int = 0,
 ) -> tuple[Array, Array, list[NoisySums]]:
     """Return X'X of shape (p, p) and X'y of shape (p,), each with its own noise and its own event, and both as kept.
@@ -99,19 +97,20 @@ def release_apart(
 
     >>> from marginalia.learning.rows import ArrayRows
     >>> rows = ArrayRows(np.eye(2), np.ones(2), feature_bound=1.0, target_bound=1.0)
-    >>> given = {"ledger": Ledger("add_remove"), "randomness": Randomness(0)}
-    >>> xx, xy, kept = release_apart(rows, rows.whole_gram(), 1e-9, 1e-9, **given)
+    >>> from marginalia.privacy import Ledger
+    >>> from marginalia.privacy.randomness import Randomness
+    >>> session = Session(Ledger("add_remove"), Randomness(0))
+    >>> xx, xy, kept = release_apart(rows, rows.whole_gram(), 1e-9, 1e-9, session=session)
     >>> xx.round(6).diagonal(), xy.round(6)
     (array([1., 1.]), array([1., 1.]))
     """
     p = rows.n_features
-    xx, xy = statistic_sensitivities(ledger.neighbours, rows.feature_bound, rows.target_bound)
+    xx, xy = statistic_sensitivities(session.neighbours, rows.feature_bound, rows.target_bound)
     gram, x_unit, y_unit = whole_gram
-    release = partial(gaussian, ledger=ledger, randomness=randomness)
-    noisy = release(gram[:p, :p], unit=x_unit**2, sensitivity=xx, sigma=sigma_xx, label="X'X")
-    h = release(gram[:p, p], unit=x_unit * y_unit, sensitivity=xy, sigma=sigma_xy, label="X'y")
-    drawn_xx = drawn_sigma(sigma_xx, xx, p * p, unit=x_unit**2)
-    drawn_xy = drawn_sigma(sigma_xy, xy, p, unit=x_unit * y_unit)
+    noisy = session.gaussian(gram[:p, :p], quantum=x_unit**2, sensitivity=xx, sigma=sigma_xx, label="X'X")
+    h = session.gaussian(gram[:p, p], quantum=x_unit * y_unit, sensitivity=xy, sigma=sigma_xy, label="X'y")
+    drawn_xx = drawn_sigma(sigma_xx, xx, p * p, quantum=x_unit**2)
+    drawn_xy = drawn_sigma(sigma_xy, xy, p, quantum=x_unit * y_unit)
     kept = [
         NoisySums("X'X", np.triu(noisy), sigma_xx, drawn_xx, round),
         NoisySums("X'y", h, sigma_xy, drawn_xy, round),

@@ -13,10 +13,9 @@ from marginalia.learning.rows import EXACT_ROWS, Rows
 from marginalia.learning.solvers import Array
 from marginalia.learning.statistics import NoisySums, release_apart, statistic_sensitivities
 from marginalia.privacy.calibration import gdp_mu
-from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import drawn_sigma, gaussian
-from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.mechanisms.additive import drawn_sigma
 from marginalia.privacy.relation import Relation
+from marginalia.privacy.session import Session
 
 _RHO = 0.05  # probability with which the bounds on the noise may fail
 
@@ -66,21 +65,21 @@ class AdaSSPRegressor(InterceptLearner, LinearRegressor):
     target_bound: float = 1.0
     variant: str = "code_constants"
 
-    def _solve(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
+    def _solve(self, rows: Rows, session: Session) -> Array:
         d, B, Y = rows.n_features, rows.feature_bound, rows.target_bound
-        epsilon, delta = ledger.left()
+        epsilon, delta = session.ledger.left()
         # The eigenvalue is computed in floats: up to 10 d units in the last place of the largest one (LAPACK Users'
         # Guide, section 4.7), which is at most B^2 a row; and it is rounded to a whole number.
         unit = 2.0 ** (math.frexp(B**2)[1] - 30)
-        most, k = EXACT_ROWS, ledger.neighbours.k
-        private = ledger.relation is Relation.ADD_REMOVE
+        most, k = EXACT_ROWS, session.neighbours.k
+        private = session.ledger.relation is Relation.ADD_REMOVE
         if not private:
             most = max(most, k * rows.n_units)
         slack = 2 * 10 * d * 2.0**-53 * most * B**2 + unit
         moved = k * B**2 + slack  # under either relation: what leaves and what comes are both positive semidefinite
         if self.calibration == "tight":
             multiplier = math.sqrt(3) / gdp_mu(epsilon, delta)
-            eig, xx, xy = (multiplier * s for s in (moved, *statistic_sensitivities(ledger.neighbours, B, Y)))
+            eig, xx, xy = (multiplier * s for s in (moved, *statistic_sensitivities(session.neighbours, B, Y)))
             shift = eig * math.sqrt(2 * math.log(1 / _RHO))
             ceiling = xx * math.sqrt(d * math.log(2 * d**2 / _RHO))
         else:
@@ -101,18 +100,12 @@ class AdaSSPRegressor(InterceptLearner, LinearRegressor):
                 smallest = min(smallest, max(0, most - rows.n_rows) * B**2)
             return round(smallest / unit)
 
-        noisy = gaussian(
-            smallest_eigenvalue,
-            unit=unit,
-            sensitivity=moved,
-            sigma=eig,
-            ledger=ledger,
-            randomness=randomness,
-            label="smallest eigenvalue",
+        noisy = session.gaussian(
+            smallest_eigenvalue, quantum=unit, sensitivity=moved, sigma=eig, label="smallest eigenvalue"
         )
         self.ridge_ = max(0.0, ceiling - max(0.0, float(noisy) - shift))
-        G, h, kept = release_apart(rows, whole, xx, xy, ledger=ledger, randomness=randomness)
-        drawn = drawn_sigma(eig, moved, 1, unit=unit)
+        G, h, kept = release_apart(rows, whole, xx, xy, session=session)
+        drawn = drawn_sigma(eig, moved, 1, quantum=unit)
         self.measurements_ = [NoisySums("smallest eigenvalue", noisy, eig, drawn), *kept]
         return np.asarray(np.linalg.solve(G + self.ridge_ * np.eye(d), h), dtype=np.float64)
 

@@ -38,8 +38,7 @@ from marginalia.marginals.workload import Workload, WorkloadLike
 from marginalia.privacy import checks
 from marginalia.privacy.costs import CompositionBudget, best_measure
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.selection import lazy_exponential
-from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 from marginalia.progress import bar
 from marginalia.synthesis.answers import Answer
 from marginalia.synthesis.base import Array, ModelSynthesizer, State, check_model_size
@@ -236,13 +235,13 @@ class AIM(AdaptiveSynthesizer):
         moved = np.abs(self.previous_.marginal(attributes) - self.model_.marginal(attributes)).sum()
         return float(before + moved)
 
-    def _release(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
-        run = _GraphicalRun(self, table, ledger, randomness)
+    def _release(self, table: CountSource, session: Session) -> None:
+        run = _GraphicalRun(self, table, session)
         run.run(verbose=self.verbose)
         self.workload_, self.history_ = run.workload, run.history
         self.model_, self.previous_ = run.model, run.previous
         self.rounds_, self.measurements_ = len(self.history_), run.measured
-        self.n_rows_ = table.n_rows if ledger.neighbours.n_rows_public else int(self.model_.total)
+        self.n_rows_ = table.n_rows if session.neighbours.n_rows_public else int(self.model_.total)
 
     def _state(self) -> State:
         history = [{**asdict(r), "candidates": [[list(q), w] for q, w in r.candidates.items()]} for r in self.history_]
@@ -297,20 +296,20 @@ class AdaptiveRun(ABC):
     model: Any
     scores: Any
 
-    def __init__(self, method: AdaptiveSynthesizer, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
+    def __init__(self, method: AdaptiveSynthesizer, table: CountSource, session: Session) -> None:
         if method.rounds is not None:
             checks.count("rounds", method.rounds)
         if method.max_cells != math.inf:
             checks.positive("max_cells", method.max_cells)
-        self.table, self.ledger, self.randomness = table, ledger, randomness
+        self.table, self.session = table, session
         self.workload = Workload.parse(method.workload, table.domain, max_cells=method.max_cells)
         self.weights = self.workload.closure()  # line 8: w_r, the weight of the score of each candidate
         self.one_ways = [q for q in self.weights if len(q) == 1]
         table.expect(map(self.names, self.weights))
         # Lines 4 to 6 and 9.
-        self.budget = AdaptiveBudget.start(method, ledger, len(table.domain), len(self.one_ways))
+        self.budget = AdaptiveBudget.start(method, session.ledger, len(table.domain), len(self.one_ways))
         # Under the published constants the score is divided by the add/remove sensitivity.
-        self._sharpening = ledger.neighbours.marginal_l1 if method.calibration == "published" else 1.0
+        self._sharpening = session.neighbours.marginal_l1 if method.calibration == "published" else 1.0
         self.measured: list[Answer] = []
         self.round = 0
         self.history: list[Round] = []
@@ -361,7 +360,7 @@ class AdaptiveRun(ABC):
     @property
     def total(self) -> float:
         """Number of records to fit."""
-        return number_of_records(self.table, self.ledger, self.measured)
+        return number_of_records(self.table, self.session.ledger, self.measured)
 
     def names(self, q: Clique) -> tuple[str, ...]:
         """Return the attributes of `q`."""
@@ -370,19 +369,17 @@ class AdaptiveRun(ABC):
     def measure(self, q: Clique, sigma: float) -> NDArray[np.float64]:
         """Release the counts on `q` with Gaussian noise."""
         marginals = [self.names(q)]
-        self.measured += measure_all(self.table, marginals, sigma, self.ledger, self.randomness, round=self.round)
+        self.measured += measure_all(self.table, marginals, sigma, self.session, round=self.round)
         return np.asarray(self.measured[-1].values)
 
     def select(self, candidates: Sequence[Clique]) -> Clique:
         """Choose a marginal by the exponential mechanism; as a rule only those that can still win are scored."""
         self.scores.begin_round(self.model, self.noise)
-        winner = lazy_exponential(
+        winner = self.session.select(
             self.scores.bounds(candidates),
             lambda i: self.scores.score(candidates[i]),
             epsilon=self.budget.epsilon * self._sharpening,
             sensitivity=self._sensitivity(candidates),
-            ledger=self.ledger,
-            randomness=self.randomness,
             label="select",
         )
         return candidates[winner]
@@ -396,7 +393,7 @@ class AdaptiveRun(ABC):
 
     def _sensitivity(self, candidates: Sequence[Clique]) -> float:
         """How much one record can change the score of any candidate."""
-        return max(map(self.weights.__getitem__, candidates)) * self.ledger.neighbours.marginal_l1
+        return max(map(self.weights.__getitem__, candidates)) * self.session.neighbours.marginal_l1
 
 
 class _GraphicalRun(AdaptiveRun):
@@ -405,8 +402,8 @@ class _GraphicalRun(AdaptiveRun):
     model: GraphicalModel
     previous: GraphicalModel
 
-    def __init__(self, aim: AIM, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
-        super().__init__(aim, table, ledger, randomness)
+    def __init__(self, aim: AIM, table: CountSource, session: Session) -> None:
+        super().__init__(aim, table, session)
         self._max_model_mb = aim.max_model_mb
         self._cliques = [*self.one_ways, *zero_cliques(table.domain)]
         self._free = {q for c in self._cliques for q in _subsets(c)}  # inside a model clique: always allowed

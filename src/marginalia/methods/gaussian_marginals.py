@@ -16,8 +16,7 @@ from marginalia.errors import InputError
 from marginalia.marginals.estimation import Measurement, estimate
 from marginalia.marginals.model import GraphicalModel
 from marginalia.memory import check_cost, short
-from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 from marginalia.synthesis.answers import Answer
 from marginalia.synthesis.base import Array, State
 from marginalia.synthesis.measuring import WorkloadSynthesizer, number_of_records
@@ -70,11 +69,11 @@ class GaussianMarginals(WorkloadSynthesizer):
 
     _tree: GraphicalModel | None
 
-    def _release(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
+    def _release(self, table: CountSource, session: Session) -> None:
         self._tree = None
-        self.measurements_ = self._measure_workload(table, ledger, randomness)
-        public = ledger.neighbours.n_rows_public
-        self.n_rows_ = table.n_rows if public else round(number_of_records(table, ledger, self.measurements_))
+        self.measurements_ = self._measure_workload(table, session)
+        public = session.neighbours.n_rows_public
+        self.n_rows_ = table.n_rows if public else round(number_of_records(table, session.ledger, self.measurements_))
 
     def _check_cost(self, domain: Domain) -> None:
         largest = max(domain.sizes)

@@ -7,8 +7,7 @@ from typing import ClassVar
 from marginalia.data.table import CountSource
 from marginalia.marginals.estimation import estimate
 from marginalia.privacy.calibration import gaussian_sigma
-from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 from marginalia.synthesis.base import ModelSynthesizer
 from marginalia.synthesis.measuring import measure_all, number_of_records
 
@@ -45,10 +44,10 @@ class Independent(ModelSynthesizer):
     UNITS: ClassVar[bool] = True
     CALIBRATIONS: ClassVar[tuple[str, ...]] = ("tight",)
 
-    def _release(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
+    def _release(self, table: CountSource, session: Session) -> None:
         one_ways = [(a,) for a in table.domain.names]
-        sensitivity = ledger.neighbours.marginal_l2
-        sigma = gaussian_sigma(*ledger.left(), sensitivity=sensitivity, releases=len(one_ways))
-        self.measurements_ = measured = measure_all(table, one_ways, sigma, ledger, randomness)
-        self.model_ = estimate(table.domain, measured, total=number_of_records(table, ledger, measured))
-        self.n_rows_ = table.n_rows if ledger.neighbours.n_rows_public else round(self.model_.total)
+        sensitivity = session.neighbours.marginal_l2
+        sigma = gaussian_sigma(*session.ledger.left(), sensitivity=sensitivity, releases=len(one_ways))
+        self.measurements_ = measured = measure_all(table, one_ways, sigma, session)
+        self.model_ = estimate(table.domain, measured, total=number_of_records(table, session.ledger, measured))
+        self.n_rows_ = table.n_rows if session.neighbours.n_rows_public else round(self.model_.total)

@@ -21,9 +21,8 @@ from marginalia.marginals.estimation import Measurement, estimate
 from marginalia.marginals.model import GraphicalModel
 from marginalia.privacy.costs import CompositionBudget, best_measure
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.selection import exponential
-from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Neighbours, Relation
+from marginalia.privacy.session import Session
 from marginalia.synthesis.answers import Answer
 from marginalia.synthesis.base import Array, ModelSynthesizer, State
 from marginalia.synthesis.measuring import measure_all, number_of_records
@@ -105,15 +104,15 @@ class MST(ModelSynthesizer):
 
     UNITS: ClassVar[bool] = True
 
-    def _release(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
-        charged = Neighbours(Relation.ADD_REMOVE) if self.calibration == "published" else ledger.neighbours
+    def _release(self, table: CountSource, session: Session) -> None:
+        charged = Neighbours(Relation.ADD_REMOVE) if self.calibration == "published" else session.neighbours
         names = table.domain.names
         d = len(names)
-        scales = self._scales(d, ledger)
+        scales = self._scales(d, session.ledger)
         sigma = charged.marginal_l2 / scales.one_way
-        measured = measure_all(table, [(a,) for a in names], sigma, ledger, randomness)
+        measured = measure_all(table, [(a,) for a in names], sigma, session)
         noisy = {m.attributes[0]: np.asarray(m.values) for m in measured}
-        total = number_of_records(table, ledger, measured)
+        total = number_of_records(table, session.ledger, measured)
 
         self._compression = Compression.of_rare_values(noisy, threshold=RARE * sigma, domain=table.domain)
         compressed = self._compression.compress(table)
@@ -122,14 +121,14 @@ class MST(ModelSynthesizer):
         pairs: list[Answer] = []
         if d > 1:
             # The mechanism's law depends on e / sensitivity: with another sensitivity than the true one it costs more.
-            e = scales.selection * ledger.neighbours.marginal_l1 / charged.marginal_l1
+            e = scales.selection * session.neighbours.marginal_l1 / charged.marginal_l1
             independent = estimate(compressed.domain, one_ways, total=total)
-            self.tree_ = _select_tree(compressed, independent, e, ledger, randomness)
+            self.tree_ = _select_tree(compressed, independent, e, session)
             sigma = charged.marginal_l2 / scales.pair
-            pairs = measure_all(compressed, self.tree_, sigma, ledger, randomness, round=1)
+            pairs = measure_all(compressed, self.tree_, sigma, session, round=1)
         self.model_ = estimate(compressed.domain, [*one_ways, *pairs], total=total)
         self.measurements_ = [*measured, *(replace(y, codes=self._compression.merged(y.attributes)) for y in pairs)]
-        self.n_rows_ = table.n_rows if ledger.neighbours.n_rows_public else round(total)
+        self.n_rows_ = table.n_rows if session.neighbours.n_rows_public else round(total)
 
     def _scales(self, d: int, ledger: Ledger) -> Scales:
         """Return the scales of d attributes, in the currency that buys less noise; the published ones in zCDP."""
@@ -173,9 +172,7 @@ class MST(ModelSynthesizer):
         self.tree_ = [(names[j], names[k]) for j, k in state["tree"]]
 
 
-def _select_tree(
-    table: CountSource, model: GraphicalModel, epsilon: float, ledger: Ledger, randomness: Randomness
-) -> list[tuple[str, str]]:
+def _select_tree(table: CountSource, model: GraphicalModel, epsilon: float, session: Session) -> list[tuple[str, str]]:
     """Choose a spanning tree edge by edge, as Kruskal does, each with the exponential mechanism.
 
     The score of a pair is the L1 distance between its counts and the model's; one record moves it by the L1
@@ -189,10 +186,8 @@ def _select_tree(
     while len(tree) < len(names) - 1:
         joining = [q for q in score if not parts.connected(*q)]
         scores, label = [score[q] for q in joining], f"edge {len(tree) + 1}"
-        sensitivity = ledger.neighbours.marginal_l1
-        at = exponential(
-            scores, epsilon=epsilon, sensitivity=sensitivity, ledger=ledger, randomness=randomness, label=label
-        )
+        sensitivity = session.neighbours.marginal_l1
+        at = session.select(scores, epsilon=epsilon, sensitivity=sensitivity, label=label)
         tree.append(joining[at])
         parts.merge(*joining[at])
     return tree

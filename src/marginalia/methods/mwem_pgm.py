@@ -19,9 +19,7 @@ from marginalia.marginals.workload import Workload
 from marginalia.methods.aim import AdaptiveSynthesizer, CandidateScores, Constants, fit_settings, round_ratio
 from marginalia.privacy import checks
 from marginalia.privacy.costs import best_measure
-from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.selection import lazy_exponential
-from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 from marginalia.synthesis.answers import Answer
 from marginalia.synthesis.base import State, check_model_size
 from marginalia.synthesis.measuring import measure_all, number_of_records
@@ -91,7 +89,7 @@ class MWEM(AdaptiveSynthesizer):
             checks.positive("max_cells", self.max_cells)
         check_model_size("MWEM", self.max_model_mb, domain)
 
-    def _release(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
+    def _release(self, table: CountSource, session: Session) -> None:
         domain, names = table.domain, table.domain.names
         workload = Workload.parse(self.workload, domain, max_cells=self.max_cells)
         top = max(workload.weights)
@@ -102,46 +100,46 @@ class MWEM(AdaptiveSynthesizer):
         self._candidates(cliques, members, domain, 1 / rounds)  # before anything is released
         table.expect(workload.names(domain))
 
-        adds = not ledger.neighbours.n_rows_public
+        adds = not session.neighbours.n_rows_public
         share = (1 - (_COUNT if adds else 0.0)) / rounds
-        budget = best_measure(*ledger.left(), lambda budget: round_ratio(budget, share * budget.total), ledger.measures)
+        budget = best_measure(
+            *session.ledger.left(), lambda budget: round_ratio(budget, share * budget.total), session.ledger.measures
+        )
         ratio = round_ratio(budget, share * budget.total)
-        sigma, sensitivity = ledger.neighbours.marginal_l2 / ratio, ledger.neighbours.marginal_l1  # of weights up to 1
+        sigma, sensitivity = session.neighbours.marginal_l2 / ratio, session.neighbours.marginal_l1  # weights up to 1
         count: list[Answer] = []
         if adds:
             scale = budget.largest(budget.gaussian, _COUNT * budget.total)
-            count = measure_all(table, [()], ledger.neighbours.marginal_l2 / scale, ledger, randomness)
+            count = measure_all(table, [()], session.neighbours.marginal_l2 / scale, session)
 
         measured: list[Answer] = []
-        model = estimate(domain, measured, total=number_of_records(table, ledger, count))
+        model = estimate(domain, measured, total=number_of_records(table, session.ledger, count))
         scores = CandidateScores(table, weights)
         for t in range(1, rounds + 1):
             candidates = self._candidates(cliques, members, domain, t / rounds)
             scores.begin_round(model, 1.0)
             score = partial(_score_of, scores, candidates)
-            winner = lazy_exponential(
+            winner = session.select(
                 scores.bounds(candidates),
                 score,
                 epsilon=Constants.sharpness * ratio,
                 sensitivity=sensitivity,
-                ledger=ledger,
-                randomness=randomness,
                 label=f"round {t}",
             )
             q = candidates[winner]
-            measured += measure_all(table, [tuple(names[a] for a in q)], sigma, ledger, randomness, round=t)
+            measured += measure_all(table, [tuple(names[a] for a in q)], sigma, session, round=t)
             cliques.append(q)
             model.release_memory()
             model = estimate(
                 domain,
                 measured,
-                total=number_of_records(table, ledger, [*count, *measured]),
+                total=number_of_records(table, session.ledger, [*count, *measured]),
                 warm_start=model,
                 settings=fit_settings(model.plan, last=t == rounds),
             )
         self.measurements_ = [*count, *measured]
         self.model_, self.measured_ = model, [tuple(m.attributes) for m in measured]
-        self.n_rows_ = table.n_rows if ledger.neighbours.n_rows_public else round(model.total)
+        self.n_rows_ = table.n_rows if session.neighbours.n_rows_public else round(model.total)
 
     def _candidates(self, cliques: list[Clique], members: list[Clique], domain: Domain, share: float) -> list[Clique]:
         """Return what may be measured within a share of the largest model; within all of it, if else nothing may."""

@@ -18,11 +18,10 @@ from marginalia.learning.solvers import Array, least_squares, minimise_logistic
 from marginalia.learning.statistics import log_sigmoid_coefficients
 from marginalia.privacy.calibration import gdp_mu, halved_budget
 from marginalia.privacy.events import Event, GaussianEvent, ObjectivePerturbationEvent, of_group
-from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.objective import bound_of, objective_perturbation, output_sensitivity
+from marginalia.privacy.mechanisms.objective import bound_of, output_sensitivity
 from marginalia.privacy.objective_cost import split_for_output
-from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Neighbours, Relation
+from marginalia.privacy.session import Session
 
 
 @parameters
@@ -79,7 +78,7 @@ class ObjectivePerturbationClassifier(PrivateLearner, LinearClassifier):
     fit_intercept: bool = False
     margin: float = 0.0
 
-    def _release(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
+    def _release(self, rows: Rows, session: Session) -> Array:
         unit, square = rows.unit, rows.whole_square
         p = rows.n_features
         if self.fit_intercept:
@@ -87,23 +86,21 @@ class ObjectivePerturbationClassifier(PrivateLearner, LinearClassifier):
         B = bound_of(square)
 
         def scales(epsilon: float, delta: float) -> tuple[float, float, float]:
-            return self._scales(B, p, ledger.neighbours, epsilon, delta)
+            return self._scales(B, p, session.neighbours, epsilon, delta)
 
         def plan(epsilon: float, delta: float) -> tuple[Event, ...]:
-            return self._events(B, p, ledger.neighbours.k, *scales(epsilon, delta))
+            return self._events(B, p, session.neighbours.k, *scales(epsilon, delta))
 
-        both = ledger.left(plan)
+        both = session.ledger.left(plan)
         sigma, regulariser, output_sigma = scales(*both)
-        theta = objective_perturbation(
+        theta = session.objective_perturbation(
             lambda: self._signed(rows),
             n_features=p,
-            unit=unit,
+            quantum=unit,
             bound=B,
             sigma=sigma,
             regulariser=regulariser,
             output_sigma=output_sigma,
-            ledger=ledger,
-            randomness=randomness,
             margin=self.margin,
             start=partial(self._guess, rows, regulariser),
         )

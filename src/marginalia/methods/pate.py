@@ -20,9 +20,9 @@ from marginalia.learning.solvers import Array
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.events import CompositionEvent, Event, LaplaceEvent
-from marginalia.privacy.ledger import Ledger, PublicInput
-from marginalia.privacy.mechanisms.additive import gaussian, laplace
+from marginalia.privacy.ledger import PublicInput
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 from marginalia.privacy.withdrawn import UNIT_TEACHERS
 
 MOST_TEACHERS = 500
@@ -98,13 +98,14 @@ class PATEClassifier(BudgetedLearner, LinearClassifier):
     public: Table | ArrayLike | None = None
     relation: str = "replace_one"
 
-    def _release(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
+    def _release(self, rows: Rows, session: Session) -> Array:
         X, positive, of_units = rows.X, rows.y > 0, rows.keyed_units is not None
         given = self._public_features()
         T, K = self._sizes(rows.n_units, given, "units" if of_units else "rows")
-        known, shards = _dealt(rows, T if given is None else 0, K, randomness)
+        known, shards = _dealt(rows, T if given is None else 0, K, session.randomness)
         if of_units:
-            ledger.scope = ledger.scope and "protects the units dealt to the teachers; T units are not protected at all"
+            protected = "protects the units dealt to the teachers; T units are not protected at all"
+            session.ledger.scope = session.ledger.scope and protected
         public = X[known] if given is None else given[:T]
 
         def votes() -> Integers:
@@ -114,28 +115,22 @@ class PATEClassifier(BudgetedLearner, LinearClassifier):
                 counts[np.arange(T), label.astype(int)] += 1
             return counts
 
-        noisy = self._noisy_votes(votes, T, ledger, randomness, teachers=2 if of_units else 1)
+        noisy = self._noisy_votes(votes, T, session, teachers=2 if of_units else 1)
         return _logistic_regression(public, noisy[:, 1] > noisy[:, 0])
 
-    def _noisy_votes(
-        self, votes: Callable[[], Integers], T: int, ledger: Ledger, randomness: Randomness, *, teachers: int
-    ) -> Array:
+    def _noisy_votes(self, votes: Callable[[], Integers], T: int, session: Session, *, teachers: int) -> Array:
         """Return the votes with noise for neighbours of which so many `teachers` differ."""
         if self.calibration == "tight":
             sensitivity = teachers * math.sqrt(2 * T)
-            self.sigma_ = gaussian_sigma(*ledger.left(), sensitivity=sensitivity)
-            return gaussian(
-                votes, sensitivity=sensitivity, sigma=self.sigma_, ledger=ledger, randomness=randomness, label="votes"
-            )
+            self.sigma_ = gaussian_sigma(*session.ledger.left(), sensitivity=sensitivity)
+            return session.gaussian(votes, sensitivity=sensitivity, sigma=self.sigma_, label="votes")
 
         def votes_at(epsilon: float, delta: float) -> list[Event]:
             event = LaplaceEvent(2.0 * teachers, teachers / _published_gamma(epsilon, delta, T))
             return [CompositionEvent((event,), T)]
 
-        self.sigma_ = teachers / _published_gamma(*ledger.left(votes_at), T)
-        noise = partial(
-            laplace, sensitivity=2.0 * teachers, scale=self.sigma_, ledger=ledger, randomness=randomness, label="votes"
-        )
+        self.sigma_ = teachers / _published_gamma(*session.ledger.left(votes_at), T)
+        noise = partial(session.laplace, sensitivity=2.0 * teachers, scale=self.sigma_, label="votes")
         return np.array([noise(query) for query in votes()])
 
     def _public_features(self) -> Array | None:

@@ -23,10 +23,7 @@ from marginalia.learning.solvers import Array
 from marginalia.learning.statistics import mirrored
 from marginalia.methods.dp_sgd.descent import CLIP_BITS, UNIT, Directions
 from marginalia.privacy.calibration import gdp_mu
-from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import gaussian
-from marginalia.privacy.mechanisms.runs import gaussian_run
-from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 
 if TYPE_CHECKING:
     from marginalia.learning.base import Given
@@ -96,12 +93,12 @@ class _PreconditionedGD(PublicNumber, PrivateLearner):
     SQUARES, READS_ROWS, UNITS = True, True, True
     RULE: ClassVar[Rule]
 
-    def _release(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
+    def _release(self, rows: Rows, session: Session) -> Array:
         design, n = Design.of(rows.with_constant()), self._public_number(rows)
-        mu = gdp_mu(*ledger.left())
-        whitening, directions = self._whitening(design, n, math.sqrt(SHARE) * mu, ledger, randomness)
+        mu = gdp_mu(*session.ledger.left())
+        whitening, directions = self._whitening(design, n, math.sqrt(SHARE) * mu, session)
         rest = math.sqrt(1 - SHARE) * mu
-        found = self._descend(rows, design, whitening, directions, n, rest, ledger, randomness)
+        found = self._descend(rows, design, whitening, directions, n, rest, session)
         theta = (whitening @ found).T * rows.target_bound
         return rows.in_features(theta if len(theta) > 1 else theta[0])
 
@@ -109,22 +106,18 @@ class _PreconditionedGD(PublicNumber, PrivateLearner):
         """Return what scores are compared with, shape (n, k): one column, or one of each of k > 2 classes."""
         return rows.y[:, None] / rows.target_bound
 
-    def _whitening(
-        self, design: Design, n: int, mu: float, ledger: Ledger, randomness: Randomness
-    ) -> tuple[Array, float]:
+    def _whitening(self, design: Design, n: int, mu: float, session: Session) -> tuple[Array, float]:
         """Return M, for which rows times M are about equally long in all directions, and how many of these matter."""
         B, c, p = design.bound, design.largest, design.whole.shape[1]
         # A row has (|x|⁴ + sum x_i⁴)/2 <= (B⁴ + c² B²)/2, each entry of the upper triangle once; and two rows never
         # point apart, as their inner product is half of (x.x')² + sum (x_i x'_i)² >= 0.
         one = math.sqrt((B**4 + c**2 * B**2) / 2) * (1 + 2.0**-40)
-        S = ledger.neighbours.sum_sensitivity(one, math.sqrt(2) * one)  # k times as far for units of k rows
-        upper = gaussian(
+        S = session.neighbours.sum_sensitivity(one, math.sqrt(2) * one)  # k times as far for units of k rows
+        upper = session.gaussian(
             lambda: np.triu(exact_gram(design.whole)),
-            unit=design.unit**2,
+            quantum=design.unit**2,
             sensitivity=S,
             sigma=S / mu,
-            ledger=ledger,
-            randomness=randomness,
             label="X'X",
         )
         values, vectors = np.linalg.eigh(mirrored(upper) / n)
@@ -133,15 +126,7 @@ class _PreconditionedGD(PublicNumber, PrivateLearner):
         return vectors / np.sqrt(values + floor), max(1.0, float((values / (values + floor)).sum()))
 
     def _descend(
-        self,
-        rows: Rows,
-        design: Design,
-        whitening: Array,
-        directions: float,
-        n: int,
-        mu: float,
-        ledger: Ledger,
-        randomness: Randomness,
+        self, rows: Rows, design: Design, whitening: Array, directions: float, n: int, mu: float, session: Session
     ) -> Array:
         """Return the mean of the second half of the iterates, in whitened coordinates."""
         whitened, y = Directions.of(_times(design.whole, whitening) * design.unit), self._targets(rows)
@@ -149,18 +134,16 @@ class _PreconditionedGD(PublicNumber, PrivateLearner):
         sizes = None if by_unit is None else by_unit.sizes
         if by_unit is not None:
             whitened, y = whitened.take(by_unit.order), y[by_unit.order]
-        moved = ledger.relation.units  # a unit's gradients are clipped as one sum, whatever k is
+        moved = session.ledger.relation.units  # a unit's gradients are clipped as one sum, whatever k is
         q = moved * directions / (n * mu)
         clip = self.RULE.clip(q) * math.sqrt(directions)
         steps, step = self.RULE.steps, self.RULE.step(q)
-        gradient = gaussian_run(
+        gradient = session.gaussian_run(
             lambda w: clipped_sum(whitened, self._derivative(whitened.scores(w), y), clip, sizes),
-            unit=UNIT,
+            quantum=UNIT,
             sensitivity=moved,
             sigma=moved * math.sqrt(steps) / mu,
             steps=steps,
-            ledger=ledger,
-            randomness=randomness,
             label="gradients",
         )
         w = mean = np.zeros((design.whole.shape[1], y.shape[1]))

@@ -10,8 +10,7 @@ from marginalia.marginals.estimation import FINAL, estimate
 from marginalia.marginals.plan import predict_cost
 from marginalia.marginals.workload import Workload
 from marginalia.memory import check_cost
-from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 from marginalia.synthesis.base import ModelSynthesizer
 from marginalia.synthesis.measuring import WorkloadSynthesizer, number_of_records
 
@@ -62,8 +61,8 @@ class PrivatePGM(ModelSynthesizer, WorkloadSynthesizer):
         seconds = cost.seconds_per_pass * FINAL.passes
         check_cost("the model of this workload", cost.bytes, seconds, mend="name a sparser workload")
 
-    def _release(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
-        self.measurements_ = measured = self._measure_workload(table, ledger, randomness)
-        total = number_of_records(table, ledger, measured)
+    def _release(self, table: CountSource, session: Session) -> None:
+        self.measurements_ = measured = self._measure_workload(table, session)
+        total = number_of_records(table, session.ledger, measured)
         self.model_ = estimate(table.domain, measured, total=total)
-        self.n_rows_ = table.n_rows if ledger.neighbours.n_rows_public else int(total)
+        self.n_rows_ = table.n_rows if session.neighbours.n_rows_public else int(total)

@@ -30,10 +30,8 @@ from marginalia.marginals.estimation import estimate, zero_cliques
 from marginalia.memory import check_cost, short
 from marginalia.privacy import checks
 from marginalia.privacy.costs import CompositionBudget, best_measure
-from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.selection import exponential
-from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
+from marginalia.privacy.session import Session
 from marginalia.synthesis.base import ModelSynthesizer, State, check_model_size
 from marginalia.synthesis.measuring import measure_all, number_of_records
 
@@ -111,7 +109,7 @@ class PrivBayes(ModelSynthesizer):
         what = f"PrivBayes with degree={self.degree} on {d} columns ({short(sum(steps))} candidates)"
         check_cost(what, n_bytes, seconds, mend="lower degree")
 
-    def _release(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
+    def _release(self, table: CountSource, session: Session) -> None:
         domain, names, d = table.domain, table.domain.names, len(table.domain)
 
         def affordable(budget: CompositionBudget) -> float:  # sensitivity/sigma
@@ -119,30 +117,28 @@ class PrivBayes(ModelSynthesizer):
                 lambda x: d * budget.gaussian(x) + (d - 1) * budget.selection(_SHARPNESS * x), budget.total
             )
 
-        ratio = affordable(best_measure(*ledger.left(), affordable, ledger.measures))
-        sigma, epsilon = ledger.neighbours.marginal_l2 / ratio, _SHARPNESS * ratio
+        ratio = affordable(best_measure(*session.ledger.left(), affordable, session.ledger.measures))
+        sigma, epsilon = session.neighbours.marginal_l2 / ratio, _SHARPNESS * ratio
 
         root = min(range(d), key=domain.sizes.__getitem__)
-        self.measurements_ = measured = measure_all(table, [(names[root],)], sigma, ledger, randomness)
-        total = number_of_records(table, ledger, measured)
+        self.measurements_ = measured = measure_all(table, [(names[root],)], sigma, session)
+        total = number_of_records(table, session.ledger, measured)
         most_cells = total / (self.usefulness * math.sqrt(2 / math.pi) * sigma)
         scores = _Scores(table)
         chosen: list[Choice] = [(root, ())]
         while len(chosen) < d:
             candidates = self._candidates(chosen, domain, most_cells)
-            winner = exponential(
+            winner = session.select(
                 scores.of(candidates),
                 epsilon=epsilon,
-                sensitivity=ledger.neighbours.k * SENSITIVITY[ledger.relation],
-                ledger=ledger,
-                randomness=randomness,
+                sensitivity=session.neighbours.k * SENSITIVITY[session.ledger.relation],
                 label=f"parents {len(chosen)}",
             )
             chosen.append(candidates[winner])
         self.network_ = [(names[a], tuple(names[b] for b in p)) for a, p in chosen]
-        measured += measure_all(table, [(a, *p) for a, p in self.network_[1:]], sigma, ledger, randomness, round=1)
-        self.model_ = estimate(domain, measured, total=number_of_records(table, ledger, measured))
-        self.n_rows_ = table.n_rows if ledger.neighbours.n_rows_public else round(self.model_.total)
+        measured += measure_all(table, [(a, *p) for a, p in self.network_[1:]], sigma, session, round=1)
+        self.model_ = estimate(domain, measured, total=number_of_records(table, session.ledger, measured))
+        self.n_rows_ = table.n_rows if session.neighbours.n_rows_public else round(self.model_.total)
 
     def _candidates(self, chosen: list[Choice], domain: Domain, most_cells: float) -> list[Choice]:
         """Return every attribute that is left with its maximal sets of parents; the empty set is always admitted."""

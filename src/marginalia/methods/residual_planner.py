@@ -14,9 +14,7 @@ from marginalia.errors import InputError
 from marginalia.marginals.elimination import Clique
 from marginalia.marginals.workload import Workload
 from marginalia.privacy.calibration import gdp_mu
-from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.residuals import measure_residuals
-from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 from marginalia.synthesis.base import Array
 from marginalia.synthesis.measuring import WorkloadSynthesizer
 from marginalia.synthesis.residual import (
@@ -111,18 +109,18 @@ class ResidualPlanner(ResidualSynthesizer, WorkloadSynthesizer):
         axes = tuple(i for i, a in enumerate(whole) if a not in clique)
         return np.transpose(self._answers[whole].sum(axis=axes), order)
 
-    def _release(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
+    def _release(self, table: CountSource, session: Session) -> None:
         domain, names = table.domain, table.domain.names
         workload = Workload.parse(self.workload, domain)
-        variances = planned_variances(workload, domain.sizes, ledger.neighbours, mu=gdp_mu(*ledger.left()))
+        variances = planned_variances(workload, domain.sizes, session.neighbours, mu=gdp_mu(*session.ledger.left()))
         if not variances:
             raise InputError("every column of the workload has one code: there is nothing to release")
         table.expect(workload.names(domain))
         sigmas = {tuple(names[a] for a in part): math.sqrt(v) for part, v in variances.items()}
-        noisy = measure_residuals(table, sigmas, ledger=ledger, randomness=randomness)
-        self.measurements_ = residual_answers(domain, sigmas, noisy, ledger.neighbours)
+        noisy = session.residuals(table, sigmas)
+        self.measurements_ = residual_answers(domain, sigmas, noisy, session.neighbours)
         measured = dict(zip(variances, noisy, strict=True))
-        public = ledger.neighbours.n_rows_public
+        public = session.neighbours.n_rows_public
         model = ResidualModel(domain, max(1.0, float(table.n_rows if public else measured[()])))
         for part, values in measured.items():
             model.add(part, values, variances[part])

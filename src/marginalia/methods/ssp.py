@@ -16,10 +16,9 @@ from marginalia.learning.rows import Rows, TableRows
 from marginalia.learning.solvers import Array, least_squares
 from marginalia.learning.statistics import NoisySums, logistic_scale, mirrored, one_against_rest, release_apart
 from marginalia.privacy.calibration import gaussian_sigma
-from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import drawn_sigma, gaussian
-from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.mechanisms.additive import drawn_sigma
 from marginalia.privacy.relation import Neighbours
+from marginalia.privacy.session import Session
 
 _MOST_APART = 2.0**9  # the units of X and y: sums below 2^53 then stay below 2^63 in a common unit
 
@@ -55,17 +54,17 @@ class _SSP(InterceptLearner):
     UNITS = True
     RIDGE: ClassVar[float] = 0.75  # of "tight", in the typical spectral norm of the noise
 
-    def _solve(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
+    def _solve(self, rows: Rows, session: Session) -> Array:
         release = self._release_tight if self.calibration == "tight" else self._release_published
-        return release(rows, ledger, randomness)
+        return release(rows, session)
 
     def _ridge(self, p: int, sigma: float) -> float:
         return (self.RIDGE if self.has_intercept else 1.0) * _noise_norm(p) * sigma
 
-    def _release_tight(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
+    def _release_tight(self, rows: Rows, session: Session) -> Array:
         p = rows.n_features
-        S = _joint_sensitivity(ledger.neighbours, rows.feature_bound, rows.target_bound, rows.coordinate_bound)
-        sigma = gaussian_sigma(*ledger.left(), sensitivity=S)
+        S = _joint_sensitivity(session.neighbours, rows.feature_bound, rows.target_bound, rows.coordinate_bound)
+        sigma = gaussian_sigma(*session.ledger.left(), sensitivity=S)
 
         gram, x_unit, y_unit = rows.whole_gram(most_apart=_MOST_APART)
         unit = min(x_unit, y_unit)
@@ -73,26 +72,24 @@ class _SSP(InterceptLearner):
         upper[:p, :p] *= round(x_unit / unit)
         upper[:p, p] *= round(y_unit / unit)
         upper[p, p] = 0
-        noisy = gaussian(
+        noisy = session.gaussian(
             upper,
-            unit=x_unit * unit,
+            quantum=x_unit * unit,
             sensitivity=S,
             sigma=sigma,
-            ledger=ledger,
-            randomness=randomness,
             label="X'X, X'y",
         )
-        drawn = drawn_sigma(sigma, S, noisy.size, unit=x_unit * unit)
+        drawn = drawn_sigma(sigma, S, noisy.size, quantum=x_unit * unit)
         self.measurements_ = [NoisySums("X'X, X'y", np.triu(noisy)[:p], sigma, drawn)]
         noisy = mirrored(noisy)
         return least_squares(noisy[:p, :p], noisy[:p, p], ridge=self._ridge(p, sigma))
 
-    def _release_published(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
+    def _release_published(self, rows: Rows, session: Session) -> Array:
         B, Y = rows.feature_bound, rows.target_bound
-        epsilon, delta = ledger.left()
+        epsilon, delta = session.ledger.left()
         multiplier = math.sqrt(math.log(1.25 / delta)) / epsilon
         G, h, self.measurements_ = release_apart(
-            rows, rows.whole_gram(), multiplier * B**2, multiplier * B * Y, ledger=ledger, randomness=randomness
+            rows, rows.whole_gram(), multiplier * B**2, multiplier * B * Y, session=session
         )
         if np.linalg.eigvalsh(G)[0] <= 0:
             warnings.warn("the noisy X'X is indefinite: plain SSP has no minimum there", UserWarning, stacklevel=4)
@@ -159,25 +156,23 @@ class SSPClassifier(_SSP, LinearClassifier):
 
     MULTI_CLASS = True
 
-    def _solve(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> Array:
+    def _solve(self, rows: Rows, session: Session) -> Array:
         if isinstance(rows, TableRows) and len(self.classes_) > 2:
             if self.calibration != "tight":
                 raise InputError(f"calibration '{self.calibration}' is for two classes, here are {len(self.classes_)}")
-            return logistic_scale() * self._release_classes(rows, ledger, randomness)
-        return logistic_scale() * super()._solve(rows, ledger, randomness)
+            return logistic_scale() * self._release_classes(rows, session)
+        return logistic_scale() * super()._solve(rows, session)
 
-    def _release_classes(self, rows: TableRows, ledger: Ledger, randomness: Randomness) -> Array:
+    def _release_classes(self, rows: TableRows, session: Session) -> Array:
         """Return the least-squares coefficients of each class against the rest, shape (k, p)."""
         p, B = rows.n_features, rows.feature_bound
         # With y one-hot, y.y' is 0 or 1, as |y| = 1: the bound for one target in [-1, 1] holds.
-        S = _joint_sensitivity(ledger.neighbours, B, 1.0, rows.coordinate_bound)
-        sigma = gaussian_sigma(*ledger.left(), sensitivity=S)
+        S = _joint_sensitivity(session.neighbours, B, 1.0, rows.coordinate_bound)
+        sigma = gaussian_sigma(*session.ledger.left(), sensitivity=S)
         gram, unit = rows.whole_class_gram()
         upper = np.triu(gram)[:p]  # each entry once; the entries set to 0 tell nothing
-        noisy = gaussian(
-            upper, unit=unit**2, sensitivity=S, sigma=sigma, ledger=ledger, randomness=randomness, label="X'X, X'Y"
-        )
-        drawn = drawn_sigma(sigma, S, noisy.size, unit=unit**2)
+        noisy = session.gaussian(upper, quantum=unit**2, sensitivity=S, sigma=sigma, label="X'X, X'Y")
+        drawn = drawn_sigma(sigma, S, noisy.size, quantum=unit**2)
         self.measurements_ = [
             NoisySums("X'X, X'Y", np.column_stack([np.triu(noisy[:, :p]), noisy[:, p:]]), sigma, drawn)
         ]

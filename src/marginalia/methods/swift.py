@@ -25,9 +25,7 @@ from marginalia.marginals.model import GraphicalModel
 from marginalia.marginals.workload import Workload, WorkloadLike
 from marginalia.privacy import checks
 from marginalia.privacy.costs import CompositionBudget
-from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import gaussian
-from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 from marginalia.synthesis.base import ModelSynthesizer, State, check_model_size
 from marginalia.synthesis.measuring import measure_all, number_of_records
 
@@ -103,28 +101,29 @@ class SWIFT(ModelSynthesizer):
             checks.positive("max_cells", self.max_cells)
         check_model_size("SWIFT", self.max_model_mb, domain)
 
-    def _release(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
+    def _release(self, table: CountSource, session: Session) -> None:
         domain, names = table.domain, table.domain.names
         weights = Workload.parse(self.workload, domain, max_cells=self.max_cells).closure()
         larger = {q: tuple(names[a] for a in q) for q in weights if len(q) > 1}
         singles = [(names[q[0]],) for q in weights if len(q) == 1]
-        budget, sensitivity = CompositionBudget.of(*ledger.left(), "gdp").total, ledger.neighbours.marginal_l2
+        budget = CompositionBudget.of(*session.ledger.left(), "gdp").total
+        sensitivity = session.neighbours.marginal_l2
         price = (_ONE_WAYS if larger else 1.0) * budget / len(singles)
-        self.measurements_ = measured = measure_all(table, singles, sensitivity / math.sqrt(price), ledger, randomness)
-        total = number_of_records(table, ledger, measured)
+        self.measurements_ = measured = measure_all(table, singles, sensitivity / math.sqrt(price), session)
+        total = number_of_records(table, session.ledger, measured)
         self.tree_, self.measured_ = [(name,) for name in names], {}
         if larger:
             model = estimate(domain, measured, total=total)
-            errors = _released_errors(table, model, larger, _SELECTION * budget, ledger, randomness)
+            errors = _released_errors(table, model, larger, _SELECTION * budget, session)
             tree, parts = self._plan(domain, weights, errors, (1 - _SELECTION - _ONE_WAYS) * budget, price, sensitivity)
             self.tree_ = [tuple(names[a] for a in c) for c in tree.cliques]
             for q, part in parts.items():
                 marginal, sigma = tuple(names[a] for a in q), sensitivity / math.sqrt(part)
-                measured += measure_all(table, [marginal], sigma, ledger, randomness, round=1)
+                measured += measure_all(table, [marginal], sigma, session, round=1)
                 self.measured_[marginal] = sigma
-            total = number_of_records(table, ledger, measured)
+            total = number_of_records(table, session.ledger, measured)
         self.model_ = estimate(domain, measured, total=total, settings=_FIT)
-        self.n_rows_ = table.n_rows if ledger.neighbours.n_rows_public else round(total)
+        self.n_rows_ = table.n_rows if session.neighbours.n_rows_public else round(total)
 
     def _plan(
         self,
@@ -166,8 +165,7 @@ def _released_errors(
     model: GraphicalModel,
     marginals: Mapping[Clique, tuple[str, ...]],
     price: float,
-    ledger: Ledger,
-    randomness: Randomness,
+    session: Session,
 ) -> dict[Clique, float]:
     """Release the L1 distances of `marginals` from the model, all at once."""
     model.expect(marginals)
@@ -180,14 +178,12 @@ def _released_errors(
             out[i] = np.abs(round(1 / _UNIT) * np.asarray(table.counts(names), np.int64) - expected).sum()
         return out
 
-    sensitivity = ledger.neighbours.marginal_l1 * math.sqrt(len(marginals))
-    noisy = gaussian(
+    sensitivity = session.neighbours.marginal_l1 * math.sqrt(len(marginals))
+    noisy = session.gaussian(
         distances,
         sensitivity=sensitivity,
         sigma=sensitivity / math.sqrt(price),
-        ledger=ledger,
-        randomness=randomness,
-        unit=_UNIT,
+        quantum=_UNIT,
         label="errors of the one-way model",
     )
     return dict(zip(marginals, noisy.tolist(), strict=True))

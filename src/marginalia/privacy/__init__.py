@@ -13,6 +13,7 @@ from marginalia.privacy.events import (
 )
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.relation import Relation
+from marginalia.privacy.session import Session
 
 __all__ = [
     "CompositionEvent",
@@ -26,4 +27,5 @@ __all__ = [
     "PoissonGaussianEvent",
     "RandomStoppingEvent",
     "Relation",
+    "Session",
 ]

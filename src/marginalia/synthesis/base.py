@@ -26,6 +26,7 @@ from marginalia.privacy.ledger import Ledger, PublicInput, inputs_of_domain, num
 from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE, coded_rows
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
+from marginalia.privacy.session import Session, check_release
 from marginalia.synthesis.answers import Answer, answers_as_state, state_as_answers, without_answers
 from marginalia.synthesis.files import (
     check_number,
@@ -120,6 +121,10 @@ class Synthesizer(Parameters, ABC):
     from_frame_: bool = field(init=False, default=False)
     measurements_: list[Answer] = field(init=False, default_factory=list)
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        check_release(cls)
+
     def __repr__(self) -> str:
         said = super().__repr__()
         if not hasattr(self, "ledger_"):
@@ -188,7 +193,7 @@ class Synthesizer(Parameters, ABC):
         self.domain_ = rows.domain
         # One BLAS thread: on small tables threads cost more than they give, and they change the last bits.
         with one_blas_thread():
-            self._release(rows, ledger, Randomness(self.random_state, "fit"))
+            self._release(rows, Session(ledger, Randomness(self.random_state, "fit")))
         ledger.close()
         self.ledger_ = ledger
         return self
@@ -265,8 +270,8 @@ class Synthesizer(Parameters, ABC):
         """Return the released marginal as counts, shape = sizes of `attributes` in the order given."""
 
     @abstractmethod
-    def _release(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
-        """Read the private rows through mechanisms; set `n_rows_` and the method's own attributes."""
+    def _release(self, table: CountSource, session: Session) -> None:
+        """Read the private rows through the session; set `n_rows_` and the method's own attributes."""
 
     @abstractmethod
     def _sample(self, n_rows: int, rng: np.random.Generator) -> Table:

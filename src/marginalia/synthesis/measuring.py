@@ -12,8 +12,8 @@ from marginalia.marginals.workload import Workload, WorkloadLike
 from marginalia.memory import check_cost, short
 from marginalia.privacy.calibration import gaussian_sigma
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import drawn_sigma, measure_marginal
-from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.mechanisms.additive import drawn_sigma
+from marginalia.privacy.session import Session
 from marginalia.synthesis.answers import Answer
 from marginalia.synthesis.base import Synthesizer
 
@@ -25,8 +25,7 @@ def measure_all(
     table: CountSource,
     marginals: Iterable[tuple[str, ...]],
     sigma: float,
-    ledger: Ledger,
-    randomness: Randomness,
+    session: Session,
     *,
     round: int = 0,
 ) -> list[Answer]:
@@ -36,16 +35,17 @@ def measure_all(
 
     >>> from marginalia.data.domain import Domain
     >>> from marginalia.data.table import Table
-    >>> table, ledger = Table([[0], [1], [1]], Domain.from_sizes({"a": 2})), Ledger("add_remove")
-    >>> measure_all(table, [("a",)], 1.0, ledger, Randomness(0))[0].values.shape
+    >>> from marginalia.privacy.randomness import Randomness
+    >>> table = Table([[0], [1], [1]], Domain.from_sizes({"a": 2}))
+    >>> measure_all(table, [("a",)], 1.0, Session(Ledger("add_remove"), Randomness(0)))[0].values.shape
     (2,)
     """
     marginals = list(marginals)
     table.expect(marginals)
 
     def answer(q: tuple[str, ...]) -> Answer:
-        values = measure_marginal(table, q, sigma=sigma, ledger=ledger, randomness=randomness)
-        return Answer(q, values, sigma, drawn_sigma(sigma, ledger.neighbours.marginal_l2, values.size), round)
+        values = session.marginal(table, q, sigma=sigma)
+        return Answer(q, values, sigma, drawn_sigma(sigma, session.neighbours.marginal_l2, values.size), round)
 
     return [answer(q) for q in marginals]
 
@@ -89,9 +89,9 @@ class WorkloadSynthesizer(Synthesizer):
             mend="name a smaller workload, or give columns with many codes fewer of them",
         )
 
-    def _measure_workload(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> list[Answer]:
+    def _measure_workload(self, table: CountSource, session: Session) -> list[Answer]:
         marginals = Workload.parse(self.workload, table.domain).names(table.domain)
         method = "tight" if self.calibration == "tight" else "classical"
-        S, K = ledger.neighbours.marginal_l2, len(marginals)
-        sigma = gaussian_sigma(*ledger.left(), sensitivity=S, releases=K, method=method)
-        return measure_all(table, marginals, sigma, ledger, randomness)
+        S, K = session.neighbours.marginal_l2, len(marginals)
+        sigma = gaussian_sigma(*session.ledger.left(), sensitivity=S, releases=K, method=method)
+        return measure_all(table, marginals, sigma, session)

@@ -25,9 +25,9 @@ from marginalia.methods.adaptive_margin.selection import (
     noisy_descent,
 )
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.runs import gaussian_run
-from marginalia.privacy.mechanisms.transcript import listening
+from marginalia.privacy.mechanisms.hooks import intercepting
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 
 
 def summed(signed_rows: np.ndarray, hinge_c: np.ndarray, w: np.ndarray, radius: float = 1.0) -> np.ndarray:
@@ -56,8 +56,8 @@ class TestDescent:
     @settings(max_examples=50)
     def test_steps_of_all_candidates_add_up_to_their_budget(self, mu, steps, n_candidates):
         ledger = Ledger("replace_one")
-        gaussian_run(np.int64, sensitivity=2 * math.sqrt(n_candidates), sigma=_noise_scale(2.0, mu, steps),
-                     steps=steps, ledger=ledger, randomness=Randomness(0))  # fmt: skip
+        sensitivity, sigma = 2 * math.sqrt(n_candidates), _noise_scale(2.0, mu, steps)
+        Session(ledger, Randomness(0)).gaussian_run(np.int64, sensitivity=sensitivity, sigma=sigma, steps=steps)
         assert 2 * ledger.rho() == pytest.approx(n_candidates * mu**2)
 
     def test_it_is_the_algorithm_as_written(self):
@@ -69,11 +69,11 @@ class TestDescent:
         noise = []  # what was released less what it was drawn for: noise of c times the gradient
 
         def hook(asked, exact, draw):
-            noise.append((draw() - exact() * asked.unit) / asked.scale)
-            return exact() * asked.unit + noise[-1] * asked.scale
+            noise.append((draw() - exact() * asked.quantum) / asked.scale)
+            return exact() * asked.quantum + noise[-1] * asked.scale
 
-        with listening(hook):
-            models = noisy_descent(X * y[:, None], cs, run, ledger=Ledger("replace_one"), randomness=Randomness(9))
+        with intercepting(hook):
+            models = noisy_descent(X * y[:, None], cs, run, session=Session(Ledger("replace_one"), Randomness(9)))
         assert np.std(noise) == pytest.approx(1.0, abs=0.2)  # 300 draws: five standard errors
         for column, c in enumerate(cs):
             sensitivity = 2 / c
@@ -90,11 +90,11 @@ class TestDescent:
     def test_last_iterate_is_one_step_further_than_the_average_of_one(self):
         X, y = separable(50, 3, 0.5, np.random.default_rng(0))
         one = Descent(radius=1.0, mu=1.0, steps=1)
+        rows, c = X * y[:, None], np.ones(1)
         average, last = (
-            noisy_descent(X * y[:, None], np.ones(1), replace(one, output=output), ledger=Ledger("replace_one"),
-                          randomness=Randomness(1))
+            noisy_descent(rows, c, replace(one, output=output), session=Session(Ledger("replace_one"), Randomness(1)))
             for output in ("average", "last")
-        )  # fmt: skip
+        )
         assert not average.any()
         assert last.any()
 
@@ -118,8 +118,9 @@ class TestDescent:
         run, errors = Descent(radius=1.0, mu=1e9, steps=steps), []
         for seed in range(5):
             X, y = separable(2000, 20, gamma, np.random.default_rng(seed))
-            w = noisy_descent(X * y[:, None], np.array([gamma]), run, ledger=Ledger("replace_one"),
-                              randomness=Randomness(1))  # fmt: skip
+            w = noisy_descent(
+                X * y[:, None], np.array([gamma]), run, session=Session(Ledger("replace_one"), Randomness(1))
+            )
             errors.append(np.mean(y * (X @ w[:, 0]) <= 0))
         assert low <= np.mean(errors) <= high
 
@@ -178,12 +179,12 @@ class TestDescent:
             exact = []
 
             def hook(asked, value, draw, exact=exact):
-                exact.append(value() * asked.unit)
+                exact.append(value() * asked.quantum)
                 assert asked.sensitivity == 2.0
                 return np.zeros(asked.shape)
 
-            with listening(hook):
-                noisy_descent(rows, np.array([1.5]), run, ledger=Ledger("replace_one"), randomness=Randomness(0))
+            with intercepting(hook):
+                noisy_descent(rows, np.array([1.5]), run, session=Session(Ledger("replace_one"), Randomness(0)))
             seen.append(exact)
         for one in seen:
             assert len(one) == 3
@@ -204,22 +205,27 @@ class TestDescent:
 
             def hook(asked, value, draw):
                 exact.append(value().astype(object))
-                bound = asked.sensitivity / asked.unit
+                bound = asked.sensitivity / asked.quantum
                 return np.zeros(asked.shape) if len(exact) < 3 or check(exact[-3], exact[-1], bound) else None
 
             def check(one, other, bound):
                 assert ((one - other) ** 2).sum() <= bound**2
                 return True
 
-            with listening(hook):
-                Trainer(rows, candidates, constants).train(np.array([0]), 1.0, ledger=Ledger("replace_one"),
-                                                           randomness=Randomness(0))  # fmt: skip
+            with intercepting(hook):
+                Trainer(rows, candidates, constants).train(
+                    np.array([0]), 1.0, session=Session(Ledger("replace_one"), Randomness(0))
+                )
         assert len(exact) == 4
         assert (exact[0] != exact[2]).any()
 
     def test_a_run_ends_where_its_charge_ends(self):
-        step = gaussian_run(np.int64, sensitivity=1, sigma=1, steps=2, ledger=Ledger("replace_one"),
-                            randomness=Randomness(0))  # fmt: skip
+        step = Session(Ledger("replace_one"), Randomness(0)).gaussian_run(
+            np.int64,
+            sensitivity=1,
+            sigma=1,
+            steps=2,
+        )
         step(np.zeros(2))
         step(np.zeros(2))
         with pytest.raises(PrivacyError, match="charged for 2 steps"):

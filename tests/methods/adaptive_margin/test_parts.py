@@ -30,6 +30,7 @@ from marginalia.privacy.calibration import gdp_delta, gdp_epsilon, gdp_mu
 from marginalia.privacy.events import RandomStoppingEvent
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 from marginalia.privacy.stopping_cost import random_stopping_epsilon, random_stopping_mu
 
 
@@ -138,7 +139,7 @@ def trainer() -> Trainer:
 class TestSelection:
     def test_iter_spends_exactly_its_budget(self, trainer):
         ledger = Ledger("replace_one")
-        iterate(trainer, 0.4, ledger=ledger, randomness=Randomness(0))
+        iterate(trainer, 0.4, session=Session(ledger, Randomness(0)))
         assert 2 * ledger.rho() == pytest.approx(0.4**2)
 
     @pytest.mark.slow
@@ -148,7 +149,7 @@ class TestSelection:
         assert {c.projection is None for c in candidates} == {True, False}
         ledger = Ledger("replace_one")
         winner, scores = iterate(
-            Trainer(X * y[:, None], candidates, PUBLISHED), 0.4, ledger=ledger, randomness=Randomness(2)
+            Trainer(X * y[:, None], candidates, PUBLISHED), 0.4, session=Session(ledger, Randomness(2))
         )
         assert 2 * ledger.rho() == pytest.approx(0.4**2)
         assert winner.w.shape == (400,)
@@ -159,20 +160,20 @@ class TestSelection:
         good, bad = Candidate(0.3, 0.3, 1.0), Candidate(1.0, 1e6, 1.0)
         pair = replace(trainer, candidates=(bad, good), constants=replace(trainer.constants, max_steps=1))
         # After one averaged step both are the zero vector, which counts as wrong on every row.
-        winner, scores = iterate(pair, 1e9, ledger=Ledger("replace_one"), randomness=Randomness(0))
+        winner, scores = iterate(pair, 1e9, session=Session(Ledger("replace_one"), Randomness(0)))
         assert scores == pytest.approx([len(rows)] * 2)
         winner, scores = iterate(
-            replace(trainer, candidates=(good, bad)), 1e9, ledger=Ledger("replace_one"), randomness=Randomness(0)
+            replace(trainer, candidates=(good, bad)), 1e9, session=Session(Ledger("replace_one"), Randomness(0))
         )
         assert winner.score == pytest.approx(0, abs=1e-3)
 
     def test_a_penalty_decides(self, trainer):
         penalty = np.full(len(trainer.candidates), 1e9)
         penalty[3] = 0
-        winner, _ = iterate(trainer, 1.0, penalty=penalty, ledger=Ledger("replace_one"), randomness=Randomness(0))
+        winner, _ = iterate(trainer, 1.0, penalty=penalty, session=Session(Ledger("replace_one"), Randomness(0)))
         assert winner.candidate is trainer.candidates[3]
         tuned = private_tuning(
-            trainer, 1.0, 1e-3, penalty=penalty, ledger=Ledger("replace_one"), randomness=Randomness(0)
+            trainer, 1.0, 1e-3, penalty=penalty, session=Session(Ledger("replace_one"), Randomness(0))
         )
         assert tuned.candidate is trainer.candidates[3]
 
@@ -180,7 +181,7 @@ class TestSelection:
         ledgers = []
         for seed in (0, 1):
             ledgers.append(Ledger("replace_one"))
-            private_tuning(trainer, 0.1, 1 / 64, ledger=ledgers[-1], randomness=Randomness(seed))
+            private_tuning(trainer, 0.1, 1 / 64, session=Session(ledgers[-1], Randomness(seed)))
         assert ledgers[0].events == ledgers[1].events
         (event,) = ledgers[0].events
         assert isinstance(event, RandomStoppingEvent)
@@ -195,13 +196,13 @@ class TestSelection:
             "marginalia.learning.private_tuning.Ledger",
             lambda relation, unit: seen.append(Ledger(relation, unit=unit)) or seen[-1],
         )
-        private_tuning(trainer, 0.1, 1 / 8, ledger=Ledger("replace_one"), randomness=Randomness(5))
+        private_tuning(trainer, 0.1, 1 / 8, session=Session(Ledger("replace_one"), Randomness(5)))
         runs = Randomness(5).secret.geometric(1 / 8)
         assert 2 * seen[0].rho() == pytest.approx(runs * 0.1**2)
 
     def test_tuning_that_would_not_end_is_refused(self, trainer):
         with pytest.raises(InputError, match="selection='iter'"):
-            private_tuning(trainer, 0.1, 1e-6, ledger=Ledger("replace_one"), randomness=Randomness(0))
+            private_tuning(trainer, 0.1, 1e-6, session=Session(Ledger("replace_one"), Randomness(0)))
 
     def test_published_tuning_rate(self):
         assert 1 / published_tuning_rate(17, 39073) == pytest.approx(2.6e10, rel=0.01)

@@ -26,6 +26,7 @@ from marginalia.methods.chebyshev.release import release_density
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 
 TABLE = [  # d, k, m, published, corrected, searched maximum, certified, true epsilon at nominal .5 1 2 4
     (1, 1, 16, 8.609, 27.046, 16.174, 16.404, (0.758, 1.602, 3.436, 7.58)),
@@ -65,9 +66,8 @@ def test_the_certificate_is_met_by_tight_noise_and_refused_to_the_published(d, k
             kind = "tight" if calibration == "tight" else "published"
             ledger = Ledger("replace_one", epsilon=nominal, delta=1e-6, calibration=kind, planned=True)
             release_density(
-                points, corners, k=k, epsilon=nominal, delta=1e-6, ledger=ledger,
-                randomness=Randomness(1), calibration=calibration, tolerance=1e12,
-            )  # fmt: skip
+                points, corners, k=k, epsilon=nominal, delta=1e-6, calibration=calibration, tolerance=1e12,
+            session=Session(ledger, Randomness(1)))  # fmt: skip
             ledger.close()
             assert ledger.certified == (calibration == "tight")
             spent = ledger.epsilon(1e-6)

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from marginalia.methods.chebyshev.moments import Axis, Degrees, histogram
 from marginalia.methods.chebyshev.release import _rounding, release_density
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.transcript import listening
+from marginalia.privacy.mechanisms.hooks import intercepting
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 
 AXES = [
     ((Axis.gauss(5, 2),), 2),
@@ -46,11 +47,19 @@ def whole_moments(points, axes, k):
 
     def hook(asked, exact, draw):
         seen.append((asked, exact()))
-        return exact() * asked.unit
+        return exact() * asked.quantum
 
-    with listening(hook):
-        release_density(points, list(axes), k=k, epsilon=1.0, delta=1e-6, ledger=Ledger("replace_one"),
-                        randomness=Randomness(0), tolerance=1e12, max_iterations=1)  # fmt: skip
+    with intercepting(hook):
+        release_density(
+            points,
+            list(axes),
+            k=k,
+            epsilon=1.0,
+            delta=1e-6,
+            tolerance=1e12,
+            max_iterations=1,
+            session=Session(Ledger("replace_one"), Randomness(0)),
+        )
     (only,) = seen
     return only
 
@@ -88,7 +97,9 @@ def test_rounding_is_within_what_is_charged_for_it(axes, k, seed):
     asked, whole = whole_moments(points, axes, k)
     with decimal.localcontext(prec=60):
         precise = precise_moments(histogram(axes, points), 37, axes, k)
-        off = sum((Decimal(int(w)) * Decimal(asked.unit) - m) ** 2 for w, m in zip(whole, precise, strict=True)).sqrt()
+        off = sum(
+            (Decimal(int(w)) * Decimal(asked.quantum) - m) ** 2 for w, m in zip(whole, precise, strict=True)
+        ).sqrt()
     allowed = _rounding(Degrees(tuple(a.degree for a in axes), k), axes)
     assert 0 < float(off) <= allowed / 2
     assert allowed < 1e-9 * asked.sensitivity  # and it costs next to nothing
@@ -104,7 +115,7 @@ def test_one_record_moves_the_whole_moments_by_no_more_than_is_declared(axes, k)
         asked, one = whole_moments(points, axes, k)
         points[7] = x
         _, other = whole_moments(points, axes, k)
-        moved = math.sqrt(int(((one - other).astype(object) ** 2).sum())) * asked.unit
+        moved = math.sqrt(int(((one - other).astype(object) ** 2).sum())) * asked.quantum
         assert moved <= asked.sensitivity
         worst = max(worst, moved / asked.sensitivity)
     assert worst > 0.3 if axes[0].kind != "uniform" else worst > 0

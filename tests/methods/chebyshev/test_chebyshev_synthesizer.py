@@ -13,6 +13,7 @@ from marginalia.methods.chebyshev.release import release_density
 from marginalia.papers.chebyshev.theory.distance import distance_on_line
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 from marginalia.synthesis import ChebyshevMomentMatching
 from marginalia.synthesis.base import Synthesizer, copies
 
@@ -146,9 +147,8 @@ def test_first_order_solvers_take_over_above_the_interior_points_cap():
             k=k,
             epsilon=1.0,
             delta=1e-6,
-            ledger=Ledger("replace_one"),
-            randomness=Randomness(0),
             max_iterations=20,
+            session=Session(Ledger("replace_one"), Randomness(0)),
         )
         assert density.solver == expected
         assert density.q.sum() == pytest.approx(1)
@@ -166,8 +166,7 @@ def test_error_falls_with_the_number_of_records():
         for seed in range(4):
             density = release_density(
                 x[:, None], axes, k=2, epsilon=1.0, delta=1e-6,
-                ledger=Ledger("replace_one"), randomness=Randomness(seed),
-            )  # fmt: skip
+                session=Session(Ledger("replace_one"), Randomness(seed)))  # fmt: skip
             trials.append(distance_on_line(Measure.of(x), density.measure(), 2).upper)
         errors.append(np.mean(trials))
     assert errors[1] < errors[0] / 20  # slope -1 would give 100
@@ -221,8 +220,7 @@ def test_values_outside_the_public_bounds_are_refused():
     with pytest.raises(InputError, match="outside the public bounds"):
         release_density(
             np.array([[1.2]]), [Axis.gauss(3, 2)], k=2, epsilon=1, delta=1e-6,
-            ledger=Ledger("replace_one"), randomness=Randomness(0),
-        )  # fmt: skip
+            session=Session(Ledger("replace_one"), Randomness(0)))  # fmt: skip
 
 
 def test_the_papers_grid_is_refused_with_size_limit_and_way_out():

@@ -24,8 +24,9 @@ from marginalia.methods.dp_sgd.descent import (
     descend,
 )
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.transcript import listening
+from marginalia.privacy.mechanisms.hooks import intercepting
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 
 SHAPES = st.tuples(st.integers(1, 40), st.integers(1, 7), st.integers(1, 4), st.integers(0, 2**32 - 1))
 
@@ -143,8 +144,8 @@ def test_a_run_on_one_hot_columns_is_that_on_dense_rows(task, rate, monkeypatch)
     for share in (1 / 8, 0.0):
         monkeypatch.setattr(descent, "_SPARSE", share)
         assert isinstance(Directions.of(X).compressed().whole, csr_array) == (share > 0)
-        given = {"ledger": Ledger("add_remove"), "randomness": Randomness(1)}
-        found.append(descend(X, y, task, runs, Batches(rate, 400 * rate), **given))
+        session = Session(Ledger("add_remove"), Randomness(1))
+        found.append(descend(X, y, task, runs, Batches(rate, 400 * rate), session=session))
     assert found[0].tobytes() == found[1].tobytes()
 
 
@@ -201,12 +202,13 @@ def test_a_record_of_extreme_length_moves_a_fit_by_no_more_than_its_sensitivity(
         return hook
 
     for name, points, values in (("near", X, y), ("far", far, labels)):
-        with listening(recorded(name)):
-            descend(points, values, "linear", [run], Batches(1.0, 50), ledger=Ledger("replace_one"),
-                    randomness=Randomness(0))  # fmt: skip
+        with intercepting(recorded(name)):
+            descend(
+                points, values, "linear", [run], Batches(1.0, 50), session=Session(Ledger("replace_one"), Randomness(0))
+            )
     for (asked, one), (_, other) in zip(exact["near"], exact["far"], strict=True):
         change = one.astype(object) - other.astype(object)
-        assert math.sqrt((change**2).sum()) * asked.unit <= asked.sensitivity
+        assert math.sqrt((change**2).sum()) * asked.quantum <= asked.sensitivity
 
 
 def test_an_extreme_row_does_not_spoil_a_fit():

@@ -12,12 +12,12 @@ from tiers import others_slow
 from marginalia.data.encoding import Encoder
 from marginalia.errors import InputError
 from marginalia.learning import DPSGDClassifier, DPSGDRegressor
-from marginalia.methods.dp_sgd.descent import UNIT, Batches, Run, descend
+from marginalia.methods.dp_sgd.descent import UNIT, Batches, Run, descend, descend_without_noise
 from marginalia.privacy.events import PoissonGaussianEvent
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import gaussian
 from marginalia.privacy.pld import poisson_gaussian_noise_multiplier
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 
 RUN = Run(steps=30, learning_rate=0.8, clip=0.3, noise_multiplier=1.5, decay=0.1)
 TARGET = {DPSGDClassifier: "rich", DPSGDRegressor: "pay"}
@@ -43,10 +43,9 @@ def plain_dp_sgd(X, y, task, run, batches, seed):
             g = 2 * (x @ w - label) * x if task == "linear" else (expit(x @ w) - (label + 1) / 2) * x
             total += g * min(1.0, run.clip / (np.linalg.norm(g) + 1e-300))
         if run.noise_multiplier:
-            noise = gaussian(
-                np.zeros(X.shape[1], dtype=int), unit=UNIT, sensitivity=1.0, sigma=run.noise_multiplier,
-                ledger=Ledger("add_remove"), randomness=randomness,
-            )  # fmt: skip
+            noise = Session(Ledger("add_remove"), randomness).gaussian(
+                np.zeros(X.shape[1], dtype=int), quantum=UNIT, sensitivity=1.0, sigma=run.noise_multiplier,
+                )  # fmt: skip
             total += run.clip * noise
         w -= run.learning_rate / (1 + run.decay * t) * total / batches.size
     return w
@@ -58,8 +57,10 @@ def test_closed_form_is_the_plain_algorithm(task, noise, rtol):
     """The second is the path with noise, exact sums of rounded rows, with next to none."""
     X, y = rows(task=task)
     run = Run(30, 0.8, 0.3, noise, 0.1)
-    ledger = Ledger("add_remove") if noise else None
-    got = descend(X, y, task, [run], BATCHES, ledger=ledger, randomness=Randomness(5))[:, 0]
+    if noise:
+        got = descend(X, y, task, [run], BATCHES, session=Session(Ledger("add_remove"), Randomness(5)))[:, 0]
+    else:
+        got = descend_without_noise(X, y, task, [run], BATCHES, Randomness(5))[:, 0]
     # With noise the rows are directions in whole numbers of 2^-15, else floats.
     expected = plain_dp_sgd(X, y, task, run, BATCHES, 5)
     np.testing.assert_allclose(got, expected, rtol=5e-5 if noise else 1e-9)
@@ -69,9 +70,9 @@ def test_runs_that_share_batches_are_the_runs_alone():
     """Without noise every column is what the run alone gives on the same batches, however long the others go on."""
     X, y = rows()
     runs = [Run(10, 1.0, 0.1, 0.0), Run(40, 0.5, 2.0, 0.0, 0.2), Run(40, 1.0, math.inf, 0.0), Run(1, 1.0, 0.1, 0.0)]
-    together = descend(X, y, "logistic", runs, BATCHES, ledger=None, randomness=Randomness(3))
+    together = descend_without_noise(X, y, "logistic", runs, BATCHES, Randomness(3))
     for column, run in zip(together.T, runs, strict=True):
-        alone = descend(X, y, "logistic", [run], BATCHES, ledger=None, randomness=Randomness(3))[:, 0]
+        alone = descend_without_noise(X, y, "logistic", [run], BATCHES, Randomness(3))[:, 0]
         np.testing.assert_allclose(column, alone, rtol=1e-12)
 
 
@@ -79,7 +80,7 @@ def test_noise_of_shared_runs_has_the_scale_of_each():
     """On rows without gradient the weights are noise of sd learning_rate C sigma sqrt(T)/size (5 % of 4000 weights)."""
     X, y = np.zeros((3, 4000)), np.ones(3)
     runs = [Run(9, 1.0, 0.5, 2.0), Run(9, 0.5, 3.0, 1.0), Run(4, 2.0, 0.1, 8.0)]
-    w = descend(X, y, "logistic", runs, Batches(0.5, 2.0), ledger=Ledger("add_remove"), randomness=Randomness(0))
+    w = descend(X, y, "logistic", runs, Batches(0.5, 2.0), session=Session(Ledger("add_remove"), Randomness(0)))
     expected = [r.learning_rate * r.clip * r.noise_multiplier * math.sqrt(r.steps) / 2 for r in runs]
     np.testing.assert_allclose(w.std(axis=0), expected, rtol=0.05)
 
@@ -88,7 +89,7 @@ def test_shared_batches_are_charged_as_one_release_of_all_runs():
     X, y = rows()
     ledger = Ledger("add_remove")
     runs = [RUN, RUN, RUN, Run(12, 1.0, 7.0, 3.0)]
-    descend(X, y, "logistic", runs, BATCHES, ledger=ledger, randomness=Randomness(0))
+    descend(X, y, "logistic", runs, BATCHES, session=Session(ledger, Randomness(0)))
     first, second = ledger.events
     assert (first.steps, second.steps) == (12, 18)
     assert first.noise_multiplier == pytest.approx((3 / 1.5**2 + 1 / 3.0**2) ** -0.5)
@@ -98,7 +99,7 @@ def test_shared_batches_are_charged_as_one_release_of_all_runs():
 def test_one_run_is_one_event_with_its_own_numbers():
     X, y = rows()
     ledger = Ledger("replace_one")
-    descend(X, y, "logistic", [RUN], BATCHES, ledger=ledger, randomness=Randomness(0))
+    descend(X, y, "logistic", [RUN], BATCHES, session=Session(ledger, Randomness(0)))
     assert ledger.events == (PoissonGaussianEvent(0.2, 1.5, 30, "gradients", arithmetic="exact"),)
 
 
@@ -310,7 +311,7 @@ def test_golden_scores(released, name, target):
         run, scores = Run(20 * n // 256, 1.0, 0.2, multiplier), []
         for seed in range(8):
             ledger, randomness = Ledger("add_remove"), Randomness(seed)
-            (w,) = descend(X, y, task, [run], Batches(256 / n, 256), ledger=ledger, randomness=randomness).T
+            (w,) = descend(X, y, task, [run], Batches(256 / n, 256), session=Session(ledger, randomness)).T
             scores.append(np.mean((unseen @ w - truth) ** 2) if task == "linear" else roc_auc_score(truth, unseen @ w))
         error = np.std(scores, ddof=1) * math.sqrt(1 / 8 + 1 / 3)
         assert np.mean(scores) == pytest.approx(mean, abs=5 * error + 5e-5)

@@ -9,6 +9,7 @@ from marginalia.methods.dp_sgd.descent import descend
 from marginalia.methods.dp_sgd.grid import GRID, Setting, search_on_test
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 
 SMALL = (Setting(None, 2, 0.2, 1.0), Setting(100, 1, 0.2, 1.0), Setting(100, 4, 0.1, 0.001), Setting(100, 4, 0.2, 1.0))
 
@@ -70,7 +71,7 @@ def test_scores_are_those_of_runs_that_share_batches(rows):
     expected = []
     for group in (SMALL[:1], SMALL[1:]):
         runs = [s.run(2.0, 1e-5, 400, "add_remove") for s in group]
-        w = descend(X, y, "logistic", runs, group[0].batches(400), ledger=Ledger("add_remove"), randomness=randomness)
+        w = descend(X, y, "logistic", runs, group[0].batches(400), session=Session(Ledger("add_remove"), randomness))
         expected += [accuracy(rows)(column) for column in w.T]
     assert np.array_equal(search.scores, expected)
 
@@ -82,7 +83,11 @@ def test_what_the_whole_grid_costs_on_adult():
     for setting in GRID:
         run = setting.run(1.0, 1e-5, 47842, "add_remove")
         descend(
-            np.zeros((1, 1)), np.ones(1), "logistic", [run], setting.batches(47842), ledger=ledger,
-            randomness=Randomness(0),
-        )  # fmt: skip
+            np.zeros((1, 1)),
+            np.ones(1),
+            "logistic",
+            [run],
+            setting.batches(47842),
+            session=Session(ledger, Randomness(0)),
+        )
     assert ledger.epsilon(1e-5) == pytest.approx(13.40, abs=0.02)

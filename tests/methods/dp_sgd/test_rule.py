@@ -8,12 +8,13 @@ from sklearn.metrics import roc_auc_score
 
 from marginalia.data.units import Unit
 from marginalia.learning import DPSGDClassifier, DPSGDRegressor
-from marginalia.methods.dp_sgd.descent import Batches, Run, descend
+from marginalia.methods.dp_sgd.descent import Batches, Run, descend, descend_without_noise
 from marginalia.methods.dp_sgd.rule import MOMENTUM, STEPS, run_by_rule
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.events import PoissonGaussianEvent
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 
 TARGET = {DPSGDClassifier: "rich", DPSGDRegressor: "pay"}
 
@@ -39,10 +40,11 @@ def test_momentum_and_average(noise, average, first):
     X = rng.normal(size=(2500, 4))
     y = np.where(X @ [1.0, -2.0, 0.5, 0.0] + rng.normal(size=2500) > 0, 1.0, -1.0)
     run = Run(31, 0.5, 0.4, noise, momentum=0.8, average=average)
-    (got,) = descend(
-        X, y, "logistic", [run], Batches(1.0, 2500.0), ledger=Ledger("replace_one") if noise else None,
-        randomness=Randomness(0),
-    ).T  # fmt: skip
+    if noise:
+        session = Session(Ledger("replace_one"), Randomness(0))
+        (got,) = descend(X, y, "logistic", [run], Batches(1.0, 2500.0), session=session).T
+    else:
+        (got,) = descend_without_noise(X, y, "logistic", [run], Batches(1.0, 2500.0), Randomness(0)).T
     np.testing.assert_allclose(got, steps_by_hand(X, y, run)[first:].mean(axis=0), rtol=1e-3 if noise else 1e-9)
 
 
@@ -50,9 +52,9 @@ def test_runs_of_several_lengths_keep_their_momentum_and_average():
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(200, 3)), rng.choice([-1.0, 1.0], 200)
     runs = [Run(9, 0.5, 0.4, 0.0, momentum=0.8, average=True), Run(20, 0.2, 1.0, 0.0, momentum=0.5), Run(5, 1, 1, 0.0)]
-    together = descend(X, y, "logistic", runs, Batches(1.0, 200.0), ledger=None, randomness=Randomness(0))
+    together = descend_without_noise(X, y, "logistic", runs, Batches(1.0, 200.0), Randomness(0))
     for run, column in zip(runs, together.T, strict=True):
-        (alone,) = descend(X, y, "logistic", [run], Batches(1.0, 200.0), ledger=None, randomness=Randomness(0)).T
+        (alone,) = descend_without_noise(X, y, "logistic", [run], Batches(1.0, 200.0), Randomness(0)).T
         np.testing.assert_allclose(column, alone, rtol=1e-12)
 
 
@@ -77,7 +79,7 @@ def test_the_noise_of_a_score_is_bounded_whatever_the_budget(task):
     X, y, found = np.zeros((3, 4000)), np.ones(3), []
     for noise in (200.0, 2e4):
         run = run_by_rule(task, bound=2.0, n=100, noise_multiplier=noise)
-        w = descend(X, y, task, [run], Batches(1.0, 100.0), ledger=Ledger("add_remove"), randomness=Randomness(0))
+        w = descend(X, y, task, [run], Batches(1.0, 100.0), session=Session(Ledger("add_remove"), Randomness(0)))
         found.append(2.0 * w.std())
     assert found[0] == pytest.approx(found[1], rel=0.05)
     assert found[0] < {"linear": 0.5, "logistic": 2.0}[task]
@@ -87,7 +89,7 @@ def test_steps_of_least_squares_do_not_diverge_on_the_hardest_rows():
     """All rows the same, at the bound: the curvature is the largest that there is, and nothing is clipped."""
     run = run_by_rule("linear", bound=2.0, n=100, noise_multiplier=0.0)
     X, y = np.full((100, 4), 1.0), np.full(100, 0.1)
-    (w,) = descend(X, y, "linear", [run], Batches(1.0, 100.0), ledger=None, randomness=Randomness(0)).T
+    (w,) = descend_without_noise(X, y, "linear", [run], Batches(1.0, 100.0), Randomness(0)).T
     assert X[0] @ w == pytest.approx(0.1, abs=0.02)
 
 
@@ -98,7 +100,7 @@ def test_steps_of_logistic_regression_keep_the_order_on_the_hardest_rows():
     X = np.column_stack([np.ones((4000, 15)), sign])
     y = np.where(rng.random(4000) < 0.5 + 0.2 * sign, 1.0, -1.0)
     run = run_by_rule("logistic", bound=4.0, n=4000, noise_multiplier=0.0)
-    (w,) = descend(X, y, "logistic", [run], Batches(1.0, 4000.0), ledger=None, randomness=Randomness(0)).T
+    (w,) = descend_without_noise(X, y, "logistic", [run], Batches(1.0, 4000.0), Randomness(0)).T
     assert roc_auc_score(y, X @ w) == pytest.approx(roc_auc_score(y, sign))
     assert 0.5 < w[-1] < 1.2  # half the log odds ratio is .85
 

@@ -16,8 +16,9 @@ from marginalia.methods.independent import Independent
 from marginalia.methods.swift import _UNIT, SWIFT, CliqueTree, _released_errors, grow_trees
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.transcript import listening
+from marginalia.privacy.mechanisms.hooks import intercepting
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 
 
 @st.composite
@@ -157,7 +158,7 @@ def test_errors_are_sums_of_whole_numbers():
         seen.append(exact().tolist())
         return draw()
 
-    with listening(hook):
-        _released_errors(table, model, pairs, 0.1, Ledger("add_remove"), Randomness(0))
+    with intercepting(hook):
+        _released_errors(table, model, pairs, 0.1, Session(Ledger("add_remove"), Randomness(0)))
     units = {q: np.rint(model.probabilities(q) * (model.total / _UNIT)) for q in pairs}
     assert seen == [[int(np.abs(table.counts(n) * 2.0**16 - units[q]).sum()) for q, n in pairs.items()]]

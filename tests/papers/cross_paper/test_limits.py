@@ -21,7 +21,6 @@ from marginalia.methods.ssp import _joint_sensitivity
 from marginalia.methods.task import Task
 from marginalia.papers.cross_paper.cross_paper_limits import LIMITS, above_zero, noiseless
 from marginalia.privacy.calibration import gaussian_sigma, gdp_mu
-from marginalia.privacy.mechanisms.selection import exponential
 from marginalia.privacy.relation import Neighbours, Relation
 from marginalia.sweep.protocols import Prepared
 
@@ -122,8 +121,8 @@ def test_noise_that_cannot_be_switched_off_is_refused(table):
 class LinearOfSelection(BudgetedLearner, LinearClassifier):
     """Picks by the exponential mechanism."""
 
-    def _release(self, rows, ledger, randomness):
-        place = exponential([0.0, 1.0], epsilon=0.1, sensitivity=1, ledger=ledger, randomness=randomness)
+    def _release(self, rows, session):
+        place = session.select([0.0, 1.0], epsilon=0.1, sensitivity=1)
         return np.full(rows.n_features, float(place))
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from marginalia.privacy.calibration import gdp_delta
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.transcript import listening
+from marginalia.privacy.mechanisms.hooks import intercepting
 from marginalia.privacy.preprocessing.density import (
     ANYWHERE,
     FALSE_GUESS,
@@ -27,6 +27,7 @@ from marginalia.privacy.preprocessing.density import (
     smoothed,
 )
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 
 ALARM = 1e-6  # of each statistical test here
 
@@ -38,10 +39,9 @@ def found(values, *, whole=True, mu=1.0, bounds=None, relation="add_remove", see
         lambda: np.asarray(values, dtype=float),
         whole=whole,
         mu=mu,
-        ledger=ledger,
-        randomness=draws,
         bounds=bounds,
         label="x",
+        session=Session(ledger, draws),
     )
     return got, ledger
 
@@ -291,7 +291,7 @@ def test_with_the_same_releases_neighbours_ask_the_same_and_differ_by_the_sensit
         told.append((asked, np.array(exact()), value))
         return value
 
-    with listening(record):
+    with intercepting(record):
         first, _ = found(one, relation=relation, bounds=bounds, seed=seed)
     at = iter(told)
 
@@ -302,7 +302,7 @@ def test_with_the_same_releases_neighbours_ask_the_same_and_differ_by_the_sensit
         assert moved <= asked.sensitivity * (1 + 1e-12)
         return released
 
-    with listening(force):
+    with intercepting(force):
         second, _ = found(two, relation=relation, bounds=bounds, seed=seed)
     assert next(at, None) is None
     assert np.array_equal(first.edges, second.edges)

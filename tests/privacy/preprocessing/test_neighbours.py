@@ -10,9 +10,10 @@ from tiers import others_slow
 
 from marginalia.data.domain import Schema
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.transcript import listening
+from marginalia.privacy.mechanisms.hooks import intercepting
 from marginalia.privacy.preprocessing.purchase import preprocess
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 
 RNG = np.random.default_rng(0)
 COLUMNS = {
@@ -57,8 +58,8 @@ def bought(cells, wanted, tape=None):
 
     ledger = Ledger("add_remove", epsilon=3.0, delta=1e-3, planned=True)
     schema = Schema.from_dict({"attributes": [{"name": "x", **wanted}]})
-    with listening(hook):
-        domain, table = preprocess(pd.DataFrame({"x": cells}), schema, ledger=ledger, randomness=Randomness(1))
+    with intercepting(hook):
+        domain, table = preprocess(pd.DataFrame({"x": cells}), schema, session=Session(ledger, Randomness(1)))
     return (asked, ledger.events, domain), exact, table.codes[:, 0], out
 
 

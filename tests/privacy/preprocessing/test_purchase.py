@@ -18,6 +18,7 @@ from marginalia.privacy.examination import examine
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE, preprocess
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 
 RNG = np.random.default_rng(3)
 N = 6000
@@ -54,7 +55,7 @@ def schema(**changes):
 def bought(frame=FRAME, *, relation="add_remove", epsilon=2.0, seed=0, share=0.2, **changes):
     ledger = Ledger(relation, epsilon=epsilon, delta=1e-5, planned=True)
     domain, table = preprocess(
-        frame, schema(**changes), ledger=ledger, randomness=Randomness(seed), preprocessing_share=share
+        frame, schema(**changes), preprocessing_share=share, session=Session(ledger, Randomness(seed))
     )
     return domain, table, ledger
 
@@ -100,7 +101,7 @@ def test_columns_of_labels_divide_their_part_of_delta():
     wanted = Schema.from_dict({"attributes": [{"name": n, "type": "string", "labels": "private"} for n in names]})
     frame = pd.DataFrame({"ward": ["a", "b"] * 200, "city": ["x", "y"] * 200})
     ledger = Ledger("add_remove", epsilon=2.0, delta=1e-5, planned=True)
-    preprocess(frame, wanted, ledger=ledger, randomness=Randomness(0), preprocessing_share=0.2)
+    preprocess(frame, wanted, preprocessing_share=0.2, session=Session(ledger, Randomness(0)))
     failing = [n * e.probability for e, n in leaves(ledger.events) if isinstance(e, FailureEvent)]
     assert failing == pytest.approx([0.1 * 1e-5] * 2)
 
@@ -109,7 +110,7 @@ def test_one_certificate_for_bins_and_model():
     _, table, ledger = bought(epsilon=1.0, share=PREPROCESSING_SHARE)
     model = MST(epsilon=1.0, random_state=0)
     model.domain_ = table.domain
-    model._release(table, ledger, Randomness(0))
+    model._release(table, Session(ledger, Randomness(0)))
     ledger.close()
     assert ledger.certified
     assert 0.98 < ledger.epsilon_spent <= 1 + 1e-9
@@ -135,7 +136,7 @@ def test_even_bins_inside_public_bounds_cost_nothing():
     assert squares == pytest.approx(0.2 * gdp_mu(2.0, 1e-5 * 0.8) ** 2)  # all of the share is for the others
     pure = Ledger("add_remove", epsilon=1.0, delta=0.0, planned=True)
     alone = Schema.from_dict({"attributes": [{"name": "age", **wanted}]})
-    domain, _ = preprocess(FRAME[["age"]], alone, ledger=pure, randomness=Randomness(0))
+    domain, _ = preprocess(FRAME[["age"]], alone, session=Session(pure, Randomness(0)))
     assert (pure.events, domain.source) == ((), "declared")
     assert pure.public_inputs[0].name == "bounds of age"
 
@@ -154,7 +155,7 @@ def test_bounds_that_no_bins_lie_between_are_refused_beforehand(of_type, bounds)
 def test_nothing_to_buy_costs_nothing():
     ledger = Ledger("add_remove", epsilon=1.0, delta=0.0, planned=True)
     whole = Schema.from_dict({"attributes": [{"name": "ill", "type": "boolean"}]})
-    domain, table = preprocess(FRAME[["ill"]], whole, ledger=ledger, randomness=Randomness(0))
+    domain, table = preprocess(FRAME[["ill"]], whole, session=Session(ledger, Randomness(0)))
     assert ledger.events == ()
     assert domain.source == "declared"
     assert table.n_rows == N
@@ -214,7 +215,7 @@ def test_what_is_wrong_is_one_line():
         bought(share=1.0)
     pure = Ledger("add_remove", epsilon=1.0, delta=0.0, planned=True)
     with pytest.raises(PrivacyError, match="delta has to be above 0"):
-        preprocess(FRAME, schema(), ledger=pure, randomness=Randomness(0))
+        preprocess(FRAME, schema(), session=Session(pure, Randomness(0)))
 
 
 @pytest.mark.parametrize(
@@ -230,7 +231,7 @@ def test_what_is_wrong_is_one_line():
 def test_all_that_is_public_is_checked_before_anything_is_bought(frame, said):
     ledger = Ledger("add_remove", epsilon=2.0, delta=1e-5, planned=True)
     with pytest.raises(InputError, match=said):
-        preprocess(frame, schema(), ledger=ledger, randomness=Randomness(0))
+        preprocess(frame, schema(), session=Session(ledger, Randomness(0)))
     assert ledger.events == ()
 
 
@@ -289,9 +290,8 @@ def alone(values, *, epsilon=1.0, seed=0, relation="add_remove", **column):
     column = {"name": "x", "type": "number", "edges": {"private": "adaptive", "bins": 16}, **column}
     ledger = Ledger(relation, epsilon=epsilon, delta=1e-5, planned=True)
     domain, table = preprocess(
-        pd.DataFrame({"x": values}), Schema.from_dict({"attributes": [column]}), ledger=ledger,
-        randomness=Randomness(seed), preprocessing_share=0.1,
-    )  # fmt: skip
+        pd.DataFrame({"x": values}), Schema.from_dict({"attributes": [column]}), preprocessing_share=0.1,
+    session=Session(ledger, Randomness(seed)))  # fmt: skip
     return domain["x"], table.to_frame(original=True, random_state=0)["x"].to_numpy(), ledger
 
 

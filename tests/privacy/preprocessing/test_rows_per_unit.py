@@ -7,9 +7,10 @@ from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.data.units import BoughtUnit
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.transcript import listening
+from marginalia.privacy.mechanisms.hooks import intercepting
 from marginalia.privacy.preprocessing.purchase import with_bought_rows
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 
 UNIT = BoughtUnit("id", 8, 0.9)  # of bins that end at 1, 2, .., 8
 
@@ -19,8 +20,8 @@ def chosen(sizes, released):
     units = np.repeat(np.arange(len(sizes)), sizes)
     table = Table(np.zeros((units.size, 1), int), Domain.from_sizes({"a": 2})).of_units(UNIT, units)
     ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
-    with listening(lambda asked, exact, draw: np.array(released)):
-        return with_bought_rows(table, UNIT, ledger=ledger, randomness=Randomness(0)).unit.rows
+    with intercepting(lambda asked, exact, draw: np.array(released)):
+        return with_bought_rows(table, UNIT, session=Session(ledger, Randomness(0))).unit.rows
 
 
 @pytest.mark.parametrize(

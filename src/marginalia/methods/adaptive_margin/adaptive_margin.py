@@ -31,8 +31,7 @@ from marginalia.methods.adaptive_margin.selection import (
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.events import Event, GaussianEvent, RandomStoppingEvent
-from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 from marginalia.privacy.stopping_cost import random_stopping_mu
 
 N_FOR_ITER = 5000  # rows from which on trying every candidate once beats private tuning
@@ -117,28 +116,28 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
     gammas_: NDArray[np.float64] | None = field(init=False)
     scores_: NDArray[np.float64] | None = field(init=False)
 
-    def _release(self, rows: Rows, ledger: Ledger, randomness: Randomness) -> NDArray[np.float64]:
+    def _release(self, rows: Rows, session: Session) -> NDArray[np.float64]:
         constants = self.variant if isinstance(self.variant, Constants) else VARIANTS[self.variant]
         X, b = self._scaled(rows.X)
         n, d = rows.n_units, X.shape[1]  # public, unlike the number of rows where units may have several
         if self.delta >= 1 / n:
             raise InputError(f"delta is {self.delta:g}: need less than 1/n = {1 / n:.3g}")
-        margins = constants.margins(n, ledger.left()[0])
+        margins = constants.margins(n, session.ledger.left()[0])
         trainer = Trainer(
             signed_rows=X * rows.y[:, None],
-            candidates=make_candidates(margins, n, d, constants, randomness.generator),
+            candidates=make_candidates(margins, n, d, constants, session.randomness.generator),
             constants=constants,
             output=self.output,
             step_limit=self.max_steps,
             beta=failure_probability(n),
             n=n,
-            k=ledger.neighbours.k,
+            k=session.neighbours.k,
         )
-        winner = self._select(trainer, ledger, randomness)
+        winner = self._select(trainer, session)
         self.gamma_, self.hinge_c_, self.score_ = b * winner.candidate.gamma, b * winner.candidate.hinge_c, winner.score
         return winner.w / b
 
-    def _select(self, trainer: Trainer, ledger: Ledger, randomness: Randomness) -> Winner:
+    def _select(self, trainer: Trainer, session: Session) -> Winner:
         n, G = trainer.n_units, len(trainer.candidates)
         published = trainer.constants.name == PUBLISHED.name
         penalty: NDArray[np.float64] | float = 0.0
@@ -146,12 +145,12 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
             penalty = population_penalty(trainer.dimensions, n, beta=trainer.beta)
         by_iter = published or n >= N_FOR_ITER if self.selection == "auto" else self.selection == "iter"
         if by_iter or G == 1:
-            epsilon, delta = ledger.left()
+            epsilon, delta = session.ledger.left()
             if self.calibration == "published":
                 mu = epsilon / (2 * math.sqrt(-2 * math.log(delta)))
             else:
                 mu = gdp_mu(epsilon, delta)
-            winner, self.scores_ = iterate(trainer, mu, penalty=penalty, ledger=ledger, randomness=randomness)
+            winner, self.scores_ = iterate(trainer, mu, penalty=penalty, session=session)
             self.gammas_ = np.array([candidate.gamma for candidate in trainer.candidates])
             return winner
         r = published_tuning_rate(G, n) if published else tuning_rate(G, MISS)
@@ -162,9 +161,9 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
         def plan(epsilon: float, delta: float) -> list[Event]:
             return [RandomStoppingEvent(GaussianEvent(1.0, 1 / run(epsilon, delta)), r)]
 
-        mu = run(*ledger.left(plan))
+        mu = run(*session.ledger.left(plan))
         self.gammas_ = self.scores_ = None
-        return private_tuning(trainer, mu, r, penalty=penalty, ledger=ledger, randomness=randomness)
+        return private_tuning(trainer, mu, r, penalty=penalty, session=session)
 
     def _scaled(self, X: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
         """Return the rows, with the constant column, scaled to norm at most 1, and the data radius b divided out."""

@@ -22,10 +22,7 @@ from marginalia.learning.solvers import Array
 from marginalia.methods.adaptive_margin.grid import Constants
 from marginalia.privacy import checks
 from marginalia.privacy.events import CompositionEvent, GaussianEvent
-from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import gaussian
-from marginalia.privacy.mechanisms.runs import gaussian_run
-from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 from marginalia.privacy.stopping_cost import mean_runs
 
 
@@ -98,9 +95,7 @@ def _step_size(n: int, sensitivity: float, dimension: int, sigma: float, steps: 
     return 1 / math.sqrt(steps * ((n * sensitivity) ** 2 + dimension * sigma**2 * log_factor))
 
 
-def noisy_descent(
-    signed_rows: Array, hinge_c: Array, settings: Descent, *, ledger: Ledger, randomness: Randomness, label: str = ""
-) -> Array:
+def noisy_descent(signed_rows: Array, hinge_c: Array, settings: Descent, *, session: Session, label: str = "") -> Array:
     """Minimise the sum over the rows of max(0, 1 - y<w, z>/c) for every c, with Gaussian noise on every gradient.
 
     The gradient times c has the sensitivity 2R whatever c (2kR for units of k rows), and eta/c does not depend on c
@@ -110,26 +105,25 @@ def noisy_descent(
     The signed rows y_i z_i of shape (n, k) have norms of at most `settings.radius`; the models have shape (k, G). The
     ledger gets one Gaussian event for the G gradients of a step, T times: G runs of `settings.mu`-GDP each.
 
-    >>> settings = Descent(radius=1.0, mu=1e6, steps=20)
-    >>> given = {"ledger": Ledger("replace_one"), "randomness": Randomness(0)}
-    >>> w = noisy_descent(np.eye(2), np.array([0.5]), settings, **given)
+    >>> from marginalia.privacy import Ledger
+    >>> from marginalia.privacy.randomness import Randomness
+    >>> settings, session = Descent(radius=1.0, mu=1e6, steps=20), Session(Ledger("replace_one"), Randomness(0))
+    >>> w = noisy_descent(np.eye(2), np.array([0.5]), settings, session=session)
     >>> bool((w > 0).all())
     True
     """
     T, n_candidates, dimension = settings.steps, hinge_c.size, signed_rows.shape[1]
     n = len(signed_rows) if settings.n is None else settings.n
-    sensitivity = ledger.neighbours.k * 2 * settings.radius  # of the gradient times c
+    sensitivity = session.neighbours.k * 2 * settings.radius  # of the gradient times c
     sigma = _noise_scale(sensitivity, settings.mu, T)
     eta = settings.step_scale * _step_size(n, sensitivity, dimension, sigma, T, settings.log_factor)
     rows, unit = _whole_rows(signed_rows, settings.radius)
-    noisy_gradient = gaussian_run(
+    noisy_gradient = session.gaussian_run(
         _summed_gradient(rows, hinge_c, unit),
-        unit=unit,
+        quantum=unit,
         sensitivity=sensitivity * math.sqrt(n_candidates),
         sigma=sigma,
         steps=T,
-        ledger=ledger,
-        randomness=randomness,
         label=label,
     )
     w = np.zeros((dimension, n_candidates))
@@ -212,8 +206,10 @@ class Trainer:
     """Trains candidates on one set of rows.
 
     >>> from marginalia.methods.adaptive_margin.grid import PRACTICAL
+    >>> from marginalia.privacy import Ledger
+    >>> from marginalia.privacy.randomness import Randomness
     >>> trainer = Trainer(np.eye(4), [Candidate(0.25, 0.25, 1.0)], PRACTICAL)
-    >>> w = trainer.train(np.array([0, 0]), 1e6, ledger=Ledger("replace_one"), randomness=Randomness(0))
+    >>> w = trainer.train(np.array([0, 0]), 1e6, session=Session(Ledger("replace_one"), Randomness(0)))
     >>> w.shape, trainer.errors(w)
     ((4, 2), array([0, 0]))
     """
@@ -246,7 +242,7 @@ class Trainer:
             step_scale=self.constants.step_scale,
         )
 
-    def train(self, picks: NDArray[np.intp], mu: float, *, ledger: Ledger, randomness: Randomness) -> Array:
+    def train(self, picks: NDArray[np.intp], mu: float, *, session: Session) -> Array:
         """Return models of shape (d, len(picks)), one for each index into `candidates`; each is mu-GDP.
 
         Candidates without projection share their rows and advance together.
@@ -260,7 +256,7 @@ class Trainer:
             c = np.array([self.candidates[picks[at]].hinge_c for at in group])
             settings, phi = self.descent(first, mu), first.projection
             rows = shrink_rows(self.signed_rows if phi is None else _projected(self.signed_rows, phi), first.radius)
-            models = noisy_descent(rows, c, settings, ledger=ledger, randomness=randomness, label="hinge gradients")
+            models = noisy_descent(rows, c, settings, label="hinge gradients", session=session)
             w[:, group] = models if phi is None else phi.T @ models
         return w
 
@@ -287,6 +283,8 @@ def make_candidates(
     A projected margin shrinks to gamma/3 and row norms may grow, hence the paper's c = gamma/3 and R = 2.
 
     >>> from marginalia.methods.adaptive_margin.grid import PRACTICAL
+    >>> from marginalia.privacy import Ledger
+    >>> from marginalia.privacy.randomness import Randomness
     >>> [c.hinge_c for c in make_candidates(np.array([0.5, 1.0]), 100, 3, PRACTICAL, np.random.default_rng(0))]
     [0.5, 1.0]
     """
@@ -300,40 +298,36 @@ def make_candidates(
     return tuple(candidates)
 
 
-def iterate(
-    trainer: Trainer, mu: float, *, penalty: Array | float = 0.0, ledger: Ledger, randomness: Randomness
-) -> tuple[Winner, Array]:
+def iterate(trainer: Trainer, mu: float, *, penalty: Array | float = 0.0, session: Session) -> tuple[Winner, Array]:
     """Train every candidate once and return the one with the smallest noisy number of errors (Algorithm 2, Iter).
 
     All noisy scores, shape (G,), come with it: they may be released too. The whole selection is mu-GDP. A penalty,
     for all or for each candidate, is added to the errors and must not depend on the data.
 
     >>> from marginalia.methods.adaptive_margin.grid import PRACTICAL
+    >>> from marginalia.privacy import Ledger
+    >>> from marginalia.privacy.randomness import Randomness
     >>> trainer = Trainer(np.eye(4), [Candidate(0.5, 0.5, 1.0), Candidate(0.25, 0.25, 1.0)], PRACTICAL)
-    >>> winner, scores = iterate(trainer, 1.0, ledger=Ledger("replace_one"), randomness=Randomness(0))
+    >>> winner, scores = iterate(trainer, 1.0, session=Session(Ledger("replace_one"), Randomness(0)))
     >>> scores.shape, winner.score == float(scores.min())
     ((2,), True)
     """
     G = len(trainer.candidates)
     mu_model, mu_score = split_budget(mu / math.sqrt(G), trainer.constants.model_share if G > 1 else 1.0)
-    w = trainer.train(np.arange(G), mu_model, ledger=ledger, randomness=randomness)
+    w = trainer.train(np.arange(G), mu_model, session=session)
     if G == 1:  # nothing to choose, nothing to score
         return Winner(w[:, 0], trainer.candidates[0], math.nan), np.full(1, math.nan)
-    scores = penalty + gaussian(
+    scores = penalty + session.gaussian(
         lambda: trainer.errors(w),
         sensitivity=trainer.k * math.sqrt(G),
         sigma=trainer.k / mu_score,
-        ledger=ledger,
-        randomness=randomness,
         label="errors",
     )
     best = int(np.argmin(scores))
     return Winner(w[:, best], trainer.candidates[best], float(scores[best])), scores
 
 
-def private_tuning(
-    trainer: Trainer, mu: float, r: float, *, penalty: Array | float = 0.0, ledger: Ledger, randomness: Randomness
-) -> Winner:
+def private_tuning(trainer: Trainer, mu: float, r: float, *, penalty: Array | float = 0.0, session: Session) -> Winner:
     """Train random candidates a random number of times and return the best run (Algorithms 4 and 6, PrivTune).
 
     The number of runs is geometric with mean 1/r. It must stay secret, as must the time that this takes and every run
@@ -341,8 +335,10 @@ def private_tuning(
     end.
 
     >>> from marginalia.methods.adaptive_margin.grid import PRACTICAL
+    >>> from marginalia.privacy import Ledger
+    >>> from marginalia.privacy.randomness import Randomness
     >>> trainer = Trainer(np.eye(4), [Candidate(0.5, 0.5, 1.0), Candidate(0.25, 0.25, 1.0)], PRACTICAL)
-    >>> winner = private_tuning(trainer, 1.0, 0.5, ledger=Ledger("replace_one"), randomness=Randomness(0))
+    >>> winner = private_tuning(trainer, 1.0, 0.5, session=Session(Ledger("replace_one"), Randomness(0)))
     >>> winner.w.shape
     (4,)
     """
@@ -353,14 +349,12 @@ def private_tuning(
         )
     G = len(trainer.candidates)
     mu_model, mu_score = split_budget(mu, trainer.constants.model_share)
-    picks, secret = draw_runs(_one_run(trainer, mu_model, mu_score), r, G, ledger=ledger, randomness=randomness)
-    w = trainer.train(picks, mu_model, ledger=secret, randomness=randomness)
-    scores = (penalty * np.ones(G))[picks] + gaussian(
+    picks, secret = draw_runs(_one_run(trainer, mu_model, mu_score), r, G, session=session)
+    w = trainer.train(picks, mu_model, session=secret)
+    scores = (penalty * np.ones(G))[picks] + secret.gaussian(
         lambda: trainer.errors(w),
         sensitivity=trainer.k * math.sqrt(picks.size),
         sigma=trainer.k / mu_score,
-        ledger=secret,
-        randomness=randomness,
     )
     best = int(np.argmin(scores))
     return Winner(w[:, best], trainer.candidates[picks[best]], float(scores[best]))

@@ -21,8 +21,7 @@ from marginalia.methods.chebyshev.calibration import default_degree
 from marginalia.methods.chebyshev.moments import Axis, code_values
 from marginalia.methods.chebyshev.release import FIRST_ORDER_ITERATIONS, release_density
 from marginalia.privacy import checks
-from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 from marginalia.synthesis.base import SAMPLING, Array, State, Synthesizer, copies
 
 Mode = Literal["practical", "paper"]
@@ -235,9 +234,9 @@ class ChebyshevMomentMatching(Synthesizer):
         for name in ("max_iterations", "max_cells"):
             checks.count(name, getattr(self, name))
 
-    def _release(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
+    def _release(self, table: CountSource, session: Session) -> None:
         _check_columns(table.domain)
-        epsilon, delta = ledger.left()
+        epsilon, delta = session.ledger.left()
         axes, self.m_requested_ = choose_axes(
             table.domain.sizes,
             n=table.n_units,  # public under replace_one
@@ -257,13 +256,12 @@ class ChebyshevMomentMatching(Synthesizer):
             k=self.k,
             epsilon=epsilon,
             delta=delta,
-            ledger=ledger,
-            randomness=randomness,
             copies=times,
             n_units=table.n_units,
             calibration=self.calibration,
             tolerance=self.tolerance,
             max_iterations=int(self.max_iterations),
+            session=session,
         )
         self.axes_, self.weights_, self.n_rows_ = density.axes, density.q, density.n
         self.sigma_, self.gap_, self.message_ = density.sigma, density.gap, density.message

@@ -24,10 +24,8 @@ from marginalia.methods.chebyshev.moments import Array, Axis, Degrees, MomentMap
 from marginalia.methods.chebyshev.solvers import Objective, Solution, first_order, interior_point
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gdp_epsilon
-from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import gaussian
-from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Neighbours
+from marginalia.privacy.session import Session
 
 INTERIOR_POINT_MOMENTS = 2500  # about five M x M arrays: 250 MB
 FIRST_ORDER_ITERATIONS = 300
@@ -72,8 +70,7 @@ def release_density(
     k: int,
     epsilon: float,
     delta: float,
-    ledger: Ledger,
-    randomness: Randomness,
+    session: Session,
     calibration: str = "tight",
     tolerance: float = 0.1,
     max_iterations: int = FIRST_ORDER_ITERATIONS,
@@ -91,10 +88,11 @@ def release_density(
     The ledger gets one Gaussian event under ``replace_one``. With the published noise its sensitivity is the one that
     two corners of the cube attain, if that refutes epsilon: what it then reports is a lower bound.
 
-    >>> x, ledger = np.linspace(-1, 1, 500)[:, None], Ledger("replace_one")
-    >>> rule = {"k": 1, "epsilon": 1.0, "delta": 1e-5, "ledger": ledger, "randomness": Randomness(0)}
-    >>> density = release_density(x, [Axis.gauss(4, 1)], **rule)
-    >>> density.q.shape, round(ledger.epsilon(1e-5), 6)
+    >>> from marginalia.privacy import Ledger
+    >>> from marginalia.privacy.randomness import Randomness
+    >>> x, session = np.linspace(-1, 1, 500)[:, None], Session(Ledger("replace_one"), Randomness(0))
+    >>> density = release_density(x, [Axis.gauss(4, 1)], k=1, epsilon=1.0, delta=1e-5, session=session)
+    >>> density.q.shape, round(session.ledger.epsilon(1e-5), 6)
     ((8,), 1.0)
     """
     if points.ndim != 2 or points.shape[1] != len(axes):
@@ -109,10 +107,10 @@ def release_density(
     moment_map = MomentMap(axes)
     noise = indices.power(k / 2)
     scale = np.where(noise > 0, noise, 1.0)
-    unit, weight, of_sums = _UNIT, 0.0, ledger.neighbours.k > 1
+    unit, weight, of_sums = _UNIT, 0.0, session.neighbours.k > 1
     if of_sums:
-        unit, most = _UNIT_OF_SUMS, ledger.neighbours.k * n_units
-        weight, sensitivity = _of_sums(indices, axes, ledger.neighbours)
+        unit, most = _UNIT_OF_SUMS, session.neighbours.k * n_units
+        weight, sensitivity = _of_sums(indices, axes, session.neighbours)
         sigma = noise_scale(indices, 1, epsilon, delta, calibration=calibration, axes=axes)
         sigma *= sensitivity / math.sqrt(certified_sensitivity(indices, axes))
         rounding = _rounding(indices, axes, mass=2 * most, unit=unit)  # twice: the product with n is rounded too
@@ -129,13 +127,11 @@ def release_density(
             return np.rint(np.append(weight, moments[1:]) * (n / unit)).astype(np.int64)
         return np.rint(moments[1:] / unit).astype(np.int64)  # K = 0 is the constant 1
 
-    released = gaussian(
+    released = session.gaussian(
         whole_moments,
-        unit=unit,
+        quantum=unit,
         sensitivity=sensitivity + rounding,
         sigma=sigma,
-        ledger=ledger,
-        randomness=randomness,
         label=f"Chebyshev moments up to degree {'x'.join(str(a.degree) for a in axes)}",
     )
     if of_sums:

@@ -21,9 +21,8 @@ from scipy.special import expit
 from marginalia.data.encoding import TaskName, clipped_sums
 from marginalia.learning.rows import ByUnit, Integers, exact_unit
 from marginalia.learning.solvers import Array
-from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.runs import poisson_gaussian
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 
 
 @dataclass(frozen=True)
@@ -62,84 +61,109 @@ def descend(
     runs: Sequence[Run],
     batches: Batches,
     *,
-    ledger: Ledger | None,
-    randomness: Randomness,
+    session: Session,
     by_unit: ByUnit | None = None,
 ) -> Array:
     """Return the last iterates of `runs`, or the means of the later ones, all started at 0, shape (p, len(runs)).
 
-    Rows of any length; y is -1 or +1 for the logistic loss, any number for the squared loss (y - x.w)². Without a
-    ledger no run has noise. Otherwise it is charged for the release of *all* runs, of which every record in a batch is
-    part at once: k runs cost as much as one with its noise divided by the root of k. Each step draws a
-    coin for each record and then noise for each weight of the runs that still move. Without a ledger all is floats;
-    with one, rows are rounded to whole numbers so that sums are exact (see `Directions`).
+    Rows of any length; y is -1 or +1 for the logistic loss, any number for the squared loss (y - x.w)². The session is
+    charged for the release of *all* runs, of which every record in a batch is part at once: k runs cost as much as one
+    with its noise divided by the root of k. Each step draws a coin for each record and then noise for each weight of
+    the runs that still move. Rows are rounded to whole numbers so that sums are exact (see `Directions`).
 
     With `by_unit` a batch is a sample of units, each with all its rows, whose gradients are clipped as one sum: a unit
     of any number of rows then counts as one record.
 
+    >>> from marginalia.privacy import Ledger
     >>> X, y = np.array([[1.0], [-1.0]]), np.array([0.5, -0.5])
-    >>> run = Run(steps=100, learning_rate=0.1, clip=float("inf"), noise_multiplier=0.0)
-    >>> descend(X, y, "linear", [run], Batches(1.0, 2), ledger=None, randomness=Randomness(0)).round(6)
+    >>> run = Run(steps=100, learning_rate=0.1, clip=1.0, noise_multiplier=1e-3)
+    >>> descend(X, y, "linear", [run], Batches(1.0, 2), session=Session(Ledger("replace_one"), Randomness(0))).round(2)
     array([[0.5]])
     """
-    rows, target = Directions.of(X), y
-    if by_unit is None and ledger is not None:
-        rows = rows.compressed()
-    names = ("learning_rate", "decay", "clip", "noise_multiplier", "momentum")
-    rate, decay, clip, noise, momentum = (np.array([getattr(run, name) for run in runs]) for name in names)
+    rows = Directions.of(X).compressed() if by_unit is None else Directions.of(X)
+    clip = np.array([run.clip for run in runs])
+    noise = np.array([run.noise_multiplier for run in runs])
     whole = rows.blocks() if by_unit is None else []
 
     def clipped_sum(w: Array, chosen: NDArray[np.intp], moving: NDArray[np.intp]) -> Integers:
         if by_unit is not None:
             members = by_unit.rows(chosen)
-            batch, residual = rows.take(members), target[members][:, None]
+            batch, residual = rows.take(members), y[members][:, None]
             derivative = _residual(batch.scores(w), residual, task)
             return batch.clipped_sum_of_units(derivative, clip[moving], by_unit.sizes[chosen])
         if chosen.size == len(X):  # block after block: a row that was read for its score is at hand for its gradient
             sums = np.zeros(w.shape, dtype=np.int64)
             for place, block in whole:
-                sums += block.clipped_sum(_residual(block.scores(w), target[place, None], task), clip[moving])
+                sums += block.clipped_sum(_residual(block.scores(w), y[place, None], task), clip[moving])
             return sums
         batch = rows.take(chosen)
-        return batch.clipped_sum(_residual(batch.scores(w), target[chosen][:, None], task), clip[moving])
+        return batch.clipped_sum(_residual(batch.scores(w), y[chosen][:, None], task), clip[moving])
 
     def noisy_sum(moving: NDArray[np.intp], steps: int) -> Callable[[Array], Array]:
-        """Return the sum of the clipped gradients of a new batch as a function of the weights of the moving runs.
-
-        Each column is in units of its clipping norm.
-        """
-        if ledger is None:
-            return lambda w: exact_sum(w, randomness.secret.coins(len(X), batches.rate), moving)
-        return poisson_gaussian(
+        return session.poisson_run(
             partial(clipped_sum, moving=moving),
-            unit=UNIT,
+            quantum=UNIT,
             n_units=len(X) if by_unit is None else by_unit.sizes.size,
             rate=batches.rate,
             clip=1.0,
             noise_multiplier=noise[moving],
             steps=steps,
-            ledger=ledger,
-            randomness=randomness,
             label="gradients",
         )
 
-    def exact_sum(w: Array, chosen: NDArray[np.intp], moving: NDArray[np.intp]) -> Array:
-        x, length = X[chosen], rows.length[chosen, None]
-        residual = _residual(x @ w, target[chosen][:, None], task)
-        limit = clip[moving] / np.maximum(length, np.finfo(float).tiny ** 0.5)
-        return np.asarray(x.T @ np.clip(residual, -limit, limit)) / unit[moving]
+    return _iterates(runs, noisy_sum, clip, batches.size, X.shape[1])
 
-    unit = clip if ledger is not None else np.ones(len(runs))
+
+def descend_without_noise(
+    X: Array, y: Array, task: TaskName, runs: Sequence[Run], batches: Batches, randomness: Randomness
+) -> Array:
+    """Return what `descend` returns, in floats and without noise; nothing about it is private.
+
+    >>> X, y = np.array([[1.0], [-1.0]]), np.array([0.5, -0.5])
+    >>> run = Run(steps=100, learning_rate=0.1, clip=float("inf"), noise_multiplier=0.0)
+    >>> descend_without_noise(X, y, "linear", [run], Batches(1.0, 2), Randomness(0)).round(6)
+    array([[0.5]])
+    """
+    rows, clip = Directions.of(X), np.array([run.clip for run in runs])
+
+    def exact_sum(moving: NDArray[np.intp], steps: int) -> Callable[[Array], Array]:
+        def step(w: Array) -> Array:
+            chosen = randomness.secret.coins(len(X), batches.rate)
+            x, length = X[chosen], rows.length[chosen, None]
+            residual = _residual(x @ w, y[chosen][:, None], task)
+            limit = clip[moving] / np.maximum(length, np.finfo(float).tiny ** 0.5)
+            return np.asarray(x.T @ np.clip(residual, -limit, limit))
+
+        return step
+
+    return _iterates(runs, exact_sum, np.ones(len(runs)), batches.size, X.shape[1])
+
+
+def _iterates(
+    runs: Sequence[Run],
+    open_run: Callable[[NDArray[np.intp], int], Callable[[Array], Array]],
+    unit: Array,
+    batch_size: float,
+    p: int,
+) -> Array:
+    """Return the iterates of runs that advance together.
+
+    ``open_run(moving, steps)`` returns the sum of the clipped gradients of a new batch as a function of the weights of
+    the moving runs, each column in multiples of its `unit`.
+    """
+    rate, decay, momentum = (
+        np.array([getattr(r, name) for r in runs]) for name in ("learning_rate", "decay", "momentum")
+    )
     first = np.array([run.steps // 2 if run.average else run.steps - 1 for run in runs])  # of the averaged iterates
     share = 1 / (np.array([run.steps for run in runs]) - first)
-    weights, steps, means = (np.zeros((X.shape[1], len(runs))) for _ in range(3))
+    weights, steps, means = (np.zeros((p, len(runs))) for _ in range(3))
     start = 0
     for stop in sorted({run.steps for run in runs}):
         moving = np.array([j for j, run in enumerate(runs) if run.steps >= stop])
         w, step, mean = weights[:, moving], steps[:, moving], means[:, moving]
-        gradient = noisy_sum(moving, stop - start)
+        gradient = open_run(moving, stop - start)
         for t in range(start, stop):
-            length = rate[moving] / (1 + decay[moving] * t) * unit[moving] / batches.size
+            length = rate[moving] / (1 + decay[moving] * t) * unit[moving] / batch_size
             step = momentum[moving] * step - length * gradient(w)
             w = w + step
             mean = np.where(t < first[moving], mean, mean + share[moving] * w)

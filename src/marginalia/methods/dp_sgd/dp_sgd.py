@@ -23,7 +23,7 @@ from marginalia.learning.private import PublicNumber
 from marginalia.learning.private_tuning import draw_runs, split_budget, tuning_rate
 from marginalia.learning.rows import ByUnit, Integers, Rows, TableRows
 from marginalia.learning.solvers import Array
-from marginalia.methods.dp_sgd.descent import Batches, Directions, Run, descend
+from marginalia.methods.dp_sgd.descent import Batches, Directions, Run, descend, descend_without_noise
 from marginalia.methods.dp_sgd.opacus import descend_by_opacus
 from marginalia.methods.dp_sgd.rule import STEPS as STEPS_OF_RULE
 from marginalia.methods.dp_sgd.rule import run_by_rule
@@ -36,10 +36,10 @@ from marginalia.privacy.events import (
     RandomStoppingEvent,
 )
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import gaussian
 from marginalia.privacy.pld import poisson_gaussian_noise_multiplier
 from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 from marginalia.privacy.stopping_cost import random_stopping_mu
 from marginalia.threads import one_blas_thread
 
@@ -106,10 +106,9 @@ class _DPSGD(PublicNumber):
         """
         if self.epsilon == math.inf:
             self._check_parameters()
-            randomness = Randomness(self.random_state)
             rows = self._rows(self._given(X, y, domain), y)
             with one_blas_thread():
-                self._keep(self._release(rows, None, randomness))
+                self._keep(self._train_without_noise(rows, Randomness(self.random_state)))
         else:
             super().fit(X, y, domain=domain, preprocessing_share=preprocessing_share)
         if self.encoder_ is not None and self.inputs == "codes":
@@ -119,37 +118,37 @@ class _DPSGD(PublicNumber):
             self.coef_ = half * self.coef_
         return self
 
-    def _release(self, rows: Rows, ledger: Ledger | None, randomness: Randomness) -> NDArray[np.float64]:
-        X = self._design(rows)
+    def _release(self, rows: Rows, session: Session) -> NDArray[np.float64]:
+        X, n = self._design(rows), rows.n_units
         if self.selection == "random_stopping":
-            assert ledger is not None
-            n = self._public_number(rows)
-            return best_of_random_runs(
-                X,
-                rows.y,
-                self.task,
-                *ledger.left(planned_runs),
-                n=n,
-                ledger=ledger,
-                randomness=randomness,
-                by_unit=rows.by_unit,
-            )
-        by_unit = None if ledger is None else rows.by_unit
-        n = len(X) if ledger is None else rows.n_units
+            budget = session.ledger.left(planned_runs)
+            public = self._public_number(rows)
+            return best_of_random_runs(X, rows.y, self.task, *budget, n=public, session=session, by_unit=rows.by_unit)
         batches, steps = self._schedule(n)
-        noise = 0.0 if ledger is None else self._noise_multiplier(batches, steps, n, ledger)
-        if self.selection == "rule":
-            k = 1 if ledger is None else ledger.neighbours.k
-            bound = math.sqrt(k) * self._length(rows)
-            run = run_by_rule(self.task, bound=bound, n=self.n_public or n, noise_multiplier=noise)
-        else:
-            run = Run(steps, self.learning_rate, self.clip, noise, self.decay, self.momentum, self.average)
+        noise = self._noise_multiplier(batches, steps, n, session.ledger)
+        run = self._run(rows, n, steps, noise, session.neighbours.k)
         if self.backend == "opacus":
-            if by_unit is not None:
+            if rows.by_unit is not None:
                 raise InputError("backend='opacus' samples rows, not units of rows; take backend='closed_form'")
-            return descend_by_opacus(X, rows.y, self.task, run, batches, ledger=ledger, randomness=randomness)
-        (w,) = descend(X, rows.y, self.task, [run], batches, ledger=ledger, randomness=randomness, by_unit=by_unit).T
+            drawn = session.ledger, session.randomness
+            return descend_by_opacus(X, rows.y, self.task, run, batches, *drawn)
+        (w,) = descend(X, rows.y, self.task, [run], batches, session=session, by_unit=rows.by_unit).T
         return np.ascontiguousarray(w)
+
+    def _train_without_noise(self, rows: Rows, randomness: Randomness) -> NDArray[np.float64]:
+        X, n = self._design(rows), len(rows.y)
+        batches, steps = self._schedule(n)
+        run = self._run(rows, n, steps, noise_multiplier=0.0, k=1)
+        if self.backend == "opacus":
+            return descend_by_opacus(X, rows.y, self.task, run, batches, None, randomness)
+        (w,) = descend_without_noise(X, rows.y, self.task, [run], batches, randomness).T
+        return np.ascontiguousarray(w)
+
+    def _run(self, rows: Rows, n: int, steps: int, noise_multiplier: float, k: int) -> Run:
+        if self.selection == "rule":
+            bound = math.sqrt(k) * self._length(rows)
+            return run_by_rule(self.task, bound=bound, n=self.n_public or n, noise_multiplier=noise_multiplier)
+        return Run(steps, self.learning_rate, self.clip, noise_multiplier, self.decay, self.momentum, self.average)
 
     def _schedule(self, n: int) -> tuple[Batches, int]:
         """Return batches and steps, from public numbers alone."""
@@ -355,8 +354,7 @@ def best_of_random_runs(
     delta: float,
     *,
     n: int,
-    ledger: Ledger,
-    randomness: Randomness,
+    session: Session,
     by_unit: ByUnit | None = None,
 ) -> Array:
     """Train random candidates a random number of times on full batches and return the weights of the best run.
@@ -364,32 +362,30 @@ def best_of_random_runs(
     Each run is scored by its noisy sum of squared errors on the training rows: (P(y = 1) - y)² for a classifier, and
     (y - x.w)²/4 with y and the scores cut to [-1, 1] for a regressor, both in [0, 1]. The number of runs is geometric;
     it, the time it takes and the runs that did not win stay secret. Sums of gradients are divided by n, a public number
-    of rows, or of units. `ledger` is charged with one random-stopping event that spends exactly (epsilon, delta); units
-    of k rows move the score by k, which is paid inside a run.
+    of rows, or of units. One random-stopping event is charged, which spends exactly (epsilon, delta); units of k rows
+    move the score by k, which is paid inside a run.
 
     >>> X, y = np.array([[1.0], [-1.0]] * 50), np.array([1.0, -1.0] * 50)
-    >>> ledger, randomness = Ledger("replace_one"), Randomness(0)
-    >>> best_of_random_runs(X, y, "logistic", 1.0, 1e-5, n=100, ledger=ledger, randomness=randomness).shape
+    >>> session = Session(Ledger("replace_one"), Randomness(0))
+    >>> best_of_random_runs(X, y, "logistic", 1.0, 1e-5, n=100, session=session).shape
     (1,)
-    >>> round(ledger.epsilon(1e-5), 6)
+    >>> round(session.ledger.epsilon(1e-5), 6)
     1.0
     """
     r = tuning_rate(len(CANDIDATES), MISS)
     mu_model, mu_score = split_budget(random_stopping_mu(epsilon, delta, r=r), MODEL_SHARE)
-    noise, k = ledger.relation.units * math.sqrt(STEPS) / mu_model, ledger.neighbours.k
+    noise, k = session.ledger.relation.units * math.sqrt(STEPS) / mu_model, session.neighbours.k
     gradients = PoissonGaussianEvent(1.0, noise, STEPS, "gradients", arithmetic="exact")
     loss = GaussianEvent(float(k), k / mu_score, "loss", arithmetic="exact")
     one_run = CompositionEvent((gradients, loss), label="one run")
-    picks, secret = draw_runs(one_run, r, len(CANDIDATES), ledger=ledger, randomness=randomness)
+    picks, secret = draw_runs(one_run, r, len(CANDIDATES), session=session)
     runs = [Run(STEPS, rate, clip, noise) for rate, clip in (CANDIDATES[pick] for pick in picks)]
-    w = descend(X, y, task, runs, Batches(1.0, n), ledger=secret, randomness=randomness, by_unit=by_unit)
-    losses = gaussian(
+    w = descend(X, y, task, runs, Batches(1.0, n), by_unit=by_unit, session=secret)
+    losses = secret.gaussian(
         lambda: _losses(Directions.of(X).scores(w), y, task),
-        unit=_UNIT,
+        quantum=_UNIT,
         sensitivity=k * math.sqrt(picks.size),
         sigma=k / mu_score,
-        ledger=secret,
-        randomness=randomness,
     )
     return np.asarray(w[:, int(np.argmin(losses))], dtype=np.float64)
 

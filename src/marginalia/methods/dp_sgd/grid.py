@@ -22,6 +22,7 @@ from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.pld import poisson_gaussian_noise_multiplier
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
+from marginalia.privacy.session import Session
 from marginalia.threads import one_blas_thread
 
 NOT_PRIVATE = "tuned on test, not private"  # how to label the trials at the epsilon of one run
@@ -109,12 +110,12 @@ def search_on_test(
         for size in dict.fromkeys(setting.batch_size for setting in grid):
             members = [i for i, setting in enumerate(grid) if setting.batch_size == size]
             batches = grid[members[0]].batches(n)
-            w = descend(X, y, task, [runs[i] for i in members], batches, ledger=Ledger(relation), randomness=randomness)
+            w = descend(X, y, task, [runs[i] for i in members], batches, session=Session(Ledger(relation), randomness))
             scores[members] = [score(column) for column in w.T]
         best = int(np.argmax(scores))
         batches = grid[best].batches(n)
         trials = [
-            score(descend(X, y, task, [runs[best]], batches, ledger=Ledger(relation), randomness=randomness)[:, 0])
+            score(descend(X, y, task, [runs[best]], batches, session=Session(Ledger(relation), randomness))[:, 0])
             for _ in range(n_trials)
         ]
     ledger = Ledger(relation, epsilon=epsilon, delta=delta, calibration="published", planned=True)

@@ -17,7 +17,7 @@ from marginalia.privacy.randomness import Randomness
 
 
 def descend_by_opacus(
-    X: Array, y: Array, task: TaskName, run: Run, batches: Batches, *, ledger: Ledger | None, randomness: Randomness
+    X: Array, y: Array, task: TaskName, run: Run, batches: Batches, ledger: Ledger | None, randomness: Randomness
 ) -> Array:
     """Return the last iterate of `run`: the law of `descend` with one run, up to single precision.
 

@@ -21,10 +21,8 @@ from marginalia.methods.reduced_space.spaces import Cube, FitName, Pool, SpaceNa
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.events import LaplaceEvent
-from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import gaussian, laplace
-from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
+from marginalia.privacy.session import Session
 from marginalia.synthesis.base import SAMPLING, Array, State, Synthesizer, copies
 
 ARRAYS = ("support", "weights", "averages", "fitted")  # what a file keeps of a fit, beside three numbers
@@ -188,11 +186,11 @@ class ReducedSpaceLP(Synthesizer):
         if self.noise == "gaussian" and self.calibration == "published":
             raise InputError("reduced_space: the paper has Laplace noise only; use calibration='tight' with Gaussian")
 
-    def _release(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
+    def _release(self, table: CountSource, session: Session) -> None:
         family = self._family()
         space_name = choose_space(family, self.space, self.solution, self.n_points)
-        self.averages_, self.scale_, self.n_rows_ = self._measure(table, family, ledger, randomness)
-        rng = randomness.generator
+        self.averages_, self.scale_, self.n_rows_ = self._measure(table, family, session)
+        rng = session.randomness.generator
         space = Cube(family) if space_name == "cube" else Pool(family, self._draws(family, rng))
         vertex = fit_columns(space, self.averages_, loss="chebyshev", gap=self.gap, rng=rng)
         self.optimum_ = vertex.value
@@ -212,39 +210,33 @@ class ReducedSpaceLP(Synthesizer):
         self.fitted_ = space.means(h)
         self.residual_ = float(np.abs(self.fitted_ - self.averages_).max())
 
-    def _measure(
-        self, table: CountSource, family: Family, ledger: Ledger, randomness: Randomness
-    ) -> tuple[Array, float, int]:
+    def _measure(self, table: CountSource, family: Family, session: Session) -> tuple[Array, float, int]:
         """Release the averages: (averages, their noise scale, number of rows)."""
         norm = family.l1_sensitivity if self.noise == "laplace" else family.l2_sensitivity
         # Where units have several rows their number is released too: the constant does not cancel.
-        moved = ledger.neighbours.sum_sensitivity(norm(Relation.ADD_REMOVE), norm(Relation.REPLACE_ONE))
+        moved = session.neighbours.sum_sensitivity(norm(Relation.ADD_REMOVE), norm(Relation.REPLACE_ONE))
         if self.noise == "laplace":
 
             def scale_of(epsilon: float) -> float:
                 if self.calibration == "published":
-                    return laplace_scale(family, epsilon, relation=ledger.relation, calibration="published")
+                    return laplace_scale(family, epsilon, relation=session.ledger.relation, calibration="published")
                 return moved / epsilon
 
-            epsilon, _ = ledger.left(lambda epsilon, delta: [LaplaceEvent(moved, scale_of(epsilon))])
+            epsilon, _ = session.ledger.left(lambda epsilon, delta: [LaplaceEvent(moved, scale_of(epsilon))])
             scale = scale_of(epsilon)
         else:
-            scale = moved / gdp_mu(*ledger.left())
+            scale = moved / gdp_mu(*session.ledger.left())
 
         def release(sums: Callable[[], NDArray[np.int64]]) -> Array:
-            common: dict[str, Any] = {
-                "ledger": ledger,
-                "randomness": randomness,
-                "label": f"{family.kind} up to order {family.order}",
-            }
+            label = f"{family.kind} up to order {family.order}"
             if self.noise == "laplace":
-                return laplace(sums, sensitivity=moved, scale=scale, **common)
-            return gaussian(sums, sensitivity=moved, sigma=scale, **common)
+                return session.laplace(sums, sensitivity=moved, scale=scale, label=label)
+            return session.gaussian(sums, sensitivity=moved, sigma=scale, label=label)
 
         def sums() -> NDArray[np.int64]:
             return sum((family.sums(b.codes) for b in table.batches()), np.zeros(family.n_rows, np.int64))
 
-        if not ledger.neighbours.n_rows_public:
+        if not session.neighbours.n_rows_public:
             noisy = release(lambda: np.concatenate([[table.n_rows], sums()]))
             n = max(1.0, float(noisy[0]))
             return noisy[1:] / n, scale / n, max(1, round(n))

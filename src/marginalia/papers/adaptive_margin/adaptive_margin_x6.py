@@ -19,6 +19,7 @@ from marginalia.papers.adaptive_margin.runs import DIGITS, Sample, rows_of, synt
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import drawing
 from marginalia.sweep.seeds import seed_of, seed_sequence
@@ -150,7 +151,7 @@ def _curve(train: Sample, test: Sample, settings: Settings, seed: int) -> Iterat
     trainer = Trainer(train.X * train.y[:, None], candidates, everything)
     mu_run = gdp_mu(settings["epsilon"], settings["delta"]) / math.sqrt(margins.size)
     mu, _ = split_budget(mu_run, PRACTICAL.model_share)
-    w = trainer.train(np.arange(margins.size), mu, ledger=Ledger("replace_one"), randomness=randomness)
+    w = trainer.train(np.arange(margins.size), mu, session=Session(Ledger("replace_one"), randomness))
     for j, gamma in enumerate(margins.tolist()):
         yield {"change": "curve", "value": f"{gamma:.6g}", "error": test.error(w[:, j]), "gamma": gamma}
 

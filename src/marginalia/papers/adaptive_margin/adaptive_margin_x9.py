@@ -16,6 +16,7 @@ from marginalia.papers.adaptive_margin.looks import PURPLE
 from marginalia.papers.adaptive_margin.runs import synthetic
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 from marginalia.reporting.panels import DASHED, drawing, log_axis, rows_where
 from marginalia.sweep.seeds import seed_of, seed_sequence
 
@@ -93,7 +94,7 @@ def descent(settings: Settings, rng: np.random.Generator, seed: int) -> Rows:
                     log_factor=math.log(1 / beta) if output == "last" else 1.0,
                 )
                 w = noisy_descent(
-                    Z, np.array([c]), run_of, ledger=Ledger("replace_one"), randomness=Randomness(seed + trial)
+                    Z, np.array([c]), run_of, session=Session(Ledger("replace_one"), Randomness(seed + trial))
                 )[:, 0]
                 found.append(
                     float(np.maximum(0, 1 - Z @ w / c).sum())
@@ -131,7 +132,7 @@ def outliers(settings: Settings, rng: np.random.Generator, seed: int) -> Rows:
                     for trial in range(settings["outlier_descents"]):
                         randomness = Randomness(seed + settings["outlier_descents"] * projection + trial)
                         w = noisy_descent(
-                            Z, np.array([at / 3]), run_of, ledger=Ledger("replace_one"), randomness=randomness
+                            Z, np.array([at / 3]), run_of, session=Session(Ledger("replace_one"), randomness)
                         )
                         found.append(float(np.maximum(0, 1 - Z @ w[:, 0] / (at / 3)).sum()))
                     losses.append(float(np.mean(found)))

@@ -16,6 +16,7 @@ from marginalia.methods.chebyshev.moments import Axis, histogram
 from marginalia.papers.chebyshev.theory.constants import a_priori_bound
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 from marginalia.sweep.seeds import seed_sequence
 
 Array = NDArray[np.float64]
@@ -104,11 +105,10 @@ def release_records(
         k=k,
         epsilon=epsilon,
         delta=DELTA,
-        ledger=ledger,
-        randomness=Randomness(noise_seed),
         calibration=calibration,
         tolerance=tolerance,
         max_iterations=FIRST_ORDER_ITERATIONS,
+        session=Session(ledger, Randomness(noise_seed)),
     )
     return {
         "k": k,

@@ -70,9 +70,9 @@ def noiseless(learner: _Learner) -> _Learner:
     private: Any = type(learner)
 
     class Noiseless(private):
-        def _release(self, rows: Any, ledger: Any, randomness: Any) -> Any:
-            randomness.noise = Silence(no_words, randomness.kind)
-            return super()._release(rows, ledger, randomness)
+        def _release(self, rows: Any, session: Any) -> Any:
+            session.randomness.noise = Silence(no_words, session.randomness.kind)
+            return super()._release(rows, session)
 
         def fit(self, *args: Any, **given: Any) -> Any:
             super().fit(*args, **given)

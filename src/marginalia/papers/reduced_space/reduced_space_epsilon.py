@@ -18,8 +18,8 @@ from marginalia.methods.reduced_space.sampling import tree_measure
 from marginalia.methods.reduced_space.spaces import AUTO_CUBE_CELLS
 from marginalia.papers.reduced_space.runs import ALGORITHM_1, SETS, largest, one_part_a_split, split
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import laplace
 from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 from marginalia.reporting.means import beside_real, mean_table
 from marginalia.reporting.panels import curve, drawing, log_axis, look, rows_where
 from marginalia.reporting.style import arm_name
@@ -126,12 +126,10 @@ def _independent(train: Table, test: Table, epsilon: float, seed: int) -> dict[s
     """Independent columns from noisy one-way means: the level that a method of pairs must beat."""
     p = len(train.domain)
     rng = np.random.default_rng(seed)
-    sums = laplace(
+    sums = Session(Ledger("replace_one"), Randomness(seed)).laplace(
         lambda: train.codes.sum(axis=0),
         sensitivity=p,
         scale=p / epsilon,
-        ledger=Ledger("replace_one"),
-        randomness=Randomness(seed),
     )
     rows = Table((rng.random((train.n_rows, p)) < np.clip(sums / train.n_rows, 0, 1)).astype(int), train.domain)
     return _quality(rows, train, test)

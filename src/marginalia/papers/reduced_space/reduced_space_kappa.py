@@ -12,9 +12,9 @@ from marginalia.methods.reduced_space.families import Family
 from marginalia.methods.reduced_space.spaces import Pool
 from marginalia.papers.reduced_space.runs import GAMMA, SETS, split
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import laplace
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
+from marginalia.privacy.session import Session
 from marginalia.reporting.means import mean_table
 from marginalia.reporting.panels import curve, drawing, look, rows_where
 from marginalia.reporting.verdicts import ahead
@@ -39,7 +39,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
         scale = laplace_scale(family, settings["epsilon"], relation=Relation.REPLACE_ONE, calibration="tight")
         sums = family.sums(train.codes)
         sensitivity = family.l1_sensitivity(Relation.REPLACE_ONE)
-        noisy = laplace(sums, sensitivity=sensitivity, scale=scale, ledger=Ledger("replace_one"), randomness=randomness)
+        noisy = Session(Ledger("replace_one"), randomness).laplace(sums, sensitivity=sensitivity, scale=scale)
         exact, averages, scale = sums / n, noisy / n, scale / n
         uniform = sampling.TreeMeasure.uniform(family.sizes)
         product = sampling.product_measure(family, averages)

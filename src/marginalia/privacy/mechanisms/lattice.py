@@ -1,7 +1,7 @@
 """Whole-number noise in place of real noise: the grid on which it is drawn, and what rounding onto it costs.
 
 Noise of floating-point arithmetic has gaps that give the exact value away (Mironov 2012). Here the values to release
-are whole numbers of a public unit, the noise is a whole number of steps of a dyadic grid, drawn exactly (Canonne,
+are whole numbers of a public quantum, the noise is a whole number of steps of a dyadic grid, drawn exactly (Canonne,
 Kamath and Steinke 2020), and only the sum of both, which is private, is turned into a float.
 """
 
@@ -25,52 +25,52 @@ _ROOM = 53 - _LOW
 
 @dataclass(frozen=True)
 class Lattice:
-    """Where one vector is released: noise of `scale` steps of length `step` on whole numbers of `unit`.
+    """Where one vector is released: noise of `scale` steps of length `step` on whole numbers of `quantum`.
 
-    >>> Lattice.of(4.0, unit=1.0, sensitivity=1.0, norm=math.sqrt(5))
-    Lattice(step=7.450580596923828e-09, scale=536870913, unit=1.0)
+    >>> Lattice.of(4.0, quantum=1.0, sensitivity=1.0, norm=math.sqrt(5))
+    Lattice(step=7.450580596923828e-09, scale=536870913, quantum=1.0)
     """
 
     step: float  # a power of two
     scale: int  # of the noise, in steps
-    unit: float  # of the value, a power of two
+    quantum: float  # of the value, a power of two
 
     @classmethod
     @lru_cache(maxsize=256, typed=True)  # the steps of a run share one
-    def of(cls, scale: float, *, unit: float, sensitivity: float, norm: float) -> Lattice:
+    def of(cls, scale: float, *, quantum: float, sensitivity: float, norm: float) -> Lattice:
         """Return the lattice on which noise of standard deviation or Laplace scale `scale` is released.
 
-        Where the value's unit is finer than the step, rounding to the step moves two neighbours apart by at most
+        Where the value's quantum is finer than the step, rounding to the step moves two neighbours apart by at most
         ``norm`` steps more (sqrt(k) in the 2-norm and k in the 1-norm for k entries); the noise is widened as much, so
         that its ratio to the sensitivity is the one in the ledger.
         """
-        if math.frexp(checks.positive("unit", unit))[0] != 0.5:
-            raise InputError(f"unit is {unit}: need a power of two")
+        if math.frexp(checks.positive("quantum", quantum))[0] != 0.5:
+            raise InputError(f"quantum is {quantum}: need a power of two")
         step = math.ldexp(1.0, math.frexp(scale)[1] - 1 - FINENESS)
         widened = scale / step
-        if unit < step:
+        if quantum < step:
             widened *= 1 + norm * step / sensitivity
         steps = math.ceil(widened * (1 + 2.0**-50))  # the factor: rounding of the products above
         if steps > _MOST_STEPS:
             beyond = f"the noise scale {scale:g} is more than 2^29 times the sensitivity {sensitivity:g}"
             raise InputError(f"{beyond}; take a larger epsilon or delta")
-        return cls(step, steps, unit)
+        return cls(step, steps, quantum)
 
     def noisy(self, value: NDArray[np.int64], noise: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return value·unit + noise·step, rounded to a float once: a function of the exact sum alone.
+        """Return value·quantum + noise·step, rounded to a float once: a function of the exact sum alone.
 
-        >>> Lattice(step=0.25, scale=8, unit=1.0).noisy(np.array([3]), np.array([-5]))
+        >>> Lattice(step=0.25, scale=8, quantum=1.0).noisy(np.array([3]), np.array([-5]))
         array([1.75])
         """
-        finer = math.frexp(self.step)[1] - math.frexp(self.unit)[1]
-        unit = max(self.unit, self.step)
+        finer = math.frexp(self.step)[1] - math.frexp(self.quantum)[1]
+        quantum = max(self.quantum, self.step)
         if finer > 0:  # round to the step: the noise has paid for it
             value = (value + (1 << (finer - 1))) >> finer if finer < 62 else np.zeros_like(value)
-        if unit / self.step >= 2.0**_ROOM:  # noise of less than 128 units: the value itself is an exact float
-            return np.asarray(value * unit + noise * self.step)
+        if quantum / self.step >= 2.0**_ROOM:  # noise of less than 128 units: the value itself is an exact float
+            return np.asarray(value * quantum + noise * self.step)
         # All terms are exact floats but the last sum, which is rounded correctly whatever it is made of.
         high = (value >> _LOW) << _LOW
-        return np.asarray(high * unit + ((value - high) * unit + noise * self.step))
+        return np.asarray(high * quantum + ((value - high) * quantum + noise * self.step))
 
 
 def whole_numbers(value: object, label: str) -> NDArray[np.int64]:
@@ -82,5 +82,5 @@ def whole_numbers(value: object, label: str) -> NDArray[np.int64]:
     exact = np.asarray(value)
     if exact.dtype.kind not in "iub":
         of = f" for {label}" if label else ""
-        raise InputError(f"the value to release{of} is not made of whole numbers: round it to a public unit first")
+        raise InputError(f"the value to release{of} is not made of whole numbers: round it to a public quantum first")
     return exact.astype(np.int64)

@@ -31,7 +31,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,13 +39,15 @@ from numpy.typing import NDArray
 from marginalia.errors import InputError
 from marginalia.privacy import checks
 from marginalia.privacy.events import ObjectivePerturbationEvent, of_group
-from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import Array, gaussian
-from marginalia.privacy.mechanisms.transcript import Asked, released
+from marginalia.privacy.mechanisms.additive import Array
+from marginalia.privacy.mechanisms.hooks import MechanismCall, release
 from marginalia.privacy.randomness import Randomness
 
+if TYPE_CHECKING:
+    from marginalia.privacy.session import Session
+
 TILT_PLACES = 52  # W
-LARGEST = 2**15 - 1  # of a row, in units
+LARGEST = 2**15 - 1  # of an entry of a row, in quanta
 MOST_FEATURES = 2**19
 _GRADIENT = 2.0**-30  # Γ over B + σ
 _FINER = 12  # v is at least 2^-12 of what the gradient allows, and less than twice that
@@ -58,16 +60,15 @@ Start = Callable[[Array, Array, float], Array]
 
 
 def objective_perturbation(
+    session: Session,
     rows: Callable[[], Rows],
     *,
     n_features: int,
-    unit: float,
+    quantum: float,
     bound: float,
     sigma: float,
     regulariser: float,
     output_sigma: float,
-    ledger: Ledger,
-    randomness: Randomness,
     margin: float = 0.0,
     start: Start | None = None,
     label: str = "",
@@ -77,24 +78,24 @@ def objective_perturbation(
     Parameters
     ----------
     rows : callable
-        ``rows()``: ndarray of int16, shape (n, n_features): label times features, in whole numbers of `unit`. A row
+        ``rows()``: ndarray of int16, shape (n, n_features): label times features, in whole numbers of `quantum`. A row
         longer than `bound` is shrunk to it.
     n_features : int
-    unit : float
+    quantum : float
         A power of two; public.
     bound : float
         Public bound on the norm of a row.
     sigma, regulariser : float
     output_sigma : float
         Standard deviation of the noise on each coefficient, for `output_sensitivity`.
-    ledger, randomness, label
+    label
         As in `additive.gaussian`.
     margin : float, default 0.0
         c of the loss ln(1 + exp(c - <x, θ>)), in [0, 32], a multiple of 2^-20: its first and second derivatives obey
         the bounds of c = 0.
     start : callable, optional
         ``start(rows, b, norm)``: a guess of the minimiser, shape (n_features,), which saves time if its gradient has at
-        most this norm; rows in units, as floats.
+        most this norm; rows as whole numbers, in floats.
 
     Returns
     -------
@@ -109,33 +110,28 @@ def objective_perturbation(
     --------
     Without any record the minimiser is -b/regulariser:
 
-    >>> objective_perturbation(
-    ...     lambda: np.zeros((0, 2), np.int16), n_features=2, unit=2.0**-14, bound=1, sigma=2, regulariser=10,
-    ...     output_sigma=1e-6, ledger=Ledger("add_remove"), randomness=Randomness(0),
+    >>> from marginalia.privacy import Ledger, Session
+    >>> Session(Ledger("add_remove"), Randomness(0)).objective_perturbation(
+    ...     lambda: np.zeros((0, 2), np.int16), n_features=2, quantum=2.0**-14, bound=1, sigma=2, regulariser=10,
+    ...     output_sigma=1e-6,
     ... ).shape
     (2,)
     """
     gap = output_sensitivity(n_features, bound=bound, sigma=sigma, regulariser=regulariser)
-    _check(n_features, unit, margin)
+    _check(n_features, quantum, margin)
     event = ObjectivePerturbationEvent(bound, sigma, regulariser, label, arithmetic="exact")
-    ledger.append(of_group(event, ledger.neighbours.k), randomness.kind)
+    session.charge(of_group(event, session.neighbours.k))
     v = _unit_of_release(bound, sigma, regulariser)
 
     def draw() -> Array:
-        b = _tilt(sigma, n_features, randomness)
-        whole = _obeying(rows(), n_features, unit, bound)
-        return _minimiser(whole, unit, bound, regulariser, b, margin, _gradient_norm(bound, sigma), start, v)
+        b = _tilt(sigma, n_features, session.randomness)
+        whole = _obeying(rows(), n_features, quantum, bound)
+        return _minimiser(whole, quantum, bound, regulariser, b, margin, _gradient_norm(bound, sigma), start, v)
 
     shape = (n_features,)
-    theta = released(Asked("objective", label, bound, sigma, regulariser, shape), lambda: np.zeros(shape), draw)
-    return gaussian(
-        np.rint(theta / v).astype(np.int64),
-        unit=v,
-        sensitivity=gap,
-        sigma=output_sigma,
-        ledger=ledger,
-        randomness=randomness,
-        label="minimiser",
+    theta = release(MechanismCall("objective", label, bound, sigma, regulariser, shape), lambda: np.zeros(shape), draw)
+    return session.gaussian(
+        np.rint(theta / v).astype(np.int64), quantum=v, sensitivity=gap, sigma=output_sigma, label="minimiser"
     )
 
 
@@ -177,10 +173,10 @@ def _unit_of_release(bound: float, sigma: float, regulariser: float) -> float:
     return math.ldexp(1.0, math.frexp(2 * _gradient_norm(bound, sigma) / regulariser)[1] - _FINER)
 
 
-def _check(n_features: int, unit: float, margin: float) -> None:
+def _check(n_features: int, quantum: float, margin: float) -> None:
     """Refuse public numbers for which floats or limbs would be too small."""
-    if math.frexp(checks.positive("unit", unit))[0] != 0.5:
-        raise InputError(f"unit is {unit}: need a power of two")
+    if math.frexp(checks.positive("quantum", quantum))[0] != 0.5:
+        raise InputError(f"quantum is {quantum}: need a power of two")
     if n_features > MOST_FEATURES:
         raise InputError(f"n_features is {n_features}: objective perturbation takes {MOST_FEATURES} at most")
     if not 0 <= margin <= _LARGEST_MARGIN or margin % _MARGIN_UNIT:
@@ -194,7 +190,7 @@ def _tilt(sigma: float, size: int, randomness: Randomness) -> list[Fraction]:
     return [step * ((h << TILT_PLACES) + low) for h, low in zip(whole.tolist(), part.tolist(), strict=True)]
 
 
-def _obeying(given: Any, n_features: int, unit: float, bound: float) -> Array:
+def _obeying(given: Any, n_features: int, quantum: float, bound: float) -> Array:
     """Return the rows as floats; one that is longer than the bound is shrunk, and its largest entry lowered if need be.
 
     A row's image depends on that row and the public bound alone. Squares are summed exactly, below 2^53.
@@ -208,7 +204,7 @@ def _obeying(given: Any, n_features: int, unit: float, bound: float) -> Array:
     rows = np.asfortranarray(given, dtype=np.float64)  # X'v and Xv run twice as fast on columns
     if given.size and given.min() < -LARGEST:
         np.maximum(rows, -LARGEST, out=rows)
-    most = math.floor((Fraction(bound) / Fraction(unit)) ** 2)
+    most = math.floor((Fraction(bound) / Fraction(quantum)) ** 2)
     squares = np.zeros(len(rows))
     for column in rows.T:
         squares += column * column
@@ -222,7 +218,7 @@ def _obeying(given: Any, n_features: int, unit: float, bound: float) -> Array:
 
 def _minimiser(
     rows: Array,
-    unit: float,
+    quantum: float,
     bound: float,
     regulariser: float,
     b: list[Fraction],
@@ -235,7 +231,7 @@ def _minimiser(
     from marginalia.privacy.mechanisms.minimiser import Objective  # here, since numba is slow to load
 
     guess = np.zeros(len(b)) if start is None else start(rows, np.array([float(x) for x in b]), gradient_norm / 2)
-    objective = Objective(rows, unit, bound, regulariser, b, margin)
+    objective = Objective(rows, quantum, bound, regulariser, b, margin)
     place, q = objective.minimiser(guess, Fraction(gradient_norm))
-    each = Fraction(1, 2**q) / Fraction(unit) / Fraction(v)
+    each = Fraction(1, 2**q) / Fraction(quantum) / Fraction(v)
     return np.array([max(-_RANGE, min(_RANGE, round(t * each))) for t in place]) * v

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from marginalia.errors import InputError
 from marginalia.privacy import checks
 from marginalia.privacy.events import CompositionEvent, FailureEvent, GaussianEvent
-from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.mechanisms.hooks import MechanismCall, release
 from marginalia.privacy.mechanisms.lattice import Lattice
-from marginalia.privacy.mechanisms.transcript import Asked, released
-from marginalia.privacy.randomness import Randomness
+
+if TYPE_CHECKING:
+    from marginalia.privacy.session import Session
 
 MOST_FAILING = 0.01
 _MARGIN = 1 + 2.0**-20  # covers sigma's rounding up to whole steps of the grid, and the step itself
@@ -39,14 +41,8 @@ def threshold(sigma: float, failure: float, rows: int = 1) -> float:
     return max(rows - sigma * float(ndtri(failure)), 1 - sigma * float(ndtri(each)))
 
 
-def frequent_categories(
-    counts: Callable[[], Mapping[str, int]],
-    *,
-    sigma: float,
-    failure: float,
-    ledger: Ledger,
-    randomness: Randomness,
-    label: str = "",
+def partition(
+    session: Session, counts: Callable[[], Mapping[str, int]], *, sigma: float, failure: float, label: str = ""
 ) -> dict[str, float]:
     """Release the categories of a column whose noisy count reaches a threshold, with that count.
 
@@ -60,7 +56,7 @@ def frequent_categories(
         Standard deviation of the noise of each count.
     failure : float
         Probability, at most 0.01, that a category is shown which one record alone has, or one unit of several.
-    ledger, randomness, label
+    label
         As in `additive.gaussian`.
 
     Returns
@@ -87,29 +83,29 @@ def frequent_categories(
 
     Examples
     --------
-    >>> ledger = Ledger("add_remove")
-    >>> bought = frequent_categories(
-    ...     lambda: {"red": 400, "blue": 300, "ultramarine": 1}, sigma=10, failure=1e-6, ledger=ledger,
-    ...     randomness=Randomness(0),
-    ... )
-    >>> list(bought), ledger.events[0].events[1].probability
+    >>> from marginalia.privacy import Ledger, Session
+    >>> from marginalia.privacy.randomness import Randomness
+    >>> session = Session(Ledger("add_remove"), Randomness(0))
+    >>> shown = session.partition(lambda: {"red": 400, "blue": 300, "ultramarine": 1}, sigma=10, failure=1e-6)
+    >>> list(shown), session.ledger.events[0].events[1].probability
     (['blue', 'red'], 1e-06)
     """
-    least = threshold(sigma, failure, ledger.neighbours.k)
-    sensitivity = ledger.neighbours.marginal_l2
+    neighbours = session.neighbours
+    least = threshold(sigma, failure, neighbours.k)
+    sensitivity = neighbours.marginal_l2
     noise = GaussianEvent(sensitivity, sigma, label, arithmetic="exact")
     shown = FailureEvent(failure, label, arithmetic="exact")
-    lattice = Lattice.of(sigma, unit=1.0, sensitivity=sensitivity, norm=1.0)
+    lattice = Lattice.of(sigma, quantum=1.0, sensitivity=sensitivity, norm=1.0)
     if lattice.step > 1:  # counts would be rounded, and the noise widened for it: beyond the threshold's margin
         raise InputError(f"sigma is {sigma:g}: need less than 2^30, above which no category could ever be shown")
-    ledger.append(CompositionEvent((noise, shown), label=label), randomness.kind)
+    session.charge(CompositionEvent((noise, shown), label=label))
     exact = {category: int(count) for category, count in sorted(counts().items()) if count > 0}
     values = np.fromiter(exact.values(), np.int64, len(exact))
 
     def draw() -> dict[str, float]:
-        noisy = lattice.noisy(values, randomness.noise.discrete_gaussian(lattice.scale, values.size))
+        noisy = lattice.noisy(values, session.randomness.noise.discrete_gaussian(lattice.scale, values.size))
         return {category: count for category, count in zip(exact, noisy.tolist(), strict=True) if count >= least}
 
-    asked = Asked("partition", label, sensitivity, sigma, 1.0, (), least)
-    found: dict[str, float] = released(asked, lambda: exact, draw)
-    return found
+    call = MechanismCall("partition", label, sensitivity, sigma, 1.0, (), least)
+    frequent: dict[str, float] = release(call, lambda: exact, draw)
+    return frequent

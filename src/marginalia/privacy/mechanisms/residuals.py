@@ -23,7 +23,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,11 +33,12 @@ from marginalia.data.encoding import clipped_sums
 from marginalia.data.table import CountSource
 from marginalia.errors import InputError
 from marginalia.privacy import checks
-from marginalia.privacy.events import CompositionEvent, GaussianEvent
-from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import Array, with_gaussian_noise
-from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.events import GaussianEvent
+from marginalia.privacy.mechanisms.additive import Array
 from marginalia.privacy.relation import Neighbours, Relation
+
+if TYPE_CHECKING:
+    from marginalia.privacy.session import Session
 
 _MOST_CELLS = 2**31  # of one marginal: with 2^31 rows its residual is still below 2^62
 
@@ -53,13 +55,8 @@ def residual_sensitivity(sizes: Sequence[int], neighbours: Neighbours) -> float:
     return _scaled(sizes, neighbours) / math.prod(sizes)
 
 
-def measure_residuals(
-    table: CountSource,
-    sigmas: Mapping[tuple[str, ...], float],
-    *,
-    ledger: Ledger,
-    randomness: Randomness,
-    label: str = "residuals",
+def residuals(
+    session: Session, table: CountSource, sigmas: Mapping[tuple[str, ...], float], *, label: str = "residuals"
 ) -> list[Array]:
     """Release residuals P (q + noise), noise N(0, sigma² I) on the cells of each marginal q, all charged as one event.
 
@@ -69,7 +66,7 @@ def measure_residuals(
     sigmas : mapping of tuple of str to float
         Attributes of each marginal and standard deviation of the noise before the projection; the empty tuple stands
         for the number of rows.
-    ledger, randomness, label
+    label
         As in `additive.gaussian`.
 
     Returns
@@ -88,39 +85,31 @@ def measure_residuals(
     --------
     >>> from marginalia.data.domain import Domain
     >>> from marginalia.data.table import Table
-    >>> table, ledger = Table([[0, 1], [1, 1], [1, 2]], Domain.from_sizes({"a": 2, "b": 3})), Ledger("add_remove")
-    >>> noisy = measure_residuals(table, {("a", "b"): 0.01}, ledger=ledger, randomness=Randomness(0))
-    >>> noisy[0].round(1)
+    >>> from marginalia.privacy import Ledger, Session
+    >>> from marginalia.privacy.randomness import Randomness
+    >>> table = Table([[0, 1], [1, 1], [1, 2]], Domain.from_sizes({"a": 2, "b": 3}))
+    >>> session = Session(Ledger("add_remove"), Randomness(0))
+    >>> session.residuals(table, {("a", "b"): 0.01})[0].round(1)
     array([[ 0.2,  0.2, -0.3],
            [-0.2, -0.2,  0.3]])
-    >>> round(ledger.events[0].events[0].sensitivity ** 2), round(ledger.events[0].events[0].sigma, 2)  # 2·1·3·2, .01·6
+    >>> [event] = session.ledger.events[0].events
+    >>> round(event.sensitivity**2), round(event.sigma, 2)  # 2·1·3·2, .01·6
     (12, 0.06)
     """
     if not sigmas:
         return []
     scaled = {names: math.prod(sizes) for names, sizes in _sizes(table, sigmas).items()}
-    moved = {names: _scaled(sizes, ledger.neighbours) for names, sizes in _sizes(table, sigmas).items()}
+    moved = {names: _scaled(sizes, session.neighbours) for names, sizes in _sizes(table, sigmas).items()}
     for names in sigmas:
         if moved[names] == 0:
             raise InputError(f"the residual on {names} is the same for all tables: leave it out")
         if scaled[names] > _MOST_CELLS:
             raise InputError(f"the residual on {names} has {scaled[names]:,} cells: take a smaller marginal")
     noise = {names: checks.positive("sigma", sigma) * scaled[names] for names, sigma in sigmas.items()}
-    events = tuple(GaussianEvent(moved[q], noise[q], ",".join(q), arithmetic="exact") for q in sigmas)
-    ledger.append(CompositionEvent(events, label=label), randomness.kind)
-
-    def release(names: tuple[str, ...]) -> Array:
-        noisy = with_gaussian_noise(
-            lambda: _whole_residual(table.counts(names)),
-            moved[names],
-            noise[names],
-            randomness,
-            unit=1.0,
-            label=",".join(names),
-        )
-        return residual(noisy) / scaled[names]
-
-    return [release(names) for names in sigmas]
+    events = [GaussianEvent(moved[q], noise[q], ",".join(q), arithmetic="exact") for q in sigmas]
+    values = [partial(_whole_residual_of, table, names) for names in sigmas]
+    released = session.gaussians(values, events, label=label)
+    return [residual(noisy) / scaled[names] for names, noisy in zip(sigmas, released, strict=True)]
 
 
 def residual(table: NDArray[np.float64]) -> Array:
@@ -133,6 +122,10 @@ def residual(table: NDArray[np.float64]) -> Array:
     for axis in range(table.ndim):
         table = table - table.mean(axis=axis, keepdims=True)
     return table
+
+
+def _whole_residual_of(table: CountSource, names: tuple[str, ...]) -> NDArray[np.int64]:
+    return _whole_residual(table.counts(names))
 
 
 def _whole_residual(counts: NDArray[np.int64]) -> NDArray[np.int64]:

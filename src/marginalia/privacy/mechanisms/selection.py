@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,9 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from marginalia.errors import InputError
 from marginalia.privacy import checks
 from marginalia.privacy.events import ExponentialEvent
-from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.transcript import Asked, released
-from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.mechanisms.hooks import MechanismCall, release
+
+if TYPE_CHECKING:
+    from marginalia.privacy.session import Session
 
 _FINENESS = 32  # exponents are whole numbers of 2^-32 nats; fewer bits where epsilon is above 32
 # Scores are computed in floats from counts of at most 2^23 records, by ways that may depend on private rows: with a
@@ -23,37 +25,47 @@ _UNKNOWN = 2**61  # stands for an infinite bound; no exponent is further from 0
 _LARGEST_EPSILON = 2.0**37  # beyond, exponents would be whole numbers of more than one nat
 
 
-def exponential(
-    scores: ArrayLike,
+def select(
+    session: Session,
+    bounds: ArrayLike,
+    score: Callable[[int], float] | None = None,
     *,
     epsilon: float,
     sensitivity: float,
-    ledger: Ledger,
-    randomness: Randomness,
     label: str = "",
 ) -> int:
     """Draw an index with P ∝ exp(epsilon·score/(2·sensitivity)), exactly.
 
+    With `score`, a candidate is proposed with P ∝ exp(its bound) and accepted with probability exp(score - bound), else
+    all starts over: what is accepted has P ∝ exp(score), whatever the bounds, and only scores of proposed candidates
+    are computed. Their number depends on private rows and must not be released (nor the run time).
+
     Parameters
     ----------
-    scores : array-like of shape (n_candidates,)
-        At most 2^23 sensitivities, with a relative rounding error of at most 2^-40.
+    bounds : array-like of shape (n_candidates,)
+        The scores, or, with `score`, ``bounds[i] >= score(i)`` up to a rounding error of 1e-9 (relative to the larger
+        of the bound and 1), and infinity where nothing is known. Scores are at most 2^23 sensitivities, with a relative
+        rounding error of at most 2^-40.
+    score : callable, optional
+        Score of candidate i. It is cut to its bound, and NaN is the lowest of all: an error after the charge would be a
+        release of its own, as it would depend on private rows.
     epsilon : float
         Above 2^-28. More than 2^37 is drawn and charged as 2^37, where the largest score wins.
     sensitivity : float
         How much one record can change any score under the ledger's relation.
-    ledger, randomness, label
-        As in `additive.gaussian`.
+    label : str, default ""
+        Shown in the ledger.
 
     Returns
     -------
     int
-        Index into `scores`.
+        Index into `bounds`.
 
     Raises
     ------
     InputError
-        A parameter is out of range, there is no candidate, or a score is not finite. Nothing is charged then.
+        A parameter is out of range, there is no candidate, a bound is not a number, or a score without bound is not
+        finite. Nothing is charged then.
     PrivacyError
         The ledger has no budget left for this.
 
@@ -64,71 +76,21 @@ def exponential(
 
     Examples
     --------
-    >>> ledger, randomness = Ledger("add_remove"), Randomness(0)
-    >>> exponential([3, 400, 5], epsilon=1.0, sensitivity=1, ledger=ledger, randomness=randomness)
+    >>> from marginalia.privacy import Ledger, Session
+    >>> from marginalia.privacy.randomness import Randomness
+    >>> session = Session(Ledger("add_remove"), Randomness(0))
+    >>> session.select([3, 400, 5], epsilon=1.0, sensitivity=1)
     1
-    """
-    exact = np.asarray(scores, dtype=np.float64)
-    if not np.isfinite(exact).all():
-        raise InputError(f"the selection '{label}' has a score that is not a finite number")
-    return lazy_exponential(
-        exact,
-        lambda i: float(exact[i]),
-        epsilon=epsilon,
-        sensitivity=sensitivity,
-        ledger=ledger,
-        randomness=randomness,
-        label=label,
-    )
-
-
-def lazy_exponential(
-    bounds: ArrayLike,
-    score: Callable[[int], float],
-    *,
-    epsilon: float,
-    sensitivity: float,
-    ledger: Ledger,
-    randomness: Randomness,
-    label: str = "",
-) -> int:
-    """Draw from the law of `exponential`, evaluating only scores of candidates that are proposed.
-
-    A candidate is proposed with P ∝ exp(its bound) and accepted with probability exp(score - bound), else all starts
-    over: what is accepted has P ∝ exp(score), whatever the bounds. The number of scores evaluated depends on private
-    rows and must not be released (nor the run time).
-
-    Parameters
-    ----------
-    bounds : array-like of shape (n_candidates,)
-        ``bounds[i] >= score(i)``, up to a rounding error of 1e-9 (relative to the larger of the bound and 1);
-        infinity where nothing is known.
-    score : callable
-        Score of candidate i. It is cut to its bound, and NaN is the lowest of all: an error after the charge would be a
-        release of its own, as it would depend on private rows.
-    epsilon, sensitivity, ledger, randomness, label
-        As in `exponential`.
-
-    Raises
-    ------
-    InputError
-        A parameter is out of range, there is no candidate, or a bound is not a number. Nothing is charged then.
-
-    Examples
-    --------
-    >>> evaluated = []
-    >>> def score(i):
-    ...     evaluated.append(i)
-    ...     return [3.0, 400.0, 5.0][i]
-    >>> ledger, randomness = Ledger("add_remove"), Randomness(0)
-    >>> lazy_exponential([10, 500, 10], score, epsilon=1.0, sensitivity=1, ledger=ledger, randomness=randomness)
+    >>> session.select([10, 500, 10], [3.0, 400.0, 5.0].__getitem__, epsilon=1.0, sensitivity=1)
     1
-    >>> evaluated
-    [1]
     """
     bounds = np.asarray(bounds, dtype=np.float64)
     if bounds.ndim != 1 or bounds.size == 0:
         raise InputError(f"the exponential mechanism got scores of shape {bounds.shape}: need one number a candidate")
+    if score is None:
+        if not np.isfinite(bounds).all():
+            raise InputError(f"the selection '{label}' has a score that is not a finite number")
+        score = bounds.tolist().__getitem__
     if not (bounds > -np.inf).all():  # False for NaN too
         raise InputError(f"the selection '{label}' has a bound that is not a number")
     sensitivity = checks.positive("sensitivity", sensitivity)
@@ -138,7 +100,7 @@ def lazy_exponential(
     factor = (epsilon / 2 - 2.0**-fineness) / (sensitivity * (1 + _ROUNDING))
     if factor <= 0:
         raise InputError(f"epsilon of the selection '{label}' is {epsilon:g}: need at least 2^-28")
-    ledger.append(ExponentialEvent(epsilon, label, sensitivity=sensitivity, arithmetic="exact"), randomness.kind)
+    session.charge(ExponentialEvent(epsilon, label, sensitivity=sensitivity, arithmetic="exact"))
     units = math.ldexp(factor, fineness)
     with np.errstate(over="ignore"):
         above = (bounds + 1e-9 * np.maximum(np.abs(bounds), 1.0)) * units
@@ -153,5 +115,5 @@ def lazy_exponential(
     def all_exponents() -> NDArray[np.int64]:
         return np.array([exponent(i) for i in range(bounds.size)], dtype=np.int64)
 
-    asked = Asked("exponential", label, sensitivity, epsilon, 2.0**-fineness, bounds.shape)
-    return int(released(asked, all_exponents, lambda: randomness.noise.select(limits, exponent, fineness)))
+    call = MechanismCall("exponential", label, sensitivity, epsilon, 2.0**-fineness, bounds.shape)
+    return int(release(call, all_exponents, lambda: session.randomness.noise.select(limits, exponent, fineness)))

@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginalia.data.values import MOST_DECIMALS, decimals_of
-from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import gaussian
-from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 
 SHARE = 0.05  # of mu², for the decimals of a column
 ROUNDED = 0.05  # share of values that may have more
@@ -18,7 +16,7 @@ SURE = 4.0  # standard deviations from which on values show
 
 
 def buy_decimals(
-    values: Callable[[], NDArray[np.float64]], *, mu: float, ledger: Ledger, randomness: Randomness, label: str = ""
+    values: Callable[[], NDArray[np.float64]], *, mu: float, session: Session, label: str = ""
 ) -> int | None:
     """Return the least number of decimals that nearly all values need; None if there is none, up to six.
 
@@ -27,16 +25,16 @@ def buy_decimals(
     surely show up to it. One that is too large costs little; one that is too small rounds a few values.
 
     >>> prices = np.array([4.9, 9.99] * 500)
-    >>> buy_decimals(lambda: prices, mu=1.0, ledger=Ledger("add_remove"), randomness=Randomness(0))
+    >>> from marginalia.privacy import Ledger
+    >>> from marginalia.privacy.randomness import Randomness
+    >>> buy_decimals(lambda: prices, mu=1.0, session=Session(Ledger("add_remove"), Randomness(0)))
     2
     """
-    sigma = ledger.neighbours.marginal_l2 / mu
-    counts = gaussian(
+    sigma = session.neighbours.marginal_l2 / mu
+    counts = session.gaussian(
         lambda: np.bincount(decimals_of(values()), minlength=MOST_DECIMALS + 2),
-        sensitivity=ledger.neighbours.marginal_l2,
+        sensitivity=session.neighbours.marginal_l2,
         sigma=sigma,
-        ledger=ledger,
-        randomness=randomness,
         label=f"{label}: decimals",
     )
     d = np.arange(MOST_DECIMALS + 1)

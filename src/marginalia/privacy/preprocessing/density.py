@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import gaussian
-from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -69,8 +67,7 @@ def density(
     *,
     whole: bool,
     mu: float,
-    ledger: Ledger,
-    randomness: Randomness,
+    session: Session,
     bounds: tuple[float, float] | None = None,
     limits: tuple[float, float] | None = None,
     tails: bool = True,
@@ -123,20 +120,21 @@ def density(
     Examples
     --------
     >>> ages = np.repeat(np.arange(20.0, 60.0), 100)
-    >>> found = density(lambda: ages, whole=True, mu=1.0, ledger=Ledger("add_remove"), randomness=Randomness(0))
+    >>> from marginalia.privacy import Ledger
+    >>> from marginalia.privacy.randomness import Randomness
+    >>> session = Session(Ledger("add_remove"), Randomness(0))
+    >>> found = density(lambda: ages, whole=True, mu=1.0, session=session)
     >>> found.edges[[0, -1]]
     array([20., 60.])
     """
     shares = ANYWHERE if bounds is None else INSIDE
-    sigmas = [ledger.neighbours.marginal_l2 / (mu * math.sqrt(share)) for share in shares]
+    sigmas = [session.neighbours.marginal_l2 / (mu * math.sqrt(share)) for share in shares]
 
     def count(edges: Array, sigma: float, name: str) -> Array:
-        return gaussian(
+        return session.gaussian(
             lambda: histogram(values(), edges),
-            sensitivity=ledger.neighbours.marginal_l2,
+            sensitivity=session.neighbours.marginal_l2,
             sigma=sigma,
-            ledger=ledger,
-            randomness=randomness,
             label=f"{label}: {name}",
         )
 

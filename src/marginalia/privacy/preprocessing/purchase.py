@@ -22,13 +22,12 @@ from marginalia.errors import InputError, PrivacyError
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.ledger import Ledger, PublicInput
-from marginalia.privacy.mechanisms.additive import gaussian
-from marginalia.privacy.mechanisms.partition import frequent_categories
 from marginalia.privacy.preprocessing.bins import RULES, places_within, without_empty
 from marginalia.privacy.preprocessing.decimals import SHARE, buy_decimals
 from marginalia.privacy.preprocessing.density import Density, density
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Neighbours
+from marginalia.privacy.session import Session
 from marginalia.progress import bar
 
 if TYPE_CHECKING:
@@ -42,8 +41,7 @@ def preprocess(
     frame: pd.DataFrame,
     schema: Schema,
     *,
-    ledger: Ledger,
-    randomness: Randomness,
+    session: Session,
     preprocessing_share: float = PREPROCESSING_SHARE,
 ) -> tuple[Domain, Table]:
     """Buy what `schema` leaves open from the private rows, and code them by the domain that this gives.
@@ -90,7 +88,7 @@ def preprocess(
     >>> frame = pd.DataFrame({"age": range(20, 80), "ward": ["A", "B"] * 30})
     >>> frame = pd.concat([frame] * 100)
     >>> ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5, planned=True)
-    >>> domain, table = preprocess(frame, schema, ledger=ledger, randomness=Randomness(0))
+    >>> domain, table = preprocess(frame, schema, session=Session(ledger, Randomness(0)))
     >>> domain["age"].n_values, domain["ward"].labels, domain.source
     (4, ('A', 'B'), 'released')
     >>> round(ledger.left()[0], 2)
@@ -103,7 +101,7 @@ def preprocess(
     bought: dict[str, Attribute] = {}
     mu = failure = 0.0
     if columns := sum(not p.free for p in schema.purchases):
-        epsilon, delta = ledger.left()
+        epsilon, delta = session.ledger.left()
         if delta == 0:
             raise PrivacyError("labels and edges are bought with Gaussian noise: delta has to be above 0")
         of_labels = sum(p.fact == "labels" for p in schema.purchases)
@@ -113,11 +111,9 @@ def preprocess(
         for purchase in schema.purchases:
             column: pd.Series = frame[purchase.name]
             if purchase.fact == "labels":
-                bought[purchase.name] = buy_labels(
-                    column, purchase, mu=mu, failure=failure, ledger=ledger, randomness=randomness
-                )
+                bought[purchase.name] = buy_labels(column, purchase, mu=mu, failure=failure, session=session)
             else:
-                bought[purchase.name] = buy_edges(column, purchase, mu=mu, ledger=ledger, randomness=randomness)
+                bought[purchase.name] = buy_edges(column, purchase, mu=mu, session=session)
             advance(1)
     domain = schema.domain(bought)
     return domain, Table.from_frame(frame, domain)
@@ -139,20 +135,17 @@ def coded_rows(
     True
     """
     if isinstance(rows.unit, BoughtUnit):
-        streams = Randomness(random_state, "rows per unit")
-        rows = with_bought_rows(rows, rows.unit, ledger=ledger, randomness=streams)
+        rows = with_bought_rows(rows, rows.unit, session=Session(ledger, Randomness(random_state, "rows per unit")))
     if isinstance(rows, CountSource):
         return rows
     assert isinstance(rows, RawTable)
     share = preprocessing_share if rows.share is None else rows.share
-    streams = Randomness(random_state, "preprocessing")
-    table = preprocess(rows.frame, rows.schema, ledger=ledger, randomness=streams, preprocessing_share=share)[1]
+    session = Session(ledger, Randomness(random_state, "preprocessing"))
+    table = preprocess(rows.frame, rows.schema, session=session, preprocessing_share=share)[1]
     return table.of_units(rows.unit, rows.units, rows.unit_keys)
 
 
-def with_bought_rows(
-    rows: PrivateRows, unit: BoughtUnit, *, ledger: Ledger, randomness: Randomness
-) -> Table | RawTable:
+def with_bought_rows(rows: PrivateRows, unit: BoughtUnit, *, session: Session) -> Table | RawTable:
     """Buy how many rows of each unit are kept, keep them, and let all that comes next be charged for so many.
 
     A histogram of the units by their number of rows, in bins that end at 1, 2, .., 8, 10, 12, 14, 16, 20, .., with all
@@ -169,48 +162,46 @@ def with_bought_rows(
     >>> frame = pd.DataFrame({"id": np.repeat(range(1000), 3), "ill": True})
     >>> ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
     >>> rows = Table.from_frame(frame, schema.domain())
-    >>> print(with_bought_rows(rows, rows.unit, ledger=ledger, randomness=Randomness(0)).unit)
+    >>> print(with_bought_rows(rows, rows.unit, session=Session(ledger, Randomness(0))).unit)
     one `id`, at most 3 rows each
     """
     assert isinstance(rows, Table | RawTable)
     units = rows.units
     assert units is not None
-    epsilon, delta = ledger.left()
+    epsilon, delta = session.ledger.left()
     if delta == 0:
         raise PrivacyError("rows per unit are bought with Gaussian noise: delta has to be above 0")
     mu = math.sqrt(UNIT_SHARE) * gdp_mu(epsilon, delta)
     quarters = {part * 2**i // 4 for i in range(unit.rows.bit_length() + 1) for part in (4, 5, 6, 7)}
     ends = sorted({1, unit.rows} | {end for end in quarters if end < unit.rows})
-    sensitivity = math.sqrt(ledger.relation.units)
+    sensitivity = math.sqrt(session.ledger.relation.units)
 
     def histogram() -> NDArray[np.int64]:
         sizes = np.unique(units, return_counts=True)[1]
         return np.bincount(np.searchsorted(ends, sizes), minlength=len(ends))
 
-    ledger.public_inputs += (PublicInput(f"most rows per `{unit.column}`", unit.rows, "declared"),)
-    counts = gaussian(
+    session.ledger.public_inputs += (PublicInput(f"most rows per `{unit.column}`", unit.rows, "declared"),)
+    counts = session.gaussian(
         histogram,
         sensitivity=sensitivity,
         sigma=sensitivity / mu,
-        ledger=ledger,
-        randomness=randomness,
         label=f"rows per `{unit.column}`",
     )
     below = np.cumsum(counts)
     k = ends[int(np.argmax(below >= unit.share * below[-1]))]
     bought = Unit(unit.column, k, type=unit.type)
-    ledger.neighbours = Neighbours(ledger.relation, bought)
+    session.ledger.neighbours = Neighbours(session.ledger.relation, bought)
     return rows.of_units(bought, units).take(first_rows(units, k))
 
 
-def buy_edges(column: pd.Series, purchase: Purchase, *, mu: float, ledger: Ledger, randomness: Randomness) -> Attribute:
+def buy_edges(column: pd.Series, purchase: Purchase, *, mu: float, session: Session) -> Attribute:
     """Buy the bins of one column of numbers, dates or times; all releases together are mu-GDP.
 
     Bins of equal width inside public bounds read no row and cost nothing.
 
     >>> import pandas as pd
     >>> ages, wanted = pd.Series(range(20, 80)).repeat(50), Purchase("age", "edges", "uniform", 3, type="integer")
-    >>> age = buy_edges(ages, wanted, mu=1.0, ledger=Ledger("add_remove"), randomness=Randomness(0))
+    >>> age = buy_edges(ages, wanted, mu=1.0, session=Session(Ledger("add_remove"), Randomness(0)))
     >>> age.edges[0], age.texts
     (20.0, ('0', '1', '2', 'missing'))
     """
@@ -218,15 +209,13 @@ def buy_edges(column: pd.Series, purchase: Purchase, *, mu: float, ledger: Ledge
     unit = purchase.counted_in
     read = functools.cache(lambda: numbers(column, purchase))
     if of_type == "number" and decimals is None and not purchase.free:
-        decimals = buy_decimals(
-            read, mu=mu * math.sqrt(SHARE), ledger=ledger, randomness=randomness, label=purchase.name
-        )
+        decimals = buy_decimals(read, mu=mu * math.sqrt(SHARE), label=purchase.name, session=session)
         mu *= math.sqrt(1 - SHARE)
     whole = of_type != "number" or decimals is not None
     scale = 10.0 ** (decimals or 0)  # from here on values are counted in steps of 10^-decimals
     bounds = purchase.bounds
     if bounds is not None:
-        ledger.public_inputs += (PublicInput(f"bounds of {purchase.name}", list(bounds), "declared"),)
+        session.ledger.public_inputs += (PublicInput(f"bounds of {purchase.name}", list(bounds), "declared"),)
         bounds = tuple(np.rint(np.multiply(bounds, scale)).tolist()) if decimals is not None else bounds
     if purchase.free:
         assert bounds is not None
@@ -236,12 +225,11 @@ def buy_edges(column: pd.Series, purchase: Purchase, *, mu: float, ledger: Ledge
             read if decimals is None else functools.cache(lambda: np.rint(rounded(read(), decimals) * scale)),
             whole=whole,
             mu=mu,
-            ledger=ledger,
-            randomness=randomness,
             bounds=bounds,
             limits=None if unit is None else _limits(unit),
             tails=rule != "uniform",
             label=purchase.name,
+            session=session,
         )
     points = point_edges(purchase.points, of_type, decimals if whole else None)
     edges = RULES[rule](found, purchase.bins, whole)
@@ -256,23 +244,19 @@ def buy_edges(column: pd.Series, purchase: Purchase, *, mu: float, ledger: Ledge
     )
 
 
-def buy_labels(
-    column: pd.Series, purchase: Purchase, *, mu: float, failure: float, ledger: Ledger, randomness: Randomness
-) -> Attribute:
+def buy_labels(column: pd.Series, purchase: Purchase, *, mu: float, failure: float, session: Session) -> Attribute:
     """Buy the categories of one column; the counts are mu-GDP, one record's own value shows with `failure` at most.
 
     >>> import pandas as pd
     >>> wards, wanted = pd.Series(["A"] * 90 + ["B"] * 80 + ["C"]), Purchase("ward", "labels", type="string")
-    >>> budget = {"mu": 0.5, "failure": 1e-6, "ledger": Ledger("add_remove"), "randomness": Randomness(0)}
-    >>> buy_labels(wards, wanted, **budget).texts
+    >>> session = Session(Ledger("add_remove"), Randomness(0))
+    >>> buy_labels(wards, wanted, mu=0.5, failure=1e-6, session=session).texts
     ('A', 'B', 'other', 'missing')
     """
-    shown = frequent_categories(
+    shown = session.partition(
         lambda: category_counts(column, (*(purchase.missing or ()), *purchase.special)),
-        sigma=ledger.neighbours.marginal_l2 / mu,
+        sigma=session.neighbours.marginal_l2 / mu,
         failure=failure,
-        ledger=ledger,
-        randomness=randomness,
         label=f"{purchase.name}: labels",
     )
     labels = [label for label in shown if "\0" not in label]

@@ -13,8 +13,7 @@ from marginalia.marginals.elimination import Clique
 from marginalia.methods.aim import AdaptiveRun, AdaptiveSynthesizer
 from marginalia.papers.dd_ssp.methods.product_mixture import ProductMixture, fit
 from marginalia.privacy import checks
-from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 from marginalia.synthesis.base import Array, State
 
 FIRST_AND_LAST = 1000  # iterations of the fits before the first and after the last round
@@ -75,12 +74,12 @@ class MixtureInference(AdaptiveSynthesizer):
 
     components: int = 100
 
-    def _release(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
-        run = _MixtureRun(self, table, ledger, randomness)
+    def _release(self, table: CountSource, session: Session) -> None:
+        run = _MixtureRun(self, table, session)
         run.run()
         self.model_ = run.model
         self.selected_ = [run.names(r.marginal) for r in run.history]
-        self.n_rows_ = table.n_rows if ledger.neighbours.n_rows_public else round(self.model_.total)
+        self.n_rows_ = table.n_rows if session.neighbours.n_rows_public else round(self.model_.total)
 
     def _state(self) -> State:
         selected = np.array([",".join(str(self.domain_.index(a)) for a in q) for q in self.selected_])
@@ -96,15 +95,17 @@ class _MixtureRun(AdaptiveRun):
 
     model: ProductMixture
 
-    def __init__(self, method: MixtureInference, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
-        super().__init__(method, table, ledger, randomness)
+    def __init__(self, method: MixtureInference, table: CountSource, session: Session) -> None:
+        super().__init__(method, table, session)
         self._components = checks.count("components", method.components)
 
     def start(self) -> None:
         # Counts near or below zero start at one standard deviation of the noise.
         one_ways = {m.attributes[0]: np.maximum(m.values, m.sigma) for m in self.measured}
         domain, K = self.table.domain, self._components
-        start = ProductMixture.start(domain, self.total, components=K, rng=self.randomness.generator, one_ways=one_ways)
+        start = ProductMixture.start(
+            domain, self.total, components=K, rng=self.session.randomness.generator, one_ways=one_ways
+        )
         self.model = fit(start, self.measured, iterations=FIRST_AND_LAST, tolerance=TOLERANCE)
         self.scores = _MixtureScores(self)
 

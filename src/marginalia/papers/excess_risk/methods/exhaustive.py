@@ -19,8 +19,7 @@ from marginalia.marginals.estimation import Measurement
 from marginalia.marginals.sampling import atoms
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gaussian_sigma
-from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 from marginalia.synthesis import programs
 from marginalia.synthesis.answers import Answer
 from marginalia.synthesis.base import Array, State, Synthesizer, copies
@@ -87,7 +86,7 @@ class Exhaustive(Synthesizer):
     order: int = 2
     search: str = "auto"
 
-    def _release(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
+    def _release(self, table: CountSource, session: Session) -> None:
         domain = table.domain
         checks.count("order", self.order)
         cells = domain.n_cells()
@@ -96,21 +95,21 @@ class Exhaustive(Synthesizer):
         queries = list(_up_to(domain, self.order))
         published = self.calibration == "published"
         sigma = gaussian_sigma(
-            *ledger.left(),
-            sensitivity=ledger.neighbours.marginal_l2,
+            *session.ledger.left(),
+            sensitivity=session.neighbours.marginal_l2,
             releases=max(1, len(domain) - 1) ** self.order if published else len(queries),
             method="classical" if published else "tight",
         )
-        self.measurements_ = measure_all(table, queries, sigma, ledger, randomness)
-        public = ledger.neighbours.n_rows_public
-        n = table.n_rows if public else round(number_of_records(table, ledger, self.measurements_))
+        self.measurements_ = measure_all(table, queries, sigma, session)
+        public = session.neighbours.n_rows_public
+        n = table.n_rows if public else round(number_of_records(table, session.ledger, self.measurements_))
         self.n_rows_ = n
         problem = _Problem(domain, self.measurements_)
         enumerable = math.comb(n + cells - 1, n) <= _MAX_DATASETS
         if self.search == "exhaustive" or (self.search == "auto" and enumerable):
             counts = _closest(problem, n, cells)
         else:
-            counts = _climb(problem, copies(_program(problem, n), n, "apportion", randomness.generator))
+            counts = _climb(problem, copies(_program(problem, n), n, "apportion", session.randomness.generator))
         self.counts_ = counts.reshape(domain.sizes)
         self.objective_ = float(problem.distances(counts).max())
 

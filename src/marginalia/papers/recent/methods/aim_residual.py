@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 from marginalia.data.table import CountSource
 from marginalia.marginals.elimination import Clique
 from marginalia.methods.aim import AdaptiveRun, AdaptiveSynthesizer
-from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.residuals import measure_residuals
-from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Neighbours
+from marginalia.privacy.session import Session
 from marginalia.synthesis.answers import Answer
 from marginalia.synthesis.base import Array, State
 from marginalia.synthesis.residual import (
@@ -85,14 +83,14 @@ class ResidualAIM(ResidualSynthesizer, AdaptiveSynthesizer):
 
     UNITS: ClassVar[bool] = True
 
-    def _release(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
-        run = _ResidualRun(self, table, ledger, randomness)
+    def _release(self, table: CountSource, session: Session) -> None:
+        run = _ResidualRun(self, table, session)
         run.run()
         run.model.forget_estimates()
         self.measurements_ = run.answers
         self._fitted(run.model)
         self.selected_ = [run.names(r.marginal) for r in run.history]
-        self.n_rows_ = table.n_rows if ledger.neighbours.n_rows_public else round(run.model.total)
+        self.n_rows_ = table.n_rows if session.neighbours.n_rows_public else round(run.model.total)
 
     def _state(self) -> State:
         selected = np.array([",".join(str(self.domain_.index(a)) for a in q) for q in self.selected_])
@@ -138,17 +136,17 @@ class _ResidualRun(AdaptiveRun):
 
     model: ResidualModel
 
-    def __init__(self, method: ResidualAIM, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
-        super().__init__(method, table, ledger, randomness)
+    def __init__(self, method: ResidualAIM, table: CountSource, session: Session) -> None:
+        super().__init__(method, table, session)
         sizes = table.domain.sizes
         # A marginal with a column of one code tells what the one without it does: it has no residual of its own.
         self.weights = {q: w for q, w in self.weights.items() if all(sizes[a] > 1 for a in q)} or self.weights
-        self._public = ledger.neighbours.n_rows_public
+        self._public = session.neighbours.n_rows_public
         self.answers: list[Answer] = []
         self._exact: dict[Clique, float] = {}
         self.model = ResidualModel(table.domain, max(1.0, float(table.n_rows)) if self._public else 1.0)
         # Variance of a cell of each candidate from its own residual, if that took all of a measurement of sigma 1.
-        self.own = {q: cell_variance(q, sizes, {q: cost(q, sizes, ledger.neighbours)}) for q in self.weights}
+        self.own = {q: cell_variance(q, sizes, {q: cost(q, sizes, session.neighbours)}) for q in self.weights}
 
     def start(self) -> None:
         self._exact = {(): 0.0}  # the number of records is known well enough, and stays
@@ -177,12 +175,12 @@ class _ResidualRun(AdaptiveRun):
         """Release the residuals of `q` for what its counts would cost; return the unbiased counts."""
         known = {**self.model.variances, **self._exact}
         mu = self.budget.sensitivity / sigma
-        bought = allocation(q, self.table.domain.sizes, self.ledger.neighbours, known, mu)
+        bought = allocation(q, self.table.domain.sizes, self.session.neighbours, known, mu)
         if not bought:  # the only column has one code: nothing is released, and nothing spent
             self.budget.used -= self.budget.composition.gaussian(mu)
         sigmas = {self.names(part): math.sqrt(v) for part, v in bought.items()}
-        noisy = measure_residuals(self.table, sigmas, ledger=self.ledger, randomness=self.randomness)
-        self.answers += residual_answers(self.table.domain, sigmas, noisy, self.ledger.neighbours, round=self.round)
+        noisy = self.session.residuals(self.table, sigmas)
+        self.answers += residual_answers(self.table.domain, sigmas, noisy, self.session.neighbours, round=self.round)
         for (part, variance), values in zip(bought.items(), noisy, strict=True):
             self.model.add(part, values, variance)
             if hasattr(self, "scores"):

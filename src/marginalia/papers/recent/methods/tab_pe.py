@@ -17,9 +17,7 @@ from marginalia.memory import check_cost
 from marginalia.papers.recent.methods.votes import Codes, votes
 from marginalia.privacy import checks
 from marginalia.privacy.calibration import gaussian_sigma
-from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.mechanisms.additive import gaussian
-from marginalia.privacy.randomness import Randomness
+from marginalia.privacy.session import Session
 from marginalia.synthesis.base import Array, State, Synthesizer, copies
 from marginalia.synthesis.measuring import measure_all
 
@@ -104,15 +102,15 @@ class TabPE(Synthesizer):
             mend="lower n_points",
         )
 
-    def _release(self, table: CountSource, ledger: Ledger, randomness: Randomness) -> None:
-        S, rng = ledger.neighbours.marginal_l2, randomness.generator
-        counts_rows = self.target is not None or not ledger.neighbours.n_rows_public
-        sigma = gaussian_sigma(*ledger.left(), sensitivity=S, releases=self.rounds + counts_rows)
+    def _release(self, table: CountSource, session: Session) -> None:
+        S, rng = session.neighbours.marginal_l2, session.randomness.generator
+        counts_rows = self.target is not None or not session.neighbours.n_rows_public
+        sigma = gaussian_sigma(*session.ledger.left(), sensitivity=S, releases=self.rounds + counts_rows)
         if counts_rows:
             counted = () if self.target is None else (self.target,)
-            self.measurements_ = measure_all(table, [counted], sigma, ledger, randomness)
+            self.measurements_ = measure_all(table, [counted], sigma, session)
         sizes = np.maximum(np.ravel(self.measurements_[0].values), 0) if counts_rows else np.array([table.n_rows])
-        self.n_rows_ = table.n_rows if ledger.neighbours.n_rows_public else max(1, round(float(sizes.sum())))
+        self.n_rows_ = table.n_rows if session.neighbours.n_rows_public else max(1, round(float(sizes.sum())))
         shares = sizes / sizes.sum() if sizes.sum() else np.full(sizes.size, 1 / sizes.size)
 
         target = -1 if self.target is None else table.domain.index(self.target)
@@ -120,12 +118,10 @@ class TabPE(Synthesizer):
         domain = table.domain
 
         def voted(candidates: Codes, round: int) -> Array:
-            return gaussian(
+            return session.gaussian(
                 lambda: votes(table.batches(), candidates, target),
                 sensitivity=S,
                 sigma=sigma,
-                ledger=ledger,
-                randomness=randomness,
                 label=f"round {round}",
             )
 
