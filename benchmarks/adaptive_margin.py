@@ -25,7 +25,7 @@ from harness import RESULTS, Row, in_own_process, measured, peak_mb, store
 from marginalia.data import Domain, Table
 from marginalia.errors import InputError
 from marginalia.learning import AdaptiveMarginClassifier
-from marginalia.methods.adaptive_margin.grid import margin_grid
+from marginalia.methods.adaptive_margin import margin_grid
 
 TARGET = "income>50K"
 EPSILON, DELTA = 1.0, 1e-6

@@ -13,7 +13,7 @@ from marginalia.data.domain import Domain, Schema
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.methods.ada_ssp import AdaSSPRegressor
-from marginalia.methods.adaptive_margin.adaptive_margin import AdaptiveMarginClassifier
+from marginalia.methods.adaptive_margin import AdaptiveMarginClassifier
 from marginalia.methods.dd_ssp import DDSSPClassifier, DDSSPRegressor
 from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier, DPSGDRegressor
 from marginalia.methods.gaussian_marginals import GaussianMarginals

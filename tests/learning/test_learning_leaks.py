@@ -21,9 +21,9 @@ from marginalia.data.encoding import Encoder
 from marginalia.data.table import Table
 from marginalia.errors import InputError, PrivacyError
 from marginalia.learning.rows import ArrayRows, within_bounds
+from marginalia.methods import adaptive_margin as margin_descent
 from marginalia.methods.ada_ssp import AdaSSPRegressor
-from marginalia.methods.adaptive_margin import selection as margin_descent
-from marginalia.methods.adaptive_margin.adaptive_margin import AdaptiveMarginClassifier
+from marginalia.methods.adaptive_margin import AdaptiveMarginClassifier
 from marginalia.methods.dd_ssp import DDSSPClassifier, DDSSPRegressor
 from marginalia.methods.dp_sgd import dp_sgd
 from marginalia.methods.dp_sgd.descent import UNIT, Directions

@@ -7,7 +7,7 @@ import pytest
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.methods.adaptive_margin.adaptive_margin import AdaptiveMarginClassifier
+from marginalia.methods.adaptive_margin import AdaptiveMarginClassifier
 from marginalia.methods.dd_ssp import DDSSPClassifier
 from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier
 from marginalia.methods.gaussian_marginals import GaussianMarginals

@@ -27,8 +27,7 @@ from marginalia.learning.private_tuning import draw_runs
 from marginalia.learning.rows import ByUnit, TableRows
 from marginalia.learning.statistics import statistic_sensitivities
 from marginalia.methods import pate
-from marginalia.methods.adaptive_margin.grid import PRACTICAL
-from marginalia.methods.adaptive_margin.selection import Candidate, Trainer, private_tuning
+from marginalia.methods.adaptive_margin import PRACTICAL, Candidate, Trainer, private_tuning
 from marginalia.methods.chebyshev.calibration import certified_sensitivity
 from marginalia.methods.chebyshev.chebyshev import ChebyshevMomentMatching
 from marginalia.methods.chebyshev.moments import Axis, Degrees, polynomials

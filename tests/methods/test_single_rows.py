@@ -11,9 +11,8 @@ from test_contract import PRIVATE, fitted, table
 from threadpoolctl import threadpool_limits
 
 from marginalia.learning.rows import shrink_rows
-from marginalia.methods.adaptive_margin import selection as margin
-from marginalia.methods.adaptive_margin.adaptive_margin import AdaptiveMarginClassifier
-from marginalia.methods.adaptive_margin.grid import PRACTICAL
+from marginalia.methods import adaptive_margin as margin
+from marginalia.methods.adaptive_margin import PRACTICAL, AdaptiveMarginClassifier
 from marginalia.methods.dp_sgd.descent import Directions, _residual
 from marginalia.methods.preconditioned_gd import PreconditionedGDClassifier, _times
 

@@ -12,7 +12,7 @@ from tiers import others_slow
 from marginalia.data import Attribute, Domain, Table
 from marginalia.errors import InputError, PrivacyError
 from marginalia.methods.ada_ssp import AdaSSPRegressor
-from marginalia.methods.adaptive_margin.adaptive_margin import AdaptiveMarginClassifier
+from marginalia.methods.adaptive_margin import AdaptiveMarginClassifier
 from marginalia.methods.aim import AIM
 from marginalia.methods.chebyshev.chebyshev import ChebyshevMomentMatching
 from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier

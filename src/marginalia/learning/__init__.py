@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from marginalia.methods.ada_ssp import AdaSSPRegressor as AdaSSPRegressor
-    from marginalia.methods.adaptive_margin.adaptive_margin import AdaptiveMarginClassifier as AdaptiveMarginClassifier
+    from marginalia.methods.adaptive_margin import AdaptiveMarginClassifier as AdaptiveMarginClassifier
     from marginalia.methods.dd_ssp import DDSSPClassifier as DDSSPClassifier
     from marginalia.methods.dd_ssp import DDSSPRegressor as DDSSPRegressor
     from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier as DPSGDClassifier

@@ -16,7 +16,7 @@ from marginalia import progress
 from marginalia.data import Domain, Table
 from marginalia.errors import InputError
 from marginalia.learning import AdaptiveMarginClassifier
-from marginalia.methods.adaptive_margin.grid import DERIVED, PRACTICAL, PUBLISHED
+from marginalia.methods.adaptive_margin import DERIVED, PRACTICAL, PUBLISHED
 from marginalia.methods.models import load_model, save_model
 from marginalia.privacy.calibration import gdp_epsilon
 

@@ -11,10 +11,10 @@ from learning_helpers import published_mu, separable
 from tiers import others_slow
 
 from marginalia.errors import PrivacyError
-from marginalia.methods.adaptive_margin.grid import PRACTICAL
-from marginalia.methods.adaptive_margin.selection import (
+from marginalia.methods.adaptive_margin import (
     _BITS,
     _BLOCK,
+    PRACTICAL,
     Descent,
     Trainer,
     _noise_scale,

@@ -12,9 +12,10 @@ from learning_helpers import published_mu, separable
 
 from marginalia.errors import InputError
 from marginalia.learning.rows import shrink_rows
-from marginalia.methods.adaptive_margin.grid import PRACTICAL, PUBLISHED, margin_grid
-from marginalia.methods.adaptive_margin.selection import (
+from marginalia.methods.adaptive_margin import (
     _BITS,
+    PRACTICAL,
+    PUBLISHED,
     Candidate,
     Trainer,
     _whole_rows,
@@ -22,6 +23,7 @@ from marginalia.methods.adaptive_margin.selection import (
     iterate,
     jl_dimension,
     make_candidates,
+    margin_grid,
     population_penalty,
     private_tuning,
     published_tuning_rate,

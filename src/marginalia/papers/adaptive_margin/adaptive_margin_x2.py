@@ -92,7 +92,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 
 def _fits(train: Sample, test: Sample, settings: Settings, keys: tuple[int, str, str, int]) -> Iterator[Record]:
     """Yield a row for each method without privacy, and for each arm and epsilon."""
-    from marginalia.methods.adaptive_margin.adaptive_margin import AdaptiveMarginClassifier
+    from marginalia.methods.adaptive_margin import AdaptiveMarginClassifier
     from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier
     from marginalia.methods.logistic import LogisticClassifier
     from marginalia.methods.objective_perturbation import ObjectivePerturbationClassifier

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
-from marginalia.methods.adaptive_margin.grid import PRACTICAL, PUBLISHED
+from marginalia.methods.adaptive_margin import PRACTICAL, PUBLISHED
 from marginalia.papers.adaptive_margin.looks import ARMS
 from marginalia.papers.adaptive_margin.runs import mean_risks, risks
 from marginalia.papers.adaptive_margin.theory import explicit_unprojected, gaussian_rule, published_mu, theorem_4_1

@@ -22,7 +22,7 @@ RIGHT = {"iter ": "try all, ", "tuning ": "tuning, ", "published r": "paper's r"
 @as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield budgets by epsilon, then budgets of one candidate by the number of candidates."""
-    from marginalia.methods.adaptive_margin.selection import published_tuning_rate
+    from marginalia.methods.adaptive_margin import published_tuning_rate
 
     delta = settings["delta"]
     for epsilon in settings["epsilons"]:

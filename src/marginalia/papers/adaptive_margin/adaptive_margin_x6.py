@@ -13,7 +13,7 @@ import numpy as np
 from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame, part_name, part_values
 from marginalia.errors import unknown_name
 from marginalia.learning.private_tuning import split_budget
-from marginalia.methods.adaptive_margin.grid import PRACTICAL, PUBLISHED
+from marginalia.methods.adaptive_margin import PRACTICAL, PUBLISHED
 from marginalia.papers.adaptive_margin.looks import PURPLE, set_title
 from marginalia.papers.adaptive_margin.runs import DIGITS, Sample, rows_of, synthetic
 from marginalia.privacy.calibration import gdp_mu
@@ -80,7 +80,7 @@ def parts(settings: Settings) -> list[str]:
 @as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield the test errors of all changes on one split."""
-    from marginalia.methods.adaptive_margin.adaptive_margin import AdaptiveMarginClassifier
+    from marginalia.methods.adaptive_margin import AdaptiveMarginClassifier
 
     name, number = part_values(part)
     trial = int(number)
@@ -141,7 +141,7 @@ def _arms(name: str) -> Iterator[tuple[str, float | str, Any, str]]:
 
 def _curve(train: Sample, test: Sample, settings: Settings, seed: int) -> Iterator[Record]:
     """Yield the exact errors of every candidate of the whole grid: not private, to see how they tie."""
-    from marginalia.methods.adaptive_margin.selection import Trainer, make_candidates
+    from marginalia.methods.adaptive_margin import Trainer, make_candidates
 
     n, d = train.X.shape
     everything = replace(PRACTICAL, grid_cut=0.0)

@@ -55,7 +55,7 @@ def _sample(name: str, data: Folders, root_seed: int) -> tuple[Sample, Sample]:
 @as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield the removal curve of one set, its losses at every margin of the grid, and the errors of the classifier."""
-    from marginalia.methods.adaptive_margin.adaptive_margin import AdaptiveMarginClassifier
+    from marginalia.methods.adaptive_margin import AdaptiveMarginClassifier
 
     start = time.process_time()
     train, test = _sample(part, data, root_seed)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from marginalia.card import Card, Figure, Folders, Frame, Record, Settings, Tables, as_frame
 from marginalia.learning.private_tuning import tuning_rate
-from marginalia.methods.adaptive_margin.grid import margin_grid
+from marginalia.methods.adaptive_margin import margin_grid
 from marginalia.papers.adaptive_margin.looks import PURPLE
 from marginalia.papers.adaptive_margin.runs import synthetic
 from marginalia.privacy.ledger import Ledger
@@ -42,7 +42,7 @@ def projection(settings: Settings, rng: np.random.Generator, seed: int) -> Rows:
 
     Measured is the margin of the projected separator, as in the proof: the best margin is no smaller.
     """
-    from marginalia.methods.adaptive_margin.selection import draw_projection
+    from marginalia.methods.adaptive_margin import draw_projection
 
     n, d = settings["projected_rows"], settings["projected_dimension"]
     log = math.log((n + 1) * (n + 2) * float(n) ** 2)  # beta = 1/n²
@@ -76,7 +76,7 @@ def projection(settings: Settings, rng: np.random.Generator, seed: int) -> Rows:
 
 def descent(settings: Settings, rng: np.random.Generator, seed: int) -> Rows:
     """Lemmas C.1 and C.2: the excess of the summed hinge loss over that of the separator, at T = n² mu²."""
-    from marginalia.methods.adaptive_margin.selection import Descent, noisy_descent
+    from marginalia.methods.adaptive_margin import Descent, noisy_descent
 
     n, d, gamma = settings["descent_rows"], settings["descent_dimension"], settings["descent_margin"]
     c, radius, beta = gamma / 3, 2.0, settings["descent_beta"]
@@ -114,7 +114,7 @@ def outliers(settings: Settings, rng: np.random.Generator, seed: int) -> Rows:
     at the margin of the inliers, D.2 at half of it, which no subset is named for: its smallest set of outliers is
     taken to be the one that was made. Measured is what all but a share beta of the projections stay below.
     """
-    from marginalia.methods.adaptive_margin.selection import Descent, draw_projection, noisy_descent
+    from marginalia.methods.adaptive_margin import Descent, draw_projection, noisy_descent
 
     n, d, gamma, beta = (settings[f"descent_{name}"] for name in ("rows", "dimension", "margin", "beta"))
     for lemma, at in (("D.1", gamma), ("D.2", gamma / 2)):

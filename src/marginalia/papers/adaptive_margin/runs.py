@@ -165,7 +165,7 @@ def risks(
 
     The words of `key` seed the noise, and also the sample unless `data_key` does; `outliers` are those of `synthetic`.
     """
-    from marginalia.methods.adaptive_margin.adaptive_margin import AdaptiveMarginClassifier
+    from marginalia.methods.adaptive_margin import AdaptiveMarginClassifier
 
     rng = np.random.default_rng(seed_sequence(*(data_key or key)))
     train, test, is_outlier = synthetic(n, settings["d"], gamma, rng, n_test=N_TEST, **outliers)

@@ -1,1 +1,0 @@
-"""The adaptive-margin classifier."""
