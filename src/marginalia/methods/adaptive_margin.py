@@ -351,12 +351,6 @@ class Trainer:
             w[:, group] = models if phi is None else phi.T @ models
         return w
 
-    @property
-    def dimensions(self) -> Array:
-        """VC dimension of each candidate's halfspaces, which have no free constant: k, or d without projection."""
-        d = self.signed_rows.shape[1]
-        return np.array([d if c.projection is None else len(c.projection) for c in self.candidates], dtype=float)
-
     def errors(self, w: Array) -> Integers:
         """Return how many rows each column of `w` gets wrong; a score of 0 is wrong, so that w = 0 is no solution."""
         largest = np.abs(w).max(axis=0)
@@ -388,11 +382,10 @@ def make_candidates(
     return tuple(candidates)
 
 
-def iterate(trainer: Trainer, mu: float, *, penalty: Array | float = 0.0, session: Session) -> tuple[Winner, Array]:
+def iterate(trainer: Trainer, mu: float, *, session: Session) -> tuple[Winner, Array]:
     """Train every candidate once and return the one with the smallest noisy number of errors (Algorithm 2, Iter).
 
-    All noisy scores, shape (G,), come with it: they may be released too. The whole selection is mu-GDP. A penalty,
-    for all or for each candidate, is added to the errors and must not depend on the data.
+    All noisy scores, shape (G,), come with it: they may be released too. The whole selection is mu-GDP.
 
     >>> from marginalia.privacy import Ledger
     >>> from marginalia.privacy.randomness import Randomness
@@ -406,7 +399,7 @@ def iterate(trainer: Trainer, mu: float, *, penalty: Array | float = 0.0, sessio
     w = trainer.train(np.arange(G), mu_model, session=session)
     if G == 1:  # nothing to choose, nothing to score
         return Winner(w[:, 0], trainer.candidates[0], math.nan), np.full(1, math.nan)
-    scores = penalty + session.gaussian(
+    scores = session.gaussian(
         lambda: trainer.errors(w),
         sensitivity=trainer.k * math.sqrt(G),
         sigma=trainer.k / mu_score,
@@ -416,7 +409,7 @@ def iterate(trainer: Trainer, mu: float, *, penalty: Array | float = 0.0, sessio
     return Winner(w[:, best], trainer.candidates[best], float(scores[best])), scores
 
 
-def private_tuning(trainer: Trainer, mu: float, r: float, *, penalty: Array | float = 0.0, session: Session) -> Winner:
+def private_tuning(trainer: Trainer, mu: float, r: float, *, session: Session) -> Winner:
     """Train random candidates a random number of times and return the best run (Algorithms 4 and 6, PrivTune).
 
     The number of runs is geometric with mean 1/r. It must stay secret, as must the time that this takes and every run
@@ -439,7 +432,7 @@ def private_tuning(trainer: Trainer, mu: float, r: float, *, penalty: Array | fl
     mu_model, mu_score = split_budget(mu, trainer.constants.model_share)
     picks, secret = draw_runs(_one_run(trainer, mu_model, mu_score), r, G, session=session)
     w = trainer.train(picks, mu_model, session=secret)
-    scores = (penalty * np.ones(G))[picks] + secret.gaussian(
+    scores = secret.gaussian(
         lambda: trainer.errors(w),
         sensitivity=trainer.k * math.sqrt(picks.size),
         sigma=trainer.k / mu_score,
@@ -455,17 +448,6 @@ def published_tuning_rate(n_candidates: int, n: int) -> float:
     16999983
     """
     return 1 / (n_candidates * (n**2 - 1))
-
-
-def population_penalty(dimensions: Array, n: int, *, beta: float) -> Array:
-    """Return what turns a count of errors into a bound on n/2 times the risk: 5/2 (VC ln(2n) + ln(4 |Gamma|/beta)).
-
-    Wang, Zhu and Wang, Equation 3, with the sign of its last term corrected and a union over the candidates.
-
-    >>> population_penalty(np.array([10.0, 20.0]), 1000, beta=1e-6).round()
-    array([230., 420.])
-    """
-    return 2.5 * (dimensions * math.log(2 * n) + math.log(4 * dimensions.size / beta))
 
 
 def _one_run(trainer: Trainer, mu_model: float, mu_score: float) -> CompositionEvent:
@@ -498,8 +480,6 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
     selection : {"auto", "iter", "private_tuning"}, default "auto"
         Try every candidate once, or random ones a secret number of times. Default: `iter` for the published constants
         and from 5000 rows on.
-    criterion : {"empirical", "population"}, default "empirical"
-        Choose by the errors on the training rows, or add the paper's penalty on the dimension.
     output : {"average", "last"}, default "average"
         Iterate of the gradient descent that is released.
     max_steps : float, optional
@@ -551,7 +531,6 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
 
     variant: str | Constants = "practical"
     selection: Literal["auto", "iter", "private_tuning"] = "auto"
-    criterion: Literal["empirical", "population"] = "empirical"
     output: Output = "average"
     max_steps: float | None = None
     data_radius: float | None = None
@@ -584,9 +563,6 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
     def _select(self, trainer: Trainer, session: Session) -> Winner:
         n, G = trainer.n_units, len(trainer.candidates)
         published = trainer.constants.name == PUBLISHED.name
-        penalty: NDArray[np.float64] | float = 0.0
-        if self.criterion == "population":
-            penalty = population_penalty(trainer.dimensions, n, beta=trainer.beta)
         by_iter = published or n >= N_FOR_ITER if self.selection == "auto" else self.selection == "iter"
         if by_iter or G == 1:
             epsilon, delta = session.ledger.left()
@@ -594,7 +570,7 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
                 mu = epsilon / (2 * math.sqrt(-2 * math.log(delta)))
             else:
                 mu = gdp_mu(epsilon, delta)
-            winner, self.scores_ = iterate(trainer, mu, penalty=penalty, session=session)
+            winner, self.scores_ = iterate(trainer, mu, session=session)
             self.gammas_ = np.array([candidate.gamma for candidate in trainer.candidates])
             return winner
         r = published_tuning_rate(G, n) if published else tuning_rate(G, MISS)
@@ -607,7 +583,7 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
 
         mu = run(*session.ledger.left(plan))
         self.gammas_ = self.scores_ = None
-        return private_tuning(trainer, mu, r, penalty=penalty, session=session)
+        return private_tuning(trainer, mu, r, session=session)
 
     def _scaled(self, X: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
         """Return the rows, with the constant column, scaled to norm at most 1, and the data radius b divided out."""
@@ -627,7 +603,6 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
         if not isinstance(self.variant, Constants):
             self._choose("variant", tuple(VARIANTS))
         self._choose("selection", ("auto", "iter", "private_tuning"))
-        self._choose("criterion", ("empirical", "population"))
         self._choose("output", ("average", "last"))
         if self.data_radius is not None:
             checks.positive("data_radius", self.data_radius)

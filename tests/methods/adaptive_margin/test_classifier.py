@@ -140,17 +140,6 @@ class TestLearning:
         )
         np.testing.assert_allclose(one.coef_, two.coef_, rtol=1e-4)
 
-    @pytest.mark.slow
-    def test_population_score_prefers_few_dimensions(self):
-        rng = np.random.default_rng(0)
-        y = rng.integers(0, 2, 300)
-        X = rng.standard_normal((300, 400)) / 20
-        X[:, 0] += 2 * y - 1.0
-        model = AdaptiveMarginClassifier(
-            variant="published", criterion="population", epsilon=50, delta=1e-6, fit_intercept=False, random_state=0
-        ).fit(X, y)
-        assert model.gamma_ == 1.0  # the candidate of fewest dimensions
-
     def test_constants_of_ones_own(self):
         X, y = halves()
         constants = replace(PUBLISHED, name="own", model_share=0.9)
@@ -192,7 +181,6 @@ class TestBadInput:
             ({"variant": "practicle"}, "practical"),
             ({"selection": "tune"}, "known: auto"),
             ({"output": "mean"}, "average"),
-            ({"criterion": "x"}, "empirical"),
             ({"calibration": "exact"}, "tight"),
             ({"delta": 0.01}, "less than 1/n"),
             ({"data_radius": 0}, "data_radius"),

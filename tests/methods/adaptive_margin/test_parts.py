@@ -24,7 +24,6 @@ from marginalia.methods.adaptive_margin import (
     jl_dimension,
     make_candidates,
     margin_grid,
-    population_penalty,
     private_tuning,
     published_tuning_rate,
 )
@@ -208,12 +207,6 @@ class TestSelection:
 
     def test_published_tuning_rate(self):
         assert 1 / published_tuning_rate(17, 39073) == pytest.approx(2.6e10, rel=0.01)
-
-    def test_population_penalty(self):
-        penalty = population_penalty(np.array([46.0, 181.0]), 39073, beta=39073.0**-2)
-        assert penalty[0] == pytest.approx(2.5 * (46 * math.log(78146) + math.log(4 * 2 * 39073.0**2)))
-        assert penalty[0] / 39073 == pytest.approx(0.035, abs=0.001)
-        assert penalty[1] / 39073 == pytest.approx(0.13, abs=0.005)
 
 
 class TestCalibration:
