@@ -12,6 +12,7 @@ from learning_helpers import published_mu, separable
 
 from marginalia.errors import InputError
 from marginalia.learning.rows import shrink_rows
+from marginalia.methods import adaptive_margin
 from marginalia.methods.adaptive_margin import (
     _BITS,
     PRACTICAL,
@@ -30,6 +31,7 @@ from marginalia.methods.adaptive_margin import (
 from marginalia.privacy.calibration import gdp_delta, gdp_epsilon, gdp_mu
 from marginalia.privacy.events import RandomStoppingEvent
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.mechanisms.hooks import intercepting
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.session import Session
 from marginalia.privacy.stopping_cost import random_stopping_epsilon, random_stopping_mu
@@ -168,15 +170,21 @@ class TestSelection:
         )
         assert winner.score == pytest.approx(0, abs=1e-3)
 
-    def test_a_penalty_decides(self, trainer):
-        penalty = np.full(len(trainer.candidates), 1e9)
-        penalty[3] = 0
-        winner, _ = iterate(trainer, 1.0, penalty=penalty, session=Session(Ledger("replace_one"), Randomness(0)))
+    def test_the_smallest_noisy_score_wins(self, trainer, monkeypatch):
+        def session():
+            return Session(Ledger("replace_one"), Randomness(0))
+
+        def of_candidate(k):
+            """Release scores of which that of candidate k is the smallest; gradients stay as they are."""
+            return lambda call, exact, draw: draw() if len(call.shape) == 2 else np.abs(np.arange(call.shape[0]) - k)
+
+        with intercepting(of_candidate(3)):
+            winner, _ = iterate(trainer, 1.0, session=session())
         assert winner.candidate is trainer.candidates[3]
-        tuned = private_tuning(
-            trainer, 1.0, 1e-3, penalty=penalty, session=Session(Ledger("replace_one"), Randomness(0))
-        )
-        assert tuned.candidate is trainer.candidates[3]
+        monkeypatch.setattr(adaptive_margin, "draw_runs", lambda *a, session: (np.array([5, 3, 0]), session))
+        with intercepting(of_candidate(1)):
+            winner = private_tuning(trainer, 1.0, 1e-3, session=session())
+        assert winner.candidate is trainer.candidates[3]
 
     def test_private_tuning_is_charged_as_one_event_whatever_it_draws(self, trainer):
         ledgers = []
