@@ -1,7 +1,6 @@
 """The page of tables that outgrow memory: what each method needs, and what was measured."""
 
 import importlib.util
-import inspect
 import re
 import sys
 from pathlib import Path
@@ -11,7 +10,9 @@ import pytest
 
 from marginalia.data import Attribute, Domain, Table
 from marginalia.data.sources.parquet import ParquetSource
+from marginalia.methods.fit import Budget, build
 from marginalia.methods.registry import BUILT_IN
+from marginalia.methods.task import Task
 
 ROOT = Path(__file__).parents[2]
 METHODS = {name: method for name, method in BUILT_IN.items() if method.classes}
@@ -52,10 +53,10 @@ def test_a_method_needs_what_the_page_says(name, tmp_path):
     Table(rng.integers(2, size=(200, 3)), domain).to_parquet(tmp_path / "t.parquet")
     source = Spied(tmp_path / "t.parquet", domain=domain)
     source.asked = "nothing"
-    task = (method.arms[0].tasks or ("",))[0]
-    cls = method.load(task)
-    given = {"epsilon": 1.0, "random_state": 0, "relation": method.relations[0], "n_public": 200}
-    model = cls(**{k: v for k, v in given.items() if k in inspect.signature(cls).parameters})
+    arm = method.arms[0]
+    task = next(iter(arm.tasks), "")
+    budget = Budget(1.0, 1e-5, method.relations[0], random_state=0, n_public=200)
+    model = build(method, arm, budget, Task(task, "c") if task else None)
     model.fit(source, "c") if task else model.fit(source)
     assert source.asked == said()[name]
 

@@ -1,6 +1,6 @@
 """What the sweep asks of every method, built in or not."""
 
-import inspect
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +9,9 @@ from tiers import others_slow
 from marginalia.data import Attribute, Domain, Table
 from marginalia.data.sources.parquet import ParquetSource
 from marginalia.errors import InputError
+from marginalia.methods.fit import Budget, build
 from marginalia.methods.registry import BUILT_IN
+from marginalia.methods.task import Task
 
 DELTA = 1e-5
 SIZES = (("a", 3, "categorical"), ("b", 4, "numeric"), ("c", 5, "numeric"), ("y", 2, "categorical"))
@@ -53,18 +55,13 @@ def table(method=None, n=300, seed=0):
     return Table(np.column_stack(columns), Domain(Attribute(*attribute) for attribute in attributes))
 
 
-def build(method, arm, task, **changes):
-    offered = {"epsilon": 1.0, "delta": DELTA, "calibration": arm.calibration, "random_state": 7, "n_public": 300}
-    offered["relation"] = method.relations[0]
-    if arm.variant:
-        offered["variant"] = arm.variant
-    cls = method.load(task)
-    names = set(inspect.signature(cls).parameters)
-    return cls(**{**{k: v for k, v in {**offered, **changes}.items() if k in names}, **dict(arm.parameters)})
+def model_of(method, arm, task, **changes):
+    budget = Budget(1.0, DELTA, method.relations[0], random_state=7, n_public=300)
+    return build(method, arm, replace(budget, **changes), Task(task, TARGETS[task]) if task else None)
 
 
 def fitted(method, arm, task, rows=None, **changes):
-    model = build(method, arm, task, **changes)
+    model = model_of(method, arm, task, **changes)
     rows = rows if rows is not None else table(method)
     return model.fit(rows, TARGETS[task]) if task else model.fit(rows)
 
@@ -154,7 +151,7 @@ def test_bad_parameters_are_one_line(method, arm, task, change):
 
 @pytest.mark.parametrize(("method", "arm", "task"), FITS)
 def test_construction_does_no_work_and_parameters_read_back(method, arm, task):
-    model = build(method, arm, task, epsilon="never checked here")
+    model = model_of(method, arm, task, epsilon="never checked here")
     params = model.get_params(deep=False)
     assert type(model)(**params).get_params(deep=False) == params
     assert {**params, **dict(arm.parameters)} == params  # and it is this arm that is tested here
@@ -163,7 +160,7 @@ def test_construction_does_no_work_and_parameters_read_back(method, arm, task):
 @pytest.mark.parametrize(("method", "arm", "task"), [p for p in FITS if p.values[2]])
 def test_a_learner_needs_its_target(method, arm, task):
     with pytest.raises(InputError, match="did you mean"):
-        build(method, arm, task).fit(table(method), "yy")
+        model_of(method, arm, task).fit(table(method), "yy")
 
 
 @pytest.mark.parametrize(("method", "arm", "task"), SYNTHESIZERS)

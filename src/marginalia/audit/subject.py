@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +17,8 @@ from marginalia.audit.made import Frame, Made
 from marginalia.data.units import keyed_hashes
 from marginalia.errors import InputError
 from marginalia.learning.base import LinearLearner
-from marginalia.methods.fit import Budget, fit
+from marginalia.methods.fit import Budget, build, fit
+from marginalia.methods.foreign import accepted, check_constructor, construct
 from marginalia.methods.record import Arm, Method, class_from_file, try_import
 from marginalia.methods.registry import EVERY
 from marginalia.methods.task import Task
@@ -155,22 +155,21 @@ def _of_arm(arm: Arm, task: str, relation: Relation, registry: Mapping[str, Meth
     if method.limits.public_rows and relation is Relation.REPLACE_ONE:  # under add/remove the budget brings it
         given["n_public"] = _N_PUBLIC
     quick = arm if arm.source else replace(arm, parameters=tuple(given.items()))
-    taken = inspect.signature(method.load(task)).parameters if not arm.learner else {}
 
     def fit_made(rows: Made, random_state: int | None, epsilon: float, delta: float) -> Any:
         budget = Budget(epsilon, delta, str(relation), random_state, _N_PUBLIC)
+        chosen = Task(task, rows.frame.target(task), (), rows.frame.one_hot) if task else None  # type: ignore[arg-type]
         if arm.variant == _PUBLIC_ROWS:
-            public = {"public": rows.fixed_rows(), "one_hot": rows.frame.one_hot}
-            return _built(method.load(task), {**given, **_offered(arm, budget), **public}).fit(*rows.given())
+            public = replace(arm, parameters=tuple({**given, "public": rows.fixed_rows()}.items()))
+            return build(method, public, budget, chosen).fit(*rows.given())
         if rows.frame.domain is not None:
-            chosen = Task(task, rows.frame.target(task), (), rows.frame.one_hot) if task else None  # type: ignore[arg-type]
             return fit(quick, registry, budget, rows.table, chosen)
         return _on_arrays(quick, registry, budget, rows)
 
     frames = _frames(registry[arm.source or arm.method]) or (_LEARNT if task else _SYNTHESIZED)
     if task:
         frames = tuple(f for f in frames if f.domain is None or f.target(task))
-    if arm.learner or not {"feature_bound", "clip", "data_radius", "n_queries"} & set(taken):
+    if arm.learner:  # trained on synthetic rows, which are a table
         frames = tuple(f for f in frames if f.domain is not None)
 
     def queries(rows: Made, seed: int) -> NDArray[np.intp]:
@@ -202,30 +201,19 @@ def _frames(method: Method) -> tuple[Frame, ...]:
 
 
 def _on_arrays(arm: Arm, registry: Mapping[str, Method], budget: Budget, rows: Made) -> Any:
-    method = registry[arm.method]
+    method, parameters = registry[arm.method], dict(arm.parameters)
     cls: Any = method.load(rows.task)
-    given = {**dict(arm.parameters), "random_state": budget.random_state, "target_bound": rows.frame.target_bound}
-    if arm.source:
-        source = registry[arm.source]
-        offered = {**dict(source.arms[0].parameters), "epsilon": budget.epsilon, "delta": budget.delta}
-        given |= {"marginals": _built(source.load(), offered | {"relation": budget.relation}), "n_bins": 4}
-    else:
-        given |= _offered(arm, budget)
-    if "inputs" in given:
-        given["inputs"] = "scaled"
-    return _built(cls, given).fit(*rows.given())
-
-
-def _offered(arm: Arm, budget: Budget) -> dict[str, Any]:
-    offered = {name: getattr(budget, name) for name in ("epsilon", "delta", "relation", "random_state")}
-    if budget.relation == Relation.ADD_REMOVE:
-        offered["n_public"] = budget.n_public
-    return offered | {"calibration": arm.calibration} | ({"variant": arm.variant} if arm.variant else {})
-
-
-def _built(cls: Any, offered: Mapping[str, Any]) -> Any:
-    taken = inspect.signature(cls).parameters
-    return cls(**{name: value for name, value in offered.items() if name in taken})
+    if rows.task == "linear" and hasattr(cls, "target_bound"):  # DP-SGD clips gradients, not targets
+        parameters["target_bound"] = rows.frame.target_bound
+    if "inputs" in parameters:
+        parameters["inputs"] = "scaled"
+    if not arm.source:
+        bounded = replace(arm, parameters=tuple(parameters.items()))
+        return build(method, bounded, budget, Task(rows.task, "")).fit(*rows.given())  # type: ignore[arg-type]
+    source = registry[arm.source]
+    unfitted = build(source, source.arms[0], replace(budget, random_state=None))  # the learner's seed counts
+    model = cls(marginals=unfitted, n_bins=4, random_state=budget.random_state, **parameters)
+    return model.fit(*rows.given())
 
 
 def own_subjects(path: Path, name: str | None) -> Iterator[Subject]:
@@ -240,31 +228,30 @@ def own_subjects(path: Path, name: str | None) -> Iterator[Subject]:
     cls: Any = class_from_file(path, name) if name else _only_class(path)
     if not callable(getattr(cls, "fit", None)):
         raise InputError(f"{path}: class {cls.__name__} has no method fit()")
+    check_constructor(cls, str(path))
     for subject in of_class(cls):
         yield replace(subject, own=path)
 
 
 def of_class(cls: Any, frames: tuple[Frame, ...] = ()) -> Iterator[Subject]:
     """Yield a class as it is, under each relation that it takes; one without a `sample` is a learner."""
-    parameters = inspect.signature(cls).parameters
+    names = accepted(cls)
     task = "" if callable(getattr(cls, "sample", None)) else _task_of(cls)
 
-    def of(relation: Relation | None) -> Fit:
+    def of(relation: Relation) -> Fit:
         def fit_made(rows: Made, random_state: int | None, epsilon: float, delta: float) -> Any:
             offered: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "random_state": random_state}
-            offered |= {"one_hot": rows.frame.one_hot}
-            offered |= {"n_public": _N_PUBLIC} | ({"relation": str(relation)} if relation else {})
+            offered |= {"relation": str(relation), "n_public": _N_PUBLIC, "one_hot": rows.frame.one_hot}
             if rows.frame.domain is None:
                 offered["target_bound"] = rows.frame.target_bound
-            return _built(cls, offered).fit(*rows.given())
+            return construct(cls, offered, {}).fit(*rows.given())
 
         return fit_made
 
     frames = frames or (_LEARNT if task else (*_SYNTHESIZED, made.ORDERED, made.LINE))
-    takes = "relation" in parameters
-    for relation in getattr(cls, "RELATIONS", tuple(Relation)) if takes else ("replace_one",):
+    for relation in getattr(cls, "RELATIONS", tuple(Relation)) if "relation" in names else ("replace_one",):
         chosen = Relation(relation)
-        yield Subject(cls.__name__, task, chosen, "", "", frames, of(chosen if takes else None))
+        yield Subject(cls.__name__, task, chosen, "", "", frames, of(chosen))
 
 
 def _task_of(cls: Any) -> str:

@@ -82,6 +82,7 @@ class BudgetedLearner(LinearLearner):
     """
 
     CALIBRATIONS: ClassVar[tuple[str, ...]] = ("tight", "published")
+    VARIANTS: ClassVar[tuple[str, ...]] = ()  # values of its parameter `variant`; empty: it has no such parameter
     UNITS: ClassVar[bool] = False  # whether it charges for units of several rows
     PRIVATE_ROWS_PER_UNIT: ClassVar[bool] = True  # whether the number may be chosen privately
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 import numpy as np
 
@@ -60,7 +59,7 @@ class AdaSSPRegressor(InterceptLearner, LinearRegressor):
     """
 
     UNITS = True
-    VARIANTS: ClassVar[tuple[str, ...]] = ("code_constants", "paper_constants")
+    VARIANTS = ("code_constants", "paper_constants")
 
     target_bound: float = 1.0
     variant: str = "code_constants"

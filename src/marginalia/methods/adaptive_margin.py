@@ -528,6 +528,7 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
     """
 
     SQUARES, READS_ROWS, UNITS = False, True, True
+    VARIANTS = tuple(VARIANTS)
 
     variant: str | Constants = "practical"
     selection: Literal["auto", "iter", "private_tuning"] = "auto"
@@ -601,7 +602,7 @@ class AdaptiveMarginClassifier(LinearClassifier, BudgetedLearner):
         super()._check_parameters()
         self._check_replace_one()
         if not isinstance(self.variant, Constants):
-            self._choose("variant", tuple(VARIANTS))
+            self._choose("variant", self.VARIANTS)
         self._choose("selection", ("auto", "iter", "private_tuning"))
         self._choose("output", ("average", "last"))
         if self.data_radius is not None:

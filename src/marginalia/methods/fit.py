@@ -6,21 +6,26 @@ user's.
 
 from __future__ import annotations
 
-import inspect
 import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from marginalia.data.attribute import Attribute
 from marginalia.data.sources.complete import complete
 from marginalia.data.table import PrivateRows
 from marginalia.errors import InputError, unknown_name
+from marginalia.methods.foreign import construct
 from marginalia.methods.record import NON_PRIVATE, Arm, Method
 from marginalia.methods.registry import BUILT_IN, arms_of, method
 from marginalia.methods.task import Task
 from marginalia.privacy.relation import Relation
+
+if TYPE_CHECKING:  # scikit-learn, which learners import, takes longer to load than most fits take
+    from marginalia.learning.base import LinearLearner
+    from marginalia.learning.private import BudgetedLearner
+    from marginalia.synthesis.base import Synthesizer
 
 ON_MISSING_TARGET = ("refuse", "drop")
 
@@ -80,7 +85,7 @@ def fit(
     True
     """
     if not arm.source or task is None:
-        model = _build(registry[arm.method], arm, budget, task)
+        model = build(registry[arm.method], arm, budget, task)
         if train.purchases and not _can_buy(type(model)):
             raise InputError(
                 f"method '{arm.method}' takes codes, and its data leave labels or edges to be bought: derive its class "
@@ -104,24 +109,68 @@ def _can_buy(cls: type) -> bool:
     return next(c for c in cls.__mro__ if "fit" in vars(c)).__module__.startswith("marginalia.")
 
 
-def _build(method: Method, arm: Arm, budget: Budget, task: Task | None) -> Any:
-    """Return the unfitted model; of what is offered a class gets what it takes."""
-    cls = method.load(task.task if task else "")
+def build(method: Method, arm: Arm, budget: Budget, task: Task | None = None) -> Any:
+    """Return the unfitted model of an arm that post-processes no other fit, with its budget and parameters.
+
+    Parameters
+    ----------
+    method : Method
+    arm : Arm
+    budget : Budget
+    task : Task or None
+        None for a synthesizer.
+
+    >>> [arm] = arms_of("ssp")
+    >>> build(BUILT_IN["ssp"], arm, Budget(2.0, 1e-5, "replace_one", random_state=7), Task("linear", "b"))
+    SSPRegressor(epsilon=2.0, random_state=7, relation='replace_one')
+    """
+    if method.is_foreign:
+        return _build_foreign(method, arm, budget, task)
+    parameters = dict(arm.parameters)
+    if task is None:
+        synthesizer: type[Synthesizer] = method.load()
+        return synthesizer(
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            relation=budget.relation,
+            calibration=arm.calibration,
+            random_state=budget.random_state,
+            **parameters,
+        )
+    if not arm.is_private:
+        public: type[LinearLearner] = method.load(task.task)
+        return public(one_hot=task.one_hot, **parameters)
+    learner: type[BudgetedLearner] = method.load(task.task)
+    some: dict[str, Any] = {}  # parameters of some learners
+    if arm.variant and learner.VARIANTS:
+        some["variant"] = arm.variant
+    if method.limits.public_rows and budget.relation == Relation.ADD_REMOVE:  # replace_one: the true number is public
+        some["n_public"] = budget.n_public
+    return learner(
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        relation=budget.relation,
+        calibration=arm.calibration,
+        random_state=budget.random_state,
+        one_hot=task.one_hot,
+        **some,
+        **parameters,
+    )
+
+
+def _build_foreign(method: Method, arm: Arm, budget: Budget, task: Task | None) -> Any:
     seed = budget.random_state
-    if seed is not None and not cls.__module__.startswith("marginalia."):
-        seed %= 2**32  # an own class may hand it to scikit-learn, which takes no more
-    offered: dict[str, Any] = {"random_state": seed}
+    offered: dict[str, Any] = {"random_state": None if seed is None else seed % 2**32}  # as scikit-learn needs it
     if arm.is_private:
         offered |= {"epsilon": budget.epsilon, "delta": budget.delta, "relation": budget.relation}
-        offered |= {"calibration": arm.calibration, "variant": arm.variant}
-        if budget.relation == Relation.ADD_REMOVE:  # under replace_one the number of rows is public
+        offered["calibration"] = arm.calibration
+        if arm.variant:
+            offered["variant"] = arm.variant
+        if budget.relation == Relation.ADD_REMOVE:
             offered["n_public"] = budget.n_public
     if task is not None:
         offered["one_hot"] = task.one_hot
-    taken = inspect.signature(cls).parameters
-    return cls(
-        **{k: v for k, v in offered.items() if k in taken and not (k == "variant" and not v)}, **dict(arm.parameters)
-    )
+    return construct(method.load(task.task if task else ""), offered, dict(arm.parameters))
 
 
 def fit_synthesizer(name: str, table: PrivateRows, budget: Budget) -> Any:

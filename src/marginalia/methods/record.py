@@ -263,6 +263,11 @@ class Method:
         return getattr(importlib.import_module(module), name)
 
     @property
+    def is_foreign(self) -> bool:
+        """Whether its class is from outside the library: its constructor need not accept all parameters of a budget."""
+        return not all(path.startswith("marginalia.") for path in self.classes.values())
+
+    @property
     def calibrations(self) -> tuple[str, ...]:
         """The calibrations of its arms."""
         return tuple(sorted({arm.calibration for arm in self.arms}))

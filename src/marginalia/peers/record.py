@@ -48,6 +48,11 @@ class PeerMethod(Method):
 
     __slots__ = ()
 
+    @property
+    def is_foreign(self) -> bool:
+        """True: a class of peers accepts no calibration, and has a seed without privacy too."""
+        return True
+
     def load(self, task: str = "") -> type:
         """Return the class for `task`."""
         base = Method.load(self, task)

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from marginalia.errors import InputError, unknown_name
+from marginalia.methods.foreign import accepted, check_constructor
 from marginalia.methods.record import NON_PRIVATE, Arm, Kind, Limits, Method, class_from_file, frozen, try_import
 from marginalia.methods.registry import BUILT_IN, arms_of
 from marginalia.peers.record import PREFIX, is_peer, record
@@ -86,10 +87,14 @@ def method_from_file(choice: MethodChoice) -> Method:
         if not callable(getattr(cls, name, None)):
             what = f"learner of {' and '.join(choice.tasks)} tasks" if choice.tasks else "synthesizer"
             raise InputError(f"{choice.file}: class {choice.class_name} has no method {name}(), which a {what} needs")
-    known = set(inspect.signature(cls).parameters)
+    base = "PrivateLearner" if choice.tasks else "Synthesizer"
     for name in ("epsilon", "delta", "random_state"):
-        if name not in known:
-            raise InputError(f"{choice.file}: class {choice.class_name} does not take the parameter '{name}'")
+        if name not in accepted(cls):
+            raise InputError(
+                f"{choice.file}: class {choice.class_name} does not take the parameter '{name}'; add it to the "
+                f"constructor, or derive the class from marginalia's {base}"
+            )
+    check_constructor(cls, str(choice.file), choice.parameters or ())
     return record
 
 
