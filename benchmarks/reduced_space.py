@@ -22,7 +22,7 @@ from scipy import sparse
 from marginalia.data.datasets import load
 from marginalia.methods.reduced_space.families import Family
 from marginalia.methods.reduced_space.fits import fit_columns, maximum_entropy
-from marginalia.methods.reduced_space.guarantees import laplace_scale
+from marginalia.methods.reduced_space.noise import laplace_scale
 from marginalia.methods.reduced_space.sampling import released_measure
 from marginalia.methods.reduced_space.spaces import Cube, Pool, Space
 from marginalia.privacy.relation import Relation

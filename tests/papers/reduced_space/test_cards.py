@@ -11,10 +11,10 @@ from tiers import others_slow
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.methods.reduced_space.families import Family
-from marginalia.methods.reduced_space.guarantees import guarantee
 from marginalia.methods.task import Task
 from marginalia.papers.reduced_space import reduced_space_epsilon, reduced_space_fail, runs
 from marginalia.papers.reduced_space.runs import Law
+from marginalia.papers.reduced_space.theory import guarantee
 from marginalia.papers.registry import card as card_of
 from marginalia.papers.registry import cards
 from marginalia.sweep.protocols import Prepared

@@ -15,7 +15,7 @@ from marginalia.errors import InputError, unknown_name
 from marginalia.marginals.sampling import atoms
 from marginalia.methods.reduced_space.families import Family, Kind
 from marginalia.methods.reduced_space.fits import fit_columns, maximum_entropy
-from marginalia.methods.reduced_space.guarantees import laplace_scale, noise_quantile
+from marginalia.methods.reduced_space.noise import laplace_scale, noise_quantile
 from marginalia.methods.reduced_space.sampling import SamplingMeasure, released_measure
 from marginalia.methods.reduced_space.spaces import Cube, FitName, Pool, SpaceName, choose_space
 from marginalia.privacy import checks

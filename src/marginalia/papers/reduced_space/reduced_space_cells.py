@@ -28,7 +28,7 @@ def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterato
 
     All sets of as many attributes are alike, and all cells with as many ones: one of each is measured.
     """
-    from marginalia.methods.reduced_space.guarantees import laplace_scale
+    from marginalia.methods.reduced_space.noise import laplace_scale
 
     for (p, order), (arm, (kind, calibration)) in product(settings["shapes"], ARMS.items()):
         attributes = tuple(range(order))

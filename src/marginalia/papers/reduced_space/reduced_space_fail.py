@@ -54,7 +54,7 @@ class Remembered:
 @as_frame
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield one row for each trial of a block and each family: every quantity that the proof bounds."""
-    from marginalia.methods.reduced_space.guarantees import guarantee
+    from marginalia.papers.reduced_space.theory import guarantee
 
     case, block = part_values(part)
     name = case.replace("_", " ")

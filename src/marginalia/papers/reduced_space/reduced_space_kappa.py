@@ -28,7 +28,8 @@ GAP = 1e-4  # of the linear programs: optima that differ by less are the same
 def run(part: str, settings: Settings, root_seed: int, data: Folders) -> Iterator[Record]:
     """Yield κ and the noise-free optimum of every measure built from one release."""
     from marginalia.methods.reduced_space.fits import fit_columns
-    from marginalia.methods.reduced_space.guarantees import guarantee, laplace_scale
+    from marginalia.methods.reduced_space.noise import laplace_scale
+    from marginalia.papers.reduced_space.theory import guarantee
 
     for trial in range(settings["trials"]):
         train, _ = split(part, trial, root_seed, data)

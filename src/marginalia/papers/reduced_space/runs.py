@@ -84,8 +84,8 @@ def one_run(
     In the units of the family's functions: ``noise``, the largest; ``optimum`` t*; ``fit_error`` of h* and ``error`` of
     the synthetic rows against the data; ``drawing`` between the two; ``bound`` 8δ. ``cell_error`` is in shares.
     """
-    from marginalia.methods.reduced_space.guarantees import guarantee
     from marginalia.methods.reduced_space.reduced_space import ReducedSpaceLP
+    from marginalia.papers.reduced_space.theory import guarantee
 
     n, p = codes.shape
     table = Table(codes, Domain.from_sizes({f"x{j}": 2 for j in range(p)}))
