@@ -99,9 +99,18 @@ def test_only_what_is_private_depends_on_the_mechanisms():
 def test_words_and_looks_rerun_nothing(changed_by):
     assert not changed_by((file_of("ssp"), '"""', '"""Once upon a time. '))
     assert not changed_by((file_of("ssp"), "import numpy as np\n", "import numpy as np  # arrays\n"))
-    assert not changed_by((file_with('label="PATE"'), 'label="PATE"', 'label="Teachers"'))
+    assert not changed_by((version.METHODS, 'label = "PATE"', 'label = "Teachers"'))
     assert not changed_by(("sweep/metrics.py", 'name="test AUC"', 'name="area"'))
     assert changed_by(("sweep/metrics.py", "function=roc_auc", "function=log_loss")) == set(BUILT_IN)
+
+
+@pytest.mark.slow
+def test_the_version_of_the_library_counts_the_parameters_of_methods(changed_by):
+    def versions():
+        return {"library": version.code_version()}
+
+    assert changed_by((version.METHODS, "n_teachers = 500", "n_teachers = 501"), versions=versions)
+    assert not changed_by((version.METHODS, "# All methods", "# Every method"), versions=versions)
 
 
 @pytest.mark.slow

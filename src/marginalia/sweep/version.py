@@ -11,6 +11,7 @@ import ast
 import hashlib
 import json
 import sys
+import tomllib
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -29,6 +30,7 @@ from marginalia.errors import InputError
 GENERATION = "0.1.0"
 AUDIT_ENDING = ".audit.json"  # of the record of an audit, beside the audited file
 ROOT = Path(marginalia.__file__).parent
+METHODS = "methods/catalogue.toml"  # parameters and constants of methods change results as code does
 # Of the words of these records: what counts. The functions of a card count by name.
 _COUNTED = {"Card": ("id", "defaults", "datasets"), "Metric": ("id", "tasks", "of", "function")}
 _NAMED = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
@@ -36,8 +38,9 @@ _NAMED = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Assign,
 
 @cache
 def code_version() -> str:
-    """Return a hash of the whole library, after the generation of results."""
-    return _stamp(_hash(ast.unparse(_bare(path))) for path in sorted(ROOT.rglob("*.py")))
+    """Return a hash of the whole library and its catalogue of methods, after the generation of results."""
+    methods = json.dumps(tomllib.loads((ROOT / METHODS).read_text(encoding="utf-8")), sort_keys=True)
+    return _stamp([*(_hash(ast.unparse(_bare(path))) for path in sorted(ROOT.rglob("*.py"))), _hash(methods)])
 
 
 def version_of(*roots: str | Callable[..., Any]) -> str:
