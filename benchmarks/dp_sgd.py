@@ -29,8 +29,8 @@ from marginalia.data import Domain, Table
 from marginalia.data.encoding import Encoder
 from marginalia.errors import InputError
 from marginalia.methods.dp_sgd.descent import Batches, Run, descend
-from marginalia.methods.dp_sgd.grid import GRID, NOT_PRIVATE, Setting, search_on_test
 from marginalia.methods.dp_sgd.opacus import descend_by_opacus
+from marginalia.papers.dd_ssp.methods.dp_sgd_grid import GRID, NOT_PRIVATE, Setting, search_on_test
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.session import Session

@@ -84,7 +84,6 @@ NAMED = {
     "reporting/html/glossary.py": {"trivial"},
     "reporting/html/report.py": {"trivial"},
     "quality/quality.py": {"ols"},  # models without privacy, trained on the synthetic table
-    "sweep/tuning_on_test.py": {"dp_sgd"},  # its paper's grid, which runs across the cells of a sweep
 }
 
 

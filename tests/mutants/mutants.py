@@ -153,7 +153,7 @@ _CHANGES = {
         '__import__("marginalia.privacy", fromlist=["Ledger"]).Ledger(OLD.ledger.relation), OLD.randomness)',
     ),
 }
-_NO_RELEASE = ("methods/dp_sgd/grid.py",)  # a published search on test rows; it claims no privacy
+_NO_RELEASE = ("papers/dd_ssp/methods/dp_sgd_grid.py",)  # a published search on test rows; it claims no privacy
 _SECRET = ("secret",)  # sessions of releases that are not published
 _SESSIONS = ("session", "self.session", "self._session")
 _CHARGES = {  # changes of what is recorded of a release, with the position of the argument

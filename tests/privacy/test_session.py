@@ -51,7 +51,7 @@ def test_a_session_is_where_the_noise_of_a_fit_comes_from():
         if draws.search(path.read_text(encoding="utf-8"))
     }
     assert found == {
-        "methods/dp_sgd/grid.py",
+        "papers/dd_ssp/methods/dp_sgd_grid.py",
         "methods/dp_sgd/opacus.py",
         "papers/dd_ssp/dd_ssp_cert.py",  # prices published constants, without rows
         "papers/cross_paper/cross_paper_limits.py",  # takes noise away, to measure without it

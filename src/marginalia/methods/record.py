@@ -195,6 +195,8 @@ class Method:
         Where a calibration is another algorithm, and not the same one with other noise: its own name.
     constants : mapping of (calibration, variant) to mapping of data set to parameters
         What a paper fixes for each of its data sets, named without its coding (``adult``).
+    search : str
+        The module whose `search` chooses the settings of the arms that are `tuned_on_test`.
     relations : tuple of str
         Neighbouring relations with a privacy proof.
     pure : bool
@@ -236,6 +238,7 @@ class Method:
     variants: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     constants: Mapping[tuple[str, str], Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    search: str = ""
     relations: tuple[str, ...] = ("add_remove", "replace_one")
     pure: bool = False
     cost: Literal["cheap", "slow"] = "cheap"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
 import sys
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -32,10 +33,7 @@ from marginalia.sweep.records import RUN, ResultRecord, RunCertificate, certific
 from marginalia.sweep.version import version_of
 from marginalia.usage import Cost, measured, uncounted
 
-if TYPE_CHECKING:
-    from marginalia.sweep.tuning_on_test import TunedOnTest
-
-
+SEARCH = -1  # stands for the trial number in the cell of a search on test rows: its seed is that of no trial
 LONGEST_MESSAGE = 1000  # characters of what an error says that are kept
 
 
@@ -61,6 +59,21 @@ class Outcome:
     spent: float = math.nan
 
 
+class TunedOnTest(Protocol):
+    """Settings that the `search` of a method's record chose on test rows."""
+
+    @property
+    def epsilon_charged(self) -> float:
+        """Epsilon of all runs of the search together."""
+
+    @property
+    def message(self) -> str:
+        """How results are to be labelled."""
+
+    def fit(self, cell: Cell, train: Table, seed: int | None) -> Any:
+        """Return the model with these settings, with the budget of a single run."""
+
+
 class SourceFailedError(Exception):
     """The synthesizer that a cell post-processes could not be fitted."""
 
@@ -82,7 +95,7 @@ def version_of_arm(arm: Arm, registry: Mapping[str, Method]) -> str:
         if is_peer(name):
             roots |= sources(name)
     if arm.tuned_on_test:
-        roots.add("marginalia.sweep.tuning_on_test")
+        roots.add(registry[arm.method].search)
     return version_of(*roots)
 
 
@@ -354,11 +367,10 @@ class Runner:
 
     def _tune(self, cell: Cell, task: Task, train: Table, test: Table) -> TunedOnTest:
         """Return the search that all trials of a cell share: one for each task and epsilon, as published."""
-        from marginalia.sweep.tuning_on_test import SEARCH, search  # loads scikit-learn, which most jobs need not
-
         key = replace(cell, trial=SEARCH)
         if key not in self._searches:
-            self._searches[key] = search(key, task, train, test, self._seed(key))
+            chosen = importlib.import_module(self.registry[cell.arm.method].search)
+            self._searches[key] = chosen.search(key, task, train, test, self._seed(key))
         return self._searches[key]
 
     def _fit_synthesizer(self, cell: Cell, train: Rows) -> Any:

@@ -7,16 +7,16 @@ import pytest
 
 from marginalia.data import Attribute, Domain, Table
 from marginalia.errors import InputError
-from marginalia.methods.dp_sgd.grid import Setting
 from marginalia.methods.registry import BUILT_IN
 from marginalia.methods.task import Task
-from marginalia.sweep import tuning_on_test
+from marginalia.papers.dd_ssp import grid_on_test
+from marginalia.papers.dd_ssp.grid_on_test import search
+from marginalia.papers.dd_ssp.methods.dp_sgd_grid import Setting
 from marginalia.sweep.cells import Cell, CellStore
 from marginalia.sweep.config import parse
 from marginalia.sweep.plan import plan
 from marginalia.sweep.protocols import Prepared
-from marginalia.sweep.runner import Runner
-from marginalia.sweep.tuning_on_test import SEARCH, search
+from marginalia.sweep.runner import SEARCH, Runner
 
 GOOD, BAD = Setting(None, 20, 0.2, 1.0), Setting(None, 1, 0.01, 0.001)  # full batches: no loss distributions
 TASKS = (Task("logistic", "y"), Task("linear", "z"))
@@ -68,7 +68,7 @@ def test_rows_are_labelled_charged_and_share_one_search(tmp_path, monkeypatch):
         searches.append(arguments[0])
         return search(*arguments, grid=(GOOD, BAD))
 
-    monkeypatch.setattr(tuning_on_test, "search", counted)
+    monkeypatch.setattr(grid_on_test, "search", counted)
     data = Prepared("adult", rows(1000, 0), TASKS, rows(400, 1))  # of the catalogue: its noise has a seed
     runner = Runner(data, BUILT_IN, {}, CellStore(tmp_path))
     found = [row for job in jobs("as_published", GRID_ARM) for cell in job.cells(TASKS, 7) for row in runner.run(cell)]

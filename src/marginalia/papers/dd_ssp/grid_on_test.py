@@ -13,16 +13,14 @@ import numpy as np
 from marginalia.data.encoding import Encoder
 from marginalia.data.table import Table
 from marginalia.methods.dp_sgd.dp_sgd import DPSGDClassifier, DPSGDRegressor
-from marginalia.methods.dp_sgd.grid import GRID, NOT_PRIVATE, Setting, search_on_test
 from marginalia.methods.task import Task
+from marginalia.papers.dd_ssp.methods.dp_sgd_grid import GRID, NOT_PRIVATE, Setting, search_on_test
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
 from marginalia.sweep import metrics
 
 if TYPE_CHECKING:
     from marginalia.sweep.cells import Cell
-
-SEARCH = -1  # stands for the trial number in the cell of a search: its seed is that of no trial
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ def search(
     Parameters
     ----------
     cell : Cell
-        With `SEARCH` for its trial.
+        With `marginalia.sweep.runner.SEARCH` for its trial.
     task : Task
     train, test : Table
     seed : int or None

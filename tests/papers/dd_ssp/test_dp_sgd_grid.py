@@ -6,7 +6,7 @@ from learning_helpers import make_table
 
 from marginalia.data.encoding import Encoder
 from marginalia.methods.dp_sgd.descent import descend
-from marginalia.methods.dp_sgd.grid import GRID, Setting, search_on_test
+from marginalia.papers.dd_ssp.methods.dp_sgd_grid import GRID, Setting, search_on_test
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.session import Session
