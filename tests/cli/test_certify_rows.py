@@ -14,7 +14,7 @@ from tiers import others_slow
 
 from marginalia.data import Attribute, Domain, Table
 from marginalia.methods.task import Task
-from marginalia.peers.record import Claim
+from marginalia.peers.claim import Claim
 from marginalia.reporting.verification.rows_file import gather
 from marginalia.sweep.config import parse
 from marginalia.sweep.jobs import run_method

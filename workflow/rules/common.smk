@@ -7,11 +7,12 @@ from functools import cache
 from marginalia.data.datasets import reader_module
 from marginalia.errors import InputError
 from marginalia.papers import registry
+from marginalia.peers.environment import lock_hash
+from marginalia.peers.record import libraries
 from marginalia.planning.costs import cost_of_shard, memory_of
 from marginalia.streamed import files_behind, shards_of
 from marginalia.sweep import resolve
 from marginalia.sweep.healing import damaged
-from marginalia.peers.record import libraries, lock_hash
 from marginalia.sweep.metrics import HEADLINES, METRICS
 from marginalia.sweep.version import version_of
 

@@ -26,8 +26,9 @@ from marginalia.data.files import atomic_path
 from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.peers import harness
+from marginalia.peers.claim import Claim
+from marginalia.peers.environment import adapter, python_of
 from marginalia.peers.exchange import exchange
-from marginalia.peers.record import Claim, adapter, python_of
 from marginalia.usage import spent_elsewhere
 
 HARNESS = Path(harness.__file__)  # imported here, it counts for the version of what it runs

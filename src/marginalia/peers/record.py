@@ -1,4 +1,4 @@
-"""What is known of a peer without running it: the methods that its adapter names, and the environment it runs in.
+"""What is known of a peer without running it: the methods that its adapter names.
 
 A peer is a library with a file ``envs/peers/<library>.py``, its adapter, and a lock file ``envs/peers/<library>.txt``.
 The adapter runs in the peer's environment only; here its literal ``METHODS`` is read, and its code is not run.
@@ -7,40 +7,17 @@ The adapter runs in the peer's environment only; here its literal ``METHODS`` is
 from __future__ import annotations
 
 import ast
-import hashlib
-import json
 from collections.abc import Iterable
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from marginalia.errors import InputError, unknown_name
 from marginalia.methods.record import LEARNERS, NON_PRIVATE, Arm, Kind, Method
+from marginalia.peers.claim import CLAIMED
+from marginalia.peers.environment import adapter, lock_hash
 
 PREFIX = "peer/"
-CLAIMED = "claimed"  # calibration: the epsilon is the peer's word
-ADAPTERS = Path("envs/peers")  # under the working folder, as the rules of the workflow are
-ENVIRONMENTS = Path(".peers")
 _RELATIONS = {"add_remove", "replace_one"}
 _MODELS = "marginalia.peers.models"
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What stands in ``ledger_`` of a peer's fit: nothing that could be certified.
-
-    Attributes
-    ----------
-    peer : str
-        Library and version.
-    """
-
-    peer: str
-
-    @property
-    def message(self) -> str:
-        """Of the rows of the fit."""
-        return f"declared by {self.peer}: its epsilon is its own claim, and the ledger certifies nothing"
 
 
 class PeerMethod(Method):
@@ -136,41 +113,6 @@ def sources(name: str) -> set[str]:
     """Return what the numbers of a peer depend on besides, for `version_of`: its adapter and locked packages."""
     library = _parts(name)[0]
     return {str(adapter(library)), f"={lock_hash(library)}"}
-
-
-def lock_hash(library: str) -> str:
-    """Return a hash of the packages that a peer runs with; an edit of the lock file makes the environment anew."""
-    lock = adapter(library).with_suffix(".txt")
-    return hashlib.sha256(lock.read_bytes() if lock.exists() else b"").hexdigest()
-
-
-def adapter(library: str) -> Path:
-    """Return the adapter of a peer, which is there."""
-    path = ADAPTERS / f"{library}.py"
-    if not path.is_file():
-        raise unknown_name(f"peer in {ADAPTERS}/", library, sorted(p.stem for p in ADAPTERS.glob("*.py")))
-    return path.absolute()
-
-
-def python_of(library: str) -> str:
-    """Return the Python of a peer's environment.
-
-    Raises
-    ------
-    InputError
-        It was not made, or cannot be: with the reason.
-    """
-    place = ENVIRONMENTS / library / "environment.json"
-    try:
-        made = json.loads(place.read_text(encoding="utf-8"))
-        python, problem = str(made["python"]), str(made["problem"])
-    except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(
-            f"peer '{library}' has no environment: run `python3 envs/install_peer.py {library}` (the workflow does)"
-        ) from None
-    if problem:
-        raise InputError(f"peer '{library}' is not installed: {problem}")
-    return python
 
 
 def _parts(name: str) -> tuple[str, str]:

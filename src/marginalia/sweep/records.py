@@ -16,7 +16,7 @@ import numpy as np
 from marginalia.data.checksums import sealed, write_parquet
 from marginalia.errors import InputError, PrivacyError
 from marginalia.methods.record import NON_PRIVATE, Method
-from marginalia.peers.record import CLAIMED, Claim
+from marginalia.peers.claim import CLAIMED, Claim
 from marginalia.privacy.ledger import READ_OFF, TOLERANCE, Ledger
 from marginalia.sweep.version import is_audited
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from marginalia.errors import PrivacyError
 from marginalia.methods.registry import BUILT_IN
-from marginalia.peers.record import CLAIMED
+from marginalia.peers.claim import CLAIMED
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.examination import Examination, examine
 from marginalia.privacy.ledger import FILE_TOLERANCE, TOLERANCE
