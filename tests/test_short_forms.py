@@ -24,7 +24,7 @@ def test_a_ledger_says_what_was_spent_on_what():
     ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
     assert repr(ledger) == (
         "Ledger(add_remove: epsilon 0 of 1 spent at delta 1e-05; no release yet; "
-        "no release was booked: nothing is certified)"
+        "no release was recorded: nothing is certified)"
     )
     ledger.append(GaussianEvent(sensitivity=1.0, sigma=6.0, label="age"))
     ledger.append(GaussianEvent(sensitivity=1.0, sigma=7.0, label="pay"))

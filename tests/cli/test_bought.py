@@ -10,7 +10,7 @@ import pytest
 from tiers import others_slow
 
 from marginalia.privacy.certificate import Certificate
-from marginalia.privacy.examination import examine
+from marginalia.privacy.verify import verify
 
 DOMAIN = """
 ignored: [id]
@@ -55,7 +55,7 @@ def folder(tmp_path, monkeypatch):
 def proven(path):
     """Return the events of a certificate by label, after both accountants have confirmed it."""
     proof = Certificate.read(path)
-    assert examine(proof).confirmed
+    assert verify(proof).confirmed
     assert proof.content["epsilon_spent"] <= proof.content["epsilon"] == 1
     domain = next(known for known in proof.content["public_inputs"] if known["name"] == "domain")
     assert domain["source"] == "released"

@@ -143,7 +143,7 @@ def test_a_table_is_certified_by_the_certificate_beside_it(call, tmp_path, out):
     synthesize(call, 1, out)
     for name in (out, f"{out}.certificate.json"):
         code, said, _ = call("certify", name)
-        assert (code, f"{out} is the one that it is of, by its SHA-256" in said) == (0, True), said
+        assert (code, f"{out} has the SHA-256 that is stated" in said) == (0, True), said
     (tmp_path / out).unlink()
     code, said, _ = call("certify", f"{out}.certificate.json")
     assert (code, "table         the file with SHA-256 " in said) == (0, True)
@@ -158,7 +158,7 @@ def test_a_certificate_of_another_table_certifies_nothing(call, tmp_path):
     for name in ("s.csv", "s.csv.certificate.json"):
         code, out, _ = call("certify", name)
         assert code == 1
-        assert "s.csv is NOT the one that it is of, by its SHA-256" in out
+        assert "s.csv does NOT have the SHA-256 that is stated" in out
         assert "verdict       NOT CERTIFIED: the certificate is not of s.csv, whose SHA-256 is another" in out
     code, out, _ = call("certify", "s.csv", "--json")
     assert (code, json.loads(out)["confirmed"], json.loads(out)["table"]) == (1, False, "s.csv")

@@ -188,7 +188,7 @@ def forged(**changes):
         (forged(epsilon=9.0), "the row asks for epsilon 1 at delta 1e-05, its certificate for epsilon 9"),
         (forged(relation="replace_one"), "the row says add_remove, its certificate replace_one"),
         (forged(scope="protects some rows"), "the row says 'that every row is protected'"),
-        (forged(events=[]), "no release was booked"),
+        (forged(events=[]), "no release was recorded"),
         (lambda given: [], "no certificate"),
     ],
 )

@@ -22,14 +22,14 @@ from marginalia.data.sources.opening import stream
 from marginalia.data.table import RawTable, Table
 from marginalia.data.units import BoughtUnit, Unit, check_spellings, key_hashes, unit_sizes
 from marginalia.errors import InputError
-from marginalia.privacy.book import Book
 from marginalia.privacy.certificate import Certificate
+from marginalia.privacy.certificate_page import certificate_page
+from marginalia.privacy.conversion import check_same_unit
 from marginalia.privacy.events import GaussianEvent
-from marginalia.privacy.examination import page
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.odometer import PrivacyOdometer
 from marginalia.privacy.preprocessing.purchase import coded_rows
 from marginalia.privacy.relation import Neighbours, Relation
-from marginalia.privacy.together import check_unit
 from marginalia.synthesis import Independent
 
 AGE = {"name": "age", "type": "integer", "edges": [0, 10, 20, 30]}
@@ -387,21 +387,23 @@ def test_the_page_of_a_certificate_says_how_keys_were_read() -> None:
         ("date", "were read as: date"),
     ):
         ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5, unit=Unit("id", 3, type=of_type))
-        assert line in "\n".join(page(Certificate(ledger.summary())))
+        assert line in "\n".join(certificate_page(Certificate(ledger.summary())))
 
 
 def test_releases_that_read_keys_by_different_types_do_not_add_up(tmp_path: Path) -> None:
-    check_unit(Unit("id"), Unit("id", type="integer"))
+    check_same_unit(Unit("id"), Unit("id", type="integer"))
     with pytest.raises(InputError, match="`id` was read as integer and as string"):
-        check_unit(Unit("id", type="integer"), Unit("id", type="string"))
-    book = Book.create(tmp_path / "t.book", "add_remove", epsilon=9.0, delta=1e-5, unit="id")
+        check_same_unit(Unit("id", type="integer"), Unit("id", type="string"))
+    book = PrivacyOdometer.create(tmp_path / "t.book", "add_remove", epsilon=9.0, delta=1e-5, unit="id")
 
-    def enter(book: Book, of_type: str | None) -> None:
-        book.enter(GaussianEvent(1.0, 4.0), Neighbours(Relation.ADD_REMOVE, Unit("id", type=of_type)), "system", "ages")
+    def enter(book: PrivacyOdometer, of_type: str | None) -> None:
+        book.record(
+            GaussianEvent(1.0, 4.0), Neighbours(Relation.ADD_REMOVE, Unit("id", type=of_type)), "system", "ages"
+        )
 
     for of_type in (None, "integer", None, "integer"):
         enter(book, of_type)
-    for opened in (book, Book(tmp_path / "t.book")):
+    for opened in (book, PrivacyOdometer(tmp_path / "t.book")):
         with pytest.raises(InputError, match="was read as integer and as string"):
             enter(opened, "string")
 

@@ -38,12 +38,12 @@ def _answer_or_error(path: Path) -> str:
 
 def _answer(path: Path) -> str:
     from marginalia.methods.models import load_model, load_synthesizer
-    from marginalia.privacy.book import Book
     from marginalia.privacy.certificate import Certificate
+    from marginalia.privacy.odometer import PrivacyOdometer
 
     if path.suffix == ".book":
         with tempfile.TemporaryDirectory() as folder:  # to open a budget file takes a lock on it
-            book = Book(shutil.copy(path, folder))
+            book = PrivacyOdometer(shutil.copy(path, folder))
             try:
                 left = "left {:.9g} {:.9g}".format(*book.left())
             except PrivacyError as error:

@@ -26,15 +26,18 @@ from marginalia.privacy import (
     PoissonGaussianEvent,
     RandomStoppingEvent,
     Relation,
-    examination,
     recompute,
+)
+from marginalia.privacy import (
+    verify as verify_module,
 )
 from marginalia.privacy.calibration import gdp_delta
 from marginalia.privacy.certificate import Certificate
+from marginalia.privacy.certificate_page import certificate_page
 from marginalia.privacy.costs import composed_epsilon
 from marginalia.privacy.events import Event, leaves
-from marginalia.privacy.examination import examine, page
 from marginalia.privacy.recompute import _doubled, _objective_profile, _selection, recomputed_epsilon
+from marginalia.privacy.verify import verify
 from marginalia.synthesis import AIM, Independent
 from marginalia.synthesis.base import Synthesizer
 
@@ -189,7 +192,7 @@ def test_the_certificate_of_a_synthesizer(table: Table) -> None:
     text = json.dumps(content)
     assert "random_state" not in text
     assert "17" not in [str(v) for v in content["parameters"].values()]
-    assert examine(Certificate.of(aim)).confirmed
+    assert verify(Certificate.of(aim)).confirmed
 
 
 def test_the_certificate_of_arrays_and_of_post_processing(table: Table) -> None:
@@ -220,7 +223,7 @@ def test_only_our_own_ledger_has_a_certificate(table: Table) -> None:
 
 
 def test_one_page(table: Table) -> None:
-    lines = page(Certificate.of(Independent(epsilon=1.0, random_state=0).fit(table)))
+    lines = certificate_page(Certificate.of(Independent(epsilon=1.0, random_state=0).fit(table)))
     assert lines[-1] == "verdict       certified: (1, 1e-05)-DP"
     text = "\n".join(lines)
     for told in ("Independent", "every row", "requested 1", "seeded: for experiments", "a 3, b 4, y 2 (documented)"):
@@ -229,7 +232,7 @@ def test_one_page(table: Table) -> None:
     ledger = Ledger("replace_one", epsilon=1, delta=1e-5, scope="the teachers' rows", planned=True)
     for i in range(50):
         ledger.append(GaussianEvent(1, 100 + i, f"number {i}"))
-    lines = page(Certificate(ledger.summary()))
+    lines = certificate_page(Certificate(ledger.summary()))
     assert lines[-1] == "verdict       certified: (1, 1e-05)-DP; protects the teachers' rows"
     assert "and 31 other kinds" in "\n".join(lines)
 
@@ -254,7 +257,7 @@ def test_files_are_read_back(table: Table, tmp_path) -> None:
     for file, model in (("s.npz", synthesizer), ("m.json", learner), ("c.json", learner)):
         certificate = Certificate.read(tmp_path / file)
         assert certificate.content == json.loads(json.dumps(Certificate.of(model).content))
-        assert examine(certificate).confirmed
+        assert verify(certificate).confirmed
     for loaded, model in (
         (Synthesizer.load(tmp_path / "s.npz"), synthesizer),
         (load_model(tmp_path / "m.json"), learner),
@@ -282,10 +285,10 @@ def test_a_forged_file_is_exposed(table: Table, tmp_path) -> None:
     ):
         assert not model.ledger_.certified
         assert model.ledger_.epsilon_spent > 5000
-        found = examine(Certificate.read(tmp_path / file))
+        found = verify(Certificate.read(tmp_path / file))
         assert not found.confirmed
         assert found.stored == 0.1
-        assert min(found.recomputed, found.confirmed_at) > 5000
+        assert min(found.recomputed, found.recomputed_by_second) > 5000
         assert "the file says epsilon 0.1 was spent" in found.problems[0]
 
 
@@ -297,35 +300,35 @@ def test_a_forged_file_is_exposed(table: Table, tmp_path) -> None:
         ({"relation": "replace_one"}, "the parameters say relation add_remove, the ledger replace_one"),
         ({"arithmetic": "perfect"}, "the file says perfect arithmetic"),
         ({"certified": False}, "the file itself says that it is not certified"),
-        ({"events": []}, "no release was booked"),
+        ({"events": []}, "no release was recorded"),
         ({"epsilon_spent": 0.5}, "the file says epsilon 0.5 was spent"),
     ],
 )
 def test_a_file_that_contradicts_itself_is_not_confirmed(table: Table, change: dict[str, object], problem: str) -> None:
     content = {**Certificate.of(Independent(epsilon=1.0, random_state=0).fit(table)).content, **change}
-    found = examine(Certificate(content))
+    found = verify(Certificate(content))
     assert any(problem in told for told in found.problems)
 
 
 def test_the_two_accountants_must_agree(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     certificate = Certificate.of(Independent(epsilon=1.0, random_state=0).fit(table))
     for price, problem in ((1.0005, None), (1.01, "the second accountant finds epsilon 1.01, more than 1")):
-        monkeypatch.setattr(examination, "_recomputed", lambda *_, price=price: price)
-        assert examine(certificate).problems == (() if problem is None else (problem,))
+        monkeypatch.setattr(verify_module, "_recomputed", lambda *_, price=price: price)
+        assert verify(certificate).problems == (() if problem is None else (problem,))
 
     def uncovered(*_: object) -> float:
         raise PrivacyError("the second accountant does not cover it")
 
-    monkeypatch.setattr(examination, "_recomputed", uncovered)
-    assert examine(certificate).problems == ("the second accountant does not cover it",)
+    monkeypatch.setattr(verify_module, "_recomputed", uncovered)
+    assert verify(certificate).problems == ("the second accountant does not cover it",)
 
 
 def test_ideal_arithmetic_is_not_told_as_exact() -> None:
     ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5, planned=True)
     ledger.append(GaussianEvent(1.0, 8.0, arithmetic="ideal"), "system")
     content = dict(Certificate(ledger.summary()).content)
-    assert examine(Certificate(content)).confirmed
-    found = examine(Certificate({**content, "arithmetic": "exact"}))
+    assert verify(Certificate(content)).confirmed
+    found = verify(Certificate({**content, "arithmetic": "exact"}))
     assert found.problems == ("the file says exact arithmetic, its events are ideal",)
 
 
@@ -333,17 +336,17 @@ def test_the_second_accountant_counts_equal_releases_as_often_as_they_ran() -> N
     ledger = Ledger("add_remove", epsilon=2.0, delta=1e-5, planned=True)
     for _ in range(30):
         ledger.append(GaussianEvent(1.0, 16.0), "system")
-    found = examine(Certificate(ledger.summary()))
-    assert found.confirmed_at == pytest.approx(found.recomputed, rel=1e-3)
+    found = verify(Certificate(ledger.summary()))
+    assert found.recomputed_by_second == pytest.approx(found.recomputed, rel=1e-3)
 
 
 def test_parameters_of_a_model_file_are_held_against_its_certificate(table: Table, tmp_path) -> None:
     save_model(SSPRegressor(epsilon=0.1, random_state=0).fit(table, "b"), tmp_path / "m.json")
-    assert examine(Certificate.read(tmp_path / "m.json")).confirmed
+    assert verify(Certificate.read(tmp_path / "m.json")).confirmed
     content = json.loads((tmp_path / "m.json").read_text())
     content["params"]["epsilon"] = 0.01
     (tmp_path / "m.json").write_text(json.dumps(content))
-    found = examine(Certificate.read(tmp_path / "m.json"))
+    found = verify(Certificate.read(tmp_path / "m.json"))
     assert found.problems == ("the parameters say epsilon 0.01, the ledger 0.1",)
 
 
@@ -368,23 +371,23 @@ def test_unreadable_files_are_one_line(table: Table, tmp_path) -> None:
 
 def test_the_second_accountant_prices_equal_mechanisms_once(monkeypatch):
     asked = []
-    monkeypatch.setattr(examination, "recomputed_epsilon", lambda events, *rest: asked.append(events) or 0.5)
-    examination._recomputed.cache_clear()
+    monkeypatch.setattr(verify_module, "recomputed_epsilon", lambda events, *rest: asked.append(events) or 0.5)
+    verify_module._recomputed.cache_clear()
     a, b = GaussianEvent(1.0, 7.0, "a"), GaussianEvent(1.0, 9.0, "b")
 
     def examined(*events, epsilon=2.0):
         ledger = Ledger("add_remove", epsilon=epsilon, delta=1e-5, planned=True)
         for event in events:
             ledger.append(event)
-        return examine(Certificate(ledger.summary()))
+        return verify(Certificate(ledger.summary()))
 
     for events in ((a, b), (b, a), (CompositionEvent((b, a)),), (GaussianEvent(1.0, 7.0, "c"), b)):
-        assert examined(*events).confirmed_at == 0.5
+        assert examined(*events).recomputed_by_second == 0.5
     assert len(asked) == 1
     examined(a, b, b)
     examined(a)
     assert len(asked) == 3
-    examination._recomputed.cache_clear()
+    verify_module._recomputed.cache_clear()
 
 
 @pytest.mark.slow

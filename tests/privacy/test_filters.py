@@ -8,9 +8,10 @@ import pytest
 
 from marginalia.data import Attribute, Domain, Table
 from marginalia.errors import InputError, PrivacyError
-from marginalia.privacy.book import Book, RefusedError, booked
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.certificate import Certificate
+from marginalia.privacy.certificate_page import certificate_page
+from marginalia.privacy.composed import compose_certificates
 from marginalia.privacy.costs import composed_epsilon
 from marginalia.privacy.events import (
     CompositionEvent,
@@ -21,12 +22,12 @@ from marginalia.privacy.events import (
     ObjectivePerturbationEvent,
     PoissonGaussianEvent,
 )
-from marginalia.privacy.examination import examine, page
 from marginalia.privacy.filters import Filter, OneOf
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.odometer import PrivacyOdometer, RefusedError, charging
 from marginalia.privacy.recompute import recomputed_filter
 from marginalia.privacy.relation import Neighbours, Relation
-from marginalia.privacy.together import compose
+from marginalia.privacy.verify import verify
 from marginalia.synthesis import MST
 
 ADD = Relation.ADD_REMOVE
@@ -96,13 +97,13 @@ def test_two_branches_of_a_list_that_was_not_planned():
 
 
 def test_two_branches_in_a_budget_file(tmp_path):
-    book = Book.create(tmp_path / "t.book", ADD, epsilon=1.0, delta=1e-5)
+    book = PrivacyOdometer.create(tmp_path / "t.book", ADD, epsilon=1.0, delta=1e-5)
     rows = Neighbours(ADD)
-    book.enter(GaussianEvent(0.13, 1.0), rows, "system", "first")
+    book.record(GaussianEvent(0.13, 1.0), rows, "system", "first")
     with pytest.raises(RefusedError, match="LaplaceEvent"):  # the smallest of all bounds accepts it
-        book.enter(LaplaceEvent(0.5, 1.0), rows, "system", "second")
+        book.record(LaplaceEvent(0.5, 1.0), rows, "system", "second")
     rest = math.sqrt(gdp_mu(1.0, 9e-6) ** 2 - 0.13**2)
-    book.enter(GaussianEvent(rest * (1 - 1e-9), 1.0), rows, "system", "second")
+    book.record(GaussianEvent(rest * (1 - 1e-9), 1.0), rows, "system", "second")
     with pytest.raises(RefusedError, match="is left"):
         book.check_room(1e-3, 1e-6)
 
@@ -201,11 +202,11 @@ def test_a_certificate_holds_the_reserve():
     assert read.certified
     assert read.summary() == ledger.summary()
     certificate = Certificate(ledger.summary())
-    assert examine(certificate).confirmed
-    assert any("one measure, reserve (1, 1e-06)" in line for line in page(certificate))
-    assert "chosen one by one" in compose([certificate, certificate]).problems[0]
+    assert verify(certificate).confirmed
+    assert any("one measure, reserve (1, 1e-06)" in line for line in certificate_page(certificate))
+    assert "chosen one by one" in compose_certificates([certificate, certificate]).problems[0]
     smaller = ledger.summary() | {"reserve": [0.4, 1e-6]}  # the Laplace noise takes more than it
-    found = examine(Certificate(smaller))
+    found = verify(Certificate(smaller))
     assert not found.confirmed
     assert any("second accountant" in problem for problem in found.problems)
     for wrong in ([3.0, 1e-6], [0.1, 1e-5], [-1, 0], [math.nan, 0.0], 5, ["a", "b"], [0.1]):
@@ -265,18 +266,18 @@ def old_file(path, *events):
         ledger.append(event)
     lines = [head, *({**entry, "event": event} for event in ledger.summary()["events"])]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return Book(path)
+    return PrivacyOdometer(path)
 
 
 def test_a_file_of_an_earlier_version_is_priced_by_two_measures(tmp_path, call):
     few = old_file(tmp_path / "few.book", GaussianEvent(1.0, 8.0))
-    assert 0 < few.spent() < 1
+    assert 0 < few.epsilon_spent < 1
     assert few.left()[0] < Ledger(ADD, epsilon=1.0, delta=1e-5).left()[0]
     assert "fixed no measure: priced by two measures, each at delta 5e-06" in call("budget", "show", few.path)[1]
     mixed = old_file(tmp_path / "mixed.book", GaussianEvent(1.0, 20.0), LaplaceEvent(1.0, 3.0))
-    assert 0.33 < mixed.spent() < 1
+    assert 0.33 < mixed.epsilon_spent < 1
     full = old_file(tmp_path / "full.book", GaussianEvent(1.0, 3.8))  # within epsilon 1 at the whole delta
-    assert full.spent() > 1
+    assert full.epsilon_spent > 1
     with pytest.raises(PrivacyError, match="nothing is left"):
         full.left()
 
@@ -295,11 +296,11 @@ def test_a_fit_keeps_its_books_in_the_measure_of_the_file(tmp_path):
     """In zCDP, where the selections of MST cost less, it would be refused half-way."""
     rng = np.random.default_rng(0)
     table = Table(rng.integers(0, 2, (300, 4)), Domain([Attribute(name, 2) for name in "abcd"]))
-    book = Book.create(tmp_path / "t.book", ADD, epsilon=1.0, delta=1e-9)
+    book = PrivacyOdometer.create(tmp_path / "t.book", ADD, epsilon=1.0, delta=1e-9)
     left = book.left()[0]
     book.check_room(left, 1e-9)
-    with booked(book, "mst"):
+    with charging(book, "mst"):
         model = MST(epsilon=left, delta=1e-9, random_state=None).fit(table)
     assert model.ledger_.certified
-    assert Book(book.path).ledger.certified
-    assert Book(book.path).spent() > 0.9
+    assert PrivacyOdometer(book.path).ledger.certified
+    assert PrivacyOdometer(book.path).epsilon_spent > 0.9

@@ -11,6 +11,8 @@ from marginalia.errors import InputError, PrivacyError
 from marginalia.methods.objective_perturbation import ObjectivePerturbationClassifier
 from marginalia.privacy.calibration import gdp_delta, gdp_epsilon
 from marginalia.privacy.certificate import Certificate
+from marginalia.privacy.composed import compose_certificates
+from marginalia.privacy.conversion import convert_event
 from marginalia.privacy.costs import composed_epsilon, composed_rho, cost
 from marginalia.privacy.events import (
     CompositionEvent,
@@ -25,7 +27,6 @@ from marginalia.privacy.events import (
     parts,
     rebuild,
 )
-from marginalia.privacy.examination import examine
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.objective_cost import (
     _group_delta,
@@ -36,7 +37,7 @@ from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.recompute import AGREEMENT, _objective_profile, _of_chain, recomputed_epsilon
 from marginalia.privacy.relation import Neighbours, Relation
 from marginalia.privacy.session import Session
-from marginalia.privacy.together import compose, under
+from marginalia.privacy.verify import verify
 
 RELATIONS = list(Relation)
 EVENT = ObjectivePerturbationEvent(1.0, 8.0, 40.0)
@@ -128,7 +129,7 @@ def test_a_group_is_written_and_read():
     assert rebuild(describe(event)) == event
     assert arithmetics(event) == {"exact"}
     assert parts(event) == {GroupEvent(ObjectivePerturbationEvent(1.0, 8.0, 40.0, "", "exact"), 3): 1}
-    assert under(event, Relation.ADD_REMOVE, Relation.REPLACE_ONE) == event  # its accountant knows the relation
+    assert convert_event(event, Relation.ADD_REMOVE, Relation.REPLACE_ONE) == event  # its accountant knows the relation
     assert of_group(EVENT, 1) is EVENT
 
 
@@ -182,21 +183,21 @@ def test_a_certificate_with_events_of_fewer_rows_than_the_unit_has_is_not_confir
     ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5, planned=True)
     ledger.append(ObjectivePerturbationEvent(1.0, 8.0, 400.0), "system")
     good = {"format": "marginalia-certificate", "version": 1, "method": "Mine", "parameters": {}, **ledger.summary()}
-    assert examine(Certificate(good)).confirmed
+    assert verify(Certificate(good)).confirmed
     found = Certificate({**good, "unit": {"column": "patient", "rows": 3}})
     assert found.ledger.epsilon_spent == math.inf
     assert not found.ledger.certified
-    verdict = examine(found)
-    assert (verdict.confirmed, verdict.recomputed, verdict.confirmed_at) == (False, math.inf, math.inf)
+    verdict = verify(found)
+    assert (verdict.confirmed, verdict.recomputed, verdict.recomputed_by_second) == (False, math.inf, math.inf)
     assert "stated for units of at most 1 row, but the unit has up to 3" in verdict.problems[0]
     assert "not independently recomputed" in verdict.problems[1]
     with pytest.raises(PrivacyError, match="stated for"):
         found.ledger.rho()
     with pytest.raises(PrivacyError, match="stated for"):
         found.ledger.left()
-    both = compose([found, found])
-    assert (both.epsilon, both.confirmed_at, both.added) == (math.inf, math.inf, math.inf)
+    both = compose_certificates([found, found])
+    assert (both.epsilon, both.epsilon_by_second, both.epsilon_added) == (math.inf, math.inf, math.inf)
     assert "stated for" in both.problems[0]
     fits = Certificate({**good, "unit": {"column": "patient", "rows": 1}})
-    assert examine(fits).confirmed
-    assert not compose([fits, found]).epsilon < math.inf
+    assert verify(fits).confirmed
+    assert not compose_certificates([fits, found]).epsilon < math.inf

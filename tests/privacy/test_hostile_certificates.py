@@ -14,6 +14,7 @@ from tiers import others_slow
 from marginalia.errors import InputError
 from marginalia.privacy import certificate as module
 from marginalia.privacy.certificate import Certificate
+from marginalia.privacy.certificate_page import certificate_page
 from marginalia.privacy.events import (
     CompositionEvent,
     ExponentialEvent,
@@ -26,8 +27,8 @@ from marginalia.privacy.events import (
     RandomStoppingEvent,
     describe,
 )
-from marginalia.privacy.examination import examine, page
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.verify import verify
 
 GAUSSIAN = GaussianEvent(1.0, 12.0, "a", arithmetic="exact")
 BASES = {
@@ -64,8 +65,8 @@ def verdict(path, content):
         certificate = Certificate.read(path)
     except InputError:  # which is one line
         return None
-    found = examine(certificate)
-    assert page(certificate, found)
+    found = verify(certificate)
+    assert certificate_page(certificate, found)
     return found
 
 
@@ -139,7 +140,7 @@ def test_numbers_at_the_edge_of_floats_get_a_verdict(events, relation):
     for event in events:
         ledger.append(event, "system")
     with np.errstate(all="raise"):
-        found = examine(Certificate(ledger.summary()))
+        found = verify(Certificate(ledger.summary()))
     assert not (found.confirmed and lower_bound(ledger.summary()["events"], 1e-5) > 1.001)
 
 
@@ -154,7 +155,7 @@ def test_an_accountant_that_says_nan_certifies_nothing(monkeypatch):
 def test_a_composition_of_nothing_certifies_nothing():
     ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5, planned=True)
     ledger.append(CompositionEvent(()))
-    assert examine(Certificate(ledger.summary())).problems == ("no release was booked: nothing is certified",)
+    assert verify(Certificate(ledger.summary())).problems == ("no release was recorded: nothing is certified",)
 
 
 def test_a_limit_to_what_is_recomputed(tmp_path, monkeypatch):
@@ -254,7 +255,7 @@ def test_damaged_certificates_end_in_a_verdict_that_claims_enough(tmp_path, n):
     """A leaf changed: no traceback, and what is confirmed spends no more than any number in the file says."""
     rng = random.Random(0)
     bases = [content_of(events, relation) for events in BASES.values() for relation in ("add_remove", "replace_one")]
-    assert all(examine(Certificate(base)).confirmed for base in bases)
+    assert all(verify(Certificate(base)).confirmed for base in bases)
     ways = [list(leaves_of(base)) for base in bases]
     path, seen = tmp_path / "c.json", {"confirmed": 0, "not confirmed": 0, "refused": 0}
     for _ in range(n):
@@ -271,6 +272,6 @@ def test_damaged_certificates_end_in_a_verdict_that_claims_enough(tmp_path, n):
             least = min(claims(content))
             assert type(least) in (int, float), (way, value)
             assert lower_bound(content["events"], content["delta"]) <= least * 1.001, (way, value)
-            assert found.confirmed_at <= found.requested * 1.001
+            assert found.recomputed_by_second <= found.requested * 1.001
             assert found.recomputed <= least * (1 + 1e-6), (way, value)
     assert min(seen.values()) > n // 20, seen

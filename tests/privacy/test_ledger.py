@@ -452,7 +452,7 @@ def test_nothing_booked_certifies_nothing() -> None:
     ledger = Ledger("add_remove", epsilon=1, delta=1e-5)
     ledger.close()
     assert not ledger.certified
-    assert ledger.message == "no release was booked: nothing is certified"
+    assert ledger.message == "no release was recorded: nothing is certified"
 
 
 def test_without_a_budget_nothing_is_certified() -> None:

@@ -11,6 +11,7 @@ from marginalia.errors import InputError, PrivacyError
 from marginalia.privacy import ledger as ledger_module
 from marginalia.privacy.calibration import gaussian_sigma, gdp_epsilon
 from marginalia.privacy.certificate import Certificate
+from marginalia.privacy.certificate_page import certificate_page
 from marginalia.privacy.costs import composed_epsilon
 from marginalia.privacy.events import (
     CompositionEvent,
@@ -22,11 +23,11 @@ from marginalia.privacy.events import (
     PoissonGaussianEvent,
     RandomStoppingEvent,
 )
-from marginalia.privacy.examination import examine, page
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.objective_cost import objective_perturbation_epsilon
 from marginalia.privacy.recompute import recomputed_epsilon
 from marginalia.privacy.relation import Relation
+from marginalia.privacy.verify import verify
 
 
 def ledger_of(*events: Event, relation: str = "add_remove", **given) -> Ledger:
@@ -203,7 +204,7 @@ def test_a_forged_certificate_is_not_confirmed():
     """The events of a spent budget under a smaller one, or under a verdict of the forger's own."""
     spent = ledger_of(GaussianEvent(1.0, 1.0), epsilon=9.0, delta=1e-5)
     honest = Certificate.of(Model(spent)).content | {"parameters": {}}
-    assert examine(Certificate(honest)).confirmed
+    assert verify(Certificate(honest)).confirmed
     for forged in (
         {"epsilon": 1.0},
         {"epsilon": 1.0, "epsilon_spent": 0.9},
@@ -212,7 +213,7 @@ def test_a_forged_certificate_is_not_confirmed():
         {"epsilon_spent": 0.1},
         {"certified": False},
     ):
-        assert not examine(Certificate({**honest, **forged})).confirmed, forged
+        assert not verify(Certificate({**honest, **forged})).confirmed, forged
 
 
 def test_the_second_accountant_is_another_one(monkeypatch):
@@ -223,8 +224,8 @@ def test_the_second_accountant_is_another_one(monkeypatch):
     monkeypatch.setattr(ledger_module, "_epsilon", lambda *given: 0.5)
     cheated = Certificate({**own.summary(), "epsilon": 1.0})
     assert cheated.ledger.certified
-    assert not examine(cheated).confirmed
-    assert examine(certificate).confirmed_at == pytest.approx(gdp_epsilon(1.0, 1e-5), rel=1e-3)
+    assert not verify(cheated).confirmed
+    assert verify(certificate).recomputed_by_second == pytest.approx(gdp_epsilon(1.0, 1e-5), rel=1e-3)
 
 
 @pytest.mark.parametrize("delta", [1e-6, 1e-2])
@@ -249,5 +250,5 @@ def test_the_second_accountant_knows_the_relation():
 def test_the_page_says_whose_rows_are_protected():
     scope = "protects the n - T rows dealt to the teachers"
     own = ledger_of(GaussianEvent(1.0, 8.0), epsilon=1.0, delta=1e-5, scope=scope)
-    (verdict,) = [line for line in page(Certificate(own.summary())) if line.startswith("verdict")]
+    (verdict,) = [line for line in certificate_page(Certificate(own.summary())) if line.startswith("verdict")]
     assert "n - T rows" in verdict

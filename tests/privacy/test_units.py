@@ -9,11 +9,12 @@ from marginalia.data import Domain, Table
 from marginalia.data.units import Unit
 from marginalia.errors import InputError
 from marginalia.learning import PATEClassifier
-from marginalia.privacy.book import Book, booked
 from marginalia.privacy.certificate import Certificate
-from marginalia.privacy.examination import examine, page
+from marginalia.privacy.certificate_page import certificate_page
+from marginalia.privacy.composed import compose_certificates
 from marginalia.privacy.ledger import Ledger
-from marginalia.privacy.together import compose
+from marginalia.privacy.odometer import PrivacyOdometer, charging
+from marginalia.privacy.verify import verify
 from marginalia.privacy.withdrawn import UNIT_TEACHERS
 from marginalia.synthesis import AIM, MST, Independent
 
@@ -30,8 +31,8 @@ def test_a_certificate_says_whose_rows_are_protected_together():
     certificate = Certificate(json.loads(json.dumps(Certificate.of(model).content)))
     assert certificate.content["unit"] == {"column": "patient", "rows": 3}
     assert certificate.ledger.neighbours.unit == Unit("patient", 3)
-    assert examine(certificate).confirmed
-    lines = "\n".join(page(certificate))
+    assert verify(certificate).confirmed
+    lines = "\n".join(certificate_page(certificate))
     assert "one `patient`, at most 3 rows each; neighbours: one `patient` replaced, their number public" in lines
     assert "number of different `patient`: 300 (declared)" in lines
 
@@ -56,19 +57,19 @@ def test_releases_for_other_units_do_not_add_up():
         Certificate.of(Independent(epsilon=0.5, random_state=0).fit(t))
         for t in (patients(rows=1), table, table.of_units(None, None))
     )
-    assert "of one `patient`" in next(compose([one, three]).lines())
+    assert "of one `patient`" in next(compose_certificates([one, three]).lines())
     with pytest.raises(InputError, match="one release protects one row, another one `patient`"):
-        compose([three, rows])
+        compose_certificates([three, rows])
 
 
 def test_a_book_is_of_one_unit(tmp_path):
-    book = Book.create(tmp_path / "t.book", "add_remove", epsilon=2.0, delta=1e-5, unit="patient")
-    with booked(book, "first"):
+    book = PrivacyOdometer.create(tmp_path / "t.book", "add_remove", epsilon=2.0, delta=1e-5, unit="patient")
+    with charging(book, "first"):
         Independent(epsilon=0.5).fit(patients())
         with pytest.raises(InputError, match="their costs do not add up"):
             Independent(epsilon=0.5).fit(patients().of_units(None, None))
-    assert Book(tmp_path / "t.book").ledger.neighbours.unit.column == "patient"
-    assert 0.4 < Book(tmp_path / "t.book").ledger.epsilon_spent < 0.51  # at the delta of the first part
+    assert PrivacyOdometer(tmp_path / "t.book").ledger.neighbours.unit.column == "patient"
+    assert 0.4 < PrivacyOdometer(tmp_path / "t.book").ledger.epsilon_spent < 0.51  # at the delta of the first part
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
@@ -102,12 +103,12 @@ def test_certificates_of_pate_with_units_by_earlier_versions_are_not_valid():
     table = patients(rows=3)
     public = table.take(slice(9)).of_units(None, None).drop("a")
     content = Certificate.of(PATEClassifier(n_teachers=4, public=public, random_state=0).fit(table, "a")).content
-    assert examine(Certificate(content)).confirmed
+    assert verify(Certificate(content)).confirmed
     inputs = [known for known in content["public_inputs"] if known["name"] != UNIT_TEACHERS]
-    found = examine(Certificate({**content, "public_inputs": inputs}))
+    found = verify(Certificate({**content, "public_inputs": inputs}))
     assert len(inputs) == len(content["public_inputs"]) - 1
     assert "order of units in the file" in found.problems[0]
-    assert "fit again" in page(Certificate({**content, "public_inputs": inputs}))[-1]
+    assert "fit again" in certificate_page(Certificate({**content, "public_inputs": inputs}))[-1]
     rows = PATEClassifier(n_teachers=4, public=public, random_state=0).fit(table.of_units(None, None), "a")
-    assert examine(Certificate.of(rows)).confirmed
-    assert examine(Certificate({**content, "method": "SSPClassifier", "public_inputs": inputs})).confirmed
+    assert verify(Certificate.of(rows)).confirmed
+    assert verify(Certificate({**content, "method": "SSPClassifier", "public_inputs": inputs})).confirmed

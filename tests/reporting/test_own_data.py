@@ -10,8 +10,8 @@ import pytest
 
 from marginalia.data import Attribute, Domain, Table
 from marginalia.methods.task import Task
-from marginalia.privacy.book import Book
 from marginalia.privacy.events import GaussianEvent
+from marginalia.privacy.odometer import PrivacyOdometer
 from marginalia.privacy.relation import Neighbours, Relation
 from marginalia.reporting import figures, tables
 from marginalia.reporting.html import folder
@@ -112,12 +112,12 @@ def test_a_total_of_a_sweep_says_whose_rows_it_is_about(relation):
 
 @pytest.mark.slow
 def test_the_page_states_one_total_of_what_is_in_the_book(records, prepare, tmp_path):
-    book = Book.create(tmp_path / "t.book", "add_remove", epsilon=2.0, delta=1e-5)
+    book = PrivacyOdometer.create(tmp_path / "t.book", "add_remove", epsilon=2.0, delta=1e-5)
     (path,) = prepare(book=str(book.path))
     (facts,) = books_of([path, *prepare("adult")])
     assert (facts["datasets"], facts["spent"], facts["releases"]) == (["mine"], 0.0, 0)
     for name in ("one", "two"):
-        book.enter(GaussianEvent(1.0, 4.0), Neighbours(Relation.ADD_REMOVE), "system", name)
+        book.record(GaussianEvent(1.0, 4.0), Neighbours(Relation.ADD_REMOVE), "system", name)
     (facts,) = books_of([path])
     assert (facts["spent"], facts["releases"]) == (book.ledger.epsilon_spent, 2)
     own = records[records["dataset"] == records["dataset"].iloc[0]].assign(dataset="mine")
@@ -127,7 +127,7 @@ def test_the_page_states_one_total_of_what_is_in_the_book(records, prepare, tmp_
 
 
 def test_a_total_that_is_no_guarantee_says_so(prepare, tmp_path):
-    book = Book.create(tmp_path / "t.book", "add_remove", epsilon=2.0, delta=1e-5, experiments=True)
+    book = PrivacyOdometer.create(tmp_path / "t.book", "add_remove", epsilon=2.0, delta=1e-5, experiments=True)
     descriptions = prepare(book=str(book.path))
 
     def said():

@@ -10,7 +10,7 @@ import pytest
 from marginalia.privacy import ExponentialEvent, GaussianEvent, Ledger
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.certificate import Certificate
-from marginalia.privacy.examination import page
+from marginalia.privacy.certificate_page import certificate_page
 from marginalia.reporting import figures, tables
 from marginalia.reporting.formats import SIGNS
 from marginalia.reporting.html.certificates import SETTING, Sheets
@@ -82,7 +82,7 @@ def test_a_sheet_says_what_certify_prints_but_for_the_second_accountant(given):
     row = SimpleNamespace(**dict(zip(RUN, first.run, strict=True)))
     sheet = next(s for s in sheets.sheets if s.id == sheets.id_of(row))
     *lines, trials = sheet.text.splitlines()
-    printed = page(Certificate(first.content))
+    printed = certificate_page(Certificate(first.content))
     assert [i for i, pair in enumerate(zip(lines, printed, strict=True)) if pair[0] != pair[1]] == [6]
     assert lines[6].endswith("by a second accountant when you run `marginalia certify`")
     assert lines[6].split(",")[0] == printed[6].split(",")[0]

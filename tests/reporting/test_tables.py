@@ -114,7 +114,7 @@ def test_the_certificate_of_a_setting_is_its_worst_trial(records):
 
 @pytest.mark.parametrize(
     ("message", "word"),
-    [("declared by its author: x", "declared"), ("protects some rows only", "part"), ("no release was booked", "no")],
+    [("declared by its author: x", "declared"), ("protects some rows only", "part"), ("no release was recorded", "no")],
 )
 def test_what_is_declared_or_protects_some_rows_is_not_certified(records, message, word):
     rows = records.copy()

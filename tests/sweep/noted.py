@@ -5,8 +5,8 @@ import os
 import numpy as np
 
 from marginalia.data import Table
-from marginalia.privacy.book import Booking
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.odometer import current_recorder
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.session import Session
 
@@ -23,7 +23,7 @@ class Noted:
             "add_remove",
             epsilon=self.epsilon,
             delta=self.delta,
-            booking=None if self.beside else Booking.now,
+            booking=None if self.beside else current_recorder(),
             planned=True,
         )
         told = os.open(self.told or os.devnull, os.O_CREAT | os.O_WRONLY | os.O_APPEND)

@@ -12,7 +12,7 @@ from marginalia.data import Attribute, Domain, Table
 from marginalia.methods.task import Task
 from marginalia.privacy import GaussianEvent, Ledger, ObjectivePerturbationEvent
 from marginalia.privacy.certificate import Certificate
-from marginalia.privacy.examination import examine
+from marginalia.privacy.verify import verify
 from marginalia.sweep import records, version
 from marginalia.sweep.config import parse
 from marginalia.sweep.jobs import run_method
@@ -91,7 +91,7 @@ def rows_of(text, tmp_path, **choice):
 @pytest.mark.parametrize(
     ("text", "message", "verdict"),
     [
-        (SILENT, "no release was booked: nothing is certified", "no"),
+        (SILENT, "no release was recorded: nothing is certified", "no"),
         (FOREIGN, "declared by its author: the ledger is not marginalia's", "declared"),
     ],
 )
@@ -149,7 +149,7 @@ def test_every_private_cell_stores_its_certificate(tmp_path):
     for file in files:
         certificate = Certificate.read(file)
         assert certificate.content["method"] in ("SSPRegressor", "SSPClassifier")
-        assert examine(certificate).confirmed
+        assert verify(certificate).confirmed
 
 
 def model(ledger):

@@ -24,7 +24,7 @@ from marginalia.data.catalogue.entry import parse_entry
 from marginalia.errors import InputError
 from marginalia.methods.registry import BUILT_IN
 from marginalia.methods.task import Task
-from marginalia.privacy.book import Book
+from marginalia.privacy.odometer import PrivacyOdometer
 from marginalia.sweep.cells import SECRET, CellStore, StoreError
 from marginalia.sweep.config import parse
 from marginalia.sweep.isolation.supervisor import run_isolated
@@ -54,7 +54,7 @@ def prepared(n=300, book=None):
 
 @pytest.fixture
 def book(tmp_path):
-    return Book.create(tmp_path / "t.book", "add_remove", epsilon=3.0, delta=1e-5)
+    return PrivacyOdometer.create(tmp_path / "t.book", "add_remove", epsilon=3.0, delta=1e-5)
 
 
 def job_of(*methods, name="mine", **content):
@@ -177,9 +177,9 @@ def test_every_private_fit_is_in_the_book_and_what_is_read_back_is_not_entered_a
     book.path.rename(moved)
     run(job, tmp_path, prepared(book=moved))
     assert moved.read_bytes() == before
-    other = Book.create(tmp_path / "other.book", "add_remove", epsilon=3.0, delta=1e-5)
+    other = PrivacyOdometer.create(tmp_path / "other.book", "add_remove", epsilon=3.0, delta=1e-5)
     run(job, tmp_path, prepared(book=other.path))
-    assert other.releases() == Book(moved).releases()  # a fit that is not in this book has to be made
+    assert other.releases() == PrivacyOdometer(moved).releases()  # a fit that is not in this book has to be made
 
 
 def test_what_was_fitted_without_the_book_is_fitted_again(tmp_path, book):
@@ -189,7 +189,7 @@ def test_what_was_fitted_without_the_book_is_fitted_again(tmp_path, book):
 
 
 def test_beyond_the_total_cells_are_rows_that_say_so(tmp_path):
-    book = Book.create(tmp_path / "t.book", "add_remove", epsilon=1.1, delta=1e-5)
+    book = PrivacyOdometer.create(tmp_path / "t.book", "add_remove", epsilon=1.1, delta=1e-5)
     rows = run(job_of("logistic", "ssp", trials=3), tmp_path, prepared(book=book.path))
     private = rows[(rows["method"] == "ssp") & (rows["metric"] == "auc")]
     assert list(private["status"]) == ["ok", "refused", "refused"]
@@ -202,7 +202,7 @@ def test_beyond_the_total_cells_are_rows_that_say_so(tmp_path):
 
 
 def test_what_post_processes_a_fit_costs_nothing_and_falls_with_it(tmp_path):
-    book = Book.create(tmp_path / "t.book", "add_remove", epsilon=1.1, delta=1e-5)
+    book = PrivacyOdometer.create(tmp_path / "t.book", "add_remove", epsilon=1.1, delta=1e-5)
     methods = {"methods": ["gaussian_marginals", {"id": "dd_ssp", "source": "gaussian_marginals"}], "trials": 2}
     config = parse({"datasets": ["mine"], "epsilons": [1], **methods})
     prepared(book=book.path).save(tmp_path / "data")
@@ -224,14 +224,14 @@ def test_what_post_processes_a_fit_costs_nothing_and_falls_with_it(tmp_path):
 def test_who_keeps_books_of_its_own_gives_nothing(tmp_path, book):
     rows = run(job_of(noted(beside=True)), tmp_path, prepared(book=book.path))
     assert set(rows["status"]) == {"refused"}
-    assert "method 'noted' keeps its own books" in rows["message"].iloc[0]
+    assert "method 'noted' does not record its releases" in rows["message"].iloc[0]
     assert rows["value"].isna().all()
     assert book.releases() == []
     assert not stored(tmp_path, "certificate.json")
 
 
 def test_a_book_that_is_none_ends_the_job(tmp_path):
-    with pytest.raises(InputError, match="cannot open the book"):
+    with pytest.raises(InputError, match="cannot open the budget file"):
         run(job_of("ssp"), tmp_path, prepared(book=tmp_path / "none.book"))
 
 

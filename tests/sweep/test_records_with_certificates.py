@@ -12,7 +12,7 @@ from marginalia.data import Attribute, Domain, Table
 from marginalia.errors import InputError
 from marginalia.methods.task import Task
 from marginalia.privacy.certificate import Certificate
-from marginalia.privacy.examination import examine
+from marginalia.privacy.verify import verify
 from marginalia.sweep import metrics
 from marginalia.sweep.config import parse
 from marginalia.sweep.jobs import run_method
@@ -58,7 +58,7 @@ def test_each_private_run_has_its_certificate_in_the_file_of_its_rows(tmp_path):
     assert {one.run for one in found} == set(private[list(RUN)].itertuples(index=False, name=None))
     assert len(found) == len(private) == 8  # two tasks, epsilons and trials
     for one in found:
-        assert examine(Certificate(one.content)).confirmed
+        assert verify(Certificate(one.content)).confirmed
         assert one.content["epsilon"] == one.run[RUN.index("epsilon")]
 
 
@@ -87,7 +87,7 @@ def test_post_processing_has_the_certificate_of_its_source_and_names_it(tmp_path
     assert found
     for one in found:
         assert one.content["parameters"]["marginals"]["method"] == source
-        assert examine(Certificate(one.content)).confirmed
+        assert verify(Certificate(one.content)).confirmed
         cells = (tmp_path / "cells").glob("*/*.certificate.json")
         released = [Certificate.read(cell).content for cell in cells]
         assert one.content["events"] in [r["events"] for r in released if r["method"] == source]

@@ -6,7 +6,7 @@ from tiers import others_slow
 from marginalia.data.catalogue import catalogue
 from marginalia.errors import InputError
 from marginalia.papers.registry import cards
-from marginalia.privacy.book import Book
+from marginalia.privacy.odometer import PrivacyOdometer
 from marginalia.sweep import resolve as sweep
 
 OWN = {
@@ -63,13 +63,13 @@ def test_unusable_data_is_one_line(offline, datasets, said):
 def test_a_book_is_looked_at_before_a_job_runs(offline):
     (offline / "mine.csv").write_text("a,y\n0,1\n")
     (offline / "mine.json").write_text('{"a": 2, "y": 2}')
-    book = Book.create(offline / "t.book", "add_remove", epsilon=1.0, delta=1e-5)
+    book = PrivacyOdometer.create(offline / "t.book", "add_remove", epsilon=1.0, delta=1e-5)
     ready = sweep.resolve({"datasets": [OWN | {"book": "t.book"}], "methods": ["ssp"]}, {})
     assert ready.entries[OWN["name"]].book == str(book.path)  # from the working folder
     assert ready.own == (OWN["name"],)
     for changes, message in (
-        ({"book": "none.book"}, "cannot open the book .*none.book"),
-        ({"book": "mine.csv"}, "mine.csv is no book"),
+        ({"book": "none.book"}, "cannot open the budget file .*none.book"),
+        ({"book": "mine.csv"}, "mine.csv is not a budget file"),
         ({"book": ""}, "book: "),
     ):
         with pytest.raises(InputError, match=message):

@@ -13,7 +13,7 @@ from marginalia.methods.swift import SWIFT
 from marginalia.papers.dd_ssp.methods.mixture import MixtureInference
 from marginalia.papers.recent.methods.aim_residual import ResidualAIM
 from marginalia.privacy.certificate import Certificate
-from marginalia.privacy.examination import examine
+from marginalia.privacy.verify import verify
 
 METHODS = others_slow(
     [AIM, ResidualAIM, MixtureInference, MWEM, ResidualPlanner, SWIFT], AIM, ResidualAIM, MWEM, ResidualPlanner, SWIFT
@@ -80,4 +80,4 @@ def test_a_model_of_a_weighted_workload_survives_its_file(method, workload, tmp_
     parsed = (Workload.parse(m.workload, table().domain) for m in (model, again))
     assert len(set(parsed)) == 1
     assert again.marginal(AB).tobytes() == model.marginal(AB).tobytes()
-    assert examine(Certificate.read(tmp_path / "model.npz")).confirmed
+    assert verify(Certificate.read(tmp_path / "model.npz")).confirmed

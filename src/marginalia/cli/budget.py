@@ -38,9 +38,11 @@ def open_book(
 
     Example: marginalia budget open t.book --epsilon 2
     """
-    from marginalia.privacy.book import Book
+    from marginalia.privacy.odometer import PrivacyOdometer
 
-    opened = Book.create(book, relation, epsilon=epsilon, delta=delta, experiments=experiments, reserve=reserve)
+    opened = PrivacyOdometer.create(
+        book, relation, epsilon=epsilon, delta=delta, experiments=experiments, reserve=reserve
+    )
     ledger = opened.ledger
     facts = {"file": str(book), "epsilon": epsilon, "delta": delta, "relation": str(ledger.relation)}
     facts |= _reserve(ledger)
@@ -55,9 +57,9 @@ def show_book(book: BookPath, as_json: Json = False) -> None:
     Example: marginalia budget show t.book
     """
     from marginalia.errors import PrivacyError
-    from marginalia.privacy.book import Book
+    from marginalia.privacy.odometer import PrivacyOdometer
 
-    found = Book(book)
+    found = PrivacyOdometer(book)
     ledger, releases, problem = found.ledger, found.releases(), found.problem
     assert ledger.budget is not None
     epsilon, delta = ledger.budget
@@ -66,7 +68,7 @@ def show_book(book: BookPath, as_json: Json = False) -> None:
         left = found.left()
     except PrivacyError:
         left = (0.0, 0.0)
-    spent = found.spent()
+    spent = found.epsilon_spent
     facts = {"file": str(book), "epsilon": epsilon, "delta": delta, "relation": str(ledger.relation)}
     facts |= {"experiments": found.experiments, "seeded_events": found.n_seeded, "problem": problem or None}
     facts |= {"spent": None if problem else spent, "left": left, **_reserve(ledger)}

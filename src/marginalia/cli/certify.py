@@ -55,18 +55,18 @@ def certify(
 
 
 def _certify(file: Path, as_json: bool) -> bool:
-    from marginalia.privacy.certificate import beside
+    from marginalia.privacy.certificate import certificate_path
 
-    if file.is_dir() or (file.suffix == ".parquet" and not beside(file).is_file()):
+    if file.is_dir() or (file.suffix == ".parquet" and not certificate_path(file).is_file()):
         return _certify_rows(file, as_json)
     return _certify_one(*_proof_and_table(file), as_json)
 
 
 def _proof_and_table(file: Path) -> tuple[Path, Path | None]:
     """Return the file that holds a certificate, and the table that it is of if there is one."""
-    from marginalia.privacy.certificate import ENDING, beside
+    from marginalia.privacy.certificate import ENDING, certificate_path
 
-    proof = beside(file)
+    proof = certificate_path(file)
     if proof.is_file():
         return proof, file
     if file.suffix == ".csv" and file.is_file():
@@ -80,10 +80,11 @@ def _proof_and_table(file: Path) -> tuple[Path, Path | None]:
 def _certify_one(file: Path, table: Path | None, as_json: bool) -> bool:
     """Certify the certificate of a file, which is that of a table if there is one."""
     from marginalia.privacy.certificate import Certificate
-    from marginalia.privacy.examination import examine, page
+    from marginalia.privacy.certificate_page import certificate_page
+    from marginalia.privacy.verify import verify
 
     proof = Certificate.read(file)
-    found = examine(proof, table=table)
+    found = verify(proof, table=table)
     facts = {
         "file": str(file),
         "table": None if table is None else str(table),
@@ -93,28 +94,28 @@ def _certify_one(file: Path, table: Path | None, as_json: bool) -> bool:
         "delta": found.delta,
         "stored": found.stored,
         "recomputed": _finite(found.recomputed),
-        "recomputed_by_second": _finite(found.confirmed_at),
+        "recomputed_by_second": _finite(found.recomputed_by_second),
         "scope": proof.ledger.scope,
         "arithmetic": proof.ledger.arithmetic,
         "randomness": proof.ledger.randomness,
         "certificate": proof.content,
     }
-    show(as_json, facts, [f"{file}", *page(proof, found, table=table)])
+    show(as_json, facts, [f"{file}", *certificate_page(proof, found, table=table)])
     return found.confirmed
 
 
 def _certify_together(files: Sequence[Path], as_json: bool) -> bool:
     """Certify what several releases of one table cost together, each of which must hold for itself."""
     from marginalia.privacy.certificate import Certificate
-    from marginalia.privacy.examination import examine
-    from marginalia.privacy.together import compose
+    from marginalia.privacy.composed import compose_certificates
+    from marginalia.privacy.verify import verify
 
     places = [_proof_and_table(file) for file in files]
     proofs = [Certificate.read(proof) for proof, _ in places]
     problems = []
     for (file, table), proof in zip(places, proofs, strict=True):
-        problems += [f"{file}: {one}" for one in examine(proof, table=table).problems]
-    all_of_them = compose(proofs)
+        problems += [f"{file}: {one}" for one in verify(proof, table=table).problems]
+    all_of_them = compose_certificates(proofs)
     problems += all_of_them.problems
     facts = {
         "files": [str(file) for file, _ in places],
@@ -123,8 +124,8 @@ def _certify_together(files: Sequence[Path], as_json: bool) -> bool:
         "relation": str(all_of_them.relation),
         "delta": all_of_them.delta,
         "epsilon": _finite(all_of_them.epsilon),
-        "epsilon_by_second": _finite(all_of_them.confirmed_at),
-        "epsilon_added": _finite(all_of_them.added),
+        "epsilon_by_second": _finite(all_of_them.epsilon_by_second),
+        "epsilon_added": _finite(all_of_them.epsilon_added),
         "delta_added": all_of_them.delta_added,
     }
     each = (
@@ -157,7 +158,7 @@ def _certify_rows(path: Path, as_json: bool) -> bool:
             "certificates": one.certificates,
             "stored": one.stored,
             "recomputed": _finite(one.recomputed),
-            "recomputed_by_second": _finite(one.confirmed_at),
+            "recomputed_by_second": _finite(one.recomputed_by_second),
             "scope": one.scope,
             "arithmetic": one.arithmetic,
             "randomness": one.randomness,
@@ -221,7 +222,7 @@ def _cells(one: Checked, several: bool) -> list[str]:
     s = one.setting
     dataset = f"{s['experiment']}/{s['dataset']}" if several else s["dataset"]
     arm = " ".join(filter(None, (s["variant"], s["calibration"], s["relation"])))
-    numbers = (_format(n) for n in (s["epsilon"], one.stored, one.recomputed, one.confirmed_at))
+    numbers = (_format(n) for n in (s["epsilon"], one.stored, one.recomputed, one.recomputed_by_second))
     return [dataset, s["method"], arm, *numbers, one.arithmetic or "-", one.randomness or "-"]
 
 

@@ -100,7 +100,7 @@ def fit(
     budget = Budget(*_budget(epsilon, delta), _relation(relation), seed, n_public)
     folds: list[str] = []
     table = read_rows(data, domain, preprocessing_share, unit=(unit, rows_per_unit), notes=folds)
-    with _fitting(method, as_json), _entered(book, method, data, budget) as check:
+    with _fitting(method, as_json), _recorded(book, method, data, budget) as check:
         model = fit_learner(
             *(method, table, target, budget),
             calibration=calibration,
@@ -165,10 +165,10 @@ def synthesize(
     """
     from marginalia.data.sources.opening import files_of
     from marginalia.methods.fit import Budget, fit_synthesizer
-    from marginalia.privacy.certificate import beside, released
+    from marginalia.privacy.certificate import certificate_path, write_with_certificate
     from marginalia.synthesis.files import check_number, check_room
 
-    proof = beside(out)
+    proof = certificate_path(out)
     check_out(out, (".csv", ".parquet"), (*files_of(data), domain))
     check_out(proof, (".json",), (*files_of(data), domain))
     if model_file is not None:
@@ -179,10 +179,10 @@ def synthesize(
     if rows is not None:
         check_number(rows)
         check_room(out, rows, len(table.names))
-    with _fitting(method, as_json), _entered(book, method, data, budget) as check:
+    with _fitting(method, as_json), _recorded(book, method, data, budget) as check:
         model = fit_synthesizer(method, table, budget)
         check(model)
-        with released(model, out) as temporary:
+        with write_with_certificate(model, out) as temporary:
             drawn = model.write_sample(temporary, rows, csv_safe=csv_safe)
         if model_file is not None:
             model.save(model_file)
@@ -206,17 +206,17 @@ def _fitting(method: str, as_json: bool) -> Iterator[None]:
 
 
 @contextmanager
-def _entered(path: Path | None, method: str, data: str, budget: Budget) -> Iterator[Callable[[Any], None]]:
-    """Yield what says that all of a fitted model is in the book of the table; without a book nothing is asked."""
+def _recorded(path: Path | None, method: str, data: str, budget: Budget) -> Iterator[Callable[[Any], None]]:
+    """Yield a check that all releases of a fitted model are in the budget file; without a file it checks nothing."""
     if path is None:
         yield lambda model: None
         return
-    from marginalia.privacy.book import Book, booked
+    from marginalia.privacy.odometer import PrivacyOdometer, charging
 
-    book = Book(path)
-    book.check_room(budget.epsilon, budget.delta)
-    with booked(book, f"{method} on {Path(data).name}, epsilon {budget.epsilon:g}") as page:
-        yield lambda model: page.check(model, method)
+    odometer = PrivacyOdometer(path)
+    odometer.check_room(budget.epsilon, budget.delta)
+    with charging(odometer, f"{method} on {Path(data).name}, epsilon {budget.epsilon:g}") as recorder:
+        yield lambda model: recorder.check_complete(model, method)
 
 
 def _coefficients(model: Any) -> dict[str, float]:

@@ -82,7 +82,7 @@ def release(
         relation=budget.relation,
         random_state=budget.random_state,
     )
-    with fit._fitting(_NAME, as_json), fit._entered(book, _NAME, table, budget) as check:
+    with fit._fitting(_NAME, as_json), fit._recorded(book, _NAME, table, budget) as check:
         model.fit(rows)
         check(model)
         model.save(out)

@@ -17,8 +17,8 @@ from marginalia.learning.base import LinearClassifier, LinearLearner, Seed, para
 from marginalia.learning.rows import Rows, TableRows
 from marginalia.learning.statistics import NoisySums
 from marginalia.privacy import checks
-from marginalia.privacy.book import Booking
 from marginalia.privacy.ledger import Ledger, PublicInput, inputs_of_domain, number_of_units
+from marginalia.privacy.odometer import current_recorder
 from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE, coded_rows
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
@@ -143,7 +143,7 @@ class BudgetedLearner(LinearLearner):
             delta=self.delta,
             calibration=self.calibration,
             scope=self._scope(),
-            booking=Booking.now,
+            booking=current_recorder(),
             unit=unit,
             planned=True,
         )

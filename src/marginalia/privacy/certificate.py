@@ -1,4 +1,4 @@
-"""Certificates: what ran, whose rows it protects and what it cost, as a JSON document that anybody can recompute."""
+"""Certificates: a JSON document with the method, the protected rows, all events and their cost, to be verified."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ FORMAT = "marginalia-certificate"
 FORMAT_VERSION = 1
 MOST_BYTES = 50_000_000  # of the JSON that is read: a certificate has a few thousand, a wide model some millions
 MOST_EVENTS = 100_000
-MOST_KINDS = 100  # releases that are not Gaussian and differ: each is a loss distribution of its own
-ENDING = ".certificate.json"  # of the file beside a table
+MOST_KINDS = 100  # of different releases that are not Gaussian: each has its own loss distribution
+ENDING = ".certificate.json"  # of the certificate of a table
 HASH = "table_sha256"  # the key that binds a certificate to the bytes of its table
 
 
@@ -40,9 +40,9 @@ class Certificate:
     ----------
     content : mapping
         In plain JSON types: ``format``, ``version`` and ``software``; ``method`` and its public ``parameters`` (never
-        the seed); all that `Ledger.summary` gives; and of a table that was released ``table_sha256``.
+        the seed); all keys of `Ledger.summary`; and ``table_sha256`` if a table was released.
     others : tuple of mappings
-        Parameters that stand elsewhere in the file it was read from, and must not contradict it.
+        Parameters at other places of the same file, which must not contradict the certificate.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class Certificate:
 
     @classmethod
     def of(cls, model: Any) -> Self:
-        """Return the certificate of a fitted private model; InputError where its ledger is not a `Ledger`."""
+        """Return the certificate of a fitted private model. Raise `InputError` if its ledger is not a `Ledger`."""
         ledger = getattr(model, "ledger_", None)
         if type(ledger) is not Ledger:
             raise InputError(f"this {type(model).__name__} has no ledger of marginalia's: it has no certificate")
@@ -69,88 +69,88 @@ class Certificate:
 
     def __repr__(self) -> str:
         try:
-            said = repr(self.ledger)
+            description = repr(self.ledger)
         except InputError as error:
-            said = str(error)
-        return f"Certificate({self.content.get('method')}: {said})"
+            description = str(error)
+        return f"Certificate({self.content.get('method')}: {description})"
 
-    def of_table(self, path: str | os.PathLike[str]) -> Self:
-        """Return this certificate, bound to the bytes of a released table."""
+    def bind_to(self, path: str | os.PathLike[str]) -> Self:
+        """Return this certificate with the SHA-256 of a released table."""
         return replace(self, content={**self.content, HASH: sha256_of(path)})
 
-    def disowns(self, path: str | os.PathLike[str]) -> bool:
-        """Whether it is bound to another table than this one; never where it holds no hash.
-
-        >>> Certificate({HASH: "0" * 64}).disowns(os.devnull), Certificate({}).disowns(os.devnull)
-        (True, False)
-        """
+    def hash_mismatch(self, path: str | os.PathLike[str]) -> bool:
+        """Whether the certificate holds the hash of another table than this one; False if it holds no hash."""
         return HASH in self.content and self.content[HASH] != sha256_of(path)
 
     @cached_property
     def ledger(self) -> Ledger:
-        """The ledger, rebuilt from the events; see `Ledger.from_summary`. `InputError` where no fit can have led to it.
+        """The ledger, rebuilt from the events; see `Ledger.from_summary`.
 
-        Also of more events than `MOST_EVENTS`, or more kinds of them than `MOST_KINDS`, which would take minutes.
+        Raises
+        ------
+        InputError
+            No fit can have led to these events, or there are more events than `MOST_EVENTS` or more kinds of events
+            than `MOST_KINDS`, for which the accountants would need minutes.
         """
         _check_head(self.content)
         _check_number(self.content.get("events"))
         ledger = Ledger.from_summary(self.content)
         kinds = {part for event in ledger.events for part in parts(event) if not isinstance(part, GaussianEvent)}
         if len(kinds) > MOST_KINDS:
-            said = f"{len(kinds)} other than Gaussian releases that differ in parameters"
-            raise InputError(f"the certificate lists {said}; no more than {MOST_KINDS} are recomputed")
+            number = f"{len(kinds)} other than Gaussian releases that differ in parameters"
+            raise InputError(f"the certificate lists {number}; no more than {MOST_KINDS} are recomputed")
         return ledger
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write it as a JSON file, atomically."""
+        """Write the certificate as a JSON file, atomically."""
         write_text(path, json.dumps(self.content, indent=1) + "\n")
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a certificate's own file, or the one inside a model (JSON) or a fitted synthesizer (npz).
+        """Read a certificate from its own file, from a model (JSON) or from a fitted synthesizer (npz).
 
         Raises
         ------
         InputError
-            The file is missing, is none of these, or holds a model that is not private.
+            The file is missing, has another format, or holds a model that is not private.
         """
-        found = _content(Path(path))
+        content = _content(Path(path))
         others: tuple[Mapping[str, Any], ...] = ()
-        if isinstance(found, dict) and found.get("format") != FORMAT and isinstance(found.get("params"), dict):
-            others, found = (found["params"],), found.get("certificate", "")
-            if found is None:
+        if isinstance(content, dict) and content.get("format") != FORMAT and isinstance(content.get("params"), dict):
+            others, content = (content["params"],), content.get("certificate", "")
+            if content is None:
                 raise InputError(f"{path} holds a model without privacy: it has no certificate")
-        if not isinstance(found, dict) or found.get("format") != FORMAT:
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise InputError(f"{path} is no certificate, model or synthesizer")
-        if found.get("version") != FORMAT_VERSION:
-            said = f"its version is {found.get('version')!r}, this marginalia reads {FORMAT_VERSION}"
-            raise InputError(f"{path} is no certificate of this version: {said}")
-        if missing := [name for name in ("method", "parameters") if name not in found]:
+        if content.get("version") != FORMAT_VERSION:
+            versions = f"its version is {content.get('version')!r}, this marginalia reads {FORMAT_VERSION}"
+            raise InputError(f"{path} is no certificate of this version: {versions}")
+        if missing := [name for name in ("method", "parameters") if name not in content]:
             raise InputError(f"{path}: '{missing[0]}' of the certificate is missing")
-        certificate = cls(found, others)
+        certificate = cls(content, others)
         try:
-            _ = certificate.ledger  # refuses events that cannot be
+            _ = certificate.ledger  # raises an error for impossible events
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
         return certificate
 
 
-def beside(table: str | os.PathLike[str]) -> Path:
-    """Return where the certificate of a table lies.
+def certificate_path(table: str | os.PathLike[str]) -> Path:
+    """Return the path of the certificate of a table.
 
-    >>> beside("made.csv").name
+    >>> certificate_path("made.csv").name
     'made.csv.certificate.json'
     """
     return Path(f"{os.fspath(table)}{ENDING}")
 
 
 @contextmanager
-def released(model: Any, table: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a path to write the table of a fitted model to; then it and its certificate take their places as one unit.
+def write_with_certificate(model: Any, table: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary path for the table of a fitted model, then move the table and its certificate into place.
 
-    Whenever this stops, no certificate lies beside a table that it is not of: the old one goes first, then the new
-    table comes, then the new certificate, which holds the table's SHA-256. A table or a certificate that could not be
-    written, as on a full disk, leaves the old pair as it was.
+    At no moment does a certificate lie next to a table with another hash: the old certificate is removed first, then
+    the new table is moved, then the new certificate, which holds the SHA-256 of the table. If the table or the
+    certificate cannot be written, for example on a full disk, the old pair is unchanged.
 
     Parameters
     ----------
@@ -169,27 +169,28 @@ def released(model: Any, table: str | os.PathLike[str]) -> Iterator[Path]:
     >>> class Mean:
     ...     ledger_ = Ledger("replace_one", epsilon=1.0, delta=1e-5)
     >>> with TemporaryDirectory() as folder:
-    ...     with released(Mean(), f"{folder}/t.csv") as path:
+    ...     table = Path(folder, "t.csv")
+    ...     with write_with_certificate(Mean(), table) as path:
     ...         _ = path.write_text("a")
-    ...     Certificate.read(f"{folder}/t.csv.certificate.json").disowns(f"{folder}/t.csv")
+    ...     Certificate.read(certificate_path(table)).hash_mismatch(table)
     False
     """
-    proof, temporary = beside(table), Path(table)
-    waiting = proof.with_name(f".{proof.name}")
+    final, temporary = certificate_path(table), Path(table)
+    waiting = final.with_name(f".{final.name}")
     try:
         with atomic_path(table) as temporary:
             yield temporary
-            Certificate.of(model).of_table(temporary).write(waiting)  # a disk that is full now leaves the old pair
-            proof.unlink(missing_ok=True)
-        waiting.replace(proof)
+            Certificate.of(model).bind_to(temporary).write(waiting)  # if the disk is full now, the old pair remains
+            final.unlink(missing_ok=True)
+        waiting.replace(final)
     except InputError as error:
-        raise InputError(str(error).replace(str(temporary), str(table)).replace(str(waiting), str(proof))) from None
+        raise InputError(str(error).replace(str(temporary), str(table)).replace(str(waiting), str(final))) from None
     finally:
         waiting.unlink(missing_ok=True)
 
 
 def _check_head(content: Mapping[str, Any]) -> None:
-    """Raise `InputError` where what stands above the ledger is no method with parameters."""
+    """Raise `InputError` if the method or its parameters have a wrong type."""
     for name in ("method", "software"):
         if not isinstance(content.get(name, ""), str):
             raise InputError(f"'{name}' of the certificate is no text")
@@ -197,18 +198,18 @@ def _check_head(content: Mapping[str, Any]) -> None:
     if not isinstance(parameters, Mapping):
         raise InputError("'parameters' of the certificate is not an object of names and values")
     source = parameters.get("marginals")
-    told = isinstance(source, Mapping) and isinstance(source.get("method"), str)
-    if isinstance(source, Mapping) and not (told and isinstance(source.get("parameters"), Mapping)):
+    has_method = isinstance(source, Mapping) and isinstance(source.get("method"), str)
+    if isinstance(source, Mapping) and not (has_method and isinstance(source.get("parameters"), Mapping)):
         raise InputError("'marginals' of the certificate's parameters is no method with its parameters")
 
 
 def _check_number(events: Any) -> None:
-    """Raise `InputError` where the tree of events is too large to price, whatever stands in it."""
+    """Raise `InputError` if the tree of events has too many nodes, before any of them is read."""
     waiting, n = [events], 0
     while waiting:
-        one = waiting.pop()
-        inner = list(one.values()) if isinstance(one, Mapping) else one if isinstance(one, list) else ()
-        n += isinstance(one, Mapping)
+        node = waiting.pop()
+        inner = list(node.values()) if isinstance(node, Mapping) else node if isinstance(node, list) else ()
+        n += isinstance(node, Mapping)
         waiting += [part for part in inner if isinstance(part, Mapping | list)]
         if n > MOST_EVENTS:
             raise InputError(f"the certificate lists more than {MOST_EVENTS} events; no more are recomputed")
@@ -221,14 +222,14 @@ def _check_size(path: Path, size: int) -> None:
 
 
 def _parameters(model: Any) -> dict[str, Any]:
-    """Return the constructor's parameters in plain JSON types, those of a marginal source too; never a seed."""
+    """Return the constructor's parameters in plain JSON types, without the seed, and those of a marginal source."""
     if not hasattr(model, "get_params"):
         return {}
-    given = sorted(model.get_params(deep=False).items())
-    found = {name: _plain(value) for name, value in given if name != "random_state"}
-    if hasattr(model, "marginals_"):  # post-processing: what was released is the source
-        found["marginals"] = _plain(model.marginals_)
-    return found
+    values = sorted(model.get_params(deep=False).items())
+    parameters = {name: _plain(value) for name, value in values if name != "random_state"}
+    if hasattr(model, "marginals_"):  # a model that only post-processes the release of this source
+        parameters["marginals"] = _plain(model.marginals_)
+    return parameters
 
 
 def _plain(value: Any) -> Any:
@@ -264,8 +265,8 @@ def _content(path: Path) -> Any:
     except InputError as error:
         if not path.is_file():
             raise
-        why = str(error).removeprefix(f"{path}: ")
-        raise InputError(f"{path} is no certificate, model or synthesizer: {why}") from None
+        reason = str(error).removeprefix(f"{path}: ")
+        raise InputError(f"{path} is no certificate, model or synthesizer: {reason}") from None
     except (
         ValueError,
         KeyError,

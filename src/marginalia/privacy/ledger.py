@@ -1,4 +1,4 @@
-"""The ledger: what touched the private rows, what it may cost, what all of it costs together, and what that leaves."""
+"""The ledger of a fit: records every private release, rejects those that exceed the budget, reports what remains."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from marginalia.data.units import Unit
 from marginalia.errors import InputError, PrivacyError, unknown_name
@@ -30,7 +30,6 @@ from marginalia.privacy.relation import Neighbours, Relation
 if TYPE_CHECKING:
     from marginalia.data.domain import Domain
     from marginalia.data.table import PrivateRows
-    from marginalia.privacy.book import Booking
 
 # Relative excess over the requested epsilon that is put down to rounding.
 TOLERANCE = 1e-9
@@ -41,14 +40,14 @@ SOURCES = ("documented", "declared", "inferred", "released")
 RANDOMNESS = ("", "system", "seeded")
 _LEAST_KNOWN = ("seeded", "", "system")  # the first of these that a release has is that of its ledger
 READ_OFF = "read off the rows"  # name of the public input that lists what was
-NOTHING_BOOKED = "no release was booked: nothing is certified"
+NOTHING_RECORDED = "no release was recorded: nothing is certified"
 
 # What `Ledger.summary` holds that is no number: JSON knows these types, so that no other is read as one of them.
 _TEXTS = ("relation", "calibration", "message", "scope", "arithmetic", "randomness")
 _SUMMARY = {**dict.fromkeys(_TEXTS, str), "certified": bool, "public_inputs": list, "events": list}
 
 Charged = tuple[tuple[Event, int], ...]  # distinct events without labels, and how often each ran
-Plan = Callable[[float, float], Iterable[Event]]  # what a method would book with a budget of so much
+Plan = Callable[[float, float], Iterable[Event]]  # events that a method would record with a budget
 
 # Of what a budget leaves, all relative.
 _ROUNDING = 1e-12  # of the roots that turn a budget into a parameter and back
@@ -111,6 +110,13 @@ def number_of_units(rows: PrivateRows) -> PublicInput:
     return PublicInput(what, rows.n_units, "declared")
 
 
+class EventRecorder(Protocol):
+    """Records each event of a ledger in a second place, before its noise is drawn (`odometer.ReleaseRecorder`)."""
+
+    def record(self, event: Event, neighbours: Neighbours, randomness: str) -> None:
+        """Record an event, or raise `PrivacyError`."""
+
+
 class Ledger:
     """Events in the order they ran, under one neighbouring relation and within a budget given beforehand.
 
@@ -138,8 +144,9 @@ class Ledger:
     scope : str, default ""
         Whose rows are protected, where it is not every row; may be set later.
     public_inputs : iterable of PublicInput, or of (name, value, source)
-    booking : Booking, optional
-        The book of the table (`privacy.book`), in which each event is entered too before its noise is drawn.
+    booking : EventRecorder, optional
+        Recorder of the budget file of the table (`privacy.odometer`), in which each event is recorded, too, before its
+        noise is drawn.
     unit : Unit, optional
         Whose rows are protected together; default: each row alone.
     planned : bool, default False
@@ -188,7 +195,7 @@ class Ledger:
         calibration: str = "tight",
         scope: str = "",
         public_inputs: Iterable[PublicInput | tuple[str, Any, str]] = (),
-        booking: Booking | None = None,
+        booking: EventRecorder | None = None,
         unit: Unit | None = None,
         planned: bool = False,
         reserve: tuple[float, float] = (0.0, 0.0),
@@ -211,7 +218,7 @@ class Ledger:
         self._cost = NOTHING  # of all events: sums, so that most releases are appended in constant time
         self._randomness = ""
         self._closed = False
-        self._booking = booking
+        self._recorder = booking
         self._stored: Mapping[str, Any] | None = None  # what the file this was read from says of itself
 
     def __repr__(self) -> str:
@@ -236,7 +243,7 @@ class Ledger:
     @property
     def measures(self) -> tuple[Measure, ...]:
         """Measures in which selections and Gaussian releases may be composed: with a budget file only Gaussian DP."""
-        return MEASURES if self._booking is None else ("gdp",)
+        return MEASURES if self._recorder is None else ("gdp",)
 
     @property
     def randomness(self) -> str:
@@ -250,7 +257,7 @@ class Ledger:
 
     @property
     def certified(self) -> bool:
-        """Whether releases were booked, cost no more than the budget, and use nothing that was read off the rows."""
+        """Whether releases were recorded, cost no more than the budget, and use nothing that was read off the rows."""
         return self._refusal == ""
 
     @property
@@ -271,7 +278,7 @@ class Ledger:
     @property
     def _refusal(self) -> str:
         if not self._counts:
-            return NOTHING_BOOKED
+            return NOTHING_RECORDED
         why = "; ".join(filter(None, (self.read_off, self._overspent)))
         return f"not certified: {why}" if why else ""
 
@@ -315,8 +322,8 @@ class Ledger:
         ------
         PrivacyError
             The event is of no known type, its cost is stated for fewer rows than a unit has, the ledger is closed, the
-            book of the table refuses it, or, unless the calibration is ``"published"``, all events together would
-            exceed the budget or be covered by no accountant. The event is then not recorded.
+            budget file of the table has no room for it, or, unless the calibration is ``"published"``, all events
+            together would exceed the budget or be covered by no accountant. The event is then not recorded.
         """
         if not isinstance(event, Event):
             raise PrivacyError(f"the ledger does not know how to charge {type(event).__name__}")
@@ -334,8 +341,8 @@ class Ledger:
                     raise PrivacyError(f"refused: with {_name(event)} {charged.overspent} would be spent")
             elif not cost.is_within(*self._budget):
                 self._afford(event, self._counts + parts)
-        if self._booking is not None:
-            self._booking.enter(event, self.neighbours, randomness)
+        if self._recorder is not None:
+            self._recorder.record(event, self.neighbours, randomness)
         self._events.append(event)
         self._randomness = min(self._randomness if self._counts else randomness, randomness, key=_LEAST_KNOWN.index)
         self._counts.update(parts)
@@ -365,10 +372,10 @@ class Ledger:
         return _epsilon(tuple(self._counts.items()), self.relation, delta, self.neighbours.k)
 
     def left(self, plan: Plan | None = None) -> tuple[float, float]:
-        """Return the (epsilon, delta) that is left for what comes next: the budget itself where nothing was booked.
+        """Return the (epsilon, delta) that is left for what comes next: the budget itself if nothing was recorded.
 
-        Without `plan` it is for Gaussian releases and selections, whose books are kept in Gaussian DP or zCDP; with
-        one, ``plan(epsilon, delta)`` returns the events that a method would book; see `remaining`.
+        Without `plan` it is for Gaussian releases and selections, which are composed in Gaussian DP or zCDP;
+        with one, ``plan(epsilon, delta)`` returns the events that a method would record; see `remaining`.
 
         >>> from marginalia.privacy.events import GaussianEvent
         >>> ledger = Ledger("add_remove", epsilon=1.0, delta=1e-5)
@@ -403,7 +410,7 @@ class Ledger:
             No accountant covers the events, or, unless the calibration is ``"published"``, they cost more than the
             budget. A ledger without events closes in silence: it certifies nothing.
         """
-        self._closed, self._booking = True, None
+        self._closed, self._recorder = True, None
         if self._budget is not None and self._events:
             self.epsilon(self._budget[1])
             if self._overspent and self.calibration != "published":
@@ -523,8 +530,8 @@ def remaining(
     epsilon, delta : float
         The budget.
     plan : callable, optional
-        ``plan(epsilon, delta)``: the events that a method would book with so much. Without one, what is left is for
-        Gaussian releases and selections that keep their books in Gaussian DP or in zCDP.
+        ``plan(epsilon, delta)``: the events that a method would record with this budget. Without `plan`, the
+        result is for Gaussian releases and selections that are composed in Gaussian DP or in zCDP.
 
     Raises
     ------
@@ -592,7 +599,7 @@ def _left_for_plan(
     """Return the largest nominal epsilon at which the plan keeps the budget, to `_CLOSE`."""
 
     def spent(nominal: float) -> float:
-        # What is booked is priced event by event, and a bound on the cost may fall where another event is added.
+        # Recorded events are charged one by one, and a bound on the cost may fall where another event is added.
         planned = tuple(plan(nominal, left))
         return max(composed_epsilon((*events, *planned[:n]), relation, delta) for n in range(1, len(planned) + 1))
 

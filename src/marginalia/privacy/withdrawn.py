@@ -1,4 +1,4 @@
-"""Certificates of earlier versions that do not hold: the cost of their events is right, the events are not."""
+"""Certificates of earlier versions that are not valid: the cost of their events is right, the events are not."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from marginalia.privacy.ledger import Ledger
 UNIT_TEACHERS = "teacher of each unit"  # the public input by which a PATE fit states that keys decide
 
 
-def withdrawn(method: str, ledger: Ledger) -> Iterator[str]:
-    """Yield why the certificate of a method is not valid, though both accountants confirm its events.
+def withdrawal_reasons(method: str, ledger: Ledger) -> Iterator[str]:
+    """Yield why the certificate of a method is not valid, although both accountants confirm its events.
 
     >>> from marginalia.data.units import Unit
     >>> ledger = Ledger("replace_one", epsilon=1.0, delta=1e-5, unit=Unit("patient", 3))
-    >>> [*withdrawn("PATEClassifier", ledger)]
+    >>> [*withdrawal_reasons("PATEClassifier", ledger)]
     ['PATE with units up to version 2.0 assigned teachers by the order of units in the file: ...]
     """
     by_key = any(known.name == UNIT_TEACHERS for known in ledger.public_inputs)

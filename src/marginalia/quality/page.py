@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from marginalia.data.files import for_the_owner, write_text
-from marginalia.privacy.examination import page as certificate_text
+from marginalia.privacy.certificate_page import certificate_page
 from marginalia.quality import charts
 from marginalia.quality.quality import MODELS, PRIVATE, Downstream, Quality
 from marginalia.quality.raw import RawQuality, shown
@@ -34,7 +34,7 @@ def write_quality(path: str | os.PathLike[str], quality: Quality, *, real_name: 
         How the two tables are called on the page: their files.
     """
     domain, found = quality.real.domain, quality.examination
-    text = certificate_text(quality.certificate, found) if quality.certificate is not None else []
+    text = certificate_page(quality.certificate, found) if quality.certificate is not None else []
     palette = Palette()
     html = template("quality.html.j2").render(
         title=f"Quality of {synthetic_name}",

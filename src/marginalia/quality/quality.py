@@ -28,8 +28,8 @@ from marginalia.inference.known import ALL_ROWS, Release
 from marginalia.inference.marginals import Interval, shares
 from marginalia.methods.logistic import LogisticClassifier
 from marginalia.methods.ols import OLSRegressor
-from marginalia.privacy.certificate import Certificate, beside
-from marginalia.privacy.examination import Examination, examine
+from marginalia.privacy.certificate import Certificate, certificate_path
+from marginalia.privacy.verify import Verdict, verify
 from marginalia.progress import bar
 from marginalia.quality.raw import RawQuality, measure_raw, rules_obeyed
 from marginalia.quality.raw_rows import Sample, sampled
@@ -395,7 +395,7 @@ class Quality:
         None where no target was named.
     certificate : Certificate or None
         The one beside the synthetic file, whatever it is worth.
-    examination : Examination or None
+    examination : Verdict or None
         What recomputing it found.
     n_rows : (int, int)
         Rows of the whole tables.
@@ -415,7 +415,7 @@ class Quality:
     impossible_synthetic: int
     downstream: Downstream | None
     certificate: Certificate | None
-    examination: Examination | None
+    examination: Verdict | None
     n_rows: tuple[int, int]
     raw: RawQuality | None = None
     bars: Mapping[str, list[Interval]] = field(default_factory=dict)
@@ -539,7 +539,7 @@ def measure(
         raw = measure_raw(ours, theirs, real.domain, rules=rules, seed=seed, verbose=verbose)
     bars = {} if model is None else error_bars(model, real)
     trained = None if target is None else downstream(real, synthetic, target, seed=seed, verbose=verbose)
-    proof = beside(synthetic_path) if synthetic_path is not None else None
+    proof = certificate_path(synthetic_path) if synthetic_path is not None else None
     certificate = Certificate.read(proof) if proof is not None and proof.is_file() else None
     return Quality(
         real,
@@ -552,7 +552,7 @@ def measure(
         impossible(synthetic),
         trained,
         certificate,
-        None if certificate is None else examine(certificate, table=synthetic_path),
+        None if certificate is None else verify(certificate, table=synthetic_path),
         n_rows,
         raw,
         bars,

@@ -21,7 +21,7 @@ from marginalia.data.catalogue import catalogue
 from marginalia.data.checksums import read_description
 from marginalia.data.domain import parse_unit
 from marginalia.kernels import CORE, why_not_pinned
-from marginalia.privacy.book import Book
+from marginalia.privacy.odometer import PrivacyOdometer
 from marginalia.privacy.relation import Relation
 from marginalia.sweep.version import code_version
 
@@ -174,13 +174,13 @@ def books_of(descriptions: Iterable[str | os.PathLike[str]]) -> list[dict[str, A
             names.setdefault(place, []).append(content["name"])
     found = []
     for place, datasets in names.items():
-        book = Book(place)
-        ledger = book.ledger
+        odometer = PrivacyOdometer(place)
+        ledger = odometer.ledger
         epsilon, delta = ledger.budget or (None, None)
         facts = {"datasets": datasets, "relation": str(ledger.relation), "epsilon": epsilon, "delta": delta}
-        problem = book.problem
-        facts |= {"spent": None if problem else book.spent(), "releases": len(book.releases())}
-        found.append({"book": place, **facts, "problem": problem, "experiments": book.experiments})
+        problem = odometer.problem
+        facts |= {"spent": None if problem else odometer.epsilon_spent, "releases": len(odometer.releases())}
+        found.append({"book": place, **facts, "problem": problem, "experiments": odometer.experiments})
     return found
 
 

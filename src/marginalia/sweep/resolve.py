@@ -17,7 +17,7 @@ from marginalia.data.download import find_local
 from marginalia.data.files import write_text
 from marginalia.errors import InputError, unknown_name
 from marginalia.methods.task import Task
-from marginalia.privacy.book import Book
+from marginalia.privacy.odometer import PrivacyOdometer
 from marginalia.privacy.relation import Relation
 from marginalia.streamed import open_rows
 from marginalia.sweep.choices import NAME
@@ -210,7 +210,7 @@ def check_entry(entry: Entry) -> None:
 def check_book(entry: Entry, relation: str) -> None:
     """Refuse a data set whose book is none, or promises what fits under `relation` do not keep."""
     assert entry.book is not None
-    kept = Book(entry.book).ledger.relation
+    kept = PrivacyOdometer(entry.book).ledger.relation
     if kept == Relation.ADD_REMOVE != relation:
         raise InputError(
             f"data set '{entry.name}': its book {entry.book} is of {kept}, of which fits under {relation} promise "

@@ -22,9 +22,9 @@ from marginalia.methods.record import Arm, Method
 from marginalia.methods.registry import BUILT_IN
 from marginalia.methods.task import Task
 from marginalia.peers.record import is_peer, sources
-from marginalia.privacy.book import Book, RefusedError, booked
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.odometer import PrivacyOdometer, RefusedError, charging
 from marginalia.streamed import CountedData
 from marginalia.sweep import metrics
 from marginalia.sweep.cells import Cell, CellStore, StoreError
@@ -81,7 +81,7 @@ class SourceFailedError(Exception):
 def version_of_arm(arm: Arm, registry: Mapping[str, Method]) -> str:
     """Return the version of all code that the numbers of an arm depend on: its methods, the split and the metrics.
 
-    Data sets count by the digest of their rows, and this module not at all: it keeps books.
+    Data sets count by the digest of their rows, and this module not at all: it only manages files.
     """
     roots = {
         "marginalia.sweep.cells:Cell",
@@ -124,7 +124,7 @@ class Runner:
         self.store = store
         self._catalogued = data.is_catalogued  # now: what it imports is no part of the first fit's time
         self.store.private = not self._catalogued
-        self._book = Book(data.book) if data.book else None
+        self._odometer = PrivacyOdometer(data.book) if data.book else None
         self._rows: tuple[Any, dict[Any, tuple[Rows, Rows]]] | None = None
         self._searches: dict[Cell, TunedOnTest] = {}
         self._settled: set[Cell] = set()
@@ -186,7 +186,7 @@ class Runner:
         """What names of stored cells say of the data: the hash of public rows, a seal of own ones and of their book."""
         if self._catalogued:
             return self.data.digest
-        return self.store.sealed(self.data.digest + (self._book.id if self._book else ""))
+        return self.store.sealed(self.data.digest + (self._odometer.id if self._odometer else ""))
 
     def _run(self, cell: Cell) -> list[ResultRecord]:
         outcome = Outcome()
@@ -265,8 +265,8 @@ class Runner:
             domain = metrics.reference_domain(train)
             train, test = train.coded(domain), test.coded(domain)  # type: ignore[union-attr]
         if cell.arm.tuned_on_test:
-            if self._book:
-                raise RefusedError(f"this variant chooses on test rows, for which {self._book.path} has no entry")
+            if self._odometer:
+                raise RefusedError(f"this variant chooses on test rows, for which {self._odometer.path} has no entry")
             if isinstance(train, RawTable):
                 raise InputError(
                     "this variant chooses its settings on test rows, and does so by a public domain only; give the "
@@ -285,26 +285,30 @@ class Runner:
         return metrics.scores(model, test, target=task.target, task=task.task, one_hot=task.one_hot), proof
 
     def _fit(self, cell: Cell, train: Rows, task: Task | None = None, source: Any = None) -> Any:
-        with self._entered(cell, source) as check:
+        with self._recorded(cell, source) as check:
             model = fit(cell.arm, self.registry, self._budget(cell), train, task, source)
             self._end_copy()
             check(model)
         return model
 
     @contextmanager
-    def _entered(self, cell: Cell, source: Any) -> Iterator[Callable[[Any], None]]:
-        """Enter what the body releases in the book of the table, if it has one; yield what checks that all of it is."""
-        if self._book is None or not cell.arm.is_private:
+    def _recorded(self, cell: Cell, source: Any) -> Iterator[Callable[[Any], None]]:
+        """Record all releases of the body in the budget file of the table, if there is one; yield a check of that."""
+        if self._odometer is None or not cell.arm.is_private:
             yield lambda model: None
             return
         if is_peer(cell.arm.method):
-            raise RefusedError(f"a peer keeps its own books: nothing of it is released beside {self._book.path}")
+            raise RefusedError(
+                f"a peer does not record releases in the budget file {self._odometer.path}: nothing of it is released"
+            )
         if source is None:
-            self._book.check_room(cell.epsilon, cell.delta)
+            self._odometer.check_room(cell.epsilon, cell.delta)
         arm = " ".join(filter(None, (cell.arm.method, cell.arm.variant, cell.arm.calibration)))
         what = f"{arm} on {cell.dataset}{f' ({cell.task.target})' if cell.task else ''}"
-        with booked(self._book, f"{cell.experiment}: {what}, epsilon {cell.epsilon:g}, trial {cell.trial}") as page:
-            yield lambda model: page.check(model, cell.arm.method, source)
+        with charging(
+            self._odometer, f"{cell.experiment}: {what}, epsilon {cell.epsilon:g}, trial {cell.trial}"
+        ) as recorder:
+            yield lambda model: recorder.check_complete(model, cell.arm.method, source)
 
     def _end_copy(self) -> None:
         """End this process if the fit forked, and this is the copy: one of the two goes on."""

@@ -20,9 +20,9 @@ from marginalia.marginals.model import GraphicalModel
 from marginalia.marginals.sampling import BLOCK
 from marginalia.memory import check_cost, short
 from marginalia.privacy import checks
-from marginalia.privacy.book import Booking
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.ledger import Ledger, PublicInput, inputs_of_domain, number_of_units
+from marginalia.privacy.odometer import current_recorder
 from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE, coded_rows
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Relation
@@ -176,7 +176,7 @@ class Synthesizer(Parameters, ABC):
             delta=self.delta,
             calibration=self.calibration,
             scope=self._scope(),
-            booking=Booking.now,
+            booking=current_recorder(),
             unit=given.unit,
             planned=True,
         )

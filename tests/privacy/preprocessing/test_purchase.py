@@ -14,11 +14,11 @@ from marginalia.methods.mst import MST
 from marginalia.privacy.calibration import gdp_epsilon, gdp_mu
 from marginalia.privacy.certificate import Certificate
 from marginalia.privacy.events import FailureEvent, leaves
-from marginalia.privacy.examination import examine
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.preprocessing.purchase import PREPROCESSING_SHARE, preprocess
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.session import Session
+from marginalia.privacy.verify import verify
 
 RNG = np.random.default_rng(3)
 N = 6000
@@ -114,9 +114,9 @@ def test_one_certificate_for_bins_and_model():
     ledger.close()
     assert ledger.certified
     assert 0.98 < ledger.epsilon_spent <= 1 + 1e-9
-    found = examine(Certificate({**ledger.summary(), "parameters": {}}))
+    found = verify(Certificate({**ledger.summary(), "parameters": {}}))
     assert found.problems == ()
-    assert found.confirmed_at <= 1.001
+    assert found.recomputed_by_second <= 1.001
 
 
 def test_public_bounds_cost_no_round_and_are_public_inputs():

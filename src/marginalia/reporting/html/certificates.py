@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from marginalia.privacy.certificate import Certificate
-from marginalia.privacy.examination import examine, page
+from marginalia.privacy.certificate_page import certificate_page
+from marginalia.privacy.verify import verify
 from marginalia.reporting.arms import plain_names
 from marginalia.reporting.formats import epsilon_name
 from marginalia.reporting.style import RELATION_NAMES, arm_name
@@ -63,7 +64,7 @@ class Sheets:
         for key, trials in settings.items():
             trials.sort(key=lambda pair: pair[0])
             proof = Certificate(trials[0][1])
-            lines = [*page(proof, examine(proof, second=False)), f"{'trials':<12}  {across(trials)}"]
+            lines = [*certificate_page(proof, verify(proof, second=False)), f"{'trials':<12}  {across(trials)}"]
             texts.setdefault("\n".join(lines), []).append(key)
         several = [len({key[place] for key in settings}) > 1 for place in (0, 1)]
         names = plain_names(key[2] for key in settings)

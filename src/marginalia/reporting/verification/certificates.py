@@ -14,9 +14,9 @@ from marginalia.errors import PrivacyError
 from marginalia.methods.registry import BUILT_IN
 from marginalia.peers.claim import CLAIMED
 from marginalia.privacy.certificate import Certificate
-from marginalia.privacy.examination import Examination, examine
 from marginalia.privacy.ledger import FILE_TOLERANCE, TOLERANCE
 from marginalia.privacy.relation import Relation
+from marginalia.privacy.verify import Verdict, verify
 from marginalia.reporting.style import method_rank
 from marginalia.reporting.tables import ARM, NON_PRIVATE, rows_of
 from marginalia.sweep.records import FAILURES, RUN, ResultRecord, RunCertificate, is_claimed
@@ -40,7 +40,7 @@ class Checked:
         How many runs, and how many distinct certificates these have.
     stored : float or None
         The largest epsilon that a certificate states.
-    recomputed, confirmed_at : float or None
+    recomputed, recomputed_by_second : float or None
         The largest, by the ledger's accountant and by the second one; infinite where one does not cover the events.
     arithmetic, randomness : str
         As the certificates say; several are joined by a slash.
@@ -55,7 +55,7 @@ class Checked:
     certificates: int
     stored: float | None
     recomputed: float | None
-    confirmed_at: float | None
+    recomputed_by_second: float | None
     arithmetic: str
     randomness: str
     scope: str
@@ -123,7 +123,7 @@ def _place(one: Checked) -> tuple[Any, ...]:
 
 def _check_setting(setting: Mapping[str, Any], pairs: Sequence[tuple[Any, list[Mapping[str, Any]]]]) -> Checked:
     findings: Counter[str] = Counter()
-    proofs: dict[str, tuple[Certificate, Examination]] = {}
+    proofs: dict[str, tuple[Certificate, Verdict]] = {}
     for row, contents in pairs:
         wrong = list(_malformed(row))
         findings.update(wrong)
@@ -137,7 +137,7 @@ def _check_setting(setting: Mapping[str, Any], pairs: Sequence[tuple[Any, list[M
         text = repr(content)
         if text not in proofs:
             proof = Certificate(content)
-            proofs[text] = proof, examine(proof)
+            proofs[text] = proof, verify(proof)
         proof, examination = proofs[text]
         findings.update(problem.removeprefix("not certified: ") for problem in examination.problems)
         findings.update(disagreements(row, proof))
@@ -150,7 +150,7 @@ def _check_setting(setting: Mapping[str, Any], pairs: Sequence[tuple[Any, list[M
         len(proofs),
         max((e.stored for e in examined if e.stored is not None), default=None),
         max((e.recomputed for e in examined), default=None),
-        max((e.confirmed_at for e in examined), default=None),
+        max((e.recomputed_by_second for e in examined), default=None),
         "/".join(sorted({ledger.arithmetic for ledger in ledgers})),
         "/".join(sorted({ledger.randomness or "unknown" for ledger in ledgers})),
         "; ".join(sorted({ledger.scope.removeprefix("protects ") for ledger in ledgers if ledger.scope})),

@@ -1,4 +1,4 @@
-"""Several releases of one table: what they cost together, by this library and by dp-accounting alone."""
+"""The guarantee of several releases of one table, by this library and by dp-accounting alone."""
 
 import json
 import math
@@ -10,8 +10,10 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from marginalia.data import Attribute, Domain, Table
 from marginalia.errors import InputError
 from marginalia.methods.fit import Budget, fit_learner, fit_synthesizer
-from marginalia.privacy import together
+from marginalia.privacy import composed
 from marginalia.privacy.certificate import Certificate
+from marginalia.privacy.composed import compose_certificates
+from marginalia.privacy.conversion import convert_event
 from marginalia.privacy.events import (
     CompositionEvent,
     ExponentialEvent,
@@ -25,7 +27,6 @@ from marginalia.privacy.events import (
 )
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.relation import Relation
-from marginalia.privacy.together import compose, under
 
 DELTA = 1e-5
 
@@ -72,19 +73,19 @@ def oracle(certificates, selections):
 
 @pytest.mark.slow
 def test_three_of_aim_two_of_ssp_and_one_of_dp_sgd_against_dp_accounting(releases):
-    found = compose(releases)
+    found = compose_certificates(releases)
     assert found.problems == ()
-    assert found.confirmed_at <= found.epsilon * 1.001
+    assert found.epsilon_by_second <= found.epsilon * 1.001
     assert oracle(releases, selections=False) * 0.999 <= found.epsilon <= oracle(releases, selections=True) * 1.001
-    assert found.confirmed_at >= oracle(releases, selections=False) * 0.999
-    assert found.epsilon < 0.6 * found.added  # of 2.2
-    assert found.added == pytest.approx(2.2, rel=2e-3)
+    assert found.epsilon_by_second >= oracle(releases, selections=False) * 0.999
+    assert found.epsilon < 0.6 * found.epsilon_added  # of 2.2
+    assert found.epsilon_added == pytest.approx(2.2, rel=2e-3)
     assert found.delta_added == pytest.approx(6e-5)
 
 
 def test_without_selections_it_is_what_dp_accounting_says(releases):
     some = releases[3:]
-    assert compose(some).epsilon == pytest.approx(oracle(some, selections=False), rel=2e-3)
+    assert compose_certificates(some).epsilon == pytest.approx(oracle(some, selections=False), rel=2e-3)
 
 
 def certificate_of(event, relation="add_remove"):
@@ -96,9 +97,9 @@ def certificate_of(event, relation="add_remove"):
 def test_an_add_remove_release_under_replace_one_costs_that_of_two_rows():
     one = certificate_of(GaussianEvent(1.0, 8.0))
     other = certificate_of(GaussianEvent(2.0, 8.0), "replace_one")
-    assert compose([one, other]).relation is Relation.REPLACE_ONE
-    assert compose([one, other]).epsilon == pytest.approx(compose([other, other]).epsilon)
-    assert compose([one, one]).relation is Relation.ADD_REMOVE
+    assert compose_certificates([one, other]).relation is Relation.REPLACE_ONE
+    assert compose_certificates([one, other]).epsilon == pytest.approx(compose_certificates([other, other]).epsilon)
+    assert compose_certificates([one, one]).relation is Relation.ADD_REMOVE
 
 
 @pytest.mark.parametrize(
@@ -117,17 +118,17 @@ def test_an_add_remove_release_under_replace_one_costs_that_of_two_rows():
     ],
 )
 def test_events_under_the_other_relation(event, doubled):
-    assert under(event, Relation.ADD_REMOVE, Relation.REPLACE_ONE) == doubled
-    assert under(event, Relation.ADD_REMOVE, Relation.ADD_REMOVE) == event
+    assert convert_event(event, Relation.ADD_REMOVE, Relation.REPLACE_ONE) == doubled
+    assert convert_event(event, Relation.ADD_REMOVE, Relation.ADD_REMOVE) == event
     with pytest.raises(InputError, match="promises nothing under add_remove"):
-        under(event, Relation.REPLACE_ONE, Relation.ADD_REMOVE)
+        convert_event(event, Relation.REPLACE_ONE, Relation.ADD_REMOVE)
 
 
 def test_a_mix_that_no_accountant_covers_is_added_up():
     fit = certificate_of(ObjectivePerturbationEvent(1.0, 4.0, 8.0))
-    found = compose([fit, fit])
+    found = compose_certificates([fit, fit])
     assert any("no accountant covers" in one for one in found.problems)
-    assert found.added == pytest.approx(2 * fit.ledger.epsilon_spent)
+    assert found.epsilon_added == pytest.approx(2 * fit.ledger.epsilon_spent)
 
 
 def test_two_releases_of_one_seed_show_the_row_that_was_added():
@@ -140,8 +141,8 @@ def test_two_releases_of_one_seed_show_the_row_that_was_added():
     )
     one, two = (np.asarray(fit.measurements_[0].values) for fit in (before, after))
     assert (two - one).round(9).tolist() == [0.0, 0.0, 1.0]
-    found = compose([Certificate.of(before), Certificate.of(after)])
-    assert (found.epsilon, found.confirmed_at, found.added) == (math.inf, math.inf, math.inf)
+    found = compose_certificates([Certificate.of(before), Certificate.of(after)])
+    assert (found.epsilon, found.epsilon_by_second, found.epsilon_added) == (math.inf, math.inf, math.inf)
     assert len(found.problems) == 1
     assert found.problems[0].startswith("2 of the releases are seeded: if two have the same noise")
 
@@ -160,7 +161,7 @@ def test_two_releases_of_one_seed_show_the_row_that_was_added():
 )
 def test_at_most_one_release_may_be_seeded(kinds, said):
     one = certificate_of(GaussianEvent(1.0, 8.0))
-    found = compose([Certificate({**one.content, "randomness": kind}) for kind in kinds])
+    found = compose_certificates([Certificate({**one.content, "randomness": kind}) for kind in kinds])
     assert math.isfinite(found.epsilon) == (found.problems == ()) == (not said)
     assert all(problem.startswith(said) for problem in found.problems)
 
@@ -168,8 +169,8 @@ def test_at_most_one_release_may_be_seeded(kinds, said):
 def test_whose_rows_alone_are_protected_is_told():
     one = certificate_of(GaussianEvent(1.0, 8.0))
     other = Certificate({**one.content, "scope": "protects every row but the queries"})
-    assert compose([one, one]).scopes == ()
-    assert any("every row but the queries alone" in line for line in compose([one, other]).lines())
+    assert compose_certificates([one, one]).scopes == ()
+    assert any("every row but the queries alone" in line for line in compose_certificates([one, other]).lines())
 
 
 @pytest.mark.parametrize(
@@ -178,9 +179,9 @@ def test_whose_rows_alone_are_protected_is_told():
 )
 def test_both_accountants_are_asked(monkeypatch, accountant, said):
     one = certificate_of(GaussianEvent(1.0, 8.0))
-    assert compose([one, one]).problems == ()
-    monkeypatch.setattr(together, accountant, lambda *_: math.inf)
-    assert any(said in problem for problem in compose([one, one]).problems)
+    assert compose_certificates([one, one]).problems == ()
+    monkeypatch.setattr(composed, accountant, lambda *_: math.inf)
+    assert any(said in problem for problem in compose_certificates([one, one]).problems)
 
 
 def test_the_verb(call, tmp_path, releases):
@@ -191,7 +192,7 @@ def test_the_verb(call, tmp_path, releases):
     assert (code, err) == (0, ""), out
     assert "DP, add_remove, if all are of one table" in out
     found = json.loads(call("certify", *files, "--together", "--json")[1])
-    assert found["epsilon"] == pytest.approx(compose(releases).epsilon)
+    assert found["epsilon"] == pytest.approx(compose_certificates(releases).epsilon)
     files[2].write_text(json.dumps({**releases[2].content, "epsilon_spent": 0.01}))
     code, out, _ = call("certify", *files, "--together")
     assert (code, "NOT CERTIFIED: " in out, f"{files[2]}: not certified: the file says" in out) == (1, True, True)

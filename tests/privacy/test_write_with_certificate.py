@@ -1,4 +1,4 @@
-"""A table and its certificate are one unit: whatever stops a run, none lies beside a table that is another's."""
+"""A table and its certificate are written as one unit: no certificate lies next to another table, also after a kill."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import pytest
 
 from marginalia.data import Domain, Table
 from marginalia.errors import InputError
-from marginalia.privacy.certificate import HASH, Certificate, beside, released
+from marginalia.privacy.certificate import HASH, Certificate, certificate_path, write_with_certificate
 from marginalia.synthesis import Independent
 
 ROWS = {0.1: 50, 10.0: 70}  # of the table that is released at each epsilon: they tell whose it is
@@ -26,7 +26,7 @@ def models():
 
 
 def write(model, out):
-    with released(model, out) as path:
+    with write_with_certificate(model, out) as path:
         path.write_text("a,b,c\n" + "0,1,0\n" * ROWS[model.epsilon])
 
 
@@ -34,7 +34,7 @@ def pair(out):
     """Return the epsilons that the table and the certificate are of, without a look at any hash."""
     rows = out.read_text().count("\n") - 1 if out.exists() else None
     of = {n: epsilon for epsilon, n in ROWS.items()}[rows] if rows is not None else None
-    return of, json.loads(beside(out).read_text())["epsilon"] if beside(out).exists() else None
+    return of, json.loads(certificate_path(out).read_text())["epsilon"] if certificate_path(out).exists() else None
 
 
 @pytest.mark.slow
@@ -60,7 +60,7 @@ def test_a_kill_at_any_moment_leaves_no_certificate_beside_another_table(models,
         seen.add((table, certificate))
         assert certificate is None or certificate == table
         if certificate is not None:
-            assert not Certificate.read(beside(out)).disowns(out)
+            assert not Certificate.read(certificate_path(out)).hash_mismatch(out)
     assert {(0.1, 0.1), (10.0, 10.0)} <= seen  # kills did come between whole releases, too
 
 
@@ -71,7 +71,7 @@ def test_the_old_certificate_goes_before_the_new_table_comes(models, tmp_path, m
     replace = Path.replace
 
     def stop(path, target):
-        if target == beside(out):
+        if target == certificate_path(out):
             raise KeyboardInterrupt
         return replace(path, target)
 
@@ -81,39 +81,39 @@ def test_the_old_certificate_goes_before_the_new_table_comes(models, tmp_path, m
     assert pair(out) == (10.0, None)
 
 
-@pytest.mark.parametrize(("room", "of"), [(64, Path), (500, beside)])
+@pytest.mark.parametrize(("room", "of"), [(64, Path), (500, certificate_path)])
 def test_a_table_or_certificate_that_could_not_be_written_leaves_the_old_pair(room, of, models, tmp_path):
     """There is room for the table, and none for its certificate; before, the new table came and the pair was lost."""
     out = tmp_path / "s.csv"
     write(models[0.1], out)
-    before = out.read_bytes(), beside(out).read_bytes()
+    before = out.read_bytes(), certificate_path(out).read_bytes()
     old = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (room, old[1]))  # as a full disk: the write fails in the middle
     try:
-        with pytest.raises(InputError) as caught, released(models[10.0], out) as path:
+        with pytest.raises(InputError) as caught, write_with_certificate(models[10.0], out) as path:
             models[10.0].write_sample(path, 70)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, old)
     assert str(caught.value) == f"cannot write {of(out)}: File too large"
-    assert (out.read_bytes(), beside(out).read_bytes()) == before
-    assert {p.name for p in tmp_path.iterdir()} == {out.name, beside(out).name}
+    assert (out.read_bytes(), certificate_path(out).read_bytes()) == before
+    assert {p.name for p in tmp_path.iterdir()} == {out.name, certificate_path(out).name}
 
 
 def test_a_release_over_an_old_one_is_bound_to_the_new_bytes(models, tmp_path):
     for model in models.values():
         write(model, tmp_path / "s.csv")
-        assert not Certificate.read(beside(tmp_path / "s.csv")).disowns(tmp_path / "s.csv")
+        assert not Certificate.read(certificate_path(tmp_path / "s.csv")).hash_mismatch(tmp_path / "s.csv")
 
 
 def test_a_certificate_is_bound_to_the_bytes(models, tmp_path):
     out = tmp_path / "s.csv"
     write(models[0.1], out)
-    certificate = Certificate.read(beside(out))
+    certificate = Certificate.read(certificate_path(out))
     assert len(certificate.content[HASH]) == 64
-    assert not certificate.disowns(out)
+    assert not certificate.hash_mismatch(out)
     for at in (0, 31, 63):  # every digit counts
         told = certificate.content[HASH]
         other = told[:at] + "0123456789abcdef"[int(told[at], 16) - 1] + told[at + 1 :]
-        assert Certificate({**certificate.content, HASH: other}).disowns(out)
+        assert Certificate({**certificate.content, HASH: other}).hash_mismatch(out)
     out.write_bytes(out.read_bytes() + b"\n")
-    assert certificate.disowns(out)
+    assert certificate.hash_mismatch(out)

@@ -1,4 +1,4 @@
-"""The book of a table: nothing is released that is not entered, whatever a process dies of."""
+"""The odometer of a table: nothing is released that is not in the budget file, whenever a process dies."""
 
 import json
 import math
@@ -17,10 +17,10 @@ from marginalia.data import Attribute, Domain, Table
 from marginalia.errors import InputError, PrivacyError
 from marginalia.methods.fit import Budget, fit_learner, fit_synthesizer
 from marginalia.methods.registry import BUILT_IN
-from marginalia.privacy.book import Book, Booking, booked
 from marginalia.privacy.costs import composed_epsilon
 from marginalia.privacy.events import CompositionEvent, GaussianEvent, PoissonGaussianEvent, rebuild
 from marginalia.privacy.ledger import Ledger
+from marginalia.privacy.odometer import PrivacyOdometer, ReleaseRecorder, charging, current_recorder
 from marginalia.privacy.randomness import Randomness
 from marginalia.privacy.relation import Neighbours, Relation
 from marginalia.privacy.session import Session
@@ -30,8 +30,8 @@ FORK = multiprocessing.get_context("fork")
 
 
 @pytest.fixture
-def book(tmp_path):
-    return Book.create(tmp_path / "t.book", ADD, epsilon=1.0, delta=1e-5)
+def odometer(tmp_path):
+    return PrivacyOdometer.create(tmp_path / "t.book", ADD, epsilon=1.0, delta=1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +47,8 @@ def entries(path):
 
 def release_without_end(path, out, start):
     """Make releases as a fit does, each with a name of its own; note a name as soon as its noise is drawn."""
-    with booked(Book(path), "loop"):
-        ledger = Ledger(ADD, booking=Booking.now)
+    with charging(PrivacyOdometer(path), "loop"):
+        ledger = Ledger(ADD, booking=current_recorder())
         for i in range(10**6):
             label = f"{start}.{i}"
             Session(ledger, Randomness(None)).gaussian([i], sensitivity=1, sigma=1e5, label=label)
@@ -56,13 +56,13 @@ def release_without_end(path, out, start):
 
 
 @pytest.mark.slow
-def test_fifty_kills_leave_no_release_that_is_not_in_the_book(book, tmp_path):
+def test_fifty_kills_leave_no_release_that_is_not_in_the_file(odometer, tmp_path):
     rng = random.Random(0)
     Session(Ledger(ADD), Randomness(None)).gaussian([0], sensitivity=1, sigma=1e5)  # compiles it once
     assert composed_epsilon((GaussianEvent(1.0, 1e5),), ADD, 1e-5) < 1  # and imports what prices it
     released = os.open(tmp_path / "released", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     for start in range(50):
-        process = FORK.Process(target=release_without_end, args=(book.path, released, start))
+        process = FORK.Process(target=release_without_end, args=(odometer.path, released, start))
         process.start()
         before, end = os.fstat(released).st_size, time.monotonic() + 20
         while os.fstat(released).st_size <= before + 2 * len(f"{start}.0\n") and time.monotonic() < end:  # two releases
@@ -71,16 +71,16 @@ def test_fifty_kills_leave_no_release_that_is_not_in_the_book(book, tmp_path):
         os.kill(process.pid, signal.SIGKILL)
         process.join()
     names = (tmp_path / "released").read_text().split()
-    known = {entry["event"]["label"] for entry in entries(book.path)}
+    known = {entry["event"]["label"] for entry in entries(odometer.path)}
     assert len(names) > 100
     assert set(names) <= known
     assert len(known) <= len(names) + 50  # a kill costs one entry at most
-    assert Book(book.path).ledger.epsilon_spent == pytest.approx(
+    assert PrivacyOdometer(odometer.path).ledger.epsilon_spent == pytest.approx(
         composed_epsilon((CompositionEvent((GaussianEvent(1.0, 1e5),), len(known)),), ADD, 9e-6)
     )
 
 
-def test_processes_and_threads_enter_one_after_the_other(book, monkeypatch, tmp_path):
+def test_processes_and_threads_record_one_after_the_other(odometer, monkeypatch, tmp_path):
     """As many as there is room for, whoever comes first: never one more, and no entry is lost."""
     room = 0
     while composed_epsilon((CompositionEvent((GaussianEvent(1.0, 20.0),), room + 1),), ADD, 1e-5) <= 1.0:
@@ -90,78 +90,83 @@ def test_processes_and_threads_enter_one_after_the_other(book, monkeypatch, tmp_
     entered = os.open(tmp_path / "entered", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     monkeypatch.setattr(os, "fsync", lambda file: (time.sleep(0.005), fsync(file)))  # a slow disk: time to interfere
 
-    def enter_until_refused(start):
-        mine = Book(book.path)
+    def record_until_refused(start):
+        mine = PrivacyOdometer(odometer.path)
         together.wait()
         try:
             for i in range(room):
-                mine.enter(GaussianEvent(1.0, 20.0, f"{start}.{i}"), Neighbours(ADD), "system", "all")
+                mine.record(GaussianEvent(1.0, 20.0, f"{start}.{i}"), Neighbours(ADD), "system", "all")
                 os.write(entered, f"{start}.{i}\n".encode())
         except PrivacyError:
             pass
 
-    processes = [FORK.Process(target=enter_until_refused, args=(i,)) for i in range(4)]
-    threads = [threading.Thread(target=enter_until_refused, args=(f"t{i}",)) for i in range(4)]
+    processes = [FORK.Process(target=record_until_refused, args=(i,)) for i in range(4)]
+    threads = [threading.Thread(target=record_until_refused, args=(f"t{i}",)) for i in range(4)]
     for one in (*processes, *threads):
         one.start()
     for one in (*processes, *threads):
         one.join()
-    names = [entry["event"]["label"] for entry in entries(book.path)]
+    names = [entry["event"]["label"] for entry in entries(odometer.path)]
     assert sorted(names) == sorted((tmp_path / "entered").read_text().split())
     assert len(names) == room
-    assert book.ledger.certified
+    assert odometer.ledger.certified
 
 
-def test_what_goes_beyond_the_total_is_refused_before_noise_is_drawn(book, table):
+def test_what_goes_beyond_the_total_is_refused_before_noise_is_drawn(odometer, table):
     budget = Budget(0.8, 1e-5, "add_remove", None)
-    with booked(book, "first"):
+    with charging(odometer, "first"):
         first = fit_learner("ssp", table, "b", budget)
-    assert [rebuild(entry["event"]) for entry in entries(book.path)] == list(first.ledger_.events)
-    assert Booking.now is None
-    before = book.path.read_bytes()
-    with booked(book, "second"), pytest.raises(PrivacyError, match=r"t\.book: refused: with .* of 1 at delta 9e-06"):
+    assert [rebuild(entry["event"]) for entry in entries(odometer.path)] == list(first.ledger_.events)
+    assert current_recorder() is None
+    before = odometer.path.read_bytes()
+    with (
+        charging(odometer, "second"),
+        pytest.raises(PrivacyError, match=r"t\.book: refused: with .* of 1 at delta 9e-06"),
+    ):
         fit_learner("ssp", table, "b", budget)
-    assert book.path.read_bytes() == before
+    assert odometer.path.read_bytes() == before
     with pytest.raises(PrivacyError, match=r"refused: epsilon 0\.8 at delta 1e-05 is asked for, epsilon 0\.5"):
-        book.check_room(0.8, 1e-5)
-    left, delta = book.left()
+        odometer.check_room(0.8, 1e-5)
+    left, delta = odometer.left()
     assert composed_epsilon((*first.ledger_.events, GaussianEvent(1.0, 1e9)), ADD, delta) < 1
-    book.check_room(left * 0.999, 1e-5)
+    odometer.check_room(left * 0.999, 1e-5)
 
 
 @pytest.mark.parametrize("method", [m.id for m in BUILT_IN.values() if any(arm.is_private for arm in m.arms)])
-def test_every_private_method_enters_all_that_it_releases(tmp_path, table, method):
+def test_every_private_method_records_all_its_releases(tmp_path, table, method):
     relation = BUILT_IN[method].relations[0]
-    book = Book.create(tmp_path / "t.book", relation, epsilon=3.0, delta=1e-5, experiments=True, reserve=1.5)
+    odometer = PrivacyOdometer.create(
+        tmp_path / "t.book", relation, epsilon=3.0, delta=1e-5, experiments=True, reserve=1.5
+    )
     budget = Budget(0.5, 1e-5, relation, 0, n_public=400 if relation == "add_remove" else None)
-    with booked(book, method) as page:
+    with charging(odometer, method) as recorder:
         if BUILT_IN[method].kind == "synthesizer":
             model = fit_synthesizer(method, table, budget)
         else:
             model = fit_learner(method, table, "y" if "logistic" in BUILT_IN[method].classes else "b", budget)
-    assert page.entered == len(model.ledger_.events) > 0
-    assert [rebuild(entry["event"]) for entry in entries(book.path)] == list(model.ledger_.events)
+    assert recorder.n_recorded == len(model.ledger_.events) > 0
+    assert [rebuild(entry["event"]) for entry in entries(odometer.path)] == list(model.ledger_.events)
 
 
-def enter(book, *labels, randomness="system"):
+def record(odometer, *labels, randomness="system"):
     for label in labels:
-        book.enter(GaussianEvent(1.0, 40.0, label), Neighbours(ADD), randomness, label)
+        odometer.record(GaussianEvent(1.0, 40.0, label), Neighbours(ADD), randomness, label)
 
 
 def labels(path):
     return [entry["event"]["label"] for entry in entries(path)]
 
 
-def lines_of(book):
-    return book.path.read_text().splitlines(keepends=True)
+def lines_of(odometer):
+    return odometer.path.read_text().splitlines(keepends=True)
 
 
-def test_entries_of_others_are_seen(book):
-    other = pickle.loads(pickle.dumps(book))
-    enter(other, "one")
-    enter(book, "two")
-    assert other.releases() == book.releases() == [("one", 1), ("two", 1)]
-    assert len(pickle.loads(pickle.dumps(book)).ledger.events) == 2
+def test_entries_of_others_are_seen(odometer):
+    other = pickle.loads(pickle.dumps(odometer))
+    record(other, "one")
+    record(odometer, "two")
+    assert other.releases() == odometer.releases() == [("one", 1), ("two", 1)]
+    assert len(pickle.loads(pickle.dumps(odometer)).ledger.events) == 2
 
 
 CHANGES = {
@@ -181,146 +186,150 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_changed_line_is_an_error_with_its_number(book, change):
-    enter(book, "a", "b", "c", "d")
+def test_a_changed_line_is_an_error_with_its_number(odometer, change):
+    record(odometer, "a", "b", "c", "d")
     number, changed = CHANGES[change]
-    book.path.write_text("".join(changed(lines_of(book))))
+    odometer.path.write_text("".join(changed(lines_of(odometer))))
     with pytest.raises(InputError, match=rf"t\.book: line {number} was changed, or a line before it") as error:
-        Book(book.path)
+        PrivacyOdometer(odometer.path)
     assert "\n" not in str(error.value)
 
 
-def test_a_last_line_without_an_end_counts(book):
-    enter(book, "whole", "unfinished")
-    other = Book(book.path)
-    book.path.write_text(book.path.read_text().rstrip("\n"))
-    again = Book(book.path)
+def test_a_last_line_without_an_end_counts(odometer):
+    record(odometer, "whole", "unfinished")
+    other = PrivacyOdometer(odometer.path)
+    odometer.path.write_text(odometer.path.read_text().rstrip("\n"))
+    again = PrivacyOdometer(odometer.path)
     assert len(again.ledger.events) == 2
-    enter(again, "next")
-    enter(again, "last")
-    assert labels(book.path) == ["whole", "unfinished", "next", "last"]
-    assert [len(one.ledger.events) for one in (again, Book(book.path), Book(other.path))] == [4, 4, 4]
-    book.path.write_text(book.path.read_text().replace("last", "lost"))
+    record(again, "next")
+    record(again, "last")
+    assert labels(odometer.path) == ["whole", "unfinished", "next", "last"]
+    assert [len(one.ledger.events) for one in (again, PrivacyOdometer(odometer.path), PrivacyOdometer(other.path))] == [
+        4,
+        4,
+        4,
+    ]
+    odometer.path.write_text(odometer.path.read_text().replace("last", "lost"))
     with pytest.raises(InputError, match="line 5 was changed"):
-        Book(book.path)
+        PrivacyOdometer(odometer.path)
 
 
-def test_no_total_is_exceeded_after_a_lost_line_end(book):
+def test_no_total_is_exceeded_after_a_lost_line_end(odometer):
     """A budget of 1 paid for 1.17: the entry without a line end was forgotten, and then cut off."""
-    book.enter(GaussianEvent(1.0, 4.6), Neighbours(ADD), "system", "first")
-    book.path.write_text(book.path.read_text().rstrip("\n"))
+    odometer.record(GaussianEvent(1.0, 4.6), Neighbours(ADD), "system", "first")
+    odometer.path.write_text(odometer.path.read_text().rstrip("\n"))
     with pytest.raises(PrivacyError, match="of 1 at delta 9e-06"):
-        Book(book.path).enter(GaussianEvent(1.0, 4.6), Neighbours(ADD), "system", "second")
-    assert Book(book.path).releases() == [("first", 1)]
+        PrivacyOdometer(odometer.path).record(GaussianEvent(1.0, 4.6), Neighbours(ADD), "system", "second")
+    assert PrivacyOdometer(odometer.path).releases() == [("first", 1)]
 
 
 @pytest.mark.parametrize("tail", ['{"release": "x", "ev', "\0\0", '{"release": "x"'])
-def test_a_last_line_that_cannot_be_read_spends_all(book, tail):
-    enter(book, "whole")
-    before = book.path.read_text()
-    book.path.write_text(before + tail)
-    for one in (book, Book(book.path)):
-        assert one.spent() == math.inf
+def test_a_last_line_that_cannot_be_read_spends_all(odometer, tail):
+    record(odometer, "whole")
+    before = odometer.path.read_text()
+    odometer.path.write_text(before + tail)
+    for one in (odometer, PrivacyOdometer(odometer.path)):
+        assert one.epsilon_spent == math.inf
         assert one.releases() == [("whole", 1)]
         with pytest.raises(PrivacyError, match="nothing is left: line 3 is unfinished"):
             one.left()
         with pytest.raises(PrivacyError, match=r"t\.book: refused: nothing is left: line 3 is unfinished"):
             one.check_room(1e-3, 1e-9)
         with pytest.raises(PrivacyError, match="line 3 is unfinished"):
-            enter(one, "next")
-    assert book.path.read_text() == before + tail
-    book.path.write_text(before)
-    assert book.problem == ""
-    enter(book, "next")
+            record(one, "next")
+    assert odometer.path.read_text() == before + tail
+    odometer.path.write_text(before)
+    assert odometer.problem == ""
+    record(odometer, "next")
 
 
 @pytest.mark.parametrize("blank", ["\n", "\n\n \n", "  ", "\r\n"])
-def test_blank_lines_at_the_end_are_accepted(book, blank):
-    enter(book, "a")
-    with open(book.path, "a") as file:
+def test_blank_lines_at_the_end_are_accepted(odometer, blank):
+    record(odometer, "a")
+    with open(odometer.path, "a") as file:
         file.write(blank)
-    for one in (book, Book(book.path)):
+    for one in (odometer, PrivacyOdometer(odometer.path)):
         assert len(one.ledger.events) == 1
-    enter(Book(book.path), "b")
-    enter(book, "c")
-    assert Book(book.path).releases() == book.releases() == [("a", 1), ("b", 1), ("c", 1)]
+    record(PrivacyOdometer(odometer.path), "b")
+    record(odometer, "c")
+    assert PrivacyOdometer(odometer.path).releases() == odometer.releases() == [("a", 1), ("b", 1), ("c", 1)]
 
 
-def old_book(path, *kinds):
+def old_file(path, *kinds):
     """Write a budget file as version 2.0.0 did."""
     head = {"format": "marginalia-book", "version": 1, "id": "1", "epsilon": 1.0, "delta": 1e-5, "relation": ADD}
     event = {"type": "GaussianEvent", "sensitivity": 1.0, "sigma": 40.0, "label": "", "arithmetic": "exact"}
     entry = {"release": "x", "at": "2026-11-27T06:08:25+00:00", "relation": ADD, "event": event}
     lines = [head, *({**entry, "randomness": kind} for kind in kinds)]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return Book(path)
+    return PrivacyOdometer(path)
 
 
 def test_a_file_of_an_earlier_version_has_hashes_from_the_next_entry_on(tmp_path):
-    book = old_book(tmp_path / "t.book", "system", "system")
-    assert (book.releases(), book.problem, book.experiments) == ([("x", 2)], "", False)
-    enter(book, "new", "newer")
-    lines = lines_of(book)
+    odometer = old_file(tmp_path / "t.book", "system", "system")
+    assert (odometer.releases(), odometer.problem, odometer.experiments) == ([("x", 2)], "", False)
+    record(odometer, "new", "newer")
+    lines = lines_of(odometer)
     assert ["chain" in line for line in lines] == [False, False, False, True, True]
-    assert len(Book(book.path).ledger.events) == 4
+    assert len(PrivacyOdometer(odometer.path).ledger.events) == 4
     for number, changed in (
         (4, [lines[0], lines[1].replace("40.0", "400.0"), *lines[2:]]),  # the first hash is of all lines before it
         (3, [*lines[:1], *lines[2:]]),
         (5, [*lines[:4], lines[4].replace("40.0", "400.0")]),
         (6, [*lines, lines[1]]),  # as an earlier version adds to it
     ):
-        book.path.write_text("".join(changed))
+        odometer.path.write_text("".join(changed))
         with pytest.raises(InputError, match=f"line {number} was changed"):
-            Book(book.path)
+            PrivacyOdometer(odometer.path)
 
 
 def test_a_blank_line_between_lines_without_hashes_is_an_error(tmp_path):
-    book = old_book(tmp_path / "t.book", "system", "system")
-    lines = lines_of(book)
-    book.path.write_text("".join([*lines[:2], "\n", lines[2]]))
+    odometer = old_file(tmp_path / "t.book", "system", "system")
+    lines = lines_of(odometer)
+    odometer.path.write_text("".join([*lines[:2], "\n", lines[2]]))
     with pytest.raises(InputError, match="line 4 was changed, or a line before it"):
-        Book(book.path)
-    book.path.write_text("".join([*lines, "\n"]))
-    assert len(Book(book.path).ledger.events) == 2
+        PrivacyOdometer(odometer.path)
+    odometer.path.write_text("".join([*lines, "\n"]))
+    assert len(PrivacyOdometer(odometer.path).ledger.events) == 2
 
 
 def test_a_last_line_of_an_earlier_version_without_an_end_counts(tmp_path):
-    book = old_book(tmp_path / "t.book", "system", "system")
-    book.path.write_text(book.path.read_text().rstrip("\n"))
-    enter(Book(book.path), "new")
-    assert Book(book.path).releases() == [("x", 2), ("new", 1)]
+    odometer = old_file(tmp_path / "t.book", "system", "system")
+    odometer.path.write_text(odometer.path.read_text().rstrip("\n"))
+    record(PrivacyOdometer(odometer.path), "new")
+    assert PrivacyOdometer(odometer.path).releases() == [("x", 2), ("new", 1)]
 
 
 @pytest.mark.parametrize("kinds", [("seeded", "system", "seeded"), ("seeded", ""), ("", "")])
 def test_seeded_releases_in_a_file_of_an_earlier_version_spend_all(tmp_path, kinds):
-    book = old_book(tmp_path / "t.book", *kinds)
-    assert book.spent() == math.inf
-    assert book.ledger.events  # it can be read
+    odometer = old_file(tmp_path / "t.book", *kinds)
+    assert odometer.epsilon_spent == math.inf
+    assert odometer.ledger.events  # it can be read
     with pytest.raises(PrivacyError, match=r"nothing is left: 2 entries, the first in line 2, are seeded") as error:
-        enter(book, "new")
+        record(odometer, "new")
     assert "\n" not in str(error.value)
     with pytest.raises(PrivacyError, match="nothing is left"):
-        book.left()
+        odometer.left()
 
 
 def test_one_seeded_entry_of_an_earlier_version_adds_up(tmp_path):
-    book = old_book(tmp_path / "t.book", "seeded", "system")
-    enter(book, "new")
-    assert book.spent() == book.ledger.epsilon_spent
+    odometer = old_file(tmp_path / "t.book", "seeded", "system")
+    record(odometer, "new")
+    assert odometer.epsilon_spent == odometer.ledger.epsilon_spent
 
 
 @pytest.mark.parametrize(("kind", "said"), [("seeded", "a seeded release"), ("", "does not say where its noise")])
-def test_seeded_releases_are_refused_unless_it_was_opened_for_experiments(book, tmp_path, kind, said):
-    before = book.path.read_bytes()
+def test_seeded_releases_are_refused_unless_it_was_opened_for_experiments(odometer, tmp_path, kind, said):
+    before = odometer.path.read_bytes()
     with pytest.raises(PrivacyError, match=rf"t\.book: refused: .*{said}.* was not opened for experiments; leave the"):
-        enter(book, "x", randomness=kind)
-    assert book.path.read_bytes() == before
-    trial = Book.create(tmp_path / "trial.book", ADD, epsilon=1.0, delta=1e-5, experiments=True)
-    enter(trial, "a", "b", randomness=kind)
-    enter(trial, "c")
-    again = Book(trial.path)
+        record(odometer, "x", randomness=kind)
+    assert odometer.path.read_bytes() == before
+    trial = PrivacyOdometer.create(tmp_path / "trial.book", ADD, epsilon=1.0, delta=1e-5, experiments=True)
+    record(trial, "a", "b", randomness=kind)
+    record(trial, "c")
+    again = PrivacyOdometer(trial.path)
     assert (again.experiments, again.n_seeded, len(again.ledger.events), again.problem) == (True, 2, 3, "")
-    assert book.experiments is False
+    assert odometer.experiments is False
 
 
 def test_the_verbs_say_what_is_for_experiments(call, tmp_path):
@@ -328,7 +337,7 @@ def test_the_verbs_say_what_is_for_experiments(call, tmp_path):
     assert "experiments" not in call("budget", "open", plain, "--epsilon", 1)[1]
     code, out, _ = call("budget", "open", trial, "--epsilon", 1, "--experiments")
     assert (code, "for experiments: accepts seeded releases, and the sum is no guarantee" in out) == (0, True)
-    enter(Book(trial), "a", "b", randomness="seeded")
+    record(PrivacyOdometer(trial), "a", "b", randomness="seeded")
     out = call("budget", "show", trial)[1]
     assert "for experiments: 2 of 2 events are seeded; the sum is no guarantee" in out
     found = json.loads(call("budget", "show", trial, "--json")[1])
@@ -356,93 +365,93 @@ def test_a_seeded_fit_says_so_next_to_its_certificate(call, tmp_path, table):
     assert (code, out, err.count("\n"), "a seeded release, and the file was not opened for" in err) == (2, "", 1, True)
 
 
-def test_a_thread_enters_nothing_in_the_book_of_another(book, tmp_path):
+def test_a_thread_records_nothing_in_the_file_of_another(odometer, tmp_path):
     """The fit of another thread would be in the wrong file, and could use up its total."""
-    own = Book.create(tmp_path / "own.book", ADD, epsilon=1.0, delta=1e-5)
+    own = PrivacyOdometer.create(tmp_path / "own.book", ADD, epsilon=1.0, delta=1e-5)
     seen = []
 
     def fit():
-        seen.append(Booking.now)
-        Ledger(ADD, booking=Booking.now).append(GaussianEvent(1.0, 40.0), "system")
-        with booked(own, "own"):
-            Ledger(ADD, booking=Booking.now).append(GaussianEvent(1.0, 40.0), "system")
+        seen.append(current_recorder())
+        Ledger(ADD, booking=current_recorder()).append(GaussianEvent(1.0, 40.0), "system")
+        with charging(own, "own"):
+            Ledger(ADD, booking=current_recorder()).append(GaussianEvent(1.0, 40.0), "system")
 
-    with booked(book, "mine") as page:
+    with charging(odometer, "mine") as recorder:
         thread = threading.Thread(target=fit)
         thread.start()
         thread.join()
-        assert Booking.now is page
-    assert (seen, book.releases(), own.releases()) == ([None], [], [("own", 1)])
+        assert current_recorder() is recorder
+    assert (seen, odometer.releases(), own.releases()) == ([None], [], [("own", 1)])
 
 
-def test_relations_in_a_book(tmp_path, book):
-    public_n = Book.create(tmp_path / "n.book", "replace_one", epsilon=1.0, delta=1e-5, reserve=0.1)
-    public_n.enter(GaussianEvent(1.0, 16.0), Neighbours(ADD), "system", "x")
-    public_n.enter(PoissonGaussianEvent(0.01, 4.0, 10), Neighbours(Relation.REPLACE_ONE), "system", "x")
+def test_relations_in_a_file(tmp_path, odometer):
+    public_n = PrivacyOdometer.create(tmp_path / "n.book", "replace_one", epsilon=1.0, delta=1e-5, reserve=0.1)
+    public_n.record(GaussianEvent(1.0, 16.0), Neighbours(ADD), "system", "x")
+    public_n.record(PoissonGaussianEvent(0.01, 4.0, 10), Neighbours(Relation.REPLACE_ONE), "system", "x")
     assert public_n.ledger.events[0].sensitivity == 2.0
-    assert Book(public_n.path).ledger.events == public_n.ledger.events  # as another process reads it
+    assert PrivacyOdometer(public_n.path).ledger.events == public_n.ledger.events  # as another process reads it
     with pytest.raises(InputError, match="promises nothing under add_remove"):
-        book.enter(GaussianEvent(1.0, 16.0), Neighbours(Relation.REPLACE_ONE), "system", "x")
+        odometer.record(GaussianEvent(1.0, 16.0), Neighbours(Relation.REPLACE_ONE), "system", "x")
 
 
-def test_what_others_have_entered_is_no_longer_left(book):
-    other = Book(book.path)
+def test_what_others_have_recorded_is_no_longer_left(odometer):
+    other = PrivacyOdometer(odometer.path)
     before = other.left()
-    book.enter(GaussianEvent(1.0, 8.0), Neighbours(ADD), "system", "x")
+    odometer.record(GaussianEvent(1.0, 8.0), Neighbours(ADD), "system", "x")
     assert other.left()[0] < 0.9 * before[0]
-    book.enter(GaussianEvent(1.0, 8.0), Neighbours(ADD), "system", "x")  # the same again counts again
-    assert len(other.ledger.events) == len(Book(book.path).ledger.events) == 2
+    odometer.record(GaussianEvent(1.0, 8.0), Neighbours(ADD), "system", "x")  # the same again counts again
+    assert len(other.ledger.events) == len(PrivacyOdometer(odometer.path).ledger.events) == 2
     other.check_room(0.1, 1e-6)
     for epsilon, delta, said in ((0.9, 1e-6, "is left"), (0.1, 1e-3, "the delta of the file is 1e-05")):
         with pytest.raises(PrivacyError, match=said):
             other.check_room(epsilon, delta)
 
 
-def test_a_book_that_has_become_shorter_is_refused(book):
+def test_a_file_that_has_become_shorter_is_an_error(odometer):
     for label in "ab":
-        book.enter(GaussianEvent(1.0, 32.0), Neighbours(ADD), "system", label)
-    lines = book.path.read_bytes().splitlines(keepends=True)
-    book.path.write_bytes(b"".join(lines[:-1]))
+        odometer.record(GaussianEvent(1.0, 32.0), Neighbours(ADD), "system", label)
+    lines = odometer.path.read_bytes().splitlines(keepends=True)
+    odometer.path.write_bytes(b"".join(lines[:-1]))
     with pytest.raises(InputError, match="has become shorter"):
-        book.left()
+        odometer.left()
 
 
-def test_one_book_is_open_at_a_time(book, tmp_path):
-    other = Book.create(tmp_path / "other.book", ADD, epsilon=1.0, delta=1e-5)
-    with booked(book, "x"):
-        with pytest.raises(InputError, match="a release is entered once"), booked(other, "y"):
+def test_one_file_is_open_at_a_time(odometer, tmp_path):
+    other = PrivacyOdometer.create(tmp_path / "other.book", ADD, epsilon=1.0, delta=1e-5)
+    with charging(odometer, "x"):
+        with pytest.raises(InputError, match="a release is recorded once"), charging(other, "y"):
             pass
-        assert Booking.now.book is book
-    assert Booking.now is None
+        assert current_recorder().odometer is odometer
+    assert current_recorder() is None
 
 
-def test_a_disk_that_refuses_an_entry_refuses_the_release(book, monkeypatch):
+def test_a_disk_that_refuses_an_entry_refuses_the_release(odometer, monkeypatch):
     def full(_):
         raise OSError(28, "No space left on device")
 
-    before = book.path.read_bytes()
-    ledger = Ledger(ADD, booking=Booking(book, "x"))
+    before = odometer.path.read_bytes()
+    ledger = Ledger(ADD, booking=ReleaseRecorder(odometer, "x"))
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
         with pytest.raises(InputError, match="No space left on device; nothing is released"):
             ledger.append(GaussianEvent(1.0, 16.0), "system")
     assert ledger.events == ()
-    assert book.path.read_bytes() == before  # else a line that the disk cut off would count as all that is left
+    assert odometer.path.read_bytes() == before  # else a line that the disk cut off would count as all that is left
     ledger.append(GaussianEvent(1.0, 16.0), "system")
-    assert Book(book.path).releases() == [("x", 1)]
+    assert PrivacyOdometer(odometer.path).releases() == [("x", 1)]
 
 
 @pytest.mark.parametrize(
     "content", ["", "x\n", "{}\n", '{"format": "marginalia-book", "version": 3}\n', "[]\n", "[]", "{"]
 )
-def test_what_is_no_book_is_one_line(tmp_path, content):
+def test_another_file_is_an_error_of_one_line(tmp_path, content):
     (tmp_path / "t.book").write_text(content)
-    with pytest.raises(InputError, match="is no book"):
-        Book(tmp_path / "t.book")
-    with pytest.raises(InputError, match="cannot open the book"):
-        Book(tmp_path / "none")
+    with pytest.raises(InputError, match="is not a budget file"):
+        PrivacyOdometer(tmp_path / "t.book")
+    with pytest.raises(InputError, match="cannot open the budget file"):
+        PrivacyOdometer(tmp_path / "none")
     with pytest.raises(InputError, match="never overwritten"):
-        Book.create(tmp_path / "t.book", ADD, epsilon=1.0, delta=1e-5)
+        PrivacyOdometer.create(tmp_path / "t.book", ADD, epsilon=1.0, delta=1e-5)
 
 
 @pytest.mark.slow
