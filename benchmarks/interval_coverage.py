@@ -30,9 +30,10 @@ from marginalia.data.attribute import Attribute
 from marginalia.data.domain import Domain
 from marginalia.data.files import write_text
 from marginalia.data.table import Table
+from marginalia.inference.estimates import ResidualEstimates
 from marginalia.inference.formulas import Design, design
-from marginalia.inference.known import Known, Release
 from marginalia.inference.regressions import add_sampling, equations_of
+from marginalia.inference.release import Release
 from marginalia.inference.sets import interval, profile
 from marginalia.privacy.mechanisms.residuals import residual
 from marginalia.synthesis import ResidualPlanner
@@ -145,7 +146,7 @@ class Redrawn:
             noise = rng.normal(0.0, a.drawn, truth.shape)
             answers.append(Answer(a.attributes, residual(truth + noise), a.sigma, a.drawn, a.round, residual=True))
         n = int(histogram.sum()) if self._public else None
-        return Release(self.domain, (Known(self.domain, answers, n),), n)
+        return Release(self.domain, (ResidualEstimates(self.domain, answers, n),), n)
 
     def exact(self) -> Release:
         """Return the release without noise."""
@@ -156,7 +157,7 @@ class Redrawn:
                 Answer(a.attributes, residual(self.histogram.sum(axis=away)), 1e-9, 1e-9, a.round, residual=True)
             )
         n = int(self.histogram.sum())
-        return Release(self.domain, (Known(self.domain, answers, n),), n)
+        return Release(self.domain, (ResidualEstimates(self.domain, answers, n),), n)
 
 
 def needs(formula: str, family: str) -> list[tuple[str, ...]]:

@@ -7,7 +7,7 @@ from scipy.stats import binom
 
 from marginalia.data import Domain, Table
 from marginalia.inference import Release
-from marginalia.inference.known import Known
+from marginalia.inference.estimates import ResidualEstimates
 from marginalia.synthesis.answers import Answer
 
 
@@ -36,7 +36,7 @@ class Redrawn:
             Answer(q, exact + rng.normal(0.0, self.sigma, exact.shape), self.sigma, self.sigma)
             for q, exact in self.exact.items()
         ]
-        return Release(self.domain, (Known(self.domain, answers, self.n_rows),), self.n_rows)
+        return Release(self.domain, (ResidualEstimates(self.domain, answers, self.n_rows),), self.n_rows)
 
 
 def pairs(names):

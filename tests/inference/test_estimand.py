@@ -14,8 +14,8 @@ from marginalia.cli.app import app
 from marginalia.data import Domain, Table
 from marginalia.data.units import Unit
 from marginalia.inference import marginals, regression
-from marginalia.inference.known import ALL_ROWS, Release, estimand_of
 from marginalia.inference.learners import coefficients
+from marginalia.inference.release import ALL_ROWS, Release, estimand_of
 from marginalia.learning import SSPRegressor
 from marginalia.synthesis import ResidualPlanner
 

@@ -10,7 +10,7 @@ from tiers import others_slow
 from marginalia.data import Attribute, Domain
 from marginalia.errors import InputError
 from marginalia.inference import Release, cells, difference, mean, odds_ratio, quantile, shares
-from marginalia.inference.known import Known, part_functions
+from marginalia.inference.estimates import ResidualEstimates, part_functions
 from marginalia.inference.marginals import Interval, cell_bounds, notes_on_bins
 from marginalia.learning.units import bin_reach, code_values
 from marginalia.synthesis.answers import Answer
@@ -106,10 +106,10 @@ def asked_again(domain, truth, rng, sigma=5.0):
     rounds = []
     for t in range(5):
         noise = rng.normal(0.0, sigma, truth.shape)
-        rounds.append(Known(domain, [Answer(("a",), truth + noise, sigma, sigma, t)], int(truth.sum())))
+        rounds.append(ResidualEstimates(domain, [Answer(("a",), truth + noise, sigma, sigma, t)], int(truth.sum())))
         if abs(noise[0]) > 1.3 * sigma:
             break
-    rounds += [Known(domain, [Answer(("b",), np.zeros(2), sigma, sigma, 5)], int(truth.sum()))]
+    rounds += [ResidualEstimates(domain, [Answer(("b",), np.zeros(2), sigma, sigma, 5)], int(truth.sum()))]
     return Release(domain, tuple(rounds), int(truth.sum()))
 
 
@@ -150,7 +150,7 @@ def test_columns_of_text_have_no_mean_and_bins_stand_for_their_middle():
         }
     )
     answer = Answer(("a", "b"), np.array([[30.0, 10.0], [20.0, 40.0]]), 1e-6, 1e-6)
-    release = Release(domain, (Known(domain, [answer], 100),), 100)
+    release = Release(domain, (ResidualEstimates(domain, [answer], 100),), 100)
     with pytest.raises(InputError, match="'a'"):
         mean(release, "a")
     assert mean(release, "b").estimate == pytest.approx(0.5 * 5 + 0.5 * 20)
@@ -217,7 +217,7 @@ def test_a_quantile_uses_half_of_the_error_on_each_side(below):
     deviation = 10.0 / math.sqrt(2)  # of the count of a code, as the number of rows is public
     counts = 50 + below * deviation * np.array([1.0, -1.0])
     domain = Domain.from_sizes({"a": 2, "b": 2})
-    release = Release(domain, (Known(domain, [Answer(("a",), counts, 10.0, 10.0, 0)], 100),), 100)
+    release = Release(domain, (ResidualEstimates(domain, [Answer(("a",), counts, 10.0, 10.0, 0)], 100),), 100)
     found = quantile(release, "a", 0.5, confidence=0.9)
     assert (found.low, found.high) == (0, 1)
 

@@ -16,8 +16,8 @@ from marginalia.data import Domain, Table
 from marginalia.data.units import Unit
 from marginalia.errors import InputError
 from marginalia.inference import Release, regression, regressions
+from marginalia.inference.estimates import ResidualEstimates
 from marginalia.inference.formulas import design
-from marginalia.inference.known import Known
 from marginalia.inference.regressions import equations_of
 from marginalia.inference.sets import p_value, profile, wald_errors
 from marginalia.synthesis import ResidualPlanner
@@ -303,7 +303,7 @@ def test_coverage_by_enumeration_of_the_noise_of_a_tiny_table():
     covered = dict.fromkeys((0.5, 0.8, 0.9), 0)
     for x, y, z in itertools.product(grid, repeat=3):
         noise = sigma * (x * sign[:, None] + y * sign[None, :] + z * np.outer(sign, sign)) / 2  # orthonormal directions
-        known = Known(table.domain, [Answer(("a", "d"), counts + noise, sigma, sigma)], 10)
+        known = ResidualEstimates(table.domain, [Answer(("a", "d"), counts + noise, sigma, sigma)], 10)
         distance = equations_of(Release(table.domain, (known,), 10), of, "gaussian").distance(np.array([true]))
         for level in covered:
             covered[level] += distance <= stats.chi2.ppf(level, 1)

@@ -11,8 +11,8 @@ import pytest
 from marginalia.data.domain import Attribute, Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.inference.known import Release
 from marginalia.inference.marginals import cell_bounds
+from marginalia.inference.release import Release
 from marginalia.methods.registry import BUILT_IN, arms_of
 from marginalia.recommend.attack import of_budget
 from marginalia.recommend.benchmarks import SMALLEST_LOSS

@@ -14,8 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from marginalia.data.domain import Domain
 from marginalia.data.files import read_content
 from marginalia.errors import InputError, unknown_name
+from marginalia.inference.estimates import Array
 from marginalia.inference.formulas import Design, design
-from marginalia.inference.known import Array, Release
+from marginalia.inference.release import Release
 from marginalia.learning.units import code_values
 
 EFFECT = 0.15  # of a term that spans [-1, 1], on a response that spans [-1/2, 1/2]: the guess where nothing is known

@@ -25,8 +25,8 @@ from marginalia.data.domain import Domain
 from marginalia.data.encoding import clipped_sums
 from marginalia.data.table import CountSource
 from marginalia.errors import InputError
+from marginalia.inference.estimates import Array, Clique
 from marginalia.inference.formulas import Design, Feature
-from marginalia.inference.known import Array, Clique
 from marginalia.privacy.relation import Neighbours
 
 UNIT = 2.0**-30

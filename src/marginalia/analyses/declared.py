@@ -22,8 +22,8 @@ from marginalia.analyses.basis import Basis, Block
 from marginalia.analyses.logistic import Scored
 from marginalia.data.domain import Domain
 from marginalia.errors import InputError
+from marginalia.inference.estimates import Array
 from marginalia.inference.formulas import Design
-from marginalia.inference.known import Array
 from marginalia.inference.regressions import ReleasedSums
 from marginalia.inference.sets import Equations, Linear
 

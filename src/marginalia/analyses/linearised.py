@@ -50,7 +50,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from marginalia.inference.known import Array
+from marginalia.inference.estimates import Array
 from marginalia.inference.sets import Linear
 
 SHARES = (0.45, 0.1, 0.45)  # of the error allowed: how far, bending, coefficients

@@ -10,8 +10,8 @@ import numpy as np
 
 from marginalia.analyses.basis import Basis
 from marginalia.analyses.linearised import Linearised, Point
+from marginalia.inference.estimates import Array
 from marginalia.inference.formulas import Design
-from marginalia.inference.known import Array
 
 _MOST_POINTS = 200_000
 

@@ -30,7 +30,7 @@ from marginalia.data.domain import Domain
 from marginalia.data.encoding import clipped_sums
 from marginalia.data.table import CountSource, Table
 from marginalia.errors import InputError
-from marginalia.inference.known import Array
+from marginalia.inference.estimates import Array
 from marginalia.privacy.events import GaussianEvent
 from marginalia.privacy.mechanisms.additive import drawn_sigma
 from marginalia.privacy.mechanisms.logistic import constants, slopes

@@ -24,8 +24,8 @@ from marginalia.analyses.analyses import EFFECT, Analyses
 from marginalia.analyses.basis import Basis, Slot
 from marginalia.data.domain import Domain
 from marginalia.errors import InputError
+from marginalia.inference.estimates import Array
 from marginalia.inference.formulas import Design
-from marginalia.inference.known import Array
 from marginalia.privacy.relation import Neighbours
 
 COUNT = Slot(0, 0, (), [(0, 0)], np.array([[1 << 30]]))  # the number of rows, where it is private

@@ -15,9 +15,9 @@ from marginalia.errors import InputError
 
 if TYPE_CHECKING:
     from marginalia.data.domain import Domain
-    from marginalia.inference.known import Release
     from marginalia.inference.marginals import Interval
     from marginalia.inference.regressions import Regression
+    from marginalia.inference.release import Release
     from marginalia.inference.sets import Coefficient
 
 
@@ -75,8 +75,8 @@ def infer(
     if wald and (formula is None or guaranteed):
         raise InputError("--wald is for a formula, and without --guaranteed")
     from marginalia.inference import marginals
-    from marginalia.inference.known import Release, notes_on_unit
     from marginalia.inference.regressions import regression
+    from marginalia.inference.release import Release, notes_on_unit
     from marginalia.methods.models import load_synthesizer
 
     model = load_synthesizer(release)

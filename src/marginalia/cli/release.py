@@ -108,7 +108,7 @@ def _plan(
 ) -> None:
     from marginalia.analyses.prediction import predicted
     from marginalia.data.domain import Schema
-    from marginalia.inference.known import estimand_of
+    from marginalia.inference.release import estimand_of
     from marginalia.privacy.relation import Neighbours
     from marginalia.privacy.relation import Relation as Between
 

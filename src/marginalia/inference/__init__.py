@@ -1,6 +1,6 @@
-"""Statements about the private table, with error bars, from what a release measured: no row is read again.
+"""Statements about the private table, with error bars, computed from a release: no row is read again.
 
-What is shown here is loaded when it is asked for: a sweep that measures intervals of marginals needs no formulas.
+Names are imported on first use, since a sweep that measures intervals of marginals needs no formulas.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from marginalia.inference.known import Release as Release
     from marginalia.inference.learners import coefficients as coefficients
     from marginalia.inference.marginals import Interval as Interval
     from marginalia.inference.marginals import cells as cells
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from marginalia.inference.marginals import shares as shares
     from marginalia.inference.regressions import Regression as Regression
     from marginalia.inference.regressions import regression as regression
+    from marginalia.inference.release import Release as Release
     from marginalia.inference.sets import Coefficient as Coefficient
 
 __all__ = [
@@ -36,17 +36,17 @@ __all__ = [
     "regression",
     "shares",
 ]
-_HOMES = {
-    "known": ("Release",),
+_MODULES = {
     "learners": ("coefficients",),
     "marginals": ("Interval", "cells", "difference", "mean", "odds_ratio", "quantile", "shares"),
     "regressions": ("Regression", "regression"),
+    "release": ("Release",),
     "sets": ("Coefficient",),
 }
 
 
 def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
+    for module, names in _MODULES.items():
         if name in names:
-            return getattr(import_module(f"marginalia.inference.{home}"), name)
+            return getattr(import_module(f"marginalia.inference.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

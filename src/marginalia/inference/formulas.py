@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from marginalia.data.domain import Domain
 from marginalia.errors import InputError, one_line
+from marginalia.inference.estimates import Array, Clique
 from marginalia.inference.grammar import columns_of, names_in, sides
-from marginalia.inference.known import Array, Clique, Release
 from marginalia.inference.marginals import notes_on_bins, numbers_of
+from marginalia.inference.release import Release
 
 _MOST_CELLS = 1_000_000  # of one term
 _MOST_TERMS = 60

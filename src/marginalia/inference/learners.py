@@ -10,8 +10,9 @@ from scipy import stats
 
 from marginalia.data.encoding import CentredEncoder, Encoder
 from marginalia.errors import InputError
-from marginalia.inference.known import Array, estimand_of, notes_on_unit
+from marginalia.inference.estimates import Array
 from marginalia.inference.regressions import Regression
+from marginalia.inference.release import estimand_of, notes_on_unit
 from marginalia.inference.sets import Linear, coefficient
 from marginalia.learning.base import LinearLearner
 from marginalia.learning.statistics import mirrored

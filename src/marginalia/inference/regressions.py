@@ -15,17 +15,9 @@ from scipy.special import expit
 
 from marginalia.data.domain import Domain
 from marginalia.errors import InputError, unknown_name
+from marginalia.inference.estimates import Array, Clique, ResidualEstimates, part_functions
 from marginalia.inference.formulas import Design, Feature, design
-from marginalia.inference.known import (
-    ALL_ROWS,
-    Array,
-    Clique,
-    Known,
-    Release,
-    estimand_of,
-    notes_on_unit,
-    part_functions,
-)
+from marginalia.inference.release import ALL_ROWS, Release, estimand_of, notes_on_unit
 from marginalia.inference.sets import NEARLY_LINEAR, Coefficient, Equations, Linear, coefficient, wald_errors
 from marginalia.privacy import checks
 from marginalia.synthesis.base import Synthesizer
@@ -74,7 +66,7 @@ class Regression:
     notes : tuple of str
         On columns in bins, each row of which counts as the middle of its bin, and on rows that were not kept.
     estimand : str
-        The rows whose coefficients these are; see `known.estimand_of`.
+        The rows whose coefficients these are; see `release.estimand_of`.
 
     Examples
     --------
@@ -249,7 +241,7 @@ def equations_of(release: Release, of: Design, family: str, *, ridge: float = 0.
 class _Sums:
     """Many sums over all rows at once, from one round, with the covariance of their noise."""
 
-    def __init__(self, known: Known, functions: Sequence[tuple[Clique, Array]], domain: Domain) -> None:
+    def __init__(self, estimates: ResidualEstimates, functions: Sequence[tuple[Clique, Array]], domain: Domain) -> None:
         held: dict[Clique, tuple[list[int], list[Array]]] = {}
         for i, (clique, values) in enumerate(functions):
             full = np.broadcast_to(values, [domain.sizes[a] for a in clique])
@@ -260,7 +252,7 @@ class _Sums:
         self.values = np.zeros(len(functions))
         self.covariance = np.zeros((len(functions),) * 2)
         for part, (at, ws) in held.items():
-            values, variance = known.residuals[part]
+            values, variance = estimates.residuals[part]
             W = np.array(ws)
             self.values[at] += W @ np.ravel(values)
             if variance:
@@ -273,8 +265,8 @@ def _linear(release: Release, of: Design, ridge: float) -> Linear:
     p = len(of.features)
     pairs = [(j, k) for j, k in itertools.combinations_with_replacement(range(p + 1), 2) if k > 0]
     functions = [columns[j].times(columns[k], release.domain) for j, k in pairs]
-    known = _round_with(release, functions, [f"{columns[j].name} with {columns[k].name}" for j, k in pairs])
-    sums = _Sums(known, functions, release.domain)
+    estimates = _round_with(release, functions, [f"{columns[j].name} with {columns[k].name}" for j, k in pairs])
+    sums = _Sums(estimates, functions, release.domain)
     at = {pair: i for i, pair in enumerate(pairs)}
     entries = np.array([[at[min(j, k), max(j, k)] for k in range(p + 1)] for j in range(1, p + 1)])
     H = sums.values[entries]
@@ -282,7 +274,7 @@ def _linear(release: Release, of: Design, ridge: float) -> Linear:
     return Linear(H, sums.covariance[np.ix_(entries.ravel(), entries.ravel())])
 
 
-def _round_with(release: Release, functions: Sequence[tuple[Clique, Array]], names: Sequence[str]) -> Known:
+def _round_with(release: Release, functions: Sequence[tuple[Clique, Array]], names: Sequence[str]) -> ResidualEstimates:
     """Return the first round that tells all sums; name what is missing, and for which terms, where none does.
 
     The first: whether a round is asked what is needed is known before its noise is drawn.
@@ -293,10 +285,10 @@ def _round_with(release: Release, functions: Sequence[tuple[Clique, Array]], nam
         full = np.broadcast_to(values, [sizes[a] for a in clique])
         needed.append(part_functions(clique, full))
     best: tuple[int, list[Clique]] | None = None
-    for known in release.rounds:
-        missing = sorted({part for parts in needed for part in known.missing(parts)}, key=lambda q: (len(q), q))
+    for estimates in release.rounds:
+        missing = sorted({part for parts in needed for part in estimates.missing(parts)}, key=lambda q: (len(q), q))
         if not missing:
-            return known
+            return estimates
         if best is None or len(missing) < best[0]:
             best = len(missing), missing
     assert best is not None
@@ -332,15 +324,15 @@ class _Score(Equations):
         functions = [f.times(centred, domain) for f in of.features]
         joint = (clique, np.random.default_rng(0).normal(size=sizes))  # any function that needs every part of it
         names = [f"{f.name} with {of.response}" for f in of.features]
-        known = _round_with(release, [*functions, joint], [*names, "the scores, which need all features jointly"])
-        sums = _Sums(known, functions, domain)
+        estimates = _round_with(release, [*functions, joint], [*names, "the scores, which need all features jointly"])
+        sums = _Sums(estimates, functions, domain)
         self._h, self._V = sums.values, sums.covariance
         self._X = np.array(
             [np.broadcast_to(f.spread(clique, domain), sizes).ravel() for f in of.features]
         )  # (p, cells)
-        self._counts = known.counts(clique).ravel()
+        self._counts = estimates.counts(clique).ravel()
         # Covariance of the counts, applied axis by axis: sum over parts of variance ⊗ (I - 11'/n or 11'/n²).
-        self._sizes, self._clique, self._known = sizes, clique, known
+        self._sizes, self._clique, self._estimates = sizes, clique, estimates
 
     def _mean(self, b: Array) -> Array:
         eta = b @ self._X
@@ -421,7 +413,7 @@ class _Score(Equations):
 
     @cached_property
     def _covariance(self) -> Array:
-        return self._known.covariance(self._clique)
+        return self._estimates.covariance(self._clique)
 
     @cached_property
     def _bases(self) -> list[Array]:
@@ -435,7 +427,9 @@ class _Score(Equations):
         for index in itertools.product(*((0, 1) if n > 1 else (0,) for n in self._sizes)):
             part = tuple(a for a, i in zip(self._clique, index, strict=True) if i)
             spread = math.prod(n for n, i in zip(self._sizes, index, strict=True) if not i)
-            out[tuple(slice(1, None) if i else slice(0, 1) for i in index)] = self._known.residuals[part][1] / spread
+            out[tuple(slice(1, None) if i else slice(0, 1) for i in index)] = (
+                self._estimates.residuals[part][1] / spread
+            )
         return out.ravel()
 
 
@@ -452,9 +446,9 @@ def add_sampling(release: Release, of: Design, equations: Equations, b: Array) -
         else:
             square = (of.y.clique, of.y.values**2)
             names = [f"{of.response} squared", "the number of rows"]
-            known = _round_with(release, [square, ((), np.array(1.0))], names)
-            total, _ = known.sum_of(part_functions(*square))
-            n, _ = known.sum_of({(): np.array(1.0)})
+            estimates = _round_with(release, [square, ((), np.array(1.0))], names)
+            total, _ = estimates.sum_of(part_functions(*square))
+            n, _ = estimates.sum_of({(): np.array(1.0)})
         noise = float(np.trace(G @ np.diag(wald_errors(equations, b) ** 2)))
         variance = max(total - float(b @ equations.H[:, 0]) + noise, 0.0) / max(n - len(b), 1.0)
     else:

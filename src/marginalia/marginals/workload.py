@@ -16,6 +16,7 @@ from marginalia.data.table import Table
 from marginalia.errors import InputError
 from marginalia.marginals.elimination import Clique
 from marginalia.memory import check_cost, short
+from marginalia.subsets import subsets
 
 WorkloadLike = int | Iterable[Sequence[str]] | Mapping[Sequence[str], float]
 
@@ -103,8 +104,8 @@ class Workload:
         check_cost(
             f"a workload with up to {short(count)} smaller marginals inside", _BYTES_A_MARGINAL * count, mend=mend
         )
-        subsets = {q for c in self.cliques for k in range(1, len(c) + 1) for q in itertools.combinations(c, k)}
-        ordered = sorted(subsets, key=lambda q: (len(q), q))
+        members_of = {q for c in self.cliques for q in subsets(c, smallest=1)}
+        ordered = sorted(members_of, key=lambda q: (len(q), q))
         d = 1 + max(a for q in ordered for a in q)
         members = np.zeros((len(self.cliques), d))
         for i, c in enumerate(self.cliques):

@@ -9,11 +9,10 @@ Line numbers in comments are those of Algorithms 2, 3 and 4 as Ferrando & Sheldo
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -40,6 +39,7 @@ from marginalia.privacy.costs import CompositionBudget, best_measure
 from marginalia.privacy.ledger import Ledger
 from marginalia.privacy.session import Session
 from marginalia.progress import bar
+from marginalia.subsets import subsets
 from marginalia.synthesis.answers import Answer
 from marginalia.synthesis.base import Array, ModelSynthesizer, State, check_model_size
 from marginalia.synthesis.measuring import measure_all, number_of_records
@@ -406,7 +406,7 @@ class _GraphicalRun(AdaptiveRun):
         super().__init__(aim, table, session)
         self._max_model_mb = aim.max_model_mb
         self._cliques = [*self.one_ways, *zero_cliques(table.domain)]
-        self._free = {q for c in self._cliques for q in _subsets(c)}  # inside a model clique: always allowed
+        self._free = {q for c in self._cliques for q in subsets(c, smallest=1)}  # inside a model clique: always allowed
         self._megabytes: Array | None = None  # of the model with each candidate, while no clique is new
 
     def start(self) -> None:
@@ -429,16 +429,11 @@ class _GraphicalRun(AdaptiveRun):
         self.previous.release_memory()
         if q not in self._free:
             self._cliques.append(q)
-            self._free.update(_subsets(q))
+            self._free.update(subsets(q, smallest=1))
             self._megabytes = None
 
     def _fit(self, settings: FitSettings, start: GraphicalModel | None) -> GraphicalModel:
         return estimate(self.table.domain, self.measured, total=self.total, warm_start=start, settings=settings)
-
-
-def _subsets(clique: Clique) -> Iterator[Clique]:
-    for k in range(1, len(clique) + 1):
-        yield from itertools.combinations(clique, k)
 
 
 _TIGHT_SECONDS = 0.05  # a round's tight fit may take this long, predicted; beyond, quick fits lose nothing

@@ -15,6 +15,7 @@ from marginalia.marginals.elimination import Clique
 from marginalia.marginals.workload import Workload
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.session import Session
+from marginalia.subsets import subsets
 from marginalia.synthesis.base import Array
 from marginalia.synthesis.measuring import WorkloadSynthesizer
 from marginalia.synthesis.residual import (
@@ -24,7 +25,6 @@ from marginalia.synthesis.residual import (
     nonnegative,
     planned_variances,
     residual_answers,
-    subsets,
 )
 
 

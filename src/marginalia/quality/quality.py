@@ -24,8 +24,8 @@ from marginalia.data.encoding import Encoder
 from marginalia.data.splits import random_split
 from marginalia.data.table import Table, zero_faults
 from marginalia.errors import InputError
-from marginalia.inference.known import ALL_ROWS, Release
 from marginalia.inference.marginals import Interval, shares
+from marginalia.inference.release import ALL_ROWS, Release
 from marginalia.methods.logistic import LogisticClassifier
 from marginalia.methods.ols import OLSRegressor
 from marginalia.privacy.certificate import Certificate, certificate_path

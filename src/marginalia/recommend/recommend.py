@@ -17,7 +17,7 @@ import numpy as np
 from marginalia.data.domain import Domain
 from marginalia.data.table import Table
 from marginalia.errors import InputError
-from marginalia.inference.known import Release
+from marginalia.inference.release import Release
 from marginalia.methods.record import Arm, Limits, Method
 from marginalia.methods.registry import BUILT_IN
 from marginalia.planning.costs import FACTORS, GUESS, Costs, Estimate

@@ -216,8 +216,8 @@ def interval_metrics(model: Any, made: Table, table: CountSource) -> dict[str, f
     of the release, taken for real ones: a warning, not a method. Marginals of more than `MOST_CELLS` cells are left
     out.
     """
-    from marginalia.inference.known import Release
     from marginalia.inference.marginals import cell_bounds
+    from marginalia.inference.release import Release
 
     release = Release.of(model)
     found = []

@@ -43,18 +43,9 @@ from marginalia.memory import check_cost, short
 from marginalia.privacy.mechanisms.additive import drawn_sigma
 from marginalia.privacy.mechanisms.residuals import residual, residual_sensitivity
 from marginalia.privacy.relation import Neighbours
+from marginalia.subsets import subsets
 from marginalia.synthesis.answers import Answer
 from marginalia.synthesis.base import Array, State, Synthesizer
-
-
-def subsets(clique: Clique) -> Iterator[Clique]:
-    """Yield every subset, the empty one and the whole included, by size.
-
-    >>> list(subsets((0, 2)))
-    [(), (0,), (2,), (0, 2)]
-    """
-    for k in range(len(clique) + 1):
-        yield from itertools.combinations(clique, k)
 
 
 def share(part: Clique, whole: Clique, sizes: Sequence[int]) -> float:

@@ -9,8 +9,9 @@ from scipy.optimize import minimize
 from marginalia.data import Domain, Table
 from marginalia.errors import InputError
 from marginalia.learning import DDSSPClassifier
+from marginalia.subsets import subsets
 from marginalia.synthesis import ResidualAIM, ResidualPlanner
-from marginalia.synthesis.residual import ResidualModel, nearest_table, nonnegative, subsets
+from marginalia.synthesis.residual import ResidualModel, nearest_table, nonnegative
 
 SIZES = {"a": 3, "b": 2, "c": 4}
 DOMAIN = Domain.from_sizes(SIZES)

@@ -12,12 +12,12 @@ from marginalia.marginals.workload import Workload
 from marginalia.papers.recent.methods.aim_residual import allocation
 from marginalia.privacy.calibration import gdp_mu
 from marginalia.privacy.relation import Neighbours, Relation
+from marginalia.subsets import subsets
 from marginalia.synthesis import GaussianMarginals, ResidualPlanner
 from marginalia.synthesis.residual import (
     cell_variance,
     cost,
     planned_variances,
-    subsets,
     total_variance,
 )
 

@@ -18,6 +18,7 @@ from marginalia.data.domain import Domain
 from marginalia.data.table import Counts, CountSource
 from marginalia.errors import InputError
 from marginalia.memory import check_cost
+from marginalia.subsets import subsets
 
 Key = tuple[int, ...]  # attribute positions, ascending
 Kept = tuple[NDArray[np.int64] | None, Counts]  # cells and their counts, or all counts
@@ -131,7 +132,7 @@ class PassingSource(CountSource):
 
         Taking any group away leaves the others as they are: the order in which they are asked for does not matter.
         """
-        inner = {s for q in expected for s in _subsets(q) if len(s) < len(q)}
+        inner = {s for q in expected for s in subsets(q, smallest=1) if len(s) < len(q)}
         left, groups = [q for q in expected if q not in inner], []
         while left:
             group, room = [], max(self._kept_bytes // 8, self._cells(left[0]))
@@ -213,11 +214,6 @@ class _Spilled:
         self._file.seek(at)
         both = np.frombuffer(self._file.read(8 * ((n_cells or 0) + n_counts)), np.int64)
         return (None, both) if n_cells is None else (both[:n_cells], both[n_cells:])
-
-
-def _subsets(key: Key) -> Iterator[Key]:
-    for k in range(1, len(key) + 1):
-        yield from combinations(key, k)
 
 
 _LARGEST = 2**14  # cells of a table of three attributes: its counters stay in the second cache

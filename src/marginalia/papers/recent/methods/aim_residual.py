@@ -15,6 +15,7 @@ from marginalia.marginals.elimination import Clique
 from marginalia.methods.aim import AdaptiveRun, AdaptiveSynthesizer
 from marginalia.privacy.relation import Neighbours
 from marginalia.privacy.session import Session
+from marginalia.subsets import subsets
 from marginalia.synthesis.answers import Answer
 from marginalia.synthesis.base import Array, State
 from marginalia.synthesis.residual import (
@@ -25,7 +26,6 @@ from marginalia.synthesis.residual import (
     cost,
     residual_answers,
     share,
-    subsets,
 )
 
 _KEPT_BYTES = 2**28  # of private counts; beyond, they are counted again

@@ -1,0 +1,94 @@
+"""A release as inference reads it: its rounds of noisy marginals, and the rows that its statements are about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from marginalia.data.domain import Domain
+from marginalia.data.units import Unit
+from marginalia.errors import InputError, not_fitted
+from marginalia.inference.estimates import Clique, ResidualEstimates
+from marginalia.synthesis.answers import Answer
+from marginalia.synthesis.base import Synthesizer
+
+ALL_ROWS = "over all rows"
+
+
+def estimand_of(unit: Unit | None) -> str:
+    """Return the rows that the statements are about: the whole table, or the rows that were kept of each unit.
+
+    >>> estimand_of(None), estimand_of(Unit("id", 1))
+    ('over all rows', 'over at most 1 row per id')
+    """
+    return ALL_ROWS if unit is None else f"over at most {unit.rows} row{'s' * (unit.rows > 1)} per {unit.column}"
+
+
+def notes_on_unit(unit: Unit | None) -> tuple[str, ...]:
+    """Return a note about rows that were left out; none where each row is a unit.
+
+    >>> notes_on_unit(Unit("id", 1))
+    ('of each id at most 1 row was kept: this estimates the kept rows, not the whole table, in which ...',)
+    """
+    if unit is None:
+        return ()
+    rows = f"{unit.rows} row{'s were' if unit.rows > 1 else ' was'}"
+    return (
+        f"of each {unit.column} at most {rows} kept: this estimates the kept rows, not the whole table, in which those "
+        "with more rows count for more",
+    )
+
+
+@dataclass(frozen=True)
+class Release:
+    """Measurements of a release: its rounds, in order, and whether the number of rows is public.
+
+    >>> from marginalia.data import Table
+    >>> from marginalia.synthesis import ResidualPlanner
+    >>> table = Table([[0, 1], [1, 0], [1, 1]], Domain.from_sizes({"a": 2, "b": 2}))
+    >>> release = Release.of(ResidualPlanner(epsilon=1.0, random_state=0).fit(table))
+    >>> len(release.rounds), release.n_rows is None
+    (1, True)
+    """
+
+    domain: Domain
+    rounds: tuple[ResidualEstimates, ...]
+    n_rows: int | None  # None: it is private
+    unit: Unit | None = None  # at most k rows of each were kept, and they are not independent; None: each row is one
+
+    @property
+    def rows_a_unit(self) -> int:
+        """The most rows of one person, k."""
+        return 1 if self.unit is None else self.unit.rows
+
+    @classmethod
+    def of(cls, synthesizer: Synthesizer) -> Release:
+        """Return the release of a fitted synthesizer.
+
+        Raises
+        ------
+        InputError
+            The synthesizer has no noisy marginals.
+        sklearn.exceptions.NotFittedError
+            The synthesizer was not fitted.
+        """
+        kind = type(synthesizer).__name__
+        if not hasattr(synthesizer, "ledger_"):
+            raise not_fitted(synthesizer, "fit(table)")
+        declared = getattr(synthesizer, "declared_", None)
+        if isinstance(declared, cls):
+            return replace(declared, unit=synthesizer.ledger_.neighbours.unit)
+        if not synthesizer.measurements_:
+            raise InputError(
+                f"no measurements kept: this {kind} measures no marginals, or an older version wrote its file; "
+                "release the table again, with residual_planner for instance"
+            )
+        n_rows = synthesizer.n_rows_ if synthesizer.ledger_.neighbours.n_rows_public else None
+        by_round: dict[int, list[Answer]] = {}
+        for answer in synthesizer.measurements_:
+            by_round.setdefault(answer.round, []).append(answer)
+        rounds = (ResidualEstimates(synthesizer.domain_, by_round[at], n_rows) for at in sorted(by_round))
+        return cls(synthesizer.domain_, tuple(rounds), n_rows, synthesizer.ledger_.neighbours.unit)
+
+    def holding(self, clique: Clique) -> list[ResidualEstimates]:
+        """Return the rounds that give the counts on `clique`, in order."""
+        return [estimates for estimates in self.rounds if estimates.holds(clique)]
